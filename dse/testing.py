@@ -1,0 +1,64 @@
+"""Small designs for tests and doctests of every room: real `Design` objects, only small. Shipped, so that no room keeps its own."""
+
+from __future__ import annotations
+
+from models import LayerShape, Workload
+
+from .design import BatchPlan, Design, LatencyTable
+
+
+def design_for(
+    workload: Workload,
+    *,
+    t_r: int = 64,
+    t_p: int = 4,
+    t_c: int = 8,
+    b_max: int = 4,
+    plan: BatchPlan | None = None,
+    stackable: bool = True,
+    split: bool = False,
+    weight_slots: int = 1,
+    out_words: int = 4,
+) -> Design:
+    """A design of any size for a workload with one plan for all layers (default: R-batching); its latency is one ns per GEMM row and P-tile.
+
+    `plan.b_r` is lowered to the batch where it is larger; without a plan, b_r = batch.
+    """
+
+    def at(batch: int) -> BatchPlan:
+        if plan is None:
+            return BatchPlan(b_r=batch)
+        return BatchPlan(k=plan.k, b_r=min(plan.b_r, batch), row_lanes=plan.row_lanes)
+
+    stages = range(len(workload.exits))
+    cost = [sum(x.r * -(-x.p // t_p) * x.groups for x in workload.layers if x.stage == s) for s in stages]
+    return Design(
+        network=workload.name,
+        workload_digest=workload.digest,
+        board="test",
+        clock_hz=100_000_000,
+        t_r=t_r,
+        t_p=t_p,
+        t_c=t_c,
+        b_max=b_max,
+        layers=workload.layers,
+        exits=workload.exits,
+        exit_rates=workload.exit_rates,
+        plans=tuple(tuple(at(b) for b in range(1, b_max + 1)) for _ in workload.layers),
+        latency=LatencyTable(ns=tuple(tuple(c * b for b in range(1, b_max + 1)) for c in cost)),
+        published_t_r=t_r,
+        stackable=stackable,
+        split=split,
+        weight_slots=weight_slots,
+        out_words=out_words,
+    )
+
+
+def tiny_design() -> Design:
+    """Two layers, two stages, 4 x 8 MACs.
+
+    >>> tiny_design().latency.ns[0]
+    (48, 96, 144, 192)
+    """
+    layers = (LayerShape(name="conv", r=16, p=9, c=8), LayerShape(name="fc", r=1, p=8, c=4, stage=1))
+    return design_for(Workload(name="tiny", layers=layers, exits=("early", "final")))

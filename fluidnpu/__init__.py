@@ -1,0 +1,1 @@
+"""The front door: the public API and the console command."""

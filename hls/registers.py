@@ -1,0 +1,199 @@
+"""The NPU's register map: the single source of every offset, field and meaning. Knows nothing of requests or time.
+
+The SystemVerilog package, the C header, the documentation table, the simulated device and the driver are views of `REGISTERS`;
+an offset stands in no other file.
+
+>>> CTRL.field("START").mask
+1
+>>> by_name("STATUS").offset
+4
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+
+class Access(StrEnum):
+    """Who may do what: RO is hardware's, RW is software's, W1S starts an action and reads 0, W1C clears what is set."""
+
+    RO = "RO"
+    RW = "RW"
+    W1S = "W1S"
+    W1C = "W1C"
+
+
+class Cause(IntEnum):
+    """Why ERROR is set. Causes from EXIT_NOT_ACTIVE to EMPTY_BATCH refuse a command and leave all state as it was."""
+
+    NONE = 0
+    EXIT_NOT_ACTIVE = 1  # EXIT of a slot that is not active
+    MERGE_ACTIVE = 2  # MERGE of a slot that is active already
+    BATCH_TOO_LARGE = 3  # MERGE beyond b_max
+    BAD_LAYER_RANGE = 4  # FIRST_LAYER > LAST_LAYER or beyond the program
+    EMPTY_BATCH = 5  # START with no active slot
+    BUSY = 6  # START, EXIT or MERGE while a job runs
+    BAD_DESCRIPTOR = 7  # checksum, zero size or misaligned address
+    BAD_FBCB = 8  # k or b_r outside what this NPU can do
+    BUS_READ = 9  # a read answered with an error
+    BUS_WRITE = 10  # a write answered with an error
+    WATCHDOG = 11  # the job took more than WATCHDOG cycles
+
+
+@dataclass(frozen=True)
+class Field:
+    """Bits [low + width - 1 : low] of a register."""
+
+    name: str
+    low: int
+    width: int = 1
+    meaning: str = ""
+
+    @property
+    def mask(self) -> int:
+        """The field's bits in place."""
+        return ((1 << self.width) - 1) << self.low
+
+    def get(self, word: int) -> int:
+        """The field's value in a register word."""
+        return (word & self.mask) >> self.low
+
+    def put(self, value: int) -> int:
+        """The register word with only this field set; ValueError when the value is too wide."""
+        if not 0 <= value < 1 << self.width:
+            raise ValueError(f"field {self.name} takes {self.width} bits, so {value} does not fit")
+        return value << self.low
+
+
+@dataclass(frozen=True)
+class Register:
+    """One 32-bit register on the AXI4-Lite port."""
+
+    name: str
+    offset: int
+    access: Access
+    meaning: str
+    fields: tuple[Field, ...] = ()
+    reset: int = 0
+
+    def field(self, name: str) -> Field:
+        """The field of that name; KeyError when there is none."""
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise KeyError(f"register {self.name} has no field {name}")
+
+
+RO, RW, W1S, W1C = Access.RO, Access.RW, Access.W1S, Access.W1C
+
+REGISTERS: tuple[Register, ...] = (
+    Register(
+        "CTRL",
+        0x00,
+        W1S,
+        "Commands; one bit a write. START, EXIT and MERGE while busy set ERROR (BUSY).",
+        (
+            Field("START", 0, 1, "run layers FIRST_LAYER..LAST_LAYER for the active slots"),
+            Field("EXIT", 1, 1, "remove the slots of SLOT_MASK from the active batch"),
+            Field("MERGE", 2, 1, "add the slots of SLOT_MASK to the active batch"),
+            Field("SOFT_RESET", 3, 1, "drop the job, wait for outstanding bus responses, empty the batch, clear ERROR"),
+        ),
+    ),
+    Register(
+        "STATUS",
+        0x04,
+        RO,
+        "What the NPU is doing.",
+        (
+            Field("IDLE", 0, 1, "no job runs and no bus response is outstanding"),
+            Field("BUSY", 1, 1, "a job runs"),
+            Field("DONE", 2, 1, "the last job ended without an error"),
+            Field("ERROR", 3, 1, "ERROR holds a cause"),
+            Field("B_ACT", 8, 8, "number of active slots"),
+            Field("LAYER", 16, 16, "layer that runs or ran last: the heartbeat"),
+        ),
+        reset=1,
+    ),
+    Register(
+        "IRQ_ENABLE",
+        0x08,
+        RW,
+        "Which events raise the interrupt.",
+        (Field("DONE", 0, 1, "a job ended"), Field("ERROR", 1, 1, "ERROR was set")),
+    ),
+    Register(
+        "IRQ_STATUS",
+        0x0C,
+        W1C,
+        "Events since they were last cleared.",
+        (Field("DONE", 0, 1, "a job ended"), Field("ERROR", 1, 1, "ERROR was set")),
+    ),
+    Register(
+        "ERROR",
+        0x10,
+        RO,
+        "First error since the last START or SOFT_RESET.",
+        (Field("CAUSE", 0, 8, "see Cause"), Field("LAYER", 16, 16, "layer it happened in")),
+    ),
+    Register("BUILD_ID", 0x14, RO, "First 32 bits of the design's digest; a driver with another bundle must refuse."),
+    Register(
+        "SHAPE",
+        0x18,
+        RO,
+        "What was built.",
+        (
+            Field("B_MAX", 0, 5, "largest active batch"),
+            Field("T_P", 8, 8, "words a PE multiplies in one cycle"),
+            Field("T_C", 16, 12, "processing elements"),
+            Field("STACKABLE", 28, 1, "k = 2 and lanes exist"),
+            Field("SPLIT", 29, 1, "k = 1/2 exists"),
+        ),
+    ),
+    Register("SLOT_MASK", 0x1C, RW, "Slots that the next EXIT or MERGE means; bit i is slot i."),
+    Register("ACTIVE", 0x20, RO, "Slots of the active batch; bit i is slot i."),
+    Register("FIRST_LAYER", 0x24, RW, "First layer of a job.", (Field("INDEX", 0, 16),)),
+    Register("LAST_LAYER", 0x28, RW, "Last layer of a job, inclusive.", (Field("INDEX", 0, 16),)),
+    Register("LAYERS", 0x2C, RW, "Descriptors in the program.", (Field("COUNT", 0, 16),)),
+    Register("PROGRAM_LO", 0x30, RW, "Address of descriptor 0, low half; 64-byte aligned."),
+    Register("PROGRAM_HI", 0x34, RW, "Address of descriptor 0, high half."),
+    Register("WEIGHTS_LO", 0x38, RW, "Address of the weight image, low half; 64-byte aligned."),
+    Register("WEIGHTS_HI", 0x3C, RW, "Address of the weight image, high half."),
+    Register("SLOT_BASE_LO", 0x40, RW, "Address of slot 0, low half; 64-byte aligned."),
+    Register("SLOT_BASE_HI", 0x44, RW, "Address of slot 0, high half."),
+    Register("SLOT_BYTES", 0x48, RW, "Distance between slots in bytes; a multiple of 64."),
+    Register("WATCHDOG", 0x4C, RW, "Cycles after which a job is dropped with an error; 0 switches it off."),
+    Register("CYCLES_LO", 0x50, RO, "Cycles of the last job, low half."),
+    Register("CYCLES_HI", 0x54, RO, "Cycles of the last job, high half."),
+    Register("SATURATIONS", 0x58, RO, "Outputs that saturated in the last job; stays at its largest value."),
+    Register(
+        "FBCB_INDEX", 0x5C, RW, "FBCB word that FBCB_DATA writes: layer * b_max + batch - 1; steps on after each write."
+    ),
+    Register(
+        "FBCB_DATA",
+        0x60,
+        RW,
+        "One FBCB word (ADR 5).",
+        (
+            Field("K", 0, 2, "0: k = 1, 1: k = 2, 2: k = 1/2, 3: k = 1 with row lanes"),
+            Field("B_R", 2, 5, "samples stacked along the rows of a lane, less one"),
+        ),
+    ),
+)
+
+_BY_NAME = {register.name: register for register in REGISTERS}
+CTRL = _BY_NAME["CTRL"]
+WINDOW_BYTES = 0x80  # size of the AXI4-Lite window: the next power of two
+
+
+def by_name(name: str) -> Register:
+    """The register of that name; KeyError when there is none."""
+    return _BY_NAME[name]
+
+
+def fields() -> Iterator[tuple[Register, Field]]:
+    """Every field of every register, in order."""
+    for register in REGISTERS:
+        for field in register.fields:
+            yield register, field

@@ -1,0 +1,1 @@
+"""Devices (simulated, PYNQ), the driver, the runtime loop and the inference server."""

@@ -1,0 +1,218 @@
+"""A multi-exit network as an NPU sees it: GEMM layers <R, P, C>, pools, residual adds and exits, in execution order.
+
+Knows nothing of hardware. Shapes are (height, width, channels); activations are NHWC everywhere.
+Layers of stage s (its part of the backbone, then the head of exit s) stand together and stages follow one another,
+so "run to exit s" is always "run layers up to the last one of stage s".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+Shape = tuple[int, int, int]
+Pair = tuple[int, int]
+
+
+class NetworkError(ValueError):
+    """A network, file or table breaks a rule; the message is one sentence: what must hold, what came, where."""
+
+
+class Kind(StrEnum):
+    """What the NPU does with a layer's input windows."""
+
+    GEMM = "gemm"  # convolution; a fully connected layer is one whose kernel covers its whole input
+    MAX_POOL = "max_pool"
+    SUM_POOL = "sum_pool"  # average pooling: sum, then a power-of-two shift; what is left of 1/N is the tensor's gain
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerShape:
+    """One layer as the design-space exploration sees it.
+
+    A GEMM multiplies R x P by P x C, `groups` times over. A pool reduces P taps to one for each of R positions and C channels.
+
+    >>> LayerShape(name="conv1", r=12544, p=147, c=64).macs
+    118013952
+    """
+
+    name: str
+    r: int
+    p: int
+    c: int
+    kind: Kind = Kind.GEMM
+    groups: int = 1
+    stage: int = 0
+    residual: bool = False
+
+    def __post_init__(self) -> None:
+        for axis in ("r", "p", "c", "groups"):
+            value = getattr(self, axis)
+            if not isinstance(value, int) or value < 1:
+                raise NetworkError(f"layer '{self.name}' needs a whole {axis} of at least 1, not {value!r}")
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one sample; pools have none."""
+        return self.r * self.p * self.c * self.groups if self.kind is Kind.GEMM else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """A network reduced to its layer shapes: all that the design-space exploration needs.
+
+    `exits` names one exit per stage; the last is the final classifier. `exit_rates` (measured, summing to 1) may be absent.
+    """
+
+    name: str
+    layers: tuple[LayerShape, ...]
+    exits: tuple[str, ...] = ("final",)
+    exit_rates: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise NetworkError(f"a workload needs at least one layer, and '{self.name}' has none")
+        stages = [layer.stage for layer in self.layers]
+        if stages != sorted(stages) or set(stages) != set(range(len(self.exits))):
+            raise NetworkError(f"the layers of '{self.name}' must stand in stages 0..{len(self.exits) - 1} in order")
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one sample through every stage."""
+        return sum(layer.macs for layer in self.layers)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over the canonical JSON of the shapes."""
+        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """One layer with its geometry and the tensors it connects.
+
+    The output is written to channels [output_channel, output_channel + channels) of tensor `output`: that is concatenation.
+    `clip` bounds the output in real units: (0, None) is ReLU, (0, 6) ReLU6, (None, None) nothing.
+    """
+
+    name: str
+    kind: Kind
+    input: str
+    output: str
+    channels: int
+    output_channel: int = 0
+    residual: str | None = None
+    in_shape: Shape
+    kernel: Pair = (1, 1)
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)  # top, left, bottom, right
+    groups: int = 1
+    clip: tuple[float | None, float | None] = (None, None)
+    stage: int = 0
+
+    @property
+    def out_hw(self) -> Pair:
+        """Output height and width."""
+        top, left, bottom, right = self.padding
+        extent = [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation, strict=True)]
+        height = (self.in_shape[0] + top + bottom - extent[0]) // self.stride[0] + 1
+        width = (self.in_shape[1] + left + right - extent[1]) // self.stride[1] + 1
+        return height, width
+
+    @property
+    def pool_shift(self) -> int:
+        """Right shift that follows the sum of a pool's taps: ceil(log2(taps))."""
+        return (self.kernel[0] * self.kernel[1] - 1).bit_length()
+
+    @property
+    def shape(self) -> LayerShape:
+        """The <R, P, C> the hardware side plans with."""
+        height, width = self.out_hw
+        taps = self.kernel[0] * self.kernel[1]
+        gemm = self.kind is Kind.GEMM
+        return LayerShape(
+            name=self.name,
+            r=height * width,
+            p=taps * self.in_shape[2] // self.groups if gemm else taps,
+            c=self.channels // self.groups if gemm else self.channels,
+            kind=self.kind,
+            groups=self.groups if gemm else 1,
+            stage=self.stage,
+            residual=self.residual is not None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exit:
+    """An exit: its logits tensor, the confidence above which a sample leaves, and what was measured on held-out data."""
+
+    name: str
+    logits: str
+    threshold: float = 0.0  # on softmax top-1; the last exit takes every sample that is left
+    rate: float | None = None  # share of all samples that leave here
+    accuracy: float | None = None  # of this exit's answers, on every sample
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """Float weights of one GEMM layer.
+
+    weights: (groups, P, C), P ordered (kernel row, kernel column, input channel of the group). bias: (groups * C,).
+    """
+
+    weights: npt.NDArray[np.float32]
+    bias: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """A multi-exit network: tensors, layers in execution order, exits in stage order, float parameters.
+
+    `tensors` maps every tensor (the input too) to its shape.
+    `calibration` maps a tensor to the largest magnitude seen on calibration data, in real units.
+    """
+
+    name: str
+    input: str
+    tensors: Mapping[str, Shape]
+    layers: tuple[Layer, ...]
+    exits: tuple[Exit, ...]
+    parameters: Mapping[str, Parameters] = field(repr=False)
+    calibration: Mapping[str, float] = field(default_factory=dict, repr=False)
+    metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def workload(self) -> Workload:
+        """The layer shapes, exits and measured exit rates."""
+        rates = [exit.rate for exit in self.exits]
+        return Workload(
+            name=self.name,
+            layers=tuple(layer.shape for layer in self.layers),
+            exits=tuple(exit.name for exit in self.exits),
+            exit_rates=tuple(r for r in rates if r is not None) if None not in rates else None,
+        )
+
+    @cached_property
+    def gains(self) -> Mapping[str, float]:
+        """The real factor by which a tensor's stored values must be multiplied: only average pools make one other than 1 (ADR 2)."""
+        gains = {self.input: 1.0}
+        for layer in self.layers:
+            gain = 1.0 if layer.kind is Kind.GEMM else gains[layer.input]
+            if layer.kind is Kind.SUM_POOL:
+                gain *= 2**layer.pool_shift / (layer.kernel[0] * layer.kernel[1])
+            gains[layer.output] = gain
+        return gains
+
+    def stage_layers(self, stage: int) -> range:
+        """Indices of the layers of one stage, head included."""
+        indices = [i for i, layer in enumerate(self.layers) if layer.stage == stage]
+        return range(indices[0], indices[-1] + 1)

@@ -1,0 +1,1 @@
+"""SystemVerilog of the data plane and reference core, cocotb benches, proofs, open synthesis."""

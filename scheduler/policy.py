@@ -1,0 +1,72 @@
+"""What a policy is: it sees a `View`, it returns an `Action`, and it touches nothing.
+
+The same object runs in the simulator and on the board. Times are integer nanoseconds. Stage s is everything between exit s-1
+and exit s; a sample that waits at stage 0 is in the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dse import LatencyTable
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One sample to classify: arrival and deadline are absolute times."""
+
+    id: int
+    arrival_ns: int
+    deadline_ns: int
+
+
+@dataclass(slots=True)
+class View:
+    """All that a policy may see. The engine owns it and changes it between calls; a policy must not.
+
+    `waiting[s]` are the samples at the entry of stage s, oldest arrival first; `waiting[0]` is the queue. The NPU is idle.
+    `exit_rates[s]` is the expected share of all samples that leave at exit s. `closed`: no further arrival will come.
+    """
+
+    now_ns: int
+    waiting: Sequence[Sequence[Request]]
+    latency: LatencyTable
+    exit_rates: Sequence[float]
+    b_max: int
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Run one stage on these requests (all of them wait at its entry). `reason` is for the decision log."""
+
+    stage: int
+    requests: tuple[Request, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Stay idle until the next arrival, or until `until_ns` if that comes first."""
+
+    until_ns: int | None = None
+    reason: str = ""
+
+
+Action = Run | Wait
+
+
+class Policy(Protocol):
+    """Decides what the NPU does next. Called whenever the NPU is idle and something has changed."""
+
+    @property
+    def name(self) -> str:
+        """Short name for tables, e.g. `fluid`."""
+
+    def reset(self) -> None:
+        """Forget everything; called before a schedule begins."""
+
+    def decide(self, view: View) -> Action:
+        """The next action; must be a `Run` when something waits and no further arrival can come."""
