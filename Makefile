@@ -1,0 +1,51 @@
+# Two commands: `make demo` runs the main job, `make test` passes the tests. Each makes .venv and installs what it needs, once.
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+PIP    := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+DEPS   := pyproject.toml constraints.txt Makefile
+# The tests mix BLAS threads with worker processes: one thread each is faster on few cores.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test test-rtl test-long lint format clean help
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.installed-demo ## design, verify and serve the shipped early-exit network on the simulated NPU; report in out/demo
+	@$(VENV)/bin/fluidnpu demo --out out/demo
+
+test: $(VENV)/.installed-test lint ## lint, types and the default tests with coverage
+	$(PY) -m pytest -q -n 2 -m "not long" --cov --cov-report=term:skip-covered
+
+test-rtl: $(VENV)/.installed-test ## every RTL bench, proof and coverage bin
+	$(PY) -m pytest -q tests/rtl_tb
+
+test-long: $(VENV)/.installed-test ## the long matrix
+	$(PY) -m pytest -q -n 2 -m long
+
+lint: $(VENV)/.installed-test
+	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
+
+format: $(VENV)/.installed-test ## let ruff rewrite the tree
+	@$(VENV)/bin/ruff check --fix . ; $(VENV)/bin/ruff format .
+
+clean: ## remove builds and outputs, keep the environment
+	rm -rf build out
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer must be found as '$(PYTHON)'; name another with PYTHON=..." >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || { echo "a virtual environment must be possible: on Debian install python3-venv" >&2; exit 2; }
+
+# hls4ml is installed without its dependencies: C simulation needs nothing but the ap_int headers inside it.
+$(VENV)/.installed-demo: $(DEPS) | $(PY)
+	@echo "installing what the demo needs into $(VENV) (once)"
+	@$(PIP) -e ".[board]"
+	@$(PIP) --no-deps "hls4ml==1.3.0"
+	@touch $@
+
+$(VENV)/.installed-test: $(DEPS) | $(PY)
+	@echo "installing everything the tests need into $(VENV) (once)"
+	@$(PIP) -e ".[board,train,rtl,dev]"
+	@$(PIP) --no-deps "hls4ml==1.3.0"
+	@touch $@ $(VENV)/.installed-demo
