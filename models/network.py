@@ -203,14 +203,33 @@ class Network:
 
     @cached_property
     def gains(self) -> Mapping[str, float]:
-        """The real factor by which a tensor's stored values must be multiplied: only average pools make one other than 1 (ADR 2)."""
+        """The real factor each tensor's stored values must be multiplied by: average pools make one, GEMMs absorb it (ADR 2)."""
         gains = {self.input: 1.0}
         for layer in self.layers:
-            gain = 1.0 if layer.kind is Kind.GEMM else gains[layer.input]
+            gain = gains[layer.input] if layer.kind is not Kind.GEMM else 1.0
             if layer.kind is Kind.SUM_POOL:
                 gain *= 2**layer.pool_shift / (layer.kernel[0] * layer.kernel[1])
-            gains[layer.output] = gain
+            if gains.setdefault(layer.output, gain) != gain:
+                raise NetworkError(
+                    f"what is concatenated in tensor '{layer.output}' must share one average-pool gain, and layer "
+                    f"'{layer.name}' brings {gain:g} beside {gains[layer.output]:g}"
+                )
+            if layer.residual is not None and gains[layer.residual] != 1.0:
+                raise NetworkError(
+                    f"layer '{layer.name}' can only add a tensor without average-pool gain, and '{layer.residual}' "
+                    f"carries {gains[layer.residual]:g}"
+                )
         return gains
+
+    @cached_property
+    def non_negative(self) -> frozenset[str]:
+        """The tensors that cannot hold a negative value: whatever writes them ends in a ReLU or pools such a tensor."""
+        sign: dict[str, bool] = {}
+        for layer in self.layers:
+            clipped = layer.clip[0] is not None and layer.clip[0] >= 0
+            passes = layer.kind is not Kind.GEMM and sign.get(layer.input, False)
+            sign[layer.output] = sign.get(layer.output, True) and (clipped or passes)
+        return frozenset(tensor for tensor, known in sign.items() if known)
 
     def stage_layers(self, stage: int) -> range:
         """Indices of the layers of one stage, head included."""

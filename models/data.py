@@ -1,0 +1,105 @@
+"""Fashion-MNIST from Debian's package, and the 1,000 test images that ship with fluidnpu. Images are uint8 NHWC."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from .network import NetworkError
+
+FASHION_MNIST_FOLDER = Path("/usr/share/datasets/fashion-mnist")
+FASHION_MNIST_PACKAGE = "dataset-fashion-mnist"
+CLASSES = ("T-shirt", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+SHIPPED_IMAGES = "fashion_mnist_test_1000.npz"
+_STEMS = {"train": "train", "test": "t10k"}
+_MOST_BYTES = 1 << 26  # of one unpacked file; Fashion-MNIST's largest is 47 MB
+
+
+class DataError(NetworkError):
+    """A data set is missing or damaged; one sentence that says which file and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSet:
+    """Images (N, height, width, channels) in uint8 and their labels (N,) in int64.
+
+    >>> ImageSet(images=np.zeros((2, 4, 4, 1), np.uint8), labels=np.array([3, 1]))[:1].labels
+    array([3])
+    """
+
+    images: npt.NDArray[np.uint8]
+    labels: npt.NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if self.images.ndim != 4 or self.images.dtype != np.uint8:
+            raise DataError(
+                f"images must be uint8 of shape (N, height, width, channels), not {self.images.dtype} {self.images.shape}"
+            )
+        if self.labels.shape != self.images.shape[:1]:
+            raise DataError(f"{len(self.images)} images need as many labels, not {self.labels.shape}")
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, which: slice | npt.NDArray[np.int64]) -> ImageSet:
+        return ImageSet(images=self.images[which], labels=self.labels[which])
+
+
+def _read_idx(path: Path) -> npt.NDArray[np.uint8]:
+    """One gzipped idx file of unsigned bytes: magic 0x00000800 + rank, big-endian sizes, then the bytes."""
+    try:
+        with gzip.open(path) as stream:
+            raw = stream.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise DataError(
+            f"Fashion-MNIST must lie at {path}, and it does not: install Debian's package {FASHION_MNIST_PACKAGE}"
+        ) from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} must be a whole gzip file, and reading it failed with: {error}") from None
+    rank = raw[3] if len(raw) >= 4 and raw[:3] == b"\0\0\x08" else 0
+    shape = tuple(int(n) for n in np.frombuffer(raw, ">u4", rank, 4)) if len(raw) >= 4 + 4 * rank else ()
+    body = np.frombuffer(raw, np.uint8, offset=min(4 + 4 * rank, len(raw)))
+    if rank == 0 or len(shape) != rank or body.size != np.prod(shape, dtype=object):
+        raise DataError(f"{path} must be an idx file of unsigned bytes whose length fits its header, and it is not")
+    return body.reshape(shape)
+
+
+def load_fashion_mnist(split: str, folder: Path | str = FASHION_MNIST_FOLDER) -> ImageSet:
+    """The official "train" (60,000) or "test" (10,000) split, in its own order."""
+    if split not in _STEMS:
+        raise DataError(f"the split must be 'train' or 'test', not {split!r}")
+    stem = Path(folder) / _STEMS[split]
+    images = _read_idx(Path(f"{stem}-images-idx3-ubyte.gz"))
+    labels = _read_idx(Path(f"{stem}-labels-idx1-ubyte.gz"))
+    if images.ndim != 3 or labels.shape != images.shape[:1]:
+        raise DataError(f"{stem}-* must hold N images and N labels, not {images.shape} and {labels.shape}")
+    return ImageSet(images=images[..., None], labels=labels.astype(np.int64))
+
+
+def shipped_images(count: int = 1000) -> ImageSet:
+    """The first `count` images of the official test split, from the copy inside the package (1,000 at most).
+
+    >>> shipped_images(3).images.shape
+    (3, 28, 28, 1)
+    """
+    with shipped_file(SHIPPED_IMAGES) as path, np.load(path, allow_pickle=False) as archive:
+        found = ImageSet(images=archive["images"], labels=archive["labels"].astype(np.int64))
+    if not 1 <= count <= len(found):
+        raise DataError(f"between 1 and {len(found)} images are shipped, and {count} were asked for")
+    return found[:count]
+
+
+def write_image_file(path: Path | str, images: ImageSet) -> None:
+    """Write images and labels as the compressed archive that `shipped_images` reads."""
+    np.savez_compressed(path, images=images.images, labels=images.labels.astype(np.uint8))
+
+
+def shipped_file(name: str):  # type: ignore[no-untyped-def]
+    """Context manager: the path of a file in models/data, also when installed from a wheel."""
+    return as_file(files("models") / "data" / name)
