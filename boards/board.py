@@ -1,0 +1,207 @@
+"""One FPGA board: resources, clock, ports and memories, read from a TOML file. No networks, no arithmetic beyond unit changes.
+
+>>> board = load_board("zc706")
+>>> board.dsp, board.ramb36, board.clock_hz
+(900, 545, 150000000)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+FAMILIES = {"zynq7000": "DSP48E1", "zynquplus": "DSP48E2"}
+
+# Inclusive limits of every whole-number fact: wide enough for any device of these families, narrow enough that a slip of the pen
+# cannot make the search run for hours.
+LIMITS = {
+    "dsp": (1, 20_000),
+    "ramb36": (1, 20_000),
+    "uram288": (0, 20_000),
+    "lut": (1, 20_000_000),
+    "ff": (1, 40_000_000),
+    "clock_hz": (1_000_000, 1_000_000_000),
+    "axi_ports": (1, 16),
+    "axi_port_bits": (32, 1024),
+    "paper_words_per_cycle": (1, 128),
+    "paper_memory_bits": (1, 2**40),
+}
+
+
+class BoardError(ValueError):
+    """A board is unknown or its file breaks a rule; the message is one sentence for the person who asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dram:
+    """One external memory: peak bytes a second, and which side of the device its controller sits on ("ps" or "pl")."""
+
+    name: str
+    bytes_per_s: int
+    side: str = "ps"
+
+    def __post_init__(self) -> None:
+        if self.side not in ("ps", "pl"):
+            raise BoardError(f"dram '{self.name}': side must be 'ps' or 'pl', not {self.side!r}")
+        _check_whole(f"dram '{self.name}': bytes_per_s", self.bytes_per_s, 1_000_000, 10**13)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Board:
+    """What a design may use of one board, each fact with the document it comes from in `sources`.
+
+    `paper_words_per_cycle` (16-bit words) and `paper_memory_bits` belong to the `paper` model alone: the first is a fit, the second
+    a rounded capacity. `ramb36`, `uram288` and `dram` are what the device really has.
+    """
+
+    name: str
+    title: str
+    part: str
+    board_part: str
+    family: str
+    dsp: int
+    ramb36: int
+    uram288: int
+    lut: int
+    ff: int
+    clock_hz: int
+    axi_ports: int
+    axi_port_bits: int
+    paper_words_per_cycle: int
+    paper_memory_bits: int
+    dram: tuple[Dram, ...]
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key in ("name", "title", "part", "board_part", "family"):
+            value = getattr(self, key)
+            if not isinstance(value, str) or not value:
+                raise BoardError(f"{key} must be a text, not {value!r}")
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", self.name):
+            raise BoardError(f"name must be lower-case letters, digits, '-' and '_', not {self.name!r}")
+        if self.family not in FAMILIES:
+            raise BoardError(f"family must be one of {', '.join(FAMILIES)}, not {self.family!r}")
+        for key, (low, high) in LIMITS.items():
+            _check_whole(key, getattr(self, key), low, high)
+        if self.axi_port_bits & (self.axi_port_bits - 1):
+            raise BoardError(f"axi_port_bits must be a power of two, not {self.axi_port_bits}")
+        if not self.dram:
+            raise BoardError("a board needs at least one dram")
+        known = {*self.facts, "title", "name"}
+        odd = sorted(set(self.sources) - known)
+        if odd:
+            raise BoardError(f"sources must name facts of the board, not {', '.join(odd)}")
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """The names that need a source: every field that says something of the hardware, one `dram.NAME` a memory."""
+        plain = [f.name for f in fields(self) if f.name not in ("name", "title", "dram", "sources")]
+        return (*plain, *(f"dram.{memory.name}" for memory in self.dram))
+
+    @property
+    def ramb18(self) -> int:
+        """RAMB18 sites: two in each RAMB36."""
+        return 2 * self.ramb36
+
+    @property
+    def dsp_primitive(self) -> str:
+        """The multiply-accumulate block of the family: DSP48E1 or DSP48E2."""
+        return FAMILIES[self.family]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types, with schema number and digest."""
+        body = {**asdict(self), "sources": dict(self.sources)}
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+        return {"schema": SCHEMA, "digest": hashlib.sha256(text.encode()).hexdigest(), **body}
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over every field."""
+        return str(self.to_dict()["digest"])
+
+
+def _check_whole(name: str, value: object, low: int, high: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise BoardError(f"{name} must be a whole number in {low}..{high}, not {value!r}")
+
+
+def list_boards() -> tuple[str, ...]:
+    """Names of the shipped boards, sorted.
+
+    >>> list_boards()
+    ('zc706', 'zcu104')
+    """
+    names = (item.name for item in resources.files(__package__).iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
+
+
+def load_board(name_or_path: str | Path) -> Board:
+    """A shipped board by name, or the board in a TOML file of the user's. Raises BoardError."""
+    text = str(name_or_path)
+    if isinstance(name_or_path, str) and name_or_path in list_boards():
+        item = resources.files(__package__).joinpath(f"{name_or_path}.toml")
+        return parse_board(item.read_text(encoding="utf-8"), source=f"{name_or_path}.toml")
+    path = Path(name_or_path)
+    if not path.is_file():
+        if path.suffix == ".toml" or len(path.parts) > 1:
+            raise BoardError(f"there must be a board file at '{text}', and there is none")
+        raise BoardError(f"board must be one of {', '.join(list_boards())} or the path of a TOML file, not '{text}'")
+    try:
+        return parse_board(path.read_text(encoding="utf-8"), source=text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BoardError(f"board file '{text}' must be readable UTF-8 text: {error}") from None
+
+
+def parse_board(text: str, source: str = "board") -> Board:
+    """A board from TOML text; `source` names the file in errors. Raises BoardError."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BoardError(f"board file '{source}' must be TOML: {error}") from None
+    if raw.get("schema") != SCHEMA:
+        raise BoardError(f"board file '{source}' must have schema = {SCHEMA}, not {raw.get('schema')!r}")
+    body = {key: value for key, value in raw.items() if key != "schema"}
+    names = {f.name for f in fields(Board)}
+    missing, unknown = sorted(names - {"sources"} - set(body)), sorted(set(body) - names)
+    if missing or unknown:
+        parts = [f"lacks {', '.join(missing)}"] if missing else []
+        parts += [f"has the unknown {', '.join(unknown)}"] if unknown else []
+        raise BoardError(f"board file '{source}' must have exactly the fields of a board; it {' and '.join(parts)}")
+    try:
+        return Board(**{**body, "dram": _drams(body["dram"]), "sources": _sources(body.get("sources", {}))})
+    except BoardError as error:
+        raise BoardError(f"board file '{source}': {error}") from None
+
+
+def _drams(raw: object) -> tuple[Dram, ...]:
+    if not isinstance(raw, Mapping) or not all(isinstance(value, Mapping) for value in raw.values()):
+        raise BoardError("dram must be a table of memories, such as [dram.ps]")
+    drams = []
+    for name, value in raw.items():
+        odd = sorted(set(value) ^ {"bytes_per_s", "side"})
+        if odd:
+            raise BoardError(
+                f"dram '{name}' must have exactly bytes_per_s and side; missing or unknown: {', '.join(odd)}"
+            )
+        drams.append(Dram(name=name, **value))
+    return tuple(drams)
+
+
+def _sources(raw: object) -> dict[str, str]:
+    if not isinstance(raw, Mapping):
+        raise BoardError(f"sources must be a table of texts, not {raw!r}")
+    flat = {}
+    for key, value in raw.items():
+        if not isinstance(value, str) or not value:
+            raise BoardError(f"the source of {key} must be a text, not {value!r}")
+        flat[key] = value
+    return flat

@@ -1,0 +1,105 @@
+"""Board files: every fact has a source, and every way of getting one wrong ends in one sentence."""
+
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from boards import Board, BoardError, list_boards, load_board, parse_board
+
+
+def text_of(name: str) -> str:
+    return resources.files("boards").joinpath(f"{name}.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", list_boards())
+def test_every_fact_has_a_source_and_every_fit_says_so(name: str) -> None:
+    board = load_board(name)
+    assert board.name == name
+    assert set(board.sources) == set(board.facts)
+    for fact in ("paper_words_per_cycle", "paper_memory_bits"):
+        assert "fit" in board.sources[fact]
+
+
+def test_the_memory_that_the_paper_counts_is_the_rounded_capacity() -> None:
+    assert load_board("zc706").paper_memory_bits == int(19.2 * 2**20)
+    assert load_board("zcu104").paper_memory_bits == int(38.0 * 2**20)
+    for name in list_boards():
+        board = load_board(name)
+        real = board.ramb36 * 36 * 1024 + board.uram288 * 288 * 1024
+        assert (
+            0.997 < real / board.paper_memory_bits < 1.0
+        )  # the paper's figure is rounded up: no design point may rely on it
+
+
+def test_two_ports_carry_the_fitted_words() -> None:
+    for name in list_boards():
+        board = load_board(name)
+        assert 2 * board.axi_port_bits // 16 == board.paper_words_per_cycle
+
+
+def test_a_users_file_loads_like_a_shipped_one(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text_of("zc706").replace('name = "zc706"', 'name = "mine"'))
+    board = load_board(path)
+    assert (board.name, board.dsp) == ("mine", 900)
+    assert board.digest != load_board("zc706").digest
+    assert load_board(str(path)) == board
+
+
+def test_sources_are_optional_for_a_user_but_must_name_facts() -> None:
+    text = text_of("zcu104")
+    assert parse_board(text[: text.index("\n[sources]")]).sources == {}
+    with pytest.raises(BoardError, match="name facts"):
+        parse_board(text + '\ncolour = "green"\n')
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("dsp = 900", "", "lacks dsp"),
+        ("dsp = 900", "dsp = 900\ndps = 1", "unknown dps"),
+        ("dsp = 900", "dsp = -900", "dsp must be a whole number in 1.."),
+        ("dsp = 900", "dsp = 9e2", "dsp must be a whole number"),
+        ("dsp = 900", "dsp = true", "dsp must be a whole number"),
+        ("dsp = 900", "dsp = 900_000_000", "dsp must be a whole number"),
+        ("dsp = 900", "dsp = ", "must be TOML"),
+        ("schema = 1", "schema = 7", "schema = 1, not 7"),
+        ('family = "zynq7000"', 'family = "virtex"', "family must be one of"),
+        ('part = "xc7z045ffg900-2"', "part = 7", "part must be a text"),
+        ('name = "zc706"', 'name = "../x"', "name must be lower-case"),
+        ("axi_port_bits = 64", "axi_port_bits = 96", "power of two"),
+        ("bytes_per_s = 4_264_000_000", "bytes_per_s = -1", "bytes_per_s must be a whole number"),
+        ('side = "ps"', 'side = "north"', "side must be 'ps' or 'pl'"),
+        ('side = "ps"', "", "missing or unknown: side"),
+        ('dsp = "DS190', 'dsp = 3 #"DS190', "source of dsp must be a text"),
+    ],
+)
+def test_a_wrong_field_is_named_in_one_sentence(old: str, new: str, says: str) -> None:
+    text = text_of("zc706")
+    assert old in text
+    with pytest.raises(BoardError, match=says) as caught:
+        parse_board(text.replace(old, new, 1), source="mine.toml")
+    message = str(caught.value)
+    assert "mine.toml" in message
+    assert "\n" not in message
+
+
+def test_unknown_boards_and_missing_files_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(BoardError, match="zc706, zcu104"):
+        load_board("zc760")
+    with pytest.raises(BoardError, match="there is none"):
+        load_board("nowhere/board.toml")
+    with pytest.raises(BoardError):
+        load_board(tmp_path)
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BoardError, match="UTF-8"):
+        load_board(tmp_path / "binary.toml")
+
+
+def test_a_board_is_frozen() -> None:
+    board = load_board("zc706")
+    with pytest.raises(AttributeError):
+        board.dsp = 1  # type: ignore[misc]
+    assert isinstance(board, Board)
+    assert board.ramb18 == 1090
