@@ -1,18 +1,72 @@
 """From a design to hardware: the register map, the NPU program, Vivado HLS C++ and project files, and C simulation."""
 
+from .compiler import check_buildable, compile_program
 from .descriptor import DESCRIPTOR_BYTES, NO_WEIGHTS, Descriptor, DescriptorError
+from .fbcb import FbcbError, Run
+from .fbcb import decode as decode_fbcb
+from .fbcb import encode as encode_fbcb
+from .layout import LayoutError, TileLayout, column_tiles, pack_weights, part_words, unpack_weights
+from .program import ExitPlace, Program, ProgramError, TensorPlace, build_id
+from .reference_core import execute_streams_reference, round_half_even
 from .registers import REGISTERS, WINDOW_BYTES, Access, Cause, Field, Register, by_name
+from .streams import (
+    COMMAND_BITS,
+    COMMAND_FIELDS,
+    Command,
+    LayerStreams,
+    StreamError,
+    Tile,
+    layer_streams,
+    output_beats,
+    scatter_output,
+    tiles,
+    toeplitz_rows,
+    unpack_layer,
+    window_addresses,
+)
 
 __all__ = [
+    "COMMAND_BITS",
+    "COMMAND_FIELDS",
     "DESCRIPTOR_BYTES",
     "NO_WEIGHTS",
     "REGISTERS",
     "WINDOW_BYTES",
     "Access",
     "Cause",
+    "Command",
     "Descriptor",
     "DescriptorError",
+    "ExitPlace",
+    "FbcbError",
     "Field",
+    "LayerStreams",
+    "LayoutError",
+    "Program",
+    "ProgramError",
     "Register",
+    "Run",
+    "StreamError",
+    "TensorPlace",
+    "Tile",
+    "TileLayout",
+    "build_id",
     "by_name",
+    "check_buildable",
+    "column_tiles",
+    "compile_program",
+    "decode_fbcb",
+    "encode_fbcb",
+    "execute_streams_reference",
+    "layer_streams",
+    "output_beats",
+    "pack_weights",
+    "part_words",
+    "round_half_even",
+    "scatter_output",
+    "tiles",
+    "toeplitz_rows",
+    "unpack_layer",
+    "unpack_weights",
+    "window_addresses",
 ]

@@ -1,0 +1,107 @@
+"""Random small quantised networks and designs for the tests of this room; expectations always come from `models.golden`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dse import BatchPlan, Design, Stack
+from dse.testing import design_for
+from models import Exit, Format, Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
+
+R_BATCHING = None
+WIDE = BatchPlan(k=Stack.TWO)
+SPLIT = BatchPlan(k=Stack.HALF)
+ROW_LANES = BatchPlan(row_lanes=True)
+LANES = "lanes"  # by samples: b_r = ceil(batch / 2)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One conv, pool or head for `network_of`."""
+
+    channels: int
+    kind: Kind = Kind.GEMM
+    kernel: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    groups: int = 1
+    residual: str | None = None
+    relu: bool = True
+
+
+def network_of(rng: np.random.Generator, image: tuple[int, int, int], shapes: list[Shape]) -> QuantisedNetwork:
+    """A chain of layers `t0` -> `t1` -> ... with random integers, and one exit at its end."""
+    tensors = {"t0": image}
+    layers, quantised = [], []
+    for i, shape in enumerate(shapes):
+        layer = Layer(
+            name=f"l{i}",
+            kind=shape.kind,
+            input=f"t{i}",
+            output=f"t{i + 1}",
+            channels=shape.channels,
+            residual=shape.residual,
+            in_shape=tensors[f"t{i}"],
+            kernel=shape.kernel,
+            stride=shape.stride,
+            dilation=shape.dilation,
+            padding=shape.padding,
+            groups=shape.groups,
+        )
+        tensors[layer.output] = (*layer.out_hw, shape.channels)
+        layers.append(layer)
+        quantised.append(random_layer(rng, layer, relu=shape.relu))
+    network = Network(
+        name="random",
+        input="t0",
+        tensors=tensors,
+        layers=tuple(layers),
+        exits=(Exit(name="final", logits=layers[-1].output),),
+        parameters={},
+    )
+    formats = {name: Format(fraction_bits=8) for name in tensors}
+    return QuantisedNetwork(network=network, layers=tuple(quantised), formats=formats)
+
+
+def random_layer(rng: np.random.Generator, layer: Layer, relu: bool) -> QuantisedLayer:
+    """Random integers that use the whole int16 range and saturate now and then."""
+    shape = layer.shape
+    lo = 0 if relu else -32768
+    if layer.kind is not Kind.GEMM:
+        shift = layer.pool_shift if layer.kind is Kind.SUM_POOL else 0
+        none = np.zeros((0, 0, 0), np.int16)
+        return QuantisedLayer(layer=layer, weights=none, bias=np.zeros(0, np.int64), shift=shift, lo=lo)
+    weights = rng.integers(-32768, 32768, (shape.groups, shape.p, shape.c)).astype(np.int16)
+    bias = rng.integers(-(1 << 33), 1 << 33, layer.channels)
+    shift = 15 + int(np.ceil(np.log2(shape.p) / 2)) - int(rng.integers(0, 2))
+    hi = int(rng.choice([32767, 20000]))
+    shift_of_residual = shift - 1 if layer.residual else 0
+    return QuantisedLayer(
+        layer=layer, weights=weights, bias=bias, shift=shift, residual_shift=shift_of_residual, lo=lo, hi=hi
+    )
+
+
+def images_for(rng: np.random.Generator, qnet: QuantisedNetwork, batch: int) -> np.ndarray:
+    return rng.integers(-32768, 32768, (batch, *qnet.network.tensors["t0"])).astype(np.int16)
+
+
+def design_of(qnet: QuantisedNetwork, plan: BatchPlan | str | None = None, **options) -> Design:
+    """A design with one plan everywhere; LANES halves each batch."""
+    if plan != LANES:
+        return design_for(qnet.network.workload, plan=plan, **options)
+    return with_b_r(design_for(qnet.network.workload, **options), lambda batch: -(-batch // 2))
+
+
+def with_b_r(design: Design, b_r) -> Design:
+    """The same design with `b_r(batch)` samples a lane in every layer."""
+    row = tuple(BatchPlan(b_r=b_r(batch)) for batch in range(1, design.b_max + 1))
+    return design_with(design, plans=tuple(row for _ in design.layers))
+
+
+def design_with(design: Design, **changes) -> Design:
+    from dataclasses import replace
+
+    return replace(design, **changes)
