@@ -2,6 +2,10 @@
 
 The same object runs in the simulator and on the board. Times are integer nanoseconds. Stage s is everything between exit s-1
 and exit s; a sample that waits at stage 0 is in the queue.
+
+A policy is asked exactly when the NPU is idle, at least one sample waits somewhere, and something has changed: an arrival, the end
+of a run, a timeout it asked for, or its own `Answer` or `Shed`. Arrivals at the very nanosecond of another event are in the queue
+before it is asked. Equal arrival times are ordered by id.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ class View:
 
     `waiting[s]` are the samples at the entry of stage s, oldest arrival first; `waiting[0]` is the queue. The NPU is idle.
     `exit_rates[s]` is the expected share of all samples that leave at exit s. `closed`: no further arrival will come.
+    `slots`: how many samples may be past the queue or in a run at once (0 means `b_max`).
     """
 
     now_ns: int
@@ -36,6 +41,7 @@ class View:
     exit_rates: Sequence[float]
     b_max: int
     closed: bool = False
+    slots: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +61,27 @@ class Wait:
     reason: str = ""
 
 
-Action = Run | Wait
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer these requests now with the last exit each has passed (an anytime answer): they wait past stage 0, and leave their slots."""
+
+    requests: tuple[Request, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shed:
+    """Refuse these requests now, without an answer from the network: they wait in the queue. Counted as violations."""
+
+    requests: tuple[Request, ...]
+    reason: str = ""
+
+
+Action = Run | Wait | Answer | Shed
 
 
 class Policy(Protocol):
-    """Decides what the NPU does next. Called whenever the NPU is idle and something has changed."""
+    """Decides what the NPU does next. Called whenever the NPU is idle, something waits and something has changed."""
 
     @property
     def name(self) -> str:
@@ -69,4 +91,4 @@ class Policy(Protocol):
         """Forget everything; called before a schedule begins."""
 
     def decide(self, view: View) -> Action:
-        """The next action; must be a `Run` when something waits and no further arrival can come."""
+        """The next action; must not be a `Wait` when no further arrival can come."""

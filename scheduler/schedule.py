@@ -1,0 +1,206 @@
+"""What a policy did with a stream of requests: one record per request, one per decision, and the rules every schedule obeys.
+
+A `Schedule` holds the decision log as the actions themselves, so it replays (`Replay`) to the same schedule, and text (`log_lines`,
+`read_log`) loses nothing. Times are integer nanoseconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from .errors import PolicyError, SchedulerError
+from .policy import Action, Answer, Request, Run, Shed, View, Wait
+
+
+class Outcome(IntEnum):
+    """How a request left: at the exit the network chose, early by `Answer`, or refused by `Shed`."""
+
+    EXIT = 0
+    ANYTIME = 1
+    SHED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One request's fate. `start_ns`: its first run began (its arrival's end in the queue when it was shed). `exit`: -1 when shed."""
+
+    request: Request
+    start_ns: int
+    end_ns: int
+    exit: int
+    outcome: Outcome
+
+    @property
+    def latency_ns(self) -> int:
+        """From arrival to answer."""
+        return self.end_ns - self.request.arrival_ns
+
+    @property
+    def late(self) -> bool:
+        """Answered after its deadline, or not at all."""
+        return self.outcome is Outcome.SHED or self.end_ns > self.request.deadline_ns
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One run of the NPU, for timelines."""
+
+    start_ns: int
+    end_ns: int
+    stage: int
+    ids: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Everything that happened. Per-request columns are aligned with `requests` (in order of arrival)."""
+
+    policy: str
+    stages: int
+    b_max: int
+    slots: int
+    requests: tuple[Request, ...]
+    start_ns: tuple[int, ...]
+    end_ns: tuple[int, ...]
+    exit: tuple[int, ...]
+    outcome: tuple[int, ...]
+    log: tuple[tuple[int, Action], ...]
+    run_end_ns: tuple[int, ...]
+
+    @property
+    def records(self) -> Iterator[Record]:
+        """One record per request, in order of arrival."""
+        rows = zip(self.requests, self.start_ns, self.end_ns, self.exit, self.outcome, strict=True)
+        return (Record(r, s, e, x, Outcome(o)) for r, s, e, x, o in rows)
+
+    @property
+    def runs(self) -> tuple[RunRecord, ...]:
+        """The runs of the NPU in order of time."""
+        acts = ((at, action) for at, action in self.log if isinstance(action, Run))
+        return tuple(
+            RunRecord(at, end, action.stage, tuple(r.id for r in action.requests), action.reason)
+            for (at, action), end in zip(acts, self.run_end_ns, strict=True)
+        )
+
+    @property
+    def decisions(self) -> int:
+        """How often the policy was asked."""
+        return len(self.log)
+
+    def log_lines(self) -> Iterator[str]:
+        """The decision log as JSON lines: time, what, stage, ids, until, why."""
+        return (json.dumps(_line(at, action)) for at, action in self.log)
+
+    def check(self) -> None:
+        """Raise PolicyError unless each request is answered once, in order, and runs neither overlap nor break b_max or the slots."""
+        ends: dict[int, int] = {}
+        stage_of: dict[int, int] = {}
+        busy_until = 0
+        for run in self.runs:
+            _must(run.start_ns >= busy_until and run.end_ns >= run.start_ns, f"runs overlap at {run.start_ns} ns")
+            _must(
+                1 <= len(set(run.ids)) == len(run.ids) <= self.b_max, f"a batch of {len(run.ids)} at {run.start_ns} ns"
+            )
+            for key in run.ids:
+                _must(stage_of.get(key, 0) == run.stage, f"request {key} ran stage {run.stage} out of order")
+                stage_of[key] = run.stage + 1
+                ends[key] = run.end_ns
+            busy_until = run.end_ns
+        for record in self.records:
+            key = record.request.id
+            _must(record.request.arrival_ns <= record.start_ns <= record.end_ns, f"request {key} ends before it starts")
+            _must(record.exit == stage_of.get(key, 0) - 1, f"request {key} left at an exit that it did not reach last")
+            if record.outcome is Outcome.EXIT:
+                _must(record.end_ns == ends[key], f"request {key} was not answered when its run ended")
+        _must(len(stage_of) == sum(o != Outcome.SHED for o in self.outcome), "a request is missing")
+        self._check_slots()
+
+    def _check_slots(self) -> None:
+        events = [(s, 1) for s, o in zip(self.start_ns, self.outcome, strict=True) if o != Outcome.SHED]
+        events += [(e, -1) for e, o in zip(self.end_ns, self.outcome, strict=True) if o != Outcome.SHED]
+        held = 0
+        for at, step in sorted(events):  # leaving sorts before entering at the same nanosecond
+            held += step
+            _must(held <= self.slots, f"{held} samples hold {self.slots} slots at {at} ns")
+
+
+def _must(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise PolicyError(f"the schedule is broken: {otherwise}")
+
+
+def _line(at: int, action: Action) -> dict[str, object]:
+    line: dict[str, object] = {"t": at, "do": type(action).__name__.lower(), "why": action.reason}
+    if isinstance(action, Wait):
+        line["until"] = action.until_ns
+        return line
+    if isinstance(action, Run):
+        line["stage"] = action.stage
+    line["ids"] = [r.id for r in action.requests]
+    return line
+
+
+def read_log(lines: Iterable[str], requests: Sequence[Request]) -> tuple[tuple[int, Action], ...]:
+    """Read `log_lines` back. Raises SchedulerError naming the line."""
+    known = {r.id: r for r in requests}
+    log = []
+    for number, text in enumerate(lines, 1):
+        try:
+            log.append(_action(json.loads(text), known))
+        except (ValueError, KeyError, TypeError) as error:
+            raise SchedulerError(
+                f"line {number} of the decision log must be one action on known requests: {error!r}"
+            ) from None
+    return tuple(log)
+
+
+def _action(raw: Mapping[str, object], known: Mapping[int, Request]) -> tuple[int, Action]:
+    at, do, why = raw["t"], raw["do"], str(raw["why"])
+    if not isinstance(at, int):
+        raise TypeError("t must be a whole number")
+    if do == "wait":
+        until = raw["until"]
+        if until is not None and not isinstance(until, int):
+            raise TypeError("until must be a whole number or null")
+        return at, Wait(until, why)
+    ids = raw["ids"]
+    if not isinstance(ids, list):
+        raise TypeError("ids must be a list")
+    requests = tuple(known[key] for key in ids)
+    if do == "answer":
+        return at, Answer(requests, why)
+    if do == "shed":
+        return at, Shed(requests, why)
+    stage = raw["stage"]
+    if do != "run" or not isinstance(stage, int):
+        raise ValueError(f"unknown action {do!r}")
+    return at, Run(stage, requests, why)
+
+
+class Replay:
+    """A policy that repeats a decision log; it refuses when asked at another time than the log says."""
+
+    def __init__(self, log: Sequence[tuple[int, Action]], name: str = "replay") -> None:
+        self.name = name
+        self._log = tuple(log)
+        self._next = 0
+
+    def reset(self) -> None:
+        """Begin again."""
+        self._next = 0
+
+    def decide(self, view: View) -> Action:
+        """The next action of the log. Raises PolicyError where the log and the world part."""
+        if self._next >= len(self._log):
+            raise PolicyError(f"{self.name}: the log ends before the schedule, at {view.now_ns} ns")
+        at, action = self._log[self._next]
+        if at != view.now_ns:
+            raise PolicyError(
+                f"{self.name}: decision {self._next} was taken at {at} ns, but is asked for at {view.now_ns} ns"
+            )
+        self._next += 1
+        return action
