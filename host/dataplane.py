@@ -1,0 +1,208 @@
+"""What the NPU's data plane does for one layer, from bytes in DRAM to bytes in DRAM. The arithmetic is `models.golden`'s, all of it.
+
+It knows what the hardware knows: a descriptor, the weight stream in the mode that the FBCB chose, and slots by physical address.
+Nothing of the network's names or of requests reaches it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dse import Design, Mode
+from hls import (
+    DESCRIPTOR_BYTES,
+    NO_WEIGHTS,
+    Cause,
+    Descriptor,
+    DescriptorError,
+    FbcbError,
+    decode_fbcb,
+    part_words,
+    unpack_weights,
+)
+from models import Kind, Layer, NetworkError, QuantisedLayer, golden
+
+from .memory import BusError, SimulatedMemory
+
+Int16s = npt.NDArray[np.int16]
+
+ALIGNMENT = 64  # of a program, of the weight image, of every weight part and of slots
+_KINDS = (Kind.GEMM, Kind.MAX_POOL, Kind.SUM_POOL)
+
+
+class LayerError(Exception):
+    """A layer cannot run; stays inside the simulated device, which puts the cause into ERROR."""
+
+    def __init__(self, cause: Cause) -> None:
+        super().__init__(cause.name)
+        self.cause = cause
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slots:
+    """Where samples live: slot i at `base + i * stride` bytes; `active` are the job's slots in ascending order."""
+
+    base: int
+    stride: int
+    active: tuple[int, ...]
+
+
+class DataPlane:
+    """Fetches, decodes and runs layers. A decoded layer is kept until the bytes it came from change."""
+
+    def __init__(self, design: Design, memory: SimulatedMemory) -> None:
+        self._design, self._memory = design, memory
+        self._decoded: dict[tuple[int, int, Mode], tuple[int, QuantisedLayer]] = {}
+        self._descriptors: dict[bytes, Descriptor] = {}
+
+    def descriptor(self, address: int) -> Descriptor:
+        """Fetch one descriptor; LayerError(BUS_READ or BAD_DESCRIPTOR)."""
+        if address % ALIGNMENT:
+            raise LayerError(Cause.BAD_DESCRIPTOR)
+        data = self._read(address, DESCRIPTOR_BYTES).tobytes()
+        if data not in self._descriptors:
+            try:
+                self._descriptors[data] = Descriptor.unpack(data)
+            except DescriptorError:
+                raise LayerError(Cause.BAD_DESCRIPTOR) from None
+        return self._descriptors[data]
+
+    def check(self, descriptor: Descriptor, word: int, slots: Slots, weights_base: int) -> QuantisedLayer:
+        """Decode a layer for a batch and see that every byte it touches exists; LayerError names what is wrong."""
+        mode = self._mode(descriptor, word, len(slots.active))
+        offsets = (descriptor.in_offset, descriptor.out_offset, descriptor.residual_offset, slots.base, slots.stride)
+        if any(offset % 2 for offset in offsets) or slots.base % ALIGNMENT or slots.stride % ALIGNMENT:
+            raise LayerError(Cause.BAD_DESCRIPTOR)
+        layer = self._layer(descriptor, mode, weights_base)
+        self._inputs(descriptor, layer, slots)
+        self._outputs(descriptor, slots)
+        return layer
+
+    def run(self, descriptor: Descriptor, layer: QuantisedLayer, slots: Slots) -> int:
+        """Compute a checked layer for every active slot and write it back; returns how many outputs saturated."""
+        inputs, residual = self._inputs(descriptor, layer, slots)
+        out, saturated = golden.run_layer_counting(layer, inputs, residual)
+        view = self._outputs(descriptor, slots)
+        if len(view) == len(out):
+            view[:] = out
+        else:
+            view[_indices(slots)] = out
+        return saturated
+
+    # -- decoding ----------------------------------------------------------------------------------------------
+
+    def _mode(self, d: Descriptor, word: int, batch: int) -> Mode:
+        stackable, split = self._design.stackable, self._design.split
+        try:
+            return decode_fbcb(word, kind=d.kind, batch=batch, stackable=stackable, split=split).mode
+        except FbcbError:
+            raise LayerError(Cause.BAD_FBCB) from None
+
+    def _layer(self, d: Descriptor, mode: Mode, weights_base: int) -> QuantisedLayer:
+        """The layer as golden takes it: its input is the window extent as stored, halo included, so it has no padding."""
+        words = np.zeros(0, np.int16) if d.kind else self._weights(d, mode, weights_base)
+        key = (hash(d), weights_base, mode)
+        checksum = zlib.crc32(words.data)
+        found = self._decoded.get(key)
+        if found is None or found[0] != checksum:
+            found = self._decoded[key] = (checksum, self._decode(d, mode, words))
+        return found[1]
+
+    def _weights(self, d: Descriptor, mode: Mode, base: int) -> Int16s:
+        offset = d.weights[int(mode)]
+        if offset == NO_WEIGHTS:
+            raise LayerError(Cause.BAD_FBCB)
+        if (base + offset) % ALIGNMENT:
+            raise LayerError(Cause.BAD_DESCRIPTOR)
+        p = d.kernel_h * d.kernel_w * d.group_words
+        size = part_words(p=p, columns=d.columns, groups=d.groups, mode=mode, design=self._design)
+        return self._read(base + offset, 2 * size).view(np.int16)
+
+    def _decode(self, d: Descriptor, mode: Mode, words: Int16s) -> QuantisedLayer:
+        kind = _KINDS[d.kind]
+        weights, bias = np.zeros((0, 0, 0), np.int16), np.zeros(0, np.int64)
+        if kind is Kind.GEMM:
+            p = d.kernel_h * d.kernel_w * d.group_words
+            groups = [
+                unpack_weights(part, p=p, columns=d.columns, mode=mode, design=self._design)
+                for part in words.reshape(d.groups, -1)
+            ]
+            weights = np.stack([one for one, _ in groups])
+            bias = np.concatenate([one for _, one in groups])
+        layer = Layer(
+            name="descriptor",
+            kind=kind,
+            input="in",
+            output="out",
+            channels=d.groups * d.columns,
+            residual="residual" if d.has_residual else None,
+            in_shape=(
+                (d.out_h - 1) * d.stride_h + (d.kernel_h - 1) * d.dilation_h + 1,
+                (d.out_w - 1) * d.stride_w + (d.kernel_w - 1) * d.dilation_w + 1,
+                d.groups * d.group_words,
+            ),
+            kernel=(d.kernel_h, d.kernel_w),
+            stride=(d.stride_h, d.stride_w),
+            dilation=(d.dilation_h, d.dilation_w),
+            groups=d.groups if kind is Kind.GEMM else 1,
+        )
+        try:
+            return QuantisedLayer(
+                layer=layer,
+                weights=weights,
+                bias=bias,
+                shift=d.shift,
+                residual_shift=d.residual_shift,
+                lo=d.lo,
+                hi=d.hi,
+            )
+        except NetworkError:  # the accumulator could wrap: no program of ours does, so the bytes are damaged
+            raise LayerError(Cause.BAD_DESCRIPTOR) from None
+
+    # -- slots -------------------------------------------------------------------------------------------------
+
+    def _inputs(self, d: Descriptor, layer: QuantisedLayer, slots: Slots) -> tuple[Int16s, Int16s | None]:
+        shape = layer.layer.in_shape
+        view = self._view(slots, d.in_offset, shape, d.in_row_bytes, d.in_pixel_bytes, Cause.BUS_READ)
+        inputs = view if len(view) == len(slots.active) else view[_indices(slots)]
+        if not d.has_residual:
+            return inputs, None
+        shape = (d.out_h, d.out_w, d.groups * d.columns)
+        offsets = (d.residual_offset, shape, d.residual_row_bytes, d.residual_pixel_bytes)
+        view = self._view(slots, *offsets, Cause.BUS_READ)
+        return inputs, view if len(view) == len(slots.active) else view[_indices(slots)]
+
+    def _outputs(self, d: Descriptor, slots: Slots) -> Int16s:
+        shape = (d.out_h, d.out_w, d.groups * d.columns)
+        return self._view(slots, d.out_offset, shape, d.out_row_bytes, d.out_pixel_bytes, Cause.BUS_WRITE)
+
+    def _view(
+        self, slots: Slots, offset: int, shape: tuple[int, int, int], row: int, pixel: int, cause: Cause
+    ) -> Int16s:
+        """The tensor at `offset` in every slot from the first active one to the last: (slots, *shape), shared memory."""
+        if row % 2 or pixel % 2:
+            raise LayerError(Cause.BAD_DESCRIPTOR)
+        first, last = slots.active[0], slots.active[-1]
+        span = (shape[0] - 1) * row + (shape[1] - 1) * pixel + 2 * shape[2]
+        size = (last - first) * slots.stride + span
+        try:
+            raw = self._memory.view(slots.base + first * slots.stride + offset, size).view(np.int16)
+        except BusError:
+            raise LayerError(cause) from None
+        strides = (slots.stride, row, pixel, 2)
+        return np.lib.stride_tricks.as_strided(raw, (last - first + 1, *shape), strides)
+
+    def _read(self, address: int, size: int) -> npt.NDArray[np.uint8]:
+        try:
+            return self._memory.view(address, size)
+        except BusError:
+            raise LayerError(Cause.BUS_READ) from None
+
+
+def _indices(slots: Slots) -> Sequence[int]:
+    return [slot - slots.active[0] for slot in slots.active]

@@ -1,0 +1,323 @@
+"""The driver: verbs on any `Device`. It owns the program's memory and the slots, waits with a deadline, and never guesses.
+
+Order of use: `load`, then `write_sample`, `activate` (or `merge` and `exit`), `run_stage`, `logits`, as often as one likes. After an
+`NpuTimeout` or `NpuError`, `reset` empties the batch; samples stay in their slots, so the same stage can be run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dse import Design
+from hls import Cause, Program, by_name
+
+from .device import Buffer, Device
+from .errors import BuildMismatch, DriverUsageError, NpuError, NpuTimeout
+from .identity import build_id, shape_word
+
+MASK_SLOTS = 32  # slots that a mask register can name
+_ALIGNMENT = 64
+_GRACE_NS = 20_000_000  # for the host to be scheduled again, on top of any predicted time
+_CTRL, _STATUS, _ERROR = by_name("CTRL"), by_name("STATUS"), by_name("ERROR")
+_START, _EXIT, _MERGE = (_CTRL.field(name).mask for name in ("START", "EXIT", "MERGE"))
+_EVENTS = sum(one.mask for one in by_name("IRQ_STATUS").fields)
+_OFFSETS = {
+    name: by_name(name).offset for name in ("CTRL", "STATUS", "IRQ_STATUS", "SLOT_MASK", "FIRST_LAYER", "LAST_LAYER")
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """The NPU's registers at one moment, decoded; times are cycles of the last job."""
+
+    idle: bool
+    done: bool
+    cause: Cause
+    error_layer: int
+    layer: int
+    active: tuple[int, ...]
+    cycles: int
+    saturations: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One finished job on the device's clock."""
+
+    start_ns: int
+    end_ns: int
+    slots: tuple[int, ...]
+
+
+class Driver:
+    """One program on one device.
+
+    `slots`: samples that can be held at once. A job may take `patience` times what the design predicts before the watchdog
+    drops it; the host itself waits twice as long, for a device too broken to say so.
+    """
+
+    def __init__(
+        self, device: Device, program: Program, design: Design, *, slots: int | None = None, patience: float = 4.0
+    ) -> None:
+        if program.design_digest != design.digest:
+            raise DriverUsageError("the program must be compiled for this design, and it was compiled for another one")
+        slots = design.b_max if slots is None else slots
+        if not design.b_max <= slots <= MASK_SLOTS:
+            raise DriverUsageError(f"slots must lie in b_max = {design.b_max}..{MASK_SLOTS}, not {slots}")
+        if not patience >= 1:
+            raise DriverUsageError(f"patience must be at least 1, not {patience}")
+        self.device, self.program, self.design = device, program, design
+        self.slots = slots
+        self._patience = patience
+        self._pixel_codes = encode_image(program, np.arange(256) / 255)
+        self._buffers: list[Buffer] = []
+        self._memory = np.zeros((0, 0), np.int16)
+        self._active = 0
+        self._first = self._last = -1  # what FIRST_LAYER and LAST_LAYER hold
+        self._watchdog = -1
+
+    # -- setting up --------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Refuse a foreign device, then give it the program, zeroed slots and the FBCB. Raises BuildMismatch, OutOfMemory, NpuTimeout."""
+        self.identify()
+        self.reset()
+        self.close()
+        image = np.frombuffer(self.program.image(), np.uint8)
+        self._buffers.append(self.device.allocate(len(image) + _ALIGNMENT))
+        self._buffers.append(self.device.allocate(self.slots * self.program.slot_bytes + _ALIGNMENT))
+        (code, code_at), (data, data_at) = (_aligned(buffer) for buffer in self._buffers)
+        code[: len(image)] = image
+        data[:] = 0
+        self._memory = data[: self.slots * self.program.slot_bytes].view(np.int16).reshape(self.slots, -1)
+        for name, address in (
+            ("PROGRAM", code_at),
+            ("WEIGHTS", code_at + self.program.weights_offset),
+            ("SLOT_BASE", data_at),
+        ):
+            self._write(f"{name}_LO", address & 0xFFFF_FFFF)
+            self._write(f"{name}_HI", address >> 32)
+        self._write("SLOT_BYTES", self.program.slot_bytes)
+        self._write("LAYERS", len(self.program.descriptors))
+        self._load_fbcb()
+        self._write("IRQ_STATUS", _EVENTS)
+        self._write("IRQ_ENABLE", _EVENTS)
+
+    def identify(self) -> None:
+        """Raise BuildMismatch unless the device was built from this design."""
+        for what, expected in (("BUILD_ID", build_id(self.design)), ("SHAPE", shape_word(self.design))):
+            found = self._read(what)
+            if found != expected:
+                raise BuildMismatch(what=what, expected=expected, found=found)
+
+    def _load_fbcb(self) -> None:
+        self._write("FBCB_INDEX", 0)
+        for word in self.program.fbcb_words:
+            self._write("FBCB_DATA", word)
+        last = len(self.program.fbcb_words) - 1
+        self._write("FBCB_INDEX", last)  # a window that did not step, or is too small, shows here
+        found = self._read("FBCB_DATA")
+        if found != self.program.fbcb_words[last]:
+            raise BuildMismatch(what=f"FBCB word {last}", expected=self.program.fbcb_words[last], found=found)
+
+    def close(self) -> None:
+        """Give all memory back."""
+        self._memory = np.zeros((0, 0), np.int16)
+        while self._buffers:
+            self.device.free(self._buffers.pop())
+
+    # -- samples -----------------------------------------------------------------------------------------------
+
+    def write_sample(self, slot: int, image: npt.NDArray[np.generic]) -> None:
+        """Put one image (H, W, C) into a slot: int16 as stored, uint8 pixels, or real values in the network's unit."""
+        self._check_slots((slot,))
+        place = self.program.tensors[self.program.input]
+        if image.shape != (place.height, place.width, place.channels):
+            raise DriverUsageError(
+                f"a sample must be of shape {(place.height, place.width, place.channels)}, not {image.shape}"
+            )
+        if image.dtype == np.uint8:  # noqa: SIM108
+            stored = self._pixel_codes[image]
+        else:
+            stored = image.view(np.int16) if image.dtype == np.int16 else encode_image(self.program, image)
+        self.program.write_tensor(self._memory[slot], self.program.input, stored)
+
+    def stored_logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.int16]:
+        """An exit's logits as the NPU left them, int16 (len(slots), classes)."""
+        self._check_slots(slots)
+        if not 0 <= exit_index < len(self.program.exits):
+            raise DriverUsageError(f"an exit must lie in 0..{len(self.program.exits) - 1}, not {exit_index}")
+        tensor = self.program.exits[exit_index].tensor
+        return np.stack([self.program.read_tensor(self._memory[slot], tensor).reshape(-1) for slot in slots])
+
+    def logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.float64]:
+        """An exit's real logits, float64 (len(slots), classes)."""
+        return self.stored_logits(slots, exit_index) * self.program.exits[exit_index].scale
+
+    # -- the batch ---------------------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> tuple[int, ...]:
+        """Slots of the active batch, ascending."""
+        return _bits(self._active)
+
+    def merge(self, slots: Iterable[int]) -> None:
+        """Add slots to the batch. Raises NpuError when the NPU refuses; the batch is then as it was."""
+        self._edit(_MERGE, self._mask(slots))
+
+    def exit(self, slots: Iterable[int]) -> None:
+        """Remove slots from the batch. Raises NpuError when the NPU refuses; the batch is then as it was."""
+        self._edit(_EXIT, self._mask(slots))
+
+    def activate(self, slots: Iterable[int]) -> None:
+        """Make exactly these slots the batch: EXIT of what must go, MERGE of what is missing (ADR 6)."""
+        wanted = self._mask(slots)
+        if gone := self._active & ~wanted:
+            self._edit(_EXIT, gone)
+        if missing := wanted & ~self._active:
+            self._edit(_MERGE, missing)
+
+    def _edit(self, verb: int, mask: int) -> None:
+        write = self.device.write
+        write(_OFFSETS["SLOT_MASK"], mask)
+        write(_OFFSETS["CTRL"], verb)
+        status = self.device.read(_OFFSETS["STATUS"])
+        after = self._active | mask if verb == _MERGE else self._active & ~mask
+        if _STATUS.field("ERROR").get(status):
+            error = self._npu_error()
+            self.reset(keep=self._active)
+            raise error
+        self._active = after
+
+    # -- jobs --------------------------------------------------------------------------------------------------
+
+    def run_stage(self, stage: int) -> Job:
+        """Run one stage on the active batch: `run_to_exit(stage, stage)`."""
+        return self.run_to_exit(stage, stage)
+
+    def run_to_exit(self, stage: int, first_stage: int = 0) -> Job:
+        """Run stages first_stage..stage on the active batch and wait. Raises NpuError or NpuTimeout; `reset` before going on."""
+        stages = self.program.stages
+        if not 0 <= first_stage <= stage < len(stages):
+            raise DriverUsageError(
+                f"stages must be ordered and lie in 0..{len(stages) - 1}, not {first_stage}..{stage}"
+            )
+        batch = max(1, self._active.bit_count())
+        return self.run_layers(
+            stages[first_stage][0], stages[stage][1], self.design.latency.between(first_stage, stage, batch)
+        )
+
+    def run_layers(self, first: int, last: int, predicted_ns: int) -> Job:
+        """Run layers first..last (inclusive), which should take `predicted_ns`, on the active batch and wait."""
+        limit_ns = int(predicted_ns * self._patience)
+        self._aim(first, last, limit_ns)
+        start = self.device.clock.now_ns()
+        self.device.write(_OFFSETS["CTRL"], _START)
+        self.device.wait_interrupt(start + 2 * limit_ns + _GRACE_NS)
+        end = self.device.clock.now_ns()
+        status = self.device.read(_OFFSETS["STATUS"])
+        self.device.write(_OFFSETS["IRQ_STATUS"], _EVENTS)
+        if _STATUS.field("ERROR").get(status):
+            raise self._npu_error()
+        if not _STATUS.field("DONE").get(status):
+            layer = _STATUS.field("LAYER").get(status)
+            raise NpuTimeout(waited_ns=end - start, layer_index=layer, layer=self._layer(layer), slots=self.active)
+        return Job(start_ns=start, end_ns=end, slots=self.active)
+
+    def _aim(self, first: int, last: int, limit_ns: int) -> None:
+        """Write the job's registers, those that changed."""
+        if first != self._first:
+            self.device.write(_OFFSETS["FIRST_LAYER"], first)
+        if last != self._last:
+            self.device.write(_OFFSETS["LAST_LAYER"], last)
+        self._first, self._last = first, last
+        cycles = min(limit_ns * self.design.clock_hz // 10**9 + 1, 0xFFFF_FFFF)
+        if cycles != self._watchdog:
+            self._write("WATCHDOG", cycles)
+            self._watchdog = cycles
+
+    def reset(self, keep: int = 0) -> None:
+        """Soft reset: drop the job, clear the error, empty the batch (then merge the mask `keep`). Samples stay. Raises NpuTimeout."""
+        started = self.device.clock.now_ns()
+        deadline = started + _GRACE_NS
+        self._write("CTRL", _CTRL.field("SOFT_RESET").mask)
+        while not _STATUS.field("IDLE").get(status := self._read("STATUS")):
+            if self.device.clock.now_ns() >= deadline:
+                layer = _STATUS.field("LAYER").get(status)
+                waited = self.device.clock.now_ns() - started
+                raise NpuTimeout(waited_ns=waited, layer_index=layer, layer=self._layer(layer), slots=self.active)
+            self.device.clock.sleep_until(self.device.clock.now_ns() + 1_000)
+        self._write("IRQ_STATUS", _EVENTS)
+        self._active = 0
+        if keep:
+            self._edit(_MERGE, keep)
+
+    def status(self) -> Status:
+        """What the NPU says about itself now."""
+        status, error = self._read("STATUS"), self._read("ERROR")
+        return Status(
+            idle=bool(_STATUS.field("IDLE").get(status)),
+            done=bool(_STATUS.field("DONE").get(status)),
+            cause=_cause(_ERROR.field("CAUSE").get(error)),
+            error_layer=_ERROR.field("LAYER").get(error),
+            layer=_STATUS.field("LAYER").get(status),
+            active=_bits(self._read("ACTIVE")),
+            cycles=self._read("CYCLES_HI") << 32 | self._read("CYCLES_LO"),
+            saturations=self._read("SATURATIONS"),
+        )
+
+    # -- helpers -----------------------------------------------------------------------------------------------
+
+    def _read(self, name: str) -> int:
+        return self.device.read(by_name(name).offset)
+
+    def _write(self, name: str, value: int) -> None:
+        self.device.write(by_name(name).offset, value)
+
+    def _npu_error(self) -> NpuError:
+        word = self._read("ERROR")
+        layer = _ERROR.field("LAYER").get(word)
+        cause = _cause(_ERROR.field("CAUSE").get(word))
+        return NpuError(cause=cause, layer_index=layer, layer=self._layer(layer), slots=self.active)
+
+    def _layer(self, index: int) -> str:
+        return self.design.layers[index].name if index < len(self.design.layers) else "beyond the program"
+
+    def _check_slots(self, slots: Iterable[int]) -> None:
+        if not len(self._memory):
+            raise DriverUsageError("the program must be loaded first")
+        for slot in slots:
+            if not 0 <= slot < self.slots:
+                raise DriverUsageError(f"a slot must lie in 0..{self.slots - 1}, not {slot}")
+
+    def _mask(self, slots: Iterable[int]) -> int:
+        chosen = tuple(slots)
+        self._check_slots(chosen)
+        mask = 0
+        for slot in chosen:
+            mask |= 1 << slot
+        return mask
+
+
+def encode_image(program: Program, real: npt.NDArray[np.generic]) -> npt.NDArray[np.int16]:
+    """Real values in the network's unit as the input stores them: rounded to the nearest unit, clipped to int16."""
+    scaled = np.rint(np.asarray(real, np.float64) / program.input_scale)
+    return np.asarray(np.clip(scaled, -32768, 32767).astype(np.int16))
+
+
+def _bits(mask: int) -> tuple[int, ...]:
+    return tuple(i for i in range(mask.bit_length()) if mask >> i & 1)
+
+
+def _cause(code: int) -> Cause:
+    return Cause(code) if code in set(Cause) else Cause.NONE
+
+
+def _aligned(buffer: Buffer) -> tuple[npt.NDArray[np.uint8], int]:
+    """The buffer from its first 64-byte boundary on, and that address."""
+    skip = -buffer.physical_address % _ALIGNMENT
+    return buffer.array[skip:], buffer.physical_address + skip

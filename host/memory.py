@@ -1,0 +1,63 @@
+"""Simulated DRAM: buffers at physical addresses, read back by address as an NPU would. A wrong address is a bus error, not a crash.
+
+>>> dram = SimulatedMemory(base=0x1000_0000, size=1 << 20)
+>>> buffer = dram.allocate(100)
+>>> buffer.array[3] = 7
+>>> int(dram.view(buffer.physical_address, 100)[3])
+7
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .device import ArrayBuffer, Buffer, Bytes
+from .errors import OutOfMemory
+
+ALIGNMENT = 4096  # of a buffer's address: a page, as contiguous allocators give
+
+
+class BusError(Exception):
+    """An address that no memory answers to; stays inside the simulated device, which turns it into a Cause."""
+
+
+class SimulatedMemory:
+    """Physical memory [base, base + size) of which only what was allocated exists."""
+
+    def __init__(self, base: int = 0x1000_0000, size: int = 1 << 30) -> None:
+        self._base, self._size = base, size
+        self._buffers: list[ArrayBuffer] = []
+
+    def allocate(self, size: int) -> ArrayBuffer:
+        """`size` bytes of zeros at the lowest free aligned address; OutOfMemory when there is no such gap."""
+        if size < 1:
+            raise ValueError(f"a buffer must have at least one byte, not {size}")
+        address = self._base
+        for index, buffer in enumerate(self._buffers):
+            if buffer.physical_address - address >= size:
+                return self._insert(index, address, size)
+            end = buffer.physical_address + len(buffer.array)
+            address = -(-end // ALIGNMENT) * ALIGNMENT
+        if address + size > self._base + self._size:
+            raise OutOfMemory(
+                f"{size} bytes of contiguous memory are needed, and {self._base + self._size - address} are free"
+            )
+        return self._insert(len(self._buffers), address, size)
+
+    def _insert(self, index: int, address: int, size: int) -> ArrayBuffer:
+        # NumPy aligns to 16 bytes; nothing here needs more, since addresses are simulated.
+        buffer = ArrayBuffer(np.zeros(size, np.uint8), address)
+        self._buffers.insert(index, buffer)
+        return buffer
+
+    def free(self, buffer: Buffer) -> None:
+        """Forget a buffer; its addresses answer with bus errors from now on."""
+        self._buffers = [one for one in self._buffers if one.physical_address != buffer.physical_address]
+
+    def view(self, address: int, size: int) -> Bytes:
+        """The bytes [address, address + size), which must lie inside one buffer; BusError otherwise."""
+        for buffer in self._buffers:
+            start = address - buffer.physical_address
+            if start >= 0 and start + size <= len(buffer.array):
+                return buffer.array[start : start + size]
+        raise BusError(f"{size} bytes at {address:#x}")
