@@ -9,13 +9,43 @@ from .design import (
     Mode,
     Stack,
 )
+from .explore import Exploration, build_design, explore
+from .fbcb import buildable_plan, plan_all, published_plan
+from .geometry import Fit, FitError, fit
+from .latency import latency_table, pool_cycles, stage_latency
+from .layer_table import load_layer_table, parse_layer_table
+from .paper_model import Batching, Point, gops, layer_ticks, total_ticks
+from .search import Ranking, evaluate, legal_space, search
 
 __all__ = [
     "B_MAX_LIMIT",
     "BatchPlan",
+    "Batching",
     "Design",
     "DesignError",
+    "Exploration",
+    "Fit",
+    "FitError",
     "LatencyTable",
     "Mode",
+    "Point",
+    "Ranking",
     "Stack",
+    "build_design",
+    "buildable_plan",
+    "evaluate",
+    "explore",
+    "fit",
+    "gops",
+    "latency_table",
+    "layer_ticks",
+    "legal_space",
+    "load_layer_table",
+    "parse_layer_table",
+    "plan_all",
+    "pool_cycles",
+    "published_plan",
+    "search",
+    "stage_latency",
+    "total_ticks",
 ]

@@ -51,7 +51,8 @@ class Mode(IntEnum):
 class BatchPlan:
     """One FBCB entry: how a layer runs at one active batch size.
 
-    `b_r` samples are stacked along the rows of each lane (`b_r = batch`: one lane, R-batching). `row_lanes` puts neighbouring rows side by side instead.
+    `b_r` samples are stacked along the rows of each lane (`b_r = batch`: one lane, R-batching).
+    `row_lanes` puts neighbouring rows side by side instead.
     """
 
     k: Stack = Stack.ONE
@@ -102,7 +103,8 @@ class LatencyTable:
 class Design:
     """One NPU for one workload on one board.
 
-    `t_r` is the depth of an accumulator bank in rows; `published_t_r` the depth the `paper` model asked for before RAM geometry was looked at (equal to `t_r` when nothing had to give).
+    `t_r` is the depth of an accumulator bank in rows; `published_t_r` the depth the `paper` model asked for before RAM geometry
+    was looked at (equal to `t_r` when nothing had to give).
     `plans[layer][batch - 1]` is the FBCB. `latency` follows from `model` (`paper` or `exact`).
     """
 

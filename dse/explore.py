@@ -1,0 +1,234 @@
+"""From a workload and a board to a published point and a design that can be built: the search, the geometry check and the difference between them.
+
+>>> from boards import load_board
+>>> from models import LayerShape, Workload
+>>> work = Workload(name="one", layers=(LayerShape(name="conv", r=196, p=288, c=64),))
+>>> found = explore(work, load_board("zc706"), b_max=2)
+>>> found.published.dsp <= 900 and found.fit.ramb18 <= 1090
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from boards import Board
+from models import Kind, Workload
+
+from .design import Design, DesignError
+from .fbcb import buildable_plan, plan_all
+from .geometry import MIN_T_C, MIN_T_P, NOT_ESTIMATED, Fit, FitError, fit, weight_slots_for
+from .latency import POOL_NOTE, stage_latency
+from .paper_model import Point, gops, total_ticks
+from .search import Progress, Ranking, check_b_max, search
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Exploration:
+    """What `fluidnpu dse` answers: the published optimum, and the design it becomes once RAM primitives are counted.
+
+    `published_gops[b - 1]` and `fitted_gops[b - 1]` are GOP/s of the `paper` model at batch b. `notes` are sentences for the reader.
+    """
+
+    workload: Workload
+    board: Board
+    b_max: int
+    ranking: Ranking
+    published_gops: tuple[float, ...]
+    fitted_gops: tuple[float, ...]
+    design: Design
+    fit: Fit
+    notes: tuple[str, ...]
+
+    @property
+    def published(self) -> Point:
+        """The optimum of the `paper` model."""
+        return self.ranking.best
+
+    @property
+    def difference_pct(self) -> tuple[float, ...]:
+        """How far the built design lies from the published point at each batch size, in per cent of its GOP/s; negative is slower."""
+        return tuple(100 * (new / old - 1) for new, old in zip(self.fitted_gops, self.published_gops, strict=True))
+
+    @property
+    def published_resources(self) -> dict[str, dict[str, float]]:
+        """DSPs and memory bits of the published point as Table I counts them: used, available, percent."""
+        return {
+            "dsp": _share(self.published.dsp, self.board.dsp),
+            "memory_bits": _share(self.published.memory_bits, self.board.paper_memory_bits),
+        }
+
+    @property
+    def fitted_resources(self) -> dict[str, dict[str, float]]:
+        """Primitives of the design: used, available, percent. LUTs and flip-flops are not estimated."""
+        found = {"dsp": _share(self.fit.dsp, self.board.dsp), "ramb18": _share(self.fit.ramb18, self.board.ramb18)}
+        if self.board.uram288:
+            found["uram288"] = _share(self.fit.uram288, self.board.uram288)
+        return found
+
+    def pareto(self, limit: int | None = None) -> list[dict[str, float]]:
+        """Points that nothing beats in throughput, latency at b = 1, DSPs and memory at once, best throughput first."""
+        ranking, rows = self.ranking, []
+        for index in ranking.pareto[:limit]:
+            point, one = ranking.space[int(index)], float(ranking.gops[0, index])
+            rows.append(
+                {
+                    "t_r": point.t_r,
+                    "t_p": point.t_p,
+                    "t_c": point.t_c,
+                    "objective_gops": float(ranking.objective[index]),
+                    "latency_1_ms": 2e-6 * self.workload.macs / one,
+                    "dsp": point.dsp,
+                    "memory_bits": point.memory_bits,
+                }
+            )
+        return rows
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types. Top-level point, GOP/s and resources are the published ones; `fitted` holds those of the design to build."""
+        return {
+            "network": self.workload.name,
+            "board": self.board.name,
+            "model": self.design.model,
+            "b_max": self.b_max,
+            "weights": list(self.ranking.weights),
+            "designs_searched": len(self.ranking),
+            "t_r": self.published.t_r,
+            "t_p": self.published.t_p,
+            "t_c": self.published.t_c,
+            "peak_gops": 2 * self.published.dsp * self.board.clock_hz / 1e9,
+            "gops_by_batch": list(self.published_gops),
+            "resources": self.published_resources,
+            "fitted": {
+                "t_r": self.design.t_r,
+                "t_p": self.design.t_p,
+                "t_c": self.design.t_c,
+                "peak_gops": self.design.peak_gops,
+                "gops_by_batch": list(self.fitted_gops),
+                "difference_pct": list(self.difference_pct),
+                "resources": self.fitted_resources,
+                "ramb18_by_use": dict(self.fit.parts),
+                "latency_ns": [list(row) for row in self.design.latency.ns],
+                "digest": self.design.digest,
+            },
+            "pareto": self.pareto(limit=32),
+            "notes": list(self.notes),
+        }
+
+
+def _share(used: int, available: int) -> dict[str, float]:
+    return {"used": used, "available": available, "percent": 100 * used / available}
+
+
+def explore(
+    workload: Workload,
+    board: Board,
+    *,
+    b_max: int = 8,
+    weights: Sequence[float] | None = None,
+    model: str = "paper",
+    progress: Progress | None = None,
+) -> Exploration:
+    """Search the whole space, then build the best point that can be built. Raises DesignError or FitError."""
+    if model == "exact":
+        raise DesignError("model must be 'paper' for now: the 'exact' model is not available yet")
+    if model != "paper":
+        raise DesignError(f"model must be 'paper' or 'exact', not {model!r}")
+    ranking = search(workload, board, b_max=b_max, weights=weights, progress=progress)
+    point, found, why_not = _first_that_fits(ranking, workload, board, b_max)
+    design = build_design(workload, board, point, b_max=b_max)
+    words, clock = board.paper_words_per_cycle, board.clock_hz
+    fitted = Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
+    fitted_gops = tuple(
+        gops(workload.macs, b, total_ticks(workload.layers, fitted, b, words), clock, words)
+        for b in range(1, b_max + 1)
+    )
+    best = int(ranking.order[0])
+    return Exploration(
+        workload=workload,
+        board=board,
+        b_max=b_max,
+        ranking=ranking,
+        published_gops=tuple(float(x) for x in ranking.gops[:, best]),
+        fitted_gops=fitted_gops,
+        design=design,
+        fit=found,
+        notes=_notes(workload, ranking, point, design, why_not),
+    )
+
+
+def _first_that_fits(
+    ranking: Ranking, workload: Workload, board: Board, b_max: int
+) -> tuple[Point, Fit, FitError | None]:
+    """The highest-ranked point that can be built, its fit, and why the optimum itself could not be (None where it could)."""
+    fbcb_words = len(workload.layers) * b_max
+    why_not: FitError | None = None
+    for index in ranking.order:
+        point = ranking.space[int(index)]
+        try:
+            return point, fit(point, board, fbcb_words=fbcb_words), why_not
+        except FitError as error:
+            why_not = why_not or error
+    fit(
+        Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C), board, fbcb_words=fbcb_words
+    )  # raises, naming what even the smallest design lacks
+    raise AssertionError("the smallest design fits, yet no point of the space does")
+
+
+def _notes(
+    workload: Workload, ranking: Ranking, point: Point, design: Design, why_not: FitError | None
+) -> tuple[str, ...]:
+    notes = []
+    if why_not is not None:
+        notes.append(
+            f"the published optimum {ranking.best} cannot be built ({why_not}); the best point that can is {point}"
+        )
+    if design.t_r < point.t_r:
+        notes.append(
+            f"t_r falls from {point.t_r} to {design.t_r}, the deepest accumulators that fit once RAM primitives are counted"
+        )
+    if any(layer.kind is not Kind.GEMM for layer in workload.layers):
+        notes.append(POOL_NOTE)
+    notes.append(NOT_ESTIMATED)
+    return tuple(notes)
+
+
+def build_design(
+    workload: Workload,
+    board: Board,
+    point: Point,
+    *,
+    b_max: int = 8,
+    acc_bits: int = 48,
+) -> Design:
+    """The design of a point for a workload on a board: T_R shrunk to what fits, FBCB for two lanes, latency table. Raises DesignError or FitError.
+
+    A beat carries as many outputs as the memory takes in a cycle (`out_words`) and as many weight slots as it delivers (`weight_slots`): wider would
+    wait for memory, narrower would make memory wait.
+    """
+    check_b_max(b_max)
+    words = board.paper_words_per_cycle
+    found = fit(point, board, fbcb_words=len(workload.layers) * b_max, acc_bits=acc_bits)
+    fitted = Point(t_r=found.t_r, t_p=point.t_p, t_c=point.t_c)
+    return Design(
+        network=workload.name,
+        workload_digest=workload.digest,
+        board=board.name,
+        clock_hz=board.clock_hz,
+        t_r=fitted.t_r,
+        t_p=fitted.t_p,
+        t_c=fitted.t_c,
+        b_max=b_max,
+        layers=workload.layers,
+        exits=workload.exits,
+        exit_rates=workload.exit_rates,
+        plans=plan_all(workload.layers, fitted, b_max, words, buildable_plan),
+        latency=stage_latency(workload.layers, fitted, clock_hz=board.clock_hz, words_per_cycle=words, b_max=b_max),
+        model="paper",
+        published_t_r=point.t_r,
+        acc_bits=acc_bits,
+        weight_slots=weight_slots_for(point.t_p, words),
+        out_words=words,
+    )
