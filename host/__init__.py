@@ -1,5 +1,6 @@
 """Devices (simulated, PYNQ, /dev/mem), the driver, the runtime loop and the inference server."""
 
+from .bundle import Bundle, bitstream
 from .device import ArrayBuffer, Buffer, Clock, Device, VirtualClock, WallClock
 from .driver import MASK_SLOTS, Driver, Job, Status, encode_image
 from .errors import (
@@ -12,16 +13,22 @@ from .errors import (
     NpuError,
     NpuTimeout,
     OutOfMemory,
+    QueueFullError,
+    ServerClosedError,
 )
 from .identity import build_id, shape_word
 from .memory import SimulatedMemory
+from .runtime import Answer, Runtime, Served, serve
+from .server import Server
 from .simulated import Fault, SimulatedNpu
 
 __all__ = [
     "MASK_SLOTS",
+    "Answer",
     "ArrayBuffer",
     "Buffer",
     "BuildMismatch",
+    "Bundle",
     "BundleError",
     "Clock",
     "Device",
@@ -35,12 +42,19 @@ __all__ = [
     "NpuError",
     "NpuTimeout",
     "OutOfMemory",
+    "QueueFullError",
+    "Runtime",
+    "Served",
+    "Server",
+    "ServerClosedError",
     "SimulatedMemory",
     "SimulatedNpu",
     "Status",
     "VirtualClock",
     "WallClock",
+    "bitstream",
     "build_id",
     "encode_image",
+    "serve",
     "shape_word",
 ]

@@ -87,23 +87,32 @@ class Driver:
         self.identify()
         self.reset()
         self.close()
-        image = np.frombuffer(self.program.image(), np.uint8)
-        self._buffers.append(self.device.allocate(len(image) + _ALIGNMENT))
+        self._buffers.append(self.device.allocate(len(self.program.image()) + _ALIGNMENT))
         self._buffers.append(self.device.allocate(self.slots * self.program.slot_bytes + _ALIGNMENT))
-        (code, code_at), (data, data_at) = (_aligned(buffer) for buffer in self._buffers)
-        code[: len(image)] = image
+        data, _ = _aligned(self._buffers[1])
         data[:] = 0
         self._memory = data[: self.slots * self.program.slot_bytes].view(np.int16).reshape(self.slots, -1)
-        for name, address in (
-            ("PROGRAM", code_at),
-            ("WEIGHTS", code_at + self.program.weights_offset),
-            ("SLOT_BASE", data_at),
-        ):
+        self._configure()
+
+    def recover(self) -> None:
+        """After a failure: reset, see that it is still the same device, and write everything again but the samples. Raises as `load`."""
+        self._check_slots(())
+        self.reset()
+        self.identify()
+        self._configure()
+
+    def _configure(self) -> None:
+        (code, code_at), (_, data_at) = (_aligned(buffer) for buffer in self._buffers)
+        image = np.frombuffer(self.program.image(), np.uint8)
+        code[: len(image)] = image
+        addresses = {"PROGRAM": code_at, "WEIGHTS": code_at + self.program.weights_offset, "SLOT_BASE": data_at}
+        for name, address in addresses.items():
             self._write(f"{name}_LO", address & 0xFFFF_FFFF)
             self._write(f"{name}_HI", address >> 32)
         self._write("SLOT_BYTES", self.program.slot_bytes)
         self._write("LAYERS", len(self.program.descriptors))
         self._load_fbcb()
+        self._first = self._last = self._watchdog = -1
         self._write("IRQ_STATUS", _EVENTS)
         self._write("IRQ_ENABLE", _EVENTS)
 
@@ -132,19 +141,26 @@ class Driver:
 
     # -- samples -----------------------------------------------------------------------------------------------
 
-    def write_sample(self, slot: int, image: npt.NDArray[np.generic]) -> None:
-        """Put one image (H, W, C) into a slot: int16 as stored, uint8 pixels, or real values in the network's unit."""
-        self._check_slots((slot,))
+    def encode(self, image: npt.NDArray[np.generic]) -> npt.NDArray[np.int16]:
+        """One image (H, W, C) as the input stores it, a copy: from int16 as stored, uint8 pixels, or real values in the network's unit."""
         place = self.program.tensors[self.program.input]
-        if image.shape != (place.height, place.width, place.channels):
+        shape = (place.height, place.width, place.channels)
+        if image.shape != shape:
+            raise DriverUsageError(f"a sample must be of shape {shape}, not {image.shape}")
+        if image.dtype == np.uint8:
+            return np.asarray(self._pixel_codes[image])
+        if image.dtype == np.int16:
+            return image.astype(np.int16)
+        if not np.issubdtype(image.dtype, np.floating) or not np.isfinite(image).all():
             raise DriverUsageError(
-                f"a sample must be of shape {(place.height, place.width, place.channels)}, not {image.shape}"
+                f"a sample must be uint8, int16 or finite floats, not {image.dtype} with other values"
             )
-        if image.dtype == np.uint8:  # noqa: SIM108
-            stored = self._pixel_codes[image]
-        else:
-            stored = image.view(np.int16) if image.dtype == np.int16 else encode_image(self.program, image)
-        self.program.write_tensor(self._memory[slot], self.program.input, stored)
+        return encode_image(self.program, image)
+
+    def write_sample(self, slot: int, image: npt.NDArray[np.generic]) -> None:
+        """Put one image into a slot; see `encode`."""
+        self._check_slots((slot,))
+        self.program.write_tensor(self._memory[slot], self.program.input, self.encode(image))
 
     def stored_logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.int16]:
         """An exit's logits as the NPU left them, int16 (len(slots), classes)."""

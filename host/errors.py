@@ -3,6 +3,8 @@
     HostError
     ├── BundleError (ValueError)      a folder is not a bundle, or its files do not belong together
     ├── DriverUsageError (ValueError) a slot, stage, exit or image that this program does not have
+    ├── QueueFullError (RuntimeError) the server holds as many requests as it may
+    ├── ServerClosedError (RuntimeError) the server takes no more requests, or did not end in time
     └── DeviceError (RuntimeError)    the device, or the memory behind it, failed
         ├── BuildMismatch             the device was built from another design than the bundle
         ├── NpuTimeout                a wait passed its deadline
@@ -29,6 +31,14 @@ class BundleError(HostError, ValueError):
 
 class DriverUsageError(HostError, ValueError):
     """The caller named a slot, stage, exit or image that this program does not have, or asked out of order."""
+
+
+class QueueFullError(HostError, RuntimeError):
+    """The server holds as many requests without an answer as it may; try again later."""
+
+
+class ServerClosedError(HostError, RuntimeError):
+    """The server takes no more requests, or did not end in time; a failure that closed it is the cause."""
 
 
 class DeviceError(HostError, RuntimeError):

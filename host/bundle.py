@@ -1,0 +1,69 @@
+"""A bundle: the folder that a board needs to serve one network. `design.json`, `program.json` and `program.bin`, and they belong together.
+
+On a board the bitstream (`*.bit` with its `*.hwh`) lies in the same folder; `bitstream` finds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dse import Design, DesignError
+from hls import Program, ProgramError
+
+from .errors import BundleError
+
+DESIGN_FILE = "design.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """One network on one design, ready to be served."""
+
+    design: Design
+    program: Program
+
+    def __post_init__(self) -> None:
+        if self.program.design_digest != self.design.digest:
+            raise BundleError(
+                f"the program of a bundle must be compiled for its design {self.design.digest[:12]}, "
+                f"not for {self.program.design_digest[:12]}"
+            )
+        layers, exits = len(self.design.layers), tuple(exit.name for exit in self.program.exits)
+        if len(self.program.descriptors) != layers or self.program.b_max != self.design.b_max:
+            raise BundleError(
+                f"the program must have {layers} layers and b_max {self.design.b_max} as its design, "
+                f"not {len(self.program.descriptors)} and {self.program.b_max}"
+            )
+        if exits != self.design.exits:
+            raise BundleError(
+                f"the program must have the exits {list(self.design.exits)} of its design, not {list(exits)}"
+            )
+
+    def write(self, folder: Path | str) -> None:
+        """Write the three files into a folder, which is made when it is not there."""
+        self.program.save(folder)
+        (Path(folder) / DESIGN_FILE).write_text(self.design.dumps(), encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path | str) -> Bundle:
+        """Read what `write` wrote; BundleError, one sentence, when a file is missing, damaged or from another bundle."""
+        path = Path(folder) / DESIGN_FILE
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BundleError(f"'{folder}' must be a bundle with a readable {DESIGN_FILE}: {error}") from None
+        try:
+            return cls(design=Design.loads(text, str(path)), program=Program.load(folder))
+        except (DesignError, ProgramError) as error:
+            raise BundleError(str(error)) from None
+
+
+def bitstream(folder: Path | str) -> Path:
+    """The one bitstream in a bundle's folder; BundleError when there is none, several, or no .hwh beside it."""
+    found = sorted(Path(folder).glob("*.bit"))
+    if len(found) != 1:
+        raise BundleError(f"'{folder}' must hold exactly one bitstream (*.bit), and it holds {len(found)}")
+    if not found[0].with_suffix(".hwh").exists():
+        raise BundleError(f"'{found[0]}' must have its hardware description (.hwh) beside it, and it is missing")
+    return found[0]
