@@ -1,5 +1,6 @@
 """Design-space exploration: legal designs, cycle and resource models, search, and the design file everyone else works from."""
 
+from .ablation import AblationRow, ablation
 from .design import (
     B_MAX_LIMIT,
     BatchPlan,
@@ -13,12 +14,13 @@ from .explore import Exploration, build_design, explore
 from .fbcb import buildable_plan, plan_all, published_plan
 from .geometry import Fit, FitError, fit
 from .latency import latency_table, pool_cycles, stage_latency
-from .layer_table import load_layer_table, parse_layer_table
+from .layer_table import equidistant_exits, load_layer_table, parse_layer_table
 from .paper_model import Batching, Point, gops, layer_ticks, total_ticks
 from .search import Ranking, evaluate, legal_space, search
 
 __all__ = [
     "B_MAX_LIMIT",
+    "AblationRow",
     "BatchPlan",
     "Batching",
     "Design",
@@ -31,8 +33,10 @@ __all__ = [
     "Point",
     "Ranking",
     "Stack",
+    "ablation",
     "build_design",
     "buildable_plan",
+    "equidistant_exits",
     "evaluate",
     "explore",
     "fit",

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from boards import Board
 from models import Kind, Workload
 
@@ -69,9 +71,15 @@ class Exploration:
         return found
 
     def pareto(self, limit: int | None = None) -> list[dict[str, float]]:
-        """Points that nothing beats in throughput, latency at b = 1, DSPs and memory at once, best throughput first."""
+        """Points that nothing beats in throughput, latency at b = 1, DSPs and memory at once, best throughput first.
+
+        `limit` thins the front evenly to at most that many, both ends kept.
+        """
         ranking, rows = self.ranking, []
-        for index in ranking.pareto[:limit]:
+        front = ranking.pareto
+        if limit is not None and len(front) > limit:
+            front = front[np.linspace(0, len(front) - 1, limit).astype(int)]
+        for index in front:
             point, one = ranking.space[int(index)], float(ranking.gops[0, index])
             rows.append(
                 {
@@ -113,6 +121,7 @@ class Exploration:
                 "latency_ns": [list(row) for row in self.design.latency.ns],
                 "digest": self.design.digest,
             },
+            "pareto_points": len(self.ranking.pareto),
             "pareto": self.pareto(limit=32),
             "notes": list(self.notes),
         }

@@ -193,13 +193,15 @@ def evaluate(
 class Ranking:
     """Every legal point with its figures, best first: `order[0]` is the optimum's index into `space` and the arrays beside it.
 
-    `objective` is Eq. 2 of seed 004: the sum over b of w_b T(d, b), in GOP/s. `gops` has shape (b_max, points).
+    `objective` is Eq. 2 of seed 004: the sum over b of w_b T(d, b), in GOP/s. `gops` has shape (b_max, points). `memory_pct` is the share of the
+    board's memory bits in whole per cent, rounded up: T_R takes whatever is left, so finer differences are remainders and no merit.
     Equal objectives are ordered by lower latency at b = 1, then fewer DSPs, then smaller T_P.
     """
 
     space: Space
     objective: Floats
     gops: Floats
+    memory_pct: Ints
     order: Ints
     weights: tuple[float, ...]
 
@@ -222,31 +224,27 @@ class Ranking:
 
     @cached_property
     def pareto(self) -> Ints:
-        """Indices of the points that no other beats in objective, latency at b = 1, DSPs and memory bits at once, in ranking order."""
-        costs = np.column_stack([-self.objective, -self.gops[0], self.space.dsp, self.space.memory_bits])
-        return pareto_front(costs, self.order)
+        """Indices of the points that no other beats in objective, latency at b = 1, DSPs and memory at once, best objective first."""
+        costs = np.column_stack([-self.objective, -self.gops[0], self.space.dsp, self.memory_pct])
+        return pareto_front(costs)
 
 
-def pareto_front(costs: Floats, order: Ints) -> Ints:
-    """Indices of the rows of `costs` (points, figures; less is better) that no other row dominates, as they come in `order`.
+def pareto_front(costs: Floats) -> Ints:
+    """Indices of the rows of `costs` (points, figures; less is better) that no other row dominates, sorted by first figure, then second, ...
 
-    `order` must sort by the first figure, so that whoever dominates a point has come before it, or is its equal there.
+    In that order nobody is dominated by one who comes later, so one pass is enough.
 
-    >>> pareto_front(np.array([[1.0, 5.0], [2.0, 3.0], [2.0, 4.0], [3.0, 3.0]]), np.arange(4))
-    array([0, 1])
+    >>> pareto_front(np.array([[2.0, 4.0], [1.0, 5.0], [2.0, 3.0], [3.0, 3.0]]))
+    array([1, 2])
     """
-    front = np.empty((0, costs.shape[1]))
-    kept: list[int] = []
-    for index in order:
-        row = costs[index]
-        better_or_equal = (front <= row).all(axis=1)
-        if (better_or_equal & (front < row).any(axis=1)).any():
+    front, kept = np.empty(costs.T.shape), list[int]()
+    for index in np.lexsort(costs.T[::-1]):
+        row = costs[index][:, None]
+        earlier = front[:, : len(kept)]
+        no_worse = (earlier <= row).all(axis=0)
+        if no_worse.any() and (earlier[:, no_worse] < row).any():
             continue
-        beaten = (row <= front).all(axis=1) & (row < front).any(axis=1)
-        if beaten.any():
-            front = front[~beaten]
-            kept = [k for k, out in zip(kept, beaten, strict=True) if not out]
-        front = np.vstack([front, row])
+        front[:, len(kept)] = costs[index]
         kept.append(int(index))
     return np.array(kept, dtype=np.int64)
 
@@ -284,4 +282,5 @@ def search(
         gops[b] = operations_rate(workload.macs, b + 1, board.clock_hz, words) / ticks[b]
         objective += w[b] * gops[b]
     order = np.lexsort((space.t_c, space.t_p, space.dsp, ticks[0], -objective))
-    return Ranking(space=space, objective=objective, gops=gops, order=order, weights=w)
+    memory_pct = -(-100 * space.memory_bits // board.paper_memory_bits)
+    return Ranking(space=space, objective=objective, gops=gops, memory_pct=memory_pct, order=order, weights=w)
