@@ -1,0 +1,115 @@
+"""Register file: every legal and illegal access of the window, from `hls.REGISTERS`; nothing hangs, nothing else changes."""
+
+from __future__ import annotations
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from hls import REGISTERS, WINDOW_BYTES, Access, by_name
+from hls.registers import Cause
+
+from .common import Dut, Lite, begin, bench
+
+OKAY, SLVERR = 0, 2
+SETTINGS = [r for r in REGISTERS if r.access is Access.RW]
+
+
+def kept(name: str, value: int) -> int:
+    """What a settings register keeps of a write: its fields, or all bits when it has none."""
+    fields = by_name(name).fields
+    return value & sum(field.mask for field in fields) if fields else value
+
+
+@bench(5000)
+async def every_offset_answers(dut: Dut) -> None:
+    """Each byte offset, legal or not, is read and written once in random order."""
+    rng = await begin(dut)
+    lite = Lite(dut, rng)
+    shadow = {r.name: r.reset for r in SETTINGS}
+    known = {r.offset: r for r in REGISTERS}
+    offsets = [*range(WINDOW_BYTES), *range(WINDOW_BYTES, 4096, 252), 4095]
+    for offset in rng.sample(offsets, len(offsets)):
+        register = known.get(offset)
+        data, response = await lite.read(offset)
+        assert response == (OKAY if register else SLVERR), f"read {offset:#x}"
+        if register and register.name in shadow and register.name != "FBCB_DATA":
+            assert data == shadow[register.name], register.name
+        if register and register.access is Access.W1S:
+            assert data == 0
+        value, strobe = rng.getrandbits(32), rng.choice((15, 15, 15, rng.randrange(15)))
+        if register and register.name == "CTRL":
+            value = 0
+        legal = register is not None and register.access is not Access.RO and strobe == 15
+        assert await lite.write(offset, value, strobe) == (OKAY if legal else SLVERR), f"write {offset:#x}"
+        if legal and register and register.name == "FBCB_DATA":
+            shadow["FBCB_INDEX"] = (shadow["FBCB_INDEX"] + 1) & 0xFFFF_FFFF
+        elif legal and register and register.name in shadow:
+            shadow[register.name] = kept(register.name, value)
+    for name, value in shadow.items():
+        if name != "FBCB_DATA":
+            assert await lite.read(by_name(name).offset) == (value, OKAY), name
+
+
+@bench(5000)
+async def commands_are_pulses(dut: Dut) -> None:
+    """One write of CTRL gives one cycle; a partial write gives none."""
+    rng = await begin(dut)
+    lite = Lite(dut, rng)
+    pulses = {"START": dut.start_o, "EXIT": dut.exit_o, "MERGE": dut.merge_o, "SOFT_RESET": dut.soft_reset_o}
+    counts = dict.fromkeys(pulses, 0)
+
+    async def count() -> None:
+        while True:
+            await RisingEdge(dut.clk_i)
+            for name, signal in pulses.items():
+                counts[name] += int(signal.value)
+
+    cocotb.start_soon(count())
+    for name in pulses:
+        await lite.write(by_name("CTRL").offset, by_name("CTRL").field(name).mask)
+    await lite.write(by_name("CTRL").offset, 15, strobe=7)
+    assert counts == dict.fromkeys(pulses, 1), counts
+
+
+@bench(5000)
+async def first_error_stays(dut: Dut) -> None:
+    """ERROR keeps the first cause until SOFT_RESET; the interrupt follows its enable and clear."""
+    rng = await begin(dut, layer_i=7)
+    lite = Lite(dut, rng)
+    error, irq = by_name("ERROR"), by_name("IRQ_STATUS")
+
+    async def event(cause: Cause, layer: int) -> None:
+        dut.error_i.value, dut.cause_i.value, dut.layer_i.value = 1, int(cause), layer
+        await RisingEdge(dut.clk_i)
+        dut.error_i.value = 0
+        await RisingEdge(dut.clk_i)
+
+    await lite.write(by_name("IRQ_ENABLE").offset, irq.field("ERROR").mask)
+    await event(Cause.BUS_READ, 5)
+    await event(Cause.BUS_WRITE, 6)
+    value, _ = await lite.read(error.offset)
+    assert (error.field("CAUSE").get(value), error.field("LAYER").get(value)) == (Cause.BUS_READ, 5)
+    assert int(dut.irq_o.value) == 1
+    await lite.write(irq.offset, irq.field("ERROR").mask)
+    assert int(dut.irq_o.value) == 0
+    await lite.write(by_name("CTRL").offset, by_name("CTRL").field("SOFT_RESET").mask)
+    assert (await lite.read(error.offset))[0] == 0
+    await event(Cause.WATCHDOG, 9)
+    value, _ = await lite.read(error.offset)
+    assert error.field("CAUSE").get(value) == Cause.WATCHDOG
+
+
+@bench(5000)
+async def the_watchdog_counts_busy_cycles(dut: Dut) -> None:
+    """It barks after WATCHDOG busy cycles, not before."""
+    rng = await begin(dut)
+    lite = Lite(dut, rng)
+    await lite.write(by_name("WATCHDOG").offset, 50)
+    dut.busy_i.value = 1
+    cycles = 0
+    while not int(dut.watchdog_o.value):
+        await RisingEdge(dut.clk_i)
+        cycles += 1
+        assert cycles < 60
+    assert cycles >= 50
+    assert (await lite.read(by_name("CYCLES_LO").offset))[0] >= 50

