@@ -1,11 +1,15 @@
 """Multi-exit networks: training, ONNX in and out, quantisation to int16 and the bit-exact golden model; knows nothing of hardware."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from . import golden
 from .architectures import ARCHITECTURES, Architecture, skeleton
 from .data import CLASSES, FASHION_MNIST_FOLDER, DataError, ImageSet, load_fashion_mnist, shipped_file, shipped_images
 from .exits import ExitChoice, choose_threshold, confidence, decide_exits, early_exit_predictions
 from .float_reference import early_exit_float, run_float, tensor_ranges
 from .guard import AccuracyError, GuardReport, accuracy_guard
+from .layer_table import LayerTableError, read_layer_table
 from .network import (
     Exit,
     Kind,
@@ -17,11 +21,34 @@ from .network import (
     Workload,
 )
 from .quantise import Format, QuantisationError, QuantisedLayer, QuantisedNetwork, quantise
+from .synthetic import random_network, with_random_weights
+
+if TYPE_CHECKING:
+    from .export import build_onnx, write_onnx
+    from .onnx_file import ModelFileError, UnsupportedOperatorError
+    from .onnx_reader import OPERATORS, read_model, read_onnx
+    from .training import TrainedModel, TrainingError, train, train_model
+
+# What reads or writes ONNX loads `onnx` only when it is first asked for: a board that serves a bundle has NumPy alone.
+_LAZY = {
+    "ModelFileError": "onnx_file",
+    "OPERATORS": "onnx_reader",
+    "TrainedModel": "training",
+    "TrainingError": "training",
+    "UnsupportedOperatorError": "onnx_file",
+    "build_onnx": "export",
+    "read_model": "onnx_reader",
+    "read_onnx": "onnx_reader",
+    "train": "training",
+    "train_model": "training",
+    "write_onnx": "export",
+}
 
 __all__ = [
     "ARCHITECTURES",
     "CLASSES",
     "FASHION_MNIST_FOLDER",
+    "OPERATORS",
     "AccuracyError",
     "Architecture",
     "DataError",
@@ -33,14 +60,20 @@ __all__ = [
     "Kind",
     "Layer",
     "LayerShape",
+    "LayerTableError",
+    "ModelFileError",
     "Network",
     "NetworkError",
     "Parameters",
     "QuantisationError",
     "QuantisedLayer",
     "QuantisedNetwork",
+    "TrainedModel",
+    "TrainingError",
+    "UnsupportedOperatorError",
     "Workload",
     "accuracy_guard",
+    "build_onnx",
     "choose_threshold",
     "confidence",
     "decide_exits",
@@ -49,9 +82,23 @@ __all__ = [
     "golden",
     "load_fashion_mnist",
     "quantise",
+    "random_network",
+    "read_layer_table",
+    "read_model",
+    "read_onnx",
     "run_float",
     "shipped_file",
     "shipped_images",
     "skeleton",
     "tensor_ranges",
+    "train",
+    "train_model",
+    "with_random_weights",
+    "write_onnx",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'models' has no attribute {name!r}")
+    return getattr(import_module("." + _LAZY[name], __name__), name)

@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .architectures import Architecture, skeleton
-from .data import DataError, ImageSet
-from .exits import ExitChoice, choose_threshold
+from .data import FASHION_MNIST_FOLDER, DataError, ImageSet, load_fashion_mnist
+from .exits import ExitChoice, choose_threshold, early_exit_predictions
+from .export import write_onnx
 from .network import Kind, Layer, Network
 
 HELD_OUT = 5000  # of the 60,000 training images: for the threshold, never trained on
@@ -257,7 +259,8 @@ def train(
     }
     if test is not None:
         metadata |= _measure_test(network, predict_logits(network, modules, test.images), test, choice.threshold)
-    calibration = _calibrate(network, modules, fit_part.images[:CALIBRATION_IMAGES])
+    seen = _calibrate(network, modules, fit_part.images[:CALIBRATION_IMAGES])
+    calibration = {name: value / network.gains[name] for name, value in seen.items()}
     trained = replace(network, exits=exits, calibration=calibration, metadata=metadata)
     return TrainedModel(network=trained, state=_state(network, modules), choice=choice)
 
@@ -265,8 +268,6 @@ def train(
 def _measure_test(
     network: Network, logits: list[npt.NDArray[np.float64]], test: ImageSet, threshold: float
 ) -> dict[str, str]:
-    from .exits import early_exit_predictions
-
     exits, classes, _ = early_exit_predictions(logits, [threshold] * len(logits))
     found = {
         f"test_accuracy_{exit.name}": f"{np.mean(np.argmax(one, -1) == test.labels):.4f}"
@@ -275,3 +276,31 @@ def _measure_test(
     found["test_accuracy"] = f"{np.mean(classes == test.labels):.4f}"
     found["test_rates"] = " ".join(f"{np.mean(exits == index):.4f}" for index in range(len(logits)))
     return found
+
+
+def train_model(
+    architecture: str,
+    output: Path | str,
+    *,
+    epochs: int = 12,
+    seed: int = 1,
+    tolerance_points: float = 0.5,
+    folder: Path | str = FASHION_MNIST_FOLDER,
+    progress: Progress | None = None,
+) -> TrainedModel:
+    """What `fluidnpu train` does: Fashion-MNIST in, one ONNX file out. The shipped model is this function's, see models/data/README.md."""
+    skeleton(architecture)  # an unknown name should not wait for the data
+    if not Path(output).resolve().parent.is_dir():
+        raise DataError(f"the folder of the output must exist, and {Path(output).resolve().parent} does not")
+    data, test = load_fashion_mnist("train", folder), load_fashion_mnist("test", folder)
+    trained = train(
+        architecture, data, epochs=epochs, seed=seed, tolerance_points=tolerance_points, test=test, progress=progress
+    )
+    command = f"fluidnpu train --architecture {architecture} --epochs {epochs} --seed {seed}"
+    if tolerance_points != 0.5:
+        command += f" --tolerance {tolerance_points:g}"
+    network = replace(
+        trained.network, metadata={**trained.network.metadata, "command": command, "data": "Fashion-MNIST"}
+    )
+    write_onnx(network, output, trained.state)
+    return replace(trained, network=network)
