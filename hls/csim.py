@@ -1,0 +1,166 @@
+"""C simulation: compile the generated C++ with g++ and hold it to the golden model, layer by layer. Runs tools; needs no vendor's.
+
+The arbitrary-precision headers are those that the hls4ml package carries (Apache-2.0); it is looked up, never imported.
+`hls_stream.h` is our own (`hls/csim/`). A compiled core is cached under the digest of all that went into it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+from importlib.resources import as_file, files
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+import numpy as np
+import numpy.typing as npt
+
+from dse import Design
+
+from .render import render_core
+from .streams import LayerStreams
+
+Int16 = npt.NDArray[np.int16]
+
+MAGIC = 0x0F1D0B00
+FLAGS = ("-std=c++11", "-O2", "-fno-strict-aliasing", "-w")
+PIP = "pip install --no-deps hls4ml"
+
+
+class CsimError(RuntimeError):
+    """C simulation cannot run here, or the generated core failed; one sentence."""
+
+
+def ap_headers() -> Path:
+    """The folder of `ap_int.h` inside the installed hls4ml package; CsimError with the command that installs it."""
+    spec = importlib.util.find_spec("hls4ml")
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        folder = Path(place) / "templates" / "vivado" / "ap_types"
+        if (folder / "ap_int.h").is_file():
+            return folder
+    raise CsimError(f"C simulation needs the ap_int headers of hls4ml, and they are not installed: {PIP}")
+
+
+def cache_folder() -> Path:
+    """Where compiled cores are kept: `FLUIDNPU_CACHE`, or the user's cache folder."""
+    chosen = os.environ.get("FLUIDNPU_CACHE")
+    if chosen:
+        return Path(chosen) / "csim"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fluidnpu" / "csim"
+
+
+def compile_core(design: Design, cache: Path | None = None, compiler: str = "g++") -> Path:
+    """The compiled test bench of a design's core, built if it is not in the cache; CsimError when that fails."""
+    if shutil.which(compiler) is None:
+        raise CsimError(f"C simulation needs the C++ compiler '{compiler}', and it is not on the path")
+    texts = render_core(design)
+    shim = files("hls").joinpath("csim")
+    sha = hashlib.sha256(repr((FLAGS, compiler, shim.joinpath("hls_stream.h").read_text("utf-8"))).encode())
+    for name, text in sorted(texts.items()):
+        sha.update(f"{name}\0{text}\0".encode())
+    folder = cache if cache is not None else cache_folder()
+    binary = folder / sha.hexdigest()[:32]
+    if not binary.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with as_file(shim) as shim_folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
+            _compile(texts, Path(scratch), shim_folder, compiler)
+            os.replace(Path(scratch) / "tb_core", binary)  # whole or not at all, also when two build at once
+    return binary
+
+
+def _compile(texts: dict[str, str], folder: Path, shim: Path, compiler: str) -> None:
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    includes = ["-I", str(shim), "-isystem", str(ap_headers())]  # ours first: hls_stream.h is of that name in both
+    command = [compiler, *FLAGS, *includes, "fluidnpu_core.cpp", "tb_core.cpp", "-o", "tb_core", "-lpthread"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CsimError(f"the generated C++ must compile, and {compiler} says: {_first_error(done.stderr)}")
+
+
+def _first_error(text: str) -> str:
+    lines = text.splitlines() or ["nothing"]
+    return next((line for line in lines if "error" in line), lines[0])
+
+
+class CoreSimulator:
+    """The compiled core of one design as a running process: streams in, output stream out. A context manager."""
+
+    def __init__(self, design: Design, cache: Path | None = None) -> None:
+        self.design = design
+        self._process = subprocess.Popen(
+            [str(compile_core(design, cache)), "-"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def run(self, streams: LayerStreams) -> tuple[Int16, int]:
+        """(output beats (beats, out_words) int16, saturations) of one layer; CsimError when the core reads too much or too little."""
+        source, sink = self._pipes()
+        try:
+            source.write(job(streams))
+            source.flush()
+        except BrokenPipeError:
+            raise self._died() from None
+        head = sink.read(16)
+        if len(head) < 16:
+            raise self._died()
+        magic, beats, left, saturations = struct.unpack("<4i", head)
+        words = sink.read(2 * self.design.out_words * beats)
+        if magic != MAGIC or len(words) != 2 * self.design.out_words * beats:
+            raise self._died()
+        if left or beats != streams.outputs:
+            raise CsimError(
+                f"the core left {left} input beats unread and wrote {beats} output beats of {streams.outputs}"
+            )
+        return np.frombuffer(words, "<i2").reshape(beats, self.design.out_words), saturations
+
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        return self._process.stdin, self._process.stdout
+
+    def _died(self) -> CsimError:
+        self._process.kill()
+        said = self._process.stderr.read().decode(errors="replace").strip() if self._process.stderr else ""
+        return CsimError(f"the simulated core stopped in the middle of a layer: {said or 'no reason given'}")
+
+    def close(self) -> None:
+        """End the process."""
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> CoreSimulator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def job(streams: LayerStreams) -> bytes:
+    """One layer as the test bench reads it."""
+    parts = (streams.command_words(), streams.input, streams.weight, streams.residual)
+    head = struct.pack("<6i", MAGIC, *(len(part) for part in parts), streams.outputs)
+    return head + b"".join(np.ascontiguousarray(part, "<i2").tobytes() for part in parts)
+
+
+def expectation(output: Int16, saturations: int) -> bytes:
+    """What the test bench must answer to one job."""
+    return struct.pack("<4i", MAGIC, len(output), 0, saturations) + np.ascontiguousarray(output, "<i2").tobytes()

@@ -1,0 +1,55 @@
+// hls::stream for C simulation: an unbounded FIFO. A read of an empty stream ends the program and names the stream.
+// Only what the generated core and its test bench use; Vivado HLS brings a header of the same name.
+#ifndef FLUIDNPU_CSIM_HLS_STREAM_H
+#define FLUIDNPU_CSIM_HLS_STREAM_H
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace hls {
+
+template <typename T>
+class stream {
+  public:
+    stream() : name_("stream"), head_(0) {}
+    explicit stream(const char* name) : name_(name), head_(0) {}
+
+    bool empty() const { return head_ == items_.size(); }
+    bool full() const { return false; }
+    std::size_t size() const { return items_.size() - head_; }
+
+    void write(const T& item) { items_.push_back(item); }
+
+    T read() {
+        if (empty()) {
+            std::fprintf(stderr, "stream '%s' was read while it was empty\n", name_.c_str());
+            std::exit(3);
+        }
+        const T item = items_[head_++];
+        if (head_ == items_.size()) {
+            items_.clear();
+            head_ = 0;
+        }
+        return item;
+    }
+
+    bool read_nb(T& item) {
+        if (empty()) return false;
+        item = read();
+        return true;
+    }
+
+  private:
+    stream(const stream&);
+    stream& operator=(const stream&);
+
+    std::string name_;
+    std::vector<T> items_;
+    std::size_t head_;
+};
+
+}  // namespace hls
+
+#endif
