@@ -2,10 +2,12 @@
 
 from .bundle import Bundle, bitstream
 from .device import ArrayBuffer, Buffer, Clock, Device, VirtualClock, WallClock
+from .devmem import DevMemNpu
 from .driver import MASK_SLOTS, Driver, Job, Status, encode_image
 from .errors import (
     BuildMismatch,
     BundleError,
+    DeviceAccessError,
     DeviceError,
     DriverUsageError,
     GaveUpError,
@@ -13,17 +15,22 @@ from .errors import (
     NpuError,
     NpuTimeout,
     OutOfMemory,
+    PynqMissingError,
     QueueFullError,
     ServerClosedError,
 )
+from .hwh import NPU_VLNV, hardware_description
 from .identity import build_id, shape_word
 from .memory import SimulatedMemory
+from .pynq_device import active_device, npu_of, open_overlay, simulated_pynq_device
 from .runtime import Answer, Runtime, Served, serve
 from .server import Server
 from .simulated import Fault, SimulatedNpu
+from .simulated_bitstream import read_simulated_bitstream, write_simulated_bitstream
 
 __all__ = [
     "MASK_SLOTS",
+    "NPU_VLNV",
     "Answer",
     "ArrayBuffer",
     "Buffer",
@@ -31,7 +38,9 @@ __all__ = [
     "Bundle",
     "BundleError",
     "Clock",
+    "DevMemNpu",
     "Device",
+    "DeviceAccessError",
     "DeviceError",
     "Driver",
     "DriverUsageError",
@@ -42,6 +51,7 @@ __all__ = [
     "NpuError",
     "NpuTimeout",
     "OutOfMemory",
+    "PynqMissingError",
     "QueueFullError",
     "Runtime",
     "Served",
@@ -52,9 +62,16 @@ __all__ = [
     "Status",
     "VirtualClock",
     "WallClock",
+    "active_device",
     "bitstream",
     "build_id",
     "encode_image",
+    "hardware_description",
+    "npu_of",
+    "open_overlay",
+    "read_simulated_bitstream",
     "serve",
     "shape_word",
+    "simulated_pynq_device",
+    "write_simulated_bitstream",
 ]

@@ -3,12 +3,14 @@
     HostError
     ├── BundleError (ValueError)      a folder is not a bundle, or its files do not belong together
     ├── DriverUsageError (ValueError) a slot, stage, exit or image that this program does not have
+    ├── PynqMissingError (ImportError) a PYNQ device was asked for where PYNQ is not installed
     ├── QueueFullError (RuntimeError) the server holds as many requests as it may
     ├── ServerClosedError (RuntimeError) the server takes no more requests, or did not end in time
     └── DeviceError (RuntimeError)    the device, or the memory behind it, failed
         ├── BuildMismatch             the device was built from another design than the bundle
         ├── NpuTimeout                a wait passed its deadline
         ├── NpuError                  the ERROR register holds a cause
+        ├── DeviceAccessError         registers or memory of the device cannot be mapped
         ├── OutOfMemory               no contiguous memory is left
         └── GaveUpError               a job failed every attempt it was given
 
@@ -31,6 +33,10 @@ class BundleError(HostError, ValueError):
 
 class DriverUsageError(HostError, ValueError):
     """The caller named a slot, stage, exit or image that this program does not have, or asked out of order."""
+
+
+class PynqMissingError(HostError, ImportError):
+    """A PYNQ device was asked for where PYNQ is not installed."""
 
 
 class QueueFullError(HostError, RuntimeError):
@@ -82,6 +88,10 @@ class NpuError(DeviceError):
     def batch(self) -> int:
         """Number of active samples."""
         return len(self.slots)
+
+
+class DeviceAccessError(DeviceError):
+    """Registers or memory of the device cannot be mapped: no such file, no rights, or no such address."""
 
 
 class OutOfMemory(DeviceError):  # noqa: N818  -- named as what happened
