@@ -129,7 +129,7 @@ class _Graph:
     def _pool(self, layer: Layer) -> str:
         if layer.kind is Kind.MAX_POOL:
             return self.node("MaxPool", [layer.input], layer.name, dilations=layer.dilation, **_window(layer))
-        if layer.kernel == layer.in_shape[:2] and not any(layer.padding):
+        if layer.kernel == layer.in_shape[:2] and layer.stride == (1, 1) and not any(layer.padding):
             return self.node("GlobalAveragePool", [layer.input], layer.name)
         if layer.dilation != (1, 1):
             raise NetworkError(

@@ -1,10 +1,8 @@
 """Networks with random weights, for tests and benchmarks of every room: no training, no files, the same for the same seed.
 
 >>> net = random_network(7)
->>> len(net.exits), net == random_network(7)
-(2, False)
->>> net.workload == random_network(7).workload
-True
+>>> len(net.exits), net.layers == random_network(7).layers
+(2, True)
 """
 
 from __future__ import annotations
