@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 from . import golden
 from .architectures import ARCHITECTURES, Architecture, skeleton
-from .data import CLASSES, FASHION_MNIST_FOLDER, DataError, ImageSet, load_fashion_mnist, shipped_file, shipped_images
+from .data import (
+    CLASSES,
+    FASHION_MNIST_FOLDER,
+    DataError,
+    ImageSet,
+    load_fashion_mnist,
+    read_image_file,
+    shipped_file,
+    shipped_images,
+)
 from .exits import ExitChoice, choose_threshold, confidence, decide_exits, early_exit_predictions
 from .float_reference import early_exit_float, run_float, tensor_ranges
 from .guard import AccuracyError, GuardReport, accuracy_guard
@@ -83,6 +92,7 @@ __all__ = [
     "load_fashion_mnist",
     "quantise",
     "random_network",
+    "read_image_file",
     "read_layer_table",
     "read_model",
     "read_onnx",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zipfile
 import zlib
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -93,6 +94,20 @@ def shipped_images(count: int = 1000) -> ImageSet:
     if not 1 <= count <= len(found):
         raise DataError(f"between 1 and {len(found)} images are shipped, and {count} were asked for")
     return found[:count]
+
+
+def read_image_file(path: Path | str) -> ImageSet:
+    """Images and labels from an archive such as `write_image_file` makes; DataError when it is not one."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            images, labels = archive["images"], archive["labels"]
+    except FileNotFoundError:
+        raise DataError(f"the image file {path} does not exist") from None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"the image file {path} must be an .npz with arrays 'images' and 'labels': {error}") from None
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise DataError(f"the labels in {path} must be whole numbers, not {labels.dtype}")
+    return ImageSet(images=images, labels=labels.astype(np.int64))
 
 
 def write_image_file(path: Path | str, images: ImageSet) -> None:

@@ -20,9 +20,17 @@ import numpy.typing as npt
 Shape = tuple[int, int, int]
 Pair = tuple[int, int]
 
+MOST_MESSAGE = 800  # characters of an error message
+
 
 class NetworkError(ValueError):
-    """A network, file or table breaks a rule; the message is one sentence: what must hold, what came, where."""
+    """A network, file or table breaks a rule; the message is one sentence: what must hold, what came, where.
+
+    Names in it come out of files, so whatever is not printable (a newline, an escape sequence) is replaced.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(one if one.isprintable() else "?" for one in message[:MOST_MESSAGE]))
 
 
 class Kind(StrEnum):

@@ -39,7 +39,15 @@ class Graph:
     def random(self, *shape: int) -> str:
         return self.const(self.rng.normal(0, 0.4, shape))
 
-    def conv(self, source: str, out: int, channels: int, kernel: int | tuple[int, int] = 3, groups: int = 1, **attributes: Any) -> str:
+    def conv(
+        self,
+        source: str,
+        out: int,
+        channels: int,
+        kernel: int | tuple[int, int] = 3,
+        groups: int = 1,
+        **attributes: Any,
+    ) -> str:
         size = (kernel, kernel) if isinstance(kernel, int) else kernel
         weights = self.random(out, channels // groups, *size)
         return self.op("Conv", source, weights, self.random(out), group=groups, **attributes)
@@ -194,7 +202,14 @@ def max_pool_ceil_mode_and_dilation(g: Graph) -> str:
 
 @case
 def average_pools(g: Graph) -> str:
-    value = g.op("AveragePool", g.conv("image", 4, 3), kernel_shape=[3, 2], strides=[1, 2], pads=[1, 0, 1, 1], count_include_pad=1)
+    value = g.op(
+        "AveragePool",
+        g.conv("image", 4, 3),
+        kernel_shape=[3, 2],
+        strides=[1, 2],
+        pads=[1, 0, 1, 1],
+        count_include_pad=1,
+    )
     value = g.op("AveragePool", value, kernel_shape=[2, 2], ceil_mode=1)
     return g.head(g.op("Clip", value, g.const(-0.1), g.const(0.2)), 4)
 
@@ -203,7 +218,9 @@ def average_pools(g: Graph) -> str:
 def pad_is_taken_over(g: Graph) -> str:
     padded = g.op("Pad", "image", g.const([0, 0, 1, 2, 0, 0, 0, 1], np.int64))
     value = g.op("Relu", g.conv(padded, 4, 3, pads=(0, 1, 0, 0)))
-    return g.head(g.op("MaxPool", g.op("Pad", value, g.const([0, 0, 1, 1, 0, 0, 1, 1], np.int64)), kernel_shape=[2, 2]), 4)
+    return g.head(
+        g.op("MaxPool", g.op("Pad", value, g.const([0, 0, 1, 1, 0, 0, 1, 1], np.int64)), kernel_shape=[2, 2]), 4
+    )
 
 
 @case
@@ -216,7 +233,9 @@ def reduce_mean_global_max_squeeze(g: Graph) -> str:
 
 @case
 def preprocessing_constants(g: Graph) -> str:
-    value = g.op("Div", g.op("Sub", "image", g.const([[[0.4]], [[0.5]], [[0.6]]])), g.const([[[[0.2]], [[0.3]], [[0.4]]]]))
+    value = g.op(
+        "Div", g.op("Sub", "image", g.const([[[0.4]], [[0.5]], [[0.6]]])), g.const([[[[0.2]], [[0.3]], [[0.4]]]])
+    )
     value = g.op("Sub", g.const(1.0), g.op("Mul", g.conv(value, 4, 3), g.const(0.5)))
     return g.head(g.op("Add", g.const([[[0.1]], [[0.2]], [[0.3]], [[0.4]]]), value), 4)
 
@@ -270,7 +289,9 @@ def _compare(path: Path, graph: Graph, *outputs: str) -> None:
     for index, (exit, floats) in enumerate(zip(network.exits, run_float(network, nhwc), strict=True)):
         wanted = expected[exit.logits].reshape(3, -1)
         np.testing.assert_allclose(floats, wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
-        np.testing.assert_allclose(qnet.logits(index, stored[index]), wanted, rtol=0, atol=4e-3 * max(1.0, np.abs(wanted).max()))
+        np.testing.assert_allclose(
+            qnet.logits(index, stored[index]), wanted, rtol=0, atol=4e-3 * max(1.0, np.abs(wanted).max())
+        )
 
 
 @pytest.mark.parametrize("name", CASES)
