@@ -4,7 +4,7 @@
 >>> from models import LayerShape, Workload
 >>> work = Workload(name="one", layers=(LayerShape(name="conv", r=49, p=512, c=48),))
 >>> [row.name for row in ablation(work, load_board("zc706"), b_max=2)]
-['R', 'P', 'Eq. 1', 'fluid', 'fluid + stackable']
+['R', 'P', 'fluid', 'fluid + stackable']
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from .search import search
 STRATEGIES = (
     ("R", Batching.R, False),
     ("P", Batching.P, False),
-    ("Eq. 1", Batching.EQ1, False),
     ("fluid", Batching.FLUID, False),
     ("fluid + stackable", Batching.FLUID, True),
 )
@@ -42,7 +41,7 @@ def ablation(
 ) -> tuple[AblationRow, ...]:
     """One row for each strategy, each searched over the whole space for itself. Raises DesignError.
 
-    "Eq. 1" is the formula as printed with the best B_R a layer and batch; "fluid" the `paper` model, in which idle PEs take any row or sample.
+    R and P are Eq. 1 with B_R = b and B_R = 1; "fluid" is the `paper` model, in which idle PEs take any row or sample.
     Traffic is the same in all rows: strategies differ in where samples are computed, not in what is moved.
     """
     rows = []

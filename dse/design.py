@@ -265,7 +265,7 @@ class Design:
         """Read `dumps` back; `source` names the file in errors. Raises DesignError."""
         try:
             raw = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise DesignError(f"{source} must be JSON: {error}") from None
         if not isinstance(raw, Mapping) or raw.get("schema") != SCHEMA:
             found = raw.get("schema") if isinstance(raw, Mapping) else type(raw).__name__

@@ -26,7 +26,8 @@ Plan = Callable[[LayerShape, Point, int, int], BatchPlan]
 def published_plan(layer: LayerShape, point: Point, batch: int, words_per_cycle: int) -> BatchPlan:
     """The faster k; with k = 1 the B_R in 1..b of fewest Eq. 1 cycles, else b. Pools: k = 1, B_R = b.
 
-    Ties go to the larger B_R: samples along the rows share one weight tile, so they are never worse for memory than samples side by side.
+    Ties go to the larger B_R: samples along the rows share one weight tile, so they are never worse for memory than samples side by side. And ties
+    are all that is left to choose, since B_R = 1 never loses (`paper_model.eq1_cycles`): this is the largest B_R that wastes nothing.
     """
     stack, _ = best_stack(layer, point, batch, words_per_cycle)
     if layer.kind is not Kind.GEMM or stack is Stack.TWO:

@@ -54,7 +54,7 @@ def latency_table(design: Design, batching: Batching | str = Batching.FLUID) -> 
     """The table of a design under another way of batching, for the scheduler's baselines.
 
     "fluid" is the design's own; "r" puts all samples along the rows with k = 1 and lets idle PEs idle; "fc" batches only layers with a single row,
-    with k = 1; "p" and "eq1" complete the set. Words a cycle are `design.out_words`, which is the board's figure by construction.
+    with k = 1; "p" puts them side by side with k = 1. Words a cycle are `design.out_words`, which is the board's figure by construction.
     """
     way = Batching(batching)
     return stage_latency(
@@ -64,5 +64,5 @@ def latency_table(design: Design, batching: Batching | str = Batching.FLUID) -> 
         words_per_cycle=design.out_words,
         b_max=design.b_max,
         batching=way,
-        stackable=design.stackable and way in (Batching.FLUID, Batching.EQ1),
+        stackable=design.stackable and way is Batching.FLUID,
     )

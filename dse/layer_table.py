@@ -39,7 +39,7 @@ def parse_layer_table(text: str, source: str = "layer table") -> Workload:
     """The workload in JSON text; `source` names it in errors. Raises DesignError."""
     try:
         raw = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
         raise DesignError(f"layer table '{source}' must be JSON: {error}") from None
     if not isinstance(raw, Mapping) or not isinstance(raw.get("layers"), list) or not raw["layers"]:
         raise DesignError(f"layer table '{source}' must be an object with a non-empty list 'layers'")
@@ -68,7 +68,9 @@ def _layer(row: Any, index: int, source: str) -> LayerShape:
     missing = [key for key in ("R", "P", "C") if key not in row]
     if missing:
         raise DesignError(f"{where} ('{name}') must have R, P and C; it lacks {', '.join(missing)}")
-    kind = row.get("kind")
+    kind, stage = row.get("kind"), row.get("stage", 0)
+    if not isinstance(stage, int) or isinstance(stage, bool) or stage < 0:
+        raise DesignError(f"{where} ('{name}'): stage must be a whole number of at least 0, not {stage!r:.60}")
     try:
         return LayerShape(
             name=name,
@@ -77,7 +79,7 @@ def _layer(row: Any, index: int, source: str) -> LayerShape:
             c=row["C"],
             kind=Kind(kind) if kind in (Kind.MAX_POOL, Kind.SUM_POOL) else Kind.GEMM,
             groups=row.get("groups", 1),
-            stage=row.get("stage", 0),
+            stage=stage,
             residual=bool(row.get("residual", False)),
         )
     except (NetworkError, TypeError) as error:

@@ -41,12 +41,11 @@ from .design import DesignError, Stack
 class Batching(StrEnum):
     """How samples of a batch meet the PEs: what the paper compares in its evaluation.
 
-    FLUID is the paper model's own term. EQ1 takes Eq. 1 as printed, with the best B_R. R and P are Eq. 1 with B_R = b and B_R = 1. FC batches
-    only layers with a single row and runs the others sample by sample.
+    FLUID is the paper model's own term. R and P are Eq. 1 with B_R = b and B_R = 1. FC batches only layers with a single row and runs the others
+    sample by sample. Eq. 1 with the best B_R would be P again: see `eq1_cycles`.
     """
 
     FLUID = "fluid"
-    EQ1 = "eq1"
     R = "r"
     P = "p"
     FC = "fc"
@@ -108,14 +107,15 @@ def compute_cycles(layer: LayerShape, point: Point, batch: int, batching: Batchi
             return eq1_cycles(layer, point, batch, batch)
         case Batching.P:
             return eq1_cycles(layer, point, batch, 1)
-        case Batching.EQ1:
-            return min(eq1_cycles(layer, point, batch, b_r) for b_r in range(1, batch + 1))
         case Batching.FC:
             return batch * eq1_cycles(layer, point, 1, 1) if layer.r > 1 else eq1_cycles(layer, point, batch, batch)
 
 
 def eq1_cycles(layer: LayerShape, point: Point, batch: int, b_r: int) -> int:
-    """Cycles of Eq. 1 as printed (seed 004): B_R R rows, with (b - B_R + 1) C columns asked of T_C PEs."""
+    """Cycles of Eq. 1 as printed (seed 004): B_R R rows, with (b - B_R + 1) C columns asked of T_C PEs.
+
+    B_R = 1 is always among the cheapest, since B_R (b - B_R + 1) >= b: the hybrids of Eq. 1 provide more places than there are samples.
+    """
     return b_r * layer.r * _ceil(layer.p, point.t_p) * _ceil((batch - b_r + 1) * layer.c, point.t_c)
 
 

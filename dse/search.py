@@ -101,7 +101,7 @@ def _check_exact(layers: Sequence[LayerShape], b_max: int, board: Board) -> None
     )
     if bound >= 2**52:
         raise DesignError(
-            f"the layers are too large for the paper model: up to {bound:.1e} ticks a batch, at most {2**52:.1e} can be counted"
+            f"the layers are too large for the paper model: a batch may take up to 2**{bound.bit_length()} ticks, and 2**52 can be counted"
         )
 
 
@@ -150,9 +150,6 @@ class _Stacked:
                 rows = b * r * column_tiles
             case Batching.P:
                 rows = r * np.ceil(b * c / self.t_c)
-            case Batching.EQ1:
-                every = [b_r * r * np.ceil((b - b_r + 1) * c / self.t_c) for b_r in range(1, b + 1)]
-                rows = np.minimum.reduce(every)
         return rows
 
 

@@ -1,0 +1,92 @@
+"""`Design` is a file format: what is written is read back, what was changed by hand is refused, and importing it needs little."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from dse_strategies import designs
+from hypothesis import HealthCheck, given, settings
+
+from dse import B_MAX_LIMIT, BatchPlan, Design, DesignError, LatencyTable, Stack
+from dse.testing import tiny_design
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(designs())
+def test_json_round_trip(design: Design) -> None:
+    text = design.dumps()
+    again = Design.loads(text)
+    assert again == design
+    assert again.digest == design.digest
+    assert again.dumps() == text
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@given(designs())
+def test_the_digest_sees_every_change(design: Design) -> None:
+    assert replace(design, clock_hz=design.clock_hz + 1).digest != design.digest
+    assert replace(design, published_t_r=design.published_t_r + 1).digest != design.digest
+
+
+def test_a_file_changed_by_hand_is_refused() -> None:
+    raw = json.loads(tiny_design().dumps())
+    raw["t_r"] = 32
+    with pytest.raises(DesignError, match="changed by hand"):
+        Design.loads(json.dumps(raw))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "must be JSON"),
+        ("[]", "not 'list'"),
+        ('{"schema": 99}', "make it again with `fluidnpu dse`"),
+        ('{"schema": 1}', "missing or unknown"),
+    ],
+)
+def test_broken_files_end_in_one_sentence(text: str, says: str) -> None:
+    with pytest.raises(DesignError, match=says) as caught:
+        Design.loads(text, source="mine.json")
+    assert "mine.json" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"t_p": 0}, "t_p must be a whole number"),
+        ({"t_r": 2.5}, "t_r must be a whole number"),
+        ({"b_max": B_MAX_LIMIT + 1}, "b_max must lie in"),
+        ({"model": "guess"}, "'paper' or 'exact'"),
+        ({"acc_bits": 16}, "acc_bits"),
+        ({"t_c": 1}, "t_c must be at least 2"),
+        ({"split": True, "t_p": 3}, "t_p must be even"),
+        ({"plans": ()}, "one row for each"),
+        ({"latency": LatencyTable(ns=((1, 2, 3, 4),))}, "2 stages by 4"),
+    ],
+)
+def test_nonsense_is_refused(change: dict[str, object], says: str) -> None:
+    with pytest.raises(DesignError, match=says):
+        replace(tiny_design(), **change)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("plan", "says"),
+    [
+        (BatchPlan(b_r=2), "b_r must lie in 1..1"),
+        (BatchPlan(k=Stack.HALF), "split trees"),
+        (BatchPlan(k=Stack.TWO, row_lanes=True), "row lanes need k = 1"),
+    ],
+)
+def test_plans_must_be_possible(plan: BatchPlan, says: str) -> None:
+    design = tiny_design()
+    first = (plan, *design.plans[0][1:])
+    with pytest.raises(DesignError, match=says):
+        replace(design, plans=(first, *design.plans[1:]))
+
+
+def test_importing_dse_needs_numpy_and_nothing_heavier() -> None:
+    code = "import dse, sys; print(sorted({'scipy', 'torch', 'matplotlib', 'pynq'} & set(sys.modules)))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert out.stdout.strip() == "[]"

@@ -1,0 +1,145 @@
+"""From workload and board to a design that can be built, and the JSON that the command prints."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from dse_strategies import small_boards, workloads
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from boards import Board, load_board
+from dse import (
+    Design,
+    DesignError,
+    FitError,
+    Point,
+    ablation,
+    build_design,
+    equidistant_exits,
+    explore,
+    fit,
+    latency_table,
+)
+from models import Kind, LayerShape, Workload
+
+SMALL = Workload(
+    name="small",
+    layers=(
+        LayerShape(name="conv", r=784, p=9, c=16),
+        LayerShape(name="pool", r=1, p=784, c=16, kind=Kind.SUM_POOL),
+        LayerShape(name="fc", r=1, p=16, c=10),
+    ),
+)
+
+
+@settings(max_examples=25)
+@given(small_boards(), workloads(), st.integers(1, 4))
+def test_every_design_that_comes_out_can_be_built(board: Board, workload: Workload, b_max: int) -> None:
+    try:
+        found = explore(workload, board, b_max=b_max)
+    except FitError as error:
+        if error.needed <= error.available:
+            pytest.fail(str(error))
+        return
+    design = found.design
+    point = Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
+    again = fit(point, board, fbcb_words=len(workload.layers) * b_max)
+    assert again.t_r == design.t_r == found.fit.t_r
+    assert again.ramb18 <= board.ramb18
+    assert design.t_p >= 3
+    assert design.t_c >= 2
+    assert design.t_r <= min(65_534, design.published_t_r)
+    assert design.matches(workload)
+    assert Design.loads(design.dumps()) == design
+    assert latency_table(design) == design.latency
+    assert all(new <= old * (1 + 1e-12) for new, old in zip(found.fitted_gops, found.published_gops, strict=True)) or (
+        point.t_p != found.published.t_p
+    )
+
+
+def test_json_answers_with_the_published_point_and_the_fitted_one() -> None:
+    found = explore(SMALL, load_board("zcu104"), b_max=4)
+    answer = json.loads(json.dumps(found.to_json()))
+    assert (answer["t_r"], answer["t_p"], answer["t_c"]) == (
+        found.published.t_r,
+        found.published.t_p,
+        found.published.t_c,
+    )
+    assert len(answer["gops_by_batch"]) == 4
+    assert set(answer["resources"]) == {"dsp", "memory_bits"}
+    assert set(answer["fitted"]["resources"]) == {"dsp", "ramb18", "uram288"}
+    assert answer["fitted"]["digest"] == found.design.digest
+    assert answer["fitted"]["difference_pct"] == list(found.difference_pct)
+    assert 1 <= len(answer["pareto"]) <= 32
+    assert answer["pareto"][0]["objective_gops"] == pytest.approx(sum(answer["gops_by_batch"]))
+    assert any("pools cost" in note for note in answer["notes"])
+    assert any("not estimated" in note for note in answer["notes"])
+
+
+def test_an_optimum_that_cannot_be_built_is_replaced_and_named() -> None:
+    """Dot products of two need trees two wide, but a design needs three for its bias words."""
+    work = Workload(name="pairs", layers=(LayerShape(name="pair", r=5000, p=2, c=20),))
+    board = replace(load_board("zc706"), dsp=40, sources={})
+    found = explore(work, board, b_max=2)
+    assert found.published.t_p < 3 <= found.design.t_p
+    assert any("cannot be built" in note and "t_p of at least 3" in note for note in found.notes)
+    better = [p for p, _ in found.ranking.top(len(found.ranking)) if p.t_p >= 3 and p.t_c >= 2]
+    assert (better[0].t_p, better[0].t_c) == (found.design.t_p, found.design.t_c)
+
+
+def test_the_exact_model_is_not_there_yet() -> None:
+    with pytest.raises(DesignError, match="'exact' model is not available yet"):
+        explore(SMALL, load_board("zc706"), model="exact")
+    with pytest.raises(DesignError, match="'paper' or 'exact', not 'magic'"):
+        explore(SMALL, load_board("zc706"), model="magic")
+
+
+@pytest.mark.parametrize("b_max", [0, 17, 1000])
+def test_b_max_outside_its_range(b_max: int) -> None:
+    with pytest.raises(DesignError, match=r"1\.\.16"):
+        explore(SMALL, load_board("zc706"), b_max=b_max)
+    with pytest.raises(DesignError, match=r"1\.\.16"):
+        build_design(SMALL, load_board("zc706"), Point(t_r=64, t_p=8, t_c=8), b_max=b_max)
+
+
+@pytest.mark.parametrize(
+    ("change", "resource", "says"),
+    [
+        ({"dsp": 5}, "dsp", "need 6 DSPs, and it has 5"),
+        ({"ramb36": 10}, "ramb18", r"need \d+ RAMB18 .* it has 20"),
+    ],
+)
+def test_a_board_too_small_names_what_the_smallest_design_needs(
+    change: dict[str, int], resource: str, says: str
+) -> None:
+    with pytest.raises(FitError, match=says) as caught:
+        explore(SMALL, replace(load_board("zc706"), sources={}, **change))  # type: ignore[arg-type]
+    assert caught.value.resource == resource
+    assert caught.value.needed > caught.value.available
+    assert "\n" not in str(caught.value)
+
+
+def test_stream_widths_follow_the_boards_memory() -> None:
+    for name, slots, words in (("zc706", 1, 8), ("zcu104", 2, 16)):
+        design = build_design(SMALL, load_board(name), Point(t_r=512, t_p=8, t_c=16))
+        assert (design.weight_slots, design.out_words) == (slots, words)
+
+
+def test_equidistant_exits_cut_where_the_work_is() -> None:
+    layers = tuple(LayerShape(name=f"l{i}", r=1, p=1, c=c) for i, c in enumerate((1, 1, 1, 97, 50, 50)))
+    cut = equidistant_exits(Workload(name="w", layers=layers), 2, exit_rates=(0.25, 0.75))
+    assert [layer.stage for layer in cut.layers] == [0, 0, 0, 0, 1, 1]
+    assert cut.exit_rates == (0.25, 0.75)
+    every = equidistant_exits(cut, 6)
+    assert [layer.stage for layer in every.layers] == [0, 1, 2, 3, 4, 5]
+    for wrong in (0, 7):
+        with pytest.raises(DesignError, match=r"1\.\.6"):
+            equidistant_exits(cut, wrong)
+
+
+def test_ablation_orders_as_the_paper_says() -> None:
+    """Each strategy on its own best design: fluid is never below R in total, and stacking never costs anything."""
+    rows = {row.name: sum(row.gops) for row in ablation(SMALL, load_board("zc706"))}
+    assert rows["R"] <= rows["fluid"] <= rows["fluid + stackable"]
+    assert rows["P"] <= rows["fluid"] * (1 + 1e-12)

@@ -1,0 +1,125 @@
+"""RAM primitives by arithmetic: counts against known cases, and whatever is said to fit does fit, as deep as it can."""
+
+from dataclasses import replace
+
+import pytest
+from dse_strategies import points, small_boards
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from boards import Board, load_board
+from dse import Fit, FitError, Point, fit
+from dse.geometry import DEPTH_STEP, MAX_T_R, fixed_ramb18, ramb18_count, uram_count, weight_slots_for
+
+
+@pytest.mark.parametrize(
+    ("depth", "width", "ramb18"),
+    [
+        (1024, 18, 1),
+        (512, 36, 1),
+        (16384, 1, 1),
+        (513, 36, 2),
+        (2048, 36, 4),  # "an accumulator bank of 2048 x 36 bit is 2 RAMB36"
+        (9304, 16, 10),  # double-buffered 4652 x 16: 5 RAMB36
+        (13664, 16, 14),  # 7 RAMB36
+        (1024, 48, 3),
+        (1, 1, 1),
+    ],
+)
+def test_known_counts(depth: int, width: int, ramb18: int) -> None:
+    assert ramb18_count(depth, width) == ramb18
+
+
+@given(st.integers(1, 40_000), st.integers(1, 100), st.integers(1, 5000), st.integers(0, 30))
+def test_a_larger_memory_never_takes_fewer(depth: int, width: int, more_depth: int, more_width: int) -> None:
+    larger = (depth + more_depth, width + more_width)
+    assert ramb18_count(depth, width) <= ramb18_count(*larger)
+    assert uram_count(depth, width) <= uram_count(*larger)
+    assert ramb18_count(depth, width) * 18 * 1024 >= depth * width
+    assert uram_count(depth, width) * 288 * 1024 >= depth * width
+
+
+def _fit_or_none(point: Point, board: Board, fbcb_words: int) -> Fit | None:
+    try:
+        return fit(point, board, fbcb_words=fbcb_words)
+    except FitError as error:
+        if error.needed <= error.available:
+            pytest.fail(f"refused although {error.needed} of {error.available} are enough: {error}")
+        return None
+
+
+@given(
+    points,
+    st.one_of(small_boards(), st.sampled_from([load_board("zc706"), load_board("zcu104")])),
+    st.integers(0, 2000),
+)
+def test_what_fits_fits_and_is_as_deep_as_can_be(point: Point, board: Board, fbcb_words: int) -> None:
+    found = _fit_or_none(point, board, fbcb_words)
+    if found is None:
+        return
+    assert found.ramb18 == sum(found.parts.values()) <= board.ramb18
+    assert found.uram288 <= board.uram288
+    assert found.dsp == point.dsp <= board.dsp
+    assert found.uram_banks + found.ramb_banks == 2 * point.t_c
+    assert found.t_r % 2 == 0
+    assert 2 <= found.t_r <= max(2, point.t_r)
+    if found.t_r < point.t_r // 2 * 2:  # it had to give: one step deeper needs more than there is
+        deeper = min(point.t_r // 2 * 2, MAX_T_R, (found.t_r // DEPTH_STEP + 1) * DEPTH_STEP)
+        banks = 2 * point.t_c
+        on_uram = min(banks, board.uram288 // uram_count(deeper, 48))
+        rest = found.ramb18 - found.parts["accumulators"]
+        assert (banks - on_uram) * ramb18_count(deeper, 48) + rest > board.ramb18
+
+
+@given(points, st.integers(32, 48), st.integers(32, 48))
+def test_narrower_sums_are_never_shallower(point: Point, narrow: int, wide: int) -> None:
+    assume(narrow <= wide and point.t_p >= 3 and point.t_c >= 2)
+    board = replace(load_board("zc706"), dsp=20_000, ramb36=2000, sources={})
+    assert fit(point, board, acc_bits=narrow).t_r >= fit(point, board, acc_bits=wide).t_r
+
+
+def test_the_published_resnet_points_shrink() -> None:
+    zc, zcu = (
+        fit(p, load_board(b))
+        for p, b in ((Point(t_r=4652, t_p=7, t_c=128), "zc706"), (Point(t_r=6832, t_p=10, t_c=172), "zcu104"))
+    )
+    assert zc.t_r < 4652
+    assert zcu.t_r < 6832
+    assert zcu.uram_banks == 96
+    narrow = fit(Point(t_r=4652, t_p=7, t_c=128), load_board("zc706"), acc_bits=36)
+    assert narrow.t_r == 2048
+    assert narrow.parts["accumulators"] == 2 * 512  # 512 RAMB36
+
+
+@pytest.mark.parametrize(
+    ("point", "board", "resource", "says"),
+    [
+        (Point(t_r=64, t_p=2, t_c=64), "zc706", "t_p", "t_p of at least 3, not 2"),
+        (Point(t_r=64, t_p=64, t_c=1), "zc706", "t_c", "t_c of at least 2, not 1"),
+        (Point(t_r=64, t_p=3, t_c=5000), "zc706", "t_c", "at most 4095"),
+        (Point(t_r=64, t_p=30, t_c=31), "zc706", "dsp", "need 930 DSPs, and it has 900"),
+        (Point(t_r=64, t_p=3, t_c=300), "zc706", "ramb18", r"need \d+ RAMB18 .* and it has 1090"),
+    ],
+)
+def test_refusals_name_resource_needed_and_available(point: Point, board: str, resource: str, says: str) -> None:
+    with pytest.raises(FitError, match=says) as caught:
+        fit(point, load_board(board))
+    assert caught.value.resource == resource
+    assert str(caught.value.needed) in str(caught.value)
+    assert str(caught.value.available) in str(caught.value)
+
+
+def test_single_pes_are_allowed_without_stacking() -> None:
+    assert fit(Point(t_r=64, t_p=8, t_c=1), load_board("zc706"), stackable=False).ramb_banks == 2
+
+
+def test_small_fbcbs_stay_in_lutram() -> None:
+    parts = {
+        n: fixed_ramb18(7, out_words=8, weight_slots=1, fbcb_words=n, stackable=True)["fbcb"]
+        for n in (64, 65, 2048, 2049)
+    }
+    assert parts == {64: 0, 65: 1, 2048: 1, 2049: 2}
+
+
+def test_weight_slots_follow_the_memory() -> None:
+    assert [weight_slots_for(t_p, 8) for t_p in (3, 7, 8, 16, 300)] == [3, 1, 1, 1, 1]
