@@ -30,7 +30,7 @@ from .streams import LayerStreams
 Int16 = npt.NDArray[np.int16]
 
 MAGIC = 0x0F1D0B00
-FLAGS = ("-std=c++11", "-O2", "-fno-strict-aliasing", "-w")
+FLAGS = ("-std=c++11", "-O2", "-fno-strict-aliasing", "-w", "-DFLUIDNPU_CSIM")
 PIP = "pip install --no-deps hls4ml"
 
 
@@ -62,7 +62,8 @@ def compile_core(design: Design, cache: Path | None = None, compiler: str = "g++
         raise CsimError(f"C simulation needs the C++ compiler '{compiler}', and it is not on the path")
     texts = render_core(design)
     shim = files("hls").joinpath("csim")
-    sha = hashlib.sha256(repr((FLAGS, compiler, shim.joinpath("hls_stream.h").read_text("utf-8"))).encode())
+    headers = [item.read_text("utf-8") for item in sorted(shim.iterdir(), key=lambda item: item.name)]
+    sha = hashlib.sha256(repr((FLAGS, compiler, headers)).encode())
     for name, text in sorted(texts.items()):
         sha.update(f"{name}\0{text}\0".encode())
     folder = cache if cache is not None else cache_folder()

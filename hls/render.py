@@ -24,6 +24,7 @@ from .streams import COMMAND_FIELDS
 CORE_FILES = (
     "params.h",
     "fluidnpu_core.h",
+    "words.h",
     "command.h",
     "loader.h",
     "pe_array.h",
