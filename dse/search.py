@@ -11,6 +11,7 @@ Plain iteration in typed stages: `legal_space` lists the points, `evaluate` time
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Progress = Callable[[int, int], None]  # (points done, points in all)
 
-CHUNK_POINTS = 2048  # a dozen arrays of this length stay in the second-level cache
+CHUNK_POINTS = 1024  # with eight batch sizes a dozen arrays stay in the second-level cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,67 +93,6 @@ def check_weights(weights: Sequence[float] | None, b_max: int) -> tuple[float, .
     return tuple(float(w) for w in weights)
 
 
-def _check_exact(layers: Sequence[LayerShape], b_max: int, board: Board) -> None:
-    """Float64 holds whole numbers below 2**53; refuse a workload whose ticks might not stay below 2**52, where even ceil(a / b) is exact."""
-    dsp, words = board.dsp, board.paper_words_per_cycle
-    bound = sum(
-        b_max * x.r * x.groups * max(words * 2 * x.p * x.c, (x.p + 2 * dsp) * (x.c + dsp)) * count
-        for x, count in distinct(layers).items()
-    )
-    if bound >= 2**52:
-        raise DesignError(
-            f"the layers are too large for the paper model: a batch may take up to 2**{bound.bit_length()} ticks, and 2**52 can be counted"
-        )
-
-
-class _Stacked:
-    """One k of a chunk of points: what depends on neither layer nor batch. Invalid points (no pair to stack) get T_C = 0."""
-
-    def __init__(self, t_r: Floats, t_p: Floats, t_c: Floats) -> None:
-        self.t_r, self.t_p, self.t_c = t_r, t_p, t_c
-        self.invalid = (t_c < 1) | (t_r < 1)
-        if self.invalid.any():
-            self.t_r, self.t_c = np.maximum(t_r, 1), np.maximum(t_c, 1)
-
-    def ticks(self, layer: LayerShape, batches: range, words: int, batching: Batching) -> list[Floats]:
-        """Ticks of one group of a layer at each batch, for every point of the chunk: `paper_model.layer_ticks`, vectorised."""
-        r, p, c = layer.r, layer.p, layer.c
-        tiles = np.ceil(p / self.t_p)
-        padded_p = self.t_p * tiles
-        column_tiles = np.ceil(c / self.t_c)
-        padded_c = self.t_c * column_tiles
-        moved = np.maximum(r * padded_p * column_tiles, r * padded_c)  # inputs or outputs of one sample
-        weights = padded_p * padded_c
-        tiles *= words
-        one = None
-        out = []
-        for b in batches:
-            if batching is Batching.FC and r > 1:
-                if one is None:
-                    compute = r * tiles * column_tiles
-                    one = np.maximum(np.maximum(compute, moved), weights * np.ceil(r / self.t_r))
-                time = b * one
-            else:
-                compute = tiles * self._rows(r, c, b, column_tiles, batching)
-                time = np.maximum(np.maximum(compute, b * moved), weights * np.ceil(b * r / self.t_r))
-            if self.invalid.any():
-                time = np.where(self.invalid, np.inf, time)
-            out.append(time)
-        return out
-
-    def _rows(self, r: int, c: int, b: int, column_tiles: Floats, batching: Batching) -> Floats:
-        """Cycles of one P-tile."""
-        rows: Floats
-        match batching:
-            case Batching.FLUID:
-                rows = np.ceil(b * r * c / self.t_c)
-            case Batching.R | Batching.FC:
-                rows = b * r * column_tiles
-            case Batching.P:
-                rows = r * np.ceil(b * c / self.t_c)
-        return rows
-
-
 def evaluate(
     space: Space,
     layers: Sequence[LayerShape],
@@ -163,27 +103,86 @@ def evaluate(
     stackable: bool = True,
     progress: Progress | None = None,
 ) -> Floats:
-    """Ticks of all layers, shape (b_max, points): equal to `paper_model.total_ticks` to the last tick.
+    """Ticks of all layers, shape (b_max, points): equal to `paper_model.total_ticks` to the last tick. Raises DesignError.
 
-    Time goes into arithmetic, not into Python: equal shapes are timed once, points are taken by the thousand, and whole numbers ride in
-    float64, whose division is several times faster than int64's.
+    Time goes into arithmetic, not into Python: equal shapes are timed once, points are taken by the hundred with all batch sizes side by side, and
+    whole numbers ride in float64, whose division is several times faster than int64's.
     """
     shapes = distinct(layers)
+    _check_exact(shapes, b_max, space, words_per_cycle)
+    batches = np.arange(1.0, b_max + 1)[:, None]
     total = np.zeros((b_max, len(space)))
     for start in range(0, len(space), CHUNK_POINTS):
         part = slice(start, start + CHUNK_POINTS)
         t_r, t_p, t_c = (axis[part].astype(np.float64) for axis in (space.t_r, space.t_p, space.t_c))
-        ways = [_Stacked(t_r, t_p, t_c)]
-        if stackable:
-            ways.append(_Stacked(np.floor(t_r / 2), 2 * t_p, np.floor(t_c / 2)))
+        single = np.flatnonzero((t_c < 2) | (t_r < 2))  # points with no pair to stack
         for shape, count in shapes.items():
-            times = [way.ticks(shape, range(1, b_max + 1), words_per_cycle, batching) for way in ways]
-            for b in range(b_max):
-                best = np.minimum(times[0][b], times[1][b]) if stackable else times[0][b]
-                total[b, part] += count * shape.groups * best
+            best = _ticks(shape, t_r, t_p, t_c, batches, words_per_cycle, batching)
+            if stackable:
+                two = _ticks(shape, np.floor(t_r / 2), 2 * t_p, np.floor(t_c / 2), batches, words_per_cycle, batching)
+                two[:, single] = np.inf
+                np.minimum(best, two, out=best)
+            best *= count * shape.groups
+            total[:, part] += best
         if progress is not None:
             progress(min(start + CHUNK_POINTS, len(space)), len(space))
     return total
+
+
+def _check_exact(shapes: Counter[LayerShape], b_max: int, space: Space, words: int) -> None:
+    """Float64 holds whole numbers below 2**53; refuse what might not stay below 2**52, where even ceil(a / b) is exact."""
+    t_p, t_c = int(space.t_p.max()), int(space.t_c.max())
+    bound = sum(
+        b_max * x.r * x.groups * max(words * x.p * x.c, (x.p + 2 * t_p) * (x.c + t_c)) * count
+        for x, count in shapes.items()
+    )
+    if bound >= 2**52:
+        raise DesignError(
+            f"the layers are too large for the paper model: a batch may take up to 2**{bound.bit_length()} ticks, and 2**52 can be counted"
+        )
+
+
+def _ticks(
+    layer: LayerShape, t_r: Floats, t_p: Floats, t_c: Floats, batches: Floats, words: int, batching: Batching
+) -> Floats:
+    """Ticks of one group of a layer, shape (batches, points): `paper_model.layer_ticks` at one k, vectorised.
+
+    `batches` is a column of batch sizes. Where a point has no pair to stack (T_R or T_C zero) the result is no number that means anything.
+    """
+    r, p, c = layer.r, layer.p, layer.c
+    t_r, t_c = np.maximum(t_r, 1), np.maximum(t_c, 1)
+    tiles = np.ceil(p / t_p)
+    padded_p = t_p * tiles
+    column_tiles = np.ceil(c / t_c)
+    padded_c = t_c * column_tiles
+    moved = r * np.maximum(padded_p * column_tiles, padded_c)  # inputs or outputs of one sample
+    together = np.ones((1, 1)) if batching is Batching.FC and r > 1 else batches  # samples that are computed together
+    time = (together * r) / t_r  # from here on in place: these arrays are where the time goes
+    np.ceil(time, out=time)
+    time *= padded_p * padded_c
+    np.maximum(time, together * moved, out=time)
+    cycles = _cycles_of_a_tile(r, c, t_c, column_tiles, together, batching)
+    cycles *= words * tiles
+    np.maximum(time, cycles, out=time)
+    return time if together is batches else batches * time
+
+
+def _cycles_of_a_tile(
+    r: int, c: int, t_c: Floats, column_tiles: Floats, together: Floats, batching: Batching
+) -> Floats:
+    """Cycles of one P-tile for the samples that are computed together, shape (batches, points)."""
+    cycles: Floats
+    match batching:
+        case Batching.FLUID:
+            cycles = (together * (r * c)) / t_c
+            np.ceil(cycles, out=cycles)
+        case Batching.R | Batching.FC:
+            cycles = (together * r) * column_tiles
+        case Batching.P:
+            cycles = (together * c) / t_c
+            np.ceil(cycles, out=cycles)
+            cycles *= r
+    return cycles
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -261,7 +260,6 @@ def search(
     w = check_weights(weights, b_max)
     if not workload.macs:
         raise DesignError(f"'{workload.name}' must have at least one GEMM layer to search for, and it has none")
-    _check_exact(workload.layers, b_max, board)
     space = legal_space(board)
     words = board.paper_words_per_cycle
     ticks = evaluate(
