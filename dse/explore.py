@@ -23,7 +23,7 @@ from .design import Design, DesignError
 from .fbcb import buildable_plan, plan_all
 from .geometry import MIN_T_C, MIN_T_P, NOT_ESTIMATED, Fit, FitError, fit, weight_slots_for
 from .latency import POOL_NOTE, stage_latency
-from .paper_model import Point, gops, total_ticks
+from .paper_model import Point, gops, layer_ticks, total_ticks
 from .search import Progress, Ranking, check_b_max, search
 
 
@@ -69,6 +69,16 @@ class Exploration:
         if self.board.uram288:
             found["uram288"] = _share(self.fit.uram288, self.board.uram288)
         return found
+
+    def layer_efficiency_pct(self, layer: int) -> tuple[float, ...]:
+        """Share of the array's peak that the built design reaches on one layer at each batch size, in per cent; 0 for pools."""
+        shape, words = self.workload.layers[layer], self.board.paper_words_per_cycle
+        point = Point(t_r=self.design.t_r, t_p=self.design.t_p, t_c=self.design.t_c)
+        if not shape.macs:
+            return (0.0,) * self.b_max
+        plans = enumerate(self.design.plans[layer], 1)
+        ticks = [layer_ticks(shape, point, batch, words, plan.k) for batch, plan in plans]
+        return tuple(100 * b * shape.macs * words / (t * point.dsp) for b, t in enumerate(ticks, 1))
 
     def pareto(self, limit: int | None = None) -> list[dict[str, float]]:
         """Points that nothing beats in throughput, latency at b = 1, DSPs and memory at once, best throughput first.

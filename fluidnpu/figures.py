@@ -1,0 +1,204 @@
+"""Figures of the report, drawn with matplotlib and returned as SVG text. Knows numbers and labels, not where they come from."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# Okabe and Ito's palette: told apart with any kind of colour vision, in this order.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
+INK, GRID = "#1f2933", "#d9dee4"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadPoint:
+    """One policy at one arrival rate."""
+
+    rate_per_s: float
+    average_ms: float
+    p99_ms: float
+    violations_pct: float
+    utilisation_pct: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A sample's stretch in a stage; times in microseconds."""
+
+    row: int
+    start_us: float
+    end_us: float
+    stage: int
+    batch: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleRow:
+    """One sample of a timeline: when it arrived and when and where it left."""
+
+    label: str
+    arrival_us: float
+    end_us: float
+    exit: int
+
+
+def _axes(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
+    # The object-oriented interface: no global state, no display, nothing to close.
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasSVG(figure)
+    axes = figure.subplots(1, columns, squeeze=False)[0]
+    for axis in axes:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.spines[["left", "bottom"]].set_color(GRID)
+        axis.tick_params(colors=INK, labelsize=9)
+        axis.grid(True, color=GRID, linewidth=0.6)
+        axis.set_axisbelow(True)
+    return figure, axes
+
+
+def _svg(figure: Any) -> str:
+    import matplotlib
+
+    out = io.StringIO()
+    # Fixed salt and no date: the same numbers give the same bytes.
+    with matplotlib.rc_context({"svg.hashsalt": "fluidnpu", "svg.fonttype": "none", "font.family": "sans-serif"}):
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
+def load_curves(curves: Mapping[str, Sequence[LoadPoint]], slo_ms: float, marked_rate: float) -> str:
+    """Average latency, p99 and busy efficiency against arrival rate, one line a policy; the SLO and the demo's own rate are marked."""
+    panels = (
+        ("average latency (ms)", "average_ms", True),
+        ("p99 latency (ms)", "p99_ms", True),
+        ("SLO violations (%)", "violations_pct", False),
+        ("NPU wall-clock utilisation (%)", "utilisation_pct", False),
+    )
+    figure, axes = _axes(14, 3.6, len(panels))
+    for axis, (title, key, logarithmic) in zip(axes, panels, strict=True):
+        for colour, (name, points) in zip(PALETTE, curves.items(), strict=False):
+            axis.plot(
+                [p.rate_per_s / 1e3 for p in points],
+                [getattr(p, key) for p in points],
+                color=colour,
+                label=name,
+                marker="o",
+                markersize=3,
+            )
+        if logarithmic:
+            axis.set_yscale("log")
+            axis.yaxis.set_major_formatter("{x:g}")
+            axis.yaxis.set_minor_formatter("")
+            axis.axhline(slo_ms, color=INK, linewidth=0.8, linestyle="--")
+            axis.annotate("SLO", (0.01, slo_ms), xycoords=("axes fraction", "data"), va="bottom", fontsize=8, color=INK)
+        else:
+            axis.set_ylim(-2, 102)
+        axis.axvline(marked_rate / 1e3, color=GRID, linewidth=4, zorder=0)
+        axis.set_title(title, fontsize=10, color=INK, loc="left")
+        axis.set_xlabel("arrivals (thousand a second)", fontsize=9, color=INK)
+    axes[0].legend(frameon=False, fontsize=9)
+    return _svg(figure)
+
+
+def batch_timeline(rows: Sequence[SampleRow], bars: Sequence[Bar], exits: Sequence[str]) -> str:
+    """Who ran when, a row a sample (the paper's Fig. 6): grey while it waits, coloured by stage while it runs, a dot where it leaves."""
+    figure, (axis,) = _axes(14, 0.6 + 0.24 * max(6, len(rows)))
+    axis.grid(False)
+    origin = min((row.arrival_us for row in rows), default=0.0)
+    for index, row in enumerate(rows):
+        axis.plot([row.arrival_us - origin, row.end_us - origin], [index, index], color=GRID, linewidth=2, zorder=1)
+        axis.plot(
+            row.end_us - origin,
+            index,
+            "o",
+            color=PALETTE[row.exit % 8],
+            markersize=6,
+            markeredgecolor="white",
+            zorder=4,
+        )
+    for bar in bars:
+        left, width = bar.start_us - origin, bar.end_us - bar.start_us
+        axis.barh(
+            bar.row,
+            width,
+            left=left,
+            height=0.7,
+            color=PALETTE[bar.stage % 8],
+            edgecolor="white",
+            linewidth=0.5,
+            zorder=3,
+        )
+        axis.text(
+            left + width / 2,
+            bar.row,
+            str(bar.batch),
+            color="white",
+            fontsize=7,
+            ha="center",
+            va="center",
+            zorder=5,
+            clip_on=True,
+        )
+    axis.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=8)
+    axis.invert_yaxis()
+    axis.set_xlabel(
+        "time (µs); the number in a bar is the batch it ran in, the dot is the exit it took", fontsize=9, color=INK
+    )
+    from matplotlib.patches import Patch
+
+    handles = [Patch(color=PALETTE[s % 8], label=f"to exit {name}") for s, name in enumerate(exits)]
+    axis.legend(
+        handles=[*handles, Patch(color=GRID, label="waits")],
+        frameon=False,
+        fontsize=9,
+        ncol=len(exits) + 1,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+    )
+    return _svg(figure)
+
+
+def throughput_bars(series: Mapping[str, Sequence[float]], peaks: Mapping[str, float]) -> str:
+    """GOP/s by batch size, a panel a board, with its peak as a line."""
+    figure, axes = _axes(14, 3, len(series))
+    for axis, (name, values) in zip(axes, series.items(), strict=True):
+        batches = range(1, len(values) + 1)
+        axis.bar(batches, values, color=PALETTE[0], width=0.7)
+        for batch, value in zip(batches, values, strict=True):
+            axis.annotate(
+                f"{100 * value / peaks[name]:.0f} %", (batch, value), ha="center", va="bottom", fontsize=8, color=INK
+            )
+        axis.axhline(peaks[name], color=INK, linewidth=0.8, linestyle="--")
+        axis.set_title(
+            f"{name}: GOP/s by batch size (dashed: peak of the array; percent: busy MAC efficiency)",
+            fontsize=10,
+            color=INK,
+            loc="left",
+        )
+        axis.set_xticks(list(batches))
+        axis.set_xlabel("batch size", fontsize=9, color=INK)
+        axis.grid(False, axis="x")
+    return _svg(figure)
+
+
+def heat_map(
+    values: Sequence[Sequence[float]], row_labels: Sequence[str], cells: Sequence[Sequence[str]], title: str
+) -> str:
+    """Utilisation in percent, layers by batch sizes; `cells` holds the text of each cell (the chosen k and B_R)."""
+    figure, (axis,) = _axes(14, 0.9 + 0.26 * len(values))
+    axis.grid(False)
+    axis.imshow(values, cmap="YlGnBu", vmin=0, vmax=100, aspect="auto")
+    for y, row in enumerate(cells):
+        for x, text in enumerate(row):
+            axis.text(x, y, text, ha="center", va="center", fontsize=8, color="white" if values[y][x] > 60 else INK)
+    axis.set_yticks(range(len(row_labels)), row_labels, fontsize=8)
+    axis.set_xticks(range(len(values[0])), [str(b + 1) for b in range(len(values[0]))])
+    axis.set_xlabel("batch size", fontsize=9, color=INK)
+    axis.set_title(title, fontsize=10, color=INK, loc="left")
+    return _svg(figure)

@@ -1,0 +1,47 @@
+"""One way to a device, by name: what the console command and the demo use.
+
+`simulated` goes through PYNQ where PYNQ is installed (overlay, MMIO, allocate, as on a board), else straight to the simulated NPU.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .bundle import Bundle, bitstream
+from .device import Clock, Device, VirtualClock
+from .errors import DriverUsageError, PynqMissingError
+from .pynq_device import open_overlay, simulated_pynq_device
+from .simulated import SimulatedNpu
+from .simulated_bitstream import write_simulated_bitstream
+
+KINDS = ("simulated", "pynq")
+_FAMILIES = {"zcu104": "zynquplus"}  # the processing system that the simulated board pretends to have
+
+
+@contextmanager
+def open_device(
+    kind: str, bundle: Bundle, folder: Path | str | None = None, *, clock: Clock | None = None
+) -> Iterator[Device]:
+    """The NPU for a bundle: `simulated` on `clock` (default: a virtual one), or `pynq` with the bitstream in `folder`.
+
+    Raises DriverUsageError, BundleError, PynqMissingError.
+    """
+    if kind == "pynq":
+        if folder is None:
+            raise DriverUsageError("a board needs the folder that holds its bitstream, and none came")
+        yield open_overlay(bitstream(folder))
+    elif kind == "simulated":
+        clock = VirtualClock() if clock is None else clock
+        with tempfile.TemporaryDirectory() as scratch:
+            try:
+                device = simulated_pynq_device(clock=clock)
+            except PynqMissingError:
+                yield SimulatedNpu(bundle.design, clock=clock)
+                return
+            family = _FAMILIES.get(bundle.design.board, "zynq7000")
+            yield open_overlay(write_simulated_bitstream(scratch, bundle.design, family=family), device)
+    else:
+        raise DriverUsageError(f"a device must be one of {', '.join(KINDS)}, not '{kind}'")
