@@ -22,6 +22,7 @@ from .errors import (
 from .hwh import NPU_VLNV, hardware_description
 from .identity import build_id, shape_word
 from .memory import SimulatedMemory
+from .opening import open_device
 from .pynq_device import active_device, npu_of, open_overlay, simulated_pynq_device
 from .runtime import Answer, Runtime, Served, serve
 from .server import Server
@@ -68,6 +69,7 @@ __all__ = [
     "encode_image",
     "hardware_description",
     "npu_of",
+    "open_device",
     "open_overlay",
     "read_simulated_bitstream",
     "serve",

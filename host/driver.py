@@ -124,14 +124,15 @@ class Driver:
                 raise BuildMismatch(what=what, expected=expected, found=found)
 
     def _load_fbcb(self) -> None:
+        """Write every word; the index counts them and an error tells of a word that the device has no place for."""
         self._write("FBCB_INDEX", 0)
         for word in self.program.fbcb_words:
             self._write("FBCB_DATA", word)
-        last = len(self.program.fbcb_words) - 1
-        self._write("FBCB_INDEX", last)  # a window that did not step, or is too small, shows here
-        found = self._read("FBCB_DATA")
-        if found != self.program.fbcb_words[last]:
-            raise BuildMismatch(what=f"FBCB word {last}", expected=self.program.fbcb_words[last], found=found)
+        found = self._read("FBCB_INDEX")
+        if found != len(self.program.fbcb_words):
+            raise BuildMismatch(what="FBCB_INDEX", expected=len(self.program.fbcb_words), found=found)
+        if _STATUS.field("ERROR").get(self._read("STATUS")):
+            raise self._npu_error()
 
     def close(self) -> None:
         """Give all memory back."""

@@ -58,7 +58,6 @@ class _Job:
     end_ns: int | None = None  # None: it hangs
     cause: Cause = Cause.NONE
     ran: int = 0  # layers computed so far
-    saturated: int = 0
 
     def layer_at(self, now_ns: int) -> int:
         """Index of the layer that runs at this time."""
@@ -113,10 +112,10 @@ class SimulatedNpu:
             "BUILD_ID": lambda: build_id(design) if build is None else build,
             "SHAPE": lambda: shape_word(design),
             "ACTIVE": lambda: self._state.active,
-            "CYCLES_LO": lambda: self._cycles & _WORD,
-            "CYCLES_HI": lambda: self._cycles >> 32,
+            "CYCLES_LO": lambda: self._count_cycles() & _WORD,
+            "CYCLES_HI": lambda: self._count_cycles() >> 32,
             "SATURATIONS": lambda: min(self._saturations, _WORD),
-            "FBCB_DATA": self._read_fbcb,
+            "FBCB_DATA": lambda: 0,  # the block has no read port for the host
         }
         self._writers: dict[str, Callable[[int], None]] = {
             "CTRL": self._command,
@@ -148,11 +147,10 @@ class SimulatedNpu:
         self._advance()
         if register is None or register.access is Access.RO:
             return
-        value &= known_bits(register)
         if register.name in self._writers:
             self._writers[register.name](value)
         else:
-            self._stored[register.name] = value
+            self._stored[register.name] = value & known_bits(register)
 
     def allocate(self, size: int) -> ArrayBuffer:
         """Zeroed simulated DRAM; raises OutOfMemory."""
@@ -179,9 +177,6 @@ class SimulatedNpu:
                 job, job.end_ns
             )  # before sleeping, so that on a wall clock arithmetic hides in the job's time
             self._clock.sleep_until(job.end_ns)
-            if self._clock.now_ns() >= job.end_ns and not self.irq:
-                self._clock.sleep_until(deadline_ns)
-                return self.irq
         return True
 
     # -- registers ---------------------------------------------------------------------------------------------
@@ -196,7 +191,6 @@ class SimulatedNpu:
 
     def _status(self) -> int:
         state, job = self._state, self._state.job
-        layer = state.layer if job is None else job.layer_at(self._clock.now_ns())
         return _pack(
             _STATUS,
             IDLE=job is None,
@@ -204,42 +198,48 @@ class SimulatedNpu:
             DONE=state.done,
             ERROR=state.cause is not Cause.NONE,
             B_ACT=state.active.bit_count(),
-            LAYER=layer,
+            LAYER=self._heartbeat(),
         )
+
+    def _heartbeat(self) -> int:
+        job = self._state.job
+        return self._state.layer if job is None else job.layer_at(self._clock.now_ns())
+
+    def _count_cycles(self) -> int:
+        job = self._state.job
+        return self._cycles if job is None else self._times.cycles(self._clock.now_ns() - job.start_ns)
 
     def _clear_irq(self, value: int) -> None:
         self._irq &= ~value
 
-    def _read_fbcb(self) -> int:
-        index = self._stored["FBCB_INDEX"]
-        return self._fbcb[index] if index < len(self._fbcb) else 0
-
     def _write_fbcb(self, value: int) -> None:
         index = self._stored["FBCB_INDEX"]
-        if self._state.job is not None or index >= len(self._fbcb):
-            self._refuse(Cause.BUSY if self._state.job is not None else Cause.BAD_FBCB)
-            return
-        self._fbcb[index] = value
-        self._stored["FBCB_INDEX"] = index + 1
+        if index >= len(self._fbcb) or value & ~known_bits(by_name("FBCB_DATA")):
+            self._refuse(Cause.BAD_FBCB)
+        else:
+            self._fbcb[index] = value
+        self._stored["FBCB_INDEX"] = (index + 1) & _WORD
 
     def _command(self, value: int) -> None:
-        """One bit a write; of several, SOFT_RESET counts, else the lowest."""
-        if value & _CTRL.field("SOFT_RESET").mask:
+        """One bit a write; of several SOFT_RESET counts alone, and without it they are refused."""
+        value &= known_bits(_CTRL)
+        soft_reset, start = _CTRL.field("SOFT_RESET").mask, _CTRL.field("START").mask
+        if value & soft_reset:
             self._soft_reset()
-        elif self._state.job is not None and value:
-            self._refuse(Cause.BUSY)
-        elif value & _CTRL.field("START").mask:
+        elif value and (self._state.job is not None or value.bit_count() > 1):
+            self._refuse(Cause.BUSY, again=bool(value & start))
+        elif value & start:
             self._start()
         elif value & _CTRL.field("EXIT").mask:
             self._exit(self._stored["SLOT_MASK"])
         elif value & _CTRL.field("MERGE").mask:
             self._merge(self._stored["SLOT_MASK"])
 
-    def _refuse(self, cause: Cause, layer: int = 0) -> None:
-        """Set ERROR, unless an earlier error still stands there, and raise the event."""
-        if self._state.cause is Cause.NONE:
-            self._state.cause, self._state.error_layer = cause, layer
-        self._irq |= _IRQ.field("ERROR").mask
+    def _refuse(self, cause: Cause, *, again: bool = False) -> None:
+        """Set ERROR and raise its event, unless an earlier error still stands there; a refused START overwrites it (`again`)."""
+        if self._state.cause is Cause.NONE or again:
+            self._state.cause, self._state.error_layer = cause, self._heartbeat()
+            self._irq |= _IRQ.field("ERROR").mask
 
     def _exit(self, mask: int) -> None:
         if mask & ~self._state.active:
@@ -259,8 +259,8 @@ class SimulatedNpu:
         job = self._state.job
         if job is not None:
             self._compute(job, self._clock.now_ns())
-        self._irq &= ~_IRQ.field("ERROR").mask
-        self._state = _State(layer=self._state.layer if job is None else job.layer_at(self._clock.now_ns()))
+            self._cycles = self._count_cycles()
+        self._state = _State(layer=self._heartbeat())
 
     # -- jobs --------------------------------------------------------------------------------------------------
 
@@ -276,6 +276,7 @@ class SimulatedNpu:
         elif not state.active:
             self._refuse(Cause.EMPTY_BATCH)
         else:
+            self._saturations = 0
             state.job = self._prepare(first, last)
             self.jobs += 1
             self._advance()
@@ -320,7 +321,7 @@ class SimulatedNpu:
         """Run the layers that end by `until_ns` and have not run yet."""
         while job.ran < len(job.steps) and job.ends_ns[job.ran] <= until_ns:
             descriptor, layer = job.steps[job.ran]
-            job.saturated += self._plane.run(descriptor, layer, job.slots)
+            self._saturations += self._plane.run(descriptor, layer, job.slots)
             job.ran += 1
 
     def _advance(self) -> None:
@@ -332,12 +333,11 @@ class SimulatedNpu:
         self._state.job = None
         self._state.layer = job.layer_at(job.end_ns)
         self._cycles = self._times.cycles(job.end_ns - job.start_ns)
-        self._saturations = job.saturated
-        self._irq |= _IRQ.field("DONE").mask
         if job.cause:
-            self._refuse(job.cause, self._state.layer)
+            self._refuse(job.cause)
         else:
             self._state.done = True
+            self._irq |= _IRQ.field("DONE").mask
 
 
 def _pack(register: Register, **values: int) -> int:

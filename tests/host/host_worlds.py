@@ -1,0 +1,85 @@
+"""Small worlds for the tests of this room: a random network, a design for it, its program, and a loaded driver on a simulated NPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from dse import BatchPlan, Design, LatencyTable
+from dse.testing import design_for
+from hls import REGISTERS, Program, by_name, compile_program
+from host import Device, Driver, SimulatedNpu
+from models import QuantisedNetwork, confidence, golden, quantise, random_network
+
+FIELDS = by_name("CTRL").fields
+CTRL = {field.name: field.mask for field in FIELDS}
+
+
+def read(device: Device, name: str) -> int:
+    return device.read(by_name(name).offset)
+
+
+def write(device: Device, name: str, value: int) -> None:
+    device.write(by_name(name).offset, value)
+
+
+def field(device: Device, register: str, name: str) -> int:
+    return by_name(register).field(name).get(read(device, register))
+
+
+def snapshot(device: Device, *, but: Sequence[str] = ()) -> dict[str, int]:
+    return {register.name: read(device, register.name) for register in REGISTERS if register.name not in but}
+
+
+@cache
+def network(seed: int, exits: int = 2) -> QuantisedNetwork:
+    """A quantised random network whose early exits take about half of random images."""
+    qnet = quantise(random_network(seed, exits=exits))
+    logits = golden.run(qnet, pixels(qnet, 64, seed=99))
+    thresholds = [float(np.median(confidence(qnet.logits(i, stored)))) for i, stored in enumerate(logits)]
+    chosen = [replace(one, threshold=limit) for one, limit in zip(qnet.network.exits, thresholds, strict=True)]
+    return quantise(replace(qnet.network, exits=tuple(chosen)))
+
+
+def pixels(qnet: QuantisedNetwork, count: int, seed: int = 0) -> np.ndarray:
+    shape = qnet.network.tensors[qnet.network.input]
+    return np.random.default_rng(seed).integers(0, 256, (count, *shape), dtype=np.uint8)
+
+
+@dataclass
+class World:
+    """Everything that belongs to one network on one design."""
+
+    qnet: QuantisedNetwork
+    design: Design
+    program: Program
+    npu: SimulatedNpu
+    driver: Driver
+
+    def images(self, count: int, seed: int = 0) -> np.ndarray:
+        return pixels(self.qnet, count, seed)
+
+
+def design_of(qnet: QuantisedNetwork, *, plan: BatchPlan | None = None, millis: bool = False, **options) -> Design:
+    """A small design; its latency is made irregular, so that no test holds by luck of round numbers."""
+    design = design_for(qnet.network.workload, plan=plan, **options)
+    unit = 200_000 if millis else 1
+    rows = tuple(tuple(unit * (7 * ns // 3 + 5 * b + 1) for b, ns in enumerate(row)) for row in design.latency.ns)
+    if millis:
+        rows = tuple(tuple(unit * (4 + 2 * s + 3 * b) for b in range(design.b_max)) for s in range(design.stages))
+    return replace(design, latency=LatencyTable(ns=rows))
+
+
+def world(seed: int = 3, *, exits: int = 2, slots: int | None = None, loaded: bool = True, **options) -> World:
+    npu_options = {key: options.pop(key) for key in ("clock", "faults", "build", "memory") if key in options}
+    qnet = network(seed, exits)
+    design = design_of(qnet, **options)
+    program = compile_program(qnet, design)
+    npu = SimulatedNpu(design, **npu_options)
+    driver = Driver(npu, program, design, slots=slots)
+    if loaded:
+        driver.load()
+    return World(qnet, design, program, npu, driver)
