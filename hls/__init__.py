@@ -1,7 +1,9 @@
 """From a design to hardware: the register map, the NPU program, Vivado HLS C++ and project files, and C simulation."""
 
 from .compiler import check_buildable, compile_program
+from .csim import CoreSimulator, CsimError, ap_headers, compile_core
 from .descriptor import DESCRIPTOR_BYTES, NO_WEIGHTS, Descriptor, DescriptorError
+from .equivalence import CsimReport, Difference, LayerCheck, csim_network
 from .fbcb import FbcbError, Run
 from .fbcb import decode as decode_fbcb
 from .fbcb import encode as encode_fbcb
@@ -9,6 +11,7 @@ from .layout import LayoutError, TileLayout, column_tiles, pack_weights, part_wo
 from .program import ExitPlace, Program, ProgramError, TensorPlace, build_id
 from .reference_core import execute_streams_reference, round_half_even
 from .registers import REGISTERS, WINDOW_BYTES, Access, Cause, Field, Register, by_name
+from .render import render_core
 from .streams import (
     COMMAND_BITS,
     COMMAND_FIELDS,
@@ -35,11 +38,16 @@ __all__ = [
     "Access",
     "Cause",
     "Command",
+    "CoreSimulator",
+    "CsimError",
+    "CsimReport",
     "Descriptor",
     "DescriptorError",
+    "Difference",
     "ExitPlace",
     "FbcbError",
     "Field",
+    "LayerCheck",
     "LayerStreams",
     "LayoutError",
     "Program",
@@ -50,11 +58,14 @@ __all__ = [
     "TensorPlace",
     "Tile",
     "TileLayout",
+    "ap_headers",
     "build_id",
     "by_name",
     "check_buildable",
     "column_tiles",
+    "compile_core",
     "compile_program",
+    "csim_network",
     "decode_fbcb",
     "encode_fbcb",
     "execute_streams_reference",
@@ -62,6 +73,7 @@ __all__ = [
     "output_beats",
     "pack_weights",
     "part_words",
+    "render_core",
     "round_half_even",
     "scatter_output",
     "tiles",

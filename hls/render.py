@@ -12,14 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-
-import jinja2
+from typing import TYPE_CHECKING
 
 from dse import Design
 
 from .compiler import check_buildable
 from .layout import BIAS_WORDS
 from .streams import COMMAND_FIELDS
+
+if TYPE_CHECKING:
+    import jinja2
 
 CORE_FILES = (
     "params.h",
@@ -140,6 +142,8 @@ def render(template: str, context: Mapping[str, object]) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
+    import jinja2  # here, since a board imports this room and renders nothing
+
     return jinja2.Environment(
         loader=jinja2.FunctionLoader(_source),
         undefined=jinja2.StrictUndefined,

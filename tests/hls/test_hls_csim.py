@@ -1,0 +1,247 @@
+"""The generated C++, compiled with g++, against `models.golden`: every mode, every batch, odd shapes, and seeded bugs that must show."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hls_cases import (
+    LANES,
+    R_BATCHING,
+    ROW_LANES,
+    SPLIT,
+    WIDE,
+    Shape,
+    design_of,
+    images_for,
+    network_of,
+    with_b_r,
+)
+from test_hls_streams import CHAIN
+
+import hls.csim as csim
+from dse.testing import design_for
+from hls import CoreSimulator, CsimError, ProgramError, compile_program, csim_network, layer_streams
+from hls.render import render_core
+from models import Kind, quantise, read_onnx, shipped_file, shipped_images
+
+PLANS = pytest.mark.parametrize("plan", [R_BATCHING, WIDE, ROW_LANES, LANES], ids=["r", "wide", "rows", "lanes"])
+SMALL = {"t_r": 13, "t_p": 4, "t_c": 5, "b_max": 8, "weight_slots": 3, "out_words": 4}
+
+
+@pytest.fixture(scope="module")
+def rng():
+    return np.random.default_rng(11)
+
+
+def assert_equal(report):
+    assert report.ok, report.summary()
+    assert report.mismatches == 0
+
+
+@PLANS
+@pytest.mark.parametrize("split", [False, True], ids=["", "trees-split"])
+def test_every_mode_and_batch_equals_golden(plan, split, rng):
+    """All plans share two compiled cores: the mode is in the command, not in the hardware."""
+    qnet = network_of(rng, (7, 6, 3), CHAIN)
+    report = csim_network(qnet, design_of(qnet, plan, split=split, **SMALL), images_for(rng, qnet, 8))
+    assert_equal(report)
+    assert report.batches == (1, 2, 3, 4, 5, 6, 7, 8)
+    assert report.saturations > 0
+
+
+def test_half_k_equals_golden(rng):
+    qnet = network_of(rng, (7, 6, 3), CHAIN)
+    report = csim_network(qnet, design_of(qnet, SPLIT, split=True, **SMALL), images_for(rng, qnet, 8))
+    assert_equal(report)
+
+
+def test_every_b_r_equals_golden(rng):
+    qnet = network_of(rng, (3, 4, 3), CHAIN[:2])
+    images = images_for(rng, qnet, 8)
+    for batch in range(2, 9):
+        for b_r in range(-(-batch // 2), batch + 1):
+            design = with_b_r(design_of(qnet, **SMALL), lambda b, at=batch, b_r=b_r: b_r if b == at else b)
+            assert_equal(csim_network(qnet, design, images, [batch]))
+
+
+SHAPES = [
+    pytest.param((5, 4, 3), [Shape(7, kernel=(3, 1), padding=(1, 0, 1, 0), relu=False)], id="odd"),
+    pytest.param((6, 6, 6), [Shape(6, kernel=(3, 3), padding=(1, 1, 1, 1), groups=6)], id="depthwise"),
+    pytest.param((5, 5, 4), [Shape(9, kernel=(5, 5), relu=False)], id="fully-connected"),
+    pytest.param((9, 3, 10), [Shape(10, kind=Kind.MAX_POOL, kernel=(3, 3), stride=(3, 3))], id="max-pool-wider-than-t_p"),
+    pytest.param((4, 4, 11), [Shape(11, kind=Kind.SUM_POOL, kernel=(4, 4), relu=False)], id="global-pool"),
+    pytest.param((2, 2, 1), [Shape(1, relu=False)], id="one-by-one"),
+]  # fmt: skip
+
+
+@PLANS
+@pytest.mark.parametrize(("image", "shapes"), SHAPES)
+def test_odd_shapes_equal_golden(image, shapes, plan, rng):
+    qnet = network_of(rng, image, shapes)
+    assert_equal(csim_network(qnet, design_of(qnet, plan, **SMALL), images_for(rng, qnet, 3), [1, 3]))
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"t_r": 2, "t_p": 3, "t_c": 2, "weight_slots": 1, "out_words": 1},
+        {"t_r": 40, "t_p": 9, "t_c": 3, "weight_slots": 2, "out_words": 7, "stackable": False},
+    ],
+    ids=["least", "plain"],
+)
+def test_other_sizes_equal_golden(sizes, rng):
+    """The smallest core that can be built (more pool channels than PEs), and one without stackable PEs."""
+    qnet = network_of(rng, (7, 6, 3), CHAIN)
+    assert_equal(csim_network(qnet, design_of(qnet, b_max=3, **sizes), images_for(rng, qnet, 3)))
+
+
+def test_narrow_accumulators_equal_golden(rng):
+    qnet = network_of(rng, (4, 4, 2), [Shape(5)])
+    weights = qnet.layers[0].weights // 64
+    layer = replace(qnet.layers[0], weights=weights.astype(np.int16), bias=qnet.layers[0].bias // 1024)
+    small = replace(qnet, layers=(layer,))
+    design = replace(design_of(small, **SMALL), acc_bits=32)
+    assert layer.accumulator_bits <= 32 < qnet.layers[0].accumulator_bits
+    assert_equal(csim_network(small, design, images_for(rng, small, 2), [2]))
+    with pytest.raises(ProgramError, match="needs accumulators of"):
+        compile_program(qnet, design)
+
+
+def test_unchained_layers_read_golden_values(rng):
+    qnet = network_of(rng, (7, 6, 3), CHAIN)
+    done = []
+    report = csim_network(
+        qnet,
+        design_of(qnet, **SMALL),
+        images_for(rng, qnet, 2),
+        [2],
+        chain=False,
+        progress=lambda now, of: done.append((now, of)),
+    )
+    assert_equal(report)
+    assert done == [(i, 7) for i in range(1, 8)]
+
+
+# One change to the generated text for each thing a core can get wrong; each must be caught and located.
+BUGS = {
+    "ties round up": ("post.h", "rest == half && floor[0]", "rest == half"),
+    "bias forgotten": ("pe_array.h", "first_tile ? now.bias[column]", "first_tile ? acc_t(0)"),
+    "pair adder missing": ("pe_array.h", "if (wide && j % 2 == 0)", "if (false)"),
+    "lane 1 takes lane 0": ("pe_array.h", "(stacked && j % 2 == 1) ? TP : 0", "0"),
+    "hi ignored": ("post.h", "rounded > value_t(c.hi)", "rounded > 32767"),
+    "residual unshifted": ("post.h", "<< c.residual_shift", "<< 0"),
+    "saturations uncounted": ("post.h", "++saturated;", ";"),
+    "minimum taken": ("pe_array.h", "acc_t(word) > best[i]", "acc_t(word) < best[i]"),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_seeded_bugs_are_found(bug, rng, monkeypatch, tmp_path):
+    name, right, wrong = BUGS[bug]
+    original = render_core
+
+    def broken(design):
+        texts = original(design)
+        assert right in texts[name]
+        return {**texts, name: texts[name].replace(right, wrong)}
+
+    qnet = network_of(rng, (7, 6, 3), CHAIN)
+    images = images_for(rng, qnet, 2)
+    design = design_of(qnet, WIDE if "pair" in bug else LANES, **SMALL)
+    monkeypatch.setattr(csim, "render_core", broken)
+    monkeypatch.setattr(csim, "FLAGS", tuple(flag for flag in csim.FLAGS if flag != "-O2"))  # compiles faster
+    report = csim_network(qnet, design, images, [2], cache=tmp_path)
+    assert not report.ok
+    bad = next(check for check in report.checks if not check.ok)
+    assert (bad.first is None) == (bug == "saturations uncounted")
+    assert bad.layer in report.summary()
+
+
+def test_a_starved_core_names_the_stream(rng):
+    qnet = network_of(rng, (3, 3, 2), [Shape(4)])
+    design = design_of(qnet, **SMALL)
+    program = compile_program(qnet, design)
+    streams = layer_streams(
+        program.descriptors[0], program.fbcb_word(0, 1), design, program.new_slots(1), program.weights
+    )
+    with CoreSimulator(design) as core, pytest.raises(CsimError, match="stream 'input' was read while it was empty"):
+        core.run(replace(streams, input=streams.input[:-1]))
+    with CoreSimulator(design) as core, pytest.raises(CsimError, match="left 1 input beats unread"):
+        core.run(replace(streams, input=np.concatenate([streams.input, streams.input[:1]])))
+
+
+def test_what_is_missing_is_named(monkeypatch, tmp_path):
+    qnet = network_of(np.random.default_rng(0), (3, 3, 2), [Shape(4)])
+    design = design_of(qnet, **SMALL)
+    with pytest.raises(CsimError, match="needs the C\\+\\+ compiler 'no-such-compiler'"):
+        csim.compile_core(design, tmp_path, compiler="no-such-compiler")
+    monkeypatch.setattr(csim.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(CsimError, match="pip install --no-deps hls4ml"):
+        csim.compile_core(design, tmp_path)
+
+
+def test_batches_out_of_range_are_refused(rng):
+    qnet = network_of(rng, (3, 3, 2), [Shape(4)])
+    with pytest.raises(ProgramError, match=r"batch sizes must lie in 1\.\.2 for 2 images"):
+        csim_network(qnet, design_of(qnet, **SMALL), images_for(rng, qnet, 2), [3])
+
+
+def test_our_own_stream_header_is_used(tmp_path):
+    """hls4ml's folder has a header of the same name under another licence; it must never be read. Nor may hls4ml be imported."""
+    import sys
+
+    design = design_for(network_of(np.random.default_rng(0), (3, 3, 2), [Shape(4)]).network.workload)
+    for name, text in render_core(design).items():
+        (tmp_path / name).write_text(text)
+    from importlib.resources import files
+
+    includes = ["-I", str(files("hls").joinpath("csim")), "-isystem", str(csim.ap_headers())]
+    done = subprocess.run(
+        ["g++", "-M", *csim.FLAGS, *includes, "fluidnpu_core.cpp"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    read = [word for word in done.stdout.split() if word.endswith("hls_stream.h")]
+    assert len(read) == 1
+    assert "csim" in read[0]
+    assert "hls4ml" not in sys.modules
+
+
+def test_the_words_that_are_synthesised_equal_the_fast_ones(rng, monkeypatch, tmp_path):
+    """Without FLUIDNPU_CSIM, as Vivado HLS compiles it."""
+    qnet = network_of(rng, (7, 6, 3), CHAIN)
+    monkeypatch.setattr(csim, "FLAGS", tuple(flag for flag in csim.FLAGS if flag not in ("-DFLUIDNPU_CSIM", "-O2")))
+    report = csim_network(qnet, design_of(qnet, LANES, **SMALL), images_for(rng, qnet, 3), [3], cache=tmp_path)
+    assert_equal(report)
+
+
+def shipped_network():
+    with shipped_file("resnet8_fashion_mnist.onnx") as path:
+        return quantise(read_onnx(path))
+
+
+def test_the_shipped_network_equals_golden():
+    """The whole ResNet-8 on real images: R-batching, and k = 2 at batch 1. Every batch size and mode: the long test."""
+    qnet, images = shipped_network(), shipped_images(3).images
+    options = {"b_max": 8, "t_r": 1024, "t_p": 9, "t_c": 32, "weight_slots": 4, "out_words": 8}
+    report = csim_network(qnet, design_of(qnet, LANES, **options), images, [3])
+    assert_equal(report)
+    assert report.layers == len(qnet.layers)
+    assert_equal(csim_network(qnet, design_of(qnet, WIDE, **options), images, [1]))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "plan", [R_BATCHING, WIDE, SPLIT, ROW_LANES, LANES], ids=["r", "wide", "split", "rows", "lanes"]
+)
+def test_the_shipped_network_equals_golden_at_every_batch(plan):
+    qnet, images = shipped_network(), shipped_images(8).images
+    options = {"b_max": 8, "t_r": 2048, "t_p": 8, "t_c": 112, "weight_slots": 4, "out_words": 8}
+    report = csim_network(qnet, design_of(qnet, plan, split=True, **options), images)
+    assert_equal(report)
+    assert report.batches == tuple(range(1, 9))
