@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from boards import list_boards, load_board
-from dse import ablation, load_layer_table
+from dse import ablation
+from models import read_layer_table
 
 DEFAULT = Path(__file__).resolve().parent.parent / "tests" / "data"
 B_MAX = 8
@@ -18,7 +19,7 @@ B_MAX = 8
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT
     for network in ("resnet50", "inception_v3"):
-        workload = load_layer_table(folder / f"layers_{network}.json")
+        workload = read_layer_table(folder / f"layers_{network}.json")
         for name in list_boards():
             board = load_board(name)
             print(f"{network} on {name}, GOP/s at B = 1..{B_MAX}")

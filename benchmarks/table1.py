@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from boards import Board, load_board
-from dse import Exploration, explore, load_layer_table, search, total_ticks
-from models import Workload
+from dse import Exploration, explore, search, total_ticks
+from models import Workload, read_layer_table
 
 DEFAULT = Path(__file__).resolve().parent.parent / "tests" / "data"
 SAMPLE_POINTS = 200
@@ -99,7 +99,7 @@ def speed(workload: Workload, board: Board) -> None:
 
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT
-    work = {name: load_layer_table(folder / f"layers_{name}.json") for name in ("resnet50", "inception_v3")}
+    work = {name: read_layer_table(folder / f"layers_{name}.json") for name in ("resnet50", "inception_v3")}
     print("Table I (seed 004), `paper` model\n")
     for row in TABLE:
         found = explore(work[row.network], load_board(row.board), b_max=B_MAX)

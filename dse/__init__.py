@@ -14,9 +14,9 @@ from .explore import Exploration, build_design, explore
 from .fbcb import buildable_plan, plan_all, published_plan
 from .geometry import Fit, FitError, fit
 from .latency import latency_table, pool_cycles, stage_latency
-from .layer_table import equidistant_exits, load_layer_table, parse_layer_table
 from .paper_model import Batching, Point, gops, layer_ticks, total_ticks
 from .search import Ranking, evaluate, legal_space, search
+from .virtual_exits import equidistant_exits
 
 __all__ = [
     "B_MAX_LIMIT",
@@ -44,8 +44,6 @@ __all__ = [
     "latency_table",
     "layer_ticks",
     "legal_space",
-    "load_layer_table",
-    "parse_layer_table",
     "plan_all",
     "pool_cycles",
     "published_plan",

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 from boards import Board
 
+from .design import DesignError
 from .paper_model import Point
 
 RAMB18_SHAPES = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
@@ -42,7 +43,7 @@ LUTRAM_WORDS = 64
 NOT_ESTIMATED = "LUTs and flip-flops are not estimated yet"
 
 
-class FitError(ValueError):
+class FitError(DesignError):
     """A design does not fit a board: one sentence with the resource, what is needed and what there is."""
 
     def __init__(self, message: str, *, resource: str, needed: int, available: int) -> None:

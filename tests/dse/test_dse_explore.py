@@ -143,3 +143,13 @@ def test_ablation_orders_as_the_paper_says() -> None:
     rows = {row.name: sum(row.gops) for row in ablation(SMALL, load_board("zc706"))}
     assert rows["R"] <= rows["fluid"] <= rows["fluid + stackable"]
     assert rows["P"] <= rows["fluid"] * (1 + 1e-12)
+
+
+def test_layer_efficiency_adds_up_to_the_whole() -> None:
+    found = explore(SMALL, load_board("zc706"), b_max=3)
+    for b in (1, 2, 3):
+        shares = [found.layer_efficiency_pct(index)[b - 1] for index in range(len(SMALL.layers))]
+        assert shares[1] == 0.0
+        time = sum(layer.macs / share for layer, share in zip(SMALL.layers, shares, strict=True) if share)
+        assert SMALL.macs / time == pytest.approx(100 * found.fitted_gops[b - 1] / found.design.peak_gops)
+        assert all(0 <= share <= 100 for share in shares)

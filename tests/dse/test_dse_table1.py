@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from boards import load_board
-from dse import Point, explore, legal_space, load_layer_table, search
+from dse import Point, explore, legal_space, search
+from models import read_layer_table
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 ROWS = [
@@ -27,7 +28,7 @@ def test_the_whole_space_is_searched(board: str, count: int) -> None:
 def test_every_row_is_the_unique_optimum(
     network: str, board: str, point: tuple[int, int, int], dsp_pct: float, memory_pct: float
 ) -> None:
-    workload = load_layer_table(DATA / f"layers_{network}.json")
+    workload = read_layer_table(DATA / f"layers_{network}.json")
     found = explore(workload, load_board(board))
     assert (found.published.t_r, found.published.t_p, found.published.t_c) == point
     assert found.ranking.unique
@@ -41,21 +42,21 @@ def test_the_fourth_row_as_printed_contradicts_itself() -> None:
     printed, ours = Point(t_r=6832, t_p=10, t_c=172), Point(t_r=6186, t_p=9, t_c=192)
     assert 100 * printed.dsp / board.dsp < 99.6  # and the table says 100.0
     assert ours.dsp == 1728 == board.dsp
-    workload = load_layer_table(DATA / "layers_inception_v3.json")
+    workload = read_layer_table(DATA / "layers_inception_v3.json")
     ranking = search(workload, board)
     gops = dict(ranking.top(len(ranking)))
     assert gops[printed] < 0.97 * gops[ours]
 
 
 def test_layer_tables_have_the_stated_size() -> None:
-    resnet, inception = (load_layer_table(DATA / f"layers_{name}.json") for name in ("resnet50", "inception_v3"))
+    resnet, inception = (read_layer_table(DATA / f"layers_{name}.json") for name in ("resnet50", "inception_v3"))
     assert (len(resnet.layers), round(resnet.macs / 1e9, 3)) == (54, 4.089)
     assert (len(inception.layers), round(inception.macs / 1e9, 3)) == (95, 5.713)
 
 
 @pytest.mark.parametrize(("network", "board"), [row[:2] for row in ROWS])
 def test_what_is_built_fits_and_stays_within_five_per_cent(network: str, board: str) -> None:
-    found = explore(load_layer_table(DATA / f"layers_{network}.json"), load_board(board))
+    found = explore(read_layer_table(DATA / f"layers_{network}.json"), load_board(board))
     assert found.fit.ramb18 <= found.board.ramb18
     assert found.fit.uram288 <= found.board.uram288
     assert found.design.t_r < found.published.t_r  # the published depth never fits by geometry

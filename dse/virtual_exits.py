@@ -1,0 +1,41 @@
+"""Exits for a network that has none: where a search or a simulation may cut the layers into stages. Pure arithmetic."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+from models import Workload
+
+from .design import DesignError
+
+
+def equidistant_exits(workload: Workload, exits: int, exit_rates: Sequence[float] | None = None) -> Workload:
+    """The same layers cut into `exits` stages of as equal multiply-accumulates as whole layers allow; exit heads cost nothing.
+
+    Seed 004 places three intermediate exits this way. Raises DesignError when there are fewer layers than exits.
+
+    >>> from models import LayerShape
+    >>> layers = tuple(LayerShape(name=n, r=1, p=1, c=c) for n, c in (("a", 4), ("b", 3), ("c", 9)))
+    >>> [layer.stage for layer in equidistant_exits(Workload(name="w", layers=layers), 2).layers]
+    [0, 0, 1]
+    """
+    if not 1 <= exits <= len(workload.layers):
+        raise DesignError(
+            f"the number of exits must lie in 1..{len(workload.layers)} for '{workload.name}', not {exits}"
+        )
+    done = list(accumulate(layer.macs for layer in workload.layers))
+    cuts: list[int] = []
+    for stage in range(1, exits):
+        low, high = (cuts[-1] if cuts else 0) + 1, len(workload.layers) - (exits - stage)
+        error = {n: abs(done[n - 1] * exits - stage * workload.macs) for n in range(low, high + 1)}
+        cuts.append(min(error, key=error.__getitem__))
+    stages = [bisect_right(cuts, index) for index in range(len(workload.layers))]
+    return replace(
+        workload,
+        layers=tuple(replace(layer, stage=s) for layer, s in zip(workload.layers, stages, strict=True)),
+        exits=tuple(f"exit{s + 1}" for s in range(exits)),
+        exit_rates=None if exit_rates is None else tuple(exit_rates),
+    )
