@@ -143,11 +143,8 @@ def pynq_classes() -> SimpleNamespace:
             buffer = pynq.buffer.PynqBuffer(
                 shape, dtype, buffer=memory.array, device=self, device_address=address, coherent=True
             )
-            buffer.memory, buffer.pointer, buffer.return_to = (
-                self._memory,
-                memory,
-                self,
-            )  # so that freebuffer comes back here
+            # So that freebuffer and the end of its life come back to `return_pointer`, once, and never to munmap.
+            buffer.memory, buffer.pointer, buffer.return_to, buffer.freed = self._memory, memory, self, True
             return buffer
 
         def return_pointer(self, pointer: ArrayBuffer) -> None:

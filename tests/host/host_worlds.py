@@ -13,6 +13,7 @@ from dse.testing import design_for
 from hls import REGISTERS, Program, by_name, compile_program
 from host import Device, Driver, SimulatedNpu
 from models import QuantisedNetwork, confidence, golden, quantise, random_network
+from scheduler import Request, poisson
 
 FIELDS = by_name("CTRL").fields
 CTRL = {field.name: field.mask for field in FIELDS}
@@ -83,3 +84,9 @@ def world(seed: int = 3, *, exits: int = 2, slots: int | None = None, loaded: bo
     if loaded:
         driver.load()
     return World(qnet, design, program, npu, driver)
+
+
+def traffic_of(w: World, count: int, load: float = 0.9, slo: float = 4.0, seed: int = 0) -> list[Request]:
+    """Poisson arrivals at `load` times what one sample at a time can bear, with an objective of `slo` lone runs."""
+    alone = w.design.latency.between(0, w.design.stages - 1, 1)
+    return poisson(load * 1e9 / alone, count, slo_ns=int(slo * alone), rng=np.random.default_rng(seed))

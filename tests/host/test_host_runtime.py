@@ -5,20 +5,16 @@ from collections import Counter
 import numpy as np
 import pytest
 from host_worlds import World, world
+from host_worlds import traffic_of as traffic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hls import Cause
 from host import Driver, DriverUsageError, Fault, GaveUpError, Served, serve
 from models import golden
-from scheduler import Answer, Outcome, PolicyError, Request, Run, Shed, View, Wait, make_policy, poisson, simulate
+from scheduler import Answer, Outcome, PolicyError, Request, Run, Shed, View, Wait, make_policy, simulate
 
 POLICIES = ("serial", "greedy", "greedy:b_max=2", "adaptive:timeout=45%", "adaptive-s", "fluid", "fluid-repaired")
-
-
-def traffic(w: World, count: int, load: float = 0.9, slo: float = 4.0, seed: int = 0) -> list[Request]:
-    alone = w.design.latency.between(0, w.design.stages - 1, 1)
-    return poisson(load * 1e9 / alone, count, slo_ns=int(slo * alone), rng=np.random.default_rng(seed))
 
 
 def run(w: World, requests: list[Request], images: np.ndarray, policy: object, **options) -> Served:

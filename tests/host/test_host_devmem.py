@@ -1,0 +1,149 @@
+"""The /dev/mem backend on a temporary file, with another thread playing the NPU behind the mapping."""
+
+import mmap
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from host_worlds import world
+
+from hls import REGISTERS, WINDOW_BYTES, by_name
+from host import (
+    BuildMismatch,
+    DeviceAccessError,
+    DevMemNpu,
+    Driver,
+    DriverUsageError,
+    NpuTimeout,
+    OutOfMemory,
+    build_id,
+    shape_word,
+)
+
+PAGE = mmap.ALLOCATIONGRANULARITY
+MEMORY = 4 << 20
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "mem"
+    file.write_bytes(bytes(2 * PAGE + MEMORY))
+    return file
+
+
+def device(path: Path) -> DevMemNpu:
+    return DevMemNpu(path=path, register_base=PAGE, memory_base=2 * PAGE, memory_bytes=MEMORY)
+
+
+def word(path: Path, name: str) -> int:
+    return int(np.fromfile(path, np.uint32, 1, offset=PAGE + by_name(name).offset)[0])
+
+
+def test_registers_are_words_in_the_file(path: Path) -> None:
+    with device(path) as npu:
+        for register in REGISTERS:
+            npu.write(register.offset, 0x8000_0000 | register.offset)
+        for register in REGISTERS:
+            assert npu.read(register.offset) == 0x8000_0000 | register.offset
+    assert word(path, "FBCB_DATA") == 0x8000_0000 | by_name("FBCB_DATA").offset
+    with device(path) as npu:
+        for offset in (2, -4, WINDOW_BYTES):
+            with pytest.raises(ValueError, match="multiple of 4"):
+                npu.read(offset)
+
+
+def test_memory_is_the_file(path: Path) -> None:
+    with device(path) as npu:
+        first, second = npu.allocate(100), npu.allocate(5000)
+        assert first.physical_address == 2 * PAGE
+        assert second.physical_address % 4096 == 0
+        assert second.physical_address >= first.physical_address + 100
+        second.array[:] = 7
+        assert (np.fromfile(path, np.uint8, 5000, offset=second.physical_address) == 7).all()
+        with pytest.raises(OutOfMemory):
+            npu.allocate(MEMORY)
+        npu.free(first)
+        npu.free(second)
+        again = npu.allocate(MEMORY)
+        assert again.physical_address == 2 * PAGE
+        assert not again.array.any()
+
+
+def test_wrong_use_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DeviceAccessError, match="cannot be"):
+        device(tmp_path / "nowhere")
+    (tmp_path / "short").write_bytes(bytes(10))
+    with pytest.raises(DeviceAccessError):
+        device(tmp_path / "short")
+    with pytest.raises(DriverUsageError, match="page size"):
+        DevMemNpu(register_base=12, memory_base=0, memory_bytes=1)
+    with pytest.raises(DriverUsageError, match="memory_bytes"):
+        DevMemNpu(register_base=0, memory_base=0, memory_bytes=0)
+
+
+def identify(npu: DevMemNpu, build: int, shape: int) -> None:
+    """What silicon would hold; a file keeps the driver from nothing."""
+    npu.write(by_name("BUILD_ID").offset, build)
+    npu.write(by_name("SHAPE").offset, shape)
+    npu.write(by_name("STATUS").offset, by_name("STATUS").reset)
+
+
+def test_a_driver_over_the_file_refuses_a_foreign_build(path: Path) -> None:
+    w = world(loaded=False)
+    with device(path) as npu:
+        identify(npu, 1, shape_word(w.design))
+        with pytest.raises(BuildMismatch, match="BUILD_ID"):
+            Driver(npu, w.program, w.design).load()
+
+
+def test_events_are_polled(path: Path) -> None:
+    with device(path) as npu:
+        npu.write(by_name("IRQ_ENABLE").offset, 3)
+        deadline = npu.clock.now_ns() + 5_000_000
+        assert not npu.wait_interrupt(deadline)
+        assert npu.clock.now_ns() >= deadline
+
+        def rise() -> None:
+            time.sleep(0.02)
+            npu.write(by_name("IRQ_STATUS").offset, 1)
+
+        thread = threading.Thread(target=rise)
+        thread.start()
+        assert npu.wait_interrupt(npu.clock.now_ns() + 10 * 10**9)
+        thread.join()
+
+
+class Echo(DevMemNpu):
+    """Silicon behind the file, as far as plain memory cannot play it: FBCB_INDEX steps, IRQ_STATUS clears."""
+
+    def write(self, offset: int, value: int) -> None:
+        if offset == by_name("IRQ_STATUS").offset:
+            value = self.read(offset) & ~value
+        super().write(offset, value)
+        if offset == by_name("FBCB_DATA").offset:
+            index = by_name("FBCB_INDEX").offset
+            super().write(index, self.read(index) + 1)
+
+
+def test_a_driver_loads_and_times_out_over_the_file(path: Path) -> None:
+    """The whole program lies in the file at the addresses written to the registers; nobody runs it, so the deadline ends the job."""
+    w = world(loaded=False)
+    with Echo(path=path, register_base=PAGE, memory_base=2 * PAGE, memory_bytes=MEMORY) as npu:
+        identify(npu, build_id(w.design), shape_word(w.design))
+        driver = Driver(npu, w.program, w.design)
+        driver.load()
+        driver.write_sample(1, w.images(1)[0])
+        driver.merge([1])
+        with pytest.raises(NpuTimeout):
+            driver.run_stage(0)
+        image = np.fromfile(path, np.uint8, len(w.program.image()), offset=word(path, "PROGRAM_LO"))
+        assert image.tobytes() == w.program.image()
+        slot = np.fromfile(
+            path, np.uint8, w.program.slot_bytes, offset=word(path, "SLOT_BASE_LO") + w.program.slot_bytes
+        )
+        stored = w.program.read_tensor(slot, w.program.input)
+        assert np.array_equal(stored, w.qnet.quantise_input(w.images(1))[0])
+        assert word(path, "LAYERS") == len(w.program.descriptors)
+        driver.close()

@@ -1,0 +1,41 @@
+"""What runs on a board needs NumPy and nothing compiled beyond it: no torch, no onnx, no PYNQ until a PYNQ device is asked for."""
+
+import subprocess
+import sys
+
+
+def loaded_by(code: str) -> set[str]:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_host_loads_numpy_and_our_rooms_only() -> None:
+    code = (
+        "import sys; old = set(sys.modules); import host; print(*{m.partition('.')[0] for m in set(sys.modules) - old})"
+    )
+    ours = {"boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host"}
+    compiled = {"numpy", "cython_runtime"}
+    found = {name for name in loaded_by(code) if not name.startswith("_")}
+    assert found - set(sys.stdlib_module_names) - ours - compiled == set()
+
+
+def test_serving_loads_nothing_more() -> None:
+    code = """
+import sys
+import numpy as np
+from dse.testing import design_for
+from hls import compile_program
+from host import Bundle, Driver, SimulatedNpu, serve
+from models import quantise, random_network
+from scheduler import make_policy, poisson
+network = quantise(random_network(3))
+design = design_for(network.network.workload)
+driver = Driver(SimulatedNpu(design), compile_program(network, design), design)
+driver.load()
+images = np.zeros((4, *network.network.tensors["image"]), np.uint8)
+requests = poisson(1e5, 4, slo_ns=10**9, rng=np.random.default_rng(0))
+assert len(serve(requests, images, make_policy("fluid"), driver).answers) == 4
+print(*{m.partition('.')[0] for m in sys.modules})
+"""
+    heavy = {"torch", "onnx", "onnxruntime", "pynq", "jinja2", "matplotlib", "scipy", "google", "click", "rich"}
+    assert not loaded_by(code) & heavy

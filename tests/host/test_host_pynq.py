@@ -1,0 +1,171 @@
+"""The driver through real PYNQ off-board: Overlay, MMIO, allocate, binding by VLNV, register_map, clocks and interrupts."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from host_worlds import World, traffic_of, world
+
+from hls import REGISTERS, Cause, by_name
+from host import (
+    NPU_VLNV,
+    BuildMismatch,
+    BundleError,
+    Driver,
+    NpuError,
+    active_device,
+    hardware_description,
+    open_overlay,
+    read_simulated_bitstream,
+    serve,
+    simulated_pynq_device,
+    write_simulated_bitstream,
+)
+from models import golden
+from scheduler import make_policy
+
+pynq = pytest.importorskip("pynq", reason="PYNQ is an extra: pip install 'fluidnpu[board]'")
+
+FAMILIES = ("zynq7000", "zynquplus")
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def opened(w: World, folder: Path, family: str = "zynq7000"):
+    device = simulated_pynq_device()
+    return device, open_overlay(write_simulated_bitstream(folder, w.design, family=family), device)
+
+
+def test_the_driver_runs_through_pynq(tmp_path: Path, family: str) -> None:
+    w = world(3)
+    device, npu = opened(w, tmp_path, family)
+    assert isinstance(npu, pynq.DefaultIP)
+    driver = Driver(npu, w.program, w.design)
+    driver.load()
+    images = w.images(4)
+    for slot, image in enumerate(images):
+        driver.write_sample(slot, image)
+    driver.merge([0, 1, 2, 3])
+    job = driver.run_to_exit(1)
+    assert job.end_ns - job.start_ns == w.design.latency.between(0, 1, 4)
+    for exit_index, expected in enumerate(golden.run(w.qnet, images)):
+        assert np.array_equal(driver.stored_logits(range(4), exit_index), expected)
+    with pytest.raises(NpuError) as caught:
+        driver.merge([0])
+    assert caught.value.cause is Cause.MERGE_ACTIVE
+    before = len(device._memory._buffers)
+    driver.close()
+    assert len(device._memory._buffers) == before - 2
+
+
+def test_serving_through_pynq_equals_serving_without(tmp_path: Path) -> None:
+    w = world(3, exits=3, slots=8)
+    _, npu = opened(w, tmp_path)
+    driver = Driver(npu, w.program, w.design, slots=8)
+    driver.load()
+    images, requests = w.images(30), traffic_of(w, 30)
+    there = serve(requests, images, make_policy("fluid"), driver)
+    here = serve(requests, images, make_policy("fluid"), w.driver)
+    assert there == here
+
+
+def test_the_register_map_has_every_register_and_field(tmp_path: Path) -> None:
+    w = world(3)
+    _, npu = opened(w, tmp_path)
+    for register in REGISTERS:
+        view = getattr(npu.register_map, register.name)
+        assert int(view) == npu.read(register.offset)
+        for field in register.fields:
+            assert getattr(view, field.name) == field.get(npu.read(register.offset))
+    npu.register_map.SLOT_MASK = 0b101
+    npu.register_map.CTRL.MERGE = 1
+    assert npu.register_map.STATUS.B_ACT == 2
+    assert int(npu.register_map.ACTIVE) == 0b101
+
+
+def test_the_overlay_as_a_pynq_user_opens_it(tmp_path: Path) -> None:
+    w = world(3)
+    bit = write_simulated_bitstream(tmp_path, w.design)
+    device = simulated_pynq_device()
+    with active_device(device):
+        overlay = pynq.Overlay(str(bit))
+        assert overlay.ip_dict["npu_0"]["type"] == NPU_VLNV
+        assert overlay.npu_0.read(by_name("STATUS").offset) == by_name("STATUS").reset
+        buffer = pynq.allocate((16,), dtype=np.int16)
+        buffer[:] = 5
+        assert buffer.physical_address % 64 == 0
+        assert (device._memory.view(buffer.physical_address, 32).view(np.int16) == 5).all()
+        assert pynq.MMIO(overlay.ip_dict["npu_0"]["phys_addr"], 4096).read(
+            by_name("SHAPE").offset
+        ) == overlay.npu_0.read(by_name("SHAPE").offset)
+
+
+def test_the_clock_is_the_designs(tmp_path: Path, family: str) -> None:
+    w = world(3)
+    device, _ = opened(w, tmp_path, family)
+    with active_device(device):
+        assert pynq.Clocks.fclk0_mhz == pytest.approx(w.design.clock_hz / 1e6, rel=0.01)
+
+
+def test_interrupts_arrive_in_an_event_loop(tmp_path: Path, family: str) -> None:
+    w = world(3)
+    _, npu = opened(w, tmp_path, family)
+    driver = Driver(npu, w.program, w.design)
+    driver.load()
+    driver.write_sample(0, w.images(1)[0])
+    driver.merge([0])
+    driver._aim(*w.program.stages[0], 10**9)
+
+    async def job() -> None:
+        npu.write(by_name("CTRL").offset, by_name("CTRL").field("START").mask)
+        assert not driver.status().done
+        await asyncio.wait_for(npu.wait_interrupt_async(), 30)
+
+    asyncio.run(job())
+    assert driver.status().done
+    assert np.array_equal(driver.stored_logits([0], 0), golden.run(w.qnet, w.images(1))[0])
+
+
+def test_another_bitstream_is_another_npu(tmp_path: Path) -> None:
+    w, other = world(3), world(3, t_c=16)
+    device, npu = opened(w, tmp_path / "a")
+    Driver(npu, w.program, w.design).load()
+    npu = open_overlay(write_simulated_bitstream(tmp_path / "b", other.design), device)
+    with pytest.raises(BuildMismatch):
+        Driver(npu, w.program, w.design).load()
+    Driver(npu, other.program, other.design).load()
+
+
+@pytest.mark.parametrize("content", [b"\x00\x09\x0f\xf0\xff", b"one line", b"a\nb\nc", b""])
+def test_a_bitstream_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
+    bit = tmp_path / "npu.bit"
+    bit.write_bytes(content)
+    bit.with_suffix(".hwh").write_text(hardware_description("zynq7000", clock_hz=10**8))
+    with pytest.raises(BundleError, match="simulated bitstream"):
+        open_overlay(bit, simulated_pynq_device())
+    good = write_simulated_bitstream(tmp_path, world(3).design)
+    good.write_text(good.read_text().replace('"t_r"', '"t_x"'))
+    with pytest.raises(BundleError, match="t_r"):
+        read_simulated_bitstream(good)
+
+
+def test_unknown_families_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="family"):
+        write_simulated_bitstream(tmp_path, world(3).design, family="virtex")
+
+
+def test_without_pynq_the_error_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['pynq'] = None\n"
+        "import host\n"
+        "try:\n    host.simulated_pynq_device()\n"
+        "except host.PynqMissingError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert "pip install 'fluidnpu[board]'" in done.stdout
