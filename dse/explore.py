@@ -20,7 +20,7 @@ from boards import Board
 from models import Kind, Workload
 
 from .design import Design, DesignError
-from .fbcb import buildable_plan, plan_all
+from .fbcb import buildable_plan, plan_all, published_plan
 from .geometry import MIN_T_C, MIN_T_P, NOT_ESTIMATED, Fit, FitError, fit, weight_slots_for
 from .latency import POOL_NOTE, stage_latency
 from .paper_model import Point, gops, layer_ticks, total_ticks
@@ -190,10 +190,17 @@ def _first_that_fits(
             return point, fit(point, board, fbcb_words=fbcb_words), why_not
         except FitError as error:
             why_not = why_not or error
+    least = Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C)
     fit(
-        Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C), board, fbcb_words=fbcb_words
-    )  # raises, naming what even the smallest design lacks
-    raise AssertionError("the smallest design fits, yet no point of the space does")
+        least, board, fbcb_words=fbcb_words
+    )  # raises, naming what even the smallest design lacks; else it is the bits that the model counts
+    raise FitError(
+        f"board '{board.name}' is too small: the smallest design that can be built needs {least.memory_bits} bits of on-chip memory, "
+        f"and it has {board.paper_memory_bits}",
+        resource="memory_bits",
+        needed=least.memory_bits,
+        available=board.paper_memory_bits,
+    )
 
 
 def _notes(
@@ -207,6 +214,14 @@ def _notes(
     if design.t_r < point.t_r:
         notes.append(
             f"t_r falls from {point.t_r} to {design.t_r}, the deepest accumulators that fit once RAM primitives are counted"
+        )
+    shape = Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
+    published = plan_all(workload.layers, shape, design.b_max, design.out_words, published_plan)
+    pairs = [(a, b) for old, new in zip(published, design.plans, strict=True) for a, b in zip(old, new, strict=True)]
+    other = sum(a.b_r != b.b_r for a, b in pairs)
+    if other:
+        notes.append(
+            f"{other} of {len(pairs)} FBCB entries hold another B_R than Eq. 1 as printed, since the array has two lanes: B_R is b or half of it"
         )
     if any(layer.kind is not Kind.GEMM for layer in workload.layers):
         notes.append(POOL_NOTE)

@@ -114,18 +114,18 @@ def fit(point: Point, board: Board, *, fbcb_words: int = 0, acc_bits: int = 48, 
         stackable=stackable,
     )
     deepest = max(2, min(point.t_r, MAX_T_R) // 2 * 2)
-    steps = range(deepest // DEPTH_STEP * DEPTH_STEP, 0, -DEPTH_STEP)
-    for t_r in (deepest, *steps):
-        found = _at_depth(t_r, point, board, fixed, acc_bits)
-        if found.ramb18 <= board.ramb18:
-            return found
-    raise FitError(
-        f"board '{board.name}' is too small for {point.t_p} x {point.t_c} PEs: "
-        f"they need {found.ramb18} RAMB18 beside {found.uram288} URAM288 even with {found.t_r} rows, and it has {board.ramb18}",
-        resource="ramb18",
-        needed=found.ramb18,
-        available=board.ramb18,
-    )
+    least = _at_depth(min(deepest, DEPTH_STEP), point, board, fixed, acc_bits)
+    if least.ramb18 > board.ramb18:
+        raise FitError(
+            f"board '{board.name}' is too small for {point.t_p} x {point.t_c} PEs: "
+            f"they need {least.ramb18} RAMB18 beside {least.uram288} URAM288 even with {least.t_r} rows, and it has {board.ramb18}",
+            resource="ramb18",
+            needed=least.ramb18,
+            available=board.ramb18,
+        )
+    steps = range(deepest // DEPTH_STEP * DEPTH_STEP, DEPTH_STEP, -DEPTH_STEP)
+    every = (_at_depth(t_r, point, board, fixed, acc_bits) for t_r in (deepest, *steps))
+    return next((found for found in every if found.ramb18 <= board.ramb18), least)
 
 
 def _at_depth(t_r: int, point: Point, board: Board, fixed: Mapping[str, int], acc_bits: int) -> Fit:

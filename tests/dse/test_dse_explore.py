@@ -20,6 +20,7 @@ from dse import (
     explore,
     fit,
     latency_table,
+    published_plan,
 )
 from models import Kind, LayerShape, Workload
 
@@ -88,6 +89,17 @@ def test_an_optimum_that_cannot_be_built_is_replaced_and_named() -> None:
     assert (better[0].t_p, better[0].t_c) == (found.design.t_p, found.design.t_c)
 
 
+def test_notes_say_how_many_plans_differ_from_the_printed_formula() -> None:
+    """One row of 16 columns on 64 PEs: four samples side by side would be best, and there are two lanes."""
+    work = Workload(name="fc", layers=(LayerShape(name="fc", r=1, p=8, c=16),))
+    found = explore(work, replace(load_board("zc706"), dsp=512, sources={}), b_max=4)
+    point = Point(t_r=found.design.t_r, t_p=found.design.t_p, t_c=found.design.t_c)
+    printed = [published_plan(work.layers[0], point, b, 8).b_r for b in range(1, 5)]
+    built = [plan.b_r for plan in found.design.plans[0]]
+    other = sum(a != b for a, b in zip(printed, built, strict=True))
+    assert any(f"{other} of 4 FBCB entries" in note for note in found.notes) == (other > 0)
+
+
 def test_the_exact_model_is_not_there_yet() -> None:
     with pytest.raises(DesignError, match="'exact' model is not available yet"):
         explore(SMALL, load_board("zc706"), model="exact")
@@ -108,6 +120,7 @@ def test_b_max_outside_its_range(b_max: int) -> None:
     [
         ({"dsp": 5}, "dsp", "need 6 DSPs, and it has 5"),
         ({"ramb36": 10}, "ramb18", r"need \d+ RAMB18 .* it has 20"),
+        ({"paper_memory_bits": 400}, "memory_bits", "needs 512 bits of on-chip memory, and it has 400"),
     ],
 )
 def test_a_board_too_small_names_what_the_smallest_design_needs(
