@@ -36,7 +36,7 @@ class Seed:
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """A harness module in `formal/<file>`, the RTL it reads, the induction depth and the bugs that must break it."""
+    """A harness module in `formal/<file>`, the RTL it reads, the induction depth, and the bugs that must break it within `search_depth` cycles."""
 
     file: str
     top: str
@@ -44,7 +44,7 @@ class Proof:
     depth: int
     parameters: Mapping[str, int] = field(default_factory=dict)
     seeds: tuple[Seed, ...] = ()
-    mode: str = "prove"
+    search_depth: int = 12
 
 
 def prove(proof: Proof, seed: Seed | None = None, timeout_s: int = 600) -> str:
@@ -58,7 +58,7 @@ def prove(proof: Proof, seed: Seed | None = None, timeout_s: int = 600) -> str:
         if texts[seed.file].count(seed.old) != 1:
             raise ProofError(f"the seeded bug '{seed.name}' must match {seed.file} exactly once: {seed.old!r}")
         texts[seed.file] = texts[seed.file].replace(seed.old, seed.new)
-    script = _script(proof, list(texts))
+    script = _script(proof, list(texts), seed)
     key = hashlib.sha256(repr((sorted(texts.items()), script)).encode()).hexdigest()[:16]
     folder = build_root() / "formal" / f"{proof.top}-{seed.name if seed else 'proof'}-{key}"
     verdict = folder / "verdict"
@@ -72,11 +72,12 @@ def prove(proof: Proof, seed: Seed | None = None, timeout_s: int = 600) -> str:
     return verdict.read_text()
 
 
-def _script(proof: Proof, names: list[str]) -> str:
+def _script(proof: Proof, names: list[str], seed: Seed | None) -> str:
+    mode, depth = ("bmc", proof.search_depth) if seed else ("prove", proof.depth)
     chparam = "".join(f"chparam -set {name} {value} {proof.top}\n" for name, value in proof.parameters.items())
     reads = "".join(f"read_verilog -sv -formal {name}\n" for name in names)
     return (
-        f"[options]\nmode {proof.mode}\ndepth {proof.depth}\n\n[engines]\nsmtbmc z3\n\n"
+        f"[options]\nmode {mode}\ndepth {depth}\n\n[engines]\nsmtbmc z3\n\n"
         f"[script]\n{reads}{chparam}prep -top {proof.top}\n\n[files]\n" + "".join(f"{name}\n" for name in names)
     )
 
@@ -138,6 +139,71 @@ PROOFS: dict[str, Proof] = {
                 file="fluid_batching_engine.sv",
                 old="cause_o   = fluidnpu_registers_pkg::CauseBatchTooLarge;",
                 new="cause_o   = fluidnpu_registers_pkg::CauseBatchTooLarge; active_d = mask_i; b_act_d = 5'(ones(mask_i));",
+            ),
+        ),
+    ),
+    "read": Proof(
+        file="read_proof.sv",
+        top="read_proof",
+        reads=("fluidnpu_fifo.sv", "axi_read_master.sv"),
+        depth=3,
+        seeds=(
+            Seed(
+                name="crosses-4k",
+                file="axi_read_master.sv",
+                old="BeatsWidth'(to_page) < ",
+                new="BeatsWidth'(to_page) + 1 < ",
+            ),
+            Seed(name="one-beat-short", file="axi_read_master.sv", old="8'(length - 9'd1)", new="8'(length - 9'd2)"),
+            Seed(
+                name="no-room-check",
+                file="axi_read_master.sv",
+                old="32'(level) + 32'(inflight_q) + 32'(length)",
+                new="32'(level) + 32'(length)",
+            ),
+            Seed(
+                name="moves-under-pressure",
+                file="axi_read_master.sv",
+                old="(!arvalid_q || m_axi_arready)\n",
+                new="1'b1\n",
+            ),
+            Seed(
+                name="flush-forgets-promises",
+                file="axi_read_master.sv",
+                old="if (flush_i) left_q <= '0;",
+                new="if (flush_i) begin left_q <= '0; inflight_q <= '0; end",
+            ),
+        ),
+    ),
+    "write": Proof(
+        file="write_proof.sv",
+        top="write_proof",
+        reads=("fluidnpu_fifo.sv", "axi_write_master.sv"),
+        depth=3,
+        seeds=(
+            Seed(
+                name="crosses-4k",
+                file="axi_write_master.sv",
+                old="next_q[11:0] == 12'd0;",
+                new="next_q[11:0] == 12'd2;",
+            ),
+            Seed(
+                name="last-too-early",
+                file="axi_write_master.sv",
+                old="wlast_q  <= left_q == 9'd1;",
+                new="wlast_q  <= left_q <= 9'd2;",
+            ),
+            Seed(
+                name="answer-lost",
+                file="axi_write_master.sv",
+                old="OutWidth'(burst_pop) - OutWidth'(answer);",
+                new="OutWidth'(burst_pop && !answer) - OutWidth'(answer);",
+            ),
+            Seed(
+                name="flush-drops-the-rest",
+                file="axi_write_master.sv",
+                old="// A flush takes",
+                new="if (flush_i) left_q <= '0;  // A flush takes",
             ),
         ),
     ),

@@ -22,9 +22,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
 
-from .sources import sources
+from .sources import needed, sources
 
 _FLAGS = ("--assert", "-Wno-fatal", "--timing", "--timescale", "1ns/1ps", "-O3")
 # The wheel lacks the flags of precompiled headers; cocotb's VPI runs faster with little optimisation than a build takes with much.
@@ -43,21 +44,26 @@ def build_root() -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """One top module with parameters, turned into a simulator. `waves` adds VCD tracing."""
+    """One top module with parameters, turned into a simulator. `harness` names files of `formal/`; `waves` adds VCD tracing."""
 
     top: str
     parameters: Mapping[str, int] = field(default_factory=dict)
-    defines: tuple[str, ...] = ()
+    harness: tuple[str, ...] = ()
     waves: bool = False
 
     @cached_property
     def digest(self) -> str:
         """Sixteen hexadecimal digits over everything that decides the simulator."""
-        key = hashlib.sha256(repr((self.top, sorted(self.parameters.items()), self.defines, self.waves)).encode())
-        for name, text in sorted(sources().items()):
+        key = hashlib.sha256(repr((self.top, sorted(self.parameters.items()), self.harness, self.waves)).encode())
+        for name, text in sorted(self._texts().items()):
             key.update(name.encode() + b"\0" + text.encode() + b"\0")
         key.update(repr((_FLAGS, _MAKE)).encode())
         return key.hexdigest()[:16]
+
+    def _texts(self) -> dict[str, str]:
+        """The files that the top needs: an edit elsewhere rebuilds nothing."""
+        extra = {name: files("rtl_tb").joinpath("formal", name).read_text() for name in self.harness}
+        return needed({**sources(), **extra}, self.top)
 
     def build(self) -> Path:
         """Folder with the simulator, built unless it is there already. Raises SimulationError."""
@@ -72,7 +78,7 @@ class Model:
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "rtl").mkdir(parents=True)
         files = []
-        for name, text in sources().items():
+        for name, text in self._texts().items():
             (folder / "rtl" / name).write_text(text)
             files.append(str(folder / "rtl" / name))
         public = (
@@ -87,7 +93,6 @@ class Model:
             "-Mdir", str(folder), "--prefix", "Vtop", "-o", self.top, "--top-module", self.top,
             "-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator",
             *(["--trace"] if self.waves else []),
-            *[f"-D{define}" for define in self.defines],
             *[f"-G{name}={value}" for name, value in self.parameters.items()],
             str(cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"), str(public), *files,
         ]  # fmt: skip

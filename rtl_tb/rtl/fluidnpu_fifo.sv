@@ -36,7 +36,7 @@ module fluidnpu_fifo #(
   assign pop     = valid_o && ready_i;
 
   function automatic logic [IndexWidth-1:0] next_index(logic [IndexWidth-1:0] index);
-    return index == IndexWidth'(Depth - 1) ? '0 : index + 1'b1;
+    next_index = index == IndexWidth'(Depth - 1) ? '0 : index + 1'b1;
   endfunction
 
   always_ff @(posedge clk_i) begin

@@ -72,7 +72,7 @@ module fluidnpu_regs #(
   end
 
   function automatic logic legal(logic [AddrWidth-1:0] address, logic [fluidnpu_registers_pkg::WindowBytes/4-1:0] which);
-    return address[1:0] == 2'b00 && 32'(address) < fluidnpu_registers_pkg::WindowBytes && which[address[WordBits+1:2]];
+    legal = address[1:0] == 2'b00 && 32'(address) < fluidnpu_registers_pkg::WindowBytes && which[address[WordBits+1:2]];
   endfunction
 
   // Settings
