@@ -80,6 +80,10 @@ module core_array
     localparam int unsigned Lane = (Lower ? j : j - Pairs) % WeightSlots;
     localparam int unsigned Write = Stackable && Lower ? Late : Early;
     logic [SumBits-1:0] result;
+    logic               zero;
+
+    // In wide mode the pair's sum lives in the lower bank alone.
+    assign zero = line_q[2].zero || (!Lower && line_q[2].wide);
 
     if (Stackable && Lower) begin : gen_adder
       logic [SumBits-1:0] pair_q;
@@ -100,7 +104,7 @@ module core_array
         .clk_i, .x_i(Lower ? lower_x : upper_x), .weight_i(Lower ? lower_weight[Lane] : upper_weight[Lane]),
         .load_i(load[j]), .swap_i(swap), .read_row_i(line_q[1].row[RowBits-1:0]),
         .read_upper_row_i(line_q[1+Half].split ? line_q[1+Half].row[RowBits-1:0] : line_q[1].row[RowBits-1:0]),
-        .zero_i(line_q[2].zero), .from_upper_i(line_q[2].upper), .zero_upper_i(line_q[2+Half].zero),
+        .zero_i(zero), .from_upper_i(line_q[2].upper), .zero_upper_i(line_q[2+Half].zero),
         .split_i(line_q[3+Half].split), .sum_o(sum[j]), .result_i(result), .middle_i(middle),
         .partial_i(lower_write.partial && (middle || whole)), .final_i(lower_write.final_sum && (middle || whole)),
         .write_row_i(lower_write.row[RowBits-1:0]),
@@ -111,7 +115,7 @@ module core_array
     end else begin : gen_whole
       core_pe #(.TP(TP), .TR(TR), .AccBits(AccBits)) u_pe (
         .clk_i, .x_i(Lower ? lower_x : upper_x), .weight_i(Lower ? lower_weight[Lane] : upper_weight[Lane]),
-        .load_i(load[j]), .swap_i(swap), .read_row_i(line_q[1].row[RowBits-1:0]), .zero_i(line_q[2].zero),
+        .load_i(load[j]), .swap_i(swap), .read_row_i(line_q[1].row[RowBits-1:0]), .zero_i(zero),
         .sum_o(sum[j]), .result_i(result), .partial_i(line_q[Write].partial), .final_i(line_q[Write].final_sum),
         .write_row_i(line_q[Write].row[RowBits-1:0]), .fetch_i, .fetch_row_i, .row_o(rows_o[j])
       );

@@ -66,9 +66,13 @@ module core_gather
 
       for (genvar k = 0; k < 4; k++) begin : gen_choice
         localparam int unsigned From = source(4 * c + k, o);
-        if (From < Banks) assign choice[k] = rows_i[From];
-        else if (From < Banks + TP) assign choice[k] = AccBits'($signed(pool_row_i[From-Banks]));
-        else assign choice[k] = '0;
+        if (From < Banks) begin : gen_bank
+          assign choice[k] = rows_i[From];
+        end else if (From < Banks + TP) begin : gen_channel
+          assign choice[k] = AccBits'($signed(pool_row_i[From-Banks]));
+        end else begin : gen_nothing
+          assign choice[k] = '0;
+        end
       end
       always_ff @(posedge clk_i) begin
         if (enable_i) near_q[c] <= choice[view[1:0]];

@@ -58,13 +58,27 @@ module fluidnpu_core
   localparam int unsigned BiasGroups = ceil_div(Columns, OutWords);
   localparam int unsigned GroupBits = BiasGroups > 1 ? $clog2(BiasGroups) : 1;
 
-  if (TP < 3 || TC < 1 || TR < 1 || TR > 65535) $fatal(1, "TP >= 3, TC >= 1 and TR in 1..65535 must hold in %m");
-  if (AccBits < 32 || AccBits > 48) $fatal(1, "AccBits must lie in 32..48 in %m");
-  if (WeightSlots < 1 || OutWords < 1) $fatal(1, "WeightSlots and OutWords must be at least 1 in %m");
-  if (Stackable && TC < 2) $fatal(1, "stackable PEs come in pairs: TC >= 2 must hold in %m");
-  if (Split && (TP % 2 != 0 || TP < 4 || TR < 2)) $fatal(1, "split trees need an even TP of at least 4 and TR >= 2 in %m");
-  if (Columns > 4095 || TP > 4095) $fatal(1, "a column tile must have at most 4095 columns in %m");
-  if (InWords != (Stackable ? 2 * TP : TP)) $fatal(1, "InWords must be 2 * TP when Stackable, else TP, in %m");
+  if (TP < 3 || TC < 1 || TR < 1 || TR > 65535) begin : gen_illegal_array
+    $fatal(1, "TP >= 3, TC >= 1 and TR in 1..65535 must hold in %m");
+  end
+  if (AccBits < 32 || AccBits > 48) begin : gen_illegal_acc_bits
+    $fatal(1, "AccBits must lie in 32..48 in %m");
+  end
+  if (WeightSlots < 1 || OutWords < 1) begin : gen_illegal_streams
+    $fatal(1, "WeightSlots and OutWords must be at least 1 in %m");
+  end
+  if (Stackable && TC < 2) begin : gen_illegal_pairs
+    $fatal(1, "stackable PEs come in pairs: TC >= 2 must hold in %m");
+  end
+  if (Split && (TP % 2 != 0 || TP < 4 || TR < 2)) begin : gen_illegal_split
+    $fatal(1, "split trees need an even TP of at least 4 and TR >= 2 in %m");
+  end
+  if (Columns > 4095 || TP > 4095) begin : gen_illegal_columns
+    $fatal(1, "a column tile must have at most 4095 columns in %m");
+  end
+  if (InWords != (Stackable ? 2 * TP : TP)) begin : gen_illegal_in_words
+    $fatal(1, "InWords must be 2 * TP when Stackable, else TP, in %m");
+  end
 
   // The command goes to three queues at once.
   command_t cmd, load_cmd, beat_cmd, drain_cmd;
