@@ -19,11 +19,11 @@ import numpy as np
 from boards import Board
 from models import Kind, Workload
 
-from .design import Design, DesignError
+from .design import Design, DesignError, Stack
 from .fbcb import buildable_plan, plan_all, published_plan
 from .geometry import MIN_T_C, MIN_T_P, NOT_ESTIMATED, Fit, FitError, fit, weight_slots_for
 from .latency import POOL_NOTE, stage_latency
-from .paper_model import Point, gops, layer_ticks, total_ticks
+from .paper_model import Point, gops, layer_ticks, memory_words, total_ticks
 from .search import Progress, Ranking, check_b_max, search
 
 
@@ -70,15 +70,31 @@ class Exploration:
             found["uram288"] = _share(self.fit.uram288, self.board.uram288)
         return found
 
-    def layer_efficiency_pct(self, layer: int) -> tuple[float, ...]:
-        """Share of the array's peak that the built design reaches on one layer at each batch size, in per cent; 0 for pools."""
+    @property
+    def built(self) -> Point:
+        """The point that the built design is."""
+        return Point(t_r=self.design.t_r, t_p=self.design.t_p, t_c=self.design.t_c)
+
+    def layer_gops(self, layer: int) -> tuple[float, ...]:
+        """GOP/s of the built design on one layer at each batch size; 0 for pools."""
         shape, words = self.workload.layers[layer], self.board.paper_words_per_cycle
-        point = Point(t_r=self.design.t_r, t_p=self.design.t_p, t_c=self.design.t_c)
         if not shape.macs:
             return (0.0,) * self.b_max
         plans = enumerate(self.design.plans[layer], 1)
-        ticks = [layer_ticks(shape, point, batch, words, plan.k) for batch, plan in plans]
-        return tuple(100 * b * shape.macs * words / (t * point.dsp) for b, t in enumerate(ticks, 1))
+        ticks = (layer_ticks(shape, self.built, batch, words, plan.k) for batch, plan in plans)
+        return tuple(gops(shape.macs, batch, t, self.board.clock_hz, words) for batch, t in enumerate(ticks, 1))
+
+    def layer_efficiency_pct(self, layer: int) -> tuple[float, ...]:
+        """Share of the array's peak that the built design reaches on one layer at each batch size, in per cent; 0 for pools."""
+        return tuple(100 * value / self.design.peak_gops for value in self.layer_gops(layer))
+
+    def layer_operations_per_word(self, layer: int, batch: int) -> float:
+        """Two operations a MAC over the words on the busiest of the three ports: where a layer stands on the roofline; 0 for pools."""
+        shape, plan = self.workload.layers[layer], self.design.plans[layer][batch - 1]
+        point = self.built.stacked() if plan.k is Stack.TWO else self.built
+        if not shape.macs or point is None:
+            return 0.0
+        return 2 * batch * shape.macs / (shape.groups * memory_words(shape, point, batch))
 
     def pareto(self, limit: int | None = None) -> list[dict[str, float]]:
         """Points that nothing beats in throughput, latency at b = 1, DSPs and memory at once, best throughput first.

@@ -89,13 +89,16 @@ def check(model: Path, as_json: bool) -> None:
     help="cycle model",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="design.json", help="where to write the fitted design")
+@click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html", help="where to write the design report")
 @JSON
 @command
-def dse(model: Path, board: str, b_max: int, cycle_model: str, out: Path | None, as_json: bool) -> None:
+def dse(
+    model: Path, board: str, b_max: int, cycle_model: str, out: Path | None, report: Path | None, as_json: bool
+) -> None:
     """Search the whole design space of a board for MODEL (ONNX or a layer table)."""
     from . import commands
 
-    commands.dse(model, board, b_max, cycle_model, out, as_json)
+    commands.dse(model, board, b_max, cycle_model, out, report, as_json)
 
 
 @main.command()

@@ -32,6 +32,7 @@ from models import (
 from scheduler import compare, make_policy, measure, parse_duration_ns, poisson
 
 from . import show
+from .design_report import render_design_report
 from .errors import NegativeAnswerError, UsageError
 
 
@@ -77,7 +78,15 @@ def _explore(out: Console, work: Workload, board: Board, b_max: int, cycle_model
         return explore(work, board, b_max=b_max, model=cycle_model, progress=step)
 
 
-def dse(path: Path, board_name: str, b_max: int, cycle_model: str, design_file: Path | None, as_json: bool) -> None:
+def dse(
+    path: Path,
+    board_name: str,
+    b_max: int,
+    cycle_model: str,
+    design_file: Path | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
     """Search the whole space; print the published point and the design that fits; write the design."""
     out = show.console(as_json)
     board = load_board(board_name)
@@ -86,6 +95,8 @@ def dse(path: Path, board_name: str, b_max: int, cycle_model: str, design_file: 
     found = _explore(out, work, board, b_max, cycle_model)
     if design_file is not None:
         _write(design_file, found.design.dumps())
+    if report is not None:
+        _write(report, render_design_report(found))
     if as_json:
         show.emit(found.to_json())
         return
@@ -114,6 +125,8 @@ def dse(path: Path, board_name: str, b_max: int, cycle_model: str, design_file: 
     out.print(f"  [dim]{len(found.ranking)} designs searched, {len(found.ranking.pareto)} on the Pareto front[/]")
     if design_file is not None:
         out.print(f"design written to [bold]{design_file}[/]")
+    if report is not None:
+        out.print(f"report written to [bold]{report}[/]")
 
 
 def _write(path: Path, text: str) -> None:
@@ -187,9 +200,8 @@ def build(
         show.emit(report)
         return
     out.print(f"<{design.t_r}, {design.t_p}, {design.t_c}> for {board.name}, build id {report['build_id']}")
-    out.print(
-        f"accuracy on {guard.images} images: float {100 * guard.float_accuracy:.2f} %, int16 {100 * guard.int16_accuracy:.2f} % (tolerance {tolerance:g} points)"
-    )
+    accuracies = f"float {100 * guard.float_accuracy:.2f} %, int16 {100 * guard.int16_accuracy:.2f} %"
+    out.print(f"accuracy on {guard.images} images: {accuracies} (tolerance {tolerance:g} points)")
     out.print(f"{len(files)} files in [bold]{folder}[/]; its README says how to make the bitstream")
 
 

@@ -26,20 +26,23 @@ class NegativeAnswerError(RuntimeError):
 def caller_errors() -> tuple[type[Exception], ...]:
     """Errors that are the user's to mend: each room's ValueErrors, imported only when something went wrong."""
     from boards import BoardError
-    from dse import DesignError
+    from dse import DesignError, FitError
     from hls import DescriptorError, ProgramError
+    from host import BundleError, DriverUsageError
     from models import NetworkError
     from scheduler import SchedulerError
 
-    return (UsageError, BoardError, DesignError, DescriptorError, NetworkError, ProgramError, SchedulerError)
+    ours = (UsageError, BoardError, DesignError, FitError, DescriptorError, ProgramError, BundleError, DriverUsageError)
+    return (*ours, NetworkError, SchedulerError)
 
 
 def world_errors() -> tuple[type[Exception], ...]:
     """Errors of the machine or the board."""
     from hls import CsimError
-    from host import NpuException
+    from host import HostError
+    from models import TrainingError
 
-    return (NegativeAnswerError, CsimError, NpuException)
+    return (NegativeAnswerError, CsimError, HostError, TrainingError)
 
 
 def sentence(error: BaseException) -> str:

@@ -202,3 +202,67 @@ def heat_map(
     axis.set_xlabel("batch size", fontsize=9, color=INK)
     axis.set_title(title, fontsize=10, color=INK, loc="left")
     return _svg(figure)
+
+
+def roofline(layers: Sequence[tuple[str, float, float]], peak_gops: float, gwords_per_s: float, title: str) -> str:
+    """Layers (name, operations per word, GOP/s) under the roof of memory and array; both axes logarithmic."""
+    figure, (axis,) = _axes(14, 4.2)
+    points = [(name, x, y) for name, x, y in layers if x > 0]
+    low, high = min(x for _, x, _ in points) / 1.6, max(x for _, x, _ in points) * 1.6
+    knee = peak_gops / gwords_per_s
+    roof = sorted({low, min(max(knee, low), high), high})
+    axis.plot(roof, [min(peak_gops, x * gwords_per_s) for x in roof], color=INK, linewidth=1.2)
+    axis.scatter([x for _, x, _ in points], [y for _, _, y in points], color=PALETTE[0], s=22, alpha=0.7, zorder=3)
+    worst = sorted(points, key=lambda p: p[2] / min(peak_gops, p[1] * gwords_per_s))[:4]
+    for name, x, y in worst:
+        axis.annotate(name, (x, y), textcoords="offset points", xytext=(6, -10), fontsize=8, color=INK)
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    for ruler in (axis.xaxis, axis.yaxis):
+        ruler.set_major_formatter("{x:g}")
+        ruler.set_minor_formatter("")
+    axis.set_xlabel("operations per word on the busiest port", fontsize=9, color=INK)
+    axis.set_title(f"{title} (GOP/s; named: the four furthest below the roof)", fontsize=10, color=INK, loc="left")
+    return _svg(figure)
+
+
+def pareto_front(points: Sequence[tuple[float, float, float]], chosen: tuple[float, float], title: str) -> str:
+    """Non-dominated designs (latency at B = 1 in ms, GOP/s over all batch sizes, DSPs); the chosen one is ringed."""
+    figure, (axis,) = _axes(14, 3.8)
+    shown = axis.scatter(
+        [x for x, _, _ in points],
+        [y for _, y, _ in points],
+        c=[d for _, _, d in points],
+        cmap="viridis",
+        s=18,
+        zorder=3,
+    )
+    axis.scatter(*chosen, s=130, facecolors="none", edgecolors=PALETTE[3], linewidths=1.8, zorder=4)
+    figure.colorbar(shown, ax=axis, label="DSPs", pad=0.01)
+    axis.set_xscale("log")
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_minor_formatter("")
+    axis.set_xlabel("latency at B = 1 (ms)", fontsize=9, color=INK)
+    axis.set_title(title, fontsize=10, color=INK, loc="left")
+    return _svg(figure)
+
+
+def shares(parts: Mapping[str, Mapping[str, float]], title: str) -> str:
+    """Stacked bars, one a resource: who uses how much of it, in per cent of the device."""
+    figure, (axis,) = _axes(14, 0.8 + 0.5 * len(parts))
+    axis.grid(False, axis="y")
+    names = list(dict.fromkeys(name for part in parts.values() for name in part))
+    for row, part in enumerate(parts.values()):
+        left = 0.0
+        for name, value in part.items():
+            axis.barh(row, value, left=left, height=0.6, color=PALETTE[names.index(name) % 8], edgecolor="white")
+            if value > 4:
+                axis.text(
+                    left + value / 2, row, f"{name} {value:.0f} %", ha="center", va="center", fontsize=8, color="white"
+                )
+            left += value
+    axis.set_yticks(range(len(parts)), list(parts), fontsize=9)
+    axis.set_xlim(0, 100)
+    axis.invert_yaxis()
+    axis.set_title(title, fontsize=10, color=INK, loc="left")
+    return _svg(figure)

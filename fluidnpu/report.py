@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from dse import Exploration
@@ -20,6 +19,18 @@ if TYPE_CHECKING:
 TIMELINE_SAMPLES = 14
 
 
+def template(name: str) -> Template:
+    """A page template of this package; an unknown name inside it is an error, not an empty string."""
+    environment = Environment(
+        loader=PackageLoader("fluidnpu"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)
+
+
 def write_report(demo: Demo, path: Path) -> None:
     """Render the report and write it."""
     path.write_text(render_report(demo), encoding="utf-8")
@@ -27,10 +38,8 @@ def write_report(demo: Demo, path: Path) -> None:
 
 def render_report(demo: Demo) -> str:
     """The report as HTML text."""
-    environment = Environment(undefined=StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    source = files("fluidnpu").joinpath("templates/report.html.j2").read_text(encoding="utf-8")
     design = demo.designs[0].design
-    return environment.from_string(source).render(
+    return template("demo.html.j2").render(
         demo=demo,
         board=demo.designs[0].board,
         design=design,
