@@ -32,7 +32,7 @@ module core_sequencer
   logic               gemm, first_inner, last_inner, last_outer, weights_ok, row_ok, mode_ok, issue, take;
   logic [AgeBits-1:0] age_q;  // Turnaround after a beat, then down to zero
   logic [1:0]         unfetched_q;
-  logic               split, split_q;
+  logic               split, split_q;  // split_q: the previous command's
 
   assign gemm        = cmd_mode_i < ModeMaxPool;
   assign split       = HalfRows != 0 && cmd_mode_i == ModeSplit;
@@ -42,10 +42,11 @@ module core_sequencer
   assign last_inner  = inner_q + 16'd1 == inner_size;
   assign last_outer  = outer_q + 16'd1 == outer_size;
 
-  // Chains of two lengths must not meet in a bank, so a change between them waits until the array is empty.
+  // Chains of two lengths must not meet in a bank, so a change between them waits until the array is empty; and rows of the two kinds
+  // lie at different places, so it also waits until all of them are fetched.
   assign mode_ok    = HalfRows == 0 || split == split_q || age_q == '0;
   assign weights_ok = !first_inner || (loaded_i && (outer_q == '0 ? mode_ok : 16'(age_q) <= cmd_beats_i));
-  assign row_ok     = !last_outer || unfetched_q == '0 || (unfetched_q == 2'd1 && fetched_rows_i > inner_q);
+  assign row_ok     = !last_outer || unfetched_q == '0 || (unfetched_q == 2'd1 && split == split_q && fetched_rows_i > inner_q);
 
   assign issue         = cmd_valid_i && input_valid_i && gemm && weights_ok && row_ok;
   assign pool_valid_o  = cmd_valid_i && input_valid_i && !gemm;
@@ -81,7 +82,7 @@ module core_sequencer
         inner_q <= last_inner ? '0 : inner_q + 16'd1;
         if (last_inner) outer_q <= last_outer ? '0 : outer_q + 16'd1;
       end
-      if (issue) split_q <= split;
+      if (issue && cmd_ready_o) split_q <= split;
       if (issue) age_q <= AgeBits'(Turnaround);
       else if (age_q != '0) age_q <= age_q - 1'b1;
       unfetched_q <= unfetched_q + 2'(issue && cmd_ready_o) - 2'(fetched_command_i);
