@@ -1,22 +1,47 @@
 """Serving policies, the discrete-event simulator they are judged in, traffic and metrics."""
 
+from .anytime import Anytime
+from .basic import Adaptive, Greedy, Serial
+from .compare import Comparison, Serving, Truth, compare, draw_stream, serve
+from .counts import CountTable, solve_counts
+from .credit import Credit, Optimal, Weights
 from .engine import simulate
 from .errors import PolicyError, SchedulerError, TrafficError
+from .fluid import Fluid
 from .metrics import Interval, Metrics, interval, measure, merge_metrics
-from .policies import Adaptive, Fluid, Greedy, Serial, make_policy
+from .others import Lazy, Staged, layered, layered_rates
 from .policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
+from .registry import REGISTRY, make_policy
 from .schedule import Outcome, Record, Replay, RunRecord, Schedule, read_log
-from .traffic import draw_exits, exits_from_confidences, poisson, requests_at
+from .setting import Setting
+from .traffic import (
+    bursty,
+    diurnal,
+    draw_exits,
+    exits_from_confidences,
+    generate,
+    halve_early_exits,
+    poisson,
+    read_trace,
+    requests_at,
+)
 from .units import format_ms, parse_duration_ns
 
 __all__ = [
+    "REGISTRY",
     "Action",
     "Adaptive",
     "Answer",
+    "Anytime",
+    "Comparison",
+    "CountTable",
+    "Credit",
     "Fluid",
     "Greedy",
     "Interval",
+    "Lazy",
     "Metrics",
+    "Optimal",
     "Outcome",
     "Policy",
     "PolicyError",
@@ -28,20 +53,36 @@ __all__ = [
     "Schedule",
     "SchedulerError",
     "Serial",
+    "Serving",
+    "Setting",
     "Shed",
+    "Staged",
     "TrafficError",
+    "Truth",
     "View",
     "Wait",
+    "Weights",
+    "bursty",
+    "compare",
+    "diurnal",
     "draw_exits",
+    "draw_stream",
     "exits_from_confidences",
     "format_ms",
+    "generate",
+    "halve_early_exits",
     "interval",
+    "layered",
+    "layered_rates",
     "make_policy",
     "measure",
     "merge_metrics",
     "parse_duration_ns",
     "poisson",
     "read_log",
+    "read_trace",
     "requests_at",
+    "serve",
     "simulate",
+    "solve_counts",
 ]

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from .engine import check_rates
 from .errors import SchedulerError, TrafficError
 from .policy import Request
+from .units import parse_duration_ns
 
 _NS = 1_000_000_000
 
@@ -29,6 +32,130 @@ def poisson(rate_per_s: float, count: int, *, slo_ns: int, rng: np.random.Genera
     """Poisson arrivals: exponential gaps of mean 1/rate, cut to whole nanoseconds. Raises TrafficError."""
     check_load(rate_per_s, count)
     return requests_at(np.cumsum(rng.exponential(_NS / rate_per_s, count)).astype(np.int64), slo_ns)
+
+
+def bursty(
+    rate_per_s: float,
+    count: int,
+    *,
+    slo_ns: int,
+    rng: np.random.Generator,
+    burst: float = 2.0,
+    share: float = 0.2,
+    dwell_ns: int = 1_000_000_000,
+) -> list[Request]:
+    """A Markov-modulated Poisson process of two states with mean rate `rate_per_s`.
+
+    In a burst the rate is `burst` times the mean; bursts last `dwell_ns` on average (exponential) and take `share` of the time. Raises TrafficError.
+    """
+    check_load(rate_per_s, count)
+    if not (0 < share < 1 and burst >= 1 and burst * share <= 1 and dwell_ns > 0):
+        raise TrafficError(
+            f"bursts need 0 < share < 1, 1 <= burst <= 1/share and a dwell above zero, not {share:g}, {burst:g} and {dwell_ns} ns"
+        )
+    rates = (rate_per_s * (1 - share * burst) / (1 - share), rate_per_s * burst)
+    dwells = (dwell_ns * (1 - share) / share, float(dwell_ns))
+    arrivals: list[NDArray[np.float64]] = []
+    have, now, state = 0, 0.0, int(rng.random() < share)
+    while have < count:  # given their number, the arrivals within one stay are uniform
+        stay = rng.exponential(dwells[state])
+        times = now + np.sort(rng.random(rng.poisson(rates[state] * stay / _NS))) * stay
+        arrivals.append(times)
+        have, now, state = have + len(times), now + stay, 1 - state
+    return requests_at(np.concatenate(arrivals)[:count].astype(np.int64), slo_ns)
+
+
+def diurnal(
+    rate_per_s: float,
+    count: int,
+    *,
+    slo_ns: int,
+    rng: np.random.Generator,
+    swing: float = 0.4,
+    period_ns: int = 600 * _NS,
+) -> list[Request]:
+    """Poisson arrivals whose rate swings by `swing` (0..1) around the mean as a sine of this period, by thinning. Raises TrafficError."""
+    check_load(rate_per_s, count)
+    if not (0 <= swing <= 1 and period_ns > 0):
+        raise TrafficError(
+            f"a diurnal load needs a swing in 0..1 and a period above zero, not {swing:g} and {period_ns} ns"
+        )
+    arrivals: list[NDArray[np.float64]] = []
+    have, now = 0, 0.0
+    while have < count:
+        times = now + np.cumsum(rng.exponential(_NS / (rate_per_s * (1 + swing)), count))
+        now = float(times[-1])
+        keep = rng.random(count) * (1 + swing) < 1 + swing * np.sin(2 * np.pi * times / period_ns)
+        arrivals.append(times[keep])
+        have += int(keep.sum())
+    return requests_at(np.concatenate(arrivals)[:count].astype(np.int64), slo_ns)
+
+
+def generate(text: str, rate_per_s: float, count: int, *, slo_ns: int, rng: np.random.Generator) -> list[Request]:
+    """Traffic by name: `poisson`, `bursty:burst=2:share=0.2:dwell=1s`, `diurnal:swing=0.4:period=600s`. Raises TrafficError."""
+    name, *settings = text.split(":")
+    known = {"poisson": (), "bursty": ("burst", "share", "dwell"), "diurnal": ("swing", "period")}
+    if name not in known:
+        raise TrafficError(f"traffic must be one of {', '.join(known)}, not {name!r}")
+    options: dict[str, float | int] = {}
+    for part in settings:
+        key, _, value = part.partition("=")
+        if key not in known[name]:
+            raise TrafficError(
+                f"parameters of {name} traffic must be among: {', '.join(known[name]) or 'none'}; not {part!r}"
+            )
+        try:
+            if key in ("dwell", "period"):
+                options[f"{key}_ns"] = parse_duration_ns(value, key)
+            else:
+                options[key] = float(value)
+        except ValueError:
+            raise TrafficError(
+                f"{key} of {name} traffic must be a number (a duration for dwell and period), not {value!r}"
+            ) from None
+    make = {"poisson": poisson, "bursty": bursty, "diurnal": diurnal}[name]
+    return make(rate_per_s, count, slo_ns=slo_ns, rng=rng, **options)
+
+
+def read_trace(
+    text: str, *, slo_ns: int | None = None, source: str = "trace"
+) -> tuple[list[Request], NDArray[np.int64] | None]:
+    r"""Requests from CSV with a header: `arrival_ms`, and if known `slo_ms` and `exit` (counted from 0). Raises TrafficError naming the line.
+
+    Arrivals must not go back in time. Without an `slo_ms` column all requests have `slo_ns`. The second value are the exits, if recorded.
+
+    >>> requests, exits = read_trace("arrival_ms,slo_ms\n0,20\n3.5,40\n")
+    >>> requests[1], exits
+    (Request(id=1, arrival_ns=3500000, deadline_ns=43500000), None)
+    """
+    rows = csv.DictReader(io.StringIO(text))
+    names = rows.fieldnames or []
+    if "arrival_ms" not in names:
+        raise TrafficError(f"{source} line 1 must name a column arrival_ms, not {','.join(names)!r}")
+    if "slo_ms" not in names and slo_ns is None:
+        raise TrafficError(f"{source} line 1 must name a column slo_ms, or an objective must be given")
+    requests: list[Request] = []
+    exits: list[int] = []
+    last = 0
+    for row in rows:
+        try:
+            at = round(float(row["arrival_ms"]) * 1e6)
+            slo = round(float(row["slo_ms"]) * 1e6) if "slo_ms" in names else slo_ns or 0
+            leave = int(row["exit"]) if "exit" in names else 0
+        except (TypeError, ValueError, OverflowError):
+            raise TrafficError(
+                f"{source} line {rows.line_num} must hold numbers for {', '.join(names)}, not {list(row.values())}"
+            ) from None
+        if at < last or slo <= 0 or leave < 0:
+            raise TrafficError(
+                f"{source} line {rows.line_num} must not go back in time and needs an objective above 0 and an exit from 0, not {list(row.values())}"
+            )
+        requests.append(Request(len(requests), at, at + slo))
+        exits.append(leave)
+        last = at
+    if not requests:
+        raise TrafficError(f"{source} must hold at least one request")
+    return requests, np.array(exits, np.int64) if "exit" in names else None
 
 
 def draw_exits(exit_rates: Sequence[float], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -56,6 +183,16 @@ def exits_from_confidences(confidences: ArrayLike, thresholds: ArrayLike) -> NDA
     sure = table > limits
     sure[:, -1] = True
     return np.asarray(np.argmax(sure, axis=1), np.int64)
+
+
+def halve_early_exits(exit_rates: Sequence[float]) -> tuple[float, ...]:
+    """Half as many samples leave early; the last exit takes them.
+
+    >>> halve_early_exits([0.2, 0.3, 0.5])
+    (0.1, 0.15, 0.75)
+    """
+    early = tuple(rate / 2 for rate in exit_rates[:-1])
+    return (*early, 1 - sum(early))
 
 
 def check_load(rate_per_s: float, count: int) -> None:

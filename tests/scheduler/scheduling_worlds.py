@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from dse import LatencyTable
-from scheduler import Request, Schedule, draw_exits, make_policy, poisson, simulate
+from scheduler import Request, Schedule, Setting, draw_exits, make_policy, poisson, simulate
 
 TABLE2 = Path(__file__).parents[1] / "data" / "table2_latency.json"
 ROWS = json.loads(TABLE2.read_text())["rows"]
@@ -19,11 +19,16 @@ def row_table(row):
     return LatencyTable(ns=tuple(map(tuple, row["latency_ns"])))
 
 
+def setting_of(row):
+    rates = tuple(row["exit_rates"])
+    return Setting(latency=row_table(row), exit_rates=rates, rate_per_s=row["rate_per_s"], slo_ns=row["slo_ms"] * 10**6)
+
+
 def serve_row(row, spec, count=2000, seed=0, **options) -> Schedule:
     rng = np.random.default_rng([11, seed])
     requests = poisson(row["rate_per_s"], count, slo_ns=row["slo_ms"] * 10**6, rng=rng)
     exits = draw_exits(row["exit_rates"], count, rng)
-    policy = make_policy(spec) if isinstance(spec, str) else spec
+    policy = make_policy(spec, setting_of(row)) if isinstance(spec, str) else spec
     return simulate(requests, policy, latency=row_table(row), exits=exits, exit_rates=row["exit_rates"], **options)
 
 

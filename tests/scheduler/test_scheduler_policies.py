@@ -6,8 +6,7 @@ import pytest
 from scheduling_worlds import ROWS, serve_row
 
 from dse import LatencyTable
-from scheduler import Fluid, Request, Run, SchedulerError, View, Wait, make_policy, simulate
-from scheduler.policies import REGISTRY
+from scheduler import REGISTRY, Fluid, Request, Run, SchedulerError, View, Wait, make_policy, simulate
 
 TABLE = LatencyTable(ns=((10, 15, 20, 25), (10, 16, 22, 28), (10, 16, 22, 28)))
 
@@ -99,7 +98,7 @@ def test_every_registered_policy_serves_a_real_stream_and_describes_itself(spec)
         ("adaptive:timeout=x%", "duration or a percentage"),
         ("adaptive:timeout=-5%", "0..1000 %"),
         ("greedy:b_max=0", "b_max must be a whole number of at least 1, not '0'"),
-        ("greedy:size=3", "key among: b_max; not 'size=3'"),
+        ("greedy:size=3", "key among: anytime, b_max; not 'size=3'"),
         ("fluid:x", "not 'x'"),
         ("", "policy must be one of"),
     ],

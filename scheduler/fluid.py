@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..policy import Action, Request, Run, View
-from ..units import format_ms
 from .basic import deepest
+from .policy import Action, Request, Run, View
+from .units import format_ms
 
 
 @dataclass(kw_only=True)

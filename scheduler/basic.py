@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import SchedulerError
-from ..policy import Action, Run, View, Wait
-from ..units import format_ms
+from .errors import SchedulerError
+from .policy import Action, Run, View, Wait
+from .units import format_ms
 
 
 def deepest(view: View) -> int:

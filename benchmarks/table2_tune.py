@@ -1,0 +1,248 @@
+"""Tunes the weights of `Credit` on the rows of Table II: evolution strategy over simulations of a C twin of the engine (compiled on the fly).
+
+    python benchmarks/table2_tune.py --rows 0,1,2,3 --goal balanced --generations 150
+
+Training streams are seeds [5, 0..2], 20,000 requests each; nothing here touches the seeds that results are reported on ([seed, 0] and [seed, 1]).
+Writes scheduler/tuned/*.json, which ship with the package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from dse import LatencyTable
+from scheduler import Fluid, draw_exits, measure, poisson, simulate
+from scheduler.credit import KNOTS, Credit, Weights
+from scheduler.setting import Setting
+from scheduler.weights import fingerprint, read_weights
+
+HERE = Path(__file__).parent
+TABLE2 = HERE.parent / "tests" / "data" / "table2_latency.json"
+WEIGHTS = HERE.parent / "scheduler" / "tuned"
+K = len(KNOTS)
+_POINTERS = ("arrival", "latency", "leaves", "place", "q", "v", "gain")
+
+
+class World(ctypes.Structure):
+    """Mirror of the C struct."""
+
+    _fields_ = (
+        *((name, ctypes.c_int) for name in ("n", "stages", "b_max", "slots", "places", "queue_max", "last", "radix")),
+        *((name, ctypes.c_int64) for name in ("slo", "width", "gap")),
+        *((name, ctypes.c_void_p) for name in _POINTERS),
+        ("anytime", ctypes.c_double),
+        ("rescue_only", ctypes.c_int),
+    )
+
+
+def compile_twin() -> ctypes.CDLL:
+    """Build the C twin into a temporary folder. Floating-point sums keep their order: no -ffast-math."""
+    folder = Path(tempfile.mkdtemp(prefix="table2_twin_"))
+    target = folder / "twin.so"
+    subprocess.run(
+        ["cc", "-O3", "-ffp-contract=off", "-shared", "-fPIC", "-o", target, HERE / "table2_twin.c"], check=True
+    )
+    return ctypes.CDLL(str(target))
+
+
+def setting_of(row: dict) -> Setting:
+    table = LatencyTable(ns=tuple(map(tuple, row["latency_ns"])))
+    rates = tuple(row["exit_rates"])
+    return Setting(latency=table, exit_rates=rates, rate_per_s=row["rate_per_s"], slo_ns=row["slo_ms"] * 10**6)
+
+
+class Twin:
+    """One setting, ready to run many weights on streams of (arrivals, exits)."""
+
+    def __init__(self, library: ctypes.CDLL, setting: Setting) -> None:
+        self.library, self.setting = library, setting
+        table = setting.count_table()
+        self.radix = 1 + max(max(p, default=0) for p in table.places)
+        place = np.full(self.radix ** (setting.latency.stages - 1), -1, np.int32)
+        for counts, index in table.places.items():
+            key = 0
+            for c in counts:
+                key = key * self.radix + c
+            place[key] = index
+        self.table, self.place, self.q = table, place, np.ascontiguousarray(table.q)
+        self.latency = np.array(setting.latency.ns, np.int64)
+
+    def run(self, weights: Weights, arrival, leaves, anytime=0.0, rescue_only=False):
+        """Latency in ns and early-answer flag of every request; None when the load is too much."""
+        policy = Credit(self.setting, weights)
+        data = {
+            "arrival": arrival, "latency": self.latency, "leaves": leaves, "place": self.place, "q": self.q,
+            "v": np.array(policy.v), "gain": np.array(policy.gain),
+        }  # fmt: skip
+        n, stages = len(arrival), self.setting.latency.stages
+        latency, early = np.zeros(n, np.int64), np.zeros(n, np.int32)
+        world = World(
+            n=n, stages=stages, b_max=self.table.b_max, slots=self.table.b_max, places=len(self.table.places),
+            queue_max=self.table.queue_max, last=policy._last, radix=self.radix, slo=self.setting.slo_ns,
+            width=policy._width, gap=policy._gap, anytime=anytime, rescue_only=int(rescue_only),
+            **{name: data[name].ctypes.data for name in _POINTERS},
+        )  # fmt: skip
+        failed = self.library.twin(
+            ctypes.byref(world), latency.ctypes.data_as(ctypes.c_void_p), early.ctypes.data_as(ctypes.c_void_p)
+        )
+        return None if failed else (latency, early)
+
+
+def streams(row: dict, seeds, count: int = 20_000):
+    """Training streams; common to all candidates."""
+    out = []
+    for seed in seeds:
+        rng = np.random.default_rng([5, seed])
+        requests = poisson(row["rate_per_s"], count, slo_ns=row["slo_ms"] * 10**6, rng=rng)
+        exits = draw_exits(row["exit_rates"], count, rng)
+        out.append((requests, np.array([r.arrival_ns for r in requests]), exits.astype(np.int32)))
+    return out
+
+
+def evaluate(twin: Twin, data, weights: Weights, anytime=0.0, rescue_only=False):
+    """Mean violations (%), average (ms), p99 (ms), anytime answers (%) over the streams."""
+    rows = []
+    for _, arrival, leaves in data:
+        got = twin.run(weights, arrival, leaves, anytime, rescue_only)
+        if got is None:
+            return None
+        skip = len(arrival) // 20
+        ms = got[0][skip:] / 1e6
+        k = int(0.99 * len(ms))
+        rows.append(
+            (
+                100 * np.mean(got[0][skip:] > twin.setting.slo_ns),
+                ms.mean(),
+                np.partition(ms, k)[k],
+                100 * got[1][skip:].mean(),
+            )
+        )
+    return np.mean(rows, axis=0)
+
+
+def loss(goal: str, result, fluid) -> float:
+    """What tuning minimises; `fluid` holds the same three numbers for Algorithm 1 on the same streams."""
+    if result is None:
+        return 1e3
+    v, a, p = (result[i] / fluid[i] for i in range(3))
+    if goal == "on-time":  # late answers are worthless
+        return v + 0.01 * p + 0.01 * a
+    if goal == "tail":  # p99 is the contract
+        return p + 0.05 * v + 0.05 * a
+    return v + 10 * max(0.0, p - 0.96) + 10 * max(0.0, a - 0.97)  # balanced: no worse than fluid in anything
+
+
+def start(stages: int) -> np.ndarray:
+    """Credit that falls to nothing before the deadline, a little later at later stages."""
+    knots = np.array(KNOTS)
+    rows = [0.8 * np.clip((0.8 + 0.05 * s - knots) / 0.3, 0, 1) for s in range(stages)]
+    return np.concatenate([*rows, np.zeros(K), [1.0]])
+
+
+def to_weights(x: np.ndarray) -> Weights:
+    rows = x[:-1].reshape(-1, K)
+    return Weights(
+        v=tuple(tuple(map(float, r)) for r in rows[:-1]), done=tuple(map(float, rows[-1])), on_time=float(x[-1])
+    )
+
+
+def from_weights(w: Weights) -> np.ndarray:
+    return np.concatenate([*map(np.array, w.v), np.array(w.done), [w.on_time]])
+
+
+def evolve(f, x, sigma, generations, rng, population=20, tell=lambda *_: None):
+    """CMA-ES (Hansen's tutorial, with its default constants); returns the final mean."""
+    n, mu = len(x), population // 2
+    w = np.log(mu + 0.5) - np.log(np.arange(1, mu + 1))
+    w /= w.sum()
+    eff = 1 / np.sum(w**2)
+    cc, cs = (4 + eff / n) / (n + 4 + 2 * eff / n), (eff + 2) / (n + eff + 5)
+    c1 = 2 / ((n + 1.3) ** 2 + eff)
+    cmu = min(1 - c1, 2 * (eff - 2 + 1 / eff) / ((n + 2) ** 2 + eff))
+    damp = 1 + 2 * max(0, np.sqrt((eff - 1) / (n + 1)) - 1) + cs
+    chi = np.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n * n))
+    pc, ps, cov, basis, scale = np.zeros(n), np.zeros(n), np.eye(n), np.eye(n), np.ones(n)
+    for g in range(generations):
+        if g % 5 == 0:
+            values, basis = np.linalg.eigh((cov + cov.T) / 2)
+            scale = np.sqrt(np.maximum(values, 1e-16))
+        steps = (rng.standard_normal((population, n)) * scale) @ basis.T
+        values = np.array([f(x + sigma * s) for s in steps])
+        order = np.argsort(values, kind="stable")[:mu]
+        move = w @ steps[order]
+        x = x + sigma * move
+        ps = (1 - cs) * ps + np.sqrt(cs * (2 - cs) * eff) * (basis @ ((basis.T @ move) / scale))
+        still = np.linalg.norm(ps) / np.sqrt(1 - (1 - cs) ** (2 * g + 2)) < (1.4 + 2 / (n + 1)) * chi
+        pc = (1 - cc) * pc + still * np.sqrt(cc * (2 - cc) * eff) * move
+        rank_one = np.outer(pc, pc) + (1 - still) * cc * (2 - cc) * cov
+        cov = (1 - c1 - cmu) * cov + c1 * rank_one + cmu * (steps[order].T * w) @ steps[order]
+        sigma *= np.exp((cs / damp) * (np.linalg.norm(ps) / chi - 1))
+        tell(g, values.min(), np.median(values), sigma)
+    return x
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", default="0,1,2,3")
+    parser.add_argument("--goal", default="balanced", choices=["balanced", "on-time", "tail"])
+    parser.add_argument("--anytime", type=float, default=0.0, help="share of anytime answers allowed, e.g. 0.03")
+    parser.add_argument("--rescue-only", action="store_true")
+    parser.add_argument("--generations", type=int, default=150)
+    parser.add_argument("--sigma", type=float, default=0.15)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--start-from", help="weights file to start from instead of the built-in start")
+    parser.add_argument("--out", type=Path, default=WEIGHTS)
+    args = parser.parse_args()
+    library, rows = compile_twin(), json.loads(TABLE2.read_text())["rows"]
+    for index in map(int, args.rows.split(",")):
+        begin, row = time.time(), rows[index]
+        setting = setting_of(row)
+        twin, data = Twin(library, setting), streams(row, range(args.seeds))
+        fluid = [
+            measure(simulate(r, Fluid(), latency=setting.latency, exits=e, exit_rates=setting.exit_rates))
+            for r, _, e in data
+        ]
+        reference = np.mean([(m.violations_pct, m.average_ms, m.p99_ms) for m in fluid], axis=0)
+        goal = args.goal + ("-anytime" if args.anytime else "")
+        name = f"{row['network']}-{row['board'].lower()}-{goal}"
+        x = start(setting.latency.stages)
+        if args.start_from:
+            file = args.out / args.start_from.format(row=f"{row['network']}-{row['board'].lower()}")
+            x = from_weights(read_weights(json.loads(file.read_text()), file.name))
+
+        def f(x, twin=twin, data=data, reference=reference):
+            return loss(args.goal, evaluate(twin, data, to_weights(x), args.anytime, args.rescue_only), reference)
+
+        def tell(g, best, median, sigma):
+            if g % 25 == 0:
+                print(f"  generation {g}: best {best:.3f}, median {median:.3f}, sigma {sigma:.3f}", flush=True)
+
+        x = np.round(evolve(f, x, args.sigma, args.generations, np.random.default_rng(index), tell=tell), 4)
+        result = evaluate(twin, data, to_weights(x), args.anytime, args.rescue_only)
+        print(
+            name,
+            "train:",
+            np.round(result, 2),
+            "fluid:",
+            np.round(reference, 2),
+            f"{time.time() - begin:.0f} s",
+            flush=True,
+        )
+        args.out.mkdir(exist_ok=True)
+        body = {"goal": goal, "fingerprint": fingerprint(setting), "anytime": args.anytime, "knots": KNOTS}
+        w = to_weights(x)
+        (args.out / f"{name}.json").write_text(
+            json.dumps(body | {"v": w.v, "done": w.done, "on_time": w.on_time}, indent=1) + "\n"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,280 @@
+"""Policies side by side on the same requests: `compare` serves every policy with every seed and gives means with intervals.
+
+Seed s draws arrivals from generator [s, 0] and exits from [s, 1], so all policies (and all kinds of traffic) meet the same samples. The policies
+believe the table and the exit rates they are given; `truth` may differ.
+
+>>> from dse import LatencyTable
+>>> what = Serving(latency=LatencyTable(ns=((10**6, 18 * 10**5), (10**6, 15 * 10**5))), exit_rates=(0.4, 0.6))
+>>> result = compare(what, ["serial", "greedy"], rate_per_s=400, slo_ns=10**7, requests=500, seeds=2)
+>>> sorted(result.to_dict()["policies"]["greedy"]["p99_ms"])
+['high', 'low', 'mean']
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+from dse import Design, LatencyTable
+
+from .engine import check_rates, simulate
+from .errors import SchedulerError, TrafficError
+from .metrics import Metrics, measure, merge_metrics
+from .others import Lazy, layered, layered_rates
+from .policy import Policy, Request
+from .registry import make_policy
+from .schedule import Schedule
+from .setting import Setting
+from .traffic import check_load, draw_exits, generate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """What is served: the table of the hardware, the exits' shares and, if known, what efficiency needs: MACs per stage and the peak."""
+
+    latency: LatencyTable
+    exit_rates: tuple[float, ...]
+    name: str = "table"
+    macs: tuple[int, ...] | None = None
+    peak_macs_per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        check_rates(self.exit_rates, self.latency.stages)
+        if self.macs is not None and len(self.macs) != self.latency.stages:
+            raise SchedulerError(f"macs must name {self.latency.stages} stages, not {len(self.macs)}")
+
+    @classmethod
+    def of(cls, design: Design, exit_rates: Sequence[float] | None = None) -> Serving:
+        """From a design; `exit_rates` replace the design's own. Raises SchedulerError when neither has any."""
+        rates = exit_rates if exit_rates is not None else design.exit_rates
+        if rates is None:
+            raise SchedulerError(f"the design of '{design.network}' has no exit rates, so they must be given")
+        macs = [0] * design.stages
+        for layer in design.layers:
+            macs[layer.stage] += layer.macs
+        peak = float(design.macs_per_cycle * design.clock_hz)
+        name = f"{design.network} on {design.board}"
+        return cls(latency=design.latency, exit_rates=tuple(rates), name=name, macs=tuple(macs), peak_macs_per_s=peak)
+
+    @classmethod
+    def loads(cls, text: str, source: str = "table") -> Serving:
+        """From the text of a design file or of `{"latency_ns": [[...]], "exit_rates": [...]}`. Raises SchedulerError or DesignError."""
+        try:
+            raw = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise SchedulerError(f"{source} must be JSON: {error}") from None
+        if isinstance(raw, Mapping) and "digest" in raw:
+            return cls.of(Design.loads(text, source))
+        if not isinstance(raw, Mapping) or "latency_ns" not in raw or "exit_rates" not in raw:
+            raise SchedulerError(f"{source} must be a design or hold latency_ns and exit_rates")
+        try:
+            table = LatencyTable(ns=tuple(tuple(row) for row in raw["latency_ns"]))
+            rates = tuple(float(x) for x in raw["exit_rates"])
+        except TypeError:
+            raise SchedulerError(
+                f"{source} must hold latency_ns as rows of numbers and exit_rates as numbers"
+            ) from None
+        return cls(latency=table, exit_rates=rates, name=str(raw.get("name", source)))
+
+    def setting(self, rate_per_s: float, slo_ns: int) -> Setting:
+        """The setting that solved policies are solved for."""
+        return Setting(latency=self.latency, exit_rates=self.exit_rates, rate_per_s=rate_per_s, slo_ns=slo_ns)
+
+    def least_load(self, rate_per_s: float) -> float:
+        """The share of time that the NPU is busy at best: every run at its most efficient batch. At 1 or more no policy keeps up."""
+        left, work = 1.0, 0.0
+        for row, rate in zip(self.latency.ns, self.exit_rates, strict=True):
+            work += left * min(ns / b for b, ns in enumerate(row, 1))
+            left -= rate
+        return rate_per_s * work / 1e9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truth:
+    """What really happens where it differs from what policies believe: traffic (see `traffic.generate`), exit rates, latency by a factor."""
+
+    traffic: str = "poisson"
+    exit_rates: tuple[float, ...] | None = None
+    latency_factor: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Metrics of each policy, one per seed, and the circumstances they hold in."""
+
+    serving: Serving
+    rate_per_s: float
+    slo_ns: int
+    requests: int
+    truth: Truth
+    metrics: Mapping[str, tuple[Metrics, ...]]
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def unstable(self, policy: str) -> bool:
+        """Whether the backlog grew through at least half of the seeds: then latencies mean nothing and are not given."""
+        runs = self.metrics[policy]
+        return 2 * sum(m.unstable for m in runs) >= len(runs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types: per policy each metric as mean, low and high (95 %); latencies are null when the load is unstable."""
+        policies: dict[str, Any] = {}
+        for name, runs in self.metrics.items():
+            body: dict[str, Any] = {key: value.to_dict() for key, value in merge_metrics(runs).items()}
+            body["unstable"] = self.unstable(name)
+            if body["unstable"]:
+                for key in ("average_ms", "p50_ms", "p95_ms", "p99_ms", "violations_pct", "goodput_per_s"):
+                    body[key] = dict.fromkeys(("mean", "low", "high"))
+            body["batches"] = np.sum([m.batches for m in runs], axis=0).tolist()
+            if name in self.notes:
+                body["note"] = self.notes[name]
+            policies[name] = body
+        return {
+            "name": self.serving.name,
+            "rate_per_s": self.rate_per_s,
+            "slo_ms": self.slo_ns / 1e6,
+            "requests": self.requests,
+            "seeds": len(next(iter(self.metrics.values()))),
+            "warmup_requests": self.requests - next(iter(self.metrics.values()))[0].requests,
+            "traffic": self.truth.traffic,
+            "least_load": self.serving.least_load(self.rate_per_s),
+            "simulated": True,
+            "policies": policies,
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as text."""
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+
+    def table(self) -> str:
+        """A plain text table: one line per policy, mean and half-width of the interval."""
+        lines = [f"{'policy':28} {'violations %':>15} {'average ms':>15} {'p99 ms':>17} {'early %':>8} {'busy %':>7}"]
+        for name, runs in self.metrics.items():
+            m = merge_metrics(runs)
+            if self.unstable(name):
+                lines.append(f"{name:28} unstable: the backlog grows as long as requests come")
+                continue
+            cells = [f"{m[k].mean:.1f} ± {m[k].half:.1f}" for k in ("violations_pct", "average_ms", "p99_ms")]
+            lines.append(
+                f"{name:28} {cells[0]:>15} {cells[1]:>15} {cells[2]:>17} {m['anytime_pct'].mean:8.1f} {m['busy_pct'].mean:7.1f}"
+            )
+        return "\n".join(lines)
+
+
+def compare(
+    what: Serving | Design,
+    policies: Sequence[str | Policy],
+    *,
+    rate_per_s: float,
+    slo_ns: int,
+    requests: int = 20_000,
+    seeds: int | Sequence[int] = 30,
+    truth: Truth | None = None,
+    processes: int = 1,
+    warmup: int | None = None,
+) -> Comparison:
+    """Serve `requests` requests per seed (or seeds 0..n-1) with every policy. Raises SchedulerError for bad input, in one sentence."""
+    serving = Serving.of(what) if isinstance(what, Design) else what
+    check_load(rate_per_s, requests)
+    if slo_ns <= 0:
+        raise TrafficError(f"the latency objective must be above zero, not {slo_ns} ns")
+    chosen = range(seeds) if isinstance(seeds, int) else seeds
+    if len(chosen) < 1 or not policies:
+        raise SchedulerError("a comparison needs at least one policy and one seed")
+    setting = serving.setting(rate_per_s, slo_ns)
+    made = [make_policy(p, setting) if isinstance(p, str) else p for p in policies]
+    names = [p.name for p in made]
+    if len(set(names)) < len(names):
+        raise SchedulerError(f"policies must be named once each, not {', '.join(names)}")
+    job = _Job(serving, made, rate_per_s, slo_ns, requests, truth or Truth(), warmup)
+    if processes > 1:
+        with ProcessPoolExecutor(processes, get_context("fork"), _set_job, (job,)) as pool:
+            per_seed = list(pool.map(_run_job, chosen))
+    else:
+        per_seed = [job(seed) for seed in chosen]
+    metrics = {name: tuple(row[k] for row in per_seed) for k, name in enumerate(names)}
+    notes = {p.name: source for p in made if (source := _weights_source(p))}
+    return Comparison(
+        serving=serving,
+        rate_per_s=rate_per_s,
+        slo_ns=slo_ns,
+        requests=requests,
+        truth=job.truth,
+        metrics=metrics,
+        notes=notes,
+    )
+
+
+def _weights_source(policy: Policy) -> str:
+    source = getattr(getattr(policy, "inner", policy), "weights_from", "")
+    return f"weights: {source}" if source else ""
+
+
+@dataclass(frozen=True)
+class _Job:
+    serving: Serving
+    policies: Sequence[Policy]
+    rate_per_s: float
+    slo_ns: int
+    requests: int
+    truth: Truth
+    warmup: int | None
+
+    def __call__(self, seed: int) -> list[Metrics]:
+        stream, exits = draw_stream(self.serving, self.truth, self.rate_per_s, self.slo_ns, self.requests, seed)
+        out = []
+        for policy in self.policies:
+            done = serve(self.serving, policy, stream, exits, self.truth)
+            macs = (
+                None if isinstance(policy, Lazy) else self.serving.macs
+            )  # its batches are counted by layer, not by stage
+            out.append(measure(done, warmup=self.warmup, macs=macs, peak_macs_per_s=self.serving.peak_macs_per_s))
+        return out
+
+
+def draw_stream(
+    serving: Serving, truth: Truth, rate_per_s: float, slo_ns: int, count: int, seed: int
+) -> tuple[list[Request], list[int]]:
+    """Requests and the exits they would leave at, for one seed."""
+    stream = generate(truth.traffic, rate_per_s, count, slo_ns=slo_ns, rng=np.random.default_rng([seed, 0]))
+    rates = truth.exit_rates or serving.exit_rates
+    check_rates(rates, serving.latency.stages)
+    return stream, [int(e) for e in draw_exits(rates, count, np.random.default_rng([seed, 1]))]
+
+
+def serve(
+    serving: Serving, policy: Policy, stream: Sequence[Request], exits: Sequence[int], truth: Truth | None = None
+) -> Schedule:
+    """One schedule. `Lazy` is served layer by layer with its cost per layer; everything else stage by stage."""
+    latency, rates, overhead = serving.latency, serving.exit_rates, 0
+    if isinstance(policy, Lazy):
+        latency = layered(serving.latency, policy.layers)
+        parts = latency.stages // serving.latency.stages
+        rates, overhead = layered_rates(rates, latency.stages), policy.cost_ns
+        exits = [parts * e + parts - 1 for e in exits]
+    factor = truth.latency_factor if truth else 1.0
+    if not (factor > 0 and math.isfinite(factor)):
+        raise SchedulerError(f"the latency factor must be above zero, not {factor}")
+    actual = None
+    if factor != 1.0:
+        actual = LatencyTable(ns=tuple(tuple(max(1, round(ns * factor)) for ns in row) for row in latency.ns))
+    return simulate(stream, policy, latency=latency, exits=exits, exit_rates=rates, actual=actual, overhead_ns=overhead)
+
+
+_job: _Job | None = None
+
+
+def _set_job(job: _Job) -> None:
+    global _job
+    _job = job
+
+
+def _run_job(seed: int) -> list[Metrics]:
+    assert _job is not None
+    return _job(seed)

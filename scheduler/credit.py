@@ -1,0 +1,182 @@
+"""Table-driven policies: the optimal mean latency on counts (`Optimal`), and the same with credit for answers that will be on time (`Credit`).
+
+Both look one action ahead. `Optimal` takes the action whose cost to go in the solved decision process is smallest. That process knows how many
+samples wait where, but not how old they are. `Credit` subtracts from the same cost what the ages say: a credit for each sample that depends
+on its stage and on its age when the action ends, and a credit for each sample that leaves, on time or late:
+
+    score(stage, batch) = cost(stage, |batch|) - sum over samples present V_stage(age + d) - sum over the batch gain(age + d)
+    gain(a) = leave * D(a) + (1 - leave) * V_next(a) - V_stage(a),   leave: chance to exit at the end of this stage
+
+and the batch are the samples of largest gain. V and D are piecewise linear in age/objective (`Weights`), tuned in simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .counts import CountTable, continue_shares
+from .errors import SchedulerError
+from .policy import Action, Request, Run, View, Wait
+from .setting import Setting
+from .units import format_ms
+
+BINS = 128  # per objective
+LOOK = 24  # how many of the queue are weighed: the oldest
+KNOTS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3, 1.6, 2.0, 2.5, 3.0, 5.0)  # ages in objectives
+PATIENCE = 10  # objectives after which the oldest sample goes first, whatever the tables say
+
+
+class Optimal:
+    """The smallest mean latency there is, for Poisson arrivals and independent exits: the solved process on counts."""
+
+    def __init__(self, setting: Setting, name: str = "optimal") -> None:
+        self.name = name
+        self.table = setting.count_table()
+        self._rows = self.table.rows
+
+    def reset(self) -> None:
+        """Keeps no state."""
+
+    def decide(self, view: View) -> Action:
+        """The action with the smallest cost to go; the oldest samples first."""
+        table, waiting = self.table, view.waiting
+        queued = min(len(waiting[0]), table.queue_max)
+        costs = self._rows[queued][table.places[tuple([len(w) for w in waiting[1:]])]]
+        best = min(costs[:-1]) if view.closed else min(costs)
+        action = costs.index(best)
+        if action == len(costs) - 1:
+            return Wait(None, "cheaper to wait for one more")
+        stage, size = divmod(action, table.b_max)
+        return Run(stage, tuple(waiting[stage][: size + 1]), f"least cost to go: {best:.0f} sample-ms")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """The tuned part of `Credit`: `v[s]` and `done` at KNOTS, `on_time` the credit of an answer in time; in units of a quarter of the objective."""
+
+    v: tuple[tuple[float, ...], ...]
+    done: tuple[float, ...]
+    on_time: float
+
+    def __post_init__(self) -> None:
+        for row in (*self.v, self.done):
+            if len(row) != len(KNOTS):
+                raise SchedulerError(f"each row of weights must have {len(KNOTS)} knots, not {len(row)}")
+
+    def mixed(self, other: Weights, share: float) -> Weights:
+        """`share` of the way from these weights to the others."""
+
+        def mix(a: Sequence[float], b: Sequence[float]) -> tuple[float, ...]:
+            return tuple(x + share * (y - x) for x, y in zip(a, b, strict=True))
+
+        return Weights(
+            v=tuple(mix(a, b) for a, b in zip(self.v, other.v, strict=True)),
+            done=mix(self.done, other.done),
+            on_time=self.on_time + share * (other.on_time - self.on_time),
+        )
+
+
+def tabulate(row: Sequence[float], scale: float, bonus: float = 0.0) -> list[float]:
+    """A piecewise-linear row as steps of 1/BINS of the objective, up to the last knot; `bonus` is added up to age 1.
+
+    >>> steps = tabulate([1.0] * len(KNOTS), 2.0, bonus=3.0)
+    >>> len(steps), steps[0], steps[127], steps[128]
+    (641, 5.0, 5.0, 2.0)
+    """
+    steps, k = [], 0
+    for i in range(int(KNOTS[-1] * BINS) + 1):
+        x = min((i + 0.5) / BINS, KNOTS[-1])
+        while k + 2 < len(KNOTS) and KNOTS[k + 1] <= x:
+            k += 1
+        f = (x - KNOTS[k]) / (KNOTS[k + 1] - KNOTS[k])
+        value = scale * (row[k] * (1 - f) + row[k + 1] * f)
+        steps.append(value + (bonus if i < BINS else 0.0))
+    return steps
+
+
+class Credit:
+    """Least cost to go on counts, less the credit for what will still be on time. See the module's head for the score.
+
+    Deadlines of single requests count: a request's age is taken as if it had the setting's objective and the same deadline. No sample starves: one
+    that is `PATIENCE` objectives old goes before everything else.
+    """
+
+    def __init__(self, setting: Setting, weights: Weights, name: str = "credit") -> None:
+        if len(weights.v) != setting.latency.stages:
+            raise SchedulerError(f"weights must be for {setting.latency.stages} stages, not {len(weights.v)}")
+        self.name = name
+        self.weights_from = "given"
+        self.table: CountTable = setting.count_table()
+        self._rows = self.table.rows
+        self._slo, self._width = setting.slo_ns, max(1, setting.slo_ns // BINS)
+        self._gap = round(1e9 / setting.rate_per_s)
+        scale = setting.slo_ns / 4e6  # sample-ms
+        self.v = [tabulate(row, scale) for row in weights.v]
+        done = tabulate(weights.done, scale, weights.on_time * scale)
+        goes_on = continue_shares(setting.exit_rates)
+        self.gain = []  # per stage: gain by age at the end of the run
+        for s, on in enumerate(goes_on):
+            after = self.v[s + 1] if s + 1 < len(goes_on) else done
+            self.gain.append([(1 - on) * d + on * a - v for d, a, v in zip(done, after, self.v[s], strict=True)])
+        self._last = len(done) - 1
+
+    def reset(self) -> None:
+        """Keeps no state."""
+
+    def decide(self, view: View) -> Action:
+        """Weigh every feasible stage and batch size one action ahead, and waiting for an arrival."""
+        waiting, table, width, last = view.waiting, self.table, self._width, self._last
+        counts = [len(w) for w in waiting]
+        queued = min(counts[0], table.queue_max)
+        costs = self._rows[queued][table.places[tuple(counts[1:])]]
+        base = view.now_ns + self._slo
+        ages = [[base - r.deadline_ns for r in (w if len(w) <= LOOK else w[:LOOK])] for w in waiting]
+        starved = self._starved(view, ages)
+        if starved is not None:
+            return starved
+        held = sum(counts) - counts[0]
+        groups = [(self.v[s], group) for s, group in enumerate(ages) if group]
+        best, best_stage, best_batch = float("inf"), -1, [0]
+        for stage, group in enumerate(ages):
+            cap = min(table.b_max, len(group))
+            if stage == 0:
+                cap = min(cap, view.slots - held, queued)
+            gain, column = self.gain[stage], stage * table.b_max
+            for b in range(cap):
+                d = view.latency.ns[stage][b]
+                score = costs[column + b]
+                for v, members in groups:
+                    for age in members:
+                        at = (age + d) // width
+                        score -= v[at if at < last else last] if at > 0 else v[0]
+                gains = [gain[min(max((age + d) // width, 0), last)] for age in group]
+                order = sorted(range(len(gains)), key=gains.__getitem__, reverse=True)[: b + 1]
+                for i in order:
+                    score -= gains[i]
+                if score < best:
+                    best, best_stage, best_batch = score, stage, order
+        if not view.closed:
+            score = costs[-1]
+            for v, members in groups:
+                for age in members:
+                    score -= v[min(max((age + self._gap) // width, 0), last)]
+            if score < best:
+                return Wait(None, "worth more to wait for one more")
+        entry = waiting[best_stage]
+        return Run(best_stage, tuple([entry[i] for i in best_batch]), f"best score {best:.0f} sample-ms")
+
+    def _starved(self, view: View, ages: list[list[int]]) -> Run | None:
+        """Oldest first, once the oldest is past its patience."""
+        stage = max((s for s, group in enumerate(ages) if group), key=lambda s: ages[s][0])
+        if ages[stage][0] <= PATIENCE * self._slo:
+            return None
+        if stage == 0:
+            room = view.slots - sum(len(w) for w in view.waiting[1:])
+            if room <= 0:
+                stage = max(s for s, group in enumerate(ages) if group)
+                room = view.b_max
+        else:
+            room = view.b_max
+        batch: tuple[Request, ...] = tuple(view.waiting[stage][: min(room, view.b_max)])
+        return Run(stage, batch, f"oldest first: it has waited {format_ms(ages[stage][0])}")

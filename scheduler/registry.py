@@ -1,0 +1,145 @@
+"""Policies by name: `make_policy("adaptive:timeout=18ms")`. Parameters follow the name, separated by colons; `anytime=3%` fits every policy.
+
+>>> make_policy("greedy:b_max=4").b_max
+4
+>>> make_policy("fluid:anytime=3%").share
+0.03
+>>> make_policy("lifo")
+Traceback (most recent call last):
+scheduler.errors.SchedulerError: policy must be one of adaptive, ..., staged, not 'lifo'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from .anytime import Anytime
+from .basic import Adaptive, Greedy, Serial
+from .credit import Credit, Optimal
+from .errors import SchedulerError
+from .fluid import Fluid
+from .others import Lazy, Staged
+from .policy import Policy
+from .setting import Setting
+from .units import parse_duration_ns
+from .weights import load_weights
+
+Parser = Callable[[str, str], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How one policy is made from text: its factory, a sentence for listings, and what its parameters mean.
+
+    `solved`: the factory takes a Setting first, since the policy is solved or tuned for it.
+    """
+
+    make: Callable[..., Any]
+    about: str
+    parameters: Mapping[str, Parser] = field(default_factory=dict)
+    solved: bool = False
+
+
+def _count(key: str, text: str) -> dict[str, Any]:
+    if not text.isdigit() or int(text) < 1:
+        raise SchedulerError(f"{key} must be a whole number of at least 1, not {text!r}")
+    return {key: int(text)}
+
+
+def _percent(key: str, text: str) -> float:
+    try:
+        return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        raise SchedulerError(f"{key} must be a share such as 3% or 0.03, not {text!r}") from None
+
+
+def _timeout(key: str, text: str) -> dict[str, Any]:
+    if not text.endswith("%"):
+        return {"timeout_ns": parse_duration_ns(text, key)}
+    try:
+        return {"share": float(text[:-1]) / 100}
+    except ValueError:
+        raise SchedulerError(f"{key} must be a duration or a percentage such as 5%, not {text!r}") from None
+
+
+def _cost(key: str, text: str) -> dict[str, Any]:
+    return {"cost_ns": 0 if text == "0" else parse_duration_ns(text, key)}
+
+
+def _flag(key: str, text: str) -> dict[str, Any]:
+    if text not in ("0", "1"):
+        raise SchedulerError(f"{key} must be 0 or 1, not {text!r}")
+    return {key: text == "1"}
+
+
+def _dial(key: str, text: str) -> dict[str, Any]:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 2:
+        raise SchedulerError(
+            f"{key} must lie between 0 (late answers are worthless), 1 (balanced) and 2 (p99 is the contract), not {text!r}"
+        )
+    return {key: value}
+
+
+def _credit(setting: Setting, *, name: str, dial: float = 1.0, anytime: bool = False) -> Credit:
+    weights, source = load_weights(setting, dial, anytime)
+    policy = Credit(setting, weights, name=name)
+    policy.weights_from = source
+    return policy
+
+
+REGISTRY: dict[str, Entry] = {
+    "serial": Entry(Serial, "one sample at a time through the whole network"),
+    "greedy": Entry(Greedy, "start with whatever waits, no preemption", {"b_max": _count}),
+    "adaptive": Entry(Adaptive, "wait for a full batch or a timeout", {"timeout": _timeout, "b_max": _count}),
+    "adaptive-s": Entry(partial(Adaptive, share=0.05), "adaptive, timeout 5 % of the objective", {"b_max": _count}),
+    "adaptive-m": Entry(partial(Adaptive, share=0.45), "adaptive, timeout 45 % of the objective", {"b_max": _count}),
+    "adaptive-l": Entry(partial(Adaptive, share=0.95), "adaptive, timeout 95 % of the objective", {"b_max": _count}),
+    "fluid": Entry(Fluid, "Algorithm 1 with the literal Eqs. 3-4"),
+    "fluid-repaired": Entry(partial(Fluid, repaired=True), "Algorithm 1; samples that are late anyway block nothing"),
+    "lazy": Entry(
+        Lazy, "LazyBatching: layer by layer, exit-unaware", {"cost": _cost, "layers": _count, "exit_aware": _flag}
+    ),
+    "staged": Entry(Staged, "PAME's stages with parallel batches", {"tau_b": _count}),
+    "optimal": Entry(Optimal, "smallest mean latency: decision process on counts", solved=True),
+    "credit": Entry(_credit, "the same, with credit for answers in time", {"dial": _dial}, solved=True),
+}
+
+
+def make_policy(text: str, setting: Setting | None = None) -> Policy:
+    """A policy from `name` or `name:key=value:key=value`; its `name` is the text. Raises SchedulerError in one sentence.
+
+    `setting` is needed by the policies that are solved beforehand (`optimal`, `credit`).
+    """
+    name, *settings = text.strip().split(":")
+    if name not in REGISTRY:
+        raise SchedulerError(f"policy must be one of {', '.join(sorted(REGISTRY))}, not {name!r}")
+    entry = REGISTRY[name]
+    arguments: dict[str, Any] = {}
+    share = None
+    for part in settings:
+        key, equals, value = part.partition("=")
+        if equals and key == "anytime":
+            share = _percent(key, value)
+            continue
+        if not equals or key not in entry.parameters:
+            known = ", ".join(sorted({*entry.parameters, "anytime"}))
+            raise SchedulerError(
+                f"parameters of policy '{name}' must be key=value with a key among: {known}; not {part!r}"
+            )
+        arguments |= entry.parameters[key](key, value)
+    if entry.make is _credit:
+        arguments["anytime"] = share is not None
+    if entry.solved:
+        if setting is None:
+            raise SchedulerError(f"policy '{name}' is solved for a rate and an objective, so it needs both")
+        policy = entry.make(setting, **arguments, name=text.strip())
+    else:
+        policy = entry.make(**arguments, name=text.strip())
+    return policy if share is None else Anytime(policy, share, name=text.strip())
