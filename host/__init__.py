@@ -19,7 +19,7 @@ from .errors import (
     QueueFullError,
     ServerClosedError,
 )
-from .hwh import NPU_VLNV, hardware_description
+from .hwh import hardware_description
 from .identity import build_id, shape_word
 from .memory import SimulatedMemory
 from .opening import open_device
@@ -31,7 +31,6 @@ from .simulated_bitstream import read_simulated_bitstream, write_simulated_bitst
 
 __all__ = [
     "MASK_SLOTS",
-    "NPU_VLNV",
     "Answer",
     "ArrayBuffer",
     "Buffer",

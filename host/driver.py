@@ -90,7 +90,6 @@ class Driver:
         self._buffers.append(self.device.allocate(len(self.program.image()) + _ALIGNMENT))
         self._buffers.append(self.device.allocate(self.slots * self.program.slot_bytes + _ALIGNMENT))
         data, _ = _aligned(self._buffers[1])
-        data[:] = 0
         self._memory = data[: self.slots * self.program.slot_bytes].view(np.int16).reshape(self.slots, -1)
         self._configure()
 

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from hls import REGISTERS, Access, Register
+from hls import NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS, Access, Register
 
-NPU_VLNV = "fluidnpu:npu:fluid_npu:1.0"
-NPU_NAME = "npu_0"
 IRQ_PIN = "irq"
 NPU_RANGE = 0x1000  # a page: the smallest range a PS address map holds
 
@@ -26,40 +24,29 @@ _ACCESS = {Access.RO: "read-only", Access.RW: "read-write", Access.W1S: "read-wr
 
 @dataclass(frozen=True, kw_only=True)
 class Ps:
-    """A processing system as PYNQ's parsers know it. `source_hz` is the PLL that the PL clocks are divided from in the simulated PS."""
+    """What PYNQ's parsers ask of a processing system beyond `hls.PLATFORMS`.
 
-    instance: str
-    modtype: str
-    vlnv: str
+    `source_hz` is the PLL that the PL clocks are divided from in the simulated PS; `resets` are the registers that PYNQ's clock code
+    reads (address to value after boot).
+    """
+
     arch: str
-    npu_base: int
-    irq_port: str
     divisor: str
     enable: str
     source_hz: int
-    resets: dict[int, int]  # PS registers that PYNQ's clock code reads: address -> value after boot
+    resets: dict[int, int]
 
 
 PS = {
     "zynq7000": Ps(
-        instance="processing_system7_0",
-        modtype="processing_system7",
-        vlnv="xilinx.com:ip:processing_system7:5.5",
         arch="armv7l",
-        npu_base=0x43C0_0000,
-        irq_port="IRQ_F2P",
         divisor="PCW_FCLK{clock}_PERIPHERAL_DIVISOR{divisor}",
         enable="PCW_FPGA_FCLK{clock}_ENABLE",
         source_hz=1_200_000_000,
         resets={0xF800_0108: 24 << 12},  # IO PLL: 24 x 50 MHz
     ),
     "zynquplus": Ps(
-        instance="zynq_ultra_ps_e_0",
-        modtype="zynq_ultra_ps_e",
-        vlnv="xilinx.com:ip:zynq_ultra_ps_e:3.3",
         arch="aarch64",
-        npu_base=0xA000_0000,
-        irq_port="pl_ps_irq0",
         divisor="PSU__CRL_APB__PL{clock}_REF_CTRL__DIVISOR{divisor}",
         enable="PSU__FPGA_PL{clock}_ENABLE",
         source_hz=1_199_988_000,
@@ -75,23 +62,23 @@ def clock_divisor(family: str, clock_hz: int) -> int:
 
 def hardware_description(family: str, *, clock_hz: int) -> str:
     """The .hwh text of one NPU behind a PS of `family` (as in `Board.family`)."""
-    ps = PS[family]
     root = Element("EDKSYSTEM", {"EDWVERSION": "1.2", "VIVADOVERSION": "2019.2"})
     SubElement(root, "EXTERNALPORTS")
     modules = SubElement(root, "MODULES")
-    _add_ps(modules, ps, clock_divisor(family, clock_hz))
-    _add_npu(modules, ps)
+    _add_ps(modules, family, clock_divisor(family, clock_hz))
+    _add_npu(modules)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _module(parent: Element, instance: str, vlnv: str, modtype: str) -> Element:
-    names = {"FULLNAME": f"/{instance}", "INSTANCE": instance, "MODTYPE": modtype, "VLNV": vlnv}
+def _module(parent: Element, instance: str, vlnv: str) -> Element:
+    names = {"FULLNAME": f"/{instance}", "INSTANCE": instance, "MODTYPE": vlnv.split(":")[2], "VLNV": vlnv}
     return SubElement(parent, "MODULE", names)
 
 
-def _add_ps(parent: Element, ps: Ps, divisor: int) -> None:
-    module = _module(parent, ps.instance, ps.vlnv, ps.modtype)
+def _add_ps(parent: Element, family: str, divisor: int) -> None:
+    ps, platform = PS[family], PLATFORMS[family]
+    module = _module(parent, platform.cell, platform.vlnv)
     parameters = SubElement(module, "PARAMETERS")
     for clock in range(4):
         values = {
@@ -102,28 +89,28 @@ def _add_ps(parent: Element, ps: Ps, divisor: int) -> None:
         for name, value in values.items():
             SubElement(parameters, "PARAMETER", {"NAME": name, "VALUE": str(value)})
     ports = SubElement(module, "PORTS")
-    SubElement(ports, "PORT", {"DIR": "I", "NAME": ps.irq_port, "SIGNAME": f"{NPU_NAME}_{IRQ_PIN}"})
+    SubElement(ports, "PORT", {"DIR": "I", "NAME": platform.interrupt_pin, "SIGNAME": f"{NPU_CELL}_{IRQ_PIN}"})
     where = {
         "BASENAME": "C_BASEADDR",
-        "BASEVALUE": f"0x{ps.npu_base:08X}",
+        "BASEVALUE": f"0x{platform.registers_base:08X}",
         "HIGHNAME": "C_HIGHADDR",
-        "HIGHVALUE": f"0x{ps.npu_base + NPU_RANGE - 1:08X}",
-        "INSTANCE": NPU_NAME,
+        "HIGHVALUE": f"0x{platform.registers_base + NPU_RANGE - 1:08X}",
+        "INSTANCE": NPU_CELL,
         "MEMTYPE": "REGISTER",
         "SLAVEBUSINTERFACE": "s_axil",
     }
     SubElement(SubElement(module, "MEMORYMAP"), "MEMRANGE", where)
 
 
-def _add_npu(parent: Element, ps: Ps) -> None:
-    module = _module(parent, NPU_NAME, NPU_VLNV, NPU_VLNV.split(":")[2])
+def _add_npu(parent: Element) -> None:
+    module = _module(parent, NPU_CELL, NPU_VLNV)
     block = SubElement(SubElement(module, "ADDRESSBLOCKS"), "ADDRESSBLOCK", {"NAME": "registers", "USAGE": "register"})
     registers = SubElement(block, "REGISTERS")
     for register in REGISTERS:
         _add_register(registers, register)
     SubElement(module, "PARAMETERS")
     ports = SubElement(module, "PORTS")
-    port = {"DIR": "O", "NAME": IRQ_PIN, "SIGIS": "INTERRUPT", "SIGNAME": f"{NPU_NAME}_{IRQ_PIN}"}
+    port = {"DIR": "O", "NAME": IRQ_PIN, "SIGIS": "INTERRUPT", "SIGNAME": f"{NPU_CELL}_{IRQ_PIN}"}
     SubElement(ports, "PORT", port)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from boards import BoardError, load_board
+
 from .bundle import Bundle, bitstream
 from .device import Clock, Device, VirtualClock
 from .errors import DriverUsageError, PynqMissingError
@@ -18,7 +20,6 @@ from .simulated import SimulatedNpu
 from .simulated_bitstream import write_simulated_bitstream
 
 KINDS = ("simulated", "pynq")
-_FAMILIES = {"zcu104": "zynquplus"}  # the processing system that the simulated board pretends to have
 
 
 @contextmanager
@@ -41,7 +42,15 @@ def open_device(
             except PynqMissingError:
                 yield SimulatedNpu(bundle.design, clock=clock)
                 return
-            family = _FAMILIES.get(bundle.design.board, "zynq7000")
-            yield open_overlay(write_simulated_bitstream(scratch, bundle.design, family=family), device)
+            bit = write_simulated_bitstream(scratch, bundle.design, family=_family(bundle.design.board))
+            yield open_overlay(bit, device)
     else:
         raise DriverUsageError(f"a device must be one of {', '.join(KINDS)}, not '{kind}'")
+
+
+def _family(board: str) -> str:
+    """The processing system that the simulated board pretends to have: that of the named board, or any for a board of one's own."""
+    try:
+        return load_board(board).family
+    except BoardError:
+        return "zynq7000"

@@ -18,9 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from hls import NPU_VLNV, PLATFORMS
+
 from .device import ArrayBuffer, Buffer, Clock, Device, WallClock
 from .errors import BundleError, HostError, OutOfMemory, PynqMissingError
-from .hwh import IRQ_PIN, NPU_RANGE, NPU_VLNV, PS
+from .hwh import IRQ_PIN, NPU_RANGE, PS
 from .memory import SimulatedMemory
 from .polling import wait_for_event
 from .simulated import SimulatedNpu
@@ -158,7 +160,7 @@ def pynq_classes() -> SimpleNamespace:
             parser.systemgraph = None
             for clock in parser.clock_dict.values():
                 clock["frequency"] = PS[family].source_hz / 1e6 / (clock["divisor0"] * clock["divisor1"])
-            self.arch, self._npu_base = PS[family].arch, PS[family].npu_base
+            self.arch, self._npu_base = PS[family].arch, PLATFORMS[family].registers_base
             self._registers = dict(PS[family].resets)
             if hasattr(pynq.Clocks, "_real_instance"):  # PYNQ keeps the clocks of the device it saw first
                 del pynq.Clocks._real_instance

@@ -173,9 +173,8 @@ class SimulatedNpu:
             if job is None or job.end_ns is None or job.end_ns > deadline_ns:
                 self._clock.sleep_until(deadline_ns)
                 return self.irq
-            self._compute(
-                job, job.end_ns
-            )  # before sleeping, so that on a wall clock arithmetic hides in the job's time
+            # Before sleeping, so that on a wall clock the arithmetic hides in the job's time.
+            self._compute(job, job.end_ns)
             self._clock.sleep_until(job.end_ns)
         return True
 

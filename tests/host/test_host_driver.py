@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from host_worlds import design_of, network, read, world, write
 
-from hls import REGISTERS, Cause, compile_program
+from hls import REGISTERS, Access, Cause, compile_program
 from host import (
     BuildMismatch,
     Driver,
@@ -186,6 +186,23 @@ def test_samples_survive_a_failure() -> None:
     w.driver.merge([0, 1, 2])
     w.driver.run_stage(1)
     assert np.array_equal(w.driver.stored_logits([0, 1, 2], 1), golden.run(w.qnet, images)[1])
+
+
+def test_recovery_writes_every_register_again() -> None:
+    """Also those that the driver had no reason to write, had the device kept them."""
+    w = world()
+    images = w.images(1)
+    w.driver.write_sample(0, images[0])
+    w.driver.merge([0])
+    w.driver.run_stage(0)
+    for register in REGISTERS:
+        if register.access is Access.RW and register.name != "FBCB_DATA":
+            w.npu.write(register.offset, 0)
+    w.driver.recover()
+    w.driver.merge([0])
+    w.driver.run_stage(0)
+    assert np.array_equal(w.driver.stored_logits([0], 0), golden.run(w.qnet, images)[0])
+    assert read(w.npu, "WATCHDOG") > 0
 
 
 def test_logits_are_real_numbers() -> None:

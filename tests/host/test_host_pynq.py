@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from host_worlds import World, traffic_of, world
 
-from hls import REGISTERS, Cause, by_name
+from hls import NPU_VLNV, REGISTERS, Cause, by_name
 from host import (
-    NPU_VLNV,
     BuildMismatch,
     BundleError,
     Driver,

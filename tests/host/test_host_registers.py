@@ -1,5 +1,7 @@
 """The simulated NPU's registers, table-driven from the register map: access classes, reset values, bits that do not exist."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from host_worlds import CTRL, field, read, snapshot, world, write
@@ -7,6 +9,7 @@ from host_worlds import CTRL, field, read, snapshot, world, write
 from dse.testing import tiny_design
 from hls import REGISTERS, WINDOW_BYTES, Access, Cause, Register, by_name
 from host import Fault, SimulatedNpu, build_id, shape_word
+from host.timing import JobTimes
 from models import golden
 
 ALL_ONES = 0xFFFF_FFFF
@@ -167,3 +170,33 @@ def test_saturations_are_counted_per_job() -> None:
     expected = sum(sum(golden.run_stage(w.qnet, stage, tensors).values()) for stage in range(w.design.stages))
     assert expected > 0
     assert w.driver.status().saturations == expected
+    w.driver.run_to_exit(w.design.stages - 1)
+    assert w.driver.status().saturations == expected  # of the last job, not of all
+
+
+def test_a_dropped_job_has_done_only_what_it_had_time_for() -> None:
+    w = world()
+    image = w.images(1)
+    w.driver.write_sample(0, image[0])
+    w.driver.merge([0])
+    first, last = w.program.stages[0]
+    write(w.npu, "FIRST_LAYER", first)
+    write(w.npu, "LAST_LAYER", last)
+    write(w.npu, "CTRL", CTRL["START"])
+    while field(w.npu, "STATUS", "LAYER") == first:
+        w.npu.clock.sleep_until(w.npu.clock.now_ns() + 1)
+    write(w.npu, "CTRL", CTRL["SOFT_RESET"])
+    w.npu.clock.sleep_until(10**12)
+    tensors = {w.qnet.network.input: w.qnet.quantise_input(image)}
+    golden.run_stage(w.qnet, 0, tensors)
+    done, left = (w.qnet.network.layers[layer].output for layer in (first, last))
+    slot = w.driver._memory[0]
+    assert np.array_equal(w.program.read_tensor(slot, done), tensors[done][0])
+    assert tensors[left].any()
+    assert not w.program.read_tensor(slot, left).any()
+
+
+def test_cycles_and_nanoseconds_round_so_that_neither_loses_a_cycle() -> None:
+    times = JobTimes(replace(tiny_design(), clock_hz=150_000_000))
+    assert [times.ns(cycles) for cycles in (0, 1, 2, 3)] == [0, 7, 14, 20]
+    assert all(times.cycles(times.ns(cycles)) == cycles for cycles in range(1000))

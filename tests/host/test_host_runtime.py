@@ -76,6 +76,32 @@ def test_several_schedules_follow_one_another_on_one_device() -> None:
     assert run(w, requests, images, "fluid").schedule == once
 
 
+class Youngest:
+    """Last come, first served, one at a time: what waits past an exit must still be sorted by arrival."""
+
+    name = "youngest"
+
+    def reset(self) -> None:
+        pass
+
+    def decide(self, view: View):
+        if sum(map(len, view.waiting[1:])) < view.slots and view.waiting[0]:
+            return Run(0, (view.waiting[0][-1],))
+        stage = next(s for s in range(1, len(view.waiting)) if view.waiting[s])
+        assert list(view.waiting[stage]) == sorted(view.waiting[stage], key=lambda r: (r.arrival_ns, r.id))
+        return Run(stage, tuple(view.waiting[stage][: view.b_max]))
+
+
+def test_samples_past_an_exit_wait_in_order_of_arrival() -> None:
+    w = world(3, exits=3, slots=6)
+    images, requests = w.images(60), traffic(w, 60, load=3.0)
+    served = run(w, requests, images, Youngest(), exit_rates=(0.5, 0.2, 0.3))
+    exits = golden.early_exit(w.qnet, images)[0].tolist()
+    assert served.schedule == simulate(
+        requests, Youngest(), latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.2, 0.3), slots=6
+    )
+
+
 FAULTS = (None, Cause.BUS_READ, Cause.BUS_WRITE, Cause.BAD_DESCRIPTOR)
 
 
