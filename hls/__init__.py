@@ -8,7 +8,10 @@ from .fbcb import FbcbError, Run
 from .fbcb import decode as decode_fbcb
 from .fbcb import encode as encode_fbcb
 from .layout import LayoutError, TileLayout, column_tiles, pack_weights, part_words, unpack_weights
+from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, Platform
+from .pragmas import check_pragmas
 from .program import ExitPlace, Program, ProgramError, TensorPlace, build_id
+from .project import ProjectError, render_project, write_project
 from .reference_core import execute_streams_reference, round_half_even
 from .registers import REGISTERS, WINDOW_BYTES, Access, Cause, Field, Register, by_name
 from .render import render_core
@@ -27,12 +30,18 @@ from .streams import (
     unpack_layer,
     window_addresses,
 )
+from .tcl import check_tcl
+from .vectors import core_modes, core_vectors, vector_files
+from .views import render_c_header, render_register_table, render_sv_package
 
 __all__ = [
     "COMMAND_BITS",
     "COMMAND_FIELDS",
     "DESCRIPTOR_BYTES",
     "NO_WEIGHTS",
+    "NPU_CELL",
+    "NPU_VLNV",
+    "PLATFORMS",
     "REGISTERS",
     "WINDOW_BYTES",
     "Access",
@@ -50,8 +59,10 @@ __all__ = [
     "LayerCheck",
     "LayerStreams",
     "LayoutError",
+    "Platform",
     "Program",
     "ProgramError",
+    "ProjectError",
     "Register",
     "Run",
     "StreamError",
@@ -62,9 +73,13 @@ __all__ = [
     "build_id",
     "by_name",
     "check_buildable",
+    "check_pragmas",
+    "check_tcl",
     "column_tiles",
     "compile_core",
     "compile_program",
+    "core_modes",
+    "core_vectors",
     "csim_network",
     "decode_fbcb",
     "encode_fbcb",
@@ -73,12 +88,18 @@ __all__ = [
     "output_beats",
     "pack_weights",
     "part_words",
+    "render_c_header",
     "render_core",
+    "render_project",
+    "render_register_table",
+    "render_sv_package",
     "round_half_even",
     "scatter_output",
     "tiles",
     "toeplitz_rows",
     "unpack_layer",
     "unpack_weights",
+    "vector_files",
     "window_addresses",
+    "write_project",
 ]

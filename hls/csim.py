@@ -49,11 +49,8 @@ def ap_headers() -> Path:
 
 
 def cache_folder() -> Path:
-    """Where compiled cores are kept: `FLUIDNPU_CACHE`, or the user's cache folder."""
-    chosen = os.environ.get("FLUIDNPU_CACHE")
-    if chosen:
-        return Path(chosen) / "csim"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fluidnpu" / "csim"
+    """Where compiled cores are kept: `csim` below `$FLUIDNPU_BUILD`, or below `build/` of the current folder."""
+    return Path(os.environ.get("FLUIDNPU_BUILD", "build")).resolve() / "csim"
 
 
 def compile_core(design: Design, cache: Path | None = None, compiler: str = "g++") -> Path:

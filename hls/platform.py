@@ -1,0 +1,95 @@
+"""What a bitstream project needs to know of a board's processing system: names of its cells, pins and settings. Facts only.
+
+>>> PLATFORMS["zynq7000"].registers_base == 0x43C0_0000
+True
+
+Sources: PG082 (Zynq-7000 processing system), PG201 (Zynq UltraScale+ processing system), both for Vivado 2019.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+NPU_VLNV = "fluidnpu:npu:fluid_npu:1.0"  # what the driver looks for in the hardware description
+NPU_CELL = "npu_0"
+REGISTERS_RANGE = 4096  # a page
+
+
+@dataclass(frozen=True, kw_only=True)
+class Platform:
+    """One family's processing system in a block design. Memory ports are those of AXI_HP, in order; `settings` still take values."""
+
+    cell: str
+    vlnv: str
+    automation_rule: str
+    automation_config: str
+    clock_pin: str
+    reset_pin: str
+    interrupt_pin: str
+    control_port: str
+    control_clock: str
+    memory_ports: tuple[tuple[str, str], ...]
+    settings: Mapping[str, str]
+    data_space: str
+    registers_base: int
+
+    def settings_for(self, clock_mhz: str, memory_ports: int, port_bits: int) -> tuple[tuple[str, str], ...]:
+        """(name, value) of every setting: clock, control port, interrupt, and the first `memory_ports` memory ports."""
+        pairs = []
+        for name, value in self.settings.items():
+            ports = range(memory_ports) if "{port}" in name or "{gp}" in name else range(1)
+            for port in ports:
+                filled = name.format(port=port, gp=port + 2)
+                pairs.append((filled, value.format(clock=clock_mhz, bits=port_bits)))
+        return tuple(pairs)
+
+
+PLATFORMS: Mapping[str, Platform] = {
+    "zynq7000": Platform(
+        cell="processing_system7_0",
+        vlnv="xilinx.com:ip:processing_system7:5.5",
+        automation_rule="xilinx.com:bd_rule:processing_system7",
+        automation_config='make_external "FIXED_IO, DDR" apply_board_preset "1" Master "Disable" Slave "Disable"',
+        clock_pin="FCLK_CLK0",
+        reset_pin="FCLK_RESET0_N",
+        interrupt_pin="IRQ_F2P",
+        control_port="M_AXI_GP0",
+        control_clock="M_AXI_GP0_ACLK",
+        memory_ports=tuple((f"S_AXI_HP{port}", f"S_AXI_HP{port}_ACLK") for port in range(4)),
+        settings={
+            "CONFIG.PCW_FPGA0_PERIPHERAL_FREQMHZ": "{clock}",
+            "CONFIG.PCW_USE_M_AXI_GP0": "1",
+            "CONFIG.PCW_USE_FABRIC_INTERRUPT": "1",
+            "CONFIG.PCW_IRQ_F2P_INTR": "1",
+            "CONFIG.PCW_USE_S_AXI_HP{port}": "1",
+            "CONFIG.PCW_S_AXI_HP{port}_DATA_WIDTH": "{bits}",
+        },
+        data_space="processing_system7_0/Data",
+        registers_base=0x43C0_0000,
+    ),
+    "zynquplus": Platform(
+        cell="zynq_ultra_ps_e_0",
+        vlnv="xilinx.com:ip:zynq_ultra_ps_e:3.3",
+        automation_rule="xilinx.com:bd_rule:zynq_ultra_ps_e",
+        automation_config='apply_board_preset "1"',
+        clock_pin="pl_clk0",
+        reset_pin="pl_resetn0",
+        interrupt_pin="pl_ps_irq0",
+        control_port="M_AXI_HPM0_FPD",
+        control_clock="maxihpm0_fpd_aclk",
+        memory_ports=tuple((f"S_AXI_HP{port}_FPD", f"saxihp{port}_fpd_aclk") for port in range(4)),
+        settings={
+            "CONFIG.PSU__FPGA_PL0_ENABLE": "1",
+            "CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ": "{clock}",
+            "CONFIG.PSU__USE__M_AXI_GP0": "1",
+            "CONFIG.PSU__USE__M_AXI_GP1": "0",
+            "CONFIG.PSU__USE__M_AXI_GP2": "0",
+            "CONFIG.PSU__USE__IRQ0": "1",
+            "CONFIG.PSU__USE__S_AXI_GP{gp}": "1",
+            "CONFIG.PSU__SAXIGP{gp}__DATA_WIDTH": "{bits}",
+        },
+        data_space="zynq_ultra_ps_e_0/Data",
+        registers_base=0xA000_0000,
+    ),
+}

@@ -1,0 +1,379 @@
+"""A whole bitstream project as text: HLS C++, RTL, Tcl, constraints, software, bundle, manifest. `render_project` is pure; `write_project` writes.
+
+Vivado and Vivado HLS are needed only to turn it into a bitstream, and nothing here runs them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from boards import Board
+from dse import Design
+
+from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform
+from .program import Program, build_id
+from .registers import REGISTERS, Register
+from .render import render, render_core
+from .streams import COMMAND_BITS
+from .vectors import vector_files
+from .views import render_c_header, render_register_table, render_sv_package
+
+MANIFEST_SCHEMA = 1
+TOOL_VERSION = "2019.2"
+ADDRESS_BITS = 40
+DATA_PLANE = "fluidnpu_data_plane"
+REFERENCE_CORE = "fluidnpu_core"
+CORES = ("hls", "rtl")
+MEMORY_MASTERS = ("m_axi",)  # AXI4 masters of the data plane, in the order of the board's memory ports
+
+Files = dict[str, str | bytes]
+
+
+class ProjectError(ValueError):
+    """A project cannot be rendered or written as asked; one sentence."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One of the core's streams as wires; `to_core` tells which way its data go."""
+
+    name: str
+    bits: int
+    to_core: bool
+
+    @property
+    def core_suffix(self) -> str:
+        """Suffix of data and valid at the core."""
+        return "i" if self.to_core else "o"
+
+    @property
+    def core_ready_suffix(self) -> str:
+        """Suffix of ready at the core."""
+        return "o" if self.to_core else "i"
+
+    @property
+    def plane_suffix(self) -> str:
+        """Suffix of data and valid at the data plane."""
+        return self.core_ready_suffix
+
+    @property
+    def plane_ready_suffix(self) -> str:
+        """Suffix of ready at the data plane."""
+        return self.core_suffix
+
+    def direction(self, what: str) -> str:
+        """Verilog direction of `what` ("data" or "ready") at the core."""
+        return "input  wire" if self.to_core == (what == "data") else "output wire"
+
+
+@dataclass(frozen=True)
+class BusPort:
+    """One port of an AXI interface."""
+
+    name: str
+    direction: str
+    bits: int
+
+    @property
+    def range(self) -> str:
+        """Its range with a space after it; nothing for one bit."""
+        return f"[{self.bits - 1}:0] " if self.bits > 1 else ""
+
+
+@dataclass(frozen=True)
+class MemoryLink:
+    """One memory master, the interconnect cell behind it and the processing system's port and clock it ends at."""
+
+    cell: str
+    master: str
+    port: str
+    clock: str
+
+
+@dataclass(frozen=True)
+class ProjectText:
+    """What the project's templates may ask."""
+
+    design: Design
+    board: Board
+    core: str
+    has_program: bool
+    missing: tuple[str, ...]
+
+    tool_version = TOOL_VERSION
+    vlnv = NPU_VLNV
+    npu_cell = NPU_CELL
+    registers_range = REGISTERS_RANGE
+
+    @property
+    def hls(self) -> bool:
+        """Whether the core is the HLS one."""
+        return self.core == "hls"
+
+    @property
+    def core_instance(self) -> str:
+        """The module that stands for the core."""
+        return "fluidnpu_hls_core" if self.hls else REFERENCE_CORE
+
+    @property
+    def ps(self) -> Platform:
+        """The board's processing system."""
+        return PLATFORMS[self.board.family]
+
+    @property
+    def vendor(self) -> str:
+        """Vendor part of the NPU's name."""
+        return self.vlnv.split(":")[0]
+
+    @property
+    def library(self) -> str:
+        """Library part."""
+        return self.vlnv.split(":")[1]
+
+    @property
+    def ip_name(self) -> str:
+        """Name part."""
+        return self.vlnv.split(":")[2]
+
+    @property
+    def ip_version(self) -> str:
+        """Version part."""
+        return self.vlnv.split(":")[3]
+
+    @property
+    def digest12(self) -> str:
+        """First digits of the design's digest, enough to tell designs apart."""
+        return self.design.digest[:12]
+
+    @property
+    def build_id(self) -> str:
+        """BUILD_ID in hexadecimal."""
+        return f"{build_id(self.design.digest):08x}"
+
+    @property
+    def clock_mhz(self) -> str:
+        """The PL clock in MHz."""
+        return f"{self.design.clock_hz / 1e6:g}"
+
+    @property
+    def period_ns(self) -> str:
+        """Its period."""
+        return f"{1e9 / self.design.clock_hz:.3f}"
+
+    @property
+    def registers(self) -> tuple[Register, ...]:
+        """The register map."""
+        return REGISTERS
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The five streams of ADR 4."""
+        d = self.design
+        return (
+            Stream("cmd", COMMAND_BITS, True),
+            Stream("input", 16 * d.input_words, True),
+            Stream("weight", 16 * d.t_p * d.weight_slots, True),
+            Stream("residual", 16 * d.out_words, True),
+            Stream("output", 16 * d.out_words, False),
+        )
+
+    @property
+    def bus_interfaces(self) -> tuple[str, ...]:
+        """AXI interfaces of the NPU."""
+        return ("s_axil", *MEMORY_MASTERS)
+
+    @property
+    def bus_ports(self) -> tuple[BusPort, ...]:
+        """Their ports, named as the data plane names them."""
+        bits = self.board.axi_port_bits
+        return (*_axi_lite("s_axil"), *(port for name in MEMORY_MASTERS for port in _axi_master(name, bits)))
+
+    @property
+    def data_plane_parameters(self) -> tuple[tuple[str, int], ...]:
+        """Parameters of the data plane: the design's, its build id, and the width of a memory port."""
+        given = self.design.rtl_parameters()
+        return (*given.items(), ("BuildId", build_id(self.design.digest)), ("DataBytes", self.board.axi_port_bits // 8))
+
+    @property
+    def memory_links(self) -> tuple[MemoryLink, ...]:
+        """How memory masters reach the processing system."""
+        return tuple(
+            MemoryLink(f"memory_{index}", master, port, clock)
+            for index, (master, (port, clock)) in enumerate(zip(MEMORY_MASTERS, self.ps.memory_ports, strict=False))
+        )
+
+    @property
+    def ps_settings(self) -> tuple[tuple[str, str], ...]:
+        """The processing system's settings."""
+        return self.ps.settings_for(self.clock_mhz, len(self.memory_links), self.board.axi_port_bits)
+
+    @property
+    def clocked_pins(self) -> tuple[str, ...]:
+        """Everything that the one clock drives."""
+        links = self.memory_links
+        return (
+            f"{NPU_CELL}/aclk",
+            "reset_0/slowest_sync_clk",
+            "control_0/aclk",
+            *(f"{link.cell}/aclk" for link in links),
+            f"{self.ps.cell}/{self.ps.control_clock}",
+            *(f"{self.ps.cell}/{link.clock}" for link in links),
+        )
+
+    @property
+    def reset_pins(self) -> tuple[str, ...]:
+        """Everything that the one reset reaches."""
+        return (f"{NPU_CELL}/aresetn", "control_0/aresetn", *(f"{link.cell}/aresetn" for link in self.memory_links))
+
+
+def render_project(
+    design: Design,
+    program: Program | None,
+    board: Board,
+    core: str = "hls",
+    rtl: Mapping[str, str] | None = None,
+) -> Files:
+    """Path -> content of the whole project, the manifest included; the same arguments give the same bytes.
+
+    `rtl`: file name -> text of the SystemVerilog in compile order, as `rtl_tb.sources()` gives it; without it, or as long as it lacks
+    the data plane, the project's README says that no bitstream can be made. `core`: "hls", or "rtl" for the reference core.
+    """
+    rtl = {} if rtl is None else rtl
+    _check(design, program, board, core, rtl)
+    p = ProjectText(design, board, core, program is not None, ())
+    p = ProjectText(design, board, core, program is not None, _missing(p, rtl))
+    files: Files = {}
+    if p.hls:
+        files |= _hls_files(p)
+    files |= {f"rtl/{name}": text for name, text in rtl.items() if p.core == "rtl" or not _is_reference_core(name)}
+    files["rtl/fluidnpu_design_pkg.sv"] = render_sv_package(design)
+    for path in ("rtl/fluid_npu.v", *(("rtl/fluidnpu_hls_core.v",) if p.hls else ())):
+        files[path] = _text(path.split("/")[1], p)
+    for name in ("package.tcl", "block_design.tcl", "build.tcl", "fluidnpu.xdc"):
+        files[f"vivado/{name}"] = _text(name, p)
+    files |= {"Makefile": _text("Makefile", p), "README.md": _text("README.md", p)}
+    files |= {"software/fluidnpu_registers.h": render_c_header(), "docs/registers.md": render_register_table()}
+    files["bundle/design.json"] = design.dumps()
+    if program is not None:
+        files |= {f"bundle/{name}": content for name, content in program.files().items()}
+    files["manifest.json"] = _manifest(p, files)
+    return dict(sorted(files.items()))
+
+
+def write_project(files: Mapping[str, str | bytes], out: Path | str) -> None:
+    """Write a project into a folder; files of an earlier project there that are no longer part of it are removed."""
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise ProjectError(f"a project is written into a folder, and '{folder}' is a file")
+    for name in _earlier(folder) - set(files):
+        (folder / name).unlink(missing_ok=True)
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def _check(design: Design, program: Program | None, board: Board, core: str, rtl: Mapping[str, str]) -> None:
+    if core not in CORES:
+        raise ProjectError(f"core must be one of {', '.join(CORES)}, not '{core}'")
+    if core == "rtl" and f"{REFERENCE_CORE}.sv" not in rtl:
+        raise ProjectError(
+            f"the reference core must be among the RTL sources to be built, and {REFERENCE_CORE}.sv is not"
+        )
+    if design.board != board.name:
+        raise ProjectError(f"the design must be made for board '{board.name}', and it was made for '{design.board}'")
+    if program is not None and program.design_digest != design.digest:
+        raise ProjectError("the program must be compiled for this very design, and it was compiled for another")
+
+
+def _is_reference_core(name: str) -> bool:
+    return name.startswith("core_") or name == f"{REFERENCE_CORE}.sv"
+
+
+def _missing(p: ProjectText, rtl: Mapping[str, str]) -> tuple[str, ...]:
+    """Why no bitstream can be made yet, in words."""
+    source = rtl.get(f"{DATA_PLANE}.sv")
+    if source is None:
+        return (f"the data plane (`{DATA_PLANE}.sv`) is not among its sources",)
+    wrapper = _text("fluid_npu.v", p)
+    wanted = set(
+        re.findall(r"\.(\w+)\(", wrapper[wrapper.index(DATA_PLANE) : wrapper.index(f"{p.core_instance} core")])
+    )
+    odd = sorted(name for name in wanted if not re.search(rf"\b{name}\b", source))
+    return (f"`{DATA_PLANE}.sv` lacks what `fluid_npu.v` joins: {', '.join(odd)}",) if odd else ()
+
+
+def _hls_files(p: ProjectText) -> Files:
+    texts = render_core(p.design)
+    bench = texts.pop("tb_core.cpp")
+    files: Files = {f"hls/src/{name}": text for name, text in texts.items()}
+    files["hls/tb/tb_core.cpp"] = bench
+    files |= {f"hls/tb/{name}": content for name, content in vector_files(p.design).items()}
+    return files | {"hls/synth.tcl": _text("hls_synth.tcl", p), "hls/csim.tcl": _text("hls_csim.tcl", p)}
+
+
+def _text(template: str, p: ProjectText) -> str:
+    return render(f"project/{template}", {"p": p})
+
+
+def _manifest(p: ProjectText, files: Mapping[str, str | bytes]) -> str:
+    digests = {
+        name: hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+        for name, content in files.items()
+    }
+    body = {
+        "schema": MANIFEST_SCHEMA,
+        "network": p.design.network,
+        "board": p.board.name,
+        "core": p.core,
+        "design": p.design.digest,
+        "build_id": p.build_id,
+        "missing": list(p.missing),
+        "files": digests,
+    }
+    return json.dumps(body, sort_keys=True, indent=1) + "\n"
+
+
+def _earlier(folder: Path) -> set[str]:
+    """Files that the manifest of an earlier project names; none when it is not one."""
+    try:
+        names = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["files"]
+    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError):
+        return set()
+    return {
+        name
+        for name in names
+        if isinstance(name, str) and not Path(name).is_absolute() and ".." not in Path(name).parts
+    }
+
+
+def _axi_lite(name: str) -> tuple[BusPort, ...]:
+    address = REGISTERS_RANGE.bit_length() - 1
+    ports = (
+        ("awaddr", "input ", address), ("awvalid", "input ", 1), ("awready", "output", 1),
+        ("wdata", "input ", 32), ("wstrb", "input ", 4), ("wvalid", "input ", 1), ("wready", "output", 1),
+        ("bresp", "output", 2), ("bvalid", "output", 1), ("bready", "input ", 1),
+        ("araddr", "input ", address), ("arvalid", "input ", 1), ("arready", "output", 1),
+        ("rdata", "output", 32), ("rresp", "output", 2), ("rvalid", "output", 1), ("rready", "input ", 1),
+    )  # fmt: skip
+    return tuple(BusPort(f"{name}_{port}", direction, bits) for port, direction, bits in ports)
+
+
+def _axi_master(name: str, data_bits: int) -> tuple[BusPort, ...]:
+    address = (("addr", "output", ADDRESS_BITS), ("len", "output", 8), ("size", "output", 3), ("burst", "output", 2),
+               ("valid", "output", 1), ("ready", "input ", 1))  # fmt: skip
+    ports = (
+        *((f"ar{port}", direction, bits) for port, direction, bits in address),
+        ("rdata", "input ", data_bits), ("rresp", "input ", 2), ("rlast", "input ", 1), ("rvalid", "input ", 1),
+        ("rready", "output", 1),
+        *((f"aw{port}", direction, bits) for port, direction, bits in address),
+        ("wdata", "output", data_bits), ("wstrb", "output", data_bits // 8), ("wlast", "output", 1),
+        ("wvalid", "output", 1), ("wready", "input ", 1),
+        ("bresp", "input ", 2), ("bvalid", "input ", 1), ("bready", "output", 1),
+    )  # fmt: skip
+    return tuple(BusPort(f"{name}_{port}", direction, bits) for port, direction, bits in ports)
