@@ -2,7 +2,8 @@
 
     python benchmarks/table2_tune.py --rows 0,1,2,3 --goal balanced --generations 150
 
-Training streams are seeds [5, 0..2], 20,000 requests each; nothing here touches the seeds that results are reported on ([seed, 0] and [seed, 1]).
+Training streams are seeds [5, 0..2], 20,000 requests each; nothing here touches the generators that
+results are reported on (`scheduler.compare.ARRIVALS` and `EXITS`).
 Writes scheduler/tuned/*.json, which ship with the package.
 """
 

@@ -2,6 +2,7 @@
 
 from .anytime import Anytime
 from .basic import Adaptive, Greedy, Serial
+from .bound import least_violations
 from .compare import Comparison, Serving, Truth, compare, draw_stream, serve
 from .counts import CountTable, solve_counts
 from .credit import Credit, Optimal, Weights
@@ -74,6 +75,7 @@ __all__ = [
     "interval",
     "layered",
     "layered_rates",
+    "least_violations",
     "make_policy",
     "measure",
     "merge_metrics",
