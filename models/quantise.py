@@ -21,12 +21,16 @@ from .network import Exit, Kind, Layer, Network, NetworkError
 Int16s = npt.NDArray[np.int16]
 Integers = npt.NDArray[np.integer[Any]]
 Floating = npt.NDArray[np.floating[Any]]
+Doubles = npt.NDArray[np.float64]
 Images = npt.NDArray[np.uint8] | Floating
 
 INT16_MIN, INT16_MAX = -(1 << 15), (1 << 15) - 1
 ACCUMULATOR_BITS = 48
 LARGEST_SHIFT = 47
 LARGEST_RESIDUAL_SHIFT = 31
+MOST_BITS_GIVEN_UP = 12  # of a tensor's 16, for the sake of what is added to or pooled with it
+MOST_FRACTION_BITS = 200
+MOST_RANGE = 1e30
 HEADROOM = 1.5  # unseen images may exceed the calibrated range by this factor before anything saturates
 
 
@@ -209,9 +213,11 @@ def _ranges(network: Network, images: Floating | None) -> Mapping[str, float]:
             f"quantising '{network.name}' needs calibration images or the ranges a fluidnpu model file carries, and tensor "
             f"'{missing[0]}' has neither"
         )
-    bad = [name for name in network.tensors if not (math.isfinite(ranges[name]) and ranges[name] >= 0)]
+    bad = [name for name in network.tensors if not 0 <= ranges[name] <= MOST_RANGE]
     if bad:
-        raise QuantisationError(f"the calibrated range of tensor '{bad[0]}' must be finite, not {ranges[bad[0]]}")
+        raise QuantisationError(
+            f"the calibrated range of tensor '{bad[0]}' must be 0..{MOST_RANGE:g}, not {ranges[bad[0]]}"
+        )
     return ranges
 
 
@@ -235,7 +241,7 @@ def _fraction_bits(magnitude: float, largest: int) -> int:
     bits = math.floor(math.log2(largest / magnitude))
     while magnitude * 2.0**bits > largest:
         bits -= 1
-    return min(bits, 40)
+    return min(bits, MOST_FRACTION_BITS)
 
 
 def _real_weights(network: Network, layer: Layer, gains: Mapping[str, float]) -> npt.NDArray[np.float64]:
@@ -246,15 +252,15 @@ def _real_weights(network: Network, layer: Layer, gains: Mapping[str, float]) ->
     return network.parameters[layer.name].weights.astype(np.float64) * gains[layer.input]
 
 
-def _settle(
-    network: Network, bits: dict[str, int], weights: Mapping[str, npt.NDArray[np.float64]], weight_bits: int
-) -> dict[str, int]:
+def _settle(network: Network, bits: dict[str, int], weights: Mapping[str, Doubles], weight_bits: int) -> dict[str, int]:
     """Lower fraction bits until every layer's shifts are legal; returns the fraction bits of each GEMM's weights.
 
-    Bits only ever fall, by whole steps and with a floor, so this ends.
+    Bits only ever fall, by whole steps and to a floor, so this ends.
     """
     largest = (1 << (weight_bits - 1)) - 1
     weight_fraction = {name: _fraction_bits(float(np.abs(w).max()), largest) for name, w in weights.items()}
+    sums = {name: float(np.abs(w).sum(axis=1).max()) for name, w in weights.items()}
+    floor = {name: value - MOST_BITS_GIVEN_UP for name, value in bits.items()}
     changed = True
     while changed:
         before = dict(bits), dict(weight_fraction)
@@ -262,25 +268,27 @@ def _settle(
             if layer.kind is Kind.MAX_POOL:
                 bits[layer.input] = bits[layer.output] = min(bits[layer.input], bits[layer.output])
             elif layer.kind is Kind.SUM_POOL:
-                taps_shift = layer.pool_shift
-                bits[layer.output] = min(bits[layer.output], bits[layer.input] + taps_shift)
-                bits[layer.input] = min(bits[layer.input], bits[layer.output] + LARGEST_SHIFT - taps_shift)
+                bits[layer.output] = min(bits[layer.output], bits[layer.input] + layer.pool_shift)
+                bits[layer.input] = min(bits[layer.input], bits[layer.output] + LARGEST_SHIFT - layer.pool_shift)
             else:
-                _settle_gemm(network, layer, bits, weights[layer.name], weight_fraction)
+                _settle_gemm(network, layer, bits, sums[layer.name], weight_fraction)
+            for name in (layer.input, layer.output, *([layer.residual] if layer.residual else [])):
+                if bits[name] < floor[name]:
+                    raise QuantisationError(
+                        f"tensor '{name}' must keep a useful resolution, and layer '{layer.name}' leaves it none: its weights are too "
+                        f"large for {weight_bits} bits beside what it reads"
+                    )
         changed = before != (bits, weight_fraction)
     return weight_fraction
 
 
 def _settle_gemm(
-    network: Network,
-    layer: Layer,
-    bits: dict[str, int],
-    weights: npt.NDArray[np.float64],
-    weight_fraction: dict[str, int],
+    network: Network, layer: Layer, bits: dict[str, int], weight_sum: float, weight_fraction: dict[str, int]
 ) -> None:
+    """One layer's share of `_settle`; `weight_sum` is the largest sum of |w| over its outputs."""
     source = bits[layer.input]
     most = bits[layer.output] + LARGEST_SHIFT - source
-    worst = float(np.abs(weights).sum(axis=1).max()) * -INT16_MIN
+    worst = weight_sum * -INT16_MIN
     worst += float(np.abs(network.parameters[layer.name].bias).max(initial=0.0)) * 2.0**source
     if layer.residual is not None:
         most = min(most, bits[layer.residual] + LARGEST_RESIDUAL_SHIFT - source)
@@ -298,7 +306,7 @@ def _quantise_layer(
     network: Network,
     layer: Layer,
     bits: Mapping[str, int],
-    weights: Mapping[str, npt.NDArray[np.float64]],
+    weights: Mapping[str, Doubles],
     weight_fraction: Mapping[str, int],
     weight_bits: int,
 ) -> QuantisedLayer:
