@@ -2,9 +2,7 @@
 ///
 /// A beat given in cycle s reads its accumulators in s + 1 and writes them in s + TP + 3, one later behind a pair adder. `written_o`
 /// pulses with the write of a finished row. Split designs: see `core_pe_split`.
-module core_array
-  import core_pkg::*;
-#(
+module core_array #(
   parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,
   parameter int unsigned TR = 512,
@@ -19,7 +17,7 @@ module core_array
 ) (
   input  logic                                 clk_i,
   input  logic                                 rst_ni,
-  input  beat_t                                beat_i,
+  input  core_pkg::beat_t                                beat_i,
   input  logic [3:0]                           mode_i,
   input  logic [InWords-1:0][15:0]             x_i,
   input  logic                                 load_i,
@@ -38,18 +36,18 @@ module core_array
   localparam int unsigned Late = Stackable ? Early + 1 : Early;
 
   // Front: which half of the beat, or which half twice, a processing element sees.
-  logic [TP-1:0][15:0] low, lower_q, upper_q, lower_x, upper_x;
+  logic [TP-1:0][15:0] low, lower_half_q, upper_half_q, lower_x, upper_x;
 
   always_comb begin
     low = x_i[TP-1:0];
-    if (Split && mode_i == ModeSplit) for (int i = Half; i < TP; i++) low[i] = x_i[i-Half];
+    if (Split && mode_i == core_pkg::ModeSplit) for (int i = Half; i < TP; i++) low[i] = x_i[i-Half];
   end
   always_ff @(posedge clk_i) begin
-    lower_q <= low;
-    upper_q <= Stackable && (mode_i == ModeWide || mode_i == ModeLanes) ? x_i[InWords-1-:TP] : low;
+    lower_half_q <= low;
+    upper_half_q <= Stackable && (mode_i == core_pkg::ModeWide || mode_i == core_pkg::ModeLanes) ? x_i[InWords-1-:TP] : low;
   end
-  core_skew #(.Words(TP)) u_lower (.clk_i, .data_i(lower_q), .data_o(lower_x));
-  core_skew #(.Words(TP)) u_upper (.clk_i, .data_i(upper_q), .data_o(upper_x));
+  core_skew #(.Words(TP)) u_lower (.clk_i, .data_i(lower_half_q), .data_o(lower_x));
+  core_skew #(.Words(TP)) u_upper (.clk_i, .data_i(upper_half_q), .data_o(upper_x));
 
   logic [WeightSlots-1:0][TP-1:0][15:0] lower_weight, upper_weight;
   logic [TC-1:0]                        load;
@@ -59,19 +57,21 @@ module core_array
     .load_o(load)
   );
 
-  // line_q[k] holds the beat that was given k cycles ago.
-  beat_t line_q[Late+1];
-  logic [TP-1:0] swap;
+  // Index k of the control line belongs to the beat that was given k cycles ago.
+  logic [Late:1] swap_q, zero_q, partial_q, final_q, wide_q, split_q, upper_q;
+  logic [Late:1][RowBits-1:0] row_q;
 
   always_ff @(posedge clk_i) begin
-    line_q[1] <= rst_ni ? beat_i : '0;
-    for (int k = 2; k <= Late; k++) line_q[k] <= rst_ni ? line_q[k-1] : '0;
+    swap_q    <= {swap_q[Late-1:1], beat_i.swap};
+    zero_q    <= {zero_q[Late-1:1], beat_i.zero};
+    wide_q    <= {wide_q[Late-1:1], beat_i.wide};
+    upper_q   <= {upper_q[Late-1:1], beat_i.upper};
+    row_q     <= {row_q[Late-1:1], beat_i.row[RowBits-1:0]};
+    partial_q <= rst_ni ? {partial_q[Late-1:1], beat_i.partial} : '0;
+    final_q   <= rst_ni ? {final_q[Late-1:1], beat_i.final_sum} : '0;
+    split_q   <= rst_ni ? {split_q[Late-1:1], beat_i.split} : '0;
   end
-  assign line_q[0] = '0;
-  assign written_o = line_q[Late].final_sum;
-  for (genvar i = 0; i < TP; i++) begin : gen_swap
-    assign swap[i] = line_q[1+i].swap;
-  end
+  assign written_o = final_q[Late];
 
   logic [SumBits-1:0] sum[TC];
 
@@ -83,11 +83,11 @@ module core_array
     logic               zero;
 
     // In wide mode the pair's sum lives in the lower bank alone.
-    assign zero = line_q[2].zero || (!Lower && line_q[2].wide);
+    assign zero = zero_q[2] || (!Lower && wide_q[2]);
 
     if (Stackable && Lower) begin : gen_adder
       logic [SumBits-1:0] pair_q;
-      always_ff @(posedge clk_i) pair_q <= sum[j] + (line_q[Early].wide ? sum[j+Pairs] : '0);
+      always_ff @(posedge clk_i) pair_q <= sum[j] + (wide_q[Early] ? sum[j+Pairs] : '0);
       assign result = pair_q;
     end else begin : gen_direct
       assign result = sum[j];
@@ -95,29 +95,27 @@ module core_array
 
     if (Split) begin : gen_split
       logic middle, whole;
-      beat_t lower_write;
-      assign middle      = line_q[Half+3].split;
-      assign whole       = !line_q[Write].split && !line_q[Write].upper;
-      assign lower_write = middle ? line_q[Half+3] : line_q[Write];
+
+      assign middle = split_q[Half+3];
+      assign whole  = !split_q[Write] && !upper_q[Write];
 
       core_pe_split #(.TP(TP), .HalfRows(Rows), .AccBits(AccBits)) u_pe (
         .clk_i, .x_i(Lower ? lower_x : upper_x), .weight_i(Lower ? lower_weight[Lane] : upper_weight[Lane]),
-        .load_i(load[j]), .swap_i(swap), .read_row_i(line_q[1].row[RowBits-1:0]),
-        .read_upper_row_i(line_q[1+Half].split ? line_q[1+Half].row[RowBits-1:0] : line_q[1].row[RowBits-1:0]),
-        .zero_i(zero), .from_upper_i(line_q[2].upper), .zero_upper_i(line_q[2+Half].zero),
-        .split_i(line_q[3+Half].split), .sum_o(sum[j]), .result_i(result), .middle_i(middle),
-        .partial_i(lower_write.partial && (middle || whole)), .final_i(lower_write.final_sum && (middle || whole)),
-        .write_row_i(lower_write.row[RowBits-1:0]),
-        .partial_upper_i(line_q[Write].partial && !whole), .final_upper_i(line_q[Write].final_sum && !whole),
-        .write_upper_row_i(line_q[Write].row[RowBits-1:0]), .fetch_i, .fetch_row_i, .row_o(rows_o[j]),
-        .upper_row_o(rows_o[TC+j])
+        .load_i(load[j]), .swap_i(swap_q[TP:1]), .read_row_i(row_q[1]),
+        .read_upper_row_i(split_q[1+Half] ? row_q[1+Half] : row_q[1]), .zero_i(zero), .from_upper_i(upper_q[2]),
+        .zero_upper_i(zero_q[2+Half]), .split_i(split_q[3+Half]), .sum_o(sum[j]), .result_i(result), .middle_i(middle),
+        .partial_i(middle ? partial_q[Half+3] : partial_q[Write] && whole),
+        .final_i(middle ? final_q[Half+3] : final_q[Write] && whole),
+        .write_row_i(middle ? row_q[Half+3] : row_q[Write]),
+        .partial_upper_i(partial_q[Write] && !whole), .final_upper_i(final_q[Write] && !whole),
+        .write_upper_row_i(row_q[Write]), .fetch_i, .fetch_row_i, .row_o(rows_o[j]), .upper_row_o(rows_o[TC+j])
       );
     end else begin : gen_whole
       core_pe #(.TP(TP), .TR(TR), .AccBits(AccBits)) u_pe (
         .clk_i, .x_i(Lower ? lower_x : upper_x), .weight_i(Lower ? lower_weight[Lane] : upper_weight[Lane]),
-        .load_i(load[j]), .swap_i(swap), .read_row_i(line_q[1].row[RowBits-1:0]), .zero_i(zero),
-        .sum_o(sum[j]), .result_i(result), .partial_i(line_q[Write].partial), .final_i(line_q[Write].final_sum),
-        .write_row_i(line_q[Write].row[RowBits-1:0]), .fetch_i, .fetch_row_i, .row_o(rows_o[j])
+        .load_i(load[j]), .swap_i(swap_q[TP:1]), .read_row_i(row_q[1]), .zero_i(zero),
+        .sum_o(sum[j]), .result_i(result), .partial_i(partial_q[Write]), .final_i(final_q[Write]),
+        .write_row_i(row_q[Write]), .fetch_i, .fetch_row_i, .row_o(rows_o[j])
       );
     end
   end

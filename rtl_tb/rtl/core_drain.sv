@@ -2,9 +2,7 @@
 ///
 /// A row is fetched in the cycle in which the last beat of the one before is issued; with lanes it holds two rows of the output. Views are
 /// numbered as `core_gather` wants them.
-module core_drain
-  import core_pkg::*;
-#(
+module core_drain #(
   parameter int unsigned OutWords = 4,
   parameter int unsigned HalfRows = 0,
   parameter int unsigned ViewBits = 3,
@@ -18,7 +16,7 @@ module core_drain
   input  logic                rst_ni,
   input  logic                cmd_valid_i,
   output logic                cmd_ready_o,
-  input  command_t            cmd_i,
+  input  core_pkg::command_t            cmd_i,
   input  logic                written_i,
   input  logic                bias_ready_i,
   input  logic [1:0]          bias_generation_i,
@@ -38,13 +36,13 @@ module core_drain
   output logic [OutWords-1:0] used_o,
   output logic [1:0]          generation_o,
   output logic [GroupBits-1:0] group_o,
-  output finish_t             finish_o
+  output core_pkg::finish_t             finish_o
 );
   logic        pool, fetch, last_row, available, upper;
   logic [15:0] row_q, stored_q;
 
   // Fetching.
-  assign pool      = cmd_i.mode >= ModeMaxPool;
+  assign pool      = cmd_i.mode >= core_pkg::ModeMaxPool;
   assign available = pool ? pool_valid_i : stored_q != '0 && bias_ready_i;
   assign fetch     = cmd_valid_i && available && (!valid_q || last_issue);
   assign last_row  = row_q + 16'd1 == cmd_i.beats;
@@ -63,7 +61,7 @@ module core_drain
   logic [1:0]          generation_q;
   logic [ViewBits-1:0] view_q, lane1_view_q;
   logic [GroupBits-1:0] group_q;
-  finish_t             finish_q;
+  core_pkg::finish_t             finish_q;
 
   assign issue            = valid_q && enable_i && (!residual_q || residual_valid_i);
   assign last_beat        = left_q <= 12'(OutWords);
@@ -84,7 +82,7 @@ module core_drain
   logic [ViewBits-1:0] first_view;
   always_comb begin
     first_view = upper ? ViewBits'(HalfViews) : '0;
-    if (HalfRows != 0 && cmd_i.mode == ModeSplit) first_view = ViewBits'(SplitBase);
+    if (HalfRows != 0 && cmd_i.mode == core_pkg::ModeSplit) first_view = ViewBits'(SplitBase);
     if (pool) first_view = ViewBits'(PoolBase);
   end
 
@@ -110,7 +108,7 @@ module core_drain
       view_q       <= first_view;
       lane1_view_q <= ViewBits'(LaneBase) + first_view;
       group_q      <= '0;
-      finish_q     <= '{hi: cmd_i.hi, lo: cmd_i.lo, shift: cmd_i.shift, residual_shift: cmd_i.residual_shift};
+      finish_q     <= {cmd_i.hi, cmd_i.lo, cmd_i.shift, cmd_i.residual_shift};
     end else if (issue) begin
       left_q  <= last_beat ? cols_q : left_q - 12'(OutWords);
       lane1_q <= last_beat || lane1_q;

@@ -1,9 +1,7 @@
 /// Post-processing: OutWords lanes of `core_requantise`, the masks of a row's last beat, and the count of saturations.
 ///
 /// Everything moves while `enable_o`; it stops when the output stream does.
-module core_finish
-  import core_pkg::*;
-#(
+module core_finish #(
   parameter int unsigned AccBits = 48,
   parameter int unsigned OutWords = 4
 ) (
@@ -11,7 +9,7 @@ module core_finish
   input  logic                             rst_ni,
   output logic                             enable_o,
   input  logic                             issue_i,
-  input  finish_t                          finish_i,
+  input  core_pkg::finish_t                          finish_i,
   input  logic [OutWords-1:0]              used_i,
   input  logic                             residual_i,       // the beat has a residual
   input  logic [OutWords-1:0][15:0]        residual_words_i,
@@ -29,8 +27,8 @@ module core_finish
   logic                           enable;
   logic      [Steps:0]            valid;
   logic      [Steps:1]            valid_q;
-  finish_t   [Steps-1:0]          finish;
-  finish_t   [Steps-1:1]          finish_q;
+  logic [Steps-1:1][core_pkg::FinishBits-1:0] finish_q;
+  core_pkg::finish_t              finish_1, finish_4, finish_5, finish_7;
   logic [Steps-1:0][OutWords-1:0] used;
   logic [Steps:1][OutWords-1:0]   used_q;
   logic [OutWords-1:0]            saturated;
@@ -39,12 +37,15 @@ module core_finish
 
   assign enable_o = enable;
   assign valid    = {valid_q, issue_i};
-  assign finish   = {finish_q, finish_i};
+  assign finish_1 = finish_q[1];
+  assign finish_4 = finish_q[4];
+  assign finish_5 = finish_q[5];
+  assign finish_7 = finish_q[7];
   assign used     = {used_q[Steps-1:1], used_i};
 
   always_ff @(posedge clk_i) begin
     if (enable) begin
-      finish_q <= finish[Steps-2:0];
+      finish_q <= {finish_q[Steps-2:1], finish_i};
       used_q   <= used;
     end
     if (!rst_ni) valid_q <= '0;
@@ -60,8 +61,9 @@ module core_finish
     end
 
     core_requantise #(.AccBits(AccBits)) u_requantise (
-      .clk_i, .enable_i(enable), .finish_i(finish), .residual_i(residual_i ? residual_words_i[o] : '0), .bias_i(bias_q),
-      .sum_i(sums_i[o]), .word_o(word), .saturated_o(saturated[o])
+      .clk_i, .enable_i(enable), .residual_i(residual_i ? residual_words_i[o] : '0), .bias_i(bias_q), .sum_i(sums_i[o]),
+      .residual_shift_i(finish_1.residual_shift), .coarse_shift_i(finish_4.shift[5:4]), .fine_shift_i(finish_5.shift[3:0]),
+      .lo_i(finish_7.lo), .hi_i(finish_7.hi), .word_o(word), .saturated_o(saturated[o])
     );
     assign words[o] = used_q[Steps][o] ? word : '0;
   end

@@ -2,9 +2,7 @@
 ///
 /// A view is one choice of a source for every lane: column group g of the whole banks, of their second lane where that is not a view
 /// already, the same of the upper half banks, of split columns, and group g of a pooled row.
-module core_gather
-  import core_pkg::*;
-#(
+module core_gather #(
   parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,
   parameter int unsigned AccBits = 48,
@@ -26,7 +24,7 @@ module core_gather
   input  logic                             clk_i,
   input  logic                             enable_i,
   input  logic [Banks-1:0][AccBits-1:0]    rows_i,
-  input  logic [TP-1:0][PoolBits-1:0]      pool_row_i,
+  input  logic [TP-1:0][core_pkg::PoolBits-1:0]      pool_row_i,
   input  logic [ViewBits-1:0]              view_i,
   output logic [OutWords-1:0][AccBits-1:0] sums_o
 );
@@ -58,28 +56,28 @@ module core_gather
   end
 
   for (genvar o = 0; o < OutWords; o++) begin : gen_lane
-    logic [Clusters-1:0][AccBits-1:0] near_q;
-    logic [AccBits-1:0]               sum_q;
+    logic [Clusters*AccBits-1:0] near_q;
+    logic [AccBits-1:0]          sum_q;
 
     for (genvar c = 0; c < Clusters; c++) begin : gen_cluster
-      logic [3:0][AccBits-1:0] choice;
+      logic [4*AccBits-1:0] choice;
 
       for (genvar k = 0; k < 4; k++) begin : gen_choice
         localparam int unsigned From = source(4 * c + k, o);
         if (From < Banks) begin : gen_bank
-          assign choice[k] = rows_i[From];
+          assign choice[AccBits*k+:AccBits] = rows_i[From];
         end else if (From < Banks + TP) begin : gen_channel
-          assign choice[k] = AccBits'($signed(pool_row_i[From-Banks]));
+          assign choice[AccBits*k+:AccBits] = AccBits'($signed(pool_row_i[From-Banks]));
         end else begin : gen_nothing
-          assign choice[k] = '0;
+          assign choice[AccBits*k+:AccBits] = '0;
         end
       end
       always_ff @(posedge clk_i) begin
-        if (enable_i) near_q[c] <= choice[view[1:0]];
+        if (enable_i) near_q[AccBits*c+:AccBits] <= choice[AccBits*view[1:0]+:AccBits];
       end
     end
     always_ff @(posedge clk_i) begin
-      if (enable_i) sum_q <= near_q[cluster_q];
+      if (enable_i) sum_q <= near_q[AccBits*cluster_q+:AccBits];
     end
     assign sums_o[o] = sum_q;
   end

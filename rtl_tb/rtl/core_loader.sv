@@ -1,9 +1,7 @@
 /// Takes the weight stream apart: bias headers go to `core_bias`, P-tiles to the waiting weights of the array, one tile ahead.
 ///
 /// A beat of a tile is taken while the waiting weights are empty or in the very cycle in which `swap_i` empties them.
-module core_loader
-  import core_pkg::*;
-#(
+module core_loader #(
   parameter int unsigned TP = 4,
   parameter int unsigned WeightSlots = 1
 ) (
@@ -32,8 +30,8 @@ module core_loader
 
   always_comb begin
     wanted = 25'(cmd_cols_i);
-    if (in_tile_q && cmd_mode_i == ModeWide) wanted = 25'({cmd_cols_i, 1'b0});
-    if (in_tile_q && cmd_mode_i == ModeSplit) wanted = (25'(cmd_cols_i) + 25'd1) >> 1;
+    if (in_tile_q && cmd_mode_i == core_pkg::ModeWide) wanted = 25'({cmd_cols_i, 1'b0});
+    if (in_tile_q && cmd_mode_i == core_pkg::ModeSplit) wanted = (25'(cmd_cols_i) + 25'd1) >> 1;
   end
 
   assign last_beat      = done_q >= wanted;

@@ -8,6 +8,8 @@ package core_pkg;
   localparam logic [3:0] ModeSumPool = 4'd5;
 
   localparam int unsigned CommandBits = 128;
+  localparam int unsigned CommandUsedBits = 109;
+  localparam int unsigned FinishBits = 43;
   localparam int unsigned PoolBits = 32;  // up to 65535 taps of int16
 
   typedef struct packed {
@@ -43,8 +45,4 @@ package core_pkg;
     logic        upper;    // Split designs: the row lies in the upper half bank
     logic [15:0] row;
   } beat_t;
-
-  function automatic int unsigned ceil_div(int unsigned a, int unsigned b);
-    ceil_div = (a + b - 1) / b;
-  endfunction
 endpackage

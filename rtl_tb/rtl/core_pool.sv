@@ -1,7 +1,5 @@
 /// Maximum or sum over the taps of a window, TP channels a beat. A finished row waits in the sums until it is taken.
-module core_pool
-  import core_pkg::*;
-#(
+module core_pool #(
   parameter int unsigned TP = 4
 ) (
   input  logic                        clk_i,
@@ -14,7 +12,7 @@ module core_pool
   input  logic [TP-1:0][15:0]         taps_i,
   output logic                        valid_o,
   input  logic                        take_i,
-  output logic [TP-1:0][PoolBits-1:0] row_o  // the row taken last
+  output logic [TP-1:0][core_pkg::PoolBits-1:0] row_o  // the row taken last
 );
   logic valid_q;
 
@@ -27,9 +25,9 @@ module core_pool
   end
 
   for (genvar i = 0; i < TP; i++) begin : gen_channel
-    logic signed [PoolBits-1:0] tap, value_q, row_q;
+    logic signed [core_pkg::PoolBits-1:0] tap, value_q, row_q;
 
-    assign tap = PoolBits'($signed(taps_i[i]));
+    assign tap = core_pkg::PoolBits'($signed(taps_i[i]));
     always_ff @(posedge clk_i) begin
       if (valid_i && ready_o) begin
         if (first_i) value_q <= tap;

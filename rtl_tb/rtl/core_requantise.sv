@@ -1,18 +1,20 @@
-/// One output word: (sum + bias + (residual << residual_shift)) / 2**shift, half to even, limited to int16, then to lo..hi. Seven cycles.
+/// One output word: (sum + bias + (residual << residual_shift)) / 2**shift, half to even, limited to int16, then to lo..hi. Eight cycles.
 ///
-/// `finish_i[k]` belongs to the word that entered k cycles ago. `saturated_o` comes with `word_o`.
-module core_requantise
-  import core_pkg::*;
-#(
+/// Each input belongs to the word that entered as many cycles ago as its comment says. `saturated_o` comes with `word_o`.
+module core_requantise #(
   parameter int unsigned AccBits = 48
 ) (
   input  logic                      clk_i,
   input  logic                      enable_i,
-  input  finish_t [7:0]             finish_i,
-  input  logic signed [15:0]        residual_i,  // with cycle 0
-  input  logic signed [AccBits-1:0] bias_i,      // with cycle 1
-  input  logic signed [AccBits-1:0] sum_i,       // with cycle 2
-  output logic signed [15:0]        word_o,      // with cycle 8
+  input  logic signed [15:0]        residual_i,        // 0
+  input  logic        [4:0]         residual_shift_i,  // 1
+  input  logic signed [AccBits-1:0] bias_i,            // 1
+  input  logic signed [AccBits-1:0] sum_i,             // 2
+  input  logic        [1:0]         coarse_shift_i,    // 4
+  input  logic        [3:0]         fine_shift_i,      // 5
+  input  logic signed [15:0]        lo_i,              // 7
+  input  logic signed [15:0]        hi_i,              // 7
+  output logic signed [15:0]        word_o,            // 8
   output logic                      saturated_o
 );
   logic signed [15:0]        residual_1_q;
@@ -21,7 +23,7 @@ module core_requantise
   always_ff @(posedge clk_i) begin
     if (enable_i) begin
       residual_1_q <= residual_i;
-      residual_2_q <= AccBits'(residual_1_q) <<< finish_i[1].residual_shift;
+      residual_2_q <= AccBits'(residual_1_q) <<< residual_shift_i;
       bias_2_q     <= bias_i;
       residual_3_q <= residual_2_q;
       biased_3_q   <= sum_i + bias_2_q;
@@ -35,9 +37,9 @@ module core_requantise
   logic        [15:0]      fine_mask;
 
   assign guarded   = {value_4_q, 1'b0};
-  assign coarse    = guarded >>> {finish_i[4].shift[5:4], 4'b0000};
-  assign fine      = coarse_5_q >>> finish_i[5].shift[3:0];
-  assign fine_mask = ~(16'hFFFF << finish_i[5].shift[3:0]);
+  assign coarse    = guarded >>> {coarse_shift_i, 4'b0000};
+  assign fine      = coarse_5_q >>> fine_shift_i;
+  assign fine_mask = ~(16'hFFFF << fine_shift_i);
   assign lost      = lost_5_q || (coarse_5_q[15:0] & fine_mask) != '0;
   assign up        = fine[0] && (lost || fine[1]);
   assign over      = fine[AccBits:17] != {(AccBits - 16) {fine[17]}};
@@ -51,14 +53,14 @@ module core_requantise
   always_ff @(posedge clk_i) begin
     if (enable_i) begin
       coarse_5_q    <= coarse;
-      lost_5_q      <= finish_i[4].shift[5] && guarded[31:0] != '0 || finish_i[4].shift[4] && guarded[15:0] != '0;
+      lost_5_q      <= coarse_shift_i[1] && guarded[31:0] != '0 || coarse_shift_i[0] && guarded[15:0] != '0;
       rounded_6_q   <= 18'($signed(fine[17:1])) + 18'(up);
       over_6_q      <= over;
       negative_6_q  <= fine[AccBits];
       word_7_q      <= limited > 18'sd32767 ? 16'sh7FFF : limited < -18'sd32768 ? 16'sh8000 : limited[15:0];
       saturated_7_q <= limited > 18'sd32767 || limited < -18'sd32768;
-      word_8_q      <= word_7_q < $signed(finish_i[7].lo) ? finish_i[7].lo
-                       : word_7_q > $signed(finish_i[7].hi) ? finish_i[7].hi : word_7_q;
+      word_8_q      <= word_7_q < lo_i ? lo_i
+                       : word_7_q > hi_i ? hi_i : word_7_q;
       saturated_8_q <= saturated_7_q;
     end
   end

@@ -2,9 +2,7 @@
 ///
 /// GEMM: a P-tile begins when its weights are loaded and when the sums of the previous tile can be read back (`Turnaround` cycles after
 /// they began); rows of the last P-tile wait until the previous command's row at that place was fetched.
-module core_sequencer
-  import core_pkg::*;
-#(
+module core_sequencer #(
   parameter int unsigned Turnaround = 8,
   parameter int unsigned HalfRows = 0  // Split designs: rows from here on lie in the upper half bank
 ) (
@@ -18,7 +16,7 @@ module core_sequencer
   input  logic        input_valid_i,
   output logic        input_ready_o,
   input  logic        loaded_i,
-  output beat_t       beat_o,
+  output core_pkg::beat_t       beat_o,
   input  logic [15:0] fetched_rows_i,     // of the oldest GEMM command that is not fetched in full
   input  logic        fetched_command_i,
   output logic        pool_valid_o,
@@ -34,8 +32,8 @@ module core_sequencer
   logic [1:0]         unfetched_q;
   logic               split, split_q;  // split_q: the previous command's
 
-  assign gemm        = cmd_mode_i < ModeMaxPool;
-  assign split       = HalfRows != 0 && cmd_mode_i == ModeSplit;
+  assign gemm        = cmd_mode_i < core_pkg::ModeMaxPool;
+  assign split       = HalfRows != 0 && cmd_mode_i == core_pkg::ModeSplit;
   assign inner_size  = gemm ? cmd_beats_i : cmd_p_tiles_i;
   assign outer_size  = gemm ? cmd_p_tiles_i : cmd_beats_i;
   assign first_inner = inner_q == '0;
@@ -63,7 +61,7 @@ module core_sequencer
       beat_o.zero      = outer_q == '0;
       beat_o.partial   = !last_outer;
       beat_o.final_sum = last_outer;
-      beat_o.wide      = cmd_mode_i == ModeWide;
+      beat_o.wide      = cmd_mode_i == core_pkg::ModeWide;
       beat_o.split     = split;
       beat_o.upper     = HalfRows != 0 && inner_q >= 16'(HalfRows);
       beat_o.row       = beat_o.upper ? inner_q - 16'(HalfRows) : inner_q;

@@ -2,9 +2,7 @@
 ///
 /// PE j of the lower half (j < Pairs) listens to lane j % WeightSlots of `lower_o`, PE Pairs + j to the same lane of `upper_o`.
 /// PEs j and Pairs + j form pair j of ADR 4. Words are skewed for `core_chain`; `load_o` goes with word 0.
-module core_weight_bus
-  import core_pkg::*;
-#(
+module core_weight_bus #(
   parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,
   parameter int unsigned WeightSlots = 1,
@@ -21,11 +19,11 @@ module core_weight_bus
   output logic [TC-1:0]                           load_o
 );
   logic wide, lanes;
-  assign wide  = Stackable && mode_i == ModeWide;
-  assign lanes = Stackable && mode_i == ModeLanes;
+  assign wide  = Stackable && mode_i == core_pkg::ModeWide;
+  assign lanes = Stackable && mode_i == core_pkg::ModeLanes;
 
   for (genvar lane = 0; lane < WeightSlots; lane++) begin : gen_lane
-    logic [TP-1:0][15:0] lower_q, upper_q;
+    logic [16*TP-1:0] lower_q, upper_q;
 
     always_ff @(posedge clk_i) begin
       lower_q <= wide ? slots_i[(2*lane)%WeightSlots] : slots_i[lane];

@@ -3,9 +3,7 @@
 /// Three walkers follow the commands at their own pace: `core_loader` the weights, one P-tile ahead; `core_sequencer` the inputs, one beat a
 /// cycle; `core_drain` the outputs, OutWords words a cycle. The same bits come from the HLS core; choose between them in the build.
 /// `saturations_o` counts since reset or `clear_i` and stays at its largest value.
-module fluidnpu_core
-  import core_pkg::*;
-#(
+module fluidnpu_core #(
   parameter int unsigned TR = 64,
   parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,
@@ -22,7 +20,7 @@ module fluidnpu_core
   output logic [31:0]                       saturations_o,
   input  logic                              cmd_valid_i,
   output logic                              cmd_ready_o,
-  input  logic [CommandBits-1:0]            cmd_i,
+  input  logic [core_pkg::CommandBits-1:0]            cmd_i,
   input  logic                              input_valid_i,
   output logic                              input_ready_o,
   input  logic [16*InWords-1:0]             input_i,
@@ -48,14 +46,14 @@ module fluidnpu_core
 
   // Numbers of views as core_gather lays them out.
   localparam int unsigned Pairs = TC / 2;
-  localparam int unsigned Groups = ceil_div(TC, OutWords);
+  localparam int unsigned Groups = (TC + OutWords - 1) / OutWords;
   localparam bit Aligned = !Stackable || Pairs % OutWords == 0;
   localparam int unsigned LaneBase = Aligned ? Pairs / OutWords : Groups;
-  localparam int unsigned HalfViews = Aligned ? Groups : Groups + ceil_div(Pairs, OutWords);
+  localparam int unsigned HalfViews = Aligned ? Groups : Groups + (Pairs + OutWords - 1) / OutWords;
   localparam int unsigned SplitBase = 2 * HalfViews;
-  localparam int unsigned PoolBase = Split ? SplitBase + ceil_div(2 * TC, OutWords) : HalfViews;
-  localparam int unsigned ViewBits = $clog2(PoolBase + ceil_div(TP, OutWords) + 1);
-  localparam int unsigned BiasGroups = ceil_div(Columns, OutWords);
+  localparam int unsigned PoolBase = Split ? SplitBase + (2 * TC + OutWords - 1) / OutWords : HalfViews;
+  localparam int unsigned ViewBits = $clog2(PoolBase + (TP + OutWords - 1) / OutWords + 1);
+  localparam int unsigned BiasGroups = (Columns + OutWords - 1) / OutWords;
   localparam int unsigned GroupBits = BiasGroups > 1 ? $clog2(BiasGroups) : 1;
 
   if (TP < 3 || TC < 1 || TR < 1 || TR > 65535) begin : gen_illegal_array
@@ -81,16 +79,16 @@ module fluidnpu_core
   end
 
   // The command goes to three queues at once.
-  command_t cmd, load_cmd, beat_cmd, drain_cmd;
+  core_pkg::command_t cmd, load_cmd, beat_cmd, drain_cmd;
   logic     load_ready, beat_ready, drain_ready, load_cmd_valid, beat_cmd_valid, drain_cmd_valid;
   logic     load_take, beat_take, drain_take, push;
 
-  assign cmd         = cmd_i[$bits(command_t)-1:0];
+  assign cmd         = cmd_i[core_pkg::CommandUsedBits-1:0];
   assign cmd_ready_o = load_ready && beat_ready && drain_ready;
   assign push        = cmd_valid_i && cmd_ready_o;
 
   fluidnpu_fifo #(.Width(32), .Depth(QueueDepth)) u_load_queue (
-    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push && cmd.mode < ModeMaxPool), .ready_o(load_ready),
+    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push && cmd.mode < core_pkg::ModeMaxPool), .ready_o(load_ready),
     .data_i({cmd.mode, cmd.p_tiles, cmd.cols}), .valid_o(load_cmd_valid), .ready_i(load_take),
     .data_o({load_cmd.mode, load_cmd.p_tiles, load_cmd.cols}), .level_o()
   );
@@ -98,7 +96,7 @@ module fluidnpu_core
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push), .ready_o(beat_ready), .data_i({cmd.mode, cmd.beats, cmd.p_tiles}),
     .valid_o(beat_cmd_valid), .ready_i(beat_take), .data_o({beat_cmd.mode, beat_cmd.beats, beat_cmd.p_tiles}), .level_o()
   );
-  fluidnpu_fifo #(.Width($bits(command_t)), .Depth(QueueDepth)) u_drain_queue (
+  fluidnpu_fifo #(.Width(core_pkg::CommandUsedBits), .Depth(QueueDepth)) u_drain_queue (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push), .ready_o(drain_ready), .data_i(cmd), .valid_o(drain_cmd_valid),
     .ready_i(drain_take), .data_o(drain_cmd), .level_o()
   );
@@ -123,7 +121,7 @@ module fluidnpu_core
   logic [GroupBits-1:0] group;
   logic [BiasesPerBeat-1:0][47:0] header;
   logic [OutWords-1:0][AccBits-1:0] bias;
-  beat_t beat;
+  core_pkg::beat_t beat;
 
   core_loader #(.TP(TP), .WeightSlots(WeightSlots)) u_loader (
     .clk_i, .rst_ni, .cmd_valid_i(load_cmd_valid), .cmd_ready_o(load_take), .cmd_mode_i(load_cmd.mode),
@@ -144,7 +142,7 @@ module fluidnpu_core
   logic        pool_valid, pool_ready, pool_first, pool_last, pool_row_valid, pool_take, written, fetch;
   logic [15:0] fetch_row, fetched_rows;
   logic [Banks-1:0][AccBits-1:0]  rows;
-  logic [TP-1:0][PoolBits-1:0]    pool_row;
+  logic [TP-1:0][core_pkg::PoolBits-1:0]    pool_row;
 
   core_sequencer #(.Turnaround(Turnaround), .HalfRows(HalfRows)) u_sequencer (
     .clk_i, .rst_ni, .cmd_valid_i(beat_cmd_valid), .cmd_ready_o(beat_take), .cmd_mode_i(beat_cmd.mode),
@@ -159,14 +157,14 @@ module fluidnpu_core
   );
   core_pool #(.TP(TP)) u_pool (
     .clk_i, .rst_ni, .valid_i(pool_valid), .ready_o(pool_ready), .first_i(pool_first), .last_i(pool_last),
-    .maximum_i(beat_cmd.mode == ModeMaxPool), .taps_i(x[TP-1:0]), .valid_o(pool_row_valid), .take_i(pool_take), .row_o(pool_row)
+    .maximum_i(beat_cmd.mode == core_pkg::ModeMaxPool), .taps_i(x[TP-1:0]), .valid_o(pool_row_valid), .take_i(pool_take), .row_o(pool_row)
   );
 
   // Outputs.
   logic                enable, issue, from_pool, has_residual;
   logic [ViewBits-1:0] view;
   logic [OutWords-1:0] used;
-  finish_t             finish;
+  core_pkg::finish_t             finish;
   logic [OutWords-1:0][AccBits-1:0] sums;
 
   core_drain #(
