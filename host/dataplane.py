@@ -52,12 +52,44 @@ class Slots:
     active: tuple[int, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """A tensor as a layer meets it in a slot: `offset`, `row` and `pixel` in bytes, shape (height, width, channels)."""
+
+    offset: int
+    shape: tuple[int, int, int]
+    row: int
+    pixel: int
+
+    @property
+    def aligned(self) -> bool:
+        """Whether every element lies on a word."""
+        return not (self.offset | self.row | self.pixel) & 1
+
+    def span(self, slots: Slots) -> tuple[int, int]:
+        """(address, bytes) from its first word in the first active slot to its last word in the last one."""
+        first, last = slots.active[0], slots.active[-1]
+        height, width, channels = self.shape
+        size = (height - 1) * self.row + (width - 1) * self.pixel + 2 * channels
+        return slots.base + first * slots.stride + self.offset, (last - first) * slots.stride + size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A decoded layer: its integers as golden takes them, and where it reads and writes."""
+
+    layer: QuantisedLayer
+    input: Region
+    residual: Region | None
+    output: Region
+
+
 class DataPlane:
     """Fetches, decodes and runs layers. A decoded layer is kept until the bytes it came from change."""
 
     def __init__(self, design: Design, memory: SimulatedMemory) -> None:
         self._design, self._memory = design, memory
-        self._decoded: dict[tuple[int, int, Mode], tuple[int, QuantisedLayer]] = {}
+        self._decoded: dict[tuple[Descriptor, int, Mode], tuple[int, Step]] = {}
         self._descriptors: dict[bytes, Descriptor] = {}
 
     def descriptor(self, address: int) -> Descriptor:
@@ -72,22 +104,24 @@ class DataPlane:
                 raise LayerError(Cause.BAD_DESCRIPTOR) from None
         return self._descriptors[data]
 
-    def check(self, descriptor: Descriptor, word: int, slots: Slots, weights_base: int) -> QuantisedLayer:
+    def check(self, descriptor: Descriptor, word: int, slots: Slots, weights_base: int) -> Step:
         """Decode a layer for a batch and see that every byte it touches exists; LayerError names what is wrong."""
         mode = self._mode(descriptor, word, len(slots.active))
-        offsets = (descriptor.in_offset, descriptor.out_offset, descriptor.residual_offset, slots.base, slots.stride)
-        if any(offset % 2 for offset in offsets) or slots.base % ALIGNMENT or slots.stride % ALIGNMENT:
+        if slots.base % ALIGNMENT or slots.stride % ALIGNMENT:
             raise LayerError(Cause.BAD_DESCRIPTOR)
-        layer = self._layer(descriptor, mode, weights_base)
-        self._inputs(descriptor, layer, slots)
-        self._outputs(descriptor, slots)
-        return layer
+        step = self._step(descriptor, mode, weights_base)
+        self._bytes(step.input, slots, Cause.BUS_READ)
+        if step.residual is not None:
+            self._bytes(step.residual, slots, Cause.BUS_READ)
+        self._bytes(step.output, slots, Cause.BUS_WRITE)
+        return step
 
-    def run(self, descriptor: Descriptor, layer: QuantisedLayer, slots: Slots) -> int:
+    def run(self, step: Step, slots: Slots) -> int:
         """Compute a checked layer for every active slot and write it back; returns how many outputs saturated."""
-        inputs, residual = self._inputs(descriptor, layer, slots)
-        out, saturated = golden.run_layer_counting(layer, inputs, residual)
-        view = self._outputs(descriptor, slots)
+        inputs = self._load(step.input, slots)
+        residual = None if step.residual is None else self._load(step.residual, slots)
+        out, saturated = golden.run_layer_counting(step.layer, inputs, residual)
+        view = self._view(step.output, slots, Cause.BUS_WRITE)
         if len(view) == len(out):
             view[:] = out
         else:
@@ -103,14 +137,12 @@ class DataPlane:
         except FbcbError:
             raise LayerError(Cause.BAD_FBCB) from None
 
-    def _layer(self, d: Descriptor, mode: Mode, weights_base: int) -> QuantisedLayer:
-        """The layer as golden takes it: its input is the window extent as stored, halo included, so it has no padding."""
+    def _step(self, d: Descriptor, mode: Mode, weights_base: int) -> Step:
         words = np.zeros(0, np.int16) if d.kind else self._weights(d, mode, weights_base)
-        key = (hash(d), weights_base, mode)
         checksum = zlib.crc32(words.data)
-        found = self._decoded.get(key)
+        found = self._decoded.get((d, weights_base, mode))
         if found is None or found[0] != checksum:
-            found = self._decoded[key] = (checksum, self._decode(d, mode, words))
+            found = self._decoded[d, weights_base, mode] = (checksum, self._decode(d, mode, words))
         return found[1]
 
     def _weights(self, d: Descriptor, mode: Mode, base: int) -> Int16s:
@@ -123,7 +155,18 @@ class DataPlane:
         size = part_words(p=p, columns=d.columns, groups=d.groups, mode=mode, design=self._design)
         return self._read(base + offset, 2 * size).view(np.int16)
 
-    def _decode(self, d: Descriptor, mode: Mode, words: Int16s) -> QuantisedLayer:
+    def _decode(self, d: Descriptor, mode: Mode, words: Int16s) -> Step:
+        layer = self._layer(d, mode, words)
+        shape = (d.out_h, d.out_w, d.groups * d.columns)
+        source = Region(offset=d.in_offset, shape=layer.layer.in_shape, row=d.in_row_bytes, pixel=d.in_pixel_bytes)
+        target = Region(offset=d.out_offset, shape=shape, row=d.out_row_bytes, pixel=d.out_pixel_bytes)
+        added = Region(offset=d.residual_offset, shape=shape, row=d.residual_row_bytes, pixel=d.residual_pixel_bytes)
+        if not all(region.aligned for region in (source, target, added)):
+            raise LayerError(Cause.BAD_DESCRIPTOR)
+        return Step(layer=layer, input=source, residual=added if d.has_residual else None, output=target)
+
+    def _layer(self, d: Descriptor, mode: Mode, words: Int16s) -> QuantisedLayer:
+        """The layer as golden takes it: its input is the window extent as stored, halo included, so it has no padding."""
         kind = _KINDS[d.kind]
         weights, bias = np.zeros((0, 0, 0), np.int16), np.zeros(0, np.int64)
         if kind is Kind.GEMM:
@@ -166,36 +209,22 @@ class DataPlane:
 
     # -- slots -------------------------------------------------------------------------------------------------
 
-    def _inputs(self, d: Descriptor, layer: QuantisedLayer, slots: Slots) -> tuple[Int16s, Int16s | None]:
-        shape = layer.layer.in_shape
-        view = self._view(slots, d.in_offset, shape, d.in_row_bytes, d.in_pixel_bytes, Cause.BUS_READ)
-        inputs = view if len(view) == len(slots.active) else view[_indices(slots)]
-        if not d.has_residual:
-            return inputs, None
-        shape = (d.out_h, d.out_w, d.groups * d.columns)
-        offsets = (d.residual_offset, shape, d.residual_row_bytes, d.residual_pixel_bytes)
-        view = self._view(slots, *offsets, Cause.BUS_READ)
-        return inputs, view if len(view) == len(slots.active) else view[_indices(slots)]
+    def _load(self, region: Region, slots: Slots) -> Int16s:
+        """The tensor of every active slot, int16 (batch, *shape): shared memory where the slots are neighbours, else a copy."""
+        view = self._view(region, slots, Cause.BUS_READ)
+        return view if len(view) == len(slots.active) else view[_indices(slots)]
 
-    def _outputs(self, d: Descriptor, slots: Slots) -> Int16s:
-        shape = (d.out_h, d.out_w, d.groups * d.columns)
-        return self._view(slots, d.out_offset, shape, d.out_row_bytes, d.out_pixel_bytes, Cause.BUS_WRITE)
+    def _view(self, region: Region, slots: Slots, cause: Cause) -> Int16s:
+        """The tensor in every slot from the first active one to the last: (slots, *shape), shared memory."""
+        count = slots.active[-1] - slots.active[0] + 1
+        strides = (slots.stride, region.row, region.pixel, 2)
+        return np.ndarray((count, *region.shape), np.int16, self._bytes(region, slots, cause), strides=strides)
 
-    def _view(
-        self, slots: Slots, offset: int, shape: tuple[int, int, int], row: int, pixel: int, cause: Cause
-    ) -> Int16s:
-        """The tensor at `offset` in every slot from the first active one to the last: (slots, *shape), shared memory."""
-        if row % 2 or pixel % 2:
-            raise LayerError(Cause.BAD_DESCRIPTOR)
-        first, last = slots.active[0], slots.active[-1]
-        span = (shape[0] - 1) * row + (shape[1] - 1) * pixel + 2 * shape[2]
-        size = (last - first) * slots.stride + span
+    def _bytes(self, region: Region, slots: Slots, cause: Cause) -> npt.NDArray[np.uint8]:
         try:
-            raw = self._memory.view(slots.base + first * slots.stride + offset, size).view(np.int16)
+            return self._memory.view(*region.span(slots))
         except BusError:
             raise LayerError(cause) from None
-        strides = (slots.stride, row, pixel, 2)
-        return np.lib.stride_tricks.as_strided(raw, (last - first + 1, *shape), strides)
 
     def _read(self, address: int, size: int) -> npt.NDArray[np.uint8]:
         try:

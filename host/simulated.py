@@ -18,10 +18,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dse import Design
-from hls import DESCRIPTOR_BYTES, REGISTERS, WINDOW_BYTES, Access, Cause, Descriptor, Register, by_name
-from models import QuantisedLayer
+from hls import DESCRIPTOR_BYTES, REGISTERS, WINDOW_BYTES, Access, Cause, Register, by_name
 
-from .dataplane import DataPlane, LayerError, Slots
+from .dataplane import DataPlane, LayerError, Slots, Step
 from .device import ArrayBuffer, Buffer, Clock, VirtualClock
 from .identity import build_id, shape_word
 from .memory import SimulatedMemory
@@ -53,7 +52,7 @@ class _Job:
     first: int
     slots: Slots
     start_ns: int
-    steps: list[tuple[Descriptor, QuantisedLayer]]
+    steps: list[Step]
     ends_ns: list[int]  # of the layers that run; the failing one's beginning is the last end
     end_ns: int | None = None  # None: it hangs
     cause: Cause = Cause.NONE
@@ -302,10 +301,10 @@ class SimulatedNpu:
                 break
         return self._watch(job)
 
-    def _fetch(self, index: int, slots: Slots) -> tuple[Descriptor, QuantisedLayer]:
+    def _fetch(self, index: int, slots: Slots) -> Step:
         descriptor = self._plane.descriptor(self._address("PROGRAM") + index * DESCRIPTOR_BYTES)
         word = self._fbcb[index * self.design.b_max + len(slots.active) - 1]
-        return descriptor, self._plane.check(descriptor, word, slots, self._address("WEIGHTS"))
+        return self._plane.check(descriptor, word, slots, self._address("WEIGHTS"))
 
     def _watch(self, job: _Job) -> _Job:
         """Let the watchdog end the job if it would run longer."""
@@ -319,8 +318,7 @@ class SimulatedNpu:
     def _compute(self, job: _Job, until_ns: int) -> None:
         """Run the layers that end by `until_ns` and have not run yet."""
         while job.ran < len(job.steps) and job.ends_ns[job.ran] <= until_ns:
-            descriptor, layer = job.steps[job.ran]
-            self._saturations += self._plane.run(descriptor, layer, job.slots)
+            self._saturations += self._plane.run(job.steps[job.ran], job.slots)
             job.ran += 1
 
     def _advance(self) -> None:
