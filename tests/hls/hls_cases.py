@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from boards import load_board
 from dse import BatchPlan, Design, Stack
 from dse.testing import design_for
+from hls import compile_program, render_project
 from models import Exit, Format, Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
 
 R_BATCHING = None
@@ -102,6 +104,20 @@ def with_b_r(design: Design, b_r) -> Design:
 
 
 def design_with(design: Design, **changes) -> Design:
-    from dataclasses import replace
-
     return replace(design, **changes)
+
+
+def project_of(board: str, *, core: str = "hls", rtl=None, split: bool = False) -> dict[str, str | bytes]:
+    """The project of a small network with every kind of layer on a small design for a board."""
+    rng = np.random.Generator(np.random.PCG64(7))
+    shapes = [
+        Shape(6, kernel=(3, 3), padding=(1, 1, 1, 1)),
+        Shape(6, kernel=(1, 1), residual="t1"),
+        Shape(6, kind=Kind.MAX_POOL, kernel=(2, 2), stride=(2, 2)),
+        Shape(6, kind=Kind.SUM_POOL, kernel=(2, 2)),
+        Shape(3, relu=False),
+    ]
+    qnet = network_of(rng, (4, 4, 2), shapes)
+    design = design_of(qnet, LANES, t_r=16, t_p=4, t_c=6, b_max=2, split=split, weight_slots=2)
+    design = design_with(design, board=board, clock_hz=load_board(board).clock_hz)
+    return render_project(design, compile_program(qnet, design), load_board(board), core=core, rtl=rtl)

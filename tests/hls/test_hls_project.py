@@ -1,0 +1,230 @@
+"""Bitstream projects: whole, reproducible, honest about what is missing; and the reference output of one small design.
+
+To rewrite the reference after a deliberate change: FLUIDNPU_REWRITE_REFERENCE=1 python -m pytest tests/hls/test_hls_project.py
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hls_cases import Shape, design_of, design_with, network_of, project_of
+
+import host
+from boards import load_board
+from hls import (
+    NPU_VLNV,
+    REGISTERS,
+    CoreSimulator,
+    Program,
+    ProjectError,
+    compile_program,
+    core_modes,
+    core_vectors,
+    render_c_header,
+    render_project,
+    render_register_table,
+    render_sv_package,
+    write_project,
+)
+from hls.csim import compile_core
+from hls.platform import PLATFORMS
+
+REFERENCE = Path(__file__).parent.parent / "reference" / "tiny_zc706"
+DATA_PLANE = "fluidnpu_data_plane.sv"
+
+
+def bytes_of(content):
+    return content.encode() if isinstance(content, str) else content
+
+
+def test_the_reference_is_what_is_generated():
+    files = {name: bytes_of(content) for name, content in project_of("zc706").items()}
+    if os.environ.get("FLUIDNPU_REWRITE_REFERENCE"):
+        shutil.rmtree(REFERENCE, ignore_errors=True)
+        write_project(files, REFERENCE)
+    kept = {str(path.relative_to(REFERENCE)): path.read_bytes() for path in REFERENCE.rglob("*") if path.is_file()}
+    assert sorted(kept) == sorted(files)
+    different = [name for name in kept if kept[name] != files[name]]
+    assert not different, "read the diff, then rewrite the reference as the head of this file says"
+
+
+@pytest.mark.parametrize("board", ["zc706", "zcu104"])
+def test_generating_twice_gives_identical_bytes(board):
+    assert project_of(board) == project_of(board)
+
+
+@pytest.mark.parametrize("board", ["zc706", "zcu104"])
+def test_the_manifest_names_every_file(board):
+    files = project_of(board)
+    manifest = json.loads(files["manifest.json"])
+    assert set(manifest["files"]) == set(files) - {"manifest.json"}
+    for name, digest in manifest["files"].items():
+        assert hashlib.sha256(bytes_of(files[name])).hexdigest() == digest
+    assert manifest["build_id"] == manifest["design"][:8]
+    assert manifest["build_id"] in files["README.md"]
+    assert f"32'h{manifest['build_id'].upper()}" in files["rtl/fluidnpu_design_pkg.sv"]
+
+
+def test_both_boards_get_their_processing_system_clock_and_ports():
+    zc706, zcu104 = (project_of(board)["vivado/block_design.tcl"] for board in ("zc706", "zcu104"))
+    assert "processing_system7:5.5" in zc706
+    assert "PCW_S_AXI_HP0_DATA_WIDTH {64}" in zc706
+    assert "zynq_ultra_ps_e:3.3" in zcu104
+    assert "PSU__SAXIGP2__DATA_WIDTH {128}" in zcu104
+    for board, text in (("zc706", zc706), ("zcu104", zcu104)):
+        found = load_board(board)
+        ps = PLATFORMS[found.family]
+        assert f"/{ps.interrupt_pin}]" in text
+        assert f"0x{ps.registers_base:08X}" in text
+        assert found.part in project_of(board)["hls/synth.tcl"]
+
+
+@pytest.mark.parametrize("board", ["zc706", "zcu104"])
+def test_the_driver_finds_the_npu_that_is_built(board):
+    """The packaged IP, its cell and its address are those that the host's hardware description speaks of."""
+    from host.hwh import hardware_description
+
+    text = hardware_description(load_board(board).family, clock_hz=load_board(board).clock_hz)
+    files = project_of(board)
+    _, library, name, version = NPU_VLNV.split(":")
+    assert f'VLNV="{NPU_VLNV}"' in text
+    assert f"-library {library} " in files["vivado/package.tcl"]
+    assert f"set_property name {name} $npu" in files["vivado/package.tcl"]
+    assert f"set_property version {version} $npu" in files["vivado/package.tcl"]
+    assert f"-vlnv {NPU_VLNV} npu_0" in files["vivado/block_design.tcl"]
+    base = re.search(r'BASEVALUE="(0x[0-9A-F]+)"', text)
+    assert f"-offset {base.group(1)} " in files["vivado/block_design.tcl"]
+
+
+def test_the_bundle_can_be_read_back(tmp_path):
+    write_project(project_of("zc706"), tmp_path)
+    bundle = host.Bundle.read(tmp_path / "bundle")
+    assert bundle.program == Program.load(tmp_path / "bundle")
+    assert bundle.design.board == "zc706"
+
+
+def test_what_keeps_it_from_a_bitstream_is_said(tmp_path):
+    files = project_of("zc706")
+    assert "cannot give a bitstream yet" in files["README.md"]
+    assert json.loads(files["manifest.json"])["missing"] == [
+        "the data plane (`fluidnpu_data_plane.sv`) is not among its sources"
+    ]
+    strange = project_of("zc706", rtl={DATA_PLANE: "module fluidnpu_data_plane(input clk_i); endmodule"})
+    assert "lacks what `fluid_npu.v` joins: AccBits, BMax" in strange["README.md"]
+    wrapper = strange["rtl/fluid_npu.v"]
+    plane = wrapper[wrapper.index("fluidnpu_data_plane #(") : wrapper.index("fluidnpu_hls_core core")]
+    whole = " ".join(re.findall(r"\.(\w+)\(", plane))
+    complete = project_of("zc706", rtl={DATA_PLANE: f"module fluidnpu_data_plane; // {whole}"})
+    assert "cannot give a bitstream" not in complete["README.md"]
+    assert json.loads(complete["manifest.json"])["missing"] == []
+    assert complete[f"rtl/{DATA_PLANE}"].endswith(whole)
+
+
+def test_the_reference_core_takes_the_place_of_the_hls_core():
+    rtl = {
+        "fluidnpu_core.sv": "module fluidnpu_core; endmodule",
+        "core_pe.sv": "// a part of it",
+        "other.sv": "// shared",
+    }
+    mine = project_of("zc706", core="rtl", rtl=rtl)
+    assert not [name for name in mine if name.startswith("hls/")]
+    assert "rtl/core_pe.sv" in mine
+    assert "fluidnpu_core core (" in mine["rtl/fluid_npu.v"]
+    assert "vivado_hls" not in mine["Makefile"] + mine["vivado/package.tcl"]
+    hls_only = project_of("zc706", rtl=rtl)
+    assert "rtl/other.sv" in hls_only
+    assert not {"rtl/core_pe.sv", "rtl/fluidnpu_core.sv"} & set(hls_only)
+
+
+def test_what_does_not_go_together_is_refused(tmp_path):
+    qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])
+    design = design_with(design_of(qnet), board="zc706")
+    zc706 = load_board("zc706")
+    with pytest.raises(ProjectError, match="core must be one of hls, rtl, not 'vhdl'"):
+        render_project(design, None, zc706, core="vhdl")
+    with pytest.raises(ProjectError, match=r"fluidnpu_core\.sv is not"):
+        render_project(design, None, zc706, core="rtl")
+    with pytest.raises(ProjectError, match="made for board 'zcu104', and it was made for 'zc706'"):
+        render_project(design, None, load_board("zcu104"))
+    other = compile_program(qnet, design_of(qnet))
+    with pytest.raises(ProjectError, match="compiled for another"):
+        render_project(design, other, zc706)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ProjectError, match="is a file"):
+        write_project({}, tmp_path / "file")
+
+
+def test_a_project_without_a_program_says_so():
+    qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])
+    files = render_project(design_with(design_of(qnet), board="zc706"), None, load_board("zc706"))
+    assert "bundle/program.bin" not in files
+    assert "a program is compiled when there are weights" in files["README.md"]
+
+
+def test_writing_again_removes_what_is_no_longer_part(tmp_path):
+    write_project(project_of("zc706"), tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    files = project_of("zc706", core="rtl", rtl={"fluidnpu_core.sv": "module fluidnpu_core; endmodule"})
+    write_project(files, tmp_path)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {*files, "notes.txt"}
+
+
+def test_views_hold_every_register_and_field():
+    header, table = render_c_header(), render_register_table()
+    for register in REGISTERS:
+        assert f"#define FLUIDNPU_{register.name} 0x{register.offset:02X}u" in header
+        assert f"| 0x{register.offset:02X} | {register.name} |" in table
+        for field in register.fields:
+            assert f"#define FLUIDNPU_{register.name}_{field.name}_MASK 0x{field.mask:08X}u" in header
+
+
+def test_the_c_header_compiles(tmp_path):
+    (tmp_path / "registers.h").write_text(render_c_header())
+    (tmp_path / "use.c").write_text(
+        '#include "registers.h"\nint main(void) { return FLUIDNPU_CTRL_START_MASK == 1u ? 0 : 1; }\n'
+    )
+    subprocess.run(["gcc", "-Wall", "-Werror", "-std=c99", "-o", "use", "use.c"], cwd=tmp_path, check=True)
+    assert subprocess.run([tmp_path / "use"], check=False).returncode == 0
+
+
+def test_the_sv_package_has_every_parameter():
+    qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])
+    design = design_of(qnet)
+    text = render_sv_package(design)
+    for name, value in design.rtl_parameters().items():
+        assert f"localparam int unsigned {name} = {value};" in text
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["", "split"])
+def test_the_vectors_are_what_the_generated_core_answers(split, tmp_path):
+    """As Vivado runs them: the test bench reads both files and compares; a changed expectation must show."""
+    qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])
+    design = design_with(design_of(qnet, split=split, t_p=6, t_c=5, weight_slots=2), board="zc706")
+    assert {command.mode for streams, _, _ in core_vectors(design) for command in streams.commands} == set(
+        core_modes(design)
+    )
+    with CoreSimulator(design) as core:
+        for streams, output, saturations in core_vectors(design):
+            got = core.run(streams)
+            np.testing.assert_array_equal(got[0], output)
+            assert got[1] == saturations
+    files = render_project(design, None, load_board("zc706"))
+    for name in ("jobs.bin", "expected.bin"):
+        (tmp_path / name).write_bytes(files[f"hls/tb/{name}"])
+    command = [str(compile_core(design)), "jobs.bin", "expected.bin"]
+    right = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert right.returncode == 0
+    assert right.stdout == f"{len(core_modes(design)) + 1} jobs, all as expected\n"
+    spoilt = bytearray(files["hls/tb/expected.bin"])
+    spoilt[-2] ^= 1
+    (tmp_path / "expected.bin").write_bytes(spoilt)
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 1

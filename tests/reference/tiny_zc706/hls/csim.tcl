@@ -1,0 +1,12 @@
+# Vivado HLS 2019.2: run the test vectors of the core in C simulation. Run in this folder: vivado_hls -f csim.tcl
+open_project -reset fluidnpu_core_csim
+set_top fluidnpu_core
+add_files src/fluidnpu_core.cpp -cflags "-std=c++0x"
+add_files -tb tb/tb_core.cpp -cflags "-std=c++0x -Isrc"
+add_files -tb tb/jobs.bin
+add_files -tb tb/expected.bin
+open_solution -reset solution1
+set_part {xc7z045ffg900-2}
+create_clock -period 6.667 -name default
+csim_design -clean -ldflags {-lpthread} -argv {jobs.bin expected.bin}
+exit

@@ -1,0 +1,49 @@
+// Types and top function of the core; the streams are those of docs/adr/0004-core-streams.md.
+#ifndef FLUIDNPU_CORE_H
+#define FLUIDNPU_CORE_H
+
+#include <ap_int.h>
+#include <hls_stream.h>
+
+#include "params.h"
+
+typedef ap_int<16> word_t;
+typedef ap_int<SumBits> sum_t;      // an adder tree and the adder of a pair of PEs
+typedef ap_int<AccBits> acc_t;      // a stored partial sum
+typedef ap_int<50> value_t;         // an accumulator and a residual shifted by at most 31 bits
+typedef ap_uint<16> count_t;
+
+typedef ap_uint<128> command_beat_t;
+typedef ap_uint<16 * InWords> input_beat_t;
+typedef ap_uint<16 * TP * WeightSlots> weight_beat_t;
+typedef ap_uint<16 * OutWords> output_beat_t;
+
+typedef hls::stream<command_beat_t> command_stream_t;
+typedef hls::stream<input_beat_t> input_stream_t;
+typedef hls::stream<weight_beat_t> weight_stream_t;
+typedef hls::stream<output_beat_t> output_stream_t;
+
+enum mode_e { ModeNormal = 0, ModeWide = 1, ModeLanes = 2, ModeSplit = 3, ModeMaxPool = 4, ModeSumPool = 5 };
+
+// One command, decoded.
+struct command_t {
+    ap_uint<4> mode;
+    count_t beats;
+    count_t lane1_beats;
+    count_t p_tiles;
+    ap_uint<12> cols;
+    ap_uint<6> shift;
+    ap_uint<5> residual_shift;
+    bool has_residual;
+    bool last;
+    word_t lo;
+    word_t hi;
+};
+
+typedef hls::stream<command_t> command_fifo_t;
+
+// One call takes one command. `saturations` is the number of outputs of that command that left int16 before lo and hi applied.
+void fluidnpu_core(command_stream_t& cmd, input_stream_t& input, weight_stream_t& weight, output_stream_t& residual,
+                   output_stream_t& output, ap_uint<32>* saturations);
+
+#endif

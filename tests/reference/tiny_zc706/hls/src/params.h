@@ -1,0 +1,25 @@
+// Constants of one design; generated, the numbers come from design.rtl_parameters().
+#ifndef FLUIDNPU_PARAMS_H
+#define FLUIDNPU_PARAMS_H
+
+static const int TR = 16;  // rows of an accumulator bank
+static const int TP = 4;  // words a PE multiplies in one cycle
+static const int TC = 6;  // processing elements
+static const int BMax = 2;  // largest active batch
+static const int AccBits = 48;  // bits of a stored partial sum
+static const int WeightSlots = 2;  // slots of TP words in a weight beat
+static const int OutWords = 4;  // words of an output beat and of a residual beat
+static const int InWords = 8;  // words of an input beat
+static const int Stackable = 1;  // k = 2 and lanes exist
+static const int Split = 0;  // k = 1/2 exists
+static const int Layers = 5;  // layers of the network, of no concern to the core
+static const int MaxCols = 6;  // most columns of a command
+static const int Banks = 6;  // accumulator banks: one a PE, and one a channel of a pool
+static const int Halves = 1;  // independent halves of a bank
+static const int BankDepth = 16;  // rows of a half
+static const int SumBits = 36;  // bits of the sum of 2 TP products
+static const int BiasesPerSlot = 1;  // 48-bit biases in a weight slot
+static const int LineWords = 12;  // columns of a row of outputs, in whole beats and one more
+static const int RowDistance = 14;  // fewest cycles of a P-tile
+
+#endif

@@ -1,0 +1,122 @@
+// Test bench of the core. `tb_core JOBS EXPECTED` runs every job and compares; `tb_core -` reads jobs from standard input until
+// its end and writes results to standard output. All numbers little endian; a result has the form of a file of expectations.
+//   job:    int32 magic 0x0F1D0B00, commands, input, weight, residual, output beats; then the four input streams, word by word
+//   result: int32 magic, output beats, beats left over on the input streams, saturations; then the output stream
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <vector>
+
+#include "words.h"
+
+static const int32_t Magic = 0x0F1D0B00;
+
+struct run_t {
+    FILE* jobs;
+    FILE* expected;  // compared with when it is there
+    FILE* results;   // written to when it is there
+    int status;
+};
+
+static bool read_words(FILE* file, std::vector<int16_t>& words, size_t count) {
+    words.resize(count);
+    return count == 0 || fread(&words[0], sizeof(int16_t), count, file) == count;
+}
+
+template <int Words>
+static bool read_beats(FILE* file, hls::stream<ap_uint<16 * Words> >& stream, int beats) {
+    std::vector<int16_t> words;
+    if (!read_words(file, words, size_t(beats) * Words)) return false;
+    for (int b = 0; b < beats; ++b) {
+        ap_uint<16 * Words> beat = 0;
+        for (int i = 0; i < Words; ++i) set_word(beat, i, words[size_t(b) * Words + i]);
+        stream.write(beat);
+    }
+    return true;
+}
+
+// Runs one job; 0 done, 1 a difference, 2 a damaged file, -1 no more jobs.
+static int run_job(run_t& run) {
+    static command_stream_t cmd("cmd");
+    static input_stream_t input("input");
+    static weight_stream_t weight("weight");
+    static output_stream_t residual("residual");
+    static output_stream_t output("output");
+    int32_t head[6];
+    if (fread(head, sizeof(int32_t), 6, run.jobs) != 6) return -1;
+    if (head[0] != Magic || !read_beats<8>(run.jobs, cmd, head[1]) || !read_beats<InWords>(run.jobs, input, head[2]) ||
+        !read_beats<TP * WeightSlots>(run.jobs, weight, head[3]) || !read_beats<OutWords>(run.jobs, residual, head[4])) {
+        fprintf(stderr, "the file of jobs is damaged\n");
+        return 2;
+    }
+    int64_t saturations = 0;
+    for (int c = 0; c < head[1]; ++c) {
+        ap_uint<32> count = 0;
+        fluidnpu_core(cmd, input, weight, residual, output, &count);
+        saturations += int64_t(count.to_uint());
+    }
+    std::vector<int16_t> words;
+    while (!output.empty()) {
+        const output_beat_t beat = output.read();
+        for (int i = 0; i < OutWords; ++i) words.push_back(int16_t(get_word(beat, i).to_int()));
+    }
+    int32_t left = 0;
+    for (; !input.empty(); ++left) input.read();
+    for (; !weight.empty(); ++left) weight.read();
+    for (; !residual.empty(); ++left) residual.read();
+    const int32_t result[4] = {Magic, int32_t(words.size() / OutWords), left, int32_t(saturations)};
+    if (run.results) {
+        fwrite(result, sizeof(int32_t), 4, run.results);
+        if (!words.empty()) fwrite(&words[0], sizeof(int16_t), words.size(), run.results);
+        fflush(run.results);
+        return 0;
+    }
+    int32_t want[4];
+    std::vector<int16_t> wanted;
+    if (fread(want, sizeof(int32_t), 4, run.expected) != 4 || !read_words(run.expected, wanted, size_t(want[1]) * OutWords)) {
+        fprintf(stderr, "the file of expectations is damaged\n");
+        return 2;
+    }
+    return memcmp(want, result, sizeof(want)) == 0 && wanted == words ? 0 : 1;
+}
+
+static void* run_all(void* argument) {
+    run_t& run = *static_cast<run_t*>(argument);
+    int jobs = 0, status = 0;
+    for (int one = run_job(run); one >= 0; one = run_job(run), ++jobs) {
+        if (one != 0) printf("job %d differs\n", jobs);
+        if (one > status) status = one;
+        if (one == 2) break;
+    }
+    if (!run.results) printf("%d jobs, %s\n", jobs, status ? "NOT as expected" : "all as expected");
+    run.status = status;
+    return 0;
+}
+
+int main(int argc, char** argv) {
+    run_t run = {0, 0, 0, 2};
+    if (argc == 2 && strcmp(argv[1], "-") == 0) {
+        run.jobs = stdin;
+        run.results = stdout;
+    } else if (argc == 3) {
+        run.jobs = fopen(argv[1], "rb");
+        run.expected = fopen(argv[2], "rb");
+    }
+    if (!run.jobs || !(run.expected || run.results)) {
+        fprintf(stderr, "usage: tb_core JOBS EXPECTED | tb_core -\n");
+        return 2;
+    }
+    // The accumulators of a large design do not fit the stack that a program begins with.
+    const size_t stack = sizeof(acc_t) * Banks * Halves * BankDepth + (size_t(16) << 20);
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    if (pthread_attr_setstacksize(&attributes, stack) || pthread_create(&thread, &attributes, run_all, &run)) {
+        fprintf(stderr, "no thread with a stack of %lu bytes\n", (unsigned long)stack);
+        return 2;
+    }
+    pthread_join(thread, 0);
+    return run.status;
+}

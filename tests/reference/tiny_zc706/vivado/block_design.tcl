@@ -1,0 +1,56 @@
+# The block design: processing system, NPU, and the interconnect between them. Sourced by build.tcl.
+create_bd_design system
+
+set ps [create_bd_cell -type ip -vlnv xilinx.com:ip:processing_system7:5.5 processing_system7_0]
+apply_bd_automation -rule xilinx.com:bd_rule:processing_system7 -config {make_external "FIXED_IO, DDR" apply_board_preset "1" Master "Disable" Slave "Disable"} $ps
+set_property -dict [list \
+    CONFIG.PCW_FPGA0_PERIPHERAL_FREQMHZ {150} \
+    CONFIG.PCW_USE_M_AXI_GP0 {1} \
+    CONFIG.PCW_USE_FABRIC_INTERRUPT {1} \
+    CONFIG.PCW_IRQ_F2P_INTR {1} \
+    CONFIG.PCW_USE_S_AXI_HP0 {1} \
+    CONFIG.PCW_S_AXI_HP0_DATA_WIDTH {64} \
+] $ps
+
+create_bd_cell -type ip -vlnv fluidnpu:npu:fluid_npu:1.0 npu_0
+create_bd_cell -type ip -vlnv xilinx.com:ip:proc_sys_reset:5.0 reset_0
+
+# Registers: one master, one slave.
+set control [create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect:1.0 control_0]
+set_property -dict [list CONFIG.NUM_SI {1} CONFIG.NUM_MI {1}] $control
+connect_bd_intf_net [get_bd_intf_pins processing_system7_0/M_AXI_GP0] [get_bd_intf_pins control_0/S00_AXI]
+connect_bd_intf_net [get_bd_intf_pins control_0/M00_AXI] [get_bd_intf_pins npu_0/s_axil]
+
+# Memory port 0.
+set memory [create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect:1.0 memory_0]
+set_property -dict [list CONFIG.NUM_SI {1} CONFIG.NUM_MI {1}] $memory
+connect_bd_intf_net [get_bd_intf_pins npu_0/m_axi] [get_bd_intf_pins memory_0/S00_AXI]
+connect_bd_intf_net [get_bd_intf_pins memory_0/M00_AXI] [get_bd_intf_pins processing_system7_0/S_AXI_HP0]
+
+# One clock and one reset for all of it.
+set clock [get_bd_pins processing_system7_0/FCLK_CLK0]
+foreach pin {
+    npu_0/aclk
+    reset_0/slowest_sync_clk
+    control_0/aclk
+    memory_0/aclk
+    processing_system7_0/M_AXI_GP0_ACLK
+    processing_system7_0/S_AXI_HP0_ACLK
+} {
+    connect_bd_net $clock [get_bd_pins $pin]
+}
+connect_bd_net [get_bd_pins processing_system7_0/FCLK_RESET0_N] [get_bd_pins reset_0/ext_reset_in]
+foreach pin {
+    npu_0/aresetn
+    control_0/aresetn
+    memory_0/aresetn
+} {
+    connect_bd_net [get_bd_pins reset_0/peripheral_aresetn] [get_bd_pins $pin]
+}
+connect_bd_net [get_bd_pins npu_0/irq] [get_bd_pins processing_system7_0/IRQ_F2P]
+
+# Addresses: the registers where the driver expects them without PYNQ, memory as the processing system lays it out.
+create_bd_addr_seg -range 0x1000 -offset 0x43C00000 [get_bd_addr_spaces processing_system7_0/Data] [get_bd_addr_segs npu_0/s_axil/reg0] SEG_npu_0_registers
+assign_bd_address
+validate_bd_design
+save_bd_design

@@ -1,0 +1,29 @@
+# Vivado 2019.2: from the packaged NPU to a bitstream. Run from the project's root: vivado -mode batch -source vivado/build.tcl
+create_project -force system build/vivado -part xc7z045ffg900-2
+if {[llength [get_board_parts -quiet xilinx.com:zc706:part0:1.4]] > 0} {
+    set_property board_part xilinx.com:zc706:part0:1.4 [current_project]
+} else {
+    error "the board files of xilinx.com:zc706:part0:1.4 are not installed; the processing system needs their preset"
+}
+set_property ip_repo_paths [list build/ip] [current_project]
+update_ip_catalog -rebuild
+source vivado/block_design.tcl
+set design [get_files system.bd]
+generate_target all $design
+add_files -norecurse [make_wrapper $design -top]
+set_property top system_wrapper [current_fileset]
+add_files -fileset constrs_1 vivado/fluidnpu.xdc
+update_compile_order -fileset sources_1
+launch_runs impl_1 -to_step write_bitstream -jobs 4
+wait_on_run impl_1
+if {[get_property PROGRESS [get_runs impl_1]] ne "100%"} {
+    error "implementation did not end in a bitstream; see build/vivado/system.runs/impl_1/runme.log"
+}
+open_run impl_1
+report_utilization -file build/utilization.rpt -hierarchical
+report_timing_summary -file build/timing.rpt
+if {[get_property STATS.WNS [get_runs impl_1]] < 0} {
+    error "timing is not met at 150 MHz: see build/timing.rpt"
+}
+file copy -force build/vivado/system.runs/impl_1/system_wrapper.bit bundle/fluidnpu.bit
+file copy -force build/vivado/system.srcs/sources_1/bd/system/hw_handoff/system.hwh bundle/fluidnpu.hwh
