@@ -1,7 +1,7 @@
 """An NPU without PYNQ: registers and a reserved memory region mapped from a file, /dev/mem on a board (ZC706 has no PYNQ image).
 
 Reserve the region in the device tree (`reserved-memory`, `no-map`), so that Linux keeps off it and maps it uncached; then host and NPU
-see the same bytes. Needs root. No interrupt: events are polled.
+see the same bytes. Needs root. No interrupt: events are polled. Tested against a file; it has not met a board yet.
 """
 
 from __future__ import annotations

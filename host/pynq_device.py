@@ -2,7 +2,7 @@
 
 `npu_of(overlay)` is the same on a board and here: PYNQ binds `FluidNpuIP` to the NPU by its VLNV, and that driver is a `Device` of
 ours. What differs is which PYNQ device the overlay was loaded on: a board's own, or `simulated_pynq_device()`, whose "bitstream" is
-the design itself.
+the design itself. The latter is what has been run; a board's own has not yet.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -80,11 +81,14 @@ class Runtime:
         if attempts < 1:
             raise DriverUsageError(f"attempts must be at least 1, not {attempts}")
         design = driver.design
-        rates = exit_rates or design.exit_rates or (1 / design.stages,) * design.stages
+        rates = design.exit_rates if exit_rates is None else exit_rates
+        if rates is None:
+            rates = (1 / design.stages,) * design.stages
         if len(rates) != design.stages:
             raise DriverUsageError(f"exit_rates must name {design.stages} shares, one per exit, not {len(rates)}")
         self.driver, self.policy = driver, policy
-        self.failures: list[DeviceError] = []
+        self.failures: deque[DeviceError] = deque(maxlen=None if record else 1)
+        self.failed = 0  # jobs, over all time
         self._attempts, self._record = attempts, record
         self._waiting: list[list[Request]] = [[] for _ in range(design.stages)]
         self._view = View(0, self._waiting, design.latency, tuple(rates), design.b_max, slots=driver.slots)
@@ -196,6 +200,7 @@ class Runtime:
                 return self.driver.run_stage(stage)
             except DeviceError as error:
                 self.failures.append(error)
+                self.failed += 1
         raise GaveUpError(
             f"stage {stage} failed {self._attempts} times in a row; the last time: {self.failures[-1]}"
         ) from self.failures[-1]

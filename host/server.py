@@ -92,7 +92,7 @@ class Server:
     @property
     def failures(self) -> int:
         """Failed jobs that were run again."""
-        return len(self._runtime.failures)
+        return self._runtime.failed
 
     def __enter__(self) -> Self:
         """Start."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from host_worlds import design_of, network, read, world, write
 
+from dse.testing import tiny_design
 from hls import REGISTERS, Access, Cause, compile_program
 from host import (
     BuildMismatch,
@@ -36,6 +37,15 @@ def test_another_shape_is_refused_even_with_the_right_build_id() -> None:
     driver = Driver(SimulatedNpu(other, build=build_id(w.design)), w.program, w.design)
     with pytest.raises(BuildMismatch, match="SHAPE"):
         driver.load()
+
+
+def test_a_device_with_too_few_layers_is_refused() -> None:
+    """Same build id by forgery, same shape, but no room for all FBCB words."""
+    w = world(loaded=False)
+    driver = Driver(SimulatedNpu(tiny_design(), build=build_id(w.design)), w.program, w.design)
+    with pytest.raises(NpuError) as caught:
+        driver.load()
+    assert caught.value.cause is Cause.BAD_FBCB
 
 
 def test_a_program_of_another_design_is_refused() -> None:

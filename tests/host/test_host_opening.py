@@ -7,8 +7,20 @@ from pathlib import Path
 import pytest
 from host_worlds import World, traffic_of, world
 
-from host import Bundle, BundleError, Driver, DriverUsageError, PynqMissingError, SimulatedNpu, open_device, serve
+from host import (
+    Bundle,
+    BundleError,
+    Driver,
+    DriverUsageError,
+    PynqMissingError,
+    Server,
+    SimulatedNpu,
+    WallClock,
+    open_device,
+    serve,
+)
 from host import pynq_device as lazily
+from models import golden
 from scheduler import make_policy
 
 
@@ -46,6 +58,19 @@ def test_without_pynq_the_simulated_npu_is_used_directly(w: World, monkeypatch: 
         monkeypatch.undo()
         lazily._pynq.cache_clear()
         lazily.pynq_classes.cache_clear()
+
+
+def test_a_live_server_through_the_simulated_board() -> None:
+    w = world(3, millis=True)
+    images = w.images(12)
+    with open_device("simulated", bundle_of(w), clock=WallClock()) as device:
+        driver = Driver(device, w.program, w.design)
+        driver.load()
+        with Server(driver, make_policy("fluid")) as server:
+            futures = [server.submit(image, 10**9) for image in images]
+        answers = [future.result(0) for future in futures]
+    exits, classes, _ = golden.early_exit(w.qnet, images)
+    assert [(a.exit, a.prediction) for a in answers] == list(zip(exits, classes, strict=True))
 
 
 def test_refusals(w: World, tmp_path: Path) -> None:
