@@ -29,7 +29,8 @@ ADDRESS_BITS = 40
 DATA_PLANE = "fluidnpu_data_plane"
 REFERENCE_CORE = "fluidnpu_core"
 CORES = ("hls", "rtl")
-MEMORY_MASTERS = ("m_axi",)  # AXI4 masters of the data plane, in the order of the board's memory ports
+MEMORY_MASTERS = ("m0_axi", "m1_axi", "m2_axi")  # AXI4 masters of the data plane: program and weights, inputs, outputs
+WRITING_MASTERS = ("m2_axi",)
 
 Files = dict[str, str | bytes]
 
@@ -57,14 +58,9 @@ class Stream:
         return "o" if self.to_core else "i"
 
     @property
-    def plane_suffix(self) -> str:
-        """Suffix of data and valid at the data plane."""
-        return self.core_ready_suffix
-
-    @property
-    def plane_ready_suffix(self) -> str:
-        """Suffix of ready at the data plane."""
-        return self.core_suffix
+    def plane_name(self) -> str:
+        """What the data plane calls it."""
+        return f"{'m' if self.to_core else 's'}_axis_{self.name}"
 
     def direction(self, what: str) -> str:
         """Verilog direction of `what` ("data" or "ready") at the core."""
@@ -87,10 +83,10 @@ class BusPort:
 
 @dataclass(frozen=True)
 class MemoryLink:
-    """One memory master, the interconnect cell behind it and the processing system's port and clock it ends at."""
+    """One memory port of the processing system with its clock, the masters that share it and the interconnect cell between."""
 
     cell: str
-    master: str
+    masters: tuple[str, ...]
     port: str
     clock: str
 
@@ -197,14 +193,22 @@ class ProjectText:
     def data_plane_parameters(self) -> tuple[tuple[str, int], ...]:
         """Parameters of the data plane: the design's, its build id, and the width of a memory port."""
         given = self.design.rtl_parameters()
-        return (*given.items(), ("BuildId", build_id(self.design.digest)), ("DataBytes", self.board.axi_port_bits // 8))
+        return (*given.items(), ("BuildId", build_id(self.design.digest)), ("PortBytes", self.board.axi_port_bits // 8))
+
+    @property
+    def core_parameters(self) -> tuple[tuple[str, int], ...]:
+        """Parameters of the reference core; the HLS core has its numbers in its text."""
+        wanted = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "Stackable", "Split")
+        given = self.design.rtl_parameters()
+        return () if self.hls else tuple((name, given[name]) for name in wanted)
 
     @property
     def memory_links(self) -> tuple[MemoryLink, ...]:
         """How memory masters reach the processing system."""
+        count = min(self.board.axi_ports, len(self.ps.memory_ports), len(MEMORY_MASTERS))
         return tuple(
-            MemoryLink(f"memory_{index}", master, port, clock)
-            for index, (master, (port, clock)) in enumerate(zip(MEMORY_MASTERS, self.ps.memory_ports, strict=False))
+            MemoryLink(f"memory_{index}", MEMORY_MASTERS[index::count], port, clock)
+            for index, (port, clock) in enumerate(self.ps.memory_ports[:count])
         )
 
     @property
@@ -302,7 +306,7 @@ def _missing(p: ProjectText, rtl: Mapping[str, str]) -> tuple[str, ...]:
         return (f"the data plane (`{DATA_PLANE}.sv`) is not among its sources",)
     wrapper = _text("fluid_npu.v", p)
     wanted = set(
-        re.findall(r"\.(\w+)\(", wrapper[wrapper.index(DATA_PLANE) : wrapper.index(f"{p.core_instance} core")])
+        re.findall(r"\.(\w+)\(", wrapper[wrapper.index(DATA_PLANE) : wrapper.index(f"    {p.core_instance} ")])
     )
     odd = sorted(name for name in wanted if not re.search(rf"\b{name}\b", source))
     return (f"`{DATA_PLANE}.sv` lacks what `fluid_npu.v` joins: {', '.join(odd)}",) if odd else ()
@@ -365,15 +369,19 @@ def _axi_lite(name: str) -> tuple[BusPort, ...]:
 
 
 def _axi_master(name: str, data_bits: int) -> tuple[BusPort, ...]:
+    """Read channels, and write channels where the data plane writes."""
     address = (("addr", "output", ADDRESS_BITS), ("len", "output", 8), ("size", "output", 3), ("burst", "output", 2),
                ("valid", "output", 1), ("ready", "input ", 1))  # fmt: skip
-    ports = (
+    reads = (
         *((f"ar{port}", direction, bits) for port, direction, bits in address),
         ("rdata", "input ", data_bits), ("rresp", "input ", 2), ("rlast", "input ", 1), ("rvalid", "input ", 1),
         ("rready", "output", 1),
+    )  # fmt: skip
+    writes = (
         *((f"aw{port}", direction, bits) for port, direction, bits in address),
         ("wdata", "output", data_bits), ("wstrb", "output", data_bits // 8), ("wlast", "output", 1),
         ("wvalid", "output", 1), ("wready", "input ", 1),
         ("bresp", "input ", 2), ("bvalid", "input ", 1), ("bready", "output", 1),
     )  # fmt: skip
+    ports = (*reads, *(writes if name in WRITING_MASTERS else ()))
     return tuple(BusPort(f"{name}_{port}", direction, bits) for port, direction, bits in ports)

