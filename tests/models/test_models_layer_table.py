@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from models import Kind, LayerTableError, Network, Workload, random_network, read_layer_table, read_model, write_onnx
+from models import (
+    Kind,
+    LayerTableError,
+    Network,
+    Workload,
+    random_network,
+    read_layer_table,
+    read_model,
+    shipped_file,
+    write_onnx,
+)
 
 LAYER = {"name": "a", "R": 4, "P": 9, "C": 2, "something": "else"}
 
@@ -23,7 +33,8 @@ def table(tmp_path: Path, content: Any) -> Path:
     ("name", "layers", "macs"), [("resnet50", 54, 4_089_184_256), ("inception_v3", 95, 5_713_216_096)]
 )
 def test_the_published_tables(name: str, layers: int, macs: int) -> None:
-    workload = read_layer_table(Path(__file__).parents[1] / "data" / f"layers_{name}.json")
+    with shipped_file(f"layers_{name}.json") as path:
+        workload = read_layer_table(path)
     assert (workload.name, len(workload.layers), workload.macs) == (name, layers, macs)
 
 
