@@ -21,17 +21,22 @@ def bench(timeout_us: int) -> Callable[[Test], Test]:
 
 
 async def begin(dut: Dut, **inputs: int) -> random.Random:
-    """Drive the clock, hold reset for four cycles with `inputs` set and all other `_i` ports 0, return the bench's random numbers."""
+    """Drive the clock, reset with `inputs` set, return the bench's random numbers."""
+    Clock(dut.clk_i, 10, "ns").start(start_high=False)
+    await reset(dut, **inputs)
+    return random.Random(cocotb.RANDOM_SEED)
+
+
+async def reset(dut: Dut, **inputs: int) -> None:
+    """Hold reset for four cycles with `inputs` set and all other `_i` ports 0."""
     for handle in dut:
         if handle._name.endswith("_i") and handle._name not in ("clk_i", "rst_ni"):
             handle.value = inputs.get(handle._name, 0)
     dut.rst_ni.value = 0
-    Clock(dut.clk_i, 10, "ns").start(start_high=False)
     for _ in range(4):
         await RisingEdge(dut.clk_i)
     dut.rst_ni.value = 1
     await RisingEdge(dut.clk_i)
-    return random.Random(cocotb.RANDOM_SEED)
 
 
 def setting(name: str, default: int) -> int:

@@ -1,0 +1,125 @@
+/// Visits the rows of a row block in the order of the core's beats and gives the address of each; lane 0, then lane 1.
+///
+/// The walk begins where the last committed pass ended; a pass without `commit_i` is walked again by the next one.
+/// One row a cycle. Used for windows (steps of the input), outputs and residuals alike.
+module fluidnpu_row_walker #(
+  parameter int unsigned BMax = 4
+) (
+  input  logic                                        clk_i,
+  input  logic                                        rst_ni,
+  input  logic                                        layer_start_i,
+  input  logic [BMax-1:0][fluidnpu_pkg::AddrWidth-1:0] slot_i,
+  input  logic [15:0]                                 out_h_i,
+  input  logic [15:0]                                 out_w_i,
+  input  logic                                        row_lanes_i,
+  input  logic                                        sample_lanes_i,
+  input  logic [4:0]                                  b_r_i,
+  input  logic [31:0]                                 step_h_i,
+  input  logic [31:0]                                 step_w_i,
+  // pass
+  input  logic                                        pass_valid_i,
+  output logic                                        pass_ready_o,
+  input  logic [15:0]                                 beats_i,
+  input  logic [15:0]                                 lane1_beats_i,
+  input  logic [31:0]                                 shift_i,
+  input  logic                                        commit_i,
+  // rows
+  output logic                                        row_valid_o,
+  input  logic                                        row_ready_i,
+  output logic [fluidnpu_pkg::AddrWidth-1:0]          row_addr_o,
+  output logic                                        row_lane_o,
+  output logic                                        row_ends_beat_o,
+  output logic                                        row_ends_pass_o
+);
+  localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
+
+  if (BMax < 1 || BMax > 16) begin : gen_illegal
+    $fatal(1, "BMax must lie in 1..16 in %m");
+  end
+
+  typedef struct packed {
+    logic [4:0]  sample;
+    logic [15:0] row;
+    logic [15:0] column;
+    logic [31:0] row_offset;
+    logic [31:0] offset;
+  } place_t;
+
+  place_t      place_q, start_q, next;
+  logic        active_q, lane_q, commit_q;
+  logic [15:0] beat_q, beats_q, lane1_beats_q;
+  logic [31:0] shift_q;
+  logic        two_lanes, ends_beat, ends_pass, step, advance;
+  logic [4:0]  sample;
+
+  assign two_lanes = beat_q < lane1_beats_q;
+  assign ends_beat = lane_q || !two_lanes;
+  assign ends_pass = ends_beat && beat_q + 16'd1 == beats_q;
+  assign step      = row_valid_o && row_ready_i;
+  assign advance   = step && (ends_beat || row_lanes_i);
+  assign sample    = place_q.sample + (sample_lanes_i && lane_q ? b_r_i : 5'd0);
+
+  always_comb begin
+    next = place_q;
+    if (place_q.column + 16'd1 != out_w_i) begin
+      next.column = place_q.column + 16'd1;
+      next.offset = place_q.offset + step_w_i;
+    end else if (place_q.row + 16'd1 != out_h_i) begin
+      next.column     = '0;
+      next.row        = place_q.row + 16'd1;
+      next.row_offset = place_q.row_offset + step_h_i;
+      next.offset     = place_q.row_offset + step_h_i;
+    end else begin
+      next        = '0;
+      next.sample = place_q.sample + 5'd1;
+    end
+  end
+
+  assign pass_ready_o    = !active_q || (step && ends_pass);  // passes follow one another without a gap
+  assign row_valid_o     = active_q;
+  assign row_lane_o      = lane_q;
+  assign row_ends_beat_o = ends_beat;
+  assign row_ends_pass_o = ends_pass;
+  assign row_addr_o      = slot_i[sample[SampleWidth-1:0]]
+      + fluidnpu_pkg::AddrWidth'(place_q.offset) + fluidnpu_pkg::AddrWidth'(shift_q);
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      active_q      <= 1'b0;
+      lane_q        <= 1'b0;
+      commit_q      <= 1'b0;
+      beat_q        <= '0;
+      beats_q       <= '0;
+      lane1_beats_q <= '0;
+      shift_q       <= '0;
+      place_q       <= '0;
+      start_q       <= '0;
+    end else begin
+      if (advance) place_q <= next;
+      if (step) begin
+        lane_q <= !ends_beat;
+        if (ends_beat) beat_q <= beat_q + 16'd1;
+        if (ends_pass) begin
+          active_q <= 1'b0;
+          if (commit_q) start_q <= next;
+        end
+      end
+      if (pass_valid_i && pass_ready_o) begin
+        active_q      <= 1'b1;
+        lane_q        <= 1'b0;
+        beat_q        <= '0;
+        beats_q       <= beats_i;
+        lane1_beats_q <= lane1_beats_i;
+        shift_q       <= shift_i;
+        commit_q      <= commit_i;
+        place_q       <= step && commit_q ? next : start_q;
+      end
+      if (layer_start_i) start_q <= '0;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni && row_valid_o) assert (32'(sample) < BMax);
+    if (rst_ni && pass_valid_i && pass_ready_o) assert (beats_i != '0 && lane1_beats_i <= beats_i);
+  end
+endmodule

@@ -1,0 +1,94 @@
+/// Takes port words and gives beats of BeatWords words: the way from a bus to a stream of the core.
+///
+/// A job is `words` words that begin `skip` words into its first port word. Its last beat is filled up with zeros and what
+/// is left of its last port word is dropped. Several jobs follow one another without a gap of their own making but one cycle.
+module fluidnpu_unpack #(
+  parameter int unsigned PortWords = 8,
+  parameter int unsigned BeatWords = 4,
+  localparam int unsigned SkipWidth = PortWords > 1 ? $clog2(PortWords) : 1
+) (
+  input  logic                      clk_i,
+  input  logic                      rst_ni,
+  input  logic                      job_valid_i,
+  output logic                      job_ready_o,
+  input  logic [SkipWidth-1:0]      job_skip_i,
+  input  logic [31:0]               job_words_i,
+  input  logic                      port_valid_i,
+  output logic                      port_ready_o,
+  input  logic [PortWords*16-1:0]   port_i,
+  output logic                      beat_valid_o,
+  input  logic                      beat_ready_i,
+  output logic [BeatWords*16-1:0]   beat_o
+);
+  localparam int unsigned Room = PortWords + BeatWords;
+  localparam int unsigned CountWidth = $clog2(Room + 1);
+
+  logic [Room*16-1:0]    store_q, shifted, filled;
+  logic [CountWidth-1:0] count_q, count_after, gained;
+  logic [31:0]           left_q, missing_q;  // words to give; words still to come from the port
+  logic                  first_q;
+  logic [SkipWidth-1:0]  skip_q;
+  logic                  enough, give, get, ends;
+  logic [PortWords*16-1:0] useful;
+
+  if (PortWords < 1 || BeatWords < 1) begin : gen_illegal
+    $fatal(1, "PortWords and BeatWords must be at least 1 in %m");
+  end
+
+  assign enough       = left_q != '0 && (32'(count_q) >= BeatWords || 32'(count_q) >= left_q);
+  assign beat_valid_o = enough;
+  assign give         = beat_valid_o && beat_ready_i;
+  assign ends         = give && left_q <= BeatWords;
+  assign count_after  = give ? (32'(count_q) > BeatWords ? count_q - CountWidth'(BeatWords) : '0) : count_q;
+  assign shifted      = give ? store_q >> (BeatWords * 16) : store_q;
+  assign gained       = CountWidth'(PortWords) - (first_q ? CountWidth'(skip_q) : '0);
+  assign useful       = first_q ? port_i >> {skip_q, 4'd0} : port_i;
+  assign port_ready_o = missing_q != '0 && 32'(count_after) + PortWords <= Room;
+  assign get          = port_valid_i && port_ready_o;
+  assign filled       = (Room * 16)'(useful) << {count_after, 4'd0};
+  assign job_ready_o  = left_q == '0;
+
+  always_comb begin
+    beat_o = store_q[BeatWords*16-1:0];
+    for (int unsigned i = 0; i < BeatWords; i++) begin
+      if (i >= left_q) beat_o[i*16+:16] = '0;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      store_q   <= '0;
+      count_q   <= '0;
+      left_q    <= '0;
+      missing_q <= '0;
+      first_q   <= 1'b0;
+      skip_q    <= '0;
+    end else begin
+      store_q <= get ? shifted | filled : shifted;
+      count_q <= count_after + (get ? gained : '0);
+      if (get) begin
+        first_q   <= 1'b0;
+        missing_q <= missing_q > 32'(gained) ? missing_q - 32'(gained) : '0;
+      end
+      if (give) left_q <= left_q > BeatWords ? left_q - BeatWords : '0;
+      if (ends) begin
+        store_q <= '0;
+        count_q <= '0;
+      end
+      if (job_valid_i && job_ready_o) begin
+        left_q    <= job_words_i;
+        missing_q <= job_words_i;
+        skip_q    <= job_skip_i;
+        first_q   <= 1'b1;
+        store_q   <= '0;
+        count_q   <= '0;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) assert (32'(count_q) <= Room);
+    if (rst_ni && job_valid_i && job_ready_o) assert (job_words_i != '0);
+    if (rst_ni && ends) assert (missing_q == '0);
+  end
+endmodule
