@@ -12,7 +12,7 @@ from boards import list_boards, load_board
 from dse import ablation
 from models import read_layer_table
 
-DEFAULT = Path(__file__).resolve().parent.parent / "tests" / "data"
+DEFAULT = Path(__file__).resolve().parent.parent / "models" / "data"
 B_MAX = 8
 
 

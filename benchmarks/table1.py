@@ -15,7 +15,7 @@ from boards import Board, load_board
 from dse import Exploration, explore, search, total_ticks
 from models import Workload, read_layer_table
 
-DEFAULT = Path(__file__).resolve().parent.parent / "tests" / "data"
+DEFAULT = Path(__file__).resolve().parent.parent / "models" / "data"
 SAMPLE_POINTS = 200
 REPEATS = 5
 B_MAX = 8

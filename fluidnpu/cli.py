@@ -88,17 +88,32 @@ def check(model: Path, as_json: bool) -> None:
     type=click.Choice(["paper", "exact"]),
     help="cycle model",
 )
+@click.option(
+    "--exits", type=int, metavar="N", help="cut a single-exit MODEL into N stages of equal MACs, heads free of charge"
+)
+@click.option(
+    "--exit-rates", metavar="A,B,...", help="share of samples that leaves at each exit, for the design's users"
+)
 @click.option("--out", type=click.Path(path_type=Path), metavar="design.json", help="where to write the fitted design")
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html", help="where to write the design report")
 @JSON
 @command
 def dse(
-    model: Path, board: str, b_max: int, cycle_model: str, out: Path | None, report: Path | None, as_json: bool
+    model: Path,
+    board: str,
+    b_max: int,
+    cycle_model: str,
+    exits: int | None,
+    exit_rates: str | None,
+    out: Path | None,
+    report: Path | None,
+    as_json: bool,
 ) -> None:
     """Search the whole design space of a board for MODEL (ONNX or a layer table)."""
     from . import commands
 
-    commands.dse(model, board, b_max, cycle_model, out, report, as_json)
+    work = commands.workload(model, exits, exit_rates)
+    commands.dse(work, board, b_max, cycle_model, out, report, as_json)
 
 
 @main.command()

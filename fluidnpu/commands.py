@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from rich.console import Console
 
 from boards import Board, load_board
-from dse import Design, Exploration, explore
+from dse import Design, Exploration, equidistant_exits, explore
 from hls import compile_program, csim_network, render_project, write_project
 from host import Bundle, Driver, open_device
 from host import serve as serve_requests
@@ -29,7 +30,8 @@ from models import (
     read_model,
     shipped_images,
 )
-from scheduler import compare, make_policy, measure, parse_duration_ns, poisson
+from rtl_tb import sources
+from scheduler import Serving, compare, make_policy, measure, parse_duration_ns, poisson
 
 from . import show
 from .design_report import render_design_report
@@ -78,8 +80,27 @@ def _explore(out: Console, work: Workload, board: Board, b_max: int, cycle_model
         return explore(work, board, b_max=b_max, model=cycle_model, progress=step)
 
 
+def workload(path: Path, exits: int | None, exit_rates: str | None) -> Workload:
+    """The layers of a model, cut into virtual exits and given exit rates where asked."""
+    model = read_model(path)
+    work = model if isinstance(model, Workload) else model.workload
+    if exits is not None:
+        if len(work.exits) > 1:
+            raise UsageError(f"--exits is for models with one exit, and '{path}' has {len(work.exits)}")
+        work = equidistant_exits(work, exits)
+    if exit_rates is None:
+        return work
+    try:
+        rates = tuple(float(part) for part in exit_rates.split(","))
+    except ValueError:
+        raise UsageError(f"--exit-rates must be numbers with commas between them, not '{exit_rates}'") from None
+    if len(rates) != len(work.exits) or min(rates) < 0 or abs(sum(rates) - 1) > 1e-6:
+        raise UsageError(f"--exit-rates must be {len(work.exits)} shares that sum to 1, not '{exit_rates}'")
+    return dataclasses.replace(work, exit_rates=rates)
+
+
 def dse(
-    path: Path,
+    work: Workload,
     board_name: str,
     b_max: int,
     cycle_model: str,
@@ -90,8 +111,6 @@ def dse(
     """Search the whole space; print the published point and the design that fits; write the design."""
     out = show.console(as_json)
     board = load_board(board_name)
-    model = read_model(path)
-    work = model if isinstance(model, Workload) else model.workload
     found = _explore(out, work, board, b_max, cycle_model)
     if design_file is not None:
         _write(design_file, found.design.dumps())
@@ -186,7 +205,7 @@ def build(
     guard = accuracy_guard(network, qnet, images.images, images.labels, tolerance)
     design = _design(out, network, board, b_max, design_file)
     program = compile_program(qnet, design)
-    files = render_project(design, program, board)
+    files = render_project(design, program, board, rtl=sources())
     write_project(files, folder)
     report = {
         "folder": str(folder),
@@ -243,20 +262,17 @@ def verify(
 def simulate(path: Path, policies: str, rate: float, slo: str, requests: int, seeds: int, as_json: bool) -> None:
     """Compare policies over seeds with intervals."""
     out = show.console(as_json)
-    with show.progress(out, "simulating") as step:
-        found = compare(
-            path,
-            policies.split(","),
-            rate_per_s=rate,
-            slo_ns=parse_duration_ns(slo, "--slo"),
-            requests=requests,
-            seeds=seeds,
-            progress=step,
-        )
+    serving = Serving.loads(path.read_text(encoding="utf-8"), str(path))
+    slo_ns = parse_duration_ns(slo, "--slo")
+    with out.status("simulating") if out.is_terminal else nullcontext():
+        found = compare(serving, policies.split(","), rate_per_s=rate, slo_ns=slo_ns, requests=requests, seeds=seeds)
     if as_json:
-        show.emit(found.to_json())
+        print(found.to_json())
         return
-    out.print(found.table())
+    out.print(found.table(), markup=False)
+    out.print(
+        f"[dim]simulated: {seeds} seeds of {requests} Poisson arrivals at {rate:g}/s, objective {slo}; ± is the 95 % interval over seeds[/]"
+    )
 
 
 def serve(
@@ -271,7 +287,9 @@ def serve(
     with open_device(device_kind, bundle, folder) as device:
         driver = Driver(device, bundle.program, bundle.design)
         driver.load()
-        served = serve_requests(requests, images.images, make_policy(policy, slo_ns), driver)
+        served = serve_requests(
+            requests, images.images, make_policy(policy, Serving.of(bundle.design).setting(rate, slo_ns)), driver
+        )
     accuracy = float(
         np.mean([answer.prediction == label for answer, label in zip(served.answers, images.labels, strict=True)])
     )

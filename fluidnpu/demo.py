@@ -6,6 +6,7 @@ Nothing here computes what a room computes: each step calls a room's surface and
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from rich.console import Console
 
 from boards import load_board
-from dse import Exploration, LatencyTable, explore
+from dse import Exploration, LatencyTable, equidistant_exits, explore
 from hls import CsimReport, compile_program, csim_network, render_project, write_project
 from host import Bundle, Driver, Served, open_device, serve
 from models import (
@@ -25,11 +26,13 @@ from models import (
     accuracy_guard,
     golden,
     quantise,
+    read_layer_table,
     read_onnx,
     shipped_file,
     shipped_images,
 )
-from scheduler import Metrics, Request, make_policy, measure, poisson, requests_at, simulate
+from rtl_tb import sources
+from scheduler import Metrics, draw_exits, make_policy, measure, poisson, requests_at, simulate
 
 from . import show
 from .errors import NegativeAnswerError, UsageError
@@ -44,6 +47,21 @@ NEAR_SATURATION = 0.95  # of what the NPU could serve in full batches
 SLO_OVER_LATENCY = 5.0  # objective over the latency of one sample alone through the whole network
 LOADS = (0.2, 0.4, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05)
 LOAD_REQUESTS = 10_000
+# Fluid Batching (seed 004), section IV: exit rates of ResNet-50, the range of Fig. 7 and its objective
+PAPER_EXIT_RATES = (0.051, 0.169, 0.09, 0.69)
+PAPER_RATES = (5.0, 10.0, 15.0, 17.5, 20.0, 22.5, 25.0)
+PAPER_SLO_MS = 400.0
+PAPER_REQUESTS = 5_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperRun:
+    """ResNet-50 as in the paper's Fig. 7: our design for it, its traffic, every policy in the simulator."""
+
+    found: Exploration
+    slo_ms: float
+    requests: int
+    curves: dict[str, list[LoadPoint]]
 
 
 @dataclass(kw_only=True)
@@ -60,6 +78,7 @@ class Demo:
     served: list[Served] = field(default_factory=list)
     metrics: list[Metrics] = field(default_factory=list)
     curves: dict[str, list[LoadPoint]] = field(default_factory=dict)
+    paper: PaperRun | None = None
     near_saturation: float = NEAR_SATURATION
     load_requests: int = LOAD_REQUESTS
 
@@ -77,7 +96,13 @@ def run(out: Path, *, requests: int, seed: int, as_json: bool) -> None:
     _designs(screen, demo, out)
     _verify(screen, demo, images)
     _serve(screen, demo, images, seed)
-    demo.curves = load_curves(demo.designs[0].design.latency, demo, _golden_exits(demo, images), seed)
+    exits = golden.early_exit(demo.qnet, images.images)[0]
+    latency = demo.designs[0].design.latency
+    loads = [load * capacity(latency, exits) for load in LOADS]
+    demo.curves = load_curves(
+        latency, np.random.default_rng(seed).choice(exits, LOAD_REQUESTS), loads, demo.slo_ns, seed
+    )
+    demo.paper = paper_run(seed)
     report, timeline = out / "report.html", out / "trace.json"
     timeline.write_text(trace([one.schedule for one in demo.served], demo.designs[0].design.exits), encoding="utf-8")
     write_report(demo, report)
@@ -111,7 +136,7 @@ def _designs(screen: Console, demo: Demo, out: Path) -> None:
         demo.designs.append(explore(demo.network.workload, board))
         design = demo.designs[-1].design
         program = compile_program(demo.qnet, design)
-        write_project(render_project(design, program, board), out / name)
+        write_project(render_project(design, program, board, rtl=sources()), out / name)
     screen.print(show.design_table(demo.designs))
     for note in dict.fromkeys(note for one in demo.designs for note in one.notes):
         screen.print(f"  [dim]{note}[/]")
@@ -120,15 +145,11 @@ def _designs(screen: Console, demo: Demo, out: Path) -> None:
 def _verify(screen: Console, demo: Demo, images: ImageSet) -> None:
     design = demo.designs[0].design
     with show.progress(screen, "C simulation of the generated HLS C++") as step:
-        demo.csim = csim_network(demo.qnet, design, images.images, batches=(1, design.b_max), progress=step)
+        demo.csim = csim_network(demo.qnet, design, images.images[: design.b_max], progress=step)
     name = demo.designs[0].board.name
     screen.print(f"\n[bold]C simulation[/] of the HLS C++ for {name} against golden: {demo.csim.summary()}")
     if not demo.csim.ok:
         raise NegativeAnswerError(f"C simulation must equal the golden model, and it does not: {demo.csim.summary()}")
-
-
-def _golden_exits(demo: Demo, images: ImageSet) -> npt.NDArray[np.int64]:
-    return golden.early_exit(demo.qnet, images.images)[0]
 
 
 def _serve(screen: Console, demo: Demo, images: ImageSet, seed: int) -> None:
@@ -165,8 +186,10 @@ def _serve(screen: Console, demo: Demo, images: ImageSet, seed: int) -> None:
         f"{len(requests)} images served on the simulated {demo.designs[0].board.name} at {demo.rate_per_s:.0f}/s "
         f"({100 * NEAR_SATURATION:.0f} % of capacity), SLO {demo.slo_ns / 1e6:.2f} ms"
     )
+    shares = ", ".join(f"{name} {m:.1f} %" for name, m in zip(design.exits, demo.metrics[0].exit_pct, strict=True))
     screen.print()
     screen.print(show.serving_table(title, demo.metrics, {"accuracy": answered, "equal to golden": same}))
+    screen.print(f"  [dim]exits taken: {shares}; every request got exactly one answer[/]")
 
 
 def capacity(latency: LatencyTable, exits: npt.NDArray[np.int64]) -> float:
@@ -184,30 +207,37 @@ def measure_served(served: Served, demo: Demo) -> Metrics:
 
 
 def load_curves(
-    latency: LatencyTable, demo: Demo, exits: npt.NDArray[np.int64], seed: int
+    latency: LatencyTable, exits: npt.NDArray[np.int64], rates_per_s: Sequence[float], slo_ns: int, seed: int
 ) -> dict[str, list[LoadPoint]]:
-    """Each policy over a range of loads in the simulator, samples drawn from the real images' exits."""
-    rng = np.random.default_rng(seed)
-    drawn = rng.choice(exits, LOAD_REQUESTS)
-    gaps = rng.exponential(1e9, LOAD_REQUESTS)
-    rates = tuple(float(np.mean(exits == stage)) for stage in range(latency.stages))
+    """Each policy over a range of Poisson loads in the simulator; request i leaves at `exits[i]`, gaps are the same but for the rate."""
+    gaps = np.random.default_rng(seed).exponential(1e9, len(exits))
+    shares = tuple(float(np.mean(exits == stage)) for stage in range(latency.stages))
     curves: dict[str, list[LoadPoint]] = {name: [] for name in POLICIES}
-    for load in LOADS:
-        rate = load * capacity(latency, exits)
-        requests: list[Request] = requests_at(np.cumsum(gaps / rate).astype(np.int64), demo.slo_ns)
+    for rate in rates_per_s:
+        requests = requests_at(np.cumsum(gaps / rate).astype(np.int64), slo_ns)
         for name in POLICIES:
-            found = measure(
-                simulate(requests, make_policy(name), latency=latency, exits=drawn.tolist(), exit_rates=rates)
+            done = simulate(requests, make_policy(name), latency=latency, exits=exits.tolist(), exit_rates=shares)
+            found = measure(done)
+            curves[name].append(
+                LoadPoint(
+                    rate_per_s=rate,
+                    average_ms=found.average_ms,
+                    p99_ms=found.p99_ms,
+                    violations_pct=found.violations_pct,
+                    utilisation_pct=found.busy_pct,
+                )
             )
-            point = LoadPoint(
-                rate_per_s=rate,
-                average_ms=found.average_ms,
-                p99_ms=found.p99_ms,
-                violations_pct=found.violations_pct,
-                utilisation_pct=found.busy_pct,
-            )
-            curves[name].append(point)
     return curves
+
+
+def paper_run(seed: int) -> PaperRun:
+    """Fig. 7 of Fluid Batching in simulation: ResNet-50 cut at equal MACs on ZC706, the paper's exit rates, loads and objective."""
+    with shipped_file("layers_resnet50.json") as path:
+        work = equidistant_exits(read_layer_table(path), len(PAPER_EXIT_RATES), PAPER_EXIT_RATES)
+    found = explore(work, load_board("zc706"))
+    exits = draw_exits(PAPER_EXIT_RATES, PAPER_REQUESTS, np.random.default_rng(seed))
+    curves = load_curves(found.design.latency, exits, PAPER_RATES, round(PAPER_SLO_MS * 1e6), seed)
+    return PaperRun(found=found, slo_ms=PAPER_SLO_MS, requests=PAPER_REQUESTS, curves=curves)
 
 
 def summary(demo: Demo) -> dict[str, object]:

@@ -72,8 +72,10 @@ def _svg(figure: Any) -> str:
     return text[text.index("<svg") :]
 
 
-def load_curves(curves: Mapping[str, Sequence[LoadPoint]], slo_ms: float, marked_rate: float) -> str:
-    """Average latency, p99 and busy efficiency against arrival rate, one line a policy; the SLO and the demo's own rate are marked."""
+def load_curves(curves: Mapping[str, Sequence[LoadPoint]], slo_ms: float, marked_rate: float | None = None) -> str:
+    """Latency, violations and use against arrival rate, one line a policy; the SLO is marked, and one rate if given."""
+    thousands = max(p.rate_per_s for points in curves.values() for p in points) >= 1000
+    unit, label = (1e3, "thousand arrivals a second") if thousands else (1.0, "arrivals a second")
     panels = (
         ("average latency (ms)", "average_ms", True),
         ("p99 latency (ms)", "p99_ms", True),
@@ -84,7 +86,7 @@ def load_curves(curves: Mapping[str, Sequence[LoadPoint]], slo_ms: float, marked
     for axis, (title, key, logarithmic) in zip(axes, panels, strict=True):
         for colour, (name, points) in zip(PALETTE, curves.items(), strict=False):
             axis.plot(
-                [p.rate_per_s / 1e3 for p in points],
+                [p.rate_per_s / unit for p in points],
                 [getattr(p, key) for p in points],
                 color=colour,
                 label=name,
@@ -99,9 +101,10 @@ def load_curves(curves: Mapping[str, Sequence[LoadPoint]], slo_ms: float, marked
             axis.annotate("SLO", (0.01, slo_ms), xycoords=("axes fraction", "data"), va="bottom", fontsize=8, color=INK)
         else:
             axis.set_ylim(-2, 102)
-        axis.axvline(marked_rate / 1e3, color=GRID, linewidth=4, zorder=0)
+        if marked_rate is not None:
+            axis.axvline(marked_rate / unit, color=GRID, linewidth=4, zorder=0)
         axis.set_title(title, fontsize=10, color=INK, loc="left")
-        axis.set_xlabel("arrivals (thousand a second)", fontsize=9, color=INK)
+        axis.set_xlabel(label, fontsize=9, color=INK)
     axes[0].legend(frameon=False, fontsize=9)
     return _svg(figure)
 

@@ -51,6 +51,7 @@ def render_report(demo: Demo) -> str:
         ),
         plan=Markup(plan_map(demo.designs[0])),
         curves=Markup(load_curves(demo.curves, demo.slo_ns / 1e6, demo.rate_per_s)),
+        paper_curves=Markup(load_curves(demo.paper.curves, demo.paper.slo_ms)) if demo.paper else None,
         timelines=[
             (one.schedule.policy, Markup(timeline(one.schedule, demo.served[-1].schedule, design.exits)))
             for one in reversed(demo.served)

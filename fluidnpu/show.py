@@ -14,12 +14,14 @@ from rich.table import Table
 from dse import Exploration
 from scheduler import Metrics
 
+PIPE_COLUMNS = 160  # where no terminal says how wide it is
 Step = Callable[[int, int], None]  # (done, in all)
 
 
 def console(as_json: bool = False) -> Console:
     """Where people read: standard output, or standard error when a script reads standard output."""
-    return Console(stderr=as_json, highlight=False, soft_wrap=not Console().is_terminal)
+    found = Console(stderr=as_json, highlight=False)
+    return found if found.is_terminal else Console(stderr=as_json, highlight=False, width=PIPE_COLUMNS)
 
 
 def emit(report: dict[str, Any]) -> None:
@@ -48,7 +50,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], lef
         padding=(0, 2, 0, 0),
     )
     for index, name in enumerate(columns):
-        made.add_column(name, justify="left" if index < left else "right", no_wrap=True)
+        made.add_column(name, justify="left" if index < left else "right")
     for row in rows:
         made.add_row(*row)
     return made
@@ -59,34 +61,36 @@ def design_table(found: Sequence[Exploration]) -> Table:
     rows = []
     for one in found:
         design, resources = one.design, one.fitted_resources
-        efficiency = [100 * g / design.peak_gops for g in one.fitted_gops]
-        memory = " + ".join(
-            f"{r['used']:.0f}/{r['available']:.0f} {name.upper()}" for name, r in resources.items() if name != "dsp"
-        )
+        first, last = one.fitted_gops[0], one.fitted_gops[-1]
         rows.append(
             (
                 one.board.name,
                 str(one.published),
                 f"<{design.t_r}, {design.t_p}, {design.t_c}>",
-                f"{resources['dsp']['used']:.0f}/{resources['dsp']['available']:.0f}",
-                memory,
-                f"{one.fitted_gops[0]:.1f}..{one.fitted_gops[-1]:.1f} of {design.peak_gops:.1f}",
-                f"{efficiency[0]:.0f}..{efficiency[-1]:.0f} %",
+                f"{resources['dsp']['percent']:.1f} %",
+                ", ".join(f"{r['percent']:.1f} % {kind}" for kind, r in _memories(resources).items()),
+                f"{first:.1f} .. {last:.1f}",
+                f"{100 * first / design.peak_gops:.1f} .. {100 * last / design.peak_gops:.1f} %",
                 f"{min(one.difference_pct):+.2f} %",
             )
         )
     b_max = found[0].b_max
     columns = (
         "board",
-        "published <T_R, T_P, T_C>",
+        "published",
         "built",
         "DSP",
         "memory",
-        f"GOP/s, B = 1..{b_max}",
+        f"GOP/s, B = 1 .. {b_max}",
         "busy MAC eff.",
-        "against published",
+        "vs published",
     )
-    return table("Designs (paper model, simulated)", columns, rows)
+    return table("Designs (paper model, simulated)", columns, rows, left=3)
+
+
+def _memories(resources: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """RAM kinds by their short names."""
+    return {kind: resources[key] for kind, key in (("BRAM", "ramb18"), ("URAM", "uram288")) if key in resources}
 
 
 def serving_table(title: str, found: Sequence[Metrics], extra: dict[str, Sequence[str]] | None = None) -> Table:
@@ -94,28 +98,8 @@ def serving_table(title: str, found: Sequence[Metrics], extra: dict[str, Sequenc
     extra = extra or {}
     rows = []
     for index, m in enumerate(found):
-        busy = "" if m.busy_mac_efficiency_pct is None else f"{m.busy_mac_efficiency_pct:.1f} %"
-        exits = " / ".join(f"{x:.1f}" for x in m.exit_pct)
-        row = [
-            m.policy,
-            f"{m.average_ms:.3f}",
-            f"{m.p99_ms:.3f}",
-            f"{m.violations_pct:.1f} %",
-            f"{m.mean_batch:.2f}",
-            busy,
-            f"{m.busy_pct:.1f} %",
-            exits,
-        ]
-        rows.append((*row, *(column[index] for column in extra.values())))
-    columns = (
-        "policy",
-        "average ms",
-        "p99 ms",
-        "SLO violations",
-        "mean batch",
-        "busy MAC eff.",
-        "NPU busy",
-        "exits %",
-        *extra,
-    )
+        efficiency = "-" if m.busy_mac_efficiency_pct is None else f"{m.busy_mac_efficiency_pct:.1f} %"
+        row = (m.policy, f"{m.average_ms:.3f}", f"{m.p99_ms:.3f}", f"{m.violations_pct:.1f} %", f"{m.mean_batch:.2f}")
+        rows.append((*row, efficiency, f"{m.busy_pct:.1f} %", *(column[index] for column in extra.values())))
+    columns = ("policy", "average ms", "p99 ms", "SLO missed", "mean batch", "busy MAC eff.", "NPU busy", *extra)
     return table(title, columns, rows)

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from fluidnpu.cli import main
 from models import read_image_file, shipped_file, shipped_images, write_image_file
 
-DATA = Path(__file__).resolve().parent.parent / "data"
+DATA = Path(str(files("models"))) / "data"
 
 
 @pytest.fixture
