@@ -57,18 +57,18 @@ def _gemm(qlayer: QuantisedLayer, x: Int16s) -> Floats:
     weights = qlayer.float_weights
     if layer.kernel == (1, 1) and layer.stride == (1, 1) and not any(layer.padding) and layer.groups == 1:
         sums: Floats = x.reshape(-1, x.shape[3]).astype(np.float64) @ weights[0] + qlayer.float_bias
-        return sums.reshape(*x.shape[:3], -1)
+        return sums.reshape(*x.shape[:3], layer.channels)
     windows = _windows(layer, x)
     batch, height, width, kernel_h, kernel_w, channels = windows.shape
     rows = batch * height * width
     if layer.groups == 1:
-        sums = windows.reshape(rows, -1) @ weights[0]
+        sums = windows.reshape(rows, weights.shape[1]) @ weights[0]
     else:
         split = windows.reshape(rows, kernel_h * kernel_w, layer.groups, channels // layer.groups)
-        sums = np.matmul(split.transpose(2, 0, 1, 3).reshape(layer.groups, rows, -1), weights)
-        sums = sums.transpose(1, 0, 2).reshape(rows, -1)
+        sums = np.matmul(split.transpose(2, 0, 1, 3).reshape(layer.groups, rows, weights.shape[1]), weights)
+        sums = sums.transpose(1, 0, 2).reshape(rows, layer.channels)
     sums += qlayer.float_bias
-    return sums.reshape(batch, height, width, -1)
+    return sums.reshape(batch, height, width, layer.channels)
 
 
 def _pool(layer: Layer, x: Int16s) -> Floats:
@@ -156,7 +156,7 @@ def run_stage(qnet: QuantisedNetwork, stage: int, tensors: dict[str, Int16s]) ->
 def stored_logits(qnet: QuantisedNetwork, exit_index: int, tensors: dict[str, Int16s]) -> Int16s:
     """An exit's int16 logits (B, classes) among the tensors."""
     found = tensors[qnet.network.exits[exit_index].logits]
-    return found.reshape(len(found), -1)
+    return found.reshape(len(found), found.shape[3])
 
 
 def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Int16s], dict[str, int]]:
@@ -164,7 +164,7 @@ def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Int16s], dict[str
     counts = dict.fromkeys((q.layer.name for q in qnet.layers), 0)
     widest = max(int(np.prod(shape)) for shape in qnet.network.tensors.values())
     step = max(1, 8 * _CHUNK_WORDS // widest // len(qnet.network.tensors))
-    for start in range(0, len(images), step):
+    for start in range(0, max(1, len(images)), step):  # no images: one empty batch, so shapes stay right
         tensors = {qnet.network.input: qnet.quantise_input(images[start : start + step])}
         for stage in range(len(qnet.exits)):
             for name, count in run_stage(qnet, stage, tensors).items():

@@ -19,7 +19,7 @@ from .architectures import Architecture, skeleton
 from .data import FASHION_MNIST_FOLDER, DataError, ImageSet, load_fashion_mnist
 from .exits import ExitChoice, choose_threshold, early_exit_predictions
 from .export import write_onnx
-from .network import Kind, Layer, Network
+from .network import Kind, Layer, Network, NetworkError
 
 HELD_OUT = 5000  # of the 60,000 training images: for the threshold, never trained on
 EXIT_WEIGHTS = (0.4, 0.7, 1.0)
@@ -229,7 +229,9 @@ def train(
     """
     torch = _torch()
     if epochs < 1:
-        raise TrainingError(f"training needs at least one epoch, not {epochs}")
+        raise NetworkError(f"training needs at least one epoch, not {epochs}")
+    if not 0 <= tolerance_points <= 100:
+        raise NetworkError(f"the tolerance must be 0..100 percentage points, not {tolerance_points}")
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     network = skeleton(architecture)

@@ -242,6 +242,11 @@ def test_early_exit_is_the_first_confident_exit(qnet: QuantisedNetwork, images: 
         assert confidences[sample] == golden.confidence(logits[chosen][sample])
 
 
+def test_no_images_give_empty_answers(qnet: QuantisedNetwork, images: Floats) -> None:
+    assert [one.shape for one in golden.run(qnet, images[:0])] == [(0, 5)] * 3
+    assert [len(one) for one in golden.early_exit(qnet, images[:0])] == [0, 0, 0]
+
+
 def test_saturations_are_counted() -> None:
     network = random_network(4)
     images = np.random.default_rng(0).random((4, *network.tensors["image"])).astype(np.float32)

@@ -114,8 +114,10 @@ def test_augmentation_shifts_by_two_and_mirrors() -> None:
 
 
 def test_refusals(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match="at least one epoch, not 0"):
+    with pytest.raises(NetworkError, match="at least one epoch, not 0"):
         run(epochs=0)
+    with pytest.raises(NetworkError, match=r"0\.\.100 percentage points, not nan"):
+        run(tolerance_points=float("nan"))
     with pytest.raises(DataError, match="holding out 500 images"):
         run(held_out=500)
     with pytest.raises(DataError, match="one batch needs 32 training images"):
