@@ -89,15 +89,19 @@ def _first_error(text: str) -> str:
 
 
 class CoreSimulator:
-    """The compiled core of one design as a running process: streams in, output stream out. A context manager."""
+    """The compiled core of one design as a running process: streams in, output stream out. A context manager.
 
-    def __init__(self, design: Design, cache: Path | None = None) -> None:
+    `stalls`: per cent of the core's looks at a stream that find it empty although it is not, as when memory answers late.
+    """
+
+    def __init__(self, design: Design, cache: Path | None = None, stalls: int = 0) -> None:
         self.design = design
         self._process = subprocess.Popen(
             [str(compile_core(design, cache)), "-"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            env={**os.environ, "FLUIDNPU_CSIM_STALLS": str(stalls)},
         )
 
     def run(self, streams: LayerStreams) -> tuple[Int16, int]:

@@ -245,9 +245,14 @@ class Program:
             raise ProgramError(f"{manifest} must be a program of schema {SCHEMA}, not {found!r}; build it again")
         if raw.get("digest") != _digest({key: value for key, value in raw.items() if key != "digest"}):
             raise ProgramError(f"{manifest} was changed by hand: its digest no longer matches its contents")
-        if raw["image_sha256"] != hashlib.sha256(image).hexdigest():
+        if raw.get("image_sha256") != hashlib.sha256(image).hexdigest():
             raise ProgramError(f"{binary} does not belong to its program.json: the digest differs")
-        return cls._from(raw, image)
+        try:
+            return cls._from(raw, image)
+        except ProgramError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ProgramError(f"{manifest} is not a well-formed program: {error!r}") from None
 
     @classmethod
     def _from(cls, raw: Mapping[str, Any], image: bytes) -> Program:

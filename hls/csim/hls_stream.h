@@ -1,4 +1,5 @@
 // hls::stream for C simulation: an unbounded FIFO. A read of an empty stream ends the program and names the stream.
+// `csim_stalls()` per cent of the questions whether a stream is empty are answered with yes though it is not: data that come late.
 // Only what the generated core and its test bench use; Vivado HLS brings a header of the same name.
 #ifndef FLUIDNPU_CSIM_HLS_STREAM_H
 #define FLUIDNPU_CSIM_HLS_STREAM_H
@@ -10,20 +11,31 @@
 
 namespace hls {
 
+inline unsigned& csim_stalls() {
+    static unsigned percent = 0;
+    return percent;
+}
+
+inline bool csim_late() {
+    static unsigned state = 1;
+    state = state * 1664525u + 1013904223u;
+    return (state >> 16) % 100u < csim_stalls();
+}
+
 template <typename T>
 class stream {
   public:
     stream() : name_("stream"), head_(0) {}
     explicit stream(const char* name) : name_(name), head_(0) {}
 
-    bool empty() const { return head_ == items_.size(); }
+    bool empty() const { return head_ == items_.size() || (csim_stalls() != 0 && csim_late()); }
     bool full() const { return false; }
     std::size_t size() const { return items_.size() - head_; }
 
     void write(const T& item) { items_.push_back(item); }
 
     T read() {
-        if (empty()) {
+        if (size() == 0) {
             std::fprintf(stderr, "stream '%s' was read while it was empty\n", name_.c_str());
             std::exit(3);
         }

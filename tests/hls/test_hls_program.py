@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -150,6 +151,10 @@ def test_damaged_programs_are_refused(chain, tmp_path):
     refused("was changed by hand")
     manifest.write_text(json.dumps({**json.loads(text), "schema": 99}))
     refused("must be a program of schema 1, not 99")
+    body = {key: value for key, value in json.loads(text).items() if key not in ("digest", "tensors")}
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    manifest.write_text(json.dumps({**body, "digest": hashlib.sha256(canonical.encode()).hexdigest()}))
+    refused("not a well-formed program: KeyError")
     manifest.write_text("{")
     refused("readable program.json")
     manifest.unlink()

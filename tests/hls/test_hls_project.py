@@ -276,11 +276,12 @@ def test_the_vectors_are_what_the_generated_core_answers(split, tmp_path):
     assert {command.mode for streams, _, _ in core_vectors(design) for command in streams.commands} == set(
         core_modes(design)
     )
-    with CoreSimulator(design) as core:
-        for streams, output, saturations in core_vectors(design):
-            got = core.run(streams)
-            np.testing.assert_array_equal(got[0], output)
-            assert got[1] == saturations
+    for stalls in (0, 60):  # late weights must cost time, not bits
+        with CoreSimulator(design, stalls=stalls) as core:
+            for streams, output, saturations in core_vectors(design):
+                got = core.run(streams)
+                np.testing.assert_array_equal(got[0], output)
+                assert got[1] == saturations
     files = render_project(design, None, load_board("zc706"))
     for name in ("jobs.bin", "expected.bin"):
         (tmp_path / name).write_bytes(files[f"hls/tb/{name}"])

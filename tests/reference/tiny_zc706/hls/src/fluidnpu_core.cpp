@@ -5,21 +5,21 @@
 #include "post.h"
 
 // Hands each command on, and the one after it to the weight loader as soon as it is here, so that weights load one tile ahead
-// across commands too.
+// across commands too. Pools have no weights: were the loader told of them, its queue could fill while nobody empties it.
 static void distribute(command_stream_t& cmd, command_fifo_t& to_loader, command_fifo_t& to_array, command_fifo_t& to_post) {
     static command_t held;
     static bool is_held = false;
     command_t now = held;
     if (!is_held) {
         now = decode(cmd.read());
-        to_loader.write(now);
+        if (is_gemm(now)) to_loader.write(now);
     }
     to_array.write(now);
     to_post.write(now);
     is_held = !cmd.empty();
     if (is_held) {
         held = decode(cmd.read());
-        to_loader.write(held);
+        if (is_gemm(held)) to_loader.write(held);
     }
 }
 

@@ -56,7 +56,7 @@ static void advance(loader_t& loader, tile_t& next, command_fifo_t& commands, we
     if (!loader.loading) {
         if (!loader.full && !commands.empty()) {
             loader.command = commands.read();
-            loader.loading = is_gemm(loader.command);
+            loader.loading = true;
             loader.in_header = true;
             loader.slot = 0;
             loader.tile = 0;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <vector>
@@ -52,11 +53,18 @@ static int run_job(run_t& run) {
         return 2;
     }
     int64_t saturations = 0;
+#ifdef FLUIDNPU_CSIM
+    const char* stalls = getenv("FLUIDNPU_CSIM_STALLS");
+    hls::csim_stalls() = stalls ? atoi(stalls) : 0;
+#endif
     for (int c = 0; c < head[1]; ++c) {
         ap_uint<32> count = 0;
         fluidnpu_core(cmd, input, weight, residual, output, &count);
         saturations += int64_t(count.to_uint());
     }
+#ifdef FLUIDNPU_CSIM
+    hls::csim_stalls() = 0;
+#endif
     std::vector<int16_t> words;
     while (!output.empty()) {
         const output_beat_t beat = output.read();
