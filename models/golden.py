@@ -28,7 +28,7 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 
-_CHUNK_WORDS = 1 << 21  # of im2col a batch is cut into: what a cache and a small board can hold
+_CHUNK_WORDS = 1 << 18  # of im2col a batch is cut into: 2 MiB, so that it stays in cache
 
 
 def _windows(layer: Layer, x: Int16s) -> Floats:
