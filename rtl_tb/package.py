@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from hls import REGISTERS, WINDOW_BYTES, Access
-from hls.registers import Cause
+from hls import Cause
 
 PACKAGE = "fluidnpu_registers_pkg"
 

@@ -15,7 +15,7 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from hls import by_name
-from hls.registers import Cause
+from hls import Cause
 
 from .common import Dut, Lite, begin, bench, reset, setting
 from .dram import Dram, Weather
@@ -183,7 +183,7 @@ class Host:
         self.core.expect(want)
         await self.start(first, last)
         status = await self.wait_idle()
-        assert await self.error() is Cause.NONE
+        assert await self.error() is Cause.NONE, self.program.descriptors[first : last + 1]
         assert by_name("STATUS").field("DONE").get(status)
         self.core.finished()
         assert self.dram.memory == want.memory, first_difference(self.dram.memory, want.memory, self.program)

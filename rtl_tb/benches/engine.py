@@ -7,7 +7,7 @@ import random
 from cocotb.triggers import RisingEdge
 
 from hls import FbcbError, decode_fbcb
-from hls.registers import Cause
+from hls import Cause
 
 from .common import Dut, begin, bench, setting
 

@@ -6,7 +6,7 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from hls import REGISTERS, WINDOW_BYTES, Access, by_name
-from hls.registers import Cause
+from hls import Cause
 
 from .common import Dut, Lite, begin, bench
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 
 from fluidnpu.cli import main
-from models import read_image_file, shipped_file, shipped_images, write_image_file
+from models import ImageSet, read_image_file, shipped_file, shipped_images
 
 DATA = Path(str(files("models"))) / "data"
 
@@ -87,7 +87,8 @@ def test_check_counts(model: Path) -> None:
 def test_serve_answers_every_image_of_a_built_bundle(model: Path, tmp_path: Path) -> None:
     assert run("build", model, "--board", "zc706", "--out", tmp_path / "p").exit_code == 0
     images = tmp_path / "images.npz"
-    write_image_file(images, shipped_images(40))
+    some: ImageSet = shipped_images(40)
+    np.savez(images, images=some.images, labels=some.labels)
     result = run("serve", tmp_path / "p", "--rate", 3000, "--slo", "2ms", "--data", images, "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
