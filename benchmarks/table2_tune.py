@@ -81,7 +81,7 @@ class Twin:
         policy = Credit(self.setting, weights)
         data = {
             "arrival": arrival, "latency": self.latency, "leaves": leaves, "place": self.place, "q": self.q,
-            "v": np.array(policy.v), "gain": np.array(policy.gain),
+            "v": np.array([row[: policy._last + 1] for row in policy.v]), "gain": np.array([row[: policy._last + 1] for row in policy.gain]),
         }  # fmt: skip
         n, stages = len(arrival), self.setting.latency.stages
         latency, early = np.zeros(n, np.int64), np.zeros(n, np.int32)

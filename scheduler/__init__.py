@@ -15,6 +15,7 @@ from .policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
 from .registry import REGISTRY, make_policy
 from .schedule import Outcome, Record, Replay, RunRecord, Schedule, read_log
 from .setting import Setting
+from .shedding import Shedding
 from .traffic import (
     bursty,
     diurnal,
@@ -57,6 +58,7 @@ __all__ = [
     "Serving",
     "Setting",
     "Shed",
+    "Shedding",
     "Staged",
     "TrafficError",
     "Truth",

@@ -7,10 +7,14 @@ the requests ahead of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 from .errors import SchedulerError
 from .policy import Action, Run, View, Wait
 from .units import format_ms
+
+PATIENCE = 10  # objectives after which the oldest sample goes first, whatever a policy would rather do
+_order = attrgetter("arrival_ns", "id")
 
 
 def deepest(view: View) -> int:
@@ -19,6 +23,26 @@ def deepest(view: View) -> int:
         if view.waiting[stage]:
             return stage
     return 0
+
+
+def oldest_first(view: View, patience: float = PATIENCE) -> Run | None:
+    """A run of the oldest sample once it is older than `patience` objectives of its own; None before that.
+
+    When the oldest is in the queue and all slots are taken, the samples furthest on run, to free one.
+    """
+    stage = min((s for s, w in enumerate(view.waiting) if w), key=lambda s: _order(view.waiting[s][0]))
+    oldest = view.waiting[stage][0]
+    if view.now_ns - oldest.arrival_ns <= patience * (oldest.deadline_ns - oldest.arrival_ns):
+        return None
+    room = view.b_max
+    if stage == 0:
+        free = (view.slots or view.b_max) - sum(len(w) for w in view.waiting[1:])
+        stage, room = (0, min(room, free)) if free > 0 else (deepest(view), room)
+    return Run(
+        stage,
+        tuple(view.waiting[stage][:room]),
+        f"oldest first: waiting for {format_ms(view.now_ns - oldest.arrival_ns)}",
+    )
 
 
 @dataclass(kw_only=True)

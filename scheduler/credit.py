@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .basic import PATIENCE, oldest_first
 from .counts import CountTable, continue_shares
 from .errors import SchedulerError
 from .policy import Action, Request, Run, View, Wait
@@ -24,11 +25,13 @@ from .units import format_ms
 BINS = 128  # per objective
 LOOK = 24  # how many of the queue are weighed: the oldest
 KNOTS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3, 1.6, 2.0, 2.5, 3.0, 5.0)  # ages in objectives
-PATIENCE = 10  # objectives after which the oldest sample goes first, whatever the tables say
 
 
 class Optimal:
-    """The smallest mean latency there is, for Poisson arrivals and independent exits: the solved process on counts."""
+    """The smallest mean latency there is, for Poisson arrivals and independent exits: the solved process on counts.
+
+    A sample that is PATIENCE of its objectives old goes first.
+    """
 
     def __init__(self, setting: Setting, name: str = "optimal") -> None:
         self.name = name
@@ -40,6 +43,9 @@ class Optimal:
 
     def decide(self, view: View) -> Action:
         """The action with the smallest cost to go; the oldest samples first."""
+        starved = oldest_first(view)
+        if starved is not None:
+            return starved
         table, waiting = self.table, view.waiting
         queued = min(len(waiting[0]), table.queue_max)
         costs = self._rows[queued][table.places[tuple([len(w) for w in waiting[1:]])]]
@@ -120,63 +126,75 @@ class Credit:
             after = self.v[s + 1] if s + 1 < len(goes_on) else done
             self.gain.append([(1 - on) * d + on * a - v for d, a, v in zip(done, after, self.v[s], strict=True)])
         self._last = len(done) - 1
+        self._oldest = self._last * self._width
+        longest = max(self._gap, *(max(row) for row in setting.latency.ns)) // self._width + 2
+        for row in (*self.v, *self.gain):
+            row.extend([row[-1]] * longest)  # so that the oldest sample after the longest run needs no clamp
 
     def reset(self) -> None:
         """Keeps no state."""
 
     def decide(self, view: View) -> Action:
         """Weigh every feasible stage and batch size one action ahead, and waiting for an arrival."""
-        waiting, table, width, last = view.waiting, self.table, self._width, self._last
+        waiting, table, width = view.waiting, self.table, self._width
         counts = [len(w) for w in waiting]
         queued = min(counts[0], table.queue_max)
         costs = self._rows[queued][table.places[tuple(counts[1:])]]
-        base = view.now_ns + self._slo
-        ages = [[base - r.deadline_ns for r in (w if len(w) <= LOOK else w[:LOOK])] for w in waiting]
-        starved = self._starved(view, ages)
+        base, oldest = view.now_ns + self._slo, self._oldest
+        ages = [
+            [min(max(base - r.deadline_ns, 0), oldest) for r in (w if len(w) <= LOOK else w[:LOOK])] for w in waiting
+        ]
+        starved = self._starved(view, waiting, base)
         if starved is not None:
             return starved
-        held = sum(counts) - counts[0]
         groups = [(self.v[s], group) for s, group in enumerate(ages) if group]
         best, best_stage, best_batch = float("inf"), -1, [0]
-        for stage, group in enumerate(ages):
-            cap = min(table.b_max, len(group))
-            if stage == 0:
-                cap = min(cap, view.slots - held, queued)
-            gain, column = self.gain[stage], stage * table.b_max
-            for b in range(cap):
-                d = view.latency.ns[stage][b]
-                score = costs[column + b]
-                for v, members in groups:
-                    for age in members:
-                        at = (age + d) // width
-                        score -= v[at if at < last else last] if at > 0 else v[0]
-                gains = [gain[min(max((age + d) // width, 0), last)] for age in group]
-                order = sorted(range(len(gains)), key=gains.__getitem__, reverse=True)[: b + 1]
-                for i in order:
-                    score -= gains[i]
-                if score < best:
-                    best, best_stage, best_batch = score, stage, order
-        if not view.closed:
-            score = costs[-1]
+        for stage, b in self._feasible(view, counts, queued):
+            cost = costs[stage * table.b_max + b]
+            group, gain = ages[stage], self.gain[stage]
+            d = view.latency.ns[stage][b]
+            score = cost
             for v, members in groups:
                 for age in members:
-                    score -= v[min(max((age + self._gap) // width, 0), last)]
+                    score -= v[(age + d) // width]
+            gains = [gain[(age + d) // width] for age in group]
+            order = sorted(range(len(gains)), key=gains.__getitem__, reverse=True)[: b + 1]
+            for i in order:
+                score -= gains[i]
+            if score < best:
+                best, best_stage, best_batch = score, stage, order
+        if not view.closed:
+            score, d = costs[-1], self._gap
+            for v, members in groups:
+                for age in members:
+                    score -= v[(age + d) // width]
             if score < best:
                 return Wait(None, "worth more to wait for one more")
         entry = waiting[best_stage]
         return Run(best_stage, tuple([entry[i] for i in best_batch]), f"best score {best:.0f} sample-ms")
 
-    def _starved(self, view: View, ages: list[list[int]]) -> Run | None:
+    def _feasible(self, view: View, counts: list[int], queued: int) -> list[tuple[int, int]]:
+        """Stages that can run and, one less than the size, the batches that can be made there."""
+        b_max = self.table.b_max
+        room = min(b_max, view.slots - sum(counts[1:]), queued, LOOK)
+        found = [(0, b) for b in range(room)]
+        for stage in range(1, len(counts)):
+            found += [(stage, b) for b in range(min(b_max, counts[stage]))]
+        return found
+
+    def _starved(self, view: View, waiting: Sequence[Sequence[Request]], base: int) -> Run | None:
         """Oldest first, once the oldest is past its patience."""
-        stage = max((s for s, group in enumerate(ages) if group), key=lambda s: ages[s][0])
-        if ages[stage][0] <= PATIENCE * self._slo:
-            return None
+        limit = base - PATIENCE * self._slo
+        for group in waiting:
+            if group and group[0].deadline_ns < limit:
+                return self._oldest_first(view, base)
+        return None
+
+    def _oldest_first(self, view: View, base: int) -> Run:
+        waiting = view.waiting
+        stage = min((s for s, group in enumerate(waiting) if group), key=lambda s: waiting[s][0].deadline_ns)
+        age, room = base - waiting[stage][0].deadline_ns, view.b_max
         if stage == 0:
-            room = view.slots - sum(len(w) for w in view.waiting[1:])
-            if room <= 0:
-                stage = max(s for s, group in enumerate(ages) if group)
-                room = view.b_max
-        else:
-            room = view.b_max
-        batch: tuple[Request, ...] = tuple(view.waiting[stage][: min(room, view.b_max)])
-        return Run(stage, batch, f"oldest first: it has waited {format_ms(ages[stage][0])}")
+            free = view.slots - sum(len(w) for w in waiting[1:])
+            stage, room = (0, min(room, free)) if free > 0 else (max(s for s, w in enumerate(waiting) if w), room)
+        return Run(stage, tuple(waiting[stage][:room]), f"oldest first: it has waited {format_ms(age)}")

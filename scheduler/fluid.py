@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .basic import deepest
+from .basic import deepest, oldest_first
 from .policy import Action, Request, Run, View
 from .units import format_ms
 
@@ -23,7 +23,8 @@ class Fluid:
     """Algorithm 1 with the literal Eqs. 3-4, or `repaired`.
 
     A late oldest sample makes the literal slack negative and so blocks all back-filling just when the load is highest. `repaired` asks
-    Eq. 4 only of samples that are on time if nothing is preempted: it protects what can be protected and blocks nothing for the rest.
+    Eq. 4 only of samples that are on time if nothing is preempted: it protects what can be protected and blocks nothing for the rest, until a
+    sample is PATIENCE objectives old.
     """
 
     repaired: bool = False
@@ -47,6 +48,8 @@ class Fluid:
         if room <= 0:
             return Run(stage, batch, "go on: the batch is full" if queue else "go on: the queue is empty")
         overhead = overhead_ns(view, stage, room, len(batch) + room)
+        if self.repaired and oldest_first(view):
+            return Run(stage, batch, "go on: the oldest has waited too long")
         slack = self._slack_ns(view, stage, batch)
         if slack is None or overhead < slack:
             return Run(

@@ -63,26 +63,30 @@ class Staged:
     """PAME's staged execution: a batch moves exit by exit; when fewer than `tau_b` samples move on, a parallel batch may start.
 
     On a GPU the two share the machine; one NPU takes them in turns, so here a parallel batch is back-filling without a criterion:
-    the new batch runs one stage, then whichever samples are oldest. `tau_b = 1` never overlaps.
+    the new batch runs one stage, then the stage of the oldest sample takes a turn. `tau_b = 1` never overlaps.
     """
 
     tau_b: int = 4
     name: str = "staged"
+    _turn_of_oldest: bool = False
 
     def __post_init__(self) -> None:
         if self.tau_b < 1:
             raise SchedulerError(f"tau_b must be at least 1, not {self.tau_b}")
 
     def reset(self) -> None:
-        """Keeps no state."""
+        """Begin with the queue's turn."""
+        self._turn_of_oldest = False
 
     def decide(self, view: View) -> Action:
         """Start a parallel batch while few are in flight, else the stage of the oldest sample."""
         waiting = view.waiting
         held = sum(len(w) for w in waiting[1:])
         room = min(len(waiting[0]), view.b_max, view.slots - held)
-        if room > 0 and held < self.tau_b:
+        if room > 0 and (not held or (held < self.tau_b and not self._turn_of_oldest)):
+            self._turn_of_oldest = held > 0
             return Run(0, tuple(waiting[0][:room]), f"{held} in flight, fewer than {self.tau_b}")
+        self._turn_of_oldest = False
         stage = min(
             (s for s in range(1, len(waiting)) if waiting[s]),
             key=lambda s: (waiting[s][0].arrival_ns, waiting[s][0].id),

@@ -1,4 +1,5 @@
-"""Policies by name: `make_policy("adaptive:timeout=18ms")`. Parameters follow the name, separated by colons; `anytime=3%` fits every policy.
+"""Policies by name: `make_policy("adaptive:timeout=18ms")`. Parameters follow the name, separated by colons; `anytime=3%` and `shed=1`
+fit every policy.
 
 >>> make_policy("greedy:b_max=4").b_max
 4
@@ -24,6 +25,7 @@ from .fluid import Fluid
 from .others import Lazy, Staged
 from .policy import Policy
 from .setting import Setting
+from .shedding import Shedding
 from .units import parse_duration_ns
 from .weights import load_weights
 
@@ -122,14 +124,17 @@ def make_policy(text: str, setting: Setting | None = None) -> Policy:
         raise SchedulerError(f"policy must be one of {', '.join(sorted(REGISTRY))}, not {name!r}")
     entry = REGISTRY[name]
     arguments: dict[str, Any] = {}
-    share = None
+    share, shed = None, False
     for part in settings:
         key, equals, value = part.partition("=")
         if equals and key == "anytime":
             share = _percent(key, value)
             continue
+        if equals and key == "shed":
+            shed = _flag(key, value)[key]
+            continue
         if not equals or key not in entry.parameters:
-            known = ", ".join(sorted({*entry.parameters, "anytime"}))
+            known = ", ".join(sorted({*entry.parameters, "anytime", "shed"}))
             raise SchedulerError(
                 f"parameters of policy '{name}' must be key=value with a key among: {known}; not {part!r}"
             )
@@ -142,4 +147,6 @@ def make_policy(text: str, setting: Setting | None = None) -> Policy:
         policy = entry.make(setting, **arguments, name=text.strip())
     else:
         policy = entry.make(**arguments, name=text.strip())
-    return policy if share is None else Anytime(policy, share, name=text.strip())
+    if share is not None:
+        policy = Anytime(policy, share, name=text.strip())
+    return Shedding(policy, name=text.strip()) if shed else policy

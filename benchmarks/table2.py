@@ -1,0 +1,316 @@
+"""Reproduces Table II and Figs. 7-9 of Fluid Batching (seed 004) in simulation, next to the paper's numbers, and shows what other policies reach.
+
+    python benchmarks/table2.py all --seeds 30 --processes 2 --out build/table2
+
+Parts: `rows` (Table II and the goals of ours), `frontier` (violations against p99 by the dial), `stress` (bursty traffic, early exits halved, latency
+off by 10 %), `figures` (sweeps over rate and objective), `codesign` (batch histogram as the search's weights), `cost` (microseconds a decision).
+Everything is simulated. Latency tables are in tests/data/table2_latency.json, where their origin is stated: the average of `fluid` was fitted
+to the paper, everything else is a prediction.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+from scheduler import (
+    Comparison,
+    Interval,
+    Serving,
+    Truth,
+    compare,
+    draw_stream,
+    halve_early_exits,
+    interval,
+    least_violations,
+    make_policy,
+    serve,
+)
+
+DATA = Path(__file__).parents[1] / "tests" / "data"
+LAYERS = Path(__file__).parents[1] / "models" / "data"
+BASELINES = ("serial", "greedy", "adaptive-s", "staged:tau_b=4", "lazy:layers=16", "fluid", "fluid-repaired")
+OURS = ("optimal", "credit:dial=0", "credit", "credit:dial=2")
+EARLY = ("fluid:anytime=3%", "credit:anytime=3%")
+GOAL_A, GOAL_B = "credit", "credit:anytime=3%"
+
+
+def rows() -> list[dict]:
+    return json.loads((DATA / "table2_latency.json").read_text())["rows"]
+
+
+def serving(row: dict) -> Serving:
+    return Serving.loads(json.dumps(row | {"name": f"{row['network']} on {row['board']}"}))
+
+
+def run(
+    row: dict, policies, args, truth: Truth | None = None, rate=None, slo_ms=None, what: Serving | None = None
+) -> Comparison:
+    return compare(
+        what or serving(row),
+        policies,
+        rate_per_s=rate or row["rate_per_s"],
+        slo_ns=round((slo_ms or row["slo_ms"]) * 1e6),
+        requests=args.requests,
+        seeds=args.seeds,
+        truth=truth,
+        processes=args.processes,
+    )
+
+
+def part_rows(args) -> dict:
+    """Table II with the paper's numbers, all baselines on the same hardware, our policies, the bound, and the two goals."""
+    out = {}
+    for row in rows():
+        result = run(row, (*BASELINES, *OURS, *EARLY), args)
+        bound = bound_pct(row, min(args.seeds, 5), args.requests)
+        name = result.serving.name
+        print(
+            f"\n{name}: {row['rate_per_s']}/s, objective {row['slo_ms']} ms, {args.seeds} seeds x {args.requests} requests"
+        )
+        print(f"paper: LazyBatching {row['paper_lazy_avg_ms']} ms / {row['paper_lazy_viol_pct']} %, ", end="")
+        print(f"Fluid {row['paper_fluid_avg_ms']} ms / {row['paper_fluid_viol_pct']} %")
+        print(result.table())
+        print(f"clairvoyant lower bound on violations: {bound.mean:.2f} ± {bound.half:.2f} %")
+        goals = {"a": goal(result, GOAL_A, 1.0), "b": goal(result, GOAL_B, 0.5)}
+        for key, text in (
+            ("a", f"{GOAL_A} beats fluid in all three"),
+            ("b", f"{GOAL_B} has half of fluid's violations, p99 and average no worse"),
+        ):
+            print(f"goal {key} ({text}): {'reached' if goals[key]['reached'] else 'missed'}; {paired(goals[key])}")
+        out[name] = result.to_dict() | {
+            "bound_pct": bound.to_dict(),
+            "paper": {k: v for k, v in row.items() if k.startswith("paper")},
+            "goals": goals,
+        }
+    return out
+
+
+def goal(result: Comparison, policy: str, share: float) -> dict:
+    """Paired differences to fluid over seeds, violations less `share` of fluid's; reached when all three means are below zero."""
+    ours, fluid = result.metrics[policy], result.metrics["fluid"]
+    pairs = list(zip(ours, fluid, strict=True))
+    gaps = {
+        "violations_pct": interval([a.violations_pct - share * b.violations_pct for a, b in pairs]),
+        "average_ms": interval([a.average_ms - b.average_ms for a, b in pairs]),
+        "p99_ms": interval([a.p99_ms - b.p99_ms for a, b in pairs]),
+    }
+    return {"reached": all(g.mean < 0 for g in gaps.values()), **{k: g.to_dict() for k, g in gaps.items()}}
+
+
+def paired(goals: dict) -> str:
+    cells = []
+    for key, value in goals.items():
+        if key != "reached":
+            half = f" ± {value['high'] - value['mean']:.1f}" if value["high"] is not None else ""
+            cells.append(f"{key} {value['mean']:+.1f}{half}")
+    return "paired difference: " + ", ".join(cells)
+
+
+def bound_pct(row: dict, seeds: int, count: int) -> Interval:
+    what, found = serving(row), []
+    for seed in range(seeds):
+        stream, exits = draw_stream(what, Truth(), row["rate_per_s"], row["slo_ms"] * 10**6, count, seed)
+        found.append(100 * least_violations(stream, exits, what.latency) / count)
+    return interval(found)
+
+
+def part_frontier(args) -> dict:
+    """Violations against p99 as the dial turns from `late answers are worthless` to `p99 is the contract`."""
+    dials = [f"credit:dial={d / 4:g}" for d in range(9)]
+    out = {}
+    for row in rows():
+        result = run(row, ("fluid", "optimal", *dials), args)
+        print(f"\n{result.serving.name}\n{result.table()}")
+        out[result.serving.name] = result.to_dict()
+    return out
+
+
+def part_stress(args) -> dict:
+    """What the policies do when the world is not what they were told."""
+    policies = ("greedy", "fluid", "optimal", GOAL_A, "fluid:anytime=3%", GOAL_B)
+    out: dict[str, dict] = {}
+    for row in rows():
+        worlds = {
+            "bursty traffic (twice the rate for a fifth of the time, 1 s at a time)": Truth(
+                traffic="bursty:burst=2:share=0.2:dwell=1s"
+            ),
+            "early exits halved, unannounced": Truth(exit_rates=halve_early_exits(row["exit_rates"])),
+            "latency 10 % above the table": Truth(latency_factor=1.1),
+            "latency 10 % below the table": Truth(latency_factor=0.9),
+        }
+        for label, truth in worlds.items():
+            result = run(row, policies, args, truth)
+            print(f"\n{result.serving.name}, {label}\n{result.table()}")
+            out.setdefault(result.serving.name, {})[label] = result.to_dict()
+    return out
+
+
+def part_figures(args) -> dict:
+    """Figs. 7-9: average, p99, violations, utilisation against rate and against objective; adaptive batching on FC-only and R hardware."""
+    out = {}
+    for network, board, index, slo, rates, fixed, slos in (
+        ("resnet50", "ZC706", 0, 400, (5, 7.5, 10, 12.5, 15, 17.5, 20, 22.5, 25), 15, (150, 200, 300, 400, 500, 600)),
+        ("inceptionv3", "ZCU104", 3, 200, (20, 25, 30, 35, 40, 45, 50, 55, 60), 35, (100, 150, 200, 250, 300, 400)),
+    ):
+        row = rows()[index]
+        hardware = {"fluid": serving(row), **other_hardware(network, board.lower(), row)}
+        points = {}
+        for x, rate, objective in [(f"{r}/s", r, slo) for r in rates] + [(f"{s} ms", fixed, s) for s in slos]:
+            cells = {}
+            for kind, what in hardware.items():
+                chosen = (
+                    ("serial", "greedy", "fluid") if kind == "fluid" else ("adaptive-s", "adaptive-m", "adaptive-l")
+                )
+                result = run(row, chosen, args, rate=rate, slo_ms=objective, what=what)
+                for policy in chosen:
+                    cells[policy if kind == "fluid" else f"{kind}-{policy}"] = result.to_dict()["policies"][policy]
+            points[x] = cells
+            print(f"\n{network} on {board}, {rate}/s, objective {objective} ms")
+            for name, c in cells.items():
+                shown = [c[k]["mean"] for k in ("average_ms", "p99_ms", "violations_pct", "busy_pct")]
+                text = (
+                    "unstable"
+                    if c["unstable"]
+                    else "average {:.0f} ms, p99 {:.0f} ms, violations {:.1f} %, busy {:.0f} %".format(*shown)
+                )
+                print(f"  {name:16} {text}")
+        out[f"{network} on {board}"] = points
+    return out
+
+
+def other_hardware(network: str, board: str, row: dict) -> dict[str, Serving]:
+    """FC-only and R-dimension batching on the same design: the row's table times the `paper` model's ratios, stage by stage and batch by batch."""
+    from boards import load_board
+    from dse import Batching, LatencyTable, equidistant_exits, explore, latency_table
+    from models import read_layer_table
+
+    file = {"resnet50": "layers_resnet50.json", "inceptionv3": "layers_inception_v3.json"}[network]
+    workload = equidistant_exits(read_layer_table(LAYERS / file), 4, row["exit_rates"])
+    design = explore(workload, load_board(board)).design
+    base = latency_table(design).ns
+    found = {}
+    for way in (Batching.FC, Batching.R):
+        other = latency_table(design, way).ns
+        table = tuple(
+            tuple(round(ns * o / b) for ns, o, b in zip(line, others, bases, strict=True))
+            for line, others, bases in zip(row["latency_ns"], other, base, strict=True)
+        )
+        found[way.name] = Serving(
+            latency=LatencyTable(ns=table),
+            exit_rates=tuple(row["exit_rates"]),
+            name=f"{network} on {board}, {way.name}",
+        )
+    return found
+
+
+def part_codesign(args) -> dict:
+    """The batch histogram under the expected traffic becomes the search's weights w_b, until the design stays the same; against w_b = 1."""
+    from boards import load_board
+    from dse import equidistant_exits, explore
+    from models import read_layer_table
+
+    out = {}
+    for row in rows():
+        file = {"resnet50": "layers_resnet50.json", "inceptionv3": "layers_inception_v3.json"}[row["network"]]
+        workload = equidistant_exits(read_layer_table(LAYERS / file), 4, row["exit_rates"])
+        board, weights, seen, steps = load_board(row["board"].lower()), None, [], []
+        scale = None
+        for _ in range(6):
+            design = explore(workload, board, weights=weights).design
+            what = Serving.of(design)
+            if scale is None:  # the paper model is faster than Table II's tables: keep the load of Table II's row
+                scale = row["rate_per_s"] * serving(row).least_load(1) / what.least_load(1)
+            result = run(row, ("fluid",), args, rate=scale, slo_ms=row["slo_ms"] * row["rate_per_s"] / scale, what=what)
+            body = result.to_dict()["policies"]["fluid"]
+            runs = np.array(body["batches"], float)
+            steps.append(
+                {
+                    "point": [design.t_r, design.t_p, design.t_c],
+                    "weights": weights,
+                    **{k: body[k] for k in ("violations_pct", "average_ms", "p99_ms")},
+                }
+            )
+            print(
+                f"{result.serving.name}: <{design.t_r}, {design.t_p}, {design.t_c}> at {scale:.1f}/s: {result.table().splitlines()[1]}"
+            )
+            if steps[-1]["point"] in seen:
+                break
+            seen.append(steps[-1]["point"])
+            weights = [float(x) for x in np.maximum(runs / runs.sum(), 1e-6)]
+        out[f"{row['network']} on {row['board']}"] = steps
+    return out
+
+
+def part_cost(args) -> dict:
+    """Microseconds of one decision, the simulator's own time included and alone."""
+    out = {}
+    for row in rows():
+        what = serving(row)
+        setting = what.setting(row["rate_per_s"], row["slo_ms"] * 10**6)
+        stream, exits = draw_stream(what, Truth(), row["rate_per_s"], row["slo_ms"] * 10**6, 5000, 0)
+        for name in ("serial", "greedy", "fluid", "optimal", "credit", "credit:anytime=3%"):
+            policy = make_policy(name, setting)
+            spent: list[int] = []
+            timed = _Timed(policy, spent)
+            serve(what, timed, stream, exits)
+            out[f"{what.name}, {name}"] = cell = {
+                "mean_us": float(np.mean(spent) / 1e3),
+                "p50_us": float(np.median(spent) / 1e3),
+                "p99_us": float(np.percentile(spent, 99) / 1e3),
+            }
+            print(
+                f"{what.name}: {name:20} mean {cell['mean_us']:5.1f} us, median {cell['p50_us']:5.1f} us, p99 {cell['p99_us']:5.1f} us"
+            )
+    return out
+
+
+class _Timed:
+    """A policy with a stopwatch."""
+
+    def __init__(self, inner, spent: list[int]) -> None:
+        self.inner, self.name, self.spent = inner, inner.name, spent
+
+    def reset(self) -> None:
+        self.inner.reset()
+
+    def decide(self, view):
+        begin = time.thread_time_ns()
+        action = self.inner.decide(view)
+        self.spent.append(time.thread_time_ns() - begin)
+        return action
+
+
+PARTS = {
+    "rows": part_rows,
+    "frontier": part_frontier,
+    "stress": part_stress,
+    "figures": part_figures,
+    "codesign": part_codesign,
+    "cost": part_cost,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="+", choices=["all", *PARTS])
+    parser.add_argument("--seeds", type=int, default=30)
+    parser.add_argument("--requests", type=int, default=20_000)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("build/table2"))
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    for part in PARTS if "all" in args.parts else args.parts:
+        begin = time.perf_counter()
+        print(f"\n== {part} ==")
+        result = PARTS[part](args)
+        (args.out / f"{part}.json").write_text(json.dumps(result, indent=1) + "\n")
+        print(f"({time.perf_counter() - begin:.0f} s; written to {args.out / part}.json)", flush=True)
+
+
+if __name__ == "__main__":
+    main()

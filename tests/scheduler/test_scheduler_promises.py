@@ -1,0 +1,167 @@
+"""What every policy promises: the rules, no clairvoyance, no starvation beyond a stated bound. Random small worlds, all policies."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dse import LatencyTable
+from scheduler import Request, Setting, make_policy, simulate
+
+MS = 10**6
+TABLE = LatencyTable(ns=((4 * MS, 7 * MS, 10 * MS), (3 * MS, 4 * MS, 5 * MS), (6 * MS, 7 * MS, 8 * MS)))
+RATES = (0.2, 0.3, 0.5)
+SETTING = Setting(latency=TABLE, exit_rates=RATES, rate_per_s=90, slo_ns=40 * MS)
+PLAIN = (
+    "serial",
+    "greedy",
+    "adaptive:timeout=9ms",
+    "fluid",
+    "fluid-repaired",
+    "lazy",
+    "lazy:exit_aware=1",
+    "staged:tau_b=2",
+    "optimal",
+    "credit",
+)
+ALL = (
+    *PLAIN,
+    "credit:dial=0.5",
+    "fluid:anytime=20%",
+    "credit:anytime=30%",
+    "credit:anytime=30%:shed=1",
+    "optimal:shed=1",
+)
+
+
+@lru_cache
+def policy(spec):
+    return make_policy(spec, SETTING)
+
+
+@st.composite
+def streams(draw, max_requests=30):
+    """Bursts and gaps, equal times included, each request with its own deadline."""
+    gaps = draw(st.lists(st.one_of(st.just(0), st.integers(0, 40 * MS)), min_size=1, max_size=max_requests))
+    arrivals = np.cumsum(gaps)
+    slos = draw(st.lists(st.sampled_from([5 * MS, 40 * MS, 90 * MS]), min_size=len(gaps), max_size=len(gaps)))
+    exits = draw(st.lists(st.integers(0, 2), min_size=len(gaps), max_size=len(gaps)))
+    return [Request(i, int(a), int(a) + s) for i, (a, s) in enumerate(zip(arrivals, slos, strict=True))], exits
+
+
+@pytest.mark.parametrize("spec", ALL)
+@given(streams())
+@settings(max_examples=25, deadline=None)
+def test_each_request_is_answered_once_within_batch_and_slots(spec, stream):
+    requests, exits = stream
+    done = simulate(requests, policy(spec), latency=TABLE, exits=exits, exit_rates=RATES)
+    done.check()
+    assert len(done.end_ns) == len(requests)
+    assert all(end >= r.arrival_ns for end, r in zip(done.end_ns, requests, strict=True))
+    assert all(e == x or o for e, x, o in zip(done.exit, exits, done.outcome, strict=True))
+
+
+@pytest.mark.parametrize("spec", ALL)
+@given(streams(), streams(), st.randoms(use_true_random=False))
+@settings(max_examples=25, deadline=None)
+def test_a_twin_with_another_future_decides_the_same(spec, one, other, random):
+    """Both worlds share arrivals and exits up to a moment; all decisions up to it must be equal."""
+    past, past_exits = one
+    moment = past[-1].arrival_ns
+    later, _ = other
+    tails = [
+        [Request(1000 + r.id, moment + 1 + k + r.arrival_ns, moment + 1 + k + r.deadline_ns) for r in later]
+        for k in (0, 7 * MS)
+    ]
+    logs = []
+    base = None
+    for tail in tails:
+        exits = list(past_exits)
+        if base is not None:  # exits not yet seen at the moment are drawn anew
+            exits = [
+                e if end <= moment else max(x, random.randint(0, 2))
+                for e, end, x in zip(exits, base[0], base[1], strict=True)
+            ]
+        done = simulate([*past, *tail], policy(spec), latency=TABLE, exits=[*exits, *[2] * len(tail)], exit_rates=RATES)
+        if base is None:
+            passed = [0] * len(past)  # the exits already refused at the moment stay refused
+            for run in done.runs:
+                for key in run.ids:
+                    if key < 1000 and run.end_ns <= moment:
+                        passed[key] = run.stage + 1
+            base = (done.end_ns[: len(past)], [min(p, 2) for p in passed])
+        logs.append([entry for entry in done.log if entry[0] <= moment])
+    assert logs[0] == logs[1]
+
+
+def bound_ns(spec, requests, index):
+    """Stated bounds on a request's latency, from the requests in the system when it comes and the largest objective.
+
+    A pass: all stages at their longest. Policies that never preempt serve in order: each request ahead costs a pass at most, and an adaptive
+    batch its timeout. Algorithm 1 and LazyBatching stop preempting when the slack of the oldest is used up, so each batch ahead costs at most
+    the objective and two passes. PAME's stages give the oldest every second run. With patience (fluid-repaired, optimal, credit) the oldest goes
+    first once it is 10 objectives old.
+    """
+    run = max(max(row) for row in TABLE.ns)
+    whole = TABLE.stages * run
+    ahead = index + 1
+    slo = max(r.deadline_ns - r.arrival_ns for r in requests)
+    name = spec.split(":")[0]
+    if name in ("serial", "greedy", "adaptive"):
+        return (ahead + 1) * (whole + 9 * MS)
+    if name in ("fluid", "lazy"):
+        return (ahead + 1) * (slo + 2 * whole)
+    if name == "staged":
+        return (ahead + TABLE.b_max + 1) * 2 * whole
+    return 10 * slo + run + (ahead + TABLE.b_max + 1) * 2 * whole
+
+
+@pytest.mark.parametrize("spec", PLAIN)
+@given(streams(), st.integers(0, 2), st.integers(1, 60))
+@settings(max_examples=25, deadline=None)
+def test_no_request_starves(spec, stream, leave, flood):
+    """After the stream comes a flood at twice the capacity that all leaves at the same exit: nobody before it may be held up for ever."""
+    requests, exits = stream
+    last = requests[-1].arrival_ns
+    extra = [Request(1000 + i, last + i * 2 * MS, last + i * 2 * MS + 40 * MS) for i in range(flood)]
+    done = simulate(
+        [*requests, *extra], policy(spec), latency=TABLE, exits=[*exits, *[leave] * flood], exit_rates=RATES
+    )
+    for index, record in enumerate(done.records):
+        assert record.latency_ns <= bound_ns(spec, done.requests, index), record
+
+
+@pytest.mark.parametrize("spec", ["fluid:anytime=20%", "credit:anytime=30%", "greedy:anytime=5%"])
+@given(streams())
+@settings(max_examples=40, deadline=None)
+def test_anytime_answers_stay_within_their_share_and_after_an_exit(spec, stream):
+    requests, exits = stream
+    done = simulate(requests, policy(spec), latency=TABLE, exits=exits, exit_rates=RATES)
+    early = [r for r in done.records if r.outcome == 1]
+    assert len(early) <= policy(spec).share * len(requests)
+    assert all(0 <= r.exit < exits[r.request.id] for r in early)
+
+
+def test_preempting_undoes_exactly_what_starting_did():
+    """The batch that was set aside is the one that goes on: same samples, same stage, none lost, none doubled, with or without back-fill."""
+    rng = np.random.default_rng(4)
+    arrivals = np.cumsum(rng.exponential(9 * MS, 400)).astype(int)
+    requests = [Request(i, int(a), int(a) + 120 * MS) for i, a in enumerate(arrivals)]
+    exits = rng.choice(3, 400, p=RATES).tolist()
+    done = simulate(requests, policy("fluid"), latency=TABLE, exits=exits, exit_rates=RATES)
+    runs, preempted = done.runs, 0
+    for i, run in enumerate(runs):
+        if run.stage == 0 or i == 0:
+            continue
+        before = [r for r in runs[:i] if r.stage == run.stage - 1][-8:]
+        came = {key for r in before for key in r.ids if exits[key] >= run.stage}
+        assert set(run.ids) <= came
+        preempted += runs[i - 1].stage < run.stage - 1 or len(before) > 1
+        stayed = {key for key in run.ids if exits[key] > run.stage}
+        later = [r for r in runs[i + 1 :] if r.stage == run.stage + 1]
+        assert stayed == set() or stayed <= set(later[0].ids)
+    assert preempted > 0

@@ -1,0 +1,155 @@
+"""The solved and tuned policies: the solution is right, the tuning's twin is the simulator, the shipped weights do what they were tuned for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scheduling_worlds import ROWS, TABLE2, serve_row, setting_of
+
+from dse import LatencyTable
+from scheduler import (
+    Anytime,
+    Credit,
+    Optimal,
+    SchedulerError,
+    Setting,
+    Weights,
+    make_policy,
+    measure,
+    simulate,
+    solve_counts,
+)
+from scheduler.credit import KNOTS
+from scheduler.weights import fingerprint, load_weights, mean, read_weights
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+FLAT = Weights(v=((0.0,) * len(KNOTS),) * 4, done=(0.0,) * len(KNOTS), on_time=0.0)
+
+
+def test_one_server_with_fixed_service_is_m_d_1():
+    for load in (0.3, 0.7):
+        solved = solve_counts(LatencyTable(ns=((10**6,),)), [1.0], rate_per_s=1000 * load, queue_max=120)
+        assert solved.average_ms == pytest.approx(1 + load / (2 * (1 - load)), rel=1e-3)
+
+
+def test_two_stages_without_batching_gain_nothing_from_choice():
+    """With one stage that never exits the network is one server again: M/D/1 with the sum as service time."""
+    solved = solve_counts(LatencyTable(ns=((10**6,), (10**6,))), [0.0, 1.0], rate_per_s=300, queue_max=80)
+    assert solved.average_ms == pytest.approx(2 + 2 * 0.6 / (2 * 0.4), rel=1e-3)
+
+
+def test_the_solved_average_is_what_simulation_finds_and_no_policy_beats_it():
+    setting = setting_of(ROWS[1])
+    runs = [measure(serve_row(ROWS[1], Optimal(setting), count=8000, seed=s)).average_ms for s in range(3)]
+    solved = setting.count_table().average_ms
+    assert np.mean(runs) == pytest.approx(solved, rel=0.06)
+    others = [
+        np.mean([measure(serve_row(ROWS[1], p, count=8000, seed=s)).average_ms for s in range(3)])
+        for p in ("greedy", "fluid")
+    ]
+    assert min(others) > np.mean(runs)
+
+
+def test_an_overload_cannot_be_solved():
+    with pytest.raises(SchedulerError, match="load is too high"):
+        solve_counts(LatencyTable(ns=((10**6,),)), [1.0], rate_per_s=1000, queue_max=400, sweeps=300)
+
+
+def test_credit_without_credit_is_the_optimum():
+    setting = setting_of(ROWS[2])
+    plain, flat = (serve_row(ROWS[2], p, count=800) for p in (Optimal(setting), Credit(setting, FLAT)))
+    assert plain.end_ns == flat.end_ns
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@pytest.mark.parametrize(("anytime", "rescue"), [(0.0, False), (0.03, False), (0.03, True)])
+def test_the_tuning_twin_is_the_simulator_to_the_nanosecond(anytime, rescue):
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        import table2_tune as tune
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+    row = json.loads(TABLE2.read_text())["rows"][3]
+    setting = setting_of(row)
+    weights, _ = load_weights(setting, 1.0, False)
+    [(requests, arrival, leaves)] = tune.streams(row, [9], 3000)
+    latency, early = tune.Twin(tune.compile_twin(), setting).run(weights, arrival, leaves, anytime, rescue)
+    policy = Credit(setting, weights)
+    done = simulate(
+        requests,
+        Anytime(policy, anytime, rescue) if anytime else policy,
+        latency=setting.latency,
+        exits=leaves.tolist(),
+        exit_rates=setting.exit_rates,
+    )
+    assert (np.array(done.end_ns) - arrival).tolist() == latency.tolist()
+    assert list(done.outcome) == early.tolist()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda r: f"{r['network']}-{r['board']}")
+def test_shipped_weights_are_for_these_rows_and_violate_less_than_fluid(row):
+    policy = make_policy("credit", setting_of(row))
+    assert policy.weights_from == f"{row['network']}-{row['board'].lower()}-balanced"
+    late = {
+        p: np.mean([measure(serve_row(row, p, count=5000, seed=s)).violations_pct for s in range(2)])
+        for p in ("fluid", "credit")
+    }
+    assert late["credit"] < 0.85 * late["fluid"]
+
+
+def test_other_settings_get_the_mean_of_the_goal_also_with_other_stage_counts():
+    setting = dataclasses.replace(setting_of(ROWS[0]), slo_ns=150_000_000)
+    weights, source = load_weights(setting, 1.0, False)
+    assert source == "mean of 4 balanced weights"
+    table = LatencyTable(ns=ROWS[0]["latency_ns"][:2] and tuple(map(tuple, ROWS[0]["latency_ns"][:2])))
+    two = Setting(latency=table, exit_rates=(0.4, 0.6), rate_per_s=10, slo_ns=10**8)
+    stretched, source = load_weights(two, 1.0, False)
+    assert (len(stretched.v), source.endswith("stretched")) == (2, True)
+    assert stretched.v == (weights.v[0], weights.v[3])
+    assert fingerprint(two) != fingerprint(setting)
+
+
+def test_the_dial_mixes_neighbours():
+    a = Weights(v=((0.0,) * len(KNOTS),), done=(0.0,) * len(KNOTS), on_time=0.0)
+    b = Weights(v=((1.0,) * len(KNOTS),), done=(2.0,) * len(KNOTS), on_time=4.0)
+    assert (a.mixed(b, 0.25).v[0][0], a.mixed(b, 0.25).done[0], mean([a, b]).on_time) == (0.25, 0.5, 2.0)
+
+
+@pytest.mark.parametrize("spec", ["optimal", "credit"])
+def test_a_table_driven_decision_is_cheap(spec):
+    """The benchmark prints the cost (goal: 20 us); here only a change of order fails."""
+    serve_row(ROWS[0], spec, count=10)  # solves
+    begin = time.process_time()
+    done = serve_row(ROWS[0], spec, count=3000)
+    assert (time.process_time() - begin) / done.decisions < 200e-6
+
+
+def test_bad_settings_and_weights_are_one_sentence():
+    setting = setting_of(ROWS[0])
+    for change, message in (
+        ({"rate_per_s": 0}, "rate must be above zero"),
+        ({"slo_ns": -1}, "objective must be above zero"),
+    ):
+        with pytest.raises(SchedulerError, match=message):
+            dataclasses.replace(setting, **change)
+    with pytest.raises(SchedulerError, match="knots"):
+        Weights(v=((0.0,),), done=(0.0,), on_time=0.0)
+    with pytest.raises(SchedulerError, match="tune them again"):
+        read_weights({"knots": [0]}, "x.json")
+    with pytest.raises(SchedulerError, match="for 4 stages, not 1"):
+        Credit(setting, dataclasses.replace(FLAT, v=FLAT.v[:1]))
+    with pytest.raises(SchedulerError, match="needs both"):
+        make_policy("credit")
+    with pytest.raises(SchedulerError, match="dial must lie between 0"):
+        make_policy("credit:dial=3", setting)
+    with pytest.raises(SchedulerError, match="share of anytime answers"):
+        make_policy("fluid:anytime=200%")
+    with pytest.raises(SchedulerError, match="shed must be 0 or 1"):
+        make_policy("fluid:shed=yes")
