@@ -7,9 +7,10 @@ becomes a 1x1 depthwise layer ("copy") that scales, clips, adds or moves it: cor
 from __future__ import annotations
 
 import heapq
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -115,6 +116,15 @@ class Draft:
             self.bias = (self.bias * factor + shift).astype(np.float32)
 
 
+def plain(name: str) -> str:
+    """A name that generated text can carry: letters, digits and ._/:- only, at most 120 of them.
+
+    >>> plain("/a/Conv_0"), plain("*/ int x;")
+    ('/a/Conv_0', '_/_int_x_')
+    """
+    return re.sub(r"[^A-Za-z0-9._/:-]+", "_", name)[:120] or "_"
+
+
 def compose(first: Clip, second: Clip) -> Clip:
     """The clip that equals `first` followed by `second`.
 
@@ -192,6 +202,24 @@ def execution_order(drafts: Sequence[Draft]) -> list[Draft]:
     return order
 
 
+def _in_plain_names(source: Plane, drafts: Iterable[Draft], ranges: Mapping[str, float]) -> dict[str, float]:
+    """Give every plane a plain name of its own; returns the ranges of those that are known, before the gain."""
+    taken: set[str] = set()
+    known: dict[str, float] = {}
+    for plane in dict.fromkeys((source, *(draft.output for draft in drafts))):
+        found = [ranges[alias] for alias in (plane.name, *plane.aliases) if alias in ranges]
+        name = base = plain(plane.name)
+        count = 1
+        while name in taken:
+            count += 1
+            name = f"{base}_{count}"
+        taken.add(name)
+        plane.name = name
+        if found:
+            known[name] = found[0] / plane.gain
+    return known
+
+
 def build_network(
     name: str,
     source: Plane,
@@ -206,6 +234,8 @@ def build_network(
 
     The exits come in the order of their stages when `ordered`, else they are put in the order of the MACs they need.
     """
+    ranges = _in_plain_names(source, drafts, ranges)
+    exits = [(replace(exit, logits=plane.name), plane) for exit, plane in exits]
     needs = {exit.name: _needed(plane) for exit, plane in exits}
     ranked = list(exits)
     if not ordered:
@@ -222,11 +252,6 @@ def build_network(
     kept = [draft for draft in execution_order(drafts) if draft in stage_of]
     kept.sort(key=lambda draft: (stage_of[draft], draft not in later[stage_of[draft]]))
     planes = {draft.output.name: draft.output for draft in kept}
-    calibration = {}
-    for plane in (source, *planes.values()):
-        known = [ranges[alias] for alias in (plane.name, *plane.aliases) if alias in ranges]
-        if known:
-            calibration[plane.name] = known[0] / plane.gain
     return Network(
         name=name,
         input=source.name,
@@ -234,6 +259,6 @@ def build_network(
         layers=tuple(draft.layer(stage_of[draft]) for draft in kept),
         exits=tuple(exit for exit, _ in ranked),
         parameters={draft.name: draft.parameters() for draft in kept if draft.kind is Kind.GEMM},
-        calibration=calibration,
+        calibration={key: ranges[key] for key in (source.name, *planes) if key in ranges},
         metadata=dict(metadata),
     )

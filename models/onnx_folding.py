@@ -199,7 +199,7 @@ def _reshape(walk: Walk, node: onnx.NodeProto) -> None:
     height, width, channels = source.shape
     count = height * width * channels
     target = [int(v) for v in walk.constant(node, 1).reshape(-1)[:9]]
-    batch_kept = bool(target) and target[0] in (0, -1, 1) and target.count(-1) <= 1
+    batch_kept = bool(target) and target[0] in (0, -1, 1, walk.batch) and target.count(-1) <= 1
     if batch_kept and len(target) == 2 and target[1] in (count, -1):
         walk.alias(node, source, vector=True)
         return

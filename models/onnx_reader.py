@@ -17,7 +17,7 @@ from .export import PREFIX
 from .layer_table import read_layer_table
 from .network import Exit, Network, NetworkError, Workload
 from .onnx_constants import folded
-from .onnx_drafts import Plane, build_network
+from .onnx_drafts import Plane, build_network, plain
 from .onnx_file import ModelFileError, OnnxFile, UnsupportedOperatorError, label, refuse
 from .onnx_folding import FOLDING_OPERATORS
 from .onnx_layers import LAYER_OPERATORS
@@ -44,6 +44,7 @@ _SUGGESTIONS = {
     "LRN": "train with batch normalisation",
     "InstanceNormalization": "train with batch normalisation",
     "LayerNormalization": "train with batch normalisation",
+    "ArgMax": "give out the logits: the runtime decides",
     "If": "export the exits as plain outputs: the runtime decides, not the graph",
     "Loop": "export the exits as plain outputs: the runtime decides, not the graph",
 }
@@ -66,7 +67,7 @@ def read_onnx(path: Path | str, threshold: float = DEFAULT_THRESHOLD) -> Network
     table = _exit_table(walk)
     exits = _exits(walk, table, threshold)
     metadata = walk.file.metadata
-    name = metadata.get(PREFIX + "name") or walk.file.model.graph.name or path.stem
+    name = plain(metadata.get(PREFIX + "name") or walk.file.model.graph.name or path.stem)
     ranges = _json_object(walk, "calibration", {})
     for tensor, value in ranges.items():
         if not isinstance(value, int | float) or not 0 <= value < math.inf:
@@ -137,7 +138,7 @@ def _exits(walk: Walk, table: Mapping[str, dict[str, Any]], threshold: float) ->
             value.plane.name = output
         row = table.get(output, {"name": output, "threshold": threshold, "rate": None, "accuracy": None})
         exit = Exit(
-            name=row["name"],
+            name="".join(one for one in row["name"] if one.isprintable())[:80],
             logits=value.plane.name,
             threshold=row["threshold"],
             rate=row["rate"],

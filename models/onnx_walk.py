@@ -14,7 +14,7 @@ import numpy.typing as npt
 import onnx
 
 from .network import Kind, Shape
-from .onnx_drafts import NO_PADDING, Clip, Doubles, Draft, Padding, Plane, apply_clip, clip_targets
+from .onnx_drafts import NO_PADDING, Clip, Doubles, Draft, Padding, Plane, apply_clip, clip_targets, plain
 from .onnx_file import MOST_ELEMENTS, MOST_EXTENT, ModelFileError, OnnxFile, UnsupportedOperatorError, label, refuse
 
 
@@ -71,6 +71,7 @@ class Walk:
             )
         shape = (dims[2], dims[3], dims[1]) if len(dims) == 4 else (1, 1, dims[1])
         plane = Plane(name=found[0].name, shape=shape)
+        self.batch = dims[0]
         self.values[plane.name] = Value(plane=plane, vector=len(dims) == 2, exclusive=False)
         return plane
 
@@ -158,7 +159,8 @@ class Walk:
     # -- opening layers -----------------------------------------------------------------------------------------------
 
     def unique(self, name: str) -> str:
-        """A layer name that is not taken."""
+        """A plain layer name that is not taken."""
+        name = plain(name)
         candidate, count = name, 1
         while candidate in self.names:
             count += 1
@@ -171,6 +173,7 @@ class Walk:
         kind, channels = fields["kind"], fields["channels"]
         kernel, dilation = fields.get("kernel", (1, 1)), fields.get("dilation", (1, 1))
         padding = fields.get("padding", NO_PADDING)
+        areas = []
         for axis in (0, 1):
             available = source.shape[axis] + padding[axis] + padding[axis + 2]
             if (kernel[axis] - 1) * dilation[axis] + 1 > available:
@@ -178,6 +181,11 @@ class Walk:
                     node,
                     f"must have a window no larger than its padded input, and it needs {(kernel[axis] - 1) * dilation[axis] + 1} of {available}",
                 )
+            areas.append(available)
+        if math.prod(areas) * source.shape[2] > MOST_ELEMENTS:
+            raise refuse(
+                node, f"must have a padded input of at most {MOST_ELEMENTS} values, not {(*areas, source.shape[2])}"
+            )
         plane = Plane(name=output, shape=(1, 1, channels))
         draft = Draft(
             name=self.unique(label(node)), input=source.plane, output=plane, sole_reader=source.exclusive, **fields
@@ -203,7 +211,7 @@ class Walk:
         return self.open(
             node,
             source,
-            output or self.unique(f"{node.output[0]}_copy"),
+            output or self._copy_name(node),
             vector=source.vector,
             kind=Kind.GEMM,
             channels=channels,
@@ -211,6 +219,13 @@ class Walk:
             weights=np.ones((channels, 1, 1, 1), np.float32),
             bias=np.zeros(channels, np.float32),
         )
+
+    def _copy_name(self, node: onnx.NodeProto) -> str:
+        count = 1
+        while (name := f"{node.output[0]}_copy{count}") in self.file.producers or name in self.names:
+            count += 1
+        self.names.add(name)
+        return name
 
     def affine(self, node: onnx.NodeProto, source: Value, factor: Doubles, shift: Doubles) -> None:
         """Value * factor + shift, both (C,), folded into the writers or a layer of its own."""

@@ -180,8 +180,8 @@ class QuantisedNetwork:
         return sha.hexdigest()
 
 
-def quantise(network: Network, calibration_images: Floating | None = None, weight_bits: int = 16) -> QuantisedNetwork:
-    """Quantise a network with the ranges of `calibration_images` (float NHWC), or with those the model file carries.
+def quantise(network: Network, calibration_images: Images | None = None, weight_bits: int = 16) -> QuantisedNetwork:
+    """Quantise a network with the ranges of `calibration_images` (NHWC, uint8 or float), or with those the model file carries.
 
     Fewer `weight_bits` than 16 are for studies: weights are still stored as int16.
     """
@@ -200,7 +200,7 @@ def quantise(network: Network, calibration_images: Floating | None = None, weigh
     return QuantisedNetwork(network=network, layers=layers, formats=formats)
 
 
-def _ranges(network: Network, images: Floating | None) -> Mapping[str, float]:
+def _ranges(network: Network, images: Images | None) -> Mapping[str, float]:
     if images is not None:
         from .float_reference import tensor_ranges
 

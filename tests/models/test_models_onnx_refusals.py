@@ -331,6 +331,33 @@ def test_metadata_is_checked(tmp_path: Path) -> None:
         assert words in refusal(tmp_path, proto)
 
 
+def test_names_from_files_are_made_harmless(tmp_path: Path) -> None:
+    nodes = good_nodes()
+    nodes[0].name = "*/ system(1); /*\n"
+    nodes[0].output[0] = nodes[1].input[0] = "a\n`b`"
+    nodes[1].output[0] = nodes[2].input[0] = "a b"  # becomes the same plain name as the one before
+    proto = model(nodes, {"w": WEIGHTS})
+    proto.graph.name = "../../etc\n"
+    helper.set_model_props(proto, {"fluidnpu.calibration": json.dumps({"a\n`b`": 2.0})})
+    network = read(tmp_path, proto)
+    names = [network.name, *network.tensors, *(layer.name for layer in network.layers)]
+    assert all(re.fullmatch(r"[A-Za-z0-9._/:-]+", name) for name in names)
+    assert len(set(network.tensors)) == 3
+    assert network.calibration == {network.layers[0].output: 2.0}
+
+
+def test_padding_is_bounded(tmp_path: Path) -> None:
+    nodes = pool("AveragePool", kernel_shape=[2, 2], pads=[60000] * 4, count_include_pad=1)
+    assert "padded input of at most" in refusal(tmp_path, model(nodes, {"w": WEIGHTS}))
+
+
+def test_a_fixed_batch_may_stand_in_a_reshape(tmp_path: Path) -> None:
+    nodes = [*good_nodes()[:2], node("Reshape", ["b", "shape"], "y")]
+    fixed = {"w": WEIGHTS, "shape": np.array([16, 4])}
+    assert len(read(tmp_path, model(nodes, fixed, shape=(16, 3, 8, 8))).layers) == 2
+    assert "only flattening" in refusal(tmp_path, model(nodes, fixed))
+
+
 def test_too_old_an_opset_and_a_bad_threshold(tmp_path: Path) -> None:
     assert "opset 7 or later" in refusal(tmp_path, model(good_nodes(), {"w": WEIGHTS}, opset=5))
     with pytest.raises(ModelFileError, match=r"confidence of 0\.\.1"):
