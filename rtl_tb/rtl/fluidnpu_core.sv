@@ -39,7 +39,7 @@ module fluidnpu_core #(
   localparam int unsigned HalfRows = Split ? (TR + 1) / 2 : 0;
   localparam int unsigned Rows = Split ? HalfRows : TR;
   localparam int unsigned RowBits = Rows > 1 ? $clog2(Rows) : 1;
-  localparam int unsigned BiasesPerSlot = TP / 3;
+  localparam int unsigned BiasesPerSlot = TP < 3 ? 1 : TP / 3;  // an illegal TP is to reach its message below
   localparam int unsigned BiasesPerBeat = BiasesPerSlot * WeightSlots;
   localparam int unsigned Turnaround = Stackable ? TP + 4 : TP + 3;
   localparam int unsigned QueueDepth = 4;

@@ -1,0 +1,161 @@
+"""The reference core against the stream model of `hls`, beat by beat and cycle by cycle, in every mode."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dse import Design, Mode
+from dse.testing import tiny_design
+from hls import Command, execute_streams_reference
+from rtl_tb import SimulationError
+from rtl_tb.core_cycles import CoreTiming, command_cycles, stream_cycles, tile_layout
+from rtl_tb.core_sim import STREAMS, CoreModel, core_parameters
+from rtl_tb.core_streams import modes_of, random_command, random_streams, streams_of
+
+# Odd and even T_C, with and without pairs and split trees, every alignment of slots and output words.
+DESIGNS: dict[str, dict[str, int | bool]] = {
+    "all_modes": {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4},
+    "stackable": {"t_r": 64, "t_p": 7, "t_c": 8, "weight_slots": 2, "out_words": 2, "acc_bits": 36},
+    "smallest": {"t_r": 5, "t_p": 3, "t_c": 3, "weight_slots": 1, "out_words": 1, "stackable": False},
+    "narrow": {"t_r": 16, "t_p": 6, "t_c": 12, "weight_slots": 4, "out_words": 3, "split": True, "acc_bits": 40},
+    "wide_ports": {"t_r": 32, "t_p": 9, "t_c": 7, "weight_slots": 5, "out_words": 16, "acc_bits": 32},
+    "split_only": {"t_r": 9, "t_p": 4, "t_c": 3, "weight_slots": 2, "out_words": 5, "split": True, "stackable": False},
+}
+DEFAULT = ("all_modes", "stackable")
+every_design = pytest.mark.parametrize(
+    "name", [name if name in DEFAULT else pytest.param(name, marks=pytest.mark.long) for name in DESIGNS]
+)
+
+
+@cache
+def design_named(name: str) -> Design:
+    return replace(tiny_design(), **DESIGNS[name])  # type: ignore[arg-type]
+
+
+def stalls_of(rng: np.random.Generator) -> dict[str, float]:
+    return {name: float(rng.choice([0.0, 0.0, 0.3, 0.9])) for name in STREAMS}
+
+
+@every_design
+@settings(max_examples=120, deadline=None)
+@given(seed=st.integers(0, 1 << 32), commands=st.integers(1, 10), mixed=st.booleans())
+def test_any_streams_with_any_stalls_equal_the_model(name, seed, commands, mixed):
+    design, rng = design_named(name), np.random.default_rng(seed)
+    modes = None if mixed else [Mode(int(rng.choice([int(mode) for mode in modes_of(design)])))]
+    streams = random_streams(rng, design, commands=commands, modes=modes)
+    expected, saturations = execute_streams_reference(streams, design)
+    run = CoreModel.of(design).run(streams, stalls=stalls_of(rng), seed=seed + 1)
+    np.testing.assert_array_equal(run.output, expected)
+    assert run.saturations == saturations
+
+
+@every_design
+@settings(max_examples=120, deadline=None)
+@given(seed=st.integers(0, 1 << 32), commands=st.integers(1, 10))
+def test_cycles_of_ideal_streams_are_as_predicted(name, seed, commands):
+    design = design_named(name)
+    streams = random_streams(np.random.default_rng(seed), design, commands=commands, tiles=6)
+    run = CoreModel.of(design).run(streams)
+    assert run.total_cycles == stream_cycles(streams.commands, design)
+
+
+@every_design
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 1 << 32))
+def test_cycles_of_one_command_follow_the_closed_formula(name, seed):
+    design, rng = design_named(name), np.random.default_rng(seed)
+    command = random_command(rng, design, Mode(int(rng.choice([int(mode) for mode in modes_of(design)]))), tiles=9)
+    run = CoreModel.of(design).run(streams_of(rng, design, [command]))
+    assert run.total_cycles == command_cycles(command, design) == stream_cycles([command], design)
+
+
+@pytest.mark.parametrize("mode", [Mode.NORMAL, Mode.WIDE, Mode.LANES, Mode.SPLIT])
+def test_no_bubble_between_tiles_and_commands_when_weights_and_drain_keep_up(mode):
+    design = replace(design_named("all_modes"), t_r=13)
+    command = Command(mode=mode, beats=6 if mode is Mode.SPLIT else 13, p_tiles=9, cols=2, shift=9)
+    timing = CoreTiming.of(design)
+    assert max(timing.turnaround, tile_layout(command, design).tile_beats) <= command.beats or mode is Mode.SPLIT
+    period = max(command.beats, timing.turnaround)
+    streams = streams_of(np.random.default_rng(1), design, [command] * 7)
+    taken = CoreModel.of(design).run(streams).cycles["input"].astype(np.int64)
+    starts = taken[2 :: command.beats]  # the register slice takes the first two beats ahead
+    steps = np.diff(starts[2:])
+    assert set(steps[np.arange(len(steps)) % command.p_tiles != 6]) <= {period}
+    assert set(steps) <= {period, command.beats}
+
+
+def test_saturations_are_counted_and_stalls_change_no_bit():
+    design = design_named("stackable")
+    streams = random_streams(np.random.default_rng(5), design, commands=12, modes=[Mode.NORMAL, Mode.LANES])
+    expected, saturations = execute_streams_reference(streams, design)
+    assert saturations > 0
+    for seed in range(1, 4):
+        run = CoreModel.of(design).run(streams, stalls=dict.fromkeys(STREAMS, 0.5), seed=seed)
+        np.testing.assert_array_equal(run.output, expected)
+        assert run.saturations == saturations
+        assert run.total_cycles > stream_cycles(streams.commands, design)
+
+
+def test_missing_weights_end_in_an_error_that_says_what_was_taken():
+    design = design_named("all_modes")
+    streams = random_streams(np.random.default_rng(2), design, commands=2, modes=[Mode.NORMAL])
+    with pytest.raises(SimulationError, match=r"no end came .* 'output'"):
+        CoreModel.of(design).run(replace(streams, weight=streams.weight[:-1]), limit_cycles=4000)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"TP": 2, "InWords": 4}, "TP >= 3"),
+        ({"TC": 1}, "come in pairs"),
+        ({"AccBits": 49}, "AccBits must lie in 32..48"),
+        ({"Split": 1, "TP": 5, "InWords": 10}, "even TP"),
+        ({"TR": 65536}, "TR in 1..65535"),
+        ({"InWords": 4}, "InWords must be"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
+)
+def test_illegal_parameters_die_at_elaboration(wrong, message):
+    model = CoreModel(parameters=core_parameters(tiny_design()) | wrong)
+    with pytest.raises(SimulationError, match=message):
+        model.lint()
+
+
+def test_a_legal_core_has_no_lint_warnings():
+    CoreModel.of(tiny_design()).lint()
+
+
+BUGS = [
+    ("half-up", "core_requantise.sv", "fine[0] && (lost || fine[1])", "fine[0]"),
+    ("sticky-lost", "core_requantise.sv", "assign lost      = lost_5_q ||", "assign lost      = "),
+    ("early-overwrite", "core_sequencer.sv", "fetched_rows_i > inner_q", "fetched_rows_i >= inner_q"),
+    ("short-turnaround", "core_sequencer.sv", "16'(age_q) <= cmd_beats_i", "16'(age_q) <= cmd_beats_i + 16'd1"),
+    ("wide-counts-twice", "core_array.sv", "zero_q[2] || (!Lower && wide_q[2])", "zero_q[2]"),
+    ("bias-overwritten", "core_bias.sv", "held_q != 2'(Generations - 1)", "1'b1"),
+    ("pool-drops-a-row", "core_pool.sv", "!valid_q || take_i", "1'b1"),
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("bug", BUGS, ids=[bug[0] for bug in BUGS])
+def test_a_seeded_bug_is_found(bug):
+    _, file, old, new = bug
+    design = design_named("all_modes")
+    model = CoreModel(parameters=core_parameters(design), edits=((file, old, new),))
+    for seed in range(3000):
+        rng = np.random.default_rng(seed)
+        streams = random_streams(rng, design, commands=8)
+        expected, saturations = execute_streams_reference(streams, design)
+        try:
+            run = model.run(streams, stalls=stalls_of(rng), seed=seed + 1)
+        except SimulationError:
+            return
+        if run.saturations != saturations or not np.array_equal(run.output, expected):
+            return
+    pytest.fail("3000 random streams do not tell the bug from the core")
