@@ -1,0 +1,63 @@
+"""The shipped ResNet-8, layer by layer through the RTL core, against `models.golden`: every mode, every bit."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from dse import BatchPlan, Design, Stack
+from dse.testing import design_for
+from hls import compile_program, layer_streams, scatter_output
+from models import QuantisedNetwork, golden, quantise, read_onnx, shipped_file, shipped_images
+from rtl_tb.core_cycles import stream_cycles
+from rtl_tb.core_sim import CoreModel
+
+PLANS = {
+    "normal": None,
+    "wide": BatchPlan(k=Stack.TWO),
+    "row_lanes": BatchPlan(row_lanes=True),
+    "sample_lanes": BatchPlan(b_r=2),
+    "split": BatchPlan(k=Stack.HALF),
+}
+
+
+@cache
+def resnet8() -> QuantisedNetwork:
+    with shipped_file("resnet8_fashion_mnist.onnx") as path:
+        return quantise(read_onnx(path))
+
+
+def small_design(qnet: QuantisedNetwork, plan: str) -> Design:
+    """One core for all plans: `all_modes` of test_rtl_core.py, so that both need but one build."""
+    return design_for(
+        qnet.network.workload, t_r=13, t_p=4, t_c=5, b_max=3, plan=PLANS[plan], split=True, weight_slots=3, out_words=4
+    )
+
+
+LONG = [("normal", 1), ("normal", 3), ("wide", 2), ("sample_lanes", 3), ("split", 2)]
+
+
+@pytest.mark.parametrize(
+    ("plan", "batch"), [("row_lanes", 1), *[pytest.param(*case, marks=pytest.mark.long) for case in LONG]]
+)
+def test_resnet8_equals_golden_and_takes_the_predicted_cycles(plan, batch):
+    qnet = resnet8()
+    design = small_design(qnet, plan)
+    program, core = compile_program(qnet, design), CoreModel.of(design)
+    slots = program.new_slots(batch)
+    tensors = {qnet.network.input: qnet.quantise_input(shipped_images(batch).images)}
+    for slot, image in zip(slots, tensors[qnet.network.input], strict=True):
+        program.tensors[qnet.network.input].stored(slot)[...] = program.pack_sample(image)
+    for index, qlayer in enumerate(qnet.layers):
+        layer, word = qlayer.layer, program.fbcb_word(index, batch)
+        streams = layer_streams(program.descriptors[index], word, design, slots, program.weights)
+        run = core.run(streams)
+        scatter_output(program.descriptors[index], word, design, run.output, slots)
+        residual = tensors[layer.residual] if layer.residual else None
+        tensors[layer.output], saturations = golden.run_layer_counting(qlayer, tensors[layer.input], residual)
+        got = np.stack([program.read_tensor(slot, layer.output) for slot in slots])
+        np.testing.assert_array_equal(got, tensors[layer.output], err_msg=layer.name)
+        assert run.saturations == saturations, layer.name
+        assert run.total_cycles == stream_cycles(streams.commands, design), layer.name
