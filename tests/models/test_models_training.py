@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -141,3 +143,28 @@ def test_without_torch_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_exit_without_state_is_refused(trained: TrainedModel, tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match="must have weights to be exported"):
         write_onnx(replace(trained.network, parameters={}), tmp_path / "x.onnx")
+
+
+@pytest.mark.long
+def test_the_command_function_writes_one_file_with_its_provenance(tmp_path: Path) -> None:
+    """`train_model` on made-up files in Fashion-MNIST's format: two batches to train on, the full held-out split to measure."""
+    rng = np.random.default_rng(0)
+    for stem, count in (("train", 5256), ("t10k", 50)):
+        for kind, shape in (("images-idx3", (count, 28, 28)), ("labels-idx1", (count,))):
+            body = rng.integers(0, 10, shape, np.uint8).tobytes()
+            header = b"\0\0\x08" + bytes([len(shape)]) + struct.pack(f">{len(shape)}I", *shape)
+            (tmp_path / f"{stem}-{kind}-ubyte.gz").write_bytes(gzip.compress(header + body))
+    steps: list[int] = []
+    trained = train_model(
+        "resnet8",
+        tmp_path / "net.onnx",
+        epochs=1,
+        seed=3,
+        folder=tmp_path,
+        progress=lambda done, total, loss: steps.append(total),
+    )
+    assert steps == [2, 2]
+    network = read_onnx(tmp_path / "net.onnx")
+    assert network.metadata == trained.network.metadata
+    assert network.metadata["command"] == "fluidnpu train --architecture resnet8 --epochs 1 --seed 3"
+    assert network.exits == trained.network.exits
