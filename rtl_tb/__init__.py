@@ -1,17 +1,21 @@
 """SystemVerilog of the data plane and reference core, cocotb benches, proofs, open synthesis."""
 
+from .data_plane import TOP as DATA_PLANE_TOP
+from .data_plane import data_plane_parameters
 from .formal import PROOFS, Proof, ProofError, Seed, prove
 from .package import render_package
 from .sim import Model, SimulationError, run
 from .sources import sources
 
 __all__ = [
+    "DATA_PLANE_TOP",
     "PROOFS",
     "Model",
     "Proof",
     "ProofError",
     "Seed",
     "SimulationError",
+    "data_plane_parameters",
     "prove",
     "render_package",
     "run",

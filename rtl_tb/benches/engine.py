@@ -6,8 +6,7 @@ import random
 
 from cocotb.triggers import RisingEdge
 
-from hls import FbcbError, decode_fbcb
-from hls import Cause
+from hls import Cause, FbcbError, decode_fbcb
 
 from .common import Dut, begin, bench, setting
 

@@ -34,8 +34,17 @@ ALIGN = 64
 def bench_design(sizes: dict[str, int]) -> Design:
     """A design of the given sizes; the data plane cares for nothing else of it."""
     workload = Workload(name="bench", layers=(LayerShape(name="any", r=1, p=1, c=1),))
-    numbers = {k: v for k, v in sizes.items() if k not in ("stackable", "split")}
-    return design_for(workload, stackable=bool(sizes["stackable"]), split=bool(sizes["split"]), **numbers)
+    return design_for(
+        workload,
+        t_r=sizes["t_r"],
+        t_p=sizes["t_p"],
+        t_c=sizes["t_c"],
+        b_max=sizes["b_max"],
+        stackable=bool(sizes["stackable"]),
+        split=bool(sizes["split"]),
+        weight_slots=sizes["weight_slots"],
+        out_words=sizes["out_words"],
+    )
 
 
 def align(value: int) -> int:
@@ -170,10 +179,10 @@ class Program:
 
 
 def make_program(
-    design: Design, shapes: list[Shape], rng: random.Random, *, slots: int = 6, words: dict[int, int] | None = None
+    design: Design, shapes: list[Shape], rng: random.Random, *, words: dict[int, int] | None = None
 ) -> Program:
     """Layers with random contents; `words` gives the FBCB word of a layer for every batch size at which it is legal."""
-    layout = Layout()
+    layout, slots = Layout(), design.b_max + 2
     descriptors = [place(shape, rng, layout) for shape in shapes]
     image = bytearray()
     fbcb: list[int] = []

@@ -129,7 +129,8 @@ async def settle(dut: Dut) -> None:
     """After fifty quiet cycles both masters are idle."""
     for _ in range(50):
         await RisingEdge(dut.clk_i)
-    assert int(dut.read_idle_o.value) and int(dut.write_idle_o.value)
+    assert int(dut.read_idle_o.value)
+    assert int(dut.write_idle_o.value)
 
 
 @bench(3000)

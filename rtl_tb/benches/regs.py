@@ -5,8 +5,7 @@ from __future__ import annotations
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from hls import REGISTERS, WINDOW_BYTES, Access, by_name
-from hls import Cause
+from hls import REGISTERS, WINDOW_BYTES, Access, Cause, by_name
 
 from .common import Dut, Lite, begin, bench
 

@@ -234,12 +234,12 @@ module fluidnpu_data_plane #(
     .data_i(1'b1), .valid_o(block_valid), .ready_i(block_take), .data_o(), .level_o()
   );
 
-  // -- m0: descriptors and weights; the two never overlap, since a layer's weights are all taken before the next descriptor
+  // -- m0: descriptors and weights; the two never overlap: a layer ends when its weights are taken
   logic m0_idle, m0_req_valid, m0_req_ready, m0_data_valid, m0_data_ready;
   logic [AddrWidth-1:0] m0_req_addr, d_addr, w_addr;
   logic [23:0] m0_req_beats, d_beats, w_beats;
   logic [PortBytes*8-1:0] m0_data;
-  logic d_valid, w_valid, d_take, w_take;
+  logic d_valid, w_valid, d_take, w_take, weights_idle;
 
   assign m0_req_valid  = fetch ? d_valid : w_valid;
   assign m0_req_addr   = fetch ? d_addr : w_addr;
@@ -263,7 +263,7 @@ module fluidnpu_data_plane #(
 
   fluidnpu_weight_streamer #(.TP(TP), .WeightSlots(WeightSlots), .PortWords(PortWords)) weights (
     .clk_i, .rst_ni(run_n), .image_i(weights_base[AddrWidth-1:0]), .layer_i(running), .block_valid_i(block_valid),
-    .block_ready_o(block_take), .fetch_valid_o(w_valid), .fetch_ready_i(m0_req_ready && !fetch), .fetch_addr_o(w_addr),
+    .block_ready_o(block_take), .idle_o(weights_idle), .fetch_valid_o(w_valid), .fetch_ready_i(m0_req_ready && !fetch), .fetch_addr_o(w_addr),
     .fetch_beats_o(w_beats), .data_valid_i(m0_data_valid && !fetch), .data_ready_o(w_take), .data_i(m0_data),
     .beat_valid_o(m_axis_weight_tvalid), .beat_ready_i(m_axis_weight_tready), .beat_o(m_axis_weight_tdata)
   );
@@ -339,6 +339,6 @@ module fluidnpu_data_plane #(
     .m_axi_bvalid(m2_axi_bvalid), .m_axi_bready(m2_axi_bready)
   );
 
-  assign written      = layer_done && m2_write_idle;
+  assign written      = layer_done && m2_write_idle && weights_idle;
   assign masters_idle = m0_idle && m1_idle && m2_read_idle && m2_write_idle;
 endmodule

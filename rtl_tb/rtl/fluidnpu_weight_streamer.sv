@@ -13,6 +13,7 @@ module fluidnpu_weight_streamer #(
   input  fluidnpu_pkg::layer_t            layer_i,
   input  logic                            block_valid_i,
   output logic                            block_ready_o,
+  output logic                            idle_o,  // every block asked for has been taken by the core
   output logic                            fetch_valid_o,
   input  logic                            fetch_ready_i,
   output logic [AddrWidth-1:0]            fetch_addr_o,
@@ -27,6 +28,8 @@ module fluidnpu_weight_streamer #(
   localparam int unsigned SkipWidth = PortWords > 1 ? $clog2(PortWords) : 1;
 
   logic job_ready, head_valid, head_ready;
+
+  assign idle_o = !block_valid_i && !head_valid && head_ready;
   logic [31:0] head;
 
   if (PortWords * 2 > 64) begin : gen_illegal

@@ -1,0 +1,45 @@
+import json
+
+import pytest
+
+from rtl_tb import DATA_PLANE_TOP, Model, data_plane_parameters, run
+from rtl_tb.benches.jobs import bench_design
+
+LAYERS = 4
+SMALL = {"t_r": 16, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4}
+MORE = {
+    "split": SMALL | {"split": 1, "weight_slots": 2},
+    "zc706": SMALL | {"t_p": 7, "t_c": 10, "t_r": 9, "b_max": 8, "weight_slots": 3, "out_words": 8},
+    "plain": SMALL | {"t_p": 3, "t_c": 5, "t_r": 5, "stackable": 0, "out_words": 3},
+    "wide": SMALL | {"t_p": 13, "t_c": 12, "t_r": 40, "b_max": 16, "weight_slots": 2, "out_words": 16},
+}
+
+
+def bench(sizes: dict[str, int], tests: str | None, seed: int = 1, programs: int = 2, **ports: int) -> list[str]:
+    parameters = data_plane_parameters(bench_design(sizes), **ports) | {"Layers": LAYERS, "BuildId": 0}
+    model = Model(top=DATA_PLANE_TOP, parameters=parameters)
+    env = {"SIZES": json.dumps(sizes), "PORT_BYTES": str(ports.get("port_bytes", 16)), "PROGRAMS": str(programs)}
+    return run(model, "data_plane", tests=tests, seed=seed, env=env)
+
+
+def test_data_plane() -> None:
+    assert len(bench(SMALL, None)) == 7
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 8))
+@pytest.mark.parametrize("name", MORE)
+def test_random_layers(name: str, seed: int) -> None:
+    port = 8 if name == "zc706" else 16
+    bench(MORE[name], "random_layers", seed=seed, programs=6, port_bytes=port, line_words=32 if name == "wide" else 16)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [2, 3])
+def test_what_goes_wrong(seed: int) -> None:
+    bench(MORE["zc706"], "refused|wrong_|bus_errors|soft_reset|watchdog", seed=seed, port_bytes=8)
+
+
+@pytest.mark.long
+def test_a_tiny_input_buffer_is_slower_but_right() -> None:
+    bench(SMALL, "random_layers", seed=9, programs=6, sets=4)
