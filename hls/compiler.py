@@ -17,6 +17,7 @@ from .program import ALIGNMENT, ExitPlace, Program, ProgramError, TensorPlace, a
 KIND_CODE = {Kind.GEMM: GEMM, Kind.MAX_POOL: MAX_POOL, Kind.SUM_POOL: SUM_POOL}
 BEATS_LIMIT = (1 << 16) - 1  # fields of a command (ADR 4)
 COLS_LIMIT = (1 << 12) - 1
+ADDRESS_LIMIT = 1 << 32  # offsets in descriptors and SLOT_BYTES have 32 bits
 
 
 def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
@@ -36,7 +37,10 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
         parts = _append_weights(weights, qlayer, modes, design)
         descriptors.append(describe(qlayer, tensors, parts))
         fbcb += _fbcb_row(design, index, descriptors[-1].kind)
-    places = tensors.values()
+    slot_bytes = align(max(place.offset + place.size for place in tensors.values()))
+    for what, size in (("slot", slot_bytes), ("weight image", len(weights))):
+        if size >= ADDRESS_LIMIT:
+            raise ProgramError(f"the {what} of '{network.name}' must be smaller than {ADDRESS_LIMIT} bytes, not {size}")
     return Program(
         network=network.name,
         design_digest=design.digest,
@@ -45,7 +49,7 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
         weights=bytes(weights),
         fbcb_words=tuple(fbcb),
         tensors=tensors,
-        slot_bytes=align(max(place.offset + place.size for place in places)),
+        slot_bytes=slot_bytes,
         stages=tuple((r[0], r[-1]) for r in (network.stage_layers(s) for s in range(len(network.exits)))),
         input=network.input,
         input_scale=_unit(qnet, network.input),

@@ -16,12 +16,14 @@ from boards import Board
 from dse import Design
 
 from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform
+from .pragmas import check_pragmas
 from .program import Program, build_id
 from .registers import REGISTERS, Register
 from .render import render, render_core
 from .streams import COMMAND_BITS
+from .tcl import check_tcl
 from .vectors import vector_files
-from .views import render_c_header, render_register_table, render_sv_package
+from .views import one_word, render_c_header, render_register_table, render_sv_package
 
 MANIFEST_SCHEMA = 1
 TOOL_VERSION = "2019.2"
@@ -120,6 +122,16 @@ class ProjectText:
     def ps(self) -> Platform:
         """The board's processing system."""
         return PLATFORMS[self.board.family]
+
+    @property
+    def network(self) -> str:
+        """The network's name as one word."""
+        return one_word(self.design.network)
+
+    @property
+    def title(self) -> str:
+        """The board's title on one line of printable text."""
+        return " ".join("".join(char if char.isprintable() else " " for char in self.board.title).split())
 
     @property
     def vendor(self) -> str:
@@ -265,6 +277,7 @@ def render_project(
     files["bundle/design.json"] = design.dumps()
     if program is not None:
         files |= {f"bundle/{name}": content for name, content in program.files().items()}
+    _check_texts(files)
     files["manifest.json"] = _manifest(p, files)
     return dict(sorted(files.items()))
 
@@ -291,8 +304,25 @@ def _check(design: Design, program: Program | None, board: Board, core: str, rtl
         )
     if design.board != board.name:
         raise ProjectError(f"the design must be made for board '{board.name}', and it was made for '{design.board}'")
+    for name in (board.part, board.board_part):
+        if not re.fullmatch(r"[A-Za-z0-9_.:-]+", name):
+            raise ProjectError(
+                f"part and board_part must be letters, digits and _.:- to stand in a script, not {name!r}"
+            )
     if program is not None and program.design_digest != design.digest:
         raise ProjectError("the program must be compiled for this very design, and it was compiled for another")
+
+
+def _check_texts(files: Mapping[str, str | bytes]) -> None:
+    """No project leaves this room with a pragma or a Tcl command that its own checkers do not know."""
+    for path, content in files.items():
+        problems: list[str] = []
+        if isinstance(content, str) and path.endswith(".tcl"):
+            problems = check_tcl(content, "vivado_hls" if path.startswith("hls/") else "vivado")
+        elif isinstance(content, str) and path.startswith("hls/"):
+            problems = check_pragmas(content)
+        if problems:
+            raise ProjectError(f"the generated {path} must pass its own checks: {problems[0]}")
 
 
 def _is_reference_core(name: str) -> bool:

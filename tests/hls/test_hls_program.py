@@ -195,6 +195,12 @@ def test_fbcb_words_say_what_the_design_says(batch, data):
     assert run.b_r == (b_r if mode is Mode.LANES and not row_lanes else batch)
 
 
+def test_networks_that_no_address_reaches_are_refused():
+    qnet = network_of(np.random.default_rng(5), (1 << 15, 1 << 14, 8), [Shape(4, stride=(255, 255))])
+    with pytest.raises(ProgramError, match="the slot of 'random' must be smaller than 4294967296 bytes"):
+        compile_program(qnet, design_of(qnet))
+
+
 def test_fbcb_words_that_no_hardware_obeys_are_refused():
     with pytest.raises(FbcbError, match=r"b_r must lie in 3\.\.5"):
         decode_fbcb(1 << 2, kind=0, batch=5, stackable=True)

@@ -218,12 +218,32 @@ def test_what_does_not_go_together_is_refused(tmp_path):
         render_project(design, None, zc706, core="rtl")
     with pytest.raises(ProjectError, match="made for board 'zcu104', and it was made for 'zc706'"):
         render_project(design, None, load_board("zcu104"))
+    with pytest.raises(ProjectError, match="to stand in a script, not 'xc7z045; exit'"):
+        render_project(design, None, replace(zc706, part="xc7z045; exit"))
     other = compile_program(qnet, design_of(qnet))
     with pytest.raises(ProjectError, match="compiled for another"):
         render_project(design, other, zc706)
     (tmp_path / "file").write_text("")
     with pytest.raises(ProjectError, match="is a file"):
         write_project({}, tmp_path / "file")
+
+
+def test_names_from_files_cannot_leave_their_line():
+    qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])
+    design = design_with(design_of(qnet), board="zc706", network="x\nendpackage")
+    files = render_project(design, None, replace(load_board("zc706"), title="a\nexit"))
+    assert files["rtl/fluidnpu_design_pkg.sv"].count("\nendpackage") == 1
+    assert files["vivado/fluidnpu.xdc"].startswith("# Constraints of a exit.")
+
+
+def test_a_slip_in_a_template_stops_the_project(monkeypatch):
+    from hls import project
+
+    monkeypatch.setattr(project, "render_core", lambda design: {"a.h": "#pragma HLS PIPELIN", "tb_core.cpp": ""})
+    with pytest.raises(
+        ProjectError, match=r"generated hls/src/a\.h must pass its own checks: line 1: there is no pragma"
+    ):
+        project_of("zc706")
 
 
 def test_a_project_without_a_program_says_so():
