@@ -103,7 +103,7 @@ def read_image_file(path: Path | str) -> ImageSet:
             images, labels = archive["images"], archive["labels"]
     except FileNotFoundError:
         raise DataError(f"the image file {path} does not exist") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         raise DataError(f"the image file {path} must be an .npz with arrays 'images' and 'labels': {error}") from None
     if not np.issubdtype(labels.dtype, np.integer):
         raise DataError(f"the labels in {path} must be whole numbers, not {labels.dtype}")

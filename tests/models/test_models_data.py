@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from models import FASHION_MNIST_FOLDER, DataError, ImageSet, load_fashion_mnist, shipped_file, shipped_images
-from models.data import write_image_file
+from models.data import read_image_file, write_image_file
 
 
 def idx(path: Path, shape: tuple[int, ...], body: bytes, magic: bytes = b"\0\0\x08") -> None:
@@ -83,6 +83,22 @@ def test_the_shipped_images_are_a_thousand_of_all_classes(tmp_path: Path) -> Non
     for count in (0, 1001):
         with pytest.raises(DataError, match="between 1 and 1000 images are shipped"):
             shipped_images(count)
+
+
+def test_image_files_of_ones_own(tmp_path: Path) -> None:
+    few = shipped_images(3)
+    write_image_file(tmp_path / "few.npz", few)
+    np.testing.assert_array_equal(read_image_file(tmp_path / "few.npz").labels, few.labels)
+    with pytest.raises(DataError, match="does not exist"):
+        read_image_file(tmp_path / "none.npz")
+    (tmp_path / "text.npz").write_text("no archive")
+    np.savez(tmp_path / "other.npz", pictures=few.images)
+    for name in ("text.npz", "other.npz"):
+        with pytest.raises(DataError, match="with arrays 'images' and 'labels'"):
+            read_image_file(tmp_path / name)
+    np.savez(tmp_path / "real.npz", images=few.images, labels=np.ones(3))
+    with pytest.raises(DataError, match="must be whole numbers"):
+        read_image_file(tmp_path / "real.npz")
 
 
 def test_the_licence_ships_with_the_images() -> None:

@@ -232,6 +232,29 @@ def reduce_mean_global_max_squeeze(g: Graph) -> str:
 
 
 @case
+def shapes_made_of_slices(g: Graph) -> str:
+    value = g.conv("image", 2, 3)
+    batch = g.op("Slice", g.op("Cast", g.op("Shape", value), to=7), g.const([0], np.int64), g.const([1], np.int64))
+    rest = g.op("Unsqueeze", g.op("Constant", value_int=60), g.const([0], np.int64))
+    flat = g.op("Reshape", value, g.op("Concat", batch, rest, axis=0))
+    half = g.op("Constant", value_float=0.5)
+    return g.op("MatMul", flat, g.op("Mul", g.op("Sub", g.random(60, 4), half), g.op("Div", half, g.const(0.25))))
+
+
+@case
+def vector_back_to_a_map(g: Graph) -> str:
+    pooled = g.op("Squeeze", g.op("GlobalAveragePool", g.conv("image", 5, 3)), g.const([2, 3], np.int64))
+    wide = g.op("Unsqueeze", pooled, g.const([2, 3], np.int64))
+    again = g.op("Reshape", g.op("Flatten", g.conv(wide, 6, 5, 1)), g.const([0, 6, 1, -1], np.int64))
+    return g.op("Flatten", g.conv(again, 4, 6, 1))
+
+
+@case
+def sum_of_one_and_clip_without_bounds(g: Graph) -> str:
+    return g.head(g.op("Clip", g.op("Sum", g.conv("image", 4, 3))), 4)
+
+
+@case
 def preprocessing_constants(g: Graph) -> str:
     value = g.op(
         "Div", g.op("Sub", "image", g.const([[[0.4]], [[0.5]], [[0.6]]])), g.const([[[[0.2]], [[0.3]], [[0.4]]]])
@@ -271,7 +294,14 @@ def vector_input() -> tuple[Graph, str]:
     return g, g.op("Gemm", hidden, g.random(6, 4))
 
 
-CASES |= {"old_clip": old_clip, "vector_input": vector_input}
+def new_reduce_mean_and_pad() -> tuple[Graph, str]:
+    g = Graph(opset=18)
+    padded = g.op("Pad", "image", g.const([1, 2, 0, 1], np.int64), "", g.const([2, 3], np.int64))
+    value = g.op("ReduceMean", g.conv(padded, 4, 3), g.const([2, 3], np.int64), keepdims=0)
+    return g, g.op("Gemm", value, g.random(4, 4))
+
+
+CASES |= {"old_clip": old_clip, "vector_input": vector_input, "new_reduce_mean_and_pad": new_reduce_mean_and_pad}
 
 
 def _compare(path: Path, graph: Graph, *outputs: str) -> None:
