@@ -139,7 +139,9 @@ def _designs(screen: Console, demo: Demo, out: Path) -> None:
         write_project(render_project(design, program, board, rtl=sources()), out / name)
     screen.print(show.design_table(demo.designs))
     for note in dict.fromkeys(note for one in demo.designs for note in one.notes):
-        screen.print(f"  [dim]{note}[/]")
+        where = [one.board.name for one in demo.designs if note in one.notes]
+        label = "" if len(where) == len(demo.designs) else f"{', '.join(where)}: "
+        screen.print(f"  [dim]{label}{note}[/]")
 
 
 def _verify(screen: Console, demo: Demo, images: ImageSet) -> None:

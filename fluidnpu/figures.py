@@ -155,7 +155,7 @@ def batch_timeline(rows: Sequence[SampleRow], bars: Sequence[Bar], exits: Sequen
     )
     from matplotlib.patches import Patch
 
-    handles = [Patch(color=PALETTE[s % 8], label=f"to exit {name}") for s, name in enumerate(exits)]
+    handles = [Patch(color=PALETTE[s % 8], label=f"to {name}") for s, name in enumerate(exits)]
     axis.legend(
         handles=[*handles, Patch(color=GRID, label="waits")],
         frameon=False,

@@ -33,7 +33,7 @@ def emit(report: dict[str, Any]) -> None:
 def progress(out: Console, label: str) -> Iterator[Step]:
     """A bar that vanishes when done; nothing where no terminal looks on."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
+    with Progress(*columns, console=out, transient=True, disable=not (out.is_terminal and out.is_interactive)) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

@@ -19,7 +19,7 @@ PARETO = [(1.0, 300.0, 900.0), (2.0, 200.0, 500.0)]
 
 DRAWINGS = {
     "curves": (lambda: f.load_curves(CURVES, 2.0, 2000.0), ("serial", "fluid", "SLO")),
-    "timeline": (lambda: f.batch_timeline(ROWS, BARS, ("early", "final")), ("sample 4", "to exit early", "waits")),
+    "timeline": (lambda: f.batch_timeline(ROWS, BARS, ("early", "final")), ("sample 4", "to early", "waits")),
     "throughput": (lambda: f.throughput_bars({"zc706": (100.0, 150.0)}, {"zc706": 200.0}), ("zc706", "50 %", "75 %")),
     "heat map": (lambda: f.heat_map([[10.0, 90.0]], ["conv1"], [["k=1", "k=2"]], "plan"), ("conv1", "k=2", "plan")),
     "roofline": (lambda: f.roofline([("conv1", 8.0, 20.0), ("pool", 0.0, 0.0)], 100.0, 3.0, "Roof"), ("conv1", "Roof")),

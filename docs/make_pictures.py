@@ -1,0 +1,41 @@
+"""Draw the README's pictures from a real run: python docs/make_pictures.py (after `make demo`, in the same environment)."""
+
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+OUT = ROOT / "out" / "demo"
+WIDTH = 124
+
+
+def main() -> None:
+    """Run the demo, then write docs/demo.svg and docs/timeline.svg."""
+    command = [str(Path(sys.executable).parent / "fluidnpu"), "demo", "--out", "out/demo"]
+    env = {
+        "FORCE_COLOR": "1",
+        "TTY_INTERACTIVE": "0",  # colours, but no progress bars
+        "COLUMNS": str(WIDTH),
+        "PATH": "/usr/bin:/bin",
+        "OMP_NUM_THREADS": "1",
+        "HOME": str(Path.home()),
+    }
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    screen = Console(record=True, width=WIDTH, file=io.StringIO())
+    screen.print("[bold green]$[/] make demo", highlight=False)
+    screen.print(Text.from_ansi(done.stdout.rstrip()))
+    screen.save_svg(str(DOCS / "demo.svg"), title="fluidnpu demo", unique_id="demo")
+    report = (OUT / "report.html").read_text(encoding="utf-8")
+    found = re.search(r"<h3>fluid</h3>\s*(<svg.*?</svg>)", report, re.DOTALL)
+    assert found is not None, "the report must hold fluid's timeline"
+    (DOCS / "timeline.svg").write_text(found[1] + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
