@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zipfile
 import zlib
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -115,6 +116,6 @@ def write_image_file(path: Path | str, images: ImageSet) -> None:
     np.savez_compressed(path, images=images.images, labels=images.labels.astype(np.uint8))
 
 
-def shipped_file(name: str):  # type: ignore[no-untyped-def]
+def shipped_file(name: str) -> AbstractContextManager[Path]:
     """Context manager: the path of a file in models/data, also when installed from a wheel."""
     return as_file(files("models") / "data" / name)
