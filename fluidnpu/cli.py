@@ -161,12 +161,14 @@ def build(
     metavar="design.json",
     help="use this design instead of searching",
 )
-@click.option("--batches", default="1,2,3,4,5,6,7,8", show_default=True, help="batch sizes to compare")
+@click.option(
+    "--batches", metavar="B[,B...]", help="batch sizes to compare  [default: every one up to the design's largest]"
+)
 @DATA
 @JSON
 @command
 def verify(
-    model: Path, board: str, b_max: int, design_file: Path | None, batches: str, data: Path | None, as_json: bool
+    model: Path, board: str, b_max: int, design_file: Path | None, batches: str | None, data: Path | None, as_json: bool
 ) -> None:
     """Compile the generated HLS C++ and compare every layer with the golden model, bit for bit."""
     from . import commands

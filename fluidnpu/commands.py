@@ -232,7 +232,13 @@ def _batches(text: str) -> tuple[int, ...]:
 
 
 def verify(
-    path: Path, board_name: str, b_max: int, design_file: Path | None, batches: str, data: Path | None, as_json: bool
+    path: Path,
+    board_name: str,
+    b_max: int,
+    design_file: Path | None,
+    batches: str | None,
+    data: Path | None,
+    as_json: bool,
 ) -> None:
     """C simulation against golden; a mismatch is exit code 1."""
     out = show.console(as_json)
@@ -240,7 +246,7 @@ def verify(
     images = _images(data, network)
     qnet = _quantised(network, images)
     design = _design(out, network, board, b_max, design_file)
-    sizes = _batches(batches)
+    sizes = tuple(range(1, design.b_max + 1)) if batches is None else _batches(batches)
     with show.progress(out, "C simulation") as step:
         report = csim_network(qnet, design, images.images[: max(sizes)], batches=sizes, progress=step)
     if as_json:

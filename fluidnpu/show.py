@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from dse import Exploration
 from scheduler import Metrics
@@ -38,25 +39,17 @@ def progress(out: Console, label: str) -> Iterator[Step]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Table:
-    """A table whose first `left` columns are names and whose others are numbers."""
-    made = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        header_style="dim",
-        padding=(0, 2, 0, 0),
-    )
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Group:
+    """A title over a table whose first `left` columns are names and whose others are numbers."""
+    made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for index, name in enumerate(columns):
         made.add_column(name, justify="left" if index < left else "right")
     for row in rows:
         made.add_row(*row)
-    return made
+    return Group(Text(title, style="bold"), made)
 
 
-def design_table(found: Sequence[Exploration]) -> Table:
+def design_table(found: Sequence[Exploration]) -> Group:
     """The published point, the design that fits, and how well the array is used, a row a board."""
     rows = []
     for one in found:
@@ -93,7 +86,7 @@ def _memories(resources: dict[str, dict[str, float]]) -> dict[str, dict[str, flo
     return {kind: resources[key] for kind, key in (("BRAM", "ramb18"), ("URAM", "uram288")) if key in resources}
 
 
-def serving_table(title: str, found: Sequence[Metrics], extra: dict[str, Sequence[str]] | None = None) -> Table:
+def serving_table(title: str, found: Sequence[Metrics], extra: dict[str, Sequence[str]] | None = None) -> Group:
     """Latency, violations and efficiency, a row a policy; `extra` adds columns."""
     extra = extra or {}
     rows = []
