@@ -1,0 +1,137 @@
+/// The NPU in one module for simulation: data plane and reference core, joined by the five streams of ADR 4.
+///
+/// A bitstream takes `fluid_npu.v` (hls/templates/project) instead, which Vivado can package and which may hold the HLS core.
+module fluidnpu_npu #(
+  parameter int unsigned TR = 64,
+  parameter int unsigned TP = 4,
+  parameter int unsigned TC = 8,
+  parameter int unsigned BMax = 4,
+  parameter int unsigned AccBits = 48,
+  parameter int unsigned WeightSlots = 1,
+  parameter int unsigned OutWords = 4,
+  parameter int unsigned InWords = 8,
+  parameter bit Stackable = 1'b1,
+  parameter bit Split = 1'b0,
+  parameter int unsigned Layers = 2,
+  parameter int unsigned BuildId = 0,
+  parameter int unsigned PortBytes = 16,
+  parameter int unsigned MaxBurst = 16,
+  localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
+) (
+  input  logic                           clk_i,
+  input  logic                           rst_ni,
+  output logic                           irq_o,
+  // AXI4-Lite
+  input  logic [11:0]                    s_axil_awaddr,
+  input  logic                           s_axil_awvalid,
+  output logic                           s_axil_awready,
+  input  logic [31:0]                    s_axil_wdata,
+  input  logic [3:0]                     s_axil_wstrb,
+  input  logic                           s_axil_wvalid,
+  output logic                           s_axil_wready,
+  output logic [1:0]                     s_axil_bresp,
+  output logic                           s_axil_bvalid,
+  input  logic                           s_axil_bready,
+  input  logic [11:0]                    s_axil_araddr,
+  input  logic                           s_axil_arvalid,
+  output logic                           s_axil_arready,
+  output logic [31:0]                    s_axil_rdata,
+  output logic [1:0]                     s_axil_rresp,
+  output logic                           s_axil_rvalid,
+  input  logic                           s_axil_rready,
+  // m0: program and weights
+  output logic [AddrWidth-1:0]           m0_axi_araddr,
+  output logic [7:0]                     m0_axi_arlen,
+  output logic [2:0]                     m0_axi_arsize,
+  output logic [1:0]                     m0_axi_arburst,
+  output logic                           m0_axi_arvalid,
+  input  logic                           m0_axi_arready,
+  input  logic [PortBytes*8-1:0]         m0_axi_rdata,
+  input  logic [1:0]                     m0_axi_rresp,
+  input  logic                           m0_axi_rlast,
+  input  logic                           m0_axi_rvalid,
+  output logic                           m0_axi_rready,
+  // m1: inputs
+  output logic [AddrWidth-1:0]           m1_axi_araddr,
+  output logic [7:0]                     m1_axi_arlen,
+  output logic [2:0]                     m1_axi_arsize,
+  output logic [1:0]                     m1_axi_arburst,
+  output logic                           m1_axi_arvalid,
+  input  logic                           m1_axi_arready,
+  input  logic [PortBytes*8-1:0]         m1_axi_rdata,
+  input  logic [1:0]                     m1_axi_rresp,
+  input  logic                           m1_axi_rlast,
+  input  logic                           m1_axi_rvalid,
+  output logic                           m1_axi_rready,
+  // m2: residuals and outputs
+  output logic [AddrWidth-1:0]           m2_axi_araddr,
+  output logic [7:0]                     m2_axi_arlen,
+  output logic [2:0]                     m2_axi_arsize,
+  output logic [1:0]                     m2_axi_arburst,
+  output logic                           m2_axi_arvalid,
+  input  logic                           m2_axi_arready,
+  input  logic [PortBytes*8-1:0]         m2_axi_rdata,
+  input  logic [1:0]                     m2_axi_rresp,
+  input  logic                           m2_axi_rlast,
+  input  logic                           m2_axi_rvalid,
+  output logic                           m2_axi_rready,
+  output logic [AddrWidth-1:0]           m2_axi_awaddr,
+  output logic [7:0]                     m2_axi_awlen,
+  output logic [2:0]                     m2_axi_awsize,
+  output logic [1:0]                     m2_axi_awburst,
+  output logic                           m2_axi_awvalid,
+  input  logic                           m2_axi_awready,
+  output logic [PortBytes*8-1:0]         m2_axi_wdata,
+  output logic [PortBytes-1:0]           m2_axi_wstrb,
+  output logic                           m2_axi_wlast,
+  output logic                           m2_axi_wvalid,
+  input  logic                           m2_axi_wready,
+  input  logic [1:0]                     m2_axi_bresp,
+  input  logic                           m2_axi_bvalid,
+  output logic                           m2_axi_bready
+);
+  logic        core_rst_n, cmd_valid, cmd_ready, input_valid, input_ready, weight_valid, weight_ready;
+  logic        residual_valid, residual_ready, output_valid, output_ready;
+  logic [31:0] saturations;
+  logic [127:0]                  cmd_data;
+  logic [InWords*16-1:0]         input_data;
+  logic [WeightSlots*TP*16-1:0]  weight_data;
+  logic [OutWords*16-1:0]        residual_data, output_data;
+
+  fluidnpu_data_plane #(
+    .TR(TR), .TP(TP), .TC(TC), .BMax(BMax), .AccBits(AccBits), .WeightSlots(WeightSlots), .OutWords(OutWords),
+    .InWords(InWords), .Stackable(Stackable), .Split(Split), .Layers(Layers), .BuildId(BuildId), .PortBytes(PortBytes),
+    .MaxBurst(MaxBurst)
+  ) data_plane (
+    .clk_i, .rst_ni, .irq_o,
+    .s_axil_awaddr, .s_axil_awvalid, .s_axil_awready, .s_axil_wdata, .s_axil_wstrb, .s_axil_wvalid, .s_axil_wready,
+    .s_axil_bresp, .s_axil_bvalid, .s_axil_bready, .s_axil_araddr, .s_axil_arvalid, .s_axil_arready, .s_axil_rdata,
+    .s_axil_rresp, .s_axil_rvalid, .s_axil_rready, .m0_axi_araddr, .m0_axi_arlen, .m0_axi_arsize, .m0_axi_arburst,
+    .m0_axi_arvalid, .m0_axi_arready, .m0_axi_rdata, .m0_axi_rresp, .m0_axi_rlast, .m0_axi_rvalid, .m0_axi_rready,
+    .m1_axi_araddr, .m1_axi_arlen, .m1_axi_arsize, .m1_axi_arburst, .m1_axi_arvalid, .m1_axi_arready, .m1_axi_rdata,
+    .m1_axi_rresp, .m1_axi_rlast, .m1_axi_rvalid, .m1_axi_rready, .m2_axi_araddr, .m2_axi_arlen, .m2_axi_arsize,
+    .m2_axi_arburst, .m2_axi_arvalid, .m2_axi_arready, .m2_axi_rdata, .m2_axi_rresp, .m2_axi_rlast, .m2_axi_rvalid,
+    .m2_axi_rready, .m2_axi_awaddr, .m2_axi_awlen, .m2_axi_awsize, .m2_axi_awburst, .m2_axi_awvalid, .m2_axi_awready,
+    .m2_axi_wdata, .m2_axi_wstrb, .m2_axi_wlast, .m2_axi_wvalid, .m2_axi_wready, .m2_axi_bresp, .m2_axi_bvalid,
+    .m2_axi_bready,
+    .core_rst_no(core_rst_n), .saturations_i(saturations),
+    .m_axis_cmd_tdata(cmd_data), .m_axis_cmd_tvalid(cmd_valid), .m_axis_cmd_tready(cmd_ready),
+    .m_axis_input_tdata(input_data), .m_axis_input_tvalid(input_valid), .m_axis_input_tready(input_ready),
+    .m_axis_weight_tdata(weight_data), .m_axis_weight_tvalid(weight_valid), .m_axis_weight_tready(weight_ready),
+    .m_axis_residual_tdata(residual_data), .m_axis_residual_tvalid(residual_valid),
+    .m_axis_residual_tready(residual_ready),
+    .s_axis_output_tdata(output_data), .s_axis_output_tvalid(output_valid), .s_axis_output_tready(output_ready)
+  );
+
+  fluidnpu_core #(
+    .TR(TR), .TP(TP), .TC(TC), .AccBits(AccBits), .WeightSlots(WeightSlots), .OutWords(OutWords), .InWords(InWords),
+    .Stackable(Stackable), .Split(Split)
+  ) core (
+    .clk_i, .rst_ni(core_rst_n), .clear_i(1'b0), .saturations_o(saturations),
+    .cmd_i(cmd_data), .cmd_valid_i(cmd_valid), .cmd_ready_o(cmd_ready),
+    .input_i(input_data), .input_valid_i(input_valid), .input_ready_o(input_ready),
+    .weight_i(weight_data), .weight_valid_i(weight_valid), .weight_ready_o(weight_ready),
+    .residual_i(residual_data), .residual_valid_i(residual_valid), .residual_ready_o(residual_ready),
+    .output_o(output_data), .output_valid_o(output_valid), .output_ready_i(output_ready)
+  );
+endmodule

