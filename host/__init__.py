@@ -24,6 +24,7 @@ from .identity import build_id, shape_word
 from .memory import SimulatedMemory
 from .opening import open_device
 from .pynq_device import active_device, npu_of, open_overlay, simulated_pynq_device
+from .rtl_device import RtlClock, RtlDevice, rtl_device
 from .runtime import Answer, Runtime, Served, serve
 from .server import Server
 from .simulated import Fault, SimulatedNpu
@@ -53,6 +54,8 @@ __all__ = [
     "OutOfMemory",
     "PynqMissingError",
     "QueueFullError",
+    "RtlClock",
+    "RtlDevice",
     "Runtime",
     "Served",
     "Server",
@@ -71,6 +74,7 @@ __all__ = [
     "open_device",
     "open_overlay",
     "read_simulated_bitstream",
+    "rtl_device",
     "serve",
     "shape_word",
     "simulated_pynq_device",

@@ -22,10 +22,15 @@ class BusError(Exception):
 
 
 class SimulatedMemory:
-    """Physical memory [base, base + size) of which only what was allocated exists."""
+    """Physical memory [base, base + size) of which only what was allocated exists.
 
-    def __init__(self, base: int = 0x1000_0000, size: int = 1 << 30) -> None:
-        self._base, self._size = base, size
+    `storage` gives the bytes of all of it, where someone else reads them too; without it every buffer has bytes of its own.
+    """
+
+    def __init__(self, base: int = 0x1000_0000, size: int = 1 << 30, storage: Bytes | None = None) -> None:
+        if storage is not None:
+            size = len(storage)
+        self._base, self._size, self._storage = base, size, storage
         self._buffers: list[ArrayBuffer] = []
 
     def allocate(self, size: int) -> ArrayBuffer:
@@ -46,7 +51,12 @@ class SimulatedMemory:
 
     def _insert(self, index: int, address: int, size: int) -> ArrayBuffer:
         # NumPy aligns to 16 bytes; nothing here needs more, since addresses are simulated.
-        buffer = ArrayBuffer(np.zeros(size, np.uint8), address)
+        if self._storage is None:
+            array = np.zeros(size, np.uint8)
+        else:
+            array = self._storage[address - self._base : address - self._base + size]
+            array[:] = 0
+        buffer = ArrayBuffer(array, address)
         self._buffers.insert(index, buffer)
         return buffer
 

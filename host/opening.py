@@ -1,6 +1,7 @@
 """One way to a device, by name: what the console command and the demo use.
 
-`simulated` goes through PYNQ where PYNQ is installed (overlay, MMIO, allocate, as on a board), else straight to the simulated NPU.
+`simulated` goes through PYNQ where PYNQ is installed (overlay, MMIO, allocate, as on a board), else straight to the simulated NPU. `rtl` is the
+SystemVerilog itself in Verilator, behind the board's memory: exact, slow, on a clock of its own.
 """
 
 from __future__ import annotations
@@ -16,24 +17,29 @@ from .bundle import Bundle, bitstream
 from .device import Clock, Device, VirtualClock
 from .errors import DriverUsageError, PynqMissingError
 from .pynq_device import open_overlay, simulated_pynq_device
+from .rtl_device import rtl_device
 from .simulated import SimulatedNpu
 from .simulated_bitstream import write_simulated_bitstream
 
-KINDS = ("simulated", "pynq")
+KINDS = ("simulated", "rtl", "pynq")
 
 
 @contextmanager
 def open_device(
     kind: str, bundle: Bundle, folder: Path | str | None = None, *, clock: Clock | None = None
 ) -> Iterator[Device]:
-    """The NPU for a bundle: `simulated` on `clock` (default: a virtual one), or `pynq` with the bitstream in `folder`.
+    """The NPU for a bundle: `simulated` on `clock` (default: a virtual one), `rtl` on its own clock, or `pynq` with the bitstream in `folder`.
 
-    Raises DriverUsageError, BundleError, PynqMissingError.
+    Raises DriverUsageError, BundleError, PynqMissingError, and rtl_tb's SimulationError when the RTL cannot be built.
     """
     if kind == "pynq":
         if folder is None:
             raise DriverUsageError("a board needs the folder that holds its bitstream, and none came")
         yield open_overlay(bitstream(folder))
+    elif kind == "rtl":
+        if clock is not None:
+            raise DriverUsageError("the RTL counts time in its own cycles, so no clock can be given to it")
+        yield rtl_device(bundle.design)
     elif kind == "simulated":
         clock = VirtualClock() if clock is None else clock
         with tempfile.TemporaryDirectory() as scratch:
