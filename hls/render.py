@@ -87,22 +87,25 @@ class CoreText:
 
     @property
     def constants(self) -> tuple[Constant, ...]:
-        """`params.h`: the design's parameters first, then what follows from them."""
+        """`params.h`: the design's parameters that a core has a use for, then what follows from them.
+
+        Nothing of the network is among them, so networks share a compiled core.
+        """
         meanings = {
             "TR": "rows of an accumulator bank",
             "TP": "words a PE multiplies in one cycle",
             "TC": "processing elements",
-            "BMax": "largest active batch",
             "AccBits": "bits of a stored partial sum",
             "WeightSlots": "slots of TP words in a weight beat",
             "OutWords": "words of an output beat and of a residual beat",
             "InWords": "words of an input beat",
             "Stackable": "k = 2 and lanes exist",
             "Split": "k = 1/2 exists",
-            "Layers": "layers of the network, of no concern to the core",
         }
         d = self.design
-        given = [Constant(name, value, meanings[name]) for name, value in d.rtl_parameters().items()]
+        given = [
+            Constant(name, value, meanings[name]) for name, value in d.rtl_parameters().items() if name in meanings
+        ]
         line = -(-self.columns // d.out_words) * d.out_words + d.out_words
         halves = 2 if self.split else 1
         return (

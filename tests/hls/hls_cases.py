@@ -16,6 +16,14 @@ R_BATCHING = None
 WIDE = BatchPlan(k=Stack.TWO)
 SPLIT = BatchPlan(k=Stack.HALF)
 ROW_LANES = BatchPlan(row_lanes=True)
+SMALL = {
+    "t_r": 13,
+    "t_p": 4,
+    "t_c": 5,
+    "b_max": 8,
+    "weight_slots": 3,
+    "out_words": 4,
+}  # one compiled core for most tests
 LANES = "lanes"  # by samples: b_r = ceil(batch / 2)
 
 

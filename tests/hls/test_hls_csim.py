@@ -11,6 +11,7 @@ from hls_cases import (
     LANES,
     R_BATCHING,
     ROW_LANES,
+    SMALL,
     SPLIT,
     WIDE,
     Shape,
@@ -25,10 +26,9 @@ import hls.csim as csim
 from dse.testing import design_for
 from hls import CoreSimulator, CsimError, ProgramError, compile_program, csim_network, layer_streams
 from hls.render import render_core
-from models import Kind, quantise, read_onnx, shipped_file, shipped_images
+from models import Kind, quantise, random_network, read_onnx, shipped_file, shipped_images
 
 PLANS = pytest.mark.parametrize("plan", [R_BATCHING, WIDE, ROW_LANES, LANES], ids=["r", "wide", "rows", "lanes"])
-SMALL = {"t_r": 13, "t_p": 4, "t_c": 5, "b_max": 8, "weight_slots": 3, "out_words": 4}
 
 
 @pytest.fixture(scope="module")
@@ -227,6 +227,18 @@ def test_the_words_that_are_synthesised_equal_the_fast_ones(rng, monkeypatch, tm
     monkeypatch.setattr(csim, "FLAGS", tuple(flag for flag in csim.FLAGS if flag not in ("-DFLUIDNPU_CSIM", "-O2")))
     report = csim_network(qnet, design_of(qnet, LANES, **SMALL), images_for(rng, qnet, 3), [3], cache=tmp_path)
     assert_equal(report)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_networks_equal_golden(seed):
+    """Several exits, concatenations, residuals and pools, chained through slot memory; every network on the same compiled core."""
+    qnet = quantise(random_network(seed))
+    plan = [R_BATCHING, WIDE, ROW_LANES, LANES, SPLIT][seed % 5]
+    images = np.random.default_rng(seed).integers(0, 256, (3, *qnet.network.tensors["image"])).astype(np.uint8)
+    design = design_of(qnet, plan, split=True, **{**SMALL, "b_max": 3})
+    report = csim_network(qnet, design, images)
+    assert_equal(report)
+    assert report.layers == len(qnet.layers)
 
 
 def shipped_network():

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hls_cases import Shape, design_of, design_with, network_of, project_of
+from hls_cases import SMALL, Shape, design_of, design_with, network_of, project_of
 
 import host
 import rtl_tb
@@ -292,7 +292,7 @@ def test_the_sv_package_has_every_parameter():
 def test_the_vectors_are_what_the_generated_core_answers(split, tmp_path):
     """As Vivado runs them: the test bench reads both files and compares; a changed expectation must show."""
     qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])
-    design = design_with(design_of(qnet, split=split, t_p=6, t_c=5, weight_slots=2), board="zc706")
+    design = design_with(design_of(qnet, split=split, **SMALL), board="zc706")
     assert {command.mode for streams, _, _ in core_vectors(design) for command in streams.commands} == set(
         core_modes(design)
     )

@@ -5,14 +5,12 @@
 static const int TR = 16;  // rows of an accumulator bank
 static const int TP = 4;  // words a PE multiplies in one cycle
 static const int TC = 6;  // processing elements
-static const int BMax = 2;  // largest active batch
 static const int AccBits = 48;  // bits of a stored partial sum
 static const int WeightSlots = 2;  // slots of TP words in a weight beat
 static const int OutWords = 4;  // words of an output beat and of a residual beat
 static const int InWords = 8;  // words of an input beat
 static const int Stackable = 1;  // k = 2 and lanes exist
 static const int Split = 0;  // k = 1/2 exists
-static const int Layers = 5;  // layers of the network, of no concern to the core
 static const int MaxCols = 6;  // most columns of a command
 static const int Banks = 6;  // accumulator banks: one a PE, and one a channel of a pool
 static const int Halves = 1;  // independent halves of a bank
