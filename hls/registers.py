@@ -93,7 +93,7 @@ REGISTERS: tuple[Register, ...] = (
         "CTRL",
         0x00,
         W1S,
-        "Commands; one bit a write. START, EXIT and MERGE while busy set ERROR (BUSY).",
+        "Commands; one bit a write, several without SOFT_RESET set ERROR (BUSY), and so do START, EXIT and MERGE while busy.",
         (
             Field("START", 0, 1, "run layers FIRST_LAYER..LAST_LAYER for the active slots"),
             Field("EXIT", 1, 1, "remove the slots of SLOT_MASK from the active batch"),
@@ -121,14 +121,14 @@ REGISTERS: tuple[Register, ...] = (
         0x08,
         RW,
         "Which events raise the interrupt.",
-        (Field("DONE", 0, 1, "a job ended"), Field("ERROR", 1, 1, "ERROR was set")),
+        (Field("DONE", 0, 1, "a job ended without an error"), Field("ERROR", 1, 1, "ERROR was set")),
     ),
     Register(
         "IRQ_STATUS",
         0x0C,
         W1C,
-        "Events since they were last cleared.",
-        (Field("DONE", 0, 1, "a job ended"), Field("ERROR", 1, 1, "ERROR was set")),
+        "Events since they were last cleared; SOFT_RESET leaves them.",
+        (Field("DONE", 0, 1, "a job ended without an error"), Field("ERROR", 1, 1, "ERROR was set")),
     ),
     Register(
         "ERROR",
@@ -164,17 +164,20 @@ REGISTERS: tuple[Register, ...] = (
     Register("SLOT_BASE_HI", 0x44, RW, "Address of slot 0, high half."),
     Register("SLOT_BYTES", 0x48, RW, "Distance between slots in bytes; a multiple of 64."),
     Register("WATCHDOG", 0x4C, RW, "Cycles after which a job is dropped with an error; 0 switches it off."),
-    Register("CYCLES_LO", 0x50, RO, "Cycles of the last job, low half."),
-    Register("CYCLES_HI", 0x54, RO, "Cycles of the last job, high half."),
+    Register("CYCLES_LO", 0x50, RO, "Cycles of the job that runs or ran last, low half."),
+    Register("CYCLES_HI", 0x54, RO, "Cycles of the job that runs or ran last, high half."),
     Register("SATURATIONS", 0x58, RO, "Outputs that saturated in the last job; stays at its largest value."),
     Register(
-        "FBCB_INDEX", 0x5C, RW, "FBCB word that FBCB_DATA writes: layer * b_max + batch - 1; steps on after each write."
+        "FBCB_INDEX",
+        0x5C,
+        RW,
+        "FBCB word that FBCB_DATA writes: layer * b_max + batch - 1; steps on after each write, also a refused one.",
     ),
     Register(
         "FBCB_DATA",
         0x60,
         RW,
-        "One FBCB word (ADR 5).",
+        "One FBCB word (ADR 5), range-checked on the way in; reads 0.",
         (
             Field("K", 0, 2, "0: k = 1, 1: k = 2, 2: k = 1/2, 3: k = 1 with row lanes"),
             Field("B_R", 2, 5, "samples stacked along the rows of a lane, less one"),

@@ -4,13 +4,13 @@
 
 #define FLUIDNPU_WINDOW_BYTES 0x80u
 
-/* W1S: Commands; one bit a write. START, EXIT and MERGE while busy set ERROR (BUSY). */
+/* W1S: Commands; one bit a write, several without SOFT_RESET set ERROR (BUSY), and so do START, EXIT and MERGE while busy. */
 #define FLUIDNPU_CTRL 0x00u
 /* RO: What the NPU is doing. */
 #define FLUIDNPU_STATUS 0x04u
 /* RW: Which events raise the interrupt. */
 #define FLUIDNPU_IRQ_ENABLE 0x08u
-/* W1C: Events since they were last cleared. */
+/* W1C: Events since they were last cleared; SOFT_RESET leaves them. */
 #define FLUIDNPU_IRQ_STATUS 0x0Cu
 /* RO: First error since the last START or SOFT_RESET. */
 #define FLUIDNPU_ERROR 0x10u
@@ -44,15 +44,15 @@
 #define FLUIDNPU_SLOT_BYTES 0x48u
 /* RW: Cycles after which a job is dropped with an error; 0 switches it off. */
 #define FLUIDNPU_WATCHDOG 0x4Cu
-/* RO: Cycles of the last job, low half. */
+/* RO: Cycles of the job that runs or ran last, low half. */
 #define FLUIDNPU_CYCLES_LO 0x50u
-/* RO: Cycles of the last job, high half. */
+/* RO: Cycles of the job that runs or ran last, high half. */
 #define FLUIDNPU_CYCLES_HI 0x54u
 /* RO: Outputs that saturated in the last job; stays at its largest value. */
 #define FLUIDNPU_SATURATIONS 0x58u
-/* RW: FBCB word that FBCB_DATA writes: layer * b_max + batch - 1; steps on after each write. */
+/* RW: FBCB word that FBCB_DATA writes: layer * b_max + batch - 1; steps on after each write, also a refused one. */
 #define FLUIDNPU_FBCB_INDEX 0x5Cu
-/* RW: One FBCB word (ADR 5). */
+/* RW: One FBCB word (ADR 5), range-checked on the way in; reads 0. */
 #define FLUIDNPU_FBCB_DATA 0x60u
 
 /* run layers FIRST_LAYER..LAST_LAYER for the active slots */
@@ -85,13 +85,13 @@
 /* layer that runs or ran last: the heartbeat */
 #define FLUIDNPU_STATUS_LAYER_SHIFT 16
 #define FLUIDNPU_STATUS_LAYER_MASK 0xFFFF0000u
-/* a job ended */
+/* a job ended without an error */
 #define FLUIDNPU_IRQ_ENABLE_DONE_SHIFT 0
 #define FLUIDNPU_IRQ_ENABLE_DONE_MASK 0x00000001u
 /* ERROR was set */
 #define FLUIDNPU_IRQ_ENABLE_ERROR_SHIFT 1
 #define FLUIDNPU_IRQ_ENABLE_ERROR_MASK 0x00000002u
-/* a job ended */
+/* a job ended without an error */
 #define FLUIDNPU_IRQ_STATUS_DONE_SHIFT 0
 #define FLUIDNPU_IRQ_STATUS_DONE_MASK 0x00000001u
 /* ERROR was set */
