@@ -14,12 +14,12 @@ TOP = "fluidnpu_data_plane"
 
 
 def data_plane_parameters(
-    design: Design, *, port_bytes: int = 16, max_burst: int = 16, line_words: int = 16, sets: int = 64
+    design: Design, *, port_bytes: int = 16, max_burst: int = 16, line_words: int = 16, sets: int = 64, ahead: int = 128
 ) -> dict[str, int]:
     """Parameters of the top module for a design.
 
     `port_bytes`: width of each AXI port. `max_burst`: beats of the longest burst (16 on Zynq-7000, whose ports are AXI3).
-    The input buffer holds `2 * sets` lines of `line_words` words.
+    The input buffer holds `2 * sets` lines of `line_words` words; `ahead` segments are looked up before their data are there.
     """
     return {
         **design.rtl_parameters(),
@@ -28,4 +28,6 @@ def data_plane_parameters(
         "MaxBurst": max_burst,
         "LineWords": line_words,
         "Sets": sets,
+        "Ahead": ahead,
+        "QueueBeats": max(128, max_burst),
     }

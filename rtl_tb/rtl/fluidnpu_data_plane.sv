@@ -19,6 +19,8 @@ module fluidnpu_data_plane #(
   parameter int unsigned MaxBurst = 16,
   parameter int unsigned LineWords = 16,
   parameter int unsigned Sets = 64,
+  parameter int unsigned Ahead = 128,      // segments looked up before their data are there: covers the memory's latency
+  parameter int unsigned QueueBeats = 128, // port words asked for and not yet used, for each master
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
   input  logic                           clk_i,
@@ -112,7 +114,6 @@ module fluidnpu_data_plane #(
   output logic                           s_axis_output_tready
 );
   localparam int unsigned PortWords = PortBytes / 2;
-  localparam int unsigned QueueBeats = MaxBurst > 32 ? 2 * MaxBurst : 64;
   localparam int unsigned SegmentWidth = $clog2(2 * TP + 1);
   localparam int unsigned CacheWidth = $clog2(InWords + 1);
   localparam int unsigned CommandQueue = 4;
@@ -200,7 +201,7 @@ module fluidnpu_data_plane #(
   );
 
   // -- commands to everyone at once
-  localparam int unsigned CommandWidth = $bits(fluidnpu_pkg::command_t);
+  localparam int unsigned CommandWidth = $bits(command);
   logic cmd_ready, input_ready, output_ready, residual_ready, block_ready, give;
   logic input_valid, output_valid, residual_valid, block_valid, input_take, output_take, residual_take, block_take;
   fluidnpu_pkg::command_t input_command, output_command, residual_command;
@@ -208,10 +209,10 @@ module fluidnpu_data_plane #(
 
   assign command_ready = cmd_ready && input_ready && output_ready && residual_ready && block_ready;
   assign give          = command_valid && command_ready;
-  assign cmd_word      = 128'({
-    running.hi, running.lo, command.layer_last, running.has_residual, running.residual_shift, running.shift,
+  assign cmd_word      = {
+    19'd0, running.hi, running.lo, command.layer_last, running.has_residual, running.residual_shift, running.shift,
     command.cols, running.p_tiles, command.lane1_beats, command.beats, running.mode
-  });
+  };
 
   fluidnpu_fifo #(.Width(128), .Depth(CommandQueue)) cmd_queue (
     .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give), .ready_o(cmd_ready), .data_i(cmd_word),
@@ -281,7 +282,7 @@ module fluidnpu_data_plane #(
     .segment_ends_beat_o(segment_ends)
   );
 
-  fluidnpu_line_cache #(.InWords(InWords), .PortWords(PortWords), .LineWords(LineWords), .Sets(Sets)) lines (
+  fluidnpu_line_cache #(.InWords(InWords), .PortWords(PortWords), .LineWords(LineWords), .Sets(Sets), .Ahead(Ahead)) lines (
     .clk_i, .rst_ni, .flush_i(flush), .ready_o(cache_ready), .layer_start_i(layer_start),
     .segment_valid_i(segment_valid), .segment_ready_o(segment_ready), .segment_addr_i(segment_addr),
     .segment_words_i(CacheWidth'(segment_words)), .segment_place_i(CacheWidth'(segment_place)),

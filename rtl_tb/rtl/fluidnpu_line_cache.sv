@@ -41,6 +41,7 @@ module fluidnpu_line_cache #(
   localparam int unsigned Parts = LineWords / PortWords;
   localparam int unsigned PartBits = Parts > 1 ? $clog2(Parts) : 1;
   localparam int unsigned BeatQueue = 8;
+  localparam int unsigned EntryWidth = 8 + TagWidth + 16;
 
   if (LineWords < PortWords || LineWords % PortWords != 0 || (LineWords & (LineWords - 1)) != 0) begin : gen_illegal_line
     $fatal(1, "LineWords must be a power of two and a multiple of PortWords in %m");
@@ -122,16 +123,18 @@ module fluidnpu_line_cache #(
   logic [1:0]                use_q, asked_q;
   logic [1:0][PairWidth-1:0] pair_q;
   served_t                   segment_q;
-  entry_t [1:0]              read_q, entry, write;
-  logic [1:0]                bypass_q, hit, miss, want, live;
-  entry_t [1:0]              bypass_entry_q;
+  logic [1:0][EntryWidth-1:0] entry, write;
+  logic [1:0]                hit, miss, want, live;
   logic [15:0]               number_q, fills_q, fills_now;
 
   assign segment_ready_o = !sweeping_q && !layer_start_i && (!valid_q || done);
   assign take            = segment_valid_i && segment_ready_o;
 
   for (genvar b = 0; b < 2; b++) begin : gen_tags
-    entry_t tags_q [Sets];
+    logic [EntryWidth-1:0] tags_q [Sets];
+    logic [EntryWidth-1:0] read_q, bypass_entry_q;
+    logic                  bypass_q;
+    entry_t                known;
     logic [SetBits-1:0] write_set;
     logic               write_tag;
 
@@ -141,37 +144,38 @@ module fluidnpu_line_cache #(
     always_ff @(posedge clk_i) begin
       if (write_tag) tags_q[write_set] <= sweeping_q ? '0 : write[b];
       if (take) begin
-        read_q[b]         <= tags_q[fold(pair[b])];
-        bypass_q[b]       <= write_tag && write_set == fold(pair[b]);
-        bypass_entry_q[b] <= write[b];
+        read_q         <= tags_q[fold(pair[b])];
+        bypass_q       <= write_tag && write_set == fold(pair[b]);
+        bypass_entry_q <= write[b];
       end
     end
 
-    assign entry[b] = bypass_q[b] ? bypass_entry_q[b] : read_q[b];
-    assign live[b]  = entry[b].epoch == epoch_q;
-    assign hit[b]   = live[b] && entry[b].tag == pair_q[b][PairWidth-1:SetBits];
+    assign known    = bypass_q ? bypass_entry_q : read_q;
+    assign entry[b] = known;
+    assign live[b]  = known.epoch == epoch_q;
+    assign hit[b]   = live[b] && known.tag == pair_q[b][PairWidth-1:SetBits];
     assign miss[b]  = use_q[b] && !hit[b];
     assign want[b]  = valid_q && miss[b] && !asked_q[b];
-    assign write[b] = '{epoch: epoch_q, tag: pair_q[b][PairWidth-1:SetBits], used: number_q};
+    assign write[b] = {epoch_q, pair_q[b][PairWidth-1:SetBits], number_q};
   end
 
   // Stage 1: missing lines are asked for, the first of them first; then the segment is queued.
-  logic  first, fill_ready, fill_push, serve_ready, serve_push, line_bank;
+  logic  first, fill_ready, fill_push, serve_ready, serve_push, line_bank, still_used;
   fill_t fill;
+  entry_t line_entry;
+  logic [PairWidth-1:0] line_pair;
   logic [1:0] left;
 
   assign first         = segment_q.first_bank;
   assign line_bank     = want[first] ? first : !first;
+  assign line_pair     = line_bank ? pair_q[1] : pair_q[0];
+  assign line_entry    = line_bank ? entry[1] : entry[0];
   assign fetch_valid_o = want != '0 && fill_ready;
-  assign fetch_addr_o  = {pair_q[line_bank], line_bank, LineBits'(0)};
+  assign fetch_addr_o  = {line_pair, line_bank, LineBits'(0)};
   assign fill_push     = fetch_valid_o && fetch_ready_i;
-  assign fill          = '{
-    bank: line_bank,
-    set: fold(pair_q[line_bank]),
-    // Only segments that may still wait in the queue matter; an older number may only cause a needless wait.
-    wait_use: live[line_bank] && (number_q - entry[line_bank].used) <= 16'(Ahead + 4),
-    used: entry[line_bank].used
-  };
+  // Of the old line only segments that may still wait in the queue matter; an older number may cause a needless wait, no more.
+  assign still_used    = live[line_bank] && (number_q - line_entry.used) <= 16'(Ahead + 4);
+  assign fill          = {line_bank, fold(line_pair), still_used, line_entry.used};
   assign left          = want & ~(fill_push ? (line_bank ? 2'b10 : 2'b01) : 2'b00);
   assign fills_now     = fills_q + 16'(fill_push);
   assign serve_push    = valid_q && left == '0;
@@ -205,27 +209,25 @@ module fluidnpu_line_cache #(
     if (take) begin
       use_q     <= use_bank;
       pair_q    <= pair;
-      segment_q <= '{
-        offset: segment_addr_i[LineBits-1:1],
-        words: segment_words_i,
-        place: segment_place_i,
-        ends_beat: segment_ends_beat_i,
-        first_bank: first_bank,
-        set: '0,
-        fills: '0
-      };
+      segment_q.offset     <= segment_addr_i[LineBits-1:1];
+      segment_q.words      <= segment_words_i;
+      segment_q.place      <= segment_place_i;
+      segment_q.ends_beat  <= segment_ends_beat_i;
+      segment_q.first_bank <= first_bank;
+      segment_q.set        <= '0;
+      segment_q.fills      <= '0;
     end
   end
 
   logic  serve_valid, serve_pop, fill_valid, fill_pop;
   fill_t fill_head;
 
-  fluidnpu_fifo #(.Width($bits(served_t)), .Depth(Ahead)) segments (
+  fluidnpu_fifo #(.Width($bits(serve_in)), .Depth(Ahead)) segments (
     .clk_i, .rst_ni, .clear_i(flush_i), .valid_i(serve_push), .ready_o(serve_ready), .data_i(serve_in),
     .valid_o(serve_valid), .ready_i(serve_pop), .data_o(serve), .level_o()
   );
 
-  fluidnpu_fifo #(.Width($bits(fill_t)), .Depth(Ahead)) fills (
+  fluidnpu_fifo #(.Width($bits(fill)), .Depth(Ahead)) fills (
     .clk_i, .rst_ni, .clear_i(flush_i), .valid_i(fill_push), .ready_o(fill_ready), .data_i(fill),
     .valid_o(fill_valid), .ready_i(fill_pop), .data_o(fill_head), .level_o()
   );

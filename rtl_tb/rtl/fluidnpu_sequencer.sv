@@ -130,16 +130,17 @@ module fluidnpu_sequencer #(
 
   assign command_valid_o = state_q == Commands;
   assign issued          = command_valid_o && command_ready_i;
-  assign command_o       = '{
-    beats: beats,
-    lane1_beats: lane1,
-    cols: last_tile ? remaining[11:0] : tile_columns[11:0],
-    in_shift: running_q.pool ? {15'd0, first_q, 1'b0} : group_in_q,
-    out_shift: group_out_q + {15'd0, first_q, 1'b0},
-    block_first: !block_open_q,
-    block_last: last_tile && last_group,
-    layer_last: last_tile && last_group && last_block
-  };
+
+  always_comb begin
+    command_o.beats       = beats;
+    command_o.lane1_beats = lane1;
+    command_o.cols        = last_tile ? remaining[11:0] : tile_columns[11:0];
+    command_o.in_shift    = running_q.pool ? {15'd0, first_q, 1'b0} : group_in_q;
+    command_o.out_shift   = group_out_q + {15'd0, first_q, 1'b0};
+    command_o.block_first = !block_open_q;
+    command_o.block_last  = last_tile && last_group;
+    command_o.layer_last  = last_tile && last_group && last_block;
+  end
 
   assign fetch_o       = state_q == Fetch;
   assign layer_o       = layer_q;
