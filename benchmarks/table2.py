@@ -2,8 +2,10 @@
 
     python benchmarks/table2.py all --seeds 30 --processes 2 --out build/table2
 
-Parts: `rows` (Table II and the goals of ours), `frontier` (violations against p99 by the dial), `stress` (bursty traffic, early exits halved, latency
-off by 10 %), `figures` (sweeps over rate and objective), `codesign` (batch histogram as the search's weights), `cost` (microseconds a decision).
+Parts: `rows` (Table II and our two goals), `goals` (only the policies those need; not part of `all`), `frontier` (violations against p99 by
+the dial), `stress` (bursty traffic, early exits halved, latency off by 10 %), `figures` (sweeps over rate and objective), `lazy` (what a layer
+must cost), `accuracy` (of anytime answers, on real confidences), `codesign` (batch histogram as the search's weights), `cost` (microseconds a
+decision).
 Everything is simulated. Latency tables are in tests/data/table2_latency.json, where their origin is stated: the average of `fluid` was fitted
 to the paper, everything else is a prediction.
 """
@@ -20,6 +22,7 @@ import numpy as np
 from scheduler import (
     Comparison,
     Interval,
+    Recorded,
     Serving,
     Truth,
     compare,
@@ -28,6 +31,8 @@ from scheduler import (
     interval,
     least_violations,
     make_policy,
+    measure,
+    poisson,
     serve,
 )
 
@@ -62,11 +67,16 @@ def run(
     )
 
 
-def part_rows(args) -> dict:
+def part_goals(args) -> dict:
+    """The two goals alone, without the baselines that have no say in them: quicker, for many seeds."""
+    return part_rows(args, ("fluid", GOAL_A, GOAL_B))
+
+
+def part_rows(args, policies=(*BASELINES, *OURS, *EARLY)) -> dict:
     """Table II with the paper's numbers, all baselines on the same hardware, our policies, the bound, and the two goals."""
     out = {}
     for row in rows():
-        result = run(row, (*BASELINES, *OURS, *EARLY), args)
+        result = run(row, policies, args)
         bound = bound_pct(row, min(args.seeds, 5), args.requests)
         name = result.serving.name
         print(
@@ -75,7 +85,7 @@ def part_rows(args) -> dict:
         print(f"paper: LazyBatching {row['paper_lazy_avg_ms']} ms / {row['paper_lazy_viol_pct']} %, ", end="")
         print(f"Fluid {row['paper_fluid_avg_ms']} ms / {row['paper_fluid_viol_pct']} %")
         print(result.table())
-        print(f"clairvoyant lower bound on violations: {bound.mean:.2f} ± {bound.half:.2f} %")
+        print(f"clairvoyant lower bound on violations without anytime answers: {bound.mean:.2f} ± {bound.half:.2f} %")
         goals = {"a": goal(result, GOAL_A, 1.0), "b": goal(result, GOAL_B, 0.5)}
         for key, text in (
             ("a", f"{GOAL_A} beats fluid in all three"),
@@ -179,33 +189,110 @@ def part_figures(args) -> dict:
                     else "average {:.0f} ms, p99 {:.0f} ms, violations {:.1f} %, busy {:.0f} %".format(*shown)
                 )
                 print(f"  {name:16} {text}")
+        for policy in cells:
+            kept = [x for x, at in points.items() if x.endswith("/s") and not at[policy]["unstable"]]
+            print(f"{network} on {board}: {policy} sustains {kept[-1] if kept else 'none of the rates'}")
         out[f"{network} on {board}"] = points
     return out
 
 
+def part_lazy(args) -> dict:
+    """LazyBatching layer by layer: how much a layer must cost to reach the paper's average, and how often each scheduler is called."""
+    out = {}
+    for row in rows():
+        layers = {"resnet50": 56, "inceptionv3": 96}[row["network"]]
+        costs = ("0", "100us", "200us", "400us", "800us")
+        names = ["fluid", *(f"lazy:layers={layers}:cost={c}" for c in costs)]
+        result = run(row, names, args)
+        print(
+            f"\n{result.serving.name}; paper: LazyBatching {row['paper_lazy_avg_ms']} ms / {row['paper_lazy_viol_pct']} %"
+        )
+        print(result.table())
+        calls = [result.to_dict()["policies"][name]["decisions"]["mean"] for name in names[:2]]
+        print(f"scheduler calls: lazy over fluid {calls[1] / calls[0]:.1f} (paper: 16.6 for ResNet-50)")
+        out[result.serving.name] = result.to_dict() | {"calls_lazy_over_fluid": calls[1] / calls[0]}
+    return out
+
+
 def other_hardware(network: str, board: str, row: dict) -> dict[str, Serving]:
-    """FC-only and R-dimension batching on the same design: the row's table times the `paper` model's ratios, stage by stage and batch by batch."""
+    """FC-only and R-dimension batching, each on the design that the search finds best for it (as in the paper, section IV).
+
+    Their tables are the row's table times the `paper` model's ratio to the fluid design, stage by stage and batch by batch.
+    """
     from boards import load_board
-    from dse import Batching, LatencyTable, equidistant_exits, explore, latency_table
+    from dse import Batching, LatencyTable, equidistant_exits, search, stage_latency
     from models import read_layer_table
 
     file = {"resnet50": "layers_resnet50.json", "inceptionv3": "layers_inception_v3.json"}[network]
-    workload = equidistant_exits(read_layer_table(LAYERS / file), 4, row["exit_rates"])
-    design = explore(workload, load_board(board)).design
-    base = latency_table(design).ns
-    found = {}
+    workload, chip = equidistant_exits(read_layer_table(LAYERS / file), 4, row["exit_rates"]), load_board(board)
+
+    def table(way: Batching) -> tuple[tuple[int, ...], ...]:
+        stackable = way is Batching.FLUID
+        point = search(workload, chip, b_max=8, batching=way, stackable=stackable).best
+        words, clock = chip.paper_words_per_cycle, chip.clock_hz
+        return stage_latency(
+            workload.layers, point, clock_hz=clock, words_per_cycle=words, b_max=8, batching=way, stackable=stackable
+        ).ns
+
+    base, found = np.array(table(Batching.FLUID)), {}
     for way in (Batching.FC, Batching.R):
-        other = latency_table(design, way).ns
-        table = tuple(
-            tuple(round(ns * o / b) for ns, o, b in zip(line, others, bases, strict=True))
-            for line, others, bases in zip(row["latency_ns"], other, base, strict=True)
-        )
+        scaled = np.rint(np.array(row["latency_ns"]) * np.array(table(way)) / base).astype(int)
+        latency = LatencyTable(ns=tuple(tuple(map(int, line)) for line in scaled))
         found[way.name] = Serving(
-            latency=LatencyTable(ns=table),
-            exit_rates=tuple(row["exit_rates"]),
-            name=f"{network} on {board}, {way.name}",
+            latency=latency, exit_rates=tuple(row["exit_rates"]), name=f"{network} on {board}, {way.name}"
+        )
+        print(
+            f"{found[way.name].name}: least load at the row's rate {found[way.name].least_load(row['rate_per_s']):.2f}"
         )
     return found
+
+
+def part_accuracy(args) -> dict:
+    """What anytime answers cost in accuracy, on real confidences: the shipped ResNet-8 on 1,000 Fashion-MNIST test images, drawn with replacement."""
+    from boards import load_board
+    from dse import explore
+    from models import confidence, read_onnx, run_float, shipped_file, shipped_images
+
+    images = shipped_images()
+    with shipped_file("resnet8_fashion_mnist.onnx") as path:
+        network = read_onnx(path)
+    logits = run_float(network, images.images)
+    recorded = Recorded(
+        confidences=np.stack([confidence(one) for one in logits], axis=1),
+        correct=np.stack([np.argmax(one, axis=1) == images.labels for one in logits], axis=1),
+    )
+    design, out = explore(network.workload, load_board("zc706")).design, {}
+    for threshold in (0.65, 0.9, 0.97):
+        limits = [threshold] * design.stages
+        what = Serving.of(design, recorded.exit_rates(limits))
+        rate = 0.75 / what.least_load(1)
+        slo_ns = 4 * what.latency.between(0, what.latency.stages - 1, 1)
+        print(
+            f"\nthreshold {threshold}: exit rates {np.round(what.exit_rates, 3)}, {rate:.0f}/s, objective {slo_ns / 1e6:.2f} ms"
+        )
+        for name in ("fluid", "fluid:anytime=3%", "credit", "credit:anytime=3%"):
+            policy, found = make_policy(name, what.setting(rate, slo_ns)), []
+            for seed in range(args.seeds):
+                requests = poisson(rate, args.requests, slo_ns=slo_ns, rng=np.random.default_rng([70, seed]))
+                samples, exits = recorded.draw(limits, args.requests, np.random.default_rng([72, seed]))
+                done = serve(what, policy, requests, exits.tolist())
+                m = measure(done)
+                lost = recorded.patient_accuracy_pct(limits, samples) - recorded.accuracy_pct(done, samples)
+                found.append(
+                    (
+                        m.violations_pct,
+                        m.average_ms,
+                        m.p99_ms,
+                        m.anytime_pct,
+                        recorded.accuracy_pct(done, samples),
+                        lost,
+                    )
+                )
+            keys = ("violations_pct", "average_ms", "p99_ms", "anytime_pct", "accuracy_pct", "accuracy_lost_points")
+            cells = {k: interval([row[i] for row in found]) for i, k in enumerate(keys)}
+            out[f"{threshold}, {name}"] = {k: v.to_dict() for k, v in cells.items()}
+            print(f"  {name:18} " + ", ".join(f"{k} {v.mean:.2f} ± {v.half:.2f}" for k, v in cells.items()))
+    return out
 
 
 def part_codesign(args) -> dict:
@@ -286,10 +373,13 @@ class _Timed:
 
 
 PARTS = {
+    "goals": part_goals,
     "rows": part_rows,
     "frontier": part_frontier,
     "stress": part_stress,
     "figures": part_figures,
+    "lazy": part_lazy,
+    "accuracy": part_accuracy,
     "codesign": part_codesign,
     "cost": part_cost,
 }
@@ -304,7 +394,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/table2"))
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    for part in PARTS if "all" in args.parts else args.parts:
+    for part in (p for p in PARTS if p != "goals") if "all" in args.parts else args.parts:
         begin = time.perf_counter()
         print(f"\n== {part} ==")
         result = PARTS[part](args)

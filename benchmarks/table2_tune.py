@@ -1,6 +1,13 @@
 """Tunes the weights of `Credit` on the rows of Table II: evolution strategy over simulations of a C twin of the engine (compiled on the fly).
 
-    python benchmarks/table2_tune.py --rows 0,1,2,3 --goal balanced --generations 150
+The weights that ship were made by these runs, in this order (`{row}` is filled in by the script):
+
+    python benchmarks/table2_tune.py --goal balanced --generations 140
+    tune="python benchmarks/table2_tune.py --sigma 0.08 --start-from {row}-balanced.json"
+    $tune --goal balanced --generations 90
+    $tune --goal balanced --generations 60 --anytime 0.03
+    $tune --goal on-time --generations 60
+    $tune --goal tail --generations 60
 
 Training streams are seeds [5, 0..2], 20,000 requests each; nothing here touches the generators that
 results are reported on (`scheduler.compare.ARRIVALS` and `EXITS`).

@@ -12,6 +12,7 @@ from .fluid import Fluid
 from .metrics import Interval, Metrics, interval, measure, merge_metrics
 from .others import Lazy, Staged, layered, layered_rates
 from .policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
+from .recorded import Recorded
 from .registry import REGISTRY, make_policy
 from .schedule import Outcome, Record, Replay, RunRecord, Schedule, read_log
 from .setting import Setting
@@ -48,6 +49,7 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Record",
+    "Recorded",
     "Replay",
     "Request",
     "Run",
