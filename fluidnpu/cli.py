@@ -202,7 +202,7 @@ def simulate(table: Path, policies: str, rate: float, slo: str, requests: int, s
 @main.command()
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option(
-    "--device", default="simulated", show_default=True, type=click.Choice(["simulated", "pynq"]), help="where to run"
+    "--device", default="simulated", show_default=True, type=click.Choice(["simulated", "rtl", "pynq"]), help="where to run"
 )
 @click.option("--policy", default="fluid", show_default=True, help="serving policy")
 @click.option("--rate", required=True, type=float, help="mean arrivals per second")
