@@ -1,0 +1,62 @@
+"""The main job on fewer images: what it prints, what it leaves, and that it is true."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fluidnpu.cli import main
+from host import Bundle
+
+IMAGES = 60
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def ran(out: Path) -> Result:
+    result = CliRunner().invoke(main, ["demo", "--out", str(out), "--requests", str(IMAGES), "--json"])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result
+
+
+def test_it_says_what_was_promised(ran: Result) -> None:
+    said = ran.stderr
+    for words in ("zc706", "zcu104", "0 mismatches", "serial", "greedy", "fluid", "exactly one answer", "report.html"):
+        assert words in said
+    assert said.count(f"{IMAGES}/{IMAGES}") == 3  # every policy's answers equal the golden run's
+
+
+def test_its_numbers_are_consistent(ran: Result) -> None:
+    found = json.loads(ran.stdout)
+    assert found["csim"] == {"layers": 18, "mismatches": 0}
+    assert [one["board"] for one in found["designs"]] == ["zc706", "zcu104"]
+    for one in found["serving"]:
+        assert one["requests"] == IMAGES
+        assert 0 < one["average_ms"] <= one["p99_ms"]
+        assert sum(one["exit_pct"]) == pytest.approx(100)
+
+
+def test_it_leaves_a_report_a_trace_and_two_projects(ran: Result, out: Path) -> None:
+    report = (out / "report.html").read_text(encoding="utf-8")
+    assert report.count("<svg") == 7  # throughput, plan, two load curves, three timelines
+    assert "http" not in report.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
+        "http://creativecommons.org", ""
+    ).replace("https://matplotlib.org", "")
+    events = json.loads((out / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
+    assert {e["pid"] for e in events} == {1, 2, 3}
+    for board in ("zc706", "zcu104"):
+        assert (out / board / "hls" / "src" / "fluidnpu_core.cpp").is_file()
+        assert Bundle.read(out / board / "bundle").design.board == board
+
+
+@pytest.mark.parametrize("count", [0, 1001])
+def test_it_refuses_more_images_than_there_are(count: int, tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["demo", "--out", str(tmp_path / "x"), "--requests", str(count)])
+    assert result.exit_code == 2
+    assert "1..1000" in result.stderr
+    assert not (tmp_path / "x").exists()
