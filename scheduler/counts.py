@@ -15,11 +15,15 @@ guessed average cost g, values h by value iteration with h(empty) = 0; g is move
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import comb, exp
+from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +41,7 @@ class CountTable:
     """A solved process: `q[n0, place, stage * b_max + b - 1]` is the relative cost to go of an action in sample-milliseconds.
 
     Forbidden actions cost infinity. The last column is `wait for an arrival`. `places` maps the counts past the queue to their row.
-    `average_ms`: the optimal mean latency.
+    `average_ms`: the optimal mean latency. `key`: what it was solved for.
     """
 
     places: dict[tuple[int, ...], int]
@@ -45,11 +49,34 @@ class CountTable:
     b_max: int
     queue_max: int
     average_ms: float
+    key: str = ""
 
     @cached_property
     def rows(self) -> list[list[list[float]]]:
         """`q` as nested lists: indexing them is several times faster than indexing an array."""
         return [[list(row) for row in plane] for plane in self.q.tolist()]
+
+    def save(self, path: str | Path) -> None:
+        """Write the table as a compressed NumPy archive: solved on a workstation, it ships to the board beside the design."""
+        places = np.array(list(self.places), np.int64).reshape(len(self.places), -1)
+        facts = {"b_max": self.b_max, "queue_max": self.queue_max, "average_ms": self.average_ms, "key": self.key}
+        np.savez_compressed(path, q=self.q, places=places, **{name: np.array(value) for name, value in facts.items()})
+
+    @classmethod
+    def load(cls, path: str | Path) -> CountTable:
+        """Read `save` back. Raises SchedulerError naming the file."""
+        try:
+            with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+                return cls(
+                    places={tuple(int(x) for x in row): i for i, row in enumerate(file["places"])},
+                    q=np.asarray(file["q"], np.float64),
+                    b_max=int(file["b_max"]),
+                    queue_max=int(file["queue_max"]),
+                    average_ms=float(file["average_ms"]),
+                    key=str(file["key"]),
+                )
+        except (OSError, KeyError, ValueError, EOFError, BadZipFile) as error:
+            raise SchedulerError(f"{path} must be a table of the decision process on counts: {error}") from None
 
     def costs(self, counts: tuple[int, ...]) -> list[float]:
         """The row of `q` for these counts (queue first)."""
@@ -67,6 +94,12 @@ def continue_shares(exit_rates: list[float] | tuple[float, ...]) -> list[float]:
         shares.append(max(0.0, 1 - rate / left) if left > 1e-12 else 0.0)
         left -= rate
     return [*shares[:-1], 0.0]
+
+
+def table_key(latency: LatencyTable, exit_rates: Sequence[float], rate_per_s: float, b_max: int, slots: int) -> str:
+    """A digest of everything that a solved table depends on."""
+    facts = (latency.ns, tuple(map(float, exit_rates)), float(rate_per_s), b_max, slots)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
 class _Process:
@@ -162,7 +195,12 @@ def solve_counts(
         h = new
         if change < tolerance * max(1.0, g) and abs(surplus) < tolerance * cycle:
             return CountTable(
-                places=process.places, q=process.q(h, g), b_max=b_max, queue_max=queue_max, average_ms=g / process.rate
+                places=process.places,
+                q=process.q(h, g),
+                b_max=b_max,
+                queue_max=queue_max,
+                average_ms=g / process.rate,
+                key=table_key(latency, exit_rates, rate_per_s, b_max, slots or b_max),
             )
     raise SchedulerError(
         f"the decision process must settle within {sweeps} sweeps; at {rate_per_s:g} requests/s it does not, so the load is too high"

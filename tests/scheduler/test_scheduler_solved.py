@@ -16,6 +16,7 @@ from scheduling_worlds import ROWS, TABLE2, serve_row, setting_of
 from dse import LatencyTable
 from scheduler import (
     Anytime,
+    CountTable,
     Credit,
     Optimal,
     SchedulerError,
@@ -55,6 +56,20 @@ def test_the_solved_average_is_what_simulation_finds_and_no_policy_beats_it():
         for p in ("greedy", "fluid")
     ]
     assert min(others) > np.mean(runs)
+
+
+def test_a_solved_table_ships_as_a_file_and_only_for_its_setting(tmp_path):
+    setting = setting_of(ROWS[1])
+    setting.count_table().save(tmp_path / "counts.npz")
+    shipped = dataclasses.replace(setting, solved=CountTable.load(tmp_path / "counts.npz"))
+    ran, again = (serve_row(ROWS[1], Optimal(s), count=300) for s in (setting, shipped))
+    assert ran.log == again.log
+    with pytest.raises(SchedulerError, match="solve it again"):
+        dataclasses.replace(shipped, rate_per_s=39).count_table()
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04")
+    for name in ("bad.npz", "missing.npz"):
+        with pytest.raises(SchedulerError, match=f"{name} must be a table"):
+            CountTable.load(tmp_path / name)
 
 
 def test_an_overload_cannot_be_solved():
