@@ -33,7 +33,7 @@ module core_finish #(
   logic [Steps:1][OutWords-1:0]   used_q;
   logic [OutWords-1:0]            saturated;
   logic [OutWords-1:0][15:0]      words;
-  logic [31:0]                    saturations_q, counted;
+  logic [31:0]                    saturations_q;
 
   assign enable_o = enable;
   assign valid    = {valid_q, issue_i};
@@ -73,12 +73,19 @@ module core_finish #(
     .ready_i(output_ready_i), .data_o(output_o)
   );
 
+  // Counted a cycle after the beat has left.
+  localparam int unsigned CountBits = $clog2(OutWords + 1);
+  logic [CountBits-1:0] found, found_q;
+  logic [32:0]          total;
+
   always_comb begin
-    counted = saturations_q;
-    for (int o = 0; o < OutWords; o++) begin
-      if (valid_q[Steps] && enable && used_q[Steps][o] && saturated[o] && counted != '1) counted = counted + 32'd1;
-    end
+    found = '0;
+    for (int o = 0; o < OutWords; o++) found = found + CountBits'(used_q[Steps][o] && saturated[o]);
   end
-  always_ff @(posedge clk_i) saturations_q <= !rst_ni || clear_i ? '0 : counted;
+  assign total = {1'b0, saturations_q} + 33'(found_q);
+  always_ff @(posedge clk_i) begin
+    found_q       <= rst_ni && valid_q[Steps] && enable ? found : '0;
+    saturations_q <= !rst_ni || clear_i ? '0 : total[32] ? '1 : total[31:0];
+  end
   assign saturations_o = saturations_q;
 endmodule

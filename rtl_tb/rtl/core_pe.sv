@@ -7,6 +7,7 @@ module core_pe #(
   parameter int unsigned TP = 4,
   parameter int unsigned TR = 512,
   parameter int unsigned AccBits = 48,
+  parameter int unsigned Cells = core_pkg::CellsInferred,
   localparam int unsigned SumBits = 48,
   localparam int unsigned AddressBits = TR > 1 ? $clog2(TR) : 1
 ) (
@@ -27,14 +28,13 @@ module core_pe #(
   output logic [AccBits-1:0]     row_o
 );  /*verilator no_inline_module*/
   logic [AccBits-1:0] accumulated;
-  logic [SumBits-1:0] start_q;
+  logic [SumBits-1:0] start;
 
-  always_ff @(posedge clk_i) begin
-    if (zero_i) start_q <= '0;
-    else start_q <= SumBits'($signed(accumulated));
-  end
+  assign start = SumBits'($signed(accumulated));
 
-  core_chain #(.Words(TP)) u_chain (.clk_i, .x_i, .weight_i, .load_i, .swap_i, .sum_i(start_q), .sum_o);
+  core_chain #(.Words(TP), .Cells(Cells)) u_chain (
+    .clk_i, .x_i, .weight_i, .load_i, .swap_i, .clear_i(zero_i), .sum_i(start), .sum_o
+  );
 
   core_bank #(.Depth(TR), .Width(AccBits)) u_accumulator (
     .clk_i, .write_i(partial_i), .write_row_i, .data_i(result_i[AccBits-1:0]), .read_i(1'b1), .read_row_i,

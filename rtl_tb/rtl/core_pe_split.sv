@@ -6,6 +6,7 @@ module core_pe_split #(
   parameter int unsigned TP = 4,
   parameter int unsigned HalfRows = 256,
   parameter int unsigned AccBits = 48,
+  parameter int unsigned Cells = core_pkg::CellsInferred,
   localparam int unsigned SumBits = 48,
   localparam int unsigned AddressBits = HalfRows > 1 ? $clog2(HalfRows) : 1
 ) (
@@ -37,27 +38,27 @@ module core_pe_split #(
   localparam int unsigned Half = TP / 2;
 
   logic [AccBits-1:0] accumulated, upper_accumulated;
-  logic [SumBits-1:0] start_q, upper_start_q, middle, stored;
+  logic [SumBits-1:0] start, upper_start_q, middle, stored;
+
+  assign start = SumBits'($signed(from_upper_i ? upper_accumulated : accumulated));
 
   always_ff @(posedge clk_i) begin
-    if (zero_i) start_q <= '0;
-    else start_q <= SumBits'($signed(from_upper_i ? upper_accumulated : accumulated));
     if (zero_upper_i) upper_start_q <= '0;
     else upper_start_q <= SumBits'($signed(upper_accumulated));
   end
 
-  core_chain #(.Words(Half)) u_lower (
-    .clk_i, .x_i(x_i[Half-1:0]), .weight_i(weight_i[Half-1:0]), .load_i, .swap_i(swap_i[Half-1:0]), .sum_i(start_q),
-    .sum_o(middle)
+  core_chain #(.Words(Half), .Cells(Cells)) u_lower (
+    .clk_i, .x_i(x_i[Half-1:0]), .weight_i(weight_i[Half-1:0]), .load_i, .swap_i(swap_i[Half-1:0]), .clear_i(zero_i),
+    .sum_i(start), .sum_o(middle)
   );
 
   logic [Half:0] load_q;
   assign load_q[0] = load_i;
   always_ff @(posedge clk_i) load_q[Half:1] <= load_q[Half-1:0];
 
-  core_chain #(.Words(Half)) u_upper (
+  core_chain #(.Words(Half), .Cells(Cells), .Head(core_pkg::HeadDirect)) u_upper (
     .clk_i, .x_i(x_i[TP-1:Half]), .weight_i(weight_i[TP-1:Half]), .load_i(load_q[Half]), .swap_i(swap_i[TP-1:Half]),
-    .sum_i(split_i ? upper_start_q : middle), .sum_o
+    .clear_i(1'b0), .sum_i(split_i ? upper_start_q : middle), .sum_o
   );
 
   assign stored = middle_i ? middle : result_i;

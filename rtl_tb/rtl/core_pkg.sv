@@ -7,6 +7,14 @@ package core_pkg;
   localparam logic [3:0] ModeMaxPool = 4'd4;
   localparam logic [3:0] ModeSumPool = 4'd5;
 
+  // Forms of `core_mac`, and where its sum begins.
+  localparam int unsigned CellsInferred = 0;
+  localparam int unsigned CellsDsp48e1 = 1;
+  localparam int unsigned CellsDsp48e2 = 2;
+  localparam int unsigned HeadCascade = 0;
+  localparam int unsigned HeadRegister = 1;
+  localparam int unsigned HeadDirect = 2;
+
   localparam int unsigned CommandBits = 128;
   localparam int unsigned CommandUsedBits = 109;
   localparam int unsigned FinishBits = 43;

@@ -12,6 +12,7 @@ module fluidnpu_core #(
   parameter int unsigned OutWords = 4,
   parameter bit Stackable = 1'b1,
   parameter bit Split = 1'b0,
+  parameter int unsigned Cells = core_pkg::CellsInferred,  // how `core_mac` is written
   parameter int unsigned InWords = Stackable ? 2 * TP : TP
 ) (
   input  logic                              clk_i,
@@ -76,6 +77,10 @@ module fluidnpu_core #(
   end
   if (InWords != (Stackable ? 2 * TP : TP)) begin : gen_illegal_in_words
     $fatal(1, "InWords must be 2 * TP when Stackable, else TP, in %m");
+  end
+
+  if (Cells > core_pkg::CellsDsp48e2) begin : gen_illegal_cells
+    $fatal(1, "Cells must be 0 (inferred), 1 (DSP48E1) or 2 (DSP48E2) in %m");
   end
 
   // The command goes to three queues at once.
@@ -150,7 +155,9 @@ module fluidnpu_core #(
     .loaded_i(loaded), .beat_o(beat), .fetched_rows_i(fetched_rows), .fetched_command_i(fetched_command),
     .pool_valid_o(pool_valid), .pool_first_o(pool_first), .pool_last_o(pool_last), .pool_ready_i(pool_ready)
   );
-  core_array #(.TP(TP), .TC(TC), .TR(TR), .AccBits(AccBits), .WeightSlots(WeightSlots), .Stackable(Stackable), .Split(Split)) u_array (
+  core_array #(
+    .TP(TP), .TC(TC), .TR(TR), .AccBits(AccBits), .WeightSlots(WeightSlots), .Stackable(Stackable), .Split(Split), .Cells(Cells)
+  ) u_array (
     .clk_i, .rst_ni, .beat_i(beat), .mode_i(beat_cmd.mode), .x_i(x), .load_i(load), .load_beat_i(load_beat),
     .load_mode_i(load_cmd.mode), .slots_i(slots), .written_o(written), .fetch_i(fetch), .fetch_row_i(fetch_row[RowBits-1:0]),
     .rows_o(rows)
