@@ -45,6 +45,7 @@ void offer(Stream& s, uint64_t& state, bool& held, Valid& valid, Port& port) {
   if (!held) held = s.taken < s.beats && !idle(state, s.stall);
   valid = held;
   if (held) std::memcpy(&port, s.data + s.taken * s.bytes, s.bytes);
+  else if (s.stall) std::memset(&port, static_cast<int>(next(state) & 0xFF), s.bytes);  // rubbish while idle
 }
 
 template <typename Ready>

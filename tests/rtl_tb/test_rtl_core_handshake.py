@@ -1,0 +1,16 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from dse.testing import tiny_design
+from rtl_tb import Model, run
+from rtl_tb.core_sim import core_parameters
+
+FIELDS = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
+
+
+@pytest.mark.long
+def test_handshake_and_reset() -> None:
+    model = Model(top="fluidnpu_core", parameters=core_parameters(replace(tiny_design(), **FIELDS)))
+    assert len(run(model, "core_handshake", env={"DESIGN": json.dumps(FIELDS)})) == 2
