@@ -18,7 +18,7 @@ module core_array #(
 ) (
   input  logic                                 clk_i,
   input  logic                                 rst_ni,
-  input  core_pkg::beat_t                                beat_i,
+  input  core_pkg::beat_t                      beat_i,
   input  logic [3:0]                           mode_i,
   input  logic [InWords-1:0][15:0]             x_i,
   input  logic                                 load_i,
@@ -28,7 +28,7 @@ module core_array #(
   output logic                                 written_o,
   input  logic                                 fetch_i,
   input  logic [RowBits-1:0]                   fetch_row_i,
-  output logic [Banks-1:0][AccBits-1:0]        rows_o   // upper half banks from TC on
+  output logic [Banks-1:0][AccBits-1:0]        rows_o        // upper half banks from TC on
 );
   localparam int unsigned SumBits = 48;
   localparam int unsigned Pairs = Stackable ? TC / 2 : TC;

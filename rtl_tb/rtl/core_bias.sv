@@ -1,7 +1,8 @@
 /// Keeps the biases of the last commands, spread over the output lanes: column c in lane c % OutWords, word c / OutWords.
 ///
 /// Header beats queue up and are unpacked one bias a cycle beside the loading of weights. `ready_o` tells that all biases of the
-/// next command to be fetched are there; `release_i` ends that command. One of the Generations stays free for a row still in post-processing.
+/// next command to be fetched are there; `release_i` ends that command. One
+/// generation stays free for a row that is still in post-processing.
 module core_bias #(
   parameter int unsigned BiasesPerBeat = 1,
   parameter int unsigned Columns = 8,
@@ -12,18 +13,18 @@ module core_bias #(
   localparam int unsigned Groups = (Columns + OutWords - 1) / OutWords,
   localparam int unsigned GroupBits = Groups > 1 ? $clog2(Groups) : 1
 ) (
-  input  logic                                      clk_i,
-  input  logic                                      rst_ni,
-  input  logic                                      header_valid_i,
-  output logic                                      header_ready_o,
-  input  logic [11:0]                               header_cols_i,
-  input  logic [BiasesPerBeat-1:0][BiasBits-1:0]    header_i,
-  output logic                                      ready_o,
-  input  logic                                      release_i,
-  output logic [1:0]                                generation_o,
-  input  logic [1:0]                                read_generation_i,
-  input  logic [GroupBits-1:0]                      read_group_i,
-  output logic [OutWords-1:0][AccBits-1:0]          bias_o
+  input  logic                                   clk_i,
+  input  logic                                   rst_ni,
+  input  logic                                   header_valid_i,
+  output logic                                   header_ready_o,
+  input  logic [11:0]                            header_cols_i,
+  input  logic [BiasesPerBeat-1:0][BiasBits-1:0] header_i,
+  output logic                                   ready_o,
+  input  logic                                   release_i,
+  output logic [1:0]                             generation_o,
+  input  logic [1:0]                             read_generation_i,
+  input  logic [GroupBits-1:0]                   read_group_i,
+  output logic [OutWords-1:0][AccBits-1:0]       bias_o
 );
   localparam int unsigned HeaderBeats = (Columns + BiasesPerBeat - 1) / BiasesPerBeat;
   localparam int unsigned IndexBits = BiasesPerBeat > 1 ? $clog2(BiasesPerBeat) : 1;

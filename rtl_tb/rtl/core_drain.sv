@@ -12,34 +12,42 @@ module core_drain #(
   parameter int unsigned PoolBase = 2,
   parameter int unsigned GroupBits = 1
 ) (
-  input  logic                clk_i,
-  input  logic                rst_ni,
-  input  logic                cmd_valid_i,
-  output logic                cmd_ready_o,
-  input  core_pkg::command_t            cmd_i,
-  input  logic                written_i,
-  input  logic                bias_ready_i,
-  input  logic [1:0]          bias_generation_i,
-  output logic                fetch_o,          // a row of the output banks
-  output logic [15:0]         fetch_row_o,
-  output logic [15:0]         fetched_rows_o,
-  output logic                fetched_command_o,
-  input  logic                pool_valid_i,
-  output logic                pool_take_o,
-  input  logic                enable_i,         // post-processing moves
-  input  logic                residual_valid_i,
-  output logic                residual_ready_o,
-  output logic                issue_o,
-  output logic                pool_o,
-  output logic                residual_o,
-  output logic [ViewBits-1:0] view_o,
-  output logic [OutWords-1:0] used_o,
-  output logic [1:0]          generation_o,
+  input  logic                 clk_i,
+  input  logic                 rst_ni,
+  input  logic                 cmd_valid_i,
+  output logic                 cmd_ready_o,
+  input  core_pkg::command_t   cmd_i,
+  input  logic                 written_i,
+  input  logic                 bias_ready_i,
+  input  logic [1:0]           bias_generation_i,
+  output logic                 fetch_o,            // a row of the output banks
+  output logic [15:0]          fetch_row_o,
+  output logic [15:0]          fetched_rows_o,
+  output logic                 fetched_command_o,
+  input  logic                 pool_valid_i,
+  output logic                 pool_take_o,
+  input  logic                 enable_i,           // post-processing moves
+  input  logic                 residual_valid_i,
+  output logic                 residual_ready_o,
+  output logic                 issue_o,
+  output logic                 pool_o,
+  output logic                 residual_o,
+  output logic [ViewBits-1:0]  view_o,
+  output logic [OutWords-1:0]  used_o,
+  output logic [1:0]           generation_o,
   output logic [GroupBits-1:0] group_o,
-  output core_pkg::finish_t             finish_o
+  output core_pkg::finish_t    finish_o
 );
   logic        pool, fetch, last_row, available, upper;
   logic [15:0] row_q, stored_q;
+
+  // The fetched row with what its command said.
+  logic                 valid_q, pool_q, residual_q, has_lane1_q, lane1_q, issue, last_beat, last_issue;
+  logic [11:0]          cols_q, left_q;
+  logic [1:0]           generation_q;
+  logic [ViewBits-1:0]  view_q, lane1_view_q;
+  logic [GroupBits-1:0] group_q;
+  core_pkg::finish_t    finish_q;
 
   // Fetching.
   assign pool      = cmd_i.mode >= core_pkg::ModeMaxPool;
@@ -55,14 +63,7 @@ module core_drain #(
   assign fetched_command_o = fetch_o && last_row;
   assign pool_take_o       = fetch && pool;
 
-  // Issuing: the fetched row with what its command said.
-  logic                valid_q, pool_q, residual_q, has_lane1_q, lane1_q, issue, last_beat, last_issue;
-  logic [11:0]         cols_q, left_q;
-  logic [1:0]          generation_q;
-  logic [ViewBits-1:0] view_q, lane1_view_q;
-  logic [GroupBits-1:0] group_q;
-  core_pkg::finish_t             finish_q;
-
+  // Issuing.
   assign issue            = valid_q && enable_i && (!residual_q || residual_valid_i);
   assign last_beat        = left_q <= 12'(OutWords);
   assign last_issue       = issue && last_beat && (lane1_q || !has_lane1_q);

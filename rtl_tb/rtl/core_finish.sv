@@ -9,13 +9,13 @@ module core_finish #(
   input  logic                             rst_ni,
   output logic                             enable_o,
   input  logic                             issue_i,
-  input  core_pkg::finish_t                          finish_i,
+  input  core_pkg::finish_t                finish_i,
   input  logic [OutWords-1:0]              used_i,
-  input  logic                             residual_i,       // the beat has a residual
+  input  logic                             residual_i,        // the beat has a residual
   input  logic [OutWords-1:0][15:0]        residual_words_i,
-  input  logic                             pool_i,           // the beat has no bias
+  input  logic                             pool_i,            // the beat has no bias
   input  logic [OutWords-1:0][AccBits-1:0] bias_i,
-  input  logic [OutWords-1:0][AccBits-1:0] sums_i,           // two steps after the issue
+  input  logic [OutWords-1:0][AccBits-1:0] sums_i,            // two steps after the issue
   output logic                             output_valid_o,
   input  logic                             output_ready_i,
   output logic [OutWords-1:0][15:0]        output_o,
@@ -24,16 +24,16 @@ module core_finish #(
 );
   localparam int unsigned Steps = 8;
 
-  logic                           enable;
-  logic      [Steps:0]            valid;
-  logic      [Steps:1]            valid_q;
+  logic                                       enable;
+  logic [Steps:0]                             valid;
+  logic [Steps:1]                             valid_q;
   logic [Steps-1:1][core_pkg::FinishBits-1:0] finish_q;
-  core_pkg::finish_t              finish_1, finish_4, finish_5, finish_7;
-  logic [Steps-1:0][OutWords-1:0] used;
-  logic [Steps:1][OutWords-1:0]   used_q;
-  logic [OutWords-1:0]            saturated;
-  logic [OutWords-1:0][15:0]      words;
-  logic [31:0]                    saturations_q;
+  core_pkg::finish_t                          finish_1, finish_4, finish_5, finish_7;
+  logic [Steps-1:0][OutWords-1:0]             used;
+  logic [Steps:1][OutWords-1:0]               used_q;
+  logic [OutWords-1:0]                        saturated;
+  logic [OutWords-1:0][15:0]                  words;
+  logic [31:0]                                saturations_q;
 
   assign enable_o = enable;
   assign valid    = {valid_q, issue_i};

@@ -21,12 +21,12 @@ module core_gather #(
   localparam int unsigned Views = PoolBase + (TP + OutWords - 1) / OutWords,
   localparam int unsigned ViewBits = $clog2(Views + 1)
 ) (
-  input  logic                             clk_i,
-  input  logic                             enable_i,
-  input  logic [Banks-1:0][AccBits-1:0]    rows_i,
-  input  logic [TP-1:0][core_pkg::PoolBits-1:0]      pool_row_i,
-  input  logic [ViewBits-1:0]              view_i,
-  output logic [OutWords-1:0][AccBits-1:0] sums_o
+  input  logic                                  clk_i,
+  input  logic                                  enable_i,
+  input  logic [Banks-1:0][AccBits-1:0]         rows_i,
+  input  logic [TP-1:0][core_pkg::PoolBits-1:0] pool_row_i,
+  input  logic [ViewBits-1:0]                   view_i,
+  output logic [OutWords-1:0][AccBits-1:0]      sums_o
 );
   localparam int unsigned Clusters = (Views + 3) / 4;
 

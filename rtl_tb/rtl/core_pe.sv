@@ -12,12 +12,12 @@ module core_pe #(
   localparam int unsigned AddressBits = TR > 1 ? $clog2(TR) : 1
 ) (
   input  logic                   clk_i,
-  input  logic [TP-1:0][15:0]    x_i,       // word i comes i cycles late, as do weight i, load i and swap i
+  input  logic [TP-1:0][15:0]    x_i,          // word i comes i cycles late, as do weight i, load i and swap i
   input  logic [TP-1:0][15:0]    weight_i,
   input  logic                   load_i,
   input  logic [TP-1:0]          swap_i,
   input  logic [AddressBits-1:0] read_row_i,
-  input  logic                   zero_i,    // a cycle after `read_row_i`
+  input  logic                   zero_i,       // a cycle after `read_row_i`
   output logic [SumBits-1:0]     sum_o,
   input  logic [SumBits-1:0]     result_i,
   input  logic                   partial_i,

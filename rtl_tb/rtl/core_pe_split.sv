@@ -18,9 +18,9 @@ module core_pe_split #(
   input  logic [AddressBits-1:0] read_row_i,
   input  logic [AddressBits-1:0] read_upper_row_i,
   input  logic                   zero_i,
-  input  logic                   from_upper_i,    // with `zero_i`: the row lies in the upper half bank
-  input  logic                   zero_upper_i,    // TP / 2 cycles after `zero_i`
-  input  logic                   split_i,         // a cycle after `zero_upper_i`
+  input  logic                   from_upper_i,       // with `zero_i`: the row lies in the upper half bank
+  input  logic                   zero_upper_i,       // TP / 2 cycles after `zero_i`
+  input  logic                   split_i,            // a cycle after `zero_upper_i`
   output logic [SumBits-1:0]     sum_o,
   input  logic [SumBits-1:0]     result_i,
   input  logic                   middle_i,

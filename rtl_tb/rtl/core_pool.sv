@@ -2,17 +2,17 @@
 module core_pool #(
   parameter int unsigned TP = 4
 ) (
-  input  logic                        clk_i,
-  input  logic                        rst_ni,
-  input  logic                        valid_i,
-  output logic                        ready_o,
-  input  logic                        first_i,
-  input  logic                        last_i,
-  input  logic                        maximum_i,
-  input  logic [TP-1:0][15:0]         taps_i,
-  output logic                        valid_o,
-  input  logic                        take_i,
-  output logic [TP-1:0][core_pkg::PoolBits-1:0] row_o  // the row taken last
+  input  logic                                  clk_i,
+  input  logic                                  rst_ni,
+  input  logic                                  valid_i,
+  output logic                                  ready_o,
+  input  logic                                  first_i,
+  input  logic                                  last_i,
+  input  logic                                  maximum_i,
+  input  logic [TP-1:0][15:0]                   taps_i,
+  output logic                                  valid_o,
+  input  logic                                  take_i,
+  output logic [TP-1:0][core_pkg::PoolBits-1:0] row_o       // the row taken last
 );
   logic valid_q;
 

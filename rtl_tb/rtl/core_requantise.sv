@@ -59,8 +59,7 @@ module core_requantise #(
       negative_6_q  <= fine[AccBits];
       word_7_q      <= limited > 18'sd32767 ? 16'sh7FFF : limited < -18'sd32768 ? 16'sh8000 : limited[15:0];
       saturated_7_q <= limited > 18'sd32767 || limited < -18'sd32768;
-      word_8_q      <= word_7_q < lo_i ? lo_i
-                       : word_7_q > hi_i ? hi_i : word_7_q;
+      word_8_q      <= word_7_q < lo_i ? lo_i : word_7_q > hi_i ? hi_i : word_7_q;
       saturated_8_q <= saturated_7_q;
     end
   end

@@ -6,23 +6,23 @@ module core_sequencer #(
   parameter int unsigned Turnaround = 8,
   parameter int unsigned HalfRows = 0  // Split designs: rows from here on lie in the upper half bank
 ) (
-  input  logic        clk_i,
-  input  logic        rst_ni,
-  input  logic        cmd_valid_i,
-  output logic        cmd_ready_o,
-  input  logic [3:0]  cmd_mode_i,
-  input  logic [15:0] cmd_beats_i,
-  input  logic [15:0] cmd_p_tiles_i,
-  input  logic        input_valid_i,
-  output logic        input_ready_o,
-  input  logic        loaded_i,
-  output core_pkg::beat_t       beat_o,
-  input  logic [15:0] fetched_rows_i,     // of the oldest GEMM command that is not fetched in full
-  input  logic        fetched_command_i,
-  output logic        pool_valid_o,
-  output logic        pool_first_o,
-  output logic        pool_last_o,
-  input  logic        pool_ready_i
+  input  logic            clk_i,
+  input  logic            rst_ni,
+  input  logic            cmd_valid_i,
+  output logic            cmd_ready_o,
+  input  logic [3:0]      cmd_mode_i,
+  input  logic [15:0]     cmd_beats_i,
+  input  logic [15:0]     cmd_p_tiles_i,
+  input  logic            input_valid_i,
+  output logic            input_ready_o,
+  input  logic            loaded_i,
+  output core_pkg::beat_t beat_o,
+  input  logic [15:0]     fetched_rows_i,     // of the oldest GEMM command that is not fetched in full
+  input  logic            fetched_command_i,
+  output logic            pool_valid_o,
+  output logic            pool_first_o,
+  output logic            pool_last_o,
+  input  logic            pool_ready_i
 );
   localparam int unsigned AgeBits = $clog2(Turnaround + 1);
 

@@ -9,14 +9,14 @@ module core_weight_bus #(
   parameter bit Stackable = 1'b1,
   localparam int unsigned Pairs = Stackable ? TC / 2 : TC
 ) (
-  input  logic                                    clk_i,
-  input  logic                                    load_i,
-  input  logic [12:0]                             beat_i,
-  input  logic [3:0]                              mode_i,
-  input  logic [WeightSlots-1:0][TP-1:0][15:0]    slots_i,
-  output logic [WeightSlots-1:0][TP-1:0][15:0]    lower_o,
-  output logic [WeightSlots-1:0][TP-1:0][15:0]    upper_o,
-  output logic [TC-1:0]                           load_o
+  input  logic                                 clk_i,
+  input  logic                                 load_i,
+  input  logic [12:0]                          beat_i,
+  input  logic [3:0]                           mode_i,
+  input  logic [WeightSlots-1:0][TP-1:0][15:0] slots_i,
+  output logic [WeightSlots-1:0][TP-1:0][15:0] lower_o,
+  output logic [WeightSlots-1:0][TP-1:0][15:0] upper_o,
+  output logic [TC-1:0]                        load_o
 );
   logic wide, lanes;
   assign wide  = Stackable && mode_i == core_pkg::ModeWide;

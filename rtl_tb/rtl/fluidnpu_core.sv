@@ -15,25 +15,25 @@ module fluidnpu_core #(
   parameter int unsigned Cells = core_pkg::CellsInferred,  // how `core_mac` is written
   parameter int unsigned InWords = Stackable ? 2 * TP : TP
 ) (
-  input  logic                              clk_i,
-  input  logic                              rst_ni,
-  input  logic                              clear_i,
-  output logic [31:0]                       saturations_o,
-  input  logic                              cmd_valid_i,
-  output logic                              cmd_ready_o,
-  input  logic [core_pkg::CommandBits-1:0]            cmd_i,
-  input  logic                              input_valid_i,
-  output logic                              input_ready_o,
-  input  logic [16*InWords-1:0]             input_i,
-  input  logic                              weight_valid_i,
-  output logic                              weight_ready_o,
-  input  logic [16*TP*WeightSlots-1:0]      weight_i,
-  input  logic                              residual_valid_i,
-  output logic                              residual_ready_o,
-  input  logic [16*OutWords-1:0]            residual_i,
-  output logic                              output_valid_o,
-  input  logic                              output_ready_i,
-  output logic [16*OutWords-1:0]            output_o
+  input  logic                             clk_i,
+  input  logic                             rst_ni,
+  input  logic                             clear_i,
+  output logic [31:0]                      saturations_o,
+  input  logic                             cmd_valid_i,
+  output logic                             cmd_ready_o,
+  input  logic [core_pkg::CommandBits-1:0] cmd_i,
+  input  logic                             input_valid_i,
+  output logic                             input_ready_o,
+  input  logic [16*InWords-1:0]            input_i,
+  input  logic                             weight_valid_i,
+  output logic                             weight_ready_o,
+  input  logic [16*TP*WeightSlots-1:0]     weight_i,
+  input  logic                             residual_valid_i,
+  output logic                             residual_ready_o,
+  input  logic [16*OutWords-1:0]           residual_i,
+  output logic                             output_valid_o,
+  input  logic                             output_ready_i,
+  output logic [16*OutWords-1:0]           output_o
 );
   localparam int unsigned Columns = Split ? 2 * TC : TC;
   localparam int unsigned Banks = Columns;
@@ -107,7 +107,8 @@ module fluidnpu_core #(
   );
 
   // Register slices cut the paths between data plane and core.
-  logic                                 x_valid, x_take, slots_valid, slots_take;
+  logic                                 x_valid, x_take, slots_valid, slots_take, residual_valid, residual_take;
+  logic [16*OutWords-1:0]               residual;
   logic [InWords-1:0][15:0]             x;
   logic [WeightSlots-1:0][TP-1:0][15:0] slots;
 
@@ -118,15 +119,19 @@ module fluidnpu_core #(
     .clk_i, .rst_ni, .valid_i(weight_valid_i), .ready_o(weight_ready_o), .data_i(weight_i), .valid_o(slots_valid),
     .ready_i(slots_take), .data_o(slots)
   );
+  core_skid #(.Width(16 * OutWords)) u_residual (
+    .clk_i, .rst_ni, .valid_i(residual_valid_i), .ready_o(residual_ready_o), .data_i(residual_i), .valid_o(residual_valid),
+    .ready_i(residual_take), .data_o(residual)
+  );
 
   // Weights and biases.
-  logic        header_valid, header_ready, load, loaded, bias_ready, fetched_command;
-  logic [12:0] load_beat;
-  logic [1:0]  bias_generation, read_generation;
-  logic [GroupBits-1:0] group;
-  logic [BiasesPerBeat-1:0][47:0] header;
+  logic                             header_valid, header_ready, load, loaded, bias_ready, fetched_command;
+  logic [12:0]                      load_beat;
+  logic [1:0]                       bias_generation, read_generation;
+  logic [GroupBits-1:0]             group;
+  logic [BiasesPerBeat-1:0][47:0]   header;
   logic [OutWords-1:0][AccBits-1:0] bias;
-  core_pkg::beat_t beat;
+  core_pkg::beat_t                  beat;
 
   core_loader #(.TP(TP), .WeightSlots(WeightSlots)) u_loader (
     .clk_i, .rst_ni, .cmd_valid_i(load_cmd_valid), .cmd_ready_o(load_take), .cmd_mode_i(load_cmd.mode),
@@ -144,10 +149,11 @@ module fluidnpu_core #(
   );
 
   // Inputs: array or pool.
-  logic        pool_valid, pool_ready, pool_first, pool_last, pool_row_valid, pool_take, written, fetch;
-  logic [15:0] fetch_row, fetched_rows;
-  logic [Banks-1:0][AccBits-1:0]  rows;
-  logic [TP-1:0][core_pkg::PoolBits-1:0]    pool_row;
+  logic                                  pool_valid, pool_ready, pool_first, pool_last, pool_row_valid, pool_take;
+  logic                                  written, fetch;
+  logic [15:0]                           fetch_row, fetched_rows;
+  logic [Banks-1:0][AccBits-1:0]         rows;
+  logic [TP-1:0][core_pkg::PoolBits-1:0] pool_row;
 
   core_sequencer #(.Turnaround(Turnaround), .HalfRows(HalfRows)) u_sequencer (
     .clk_i, .rst_ni, .cmd_valid_i(beat_cmd_valid), .cmd_ready_o(beat_take), .cmd_mode_i(beat_cmd.mode),
@@ -168,10 +174,10 @@ module fluidnpu_core #(
   );
 
   // Outputs.
-  logic                enable, issue, from_pool, has_residual;
-  logic [ViewBits-1:0] view;
-  logic [OutWords-1:0] used;
-  core_pkg::finish_t             finish;
+  logic                             enable, issue, from_pool, has_residual;
+  logic [ViewBits-1:0]              view;
+  logic [OutWords-1:0]              used;
+  core_pkg::finish_t                finish;
   logic [OutWords-1:0][AccBits-1:0] sums;
 
   core_drain #(
@@ -181,7 +187,7 @@ module fluidnpu_core #(
     .clk_i, .rst_ni, .cmd_valid_i(drain_cmd_valid), .cmd_ready_o(drain_take), .cmd_i(drain_cmd), .written_i(written),
     .bias_ready_i(bias_ready), .bias_generation_i(bias_generation), .fetch_o(fetch), .fetch_row_o(fetch_row),
     .fetched_rows_o(fetched_rows), .fetched_command_o(fetched_command), .pool_valid_i(pool_row_valid), .pool_take_o(pool_take),
-    .enable_i(enable), .residual_valid_i, .residual_ready_o, .issue_o(issue), .pool_o(from_pool), .residual_o(has_residual),
+    .enable_i(enable), .residual_valid_i(residual_valid), .residual_ready_o(residual_take), .issue_o(issue), .pool_o(from_pool), .residual_o(has_residual),
     .view_o(view), .used_o(used), .generation_o(read_generation), .group_o(group), .finish_o(finish)
   );
   core_gather #(.TP(TP), .TC(TC), .AccBits(AccBits), .OutWords(OutWords), .Stackable(Stackable), .Split(Split)) u_gather (
@@ -189,7 +195,7 @@ module fluidnpu_core #(
   );
   core_finish #(.AccBits(AccBits), .OutWords(OutWords)) u_finish (
     .clk_i, .rst_ni, .enable_o(enable), .issue_i(issue), .finish_i(finish), .used_i(used), .residual_i(has_residual),
-    .residual_words_i(residual_i), .pool_i(from_pool), .bias_i(bias), .sums_i(sums), .output_valid_o, .output_ready_i, .output_o,
+    .residual_words_i(residual), .pool_i(from_pool), .bias_i(bias), .sums_i(sums), .output_valid_o, .output_ready_i, .output_o,
     .clear_i, .saturations_o
   );
 endmodule
