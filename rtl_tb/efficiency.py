@@ -1,7 +1,8 @@
 """Sustained DMA efficiency of the data plane in simulation, layer by layer: `python -m rtl_tb.efficiency` prints the table.
 
 Layers are ResNet-50's distinct 1x1 and 3x3 shapes with stride 1, batch 1, smaller in height and width where a column tile would take more
-than `LIMIT` input beats, and with one column tile: the others repeat it. Figures are simulated: a DRAM model with a fixed latency behind each port, a core that takes a beat a cycle.
+than `LIMIT` input beats, and with one column tile: the others repeat it.
+Figures are simulated: a DRAM model with a fixed latency behind each port, a core that takes a beat a cycle.
 
 >>> [layer["name"] for layer in resnet50_layers()][:2]
 ['1x1 64 -> 64, 56 x 56', '3x3 64 -> 64, 14 x 14']
@@ -13,7 +14,7 @@ import json
 from typing import Any
 
 from .data_plane import TOP, data_plane_parameters
-from .sim import Model, build_root, run
+from .sim import Model, run, run_folder
 
 LIMIT = 35_000
 SIZES = {"t_r": 2048, "t_p": 7, "t_c": 128, "b_max": 1, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 8}
@@ -54,12 +55,11 @@ def measure(layers: list[dict[str, Any]], latency: int = 100) -> list[dict[str, 
     parameters = data_plane_parameters(bench_design(SIZES), **PORTS) | {"Layers": 1, "BuildId": 0}
     model = Model(top=TOP, parameters=parameters)
     env = {"SIZES": json.dumps(SIZES), "PORT_BYTES": str(PORTS["port_bytes"]), "LAYERS": "1", "LATENCY": str(latency)}
-    run(model, "efficiency", env=env | {"SHAPES": json.dumps(layers)})
-    newest = max(
-        (build_root() / f"{TOP}-{model.digest}" / "runs").glob("efficiency-*/efficiency.json"),
-        key=lambda p: p.stat().st_mtime,
+    env |= {"SHAPES": json.dumps(layers)}
+    run(model, "efficiency", env=env)
+    results: list[dict[str, Any]] = json.loads(
+        (run_folder(model, "efficiency", env=env) / "efficiency.json").read_text()
     )
-    results: list[dict[str, Any]] = json.loads(newest.read_text())
     return results
 
 

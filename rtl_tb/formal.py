@@ -47,12 +47,14 @@ class Proof:
     search_depth: int = 12
 
 
-def prove(proof: Proof, seed: Seed | None = None, timeout_s: int = 600) -> str:
+def prove(
+    proof: Proof, seed: Seed | None = None, timeout_s: int = 600, override: Mapping[str, str] | None = None
+) -> str:
     """What sby says of the harness, with a seeded bug if one is given: PASS, FAIL (a counterexample) or UNKNOWN (no induction).
 
-    Raises ProofError when no verdict comes. Verdicts are cached by digest.
+    Raises ProofError when no verdict comes. Verdicts are cached by digest. `override` replaces source files.
     """
-    texts = {name: sources()[name] for name in proof.reads}
+    texts = {name: {**sources(), **(override or {})}[name] for name in proof.reads}
     texts[proof.file] = files("rtl_tb").joinpath("formal", proof.file).read_text()
     if seed is not None:
         if texts[seed.file].count(seed.old) != 1:
@@ -204,6 +206,33 @@ PROOFS: dict[str, Proof] = {
                 file="axi_write_master.sv",
                 old="// A flush takes",
                 new="if (flush_i) left_q <= '0;  // A flush takes",
+            ),
+        ),
+    ),
+    "sequencer": Proof(
+        file="sequencer_proof.sv",
+        top="sequencer_proof",
+        reads=("fluidnpu_registers_pkg.sv", "fluidnpu_pkg.sv", "fluidnpu_sequencer.sv"),
+        depth=8,
+        search_depth=14,
+        seeds=(
+            Seed(
+                name="flush-never-ends",
+                file="fluidnpu_sequencer.sv",
+                old="if (hold_q != '0) hold_q <= hold_q - 5'd1;",
+                new="if (hold_q != '0) hold_q <= hold_q;",
+            ),
+            Seed(
+                name="empty-batch-starts",
+                file="fluidnpu_sequencer.sv",
+                old="else if (b_act_i == '0)",
+                new="else if (b_act_i == '1)",
+            ),
+            Seed(
+                name="soft-reset-only-when-busy",
+                file="fluidnpu_sequencer.sv",
+                old="if (job_error || soft_reset_i) begin",
+                new="if (job_error || (soft_reset_i && busy_o)) begin",
             ),
         ),
     ),

@@ -44,12 +44,15 @@ def build_root() -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """One top module with parameters, turned into a simulator. `harness` names files of `formal/`; `waves` adds VCD tracing."""
+    """One top module with parameters, turned into a simulator. `harness` names files of `formal/`; `waves` adds VCD tracing; `override` replaces
+    the text of source files.
+    """
 
     top: str
     parameters: Mapping[str, int] = field(default_factory=dict)
     harness: tuple[str, ...] = ()
     waves: bool = False
+    override: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def digest(self) -> str:
@@ -63,7 +66,7 @@ class Model:
     def _texts(self) -> dict[str, str]:
         """The files that the top needs: an edit elsewhere rebuilds nothing."""
         extra = {name: files("rtl_tb").joinpath("formal", name).read_text() for name in self.harness}
-        return needed({**sources(), **extra}, self.top)
+        return needed({**sources(), **extra, **self.override}, self.top)
 
     def build(self) -> Path:
         """Folder with the simulator, built unless it is there already. Raises SimulationError."""
@@ -111,6 +114,14 @@ class Model:
                 temporary.rename(cache / name)
 
 
+def run_folder(
+    model: Model, bench: str, *, seed: int = 1, tests: str | None = None, env: Mapping[str, str] | None = None
+) -> Path:
+    """Where `run` with the same arguments leaves log, results and what the bench writes."""
+    label = hashlib.sha256(repr((bench, seed, tests, sorted((env or {}).items()))).encode()).hexdigest()[:12]
+    return build_root() / f"{model.top}-{model.digest}" / "runs" / f"{bench}-{label}"
+
+
 def run(
     model: Model, bench: str, *, seed: int = 1, tests: str | None = None, env: Mapping[str, str] | None = None
 ) -> list[str]:
@@ -121,8 +132,7 @@ def run(
     folder = model.build()
     from cocotb_tools.runner import get_runner
 
-    label = hashlib.sha256(repr((bench, seed, tests, sorted((env or {}).items()))).encode()).hexdigest()[:12]
-    out = folder / "runs" / f"{bench}-{label}"
+    out = run_folder(model, bench, seed=seed, tests=tests, env=env)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     results, log = out / "results.xml", out / "log.txt"

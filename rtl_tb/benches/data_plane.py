@@ -8,14 +8,16 @@ from __future__ import annotations
 import json
 import os
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from hls import Cause, by_name
+from hls import Cause, by_name, decode_fbcb
 
+from .. import coverage
 from .common import Dut, Lite, begin, bench, reset, setting
 from .dram import Dram, Weather
 from .jobs import Expected, Program, Shape, bench_design, expect, make_program, random_shape
@@ -30,6 +32,13 @@ PORT_BYTES = setting("PORT_BYTES", 16)
 LAYERS = setting("LAYERS", 4)
 FAIR = Weather()
 ROUGH = Weather(latency=(2, 40), pause=0.25)
+HIT: set[str] = set()  # coverage bins met in this run of the simulator
+
+
+def meet(*names: str) -> None:
+    """Note coverage bins; the file is written at once, so that a failing run leaves what it saw."""
+    HIT.update(names)
+    Path(coverage.FILE).write_text(json.dumps(sorted(HIT)))
 
 
 @dataclass
@@ -195,7 +204,20 @@ class Host:
         assert by_name("STATUS").field("DONE").get(status)
         self.core.finished()
         assert self.dram.memory == want.memory, first_difference(self.dram.memory, want.memory, self.program)
+        self._cover(active, first, last)
         return await self.get("CYCLES_LO")
+
+    def _cover(self, active: list[int], first: int, last: int) -> None:
+        p, batch = self.program, len(active)
+        for layer in range(first, last + 1):
+            word = p.fbcb[layer * DESIGN.b_max + batch - 1]
+            meet(*coverage.layer_bins(p.descriptors[layer], word, batch, DESIGN))
+        meet("job of one layer" if first == last else "job of several layers")
+        meet("rough weather" if self.dram.weather.pause else "fair weather")
+        if first:
+            meet("job not from layer 0")
+        if active[-1] - active[0] >= batch:
+            meet("slots not adjacent")
 
 
 def first_difference(got: bytearray, want: bytearray, program: Program) -> str:
@@ -236,6 +258,7 @@ def some_slots(rng: random.Random, program: Program, batch: int) -> list[int]:
 async def change_batch(host: Host, old: list[int], new: list[int]) -> None:
     """EXIT who leaves, MERGE who comes."""
     out, into = set(old) - set(new), set(new) - set(old)
+    meet("exit and merge" if out and into else "exit" if out else "merge")
     if out:
         await host.command("EXIT", sum(1 << s for s in out))
     if into:
@@ -262,11 +285,35 @@ async def random_layers(dut: Dut) -> None:
         active: list[int] = []
         for _ in range(3):
             batch = some_slots(rng, program, rng.randrange(1, DESIGN.b_max + 1))
-            await change_batch(host, active, batch)
+            if set(batch) != set(active):
+                await change_batch(host, active, batch)
             active = batch
             first = rng.randrange(LAYERS)
             await host.job(active, first, rng.randrange(first, LAYERS))
         host.stop()
+
+
+@bench(2_000_000)
+async def every_plan_at_every_batch(dut: Dut) -> None:
+    """Each k, each b_r, each batch size: the FBCB is rewritten before every job."""
+    rng = await begin(dut)
+    shapes = [random_shape(rng, DESIGN) for _ in range(LAYERS)]
+    for index, shape in enumerate(shapes):
+        shapes[index] = replace(shape, kind=0, groups=1, out=(3, 4), columns=DESIGN.t_c - 1)
+    host = await attach(dut, rng, make_program(DESIGN, shapes, rng, every_mode=True), FAIR, 1.0)
+    active: list[int] = []
+    for _, word, batch in coverage.plans(DESIGN):
+        layer = rng.randrange(LAYERS)
+        fbcb, at = list(host.program.fbcb), layer * DESIGN.b_max + batch - 1
+        fbcb[at] = word
+        host.program = replace(host.program, fbcb=tuple(fbcb))
+        await host.put("FBCB_INDEX", at)
+        await host.put("FBCB_DATA", word)
+        new = some_slots(rng, host.program, batch)
+        if set(new) != set(active):
+            await change_batch(host, active, new)
+        active = new
+        await host.job(active, layer, layer)
 
 
 # -- what goes wrong ----------------------------------------------------------------------------------------------
@@ -353,7 +400,8 @@ async def wrong_descriptors_are_named(dut: Dut) -> None:
         (6, 0),
     ]
     spoils += [(1, 3), (1, 48 << 8), (1, 32 << 16), (7, 0x0000_0001), (8, 1), (11, 3), (14, 5), (9, 7), (10, 1)]
-    spoils += [(word, 32) for word in range(17, 21)] if not host.program.fbcb[1] else []
+    run = decode_fbcb(host.program.fbcb[1], kind=0, batch=2, stackable=DESIGN.stackable, split=DESIGN.split)
+    spoils += [(17 + run.mode, 32), (17 + run.mode, 0xFFFF_FFFF)]
     for word, value in [*spoils, (31, 0)]:
         bad = list(good)
         bad[word] = value

@@ -27,6 +27,8 @@ from hls import (
 )
 from models import LayerShape, Workload
 
+from ..coverage import plans
+
 Int16 = npt.NDArray[np.int16]
 ALIGN = 64
 
@@ -179,9 +181,17 @@ class Program:
 
 
 def make_program(
-    design: Design, shapes: list[Shape], rng: random.Random, *, words: dict[int, int] | None = None
+    design: Design,
+    shapes: list[Shape],
+    rng: random.Random,
+    *,
+    words: dict[int, int] | None = None,
+    every_mode: bool = False,
 ) -> Program:
-    """Layers with random contents; `words` gives the FBCB word of a layer for every batch size at which it is legal."""
+    """Layers with random contents; `words` gives the FBCB word of a layer for every batch size at which it is legal.
+
+    `every_mode` stores the weights of all modes, so that the FBCB may be changed afterwards.
+    """
     layout, slots = Layout(), design.b_max + 2
     descriptors = [place(shape, rng, layout) for shape in shapes]
     image = bytearray()
@@ -195,7 +205,10 @@ def make_program(
                 word = word if 2 * ((word >> 2) + 1) >= batch else word & 3 | (batch - 1) << 2
             row.append(random_fbcb(rng, design, descriptor.kind, batch) if word is None else word)
         fbcb += row
-        descriptors[index] = add_weights(descriptor, row, design, image, rng)
+        modes = {_mode(word, batch, design) for batch, word in enumerate(row, 1)}
+        if every_mode:
+            modes = {_mode(word, batch, design) for _, word, batch in plans(design)}
+        descriptors[index] = add_weights(descriptor, modes, design, image, rng)
     program, weights = 0x1_0000, 0x1_0000 + align(128 * len(descriptors))
     slot_base, slot_bytes = align(weights + len(image)) + ALIGN, layout.used + ALIGN
     base = program
@@ -219,10 +232,14 @@ def make_program(
     )
 
 
+def _mode(word: int, batch: int, design: Design) -> Mode:
+    return decode_fbcb(word, kind=0, batch=batch, stackable=design.stackable, split=design.split).mode
+
+
 def add_weights(
-    descriptor: Descriptor, words: list[int], design: Design, image: bytearray, rng: random.Random
+    descriptor: Descriptor, modes: set[Mode], design: Design, image: bytearray, rng: random.Random
 ) -> Descriptor:
-    """The descriptor with its weights in the image, once for each mode its FBCB words ask for."""
+    """The descriptor with its weights in the image, once for each mode."""
     if descriptor.kind:
         return descriptor
     p = descriptor.kernel_h * descriptor.kernel_w * descriptor.group_words
@@ -231,13 +248,11 @@ def add_weights(
     weights = source.integers(-300, 300, shape).astype(np.int16)
     bias = source.integers(-(1 << 20), 1 << 20, (descriptor.groups, descriptor.columns))
     parts = [NO_WEIGHTS] * 4
-    for batch, word in enumerate(words, 1):
-        mode = decode_fbcb(word, kind=0, batch=batch, stackable=design.stackable, split=design.split).mode
-        if parts[mode] == NO_WEIGHTS:
-            image.extend(bytes(-len(image) % ALIGN))
-            parts[mode] = len(image)
-            for group in range(descriptor.groups):
-                image += pack_weights(weights[group], bias[group], mode, design).astype("<i2").tobytes()
+    for mode in sorted(modes):
+        image.extend(bytes(-len(image) % ALIGN))
+        parts[mode] = len(image)
+        for group in range(descriptor.groups):
+            image += pack_weights(weights[group], bias[group], mode, design).astype("<i2").tobytes()
     return replace(descriptor, weights=(parts[0], parts[1], parts[2], parts[3]))
 
 

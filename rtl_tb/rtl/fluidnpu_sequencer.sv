@@ -6,7 +6,8 @@ module fluidnpu_sequencer #(
   parameter int unsigned TR = 64,
   parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,
-  parameter int unsigned BMax = 4
+  parameter int unsigned BMax = 4,
+  parameter int unsigned FlushCycles = 16  // the core's reset is held at least so long
 ) (
   input  logic                                         clk_i,
   input  logic                                         rst_ni,
@@ -54,12 +55,11 @@ module fluidnpu_sequencer #(
   input  logic                                         masters_idle_i
 );
   typedef enum logic [3:0] {Idle, Slots, Fetch, Lookup, Plan, Begin, Commands, Drain, Flush} state_e;
-  localparam int unsigned FlushCycles = 16;
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
   localparam int unsigned Narrow = TC / 2 > 0 ? TC / 2 : 1;
 
-  if (TR < 1 || TR > 65535 || 2 * TC > 4095 || TP > 4095) begin : gen_illegal
-    $fatal(1, "TR must lie in 1..65535 and a column tile must have at most 4095 columns in %m");
+  if (FlushCycles > 31 || TR < 1 || TR > 65535 || 2 * TC > 4095 || TP > 4095) begin : gen_illegal
+    $fatal(1, "TR must lie in 1..65535, FlushCycles in 0..31, and a column tile must have at most 4095 columns in %m");
   end
 
   state_e      state_q;
@@ -257,7 +257,9 @@ module fluidnpu_sequencer #(
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
       if (command_valid_o) assert (beats != '0 && lane1 <= beats && command_o.cols != '0);
-      if (state_q == Slots) assert (sample_q <= 5'(BMax));
+      assert (hold_q <= 5'(FlushCycles));
+      if (command_valid_o) assert (first_q < running_q.columns && group_q < running_q.groups);
+      if (state_q == Begin) assert (running_q.beats0 != '0 && running_q.columns != '0 && running_q.groups != '0);
     end
   end
 endmodule

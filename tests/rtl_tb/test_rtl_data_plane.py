@@ -2,8 +2,9 @@ import json
 
 import pytest
 
-from rtl_tb import DATA_PLANE_TOP, Model, data_plane_parameters, run
+from rtl_tb import DATA_PLANE_TOP, Model, coverage, data_plane_parameters, run
 from rtl_tb.benches.jobs import bench_design
+from rtl_tb.sim import run_folder
 
 LAYERS = 4
 SMALL = {"t_r": 16, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4}
@@ -15,15 +16,19 @@ MORE = {
 }
 
 
-def bench(sizes: dict[str, int], tests: str | None, seed: int = 1, programs: int = 2, **ports: int) -> list[str]:
+def setup(sizes: dict[str, int], programs: int = 2, **ports: int) -> tuple[Model, dict[str, str]]:
     parameters = data_plane_parameters(bench_design(sizes), **ports) | {"Layers": LAYERS, "BuildId": 0}
-    model = Model(top=DATA_PLANE_TOP, parameters=parameters)
     env = {"SIZES": json.dumps(sizes), "PORT_BYTES": str(ports.get("port_bytes", 16)), "PROGRAMS": str(programs)}
+    return Model(top=DATA_PLANE_TOP, parameters=parameters), env
+
+
+def bench(sizes: dict[str, int], tests: str | None, seed: int = 1, programs: int = 2, **ports: int) -> list[str]:
+    model, env = setup(sizes, programs, **ports)
     return run(model, "data_plane", tests=tests, seed=seed, env=env)
 
 
 def test_data_plane() -> None:
-    assert len(bench(SMALL, None)) == 7
+    assert len(bench(SMALL, None)) == 8
 
 
 @pytest.mark.long
@@ -43,3 +48,17 @@ def test_what_goes_wrong(seed: int) -> None:
 @pytest.mark.long
 def test_a_tiny_input_buffer_is_slower_but_right() -> None:
     bench(SMALL, "random_layers", seed=9, programs=6, sets=4)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["zc706", "split"])
+def test_functional_coverage_closes(name: str) -> None:
+    sizes = MORE[name] | {"b_max": 8}
+    model, env = setup(sizes, programs=10, port_bytes=8)
+    chosen, seeds = "random_layers|every_plan", (11, 12, 13)
+    for seed in seeds:
+        run(model, "data_plane", seed=seed, tests=chosen, env=env)
+    hit = coverage.merge(run_folder(model, "data_plane", seed=seed, tests=chosen, env=env) for seed in seeds)
+    line, missing = coverage.closure(hit, bench_design(sizes))
+    print(line)
+    assert not missing, line
