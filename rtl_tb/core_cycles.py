@@ -56,7 +56,7 @@ def command_cycles(command: Command, design: Design) -> int:
 
     >>> from dse.testing import tiny_design
     >>> command_cycles(Command(mode=Mode.NORMAL, beats=20, p_tiles=3, cols=8), tiny_design())
-    127
+    116
     """
     outputs = output_beats(command, design)
     if command.mode >= Mode.MAX_POOL:

@@ -43,7 +43,7 @@ def stalls_of(rng: np.random.Generator) -> dict[str, float]:
 
 
 @every_design
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 1 << 32), commands=st.integers(1, 10), mixed=st.booleans())
 def test_any_streams_with_any_stalls_equal_the_model(name, seed, commands, mixed):
     design, rng = design_named(name), np.random.default_rng(seed)
@@ -56,7 +56,7 @@ def test_any_streams_with_any_stalls_equal_the_model(name, seed, commands, mixed
 
 
 @every_design
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 1 << 32), commands=st.integers(1, 10))
 def test_cycles_of_ideal_streams_are_as_predicted(name, seed, commands):
     design = design_named(name)
@@ -66,7 +66,7 @@ def test_cycles_of_ideal_streams_are_as_predicted(name, seed, commands):
 
 
 @every_design
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 1 << 32))
 def test_cycles_of_one_command_follow_the_closed_formula(name, seed):
     design, rng = design_named(name), np.random.default_rng(seed)

@@ -19,7 +19,7 @@ from rtl_tb.core_synthesis import CELLS, Primitives, examples, predicted_ramb18,
 CORE = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
 
 
-@pytest.mark.parametrize("cells", CELLS)
+@pytest.mark.parametrize("cells", ["dsp48e1", pytest.param("inferred", marks=pytest.mark.long)])
 def test_a_processing_element_is_its_dsps_and_its_banks(cells):
     parameters = {"TP": 7, "TR": 512, "AccBits": 36, "Cells": CELLS[cells]}
     found = synthesise_module("core_pe", parameters)
