@@ -142,7 +142,16 @@ def part_frontier(args) -> dict:
 
 def part_stress(args) -> dict:
     """What the policies do when the world is not what they were told."""
-    policies = ("greedy", "fluid", "optimal", GOAL_A, "fluid:anytime=3%", GOAL_B)
+    policies = (
+        "fluid",
+        "optimal",
+        GOAL_A,
+        "credit:patience=2",
+        "credit:robust=1",
+        "credit:robust=1:patience=2",
+        "fluid:anytime=3%",
+        GOAL_B,
+    )
     out: dict[str, dict] = {}
     for row in rows():
         worlds = {
@@ -155,7 +164,7 @@ def part_stress(args) -> dict:
         }
         for label, truth in worlds.items():
             result = run(row, policies, args, truth)
-            print(f"\n{result.serving.name}, {label}\n{result.table()}")
+            print(f"\n{result.serving.name}, {label}\n{result.table()}", flush=True)
             out.setdefault(result.serving.name, {})[label] = result.to_dict()
     return out
 

@@ -11,7 +11,7 @@ typedef struct { int64_t deadline; int id; } Sample;
 typedef struct {
     int n, stages, b_max, slots, places, queue_max, last, radix;
     int64_t slo, width, gap;
-    const int64_t *arrival, *latency; /* latency[stage * b_max + b - 1] */
+    const int64_t *arrival, *latency, *actual; /* latency[stage * b_max + b - 1]: what the policy believes; actual: what runs take */
     const int32_t *leaves, *place;    /* place: index by counts past the queue, base radix */
     const double *q, *v, *gain;       /* q as CountTable.q; v, gain: [stage][last + 1] */
     double anytime;                   /* share of started samples that may be answered early; 0: never */
@@ -131,6 +131,7 @@ int twin(const World *w, int64_t *latency_ns, int32_t *early) {
         for (int k = 0; k < count_[best_stage] && m < best_size && k < 512; k++) if (mark[k]) batch[m++] = entry(best_stage)[k];
         take(best_stage, mark, best_size);
         if (best_stage == 0) { held += best_size; started += best_size; }
+        end = now + w->actual[best_stage * B + best_size - 1];
         for (int k = 0; k < m; k++) {
             Sample x = batch[k];
             if (w->leaves[x.id] == best_stage) {

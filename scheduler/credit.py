@@ -105,10 +105,10 @@ class Credit:
     """Least cost to go on counts, less the credit for what will still be on time. See the module's head for the score.
 
     Deadlines of single requests count: a request's age is taken as if it had the setting's objective and the same deadline. No sample starves: one
-    that is `PATIENCE` objectives old goes before everything else.
+    that is `patience` objectives old goes before everything else.
     """
 
-    def __init__(self, setting: Setting, weights: Weights, name: str = "credit") -> None:
+    def __init__(self, setting: Setting, weights: Weights, name: str = "credit", patience: float = PATIENCE) -> None:
         if len(weights.v) != setting.latency.stages:
             raise SchedulerError(f"weights must be for {setting.latency.stages} stages, not {len(weights.v)}")
         self.name = name
@@ -116,6 +116,7 @@ class Credit:
         self.table: CountTable = setting.count_table()
         self._rows = self.table.rows
         self._slo, self._width = setting.slo_ns, max(1, setting.slo_ns // BINS)
+        self._patience_ns = round(patience * setting.slo_ns)
         self._gap = round(1e9 / setting.rate_per_s)
         scale = setting.slo_ns / 4e6  # sample-ms
         self.v = [tabulate(row, scale) for row in weights.v]
@@ -184,7 +185,7 @@ class Credit:
 
     def _starved(self, view: View, waiting: Sequence[Sequence[Request]], base: int) -> Run | None:
         """Oldest first, once the oldest is past its patience."""
-        limit = base - PATIENCE * self._slo
+        limit = base - self._patience_ns
         for group in waiting:
             if group and group[0].deadline_ns < limit:
                 return self._oldest_first(view, base)

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from .anytime import Anytime
-from .basic import Adaptive, Greedy, Serial
+from .basic import PATIENCE, Adaptive, Greedy, Serial
 from .credit import Credit, Optimal
 from .errors import SchedulerError
 from .fluid import Fluid
@@ -89,9 +89,29 @@ def _dial(key: str, text: str) -> dict[str, Any]:
     return {key: value}
 
 
-def _credit(setting: Setting, *, name: str, dial: float = 1.0, anytime: bool = False) -> Credit:
-    weights, source = load_weights(setting, dial, anytime)
-    policy = Credit(setting, weights, name=name)
+def _patience(key: str, text: str) -> dict[str, Any]:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= PATIENCE:
+        raise SchedulerError(f"{key} must lie above 0 and up to {PATIENCE} objectives, not {text!r}")
+    return {key: value}
+
+
+def _credit(
+    setting: Setting,
+    *,
+    name: str,
+    dial: float = 1.0,
+    robust: bool = False,
+    anytime: bool = False,
+    patience: float = PATIENCE,
+) -> Credit:
+    if robust and dial != 1.0:
+        raise SchedulerError(f"robust weights are tuned for dial=1 only, not {dial:g}")
+    weights, source = load_weights(setting, dial, anytime, robust)
+    policy = Credit(setting, weights, name=name, patience=patience)
     policy.weights_from = source
     return policy
 
@@ -110,7 +130,12 @@ REGISTRY: dict[str, Entry] = {
     ),
     "staged": Entry(Staged, "PAME's stages with parallel batches", {"tau_b": _count}),
     "optimal": Entry(Optimal, "smallest mean latency: decision process on counts", solved=True),
-    "credit": Entry(_credit, "the same, with credit for answers in time", {"dial": _dial}, solved=True),
+    "credit": Entry(
+        _credit,
+        "the same, with credit for answers in time",
+        {"dial": _dial, "robust": _flag, "patience": _patience},
+        solved=True,
+    ),
 }
 
 
