@@ -51,7 +51,7 @@ def test_the_inferred_form_takes_the_same_dsps_and_rams():
     design = examples()["4x8"]
     inferred, instantiated = synthesise(design, "inferred"), synthesise(design)
     assert (inferred.dsp, inferred.ramb18) == (instantiated.dsp, instantiated.ramb18)
-    assert inferred.ff >= instantiated.ff + 16 * inferred.dsp
+    assert inferred.ff > instantiated.ff  # Yosys leaves waiting weights outside the slices
 
 
 @pytest.mark.long
