@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,13 +30,13 @@ class Weather:
 
 @dataclass
 class Counters:
-    """What passed: bursts and beats of either direction; `log` holds (cycle, "r" or "w", address, beats)."""
+    """What passed: bursts and beats of either direction; `log` holds (cycle, "r" or "w", address, beats, note)."""
 
     read_bursts: int = 0
     read_beats: int = 0
     write_bursts: int = 0
     write_beats: int = 0
-    log: list[tuple[int, str, int, int]] = field(default_factory=list)
+    log: list[tuple[int, str, int, int, str]] = field(default_factory=list)
 
 
 class Dram:
@@ -47,6 +48,7 @@ class Dram:
         self.dut, self.rng, self.memory, self.base = dut, rng, memory, base
         self.weather = weather or Weather()
         self.bad: set[int] = set()  # byte addresses whose access answers SLVERR
+        self.note: Callable[[], str] = str  # what a burst's log entry says besides
         self.silent = False  # a bus that stops answering
         self.cycle = 0
         self.counters: dict[str, Counters] = {}
@@ -98,7 +100,7 @@ class Dram:
                 due = max(self._late(), beats[-1][0] if beats else 0)
                 beats.extend((due, address + i * size, int(i == length - 1)) for i in range(length))
                 count.read_bursts += 1
-                count.log.append((self.cycle, "r", address, length))
+                count.log.append((self.cycle, "r", address, length, self.note()))
             if valid and port["rready"].value:
                 beats.popleft()
                 count.read_beats += 1
@@ -135,7 +137,7 @@ class Dram:
                 self._check(prefix, address, length, size)
                 bursts.append((address, length))
                 count.write_bursts += 1
-                count.log.append((self.cycle, "w", address, length))
+                count.log.append((self.cycle, "w", address, length, self.note()))
             if w_ready and port["wvalid"].value:
                 words.append((int(port["wdata"].value), int(port["wstrb"].value), int(port["wlast"].value)))
                 count.write_beats += 1
