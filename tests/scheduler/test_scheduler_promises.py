@@ -31,6 +31,7 @@ PLAIN = (
 ALL = (
     *PLAIN,
     "credit:dial=0.5",
+    "credit:robust=1:patience=2",
     "fluid:anytime=20%",
     "credit:anytime=30%",
     "credit:anytime=30%:shed=1",

@@ -165,6 +165,10 @@ def test_bad_settings_and_weights_are_one_sentence():
         Credit(setting, dataclasses.replace(FLAT, v=FLAT.v[:1]))
     with pytest.raises(SchedulerError, match="needs both"):
         make_policy("credit")
+    with pytest.raises(SchedulerError, match="patience must lie above 0"):
+        make_policy("credit:patience=0", setting)
+    with pytest.raises(SchedulerError, match="dial=1 only"):
+        make_policy("credit:robust=1:dial=2", setting)
     with pytest.raises(SchedulerError, match="dial must lie between 0"):
         make_policy("credit:dial=3", setting)
     with pytest.raises(SchedulerError, match="share of anytime answers"):
