@@ -82,6 +82,8 @@ async def lookups_obey_the_table(dut: Dut) -> None:
         dut.clear_i.value, dut.merge_i.value, dut.mask_i.value = 0, 1, (1 << batch) - 1
         await RisingEdge(dut.clk_i)
         dut.merge_i.value = 0
+        # Without load_i, index and data mean nothing.
+        dut.load_index_i.value, dut.load_data_i.value = rng.randrange(LAYERS * B_MAX), rng.randrange(128)
         for layer in range(LAYERS + 1):
             for kind in range(3):
                 await lookup(dut, words, layer, batch, kind)

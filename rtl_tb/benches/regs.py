@@ -51,7 +51,7 @@ async def every_offset_answers(dut: Dut) -> None:
 
 @bench(5000)
 async def commands_are_pulses(dut: Dut) -> None:
-    """One write of CTRL gives one cycle; a partial write gives none."""
+    """One write of CTRL gives one cycle; a partial write gives none, several commands at once only an error."""
     rng = await begin(dut)
     lite = Lite(dut, rng)
     pulses = {"START": dut.start_o, "EXIT": dut.exit_o, "MERGE": dut.merge_o, "SOFT_RESET": dut.soft_reset_o}
@@ -68,6 +68,12 @@ async def commands_are_pulses(dut: Dut) -> None:
         await lite.write(by_name("CTRL").offset, by_name("CTRL").field(name).mask)
     await lite.write(by_name("CTRL").offset, 15, strobe=7)
     assert counts == dict.fromkeys(pulses, 1), counts
+    for value in (3, 5, 6, 7):
+        await lite.write(by_name("CTRL").offset, value)
+        cause = by_name("ERROR").field("CAUSE").get((await lite.read(by_name("ERROR").offset))[0])
+        assert cause == Cause.BUSY, f"CTRL = {value}"
+        await lite.write(by_name("CTRL").offset, 15)
+    assert counts == {**dict.fromkeys(pulses, 1), "SOFT_RESET": 5}, counts
 
 
 @bench(5000)

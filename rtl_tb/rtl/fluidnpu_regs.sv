@@ -85,7 +85,7 @@ module fluidnpu_regs #(
   logic [7:0]  cause_q;
   logic [15:0] error_layer_q;
   logic [63:0] cycles_q;
-  logic [31:0] saturations_q;
+  logic [31:0] saturations_q, before_q;  // of this job; what the core had counted before it
 
   // Write channel: both halves must be there, one answer at a time.
   logic       write, write_ok;
@@ -101,12 +101,17 @@ module fluidnpu_regs #(
   assign s_axil_bvalid  = bvalid_q;
   assign s_axil_bresp   = bresp_q;
 
-  logic control;
+  // One command a write: SOFT_RESET beats the others, several others are refused as a busy NPU refuses them.
+  logic control, start_bit, exit_bit, merge_bit, several;
   assign control      = write_ok && waddr == fluidnpu_registers_pkg::CtrlOffset;
-  assign start_o      = control && s_axil_wdata[fluidnpu_registers_pkg::CtrlStartLow];
-  assign exit_o       = control && s_axil_wdata[fluidnpu_registers_pkg::CtrlExitLow];
-  assign merge_o      = control && s_axil_wdata[fluidnpu_registers_pkg::CtrlMergeLow];
+  assign start_bit    = s_axil_wdata[fluidnpu_registers_pkg::CtrlStartLow];
+  assign exit_bit     = s_axil_wdata[fluidnpu_registers_pkg::CtrlExitLow];
+  assign merge_bit    = s_axil_wdata[fluidnpu_registers_pkg::CtrlMergeLow];
+  assign several      = (start_bit && exit_bit) || (start_bit && merge_bit) || (exit_bit && merge_bit);
   assign soft_reset_o = control && s_axil_wdata[fluidnpu_registers_pkg::CtrlSoftResetLow];
+  assign start_o      = control && !soft_reset_o && !several && start_bit;
+  assign exit_o       = control && !soft_reset_o && !several && exit_bit;
+  assign merge_o      = control && !soft_reset_o && !several && merge_bit;
   assign fbcb_load_o  = write_ok && waddr == fluidnpu_registers_pkg::FbcbDataOffset;
   assign fbcb_index_o = fbcb_index_q;
   assign fbcb_data_o  = s_axil_wdata;
@@ -121,8 +126,9 @@ module fluidnpu_regs #(
   assign slot_bytes_o  = bytes_q;
   assign irq_o         = (irq_status_q & irq_enable_q) != '0;
 
-  logic error_set;
-  assign error_set = error_i && (!error_q || (start_o && start_refused_i));
+  logic error_set, conflict;
+  assign conflict  = control && !soft_reset_o && several;
+  assign error_set = (error_i || conflict) && (!error_q || (start_o && start_refused_i));
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -149,6 +155,7 @@ module fluidnpu_regs #(
       error_layer_q <= '0;
       cycles_q      <= '0;
       saturations_q <= '0;
+      before_q      <= '0;
     end else begin
       if (s_axil_bready) bvalid_q <= 1'b0;
       if (write) begin
@@ -189,14 +196,18 @@ module fluidnpu_regs #(
       end
       if (error_set && !soft_reset_o) begin
         error_q       <= 1'b1;
-        cause_q       <= cause_i;
+        cause_q       <= error_i ? cause_i : fluidnpu_registers_pkg::CauseBusy;
         error_layer_q <= layer_i;
         irq_status_q[fluidnpu_registers_pkg::IrqStatusErrorLow] <= 1'b1;
       end
       if (start_o && !start_refused_i) cycles_q <= '0;
       else if (busy_i) cycles_q <= cycles_q + 64'd1;
-      if (start_o && !start_refused_i) saturations_q <= '0;
-      else if (busy_i || done_i) saturations_q <= saturations_i;
+      if (start_o && !start_refused_i) begin
+        saturations_q <= '0;
+        before_q      <= saturations_i;
+      end else if ((busy_i || done_i) && saturations_i >= before_q) begin  // less when a dropped job has reset the core
+        saturations_q <= saturations_i - before_q;
+      end
     end
   end
 
