@@ -25,10 +25,10 @@ def deepest(view: View) -> int:
     return 0
 
 
-def oldest_first(view: View, patience: float = PATIENCE) -> Run | None:
+def oldest_first(view: View, patience: float = PATIENCE, slots: int | None = None) -> Run | None:
     """A run of the oldest sample once it is older than `patience` objectives of its own; None before that.
 
-    When the oldest is in the queue and all slots are taken, the samples furthest on run, to free one.
+    When the oldest is in the queue and all slots (default: the view's) are taken, the samples furthest on run, to free one.
     """
     stage = min((s for s, w in enumerate(view.waiting) if w), key=lambda s: _order(view.waiting[s][0]))
     oldest = view.waiting[stage][0]
@@ -36,7 +36,7 @@ def oldest_first(view: View, patience: float = PATIENCE) -> Run | None:
         return None
     room = view.b_max
     if stage == 0:
-        free = (view.slots or view.b_max) - sum(len(w) for w in view.waiting[1:])
+        free = (slots or view.slots or view.b_max) - sum(len(w) for w in view.waiting[1:])
         stage, room = (0, min(room, free)) if free > 0 else (deepest(view), room)
     return Run(
         stage,

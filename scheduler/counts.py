@@ -52,6 +52,11 @@ class CountTable:
     key: str = ""
 
     @cached_property
+    def slots(self) -> int:
+        """How many samples may be past the queue."""
+        return max(sum(place) for place in self.places)
+
+    @cached_property
     def rows(self) -> list[list[list[float]]]:
         """`q` as nested lists: indexing them is several times faster than indexing an array."""
         return [[list(row) for row in plane] for plane in self.q.tolist()]

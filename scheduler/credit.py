@@ -43,18 +43,28 @@ class Optimal:
 
     def decide(self, view: View) -> Action:
         """The action with the smallest cost to go; the oldest samples first."""
-        starved = oldest_first(view)
+        starved = oldest_first(view, slots=min(self.table.slots, view.slots or view.b_max))
         if starved is not None:
             return starved
         table, waiting = self.table, view.waiting
         queued = min(len(waiting[0]), table.queue_max)
         costs = self._rows[queued][table.places[tuple([len(w) for w in waiting[1:]])]]
+        if view.b_max < table.b_max or (view.slots or view.b_max) < table.slots:
+            costs = self._within(view, costs)
         best = min(costs[:-1]) if view.closed else min(costs)
         action = costs.index(best)
         if action == len(costs) - 1:
             return Wait(None, "cheaper to wait for one more")
         stage, size = divmod(action, table.b_max)
         return Run(stage, tuple(waiting[stage][: size + 1]), f"least cost to go: {best:.0f} sample-ms")
+
+    def _within(self, view: View, costs: list[float]) -> list[float]:
+        """The costs, infinite for what a smaller batch or fewer slots than the table was solved for forbid."""
+        free = (view.slots or view.b_max) - sum(len(w) for w in view.waiting[1:])
+        b_max, never = self.table.b_max, float("inf")
+        limits = [min(view.b_max, free)] + [view.b_max] * (len(view.waiting) - 1)
+        kept = [cost if k % b_max < limits[k // b_max] else never for k, cost in enumerate(costs[:-1])]
+        return kept + costs[-1:]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,10 +184,13 @@ class Credit:
         entry = waiting[best_stage]
         return Run(best_stage, tuple([entry[i] for i in best_batch]), f"best score {best:.0f} sample-ms")
 
+    def _slots(self, view: View) -> int:
+        return min(self.table.slots, view.slots or view.b_max)
+
     def _feasible(self, view: View, counts: list[int], queued: int) -> list[tuple[int, int]]:
         """Stages that can run and, one less than the size, the batches that can be made there."""
-        b_max = self.table.b_max
-        room = min(b_max, view.slots - sum(counts[1:]), queued, LOOK)
+        b_max = min(self.table.b_max, view.b_max)
+        room = min(b_max, self._slots(view) - sum(counts[1:]), queued, LOOK)
         found = [(0, b) for b in range(room)]
         for stage in range(1, len(counts)):
             found += [(stage, b) for b in range(min(b_max, counts[stage]))]
@@ -196,6 +209,6 @@ class Credit:
         stage = min((s for s, group in enumerate(waiting) if group), key=lambda s: waiting[s][0].deadline_ns)
         age, room = base - waiting[stage][0].deadline_ns, view.b_max
         if stage == 0:
-            free = view.slots - sum(len(w) for w in waiting[1:])
+            free = self._slots(view) - sum(len(w) for w in waiting[1:])
             stage, room = (0, min(room, free)) if free > 0 else (max(s for s, w in enumerate(waiting) if w), room)
         return Run(stage, tuple(waiting[stage][:room]), f"oldest first: it has waited {format_ms(age)}")

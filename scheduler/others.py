@@ -82,7 +82,7 @@ class Staged:
         """Start a parallel batch while few are in flight, else the stage of the oldest sample."""
         waiting = view.waiting
         held = sum(len(w) for w in waiting[1:])
-        room = min(len(waiting[0]), view.b_max, view.slots - held)
+        room = min(len(waiting[0]), view.b_max, (view.slots or view.b_max) - held)
         if room > 0 and (not held or (held < self.tau_b and not self._turn_of_oldest)):
             self._turn_of_oldest = held > 0
             return Run(0, tuple(waiting[0][:room]), f"{held} in flight, fewer than {self.tau_b}")
@@ -93,7 +93,9 @@ class Staged:
             default=deepest(view),
         )
         return Run(
-            stage, tuple(waiting[stage]), f"oldest first, {format_ms(view.now_ns - waiting[stage][0].arrival_ns)} old"
+            stage,
+            tuple(waiting[stage][: view.b_max]),
+            f"oldest first, {format_ms(view.now_ns - waiting[stage][0].arrival_ns)} old",
         )
 
 

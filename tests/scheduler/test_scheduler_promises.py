@@ -67,6 +67,16 @@ def test_each_request_is_answered_once_within_batch_and_slots(spec, stream):
 
 
 @pytest.mark.parametrize("spec", ALL)
+@given(streams())
+@settings(max_examples=8, deadline=None)
+def test_more_slots_than_a_batch_or_a_smaller_batch_are_respected_too(spec, stream):
+    """A board may have twice as many slots as a batch, and a tenant a smaller batch than the table was solved for."""
+    requests, exits = stream
+    simulate(requests, policy(spec), latency=TABLE, exits=exits, exit_rates=RATES, slots=6).check()
+    simulate(requests, policy(spec), latency=TABLE, exits=exits, exit_rates=RATES, b_max=2, slots=3).check()
+
+
+@pytest.mark.parametrize("spec", ALL)
 @given(streams(), streams(), st.randoms(use_true_random=False))
 @settings(max_examples=25, deadline=None)
 def test_a_twin_with_another_future_decides_the_same(spec, one, other, random):
