@@ -55,7 +55,7 @@ def main() -> None:
 @click.option(
     "--requests", default=1000, show_default=True, help="images to serve, at most those that come with fluidnpu"
 )
-@click.option("--seed", default=0, show_default=True, help="seed of the Poisson arrivals")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="seed of the Poisson arrivals")
 @JSON
 @command
 def demo(out: Path, requests: int, seed: int, as_json: bool) -> None:
@@ -188,8 +188,14 @@ def verify(
 )
 @click.option("--rate", required=True, type=float, help="mean arrivals per second")
 @click.option("--slo", required=True, metavar="200ms", help="latency objective of every request")
-@click.option("--requests", default=20000, show_default=True, help="requests per seed")
-@click.option("--seeds", default=30, show_default=True, help="independent runs; intervals are over them")
+@click.option("--requests", type=click.IntRange(min=1), default=20000, show_default=True, help="requests per seed")
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    help="independent runs; intervals are over them",
+)
 @JSON
 @command
 def simulate(table: Path, policies: str, rate: float, slo: str, requests: int, seeds: int, as_json: bool) -> None:
@@ -202,12 +208,16 @@ def simulate(table: Path, policies: str, rate: float, slo: str, requests: int, s
 @main.command()
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option(
-    "--device", default="simulated", show_default=True, type=click.Choice(["simulated", "rtl", "pynq"]), help="where to run"
+    "--device",
+    default="simulated",
+    show_default=True,
+    type=click.Choice(["simulated", "rtl", "pynq"]),
+    help="where to run",
 )
 @click.option("--policy", default="fluid", show_default=True, help="serving policy")
 @click.option("--rate", required=True, type=float, help="mean arrivals per second")
 @click.option("--slo", required=True, metavar="200ms", help="latency objective of every request")
-@click.option("--seed", default=0, show_default=True, help="seed of the arrivals")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="seed of the arrivals")
 @DATA
 @JSON
 @command
@@ -223,7 +233,7 @@ def serve(
 @main.command()
 @click.option("--architecture", default="resnet8", show_default=True, type=click.Choice(["resnet8", "resnet20"]))
 @click.option("--epochs", default=12, show_default=True)
-@click.option("--seed", default=1, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option(
     "--tolerance",
     default=0.5,

@@ -286,7 +286,9 @@ def serve(
 ) -> None:
     """Serve labelled images as a Poisson stream through a bundle."""
     out = show.console(as_json)
-    bundle = Bundle.read(folder / "bundle" if (folder / "bundle").is_dir() else folder)
+    inside = folder / "bundle"  # of a project; `make bitstream` puts the bitstream there too
+    folder = inside if inside.is_dir() else folder
+    bundle = Bundle.read(folder)
     images = shipped_images() if data is None else read_image_file(data)
     slo_ns = parse_duration_ns(slo, "--slo")
     requests = poisson(rate, len(images), slo_ns=slo_ns, rng=np.random.default_rng(seed))

@@ -27,13 +27,13 @@ def caller_errors() -> tuple[type[Exception], ...]:
     """Errors that are the user's to mend: each room's ValueErrors, imported only when something went wrong."""
     from boards import BoardError
     from dse import DesignError, FitError
-    from hls import DescriptorError, ProgramError
+    from hls import DescriptorError, ProgramError, ProjectError
     from host import BundleError, DriverUsageError
     from models import NetworkError
     from scheduler import SchedulerError
 
-    ours = (UsageError, BoardError, DesignError, FitError, DescriptorError, ProgramError, BundleError, DriverUsageError)
-    return (*ours, NetworkError, SchedulerError)
+    ours = (UsageError, BoardError, DesignError, FitError, DescriptorError, ProgramError, ProjectError, BundleError)
+    return (*ours, DriverUsageError, NetworkError, SchedulerError)
 
 
 def world_errors() -> tuple[type[Exception], ...]:
@@ -41,8 +41,9 @@ def world_errors() -> tuple[type[Exception], ...]:
     from hls import CsimError
     from host import HostError
     from models import TrainingError
+    from rtl_tb import SimulationError
 
-    return (NegativeAnswerError, CsimError, HostError, TrainingError)
+    return (NegativeAnswerError, CsimError, HostError, SimulationError, TrainingError)
 
 
 def sentence(error: BaseException) -> str:

@@ -218,3 +218,33 @@ def test_a_design_changed_by_hand_is_refused(model: Path, tmp_path: Path) -> Non
     run("dse", model, "--board", "zc706", "--out", design)
     design.write_text(design.read_text().replace('"t_r": 2', '"t_r": 3'))
     refused(run("build", model, "--board", "zc706", "--design", design, "--out", tmp_path / "p"), "digest")
+
+
+def test_a_project_is_not_written_over_a_file(model: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    refused(run("build", model, "--board", "zc706", "--out", precious), "folder", "file")
+    assert precious.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "words", [("demo", "--seed", -1), ("simulate", "x.json", "--rate", 1, "--slo", "1ms", "--seeds", 0)]
+)
+def test_counts_and_seeds_are_checked_at_the_door(words: tuple[object, ...]) -> None:
+    result = run(*words)
+    assert result.exit_code == 2
+    assert "range" in result.stderr
+
+
+def test_a_board_needs_its_bitstream(model: Path, tmp_path: Path) -> None:
+    run("build", model, "--board", "zc706", "--out", tmp_path / "p")
+    refused(run("serve", tmp_path / "p", "--device", "pynq", "--rate", 1, "--slo", "1ms"), "bitstream", "bundle")
+
+
+def test_layer_tables_can_be_cut_into_stages(tmp_path: Path) -> None:
+    design = tmp_path / "d.json"
+    words = ("dse", DATA / "layers_resnet50.json", "--board", "zc706")
+    assert run(*words, "--exits", 2, "--exit-rates", "0.25,0.75", "--out", design).exit_code == 0
+    assert json.loads(design.read_text())["exit_rates"] == [0.25, 0.75]
+    refused(run(*words, "--exits", 2, "--exit-rates", "0.25,0.7"), "sum to 1")
+    refused(run(*words, "--exits", 2, "--exit-rates", "some"), "numbers")
