@@ -191,9 +191,9 @@ class NpuModel:
     edits: tuple[tuple[str, str, str], ...] = ()
 
     @classmethod
-    def of(cls, design: Design, port_bytes: int = 16) -> NpuModel:
-        """The NPU of a design."""
-        return cls(parameters=npu_parameters(design, port_bytes))
+    def of(cls, design: Design, port_bytes: int = 16, **more: int) -> NpuModel:
+        """The NPU of a design; `more` are parameters of the top that no design decides (MaxBurst, LineWords, Sets)."""
+        return cls(parameters={**npu_parameters(design, port_bytes), **more})
 
     @cached_property
     def texts(self) -> dict[str, str]:
@@ -279,6 +279,7 @@ class RtlNpu:
         self._handle = ctypes.c_void_p(
             self._library.npu_open(ctypes.c_void_p(self.memory.ctypes.data), ctypes.byref(settings))
         )
+        self._open: _Event | None = None  # the last event told
         weakref.finalize(self, self._library.npu_close, self._handle)
 
     def read(self, offset: int) -> int:
@@ -329,12 +330,15 @@ class RtlNpu:
         self._library.npu_fault(self._handle, int(silent), ctypes.c_uint64(bad[0]), ctypes.c_uint64(bad[1]))
 
     def take_layers(self) -> list[LayerRun]:
-        """The layers that ran since the last call, in order; a layer that still runs is told with the next call."""
+        """The layers that ran since the last call, in order; a layer that still runs is told with the next call.
+
+        A soft reset shows as some cycles of the layer that it dropped or that ran last.
+        """
         count = self._library.npu_events(self._handle)
         events = (_Event * count)()
         self._library.npu_take_events(self._handle, events)
         runs: list[LayerRun] = []
-        last: _Event | None = getattr(self, "_open", None)
+        last = self._open
         for event in events:
             if last is not None and last.layer != _NO_LAYER:
                 runs.append(_layer_run(last, event))

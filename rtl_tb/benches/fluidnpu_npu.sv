@@ -16,6 +16,8 @@ module fluidnpu_npu #(
   parameter int unsigned BuildId = 0,
   parameter int unsigned PortBytes = 16,
   parameter int unsigned MaxBurst = 16,
+  parameter int unsigned LineWords = 16,
+  parameter int unsigned Sets = 64,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
   input  logic                           clk_i,
@@ -101,7 +103,7 @@ module fluidnpu_npu #(
   fluidnpu_data_plane #(
     .TR(TR), .TP(TP), .TC(TC), .BMax(BMax), .AccBits(AccBits), .WeightSlots(WeightSlots), .OutWords(OutWords),
     .InWords(InWords), .Stackable(Stackable), .Split(Split), .Layers(Layers), .BuildId(BuildId), .PortBytes(PortBytes),
-    .MaxBurst(MaxBurst)
+    .MaxBurst(MaxBurst), .LineWords(LineWords), .Sets(Sets)
   ) data_plane (
     .clk_i, .rst_ni, .irq_o,
     .s_axil_awaddr, .s_axil_awvalid, .s_axil_awready, .s_axil_wdata, .s_axil_wstrb, .s_axil_wvalid, .s_axil_wready,

@@ -104,7 +104,11 @@ class Npu {
     }
     top_->rst_ni = 1;
   }
-  ~Npu() { top_->final(); }
+  ~Npu() {
+    Verilated::threadContextp(context_.get());  // where the model takes itself off the list; it may be another's, or gone
+    top_->final();
+    top_.reset();
+  }
 
   // One register access; the response of the slave, or -1 when it does not answer.
   int write(uint32_t offset, uint32_t value) {
@@ -203,6 +207,7 @@ class Npu {
     t.clk_i = 1;
     t.eval();
     now.cycle++;
+    watch();
     if (context_->gotError()) fail(Assertion);
   }
 
@@ -330,14 +335,16 @@ class Npu {
     }
   }
 
-  void count() {
+  void watch() {
     const auto& r = *top_->rootp;
     uint32_t layer = r.fluidnpu_npu__DOT__data_plane__DOT__busy ? r.fluidnpu_npu__DOT__data_plane__DOT__layer_index : NoLayer;
-    if (layer != layer_) {
-      layer_ = layer;
-      now.layer = layer;
-      events.push_back(now);
-    }
+    if (layer == layer_) return;
+    layer_ = now.layer = layer;
+    events.push_back(now);
+  }
+
+  void count() {
+    const auto& r = *top_->rootp;
     bool valid = r.fluidnpu_npu__DOT__input_valid, ready = r.fluidnpu_npu__DOT__input_ready;
     now.input_taken += valid && ready;
     now.input_blocked += valid && !ready;

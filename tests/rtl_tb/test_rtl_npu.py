@@ -1,0 +1,186 @@
+"""The whole NPU as a library: registers, the DRAM model's promises, what it checks, and that a seeded bug shows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from boards import load_board
+from dse import Design
+from dse.testing import design_for
+from hls import Program, build_id, by_name, compile_program
+from models import QuantisedNetwork, golden, quantise, random_network
+from rtl_tb import DramModel, NpuModel, RtlNpu, SimulationError
+
+SEED = 0
+QNET: QuantisedNetwork = quantise(random_network(SEED, exits=3))
+DESIGN: Design = design_for(
+    QNET.network.workload, t_r=24, split=True
+)  # the design of tests/host, so one build serves both
+PROGRAM: Program = compile_program(QNET, DESIGN)
+WEIGHTS, SLOTS = 0x1000_0000, 0x1010_0000
+LAYERS = len(DESIGN.layers)
+
+
+def write(npu: RtlNpu, name: str, value: int) -> None:
+    npu.write(by_name(name).offset, value)
+
+
+def read(npu: RtlNpu, name: str) -> int:
+    return npu.read(by_name(name).offset)
+
+
+def npu_of(dram: DramModel = DramModel.IDEAL, edits: tuple[tuple[str, str, str], ...] = ()) -> RtlNpu:
+    return RtlNpu(replace(NpuModel.of(DESIGN), edits=edits), dram=dram, memory_bytes=1 << 22)
+
+
+def run_batch(npu: RtlNpu, batch: int, limit: int = 1_000_000) -> list[np.ndarray]:
+    """All layers on images 0..batch-1 without a driver; every exit's stored logits."""
+    shape = QNET.network.tensors[QNET.network.input]
+    images = np.random.default_rng(1).integers(0, 256, (batch, *shape), dtype=np.uint8)
+    image = np.frombuffer(PROGRAM.image(), np.uint8)
+    npu.view(WEIGHTS, len(image))[:] = image
+    slots = npu.view(SLOTS, batch * PROGRAM.slot_bytes).view(np.int16).reshape(batch, -1)
+    for slot, stored in zip(slots, QNET.quantise_input(images), strict=True):
+        PROGRAM.write_tensor(slot, PROGRAM.input, stored)
+    addresses = {"PROGRAM_LO": WEIGHTS, "WEIGHTS_LO": WEIGHTS + PROGRAM.weights_offset, "SLOT_BASE_LO": SLOTS}
+    numbers = {"SLOT_BYTES": PROGRAM.slot_bytes, "LAYERS": LAYERS, "LAST_LAYER": LAYERS - 1, "IRQ_ENABLE": 3}
+    for name, value in (addresses | numbers).items():
+        write(npu, name, value)
+    for word in PROGRAM.fbcb_words:
+        write(npu, "FBCB_DATA", word)
+    write(npu, "SLOT_MASK", (1 << batch) - 1)
+    write(npu, "CTRL", by_name("CTRL").field("MERGE").mask)
+    write(npu, "CTRL", by_name("CTRL").field("START").mask)
+    assert npu.run(limit, until_interrupt=True)
+    return [np.stack([PROGRAM.read_tensor(slot, exit.tensor).reshape(-1) for slot in slots]) for exit in PROGRAM.exits]
+
+
+def expected(batch: int) -> list[np.ndarray]:
+    shape = QNET.network.tensors[QNET.network.input]
+    return golden.run(QNET, np.random.default_rng(1).integers(0, 256, (batch, *shape), dtype=np.uint8))
+
+
+def test_it_says_what_it_is() -> None:
+    npu = npu_of()
+    assert read(npu, "BUILD_ID") == build_id(DESIGN.digest)
+    shape = by_name("SHAPE")
+    assert [shape.field(f).get(read(npu, "SHAPE")) for f in ("B_MAX", "T_P", "T_C", "STACKABLE", "SPLIT")] == [
+        4,
+        4,
+        8,
+        1,
+        1,
+    ]
+    assert npu.idle
+    assert not npu.irq
+    assert npu.read(0x7C) == 0
+
+
+def test_layers_add_up_to_the_job_and_beats_to_the_network() -> None:
+    npu = npu_of()
+    for got, wanted in zip(run_batch(npu, 3), expected(3), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    runs = npu.take_layers()
+    assert [run.layer for run in runs] == list(range(LAYERS))
+    assert sum(run.cycles for run in runs) == read(npu, "CYCLES_LO")
+    assert sum(run.weight_beats for run in runs) > 0
+    for run in runs:
+        layer = DESIGN.layers[run.layer]
+        if run.output_beats:
+            assert run.output_beats == 3 * layer.r * layer.groups * -(-layer.c // DESIGN.out_words)
+            assert run.input_beats + run.blocked_cycles + run.starved_cycles <= run.cycles
+            assert run.cycles >= run.input_beats
+    assert not npu.take_layers()
+
+
+@pytest.mark.parametrize("noise", range(1, 4))
+def test_ideal_memory_gives_the_same_cycles_whatever_was_in_the_registers(noise: int) -> None:
+    npus = [RtlNpu(NpuModel.of(DESIGN), memory_bytes=1 << 22, seed=seed) for seed in (noise, 1000 + noise)]
+    for npu in npus:
+        run_batch(npu, 2)
+    assert read(npus[0], "CYCLES_LO") == read(npus[1], "CYCLES_LO")
+
+
+def test_slower_memory_takes_longer_and_changes_no_bit() -> None:
+    cycles = []
+    for change in ({}, {"latency_cycles": 40}, {"latency_cycles": 40, "total_words": 2.0},
+                   {"latency_cycles": 40, "total_words": 2.0, "refresh_interval_cycles": 500, "refresh_cycles": 250}):  # fmt: skip
+        npu = npu_of(DramModel(**change))  # type: ignore[arg-type]
+        for got, wanted in zip(run_batch(npu, 2), expected(2), strict=True):
+            np.testing.assert_array_equal(got, wanted)
+        cycles.append(read(npu, "CYCLES_LO"))
+    assert cycles == sorted(set(cycles))
+
+
+def test_bandwidth_is_kept() -> None:
+    """No layer moves more words a cycle than the model allows, and a bandwidth-bound one comes close."""
+    limit = 2.0
+    npu = npu_of(DramModel(latency_cycles=8, total_words=limit))
+    run_batch(npu, 4)
+    rates = [8 * (sum(run.read_beats) + run.write_beats) / run.cycles for run in npu.take_layers() if run.cycles > 500]
+    assert max(rates) <= limit * 1.02
+    assert max(rates) > limit * 0.7
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (("axi_read_master.sv", "m_axi_arburst = 2'b01;", "m_axi_arburst = 2'b00;"), "not of type INCR"),
+        (("axi_read_master.sv", "m_axi_arsize  = 3'(Size);", "m_axi_arsize  = 3'(Size - 1);"), "port's width"),
+        (("axi_write_master.sv", "m_axi_wlast   = wlast_q;", "m_axi_wlast   = 1'b1;"), "WLAST"),
+    ],
+)
+def test_bugs_in_the_bus_masters_are_caught_by_the_memory(edit: tuple[str, str, str], message: str) -> None:
+    with pytest.raises(SimulationError, match=message):
+        run_batch(npu_of(edits=(edit,)), 1)
+
+
+@pytest.mark.long
+def test_an_npu_that_waits_for_no_answer_reads_old_data() -> None:
+    """What `test_the_answer_of_a_write_is_awaited...` would see."""
+    edit = ("fluidnpu_data_plane.sv", "layer_done && m2_write_idle && ", "layer_done && ")
+    npu = npu_of(DramModel(write_latency_cycles=400), edits=(edit,))
+    assert not all(np.array_equal(a, b) for a, b in zip(run_batch(npu, 2), expected(2), strict=True))
+
+
+def test_the_answer_of_a_write_is_awaited_before_the_next_layer_reads() -> None:
+    """The memory shows a write only when it is answered; so an NPU that did not wait would read old data here."""
+    npu = npu_of(DramModel(write_latency_cycles=400))
+    for got, wanted in zip(run_batch(npu, 2), expected(2), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_board_gives_its_memory() -> None:
+    dram = DramModel.of(load_board("zc706"), "pl")
+    assert (dram.link_words, dram.links) == (4.0, (0, 1, 2))
+    assert round(dram.total_words, 2) == round(12.8e9 / 150e6 / 2, 2)
+    with pytest.raises(ValueError, match="memory must be one of ps, pl, not 'hbm'"):
+        DramModel.of(load_board("zc706"), "hbm")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"latency_cycles": 0}, "latency_cycles must be at least 1"),
+        ({"link_words": -1}, "link_words must not be negative"),
+        ({"refresh_interval_cycles": 10, "refresh_cycles": 10}, "less than refresh_interval_cycles"),
+        ({"links": (0, 1)}, "links must name a port"),
+        ({"links": (0, 1, 3)}, "links must name a port"),
+    ],
+)
+def test_a_dram_that_cannot_be(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DramModel(**wrong)  # type: ignore[arg-type]
+    assert asdict(DramModel.IDEAL) == asdict(DramModel())
+
+
+def test_memory_outside_is_refused_to_python_too() -> None:
+    npu = npu_of()
+    with pytest.raises(ValueError, match="must lie in"):
+        npu.view(0, 4)
+    with pytest.raises(SimulationError, match="exactly once"):
+        npu_of(edits=(("fluidnpu_regs.sv", "no such text", ""),))
