@@ -1,0 +1,83 @@
+"""The RTL as a device for tests: one build of a small design serves every random network that has no more layers than it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from dse import BatchPlan, Design
+from dse.testing import design_for
+from hls import Program, by_name, compile_program
+from host import Driver, RtlDevice, build_id
+from models import QuantisedNetwork, quantise, random_network
+from rtl_tb import DramModel, NpuModel, RtlNpu
+
+BASE_SEED, EXITS = 0, 3
+ROUGH = DramModel(
+    latency_cycles=37, write_latency_cycles=23, link_words=5.3, total_words=7.1, links=(0, 1, 0),
+    refresh_interval_cycles=900, refresh_cycles=60, outstanding=3,
+)  # fmt: skip
+
+
+@cache
+def network(seed: int) -> QuantisedNetwork:
+    return quantise(random_network(seed, exits=EXITS))
+
+
+def design_of(seed: int, plan: BatchPlan | None = None) -> Design:
+    """4 x 8 PEs that can do everything; few rows, so that layers fall into blocks."""
+    return design_for(network(seed).network.workload, plan=plan, t_r=24, split=True)
+
+
+@cache
+def model() -> NpuModel:
+    return NpuModel.of(design_of(BASE_SEED))
+
+
+class Forged(RtlDevice):
+    """An RTL device that says it was built from another design, which differs from it in layers and plans only."""
+
+    design: Design
+
+    def read(self, offset: int) -> int:
+        return build_id(self.design) if offset == by_name("BUILD_ID").offset else super().read(offset)
+
+
+@dataclass
+class RtlWorld:
+    """A random network, its program, and a loaded driver on the RTL."""
+
+    qnet: QuantisedNetwork
+    design: Design
+    program: Program
+    device: RtlDevice
+    driver: Driver
+
+    def images(self, count: int, seed: int = 0) -> np.ndarray:
+        shape = self.qnet.network.tensors[self.qnet.network.input]
+        return np.random.default_rng(seed).integers(0, 256, (count, *shape), dtype=np.uint8)
+
+    def put(self, images: np.ndarray) -> None:
+        """Image i into slot i."""
+        for slot, image in enumerate(images):
+            self.driver.write_sample(slot, image)
+
+
+def rtl_world(
+    seed: int = BASE_SEED,
+    plan: BatchPlan | None = None,
+    dram: DramModel = DramModel.IDEAL,
+    slots: int = 8,
+    noise: int = 1,
+) -> RtlWorld:
+    qnet, design = network(seed), design_of(seed, plan)
+    device = Forged(RtlNpu(model(), dram=dram, memory_bytes=1 << 22, seed=noise), design.clock_hz)
+    device.design = design
+    program = compile_program(qnet, design)
+    driver = Driver(
+        device, program, design, slots=slots, patience=20_000
+    )  # its predictions are not meant for this array
+    driver.load()
+    return RtlWorld(qnet, design, program, device, driver)

@@ -1,0 +1,229 @@
+"""The same driver on the RTL: every exit bit-identical to golden, whatever the plan, the batch, the memory and the order; errors and recovery."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rtl_worlds import BASE_SEED, EXITS, ROUGH, RtlWorld, design_of, model, network, rtl_world
+
+from dse import BatchPlan, Stack
+from hls import Cause, by_name, compile_program
+from host import Bundle, Driver, DriverUsageError, NpuError, NpuTimeout, VirtualClock, open_device, serve
+from models import golden
+from rtl_tb import DramModel
+from scheduler import Request, make_policy
+
+PLANS = {
+    "rows": None,
+    "samples_in_lanes": BatchPlan(b_r=2),
+    "wide": BatchPlan(k=Stack.TWO, b_r=4),
+    "split": BatchPlan(k=Stack.HALF, b_r=4),
+    "rows_in_lanes": BatchPlan(b_r=4, row_lanes=True),
+}
+START = by_name("CTRL").field("START").mask
+
+
+def check_all_exits(w: RtlWorld, batch: int, seed: int = 0) -> None:
+    images = w.images(batch, seed)
+    expected = golden.run(w.qnet, images)
+    w.put(images)
+    w.driver.activate(range(batch))
+    for stage in range(EXITS):
+        w.driver.run_stage(stage)
+        np.testing.assert_array_equal(w.driver.stored_logits(range(batch), stage), expected[stage])
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("dram", [DramModel.IDEAL, ROUGH], ids=["ideal", "rough"])
+def test_every_exit_equals_golden_for_every_batch_and_plan(plan: str, dram: DramModel) -> None:
+    w = rtl_world(plan=PLANS[plan], dram=dram)
+    for batch in range(1, w.design.b_max + 1):
+        check_all_exits(w, batch, seed=batch)
+
+
+@pytest.mark.parametrize("seed", range(1, 14))
+def test_any_network(seed: int) -> None:
+    for noise, (plan, dram) in enumerate(zip(PLANS.values(), (ROUGH, DramModel.IDEAL) * 3, strict=False), 1):
+        w = rtl_world(seed, plan, dram, noise=noise)
+        check_all_exits(w, 1 + (seed + noise) % 4, seed)
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 1 << 32), plan=st.sampled_from(sorted(PLANS)))
+def test_preemption_and_merge_in_the_middle_change_no_bit(seed: int, plan: str) -> None:
+    """Samples run in any company: a random batch of those at the same stage, until everyone has left."""
+    rng = np.random.default_rng(seed)
+    w = rtl_world(plan=PLANS[plan], dram=ROUGH)
+    images = w.images(7, seed % 1000)
+    expected = golden.run(w.qnet, images)
+    w.put(images)
+    reached = np.zeros(7, int)
+    while (reached < EXITS).any():
+        stage = int(rng.choice(reached[reached < EXITS]))
+        there = rng.permutation(np.flatnonzero(reached == stage))[: rng.integers(1, 5)]
+        w.driver.activate(there.tolist())
+        w.driver.run_stage(stage)
+        reached[there] += 1
+        for slot, done in enumerate(reached):  # nobody else's results moved
+            for exit_index in range(done):
+                np.testing.assert_array_equal(w.driver.stored_logits([slot], exit_index)[0], expected[exit_index][slot])
+
+
+def test_saturations_are_those_of_the_last_job() -> None:
+    w = rtl_world(3)
+    images = w.images(4)
+    counts = golden.saturations(w.qnet, images)
+    w.put(images)
+    w.driver.activate(range(4))
+    for _ in range(2):
+        for stage in range(EXITS):
+            w.driver.run_stage(stage)
+            expected = sum(counts[w.design.layers[i].name] for i in w.design.stage_layers(stage))
+            assert w.driver.status().saturations == expected
+    assert sum(counts.values()) > 0
+
+
+def test_time_is_cycles() -> None:
+    w = rtl_world()
+    w.put(w.images(1))
+    w.driver.activate([0])
+    job = w.driver.run_stage(0)
+    cycles = w.driver.status().cycles
+    assert cycles * 10 <= job.end_ns - job.start_ns <= (cycles + 16) * 10  # 100 MHz; START and the answer cost a few
+    clock = w.device.clock
+    simulated, later = w.device.npu.cycle, clock.now_ns() + 10**12
+    clock.sleep_until(later)
+    assert later <= clock.now_ns() < later + 10
+    assert w.device.npu.cycle - simulated < 10  # an idle NPU is not simulated
+    assert not w.device.wait_interrupt(later + 500)
+    assert clock.now_ns() >= later + 500
+
+
+# -- what goes wrong -------------------------------------------------------------------------------------------
+
+
+def failing_run(w: RtlWorld, stage: int) -> NpuError:
+    with pytest.raises(NpuError) as caught:
+        w.driver.run_stage(stage)
+    return caught.value
+
+
+def test_a_damaged_descriptor_is_named_and_repaired() -> None:
+    w = rtl_world()
+    layer = w.design.stage_layers(1)[1]
+    program = by_name("PROGRAM_LO").offset
+    w.device.npu.view(w.device.read(program) + 128 * layer + 40, 1)[0] ^= 4
+    w.put(w.images(2))
+    w.driver.activate([0, 1])
+    w.driver.run_stage(0)
+    error = failing_run(w, 1)
+    assert (error.cause, error.layer_index, error.layer) == (Cause.BAD_DESCRIPTOR, layer, w.design.layers[layer].name)
+    w.driver.recover()
+    check_all_exits(w, 2)
+
+
+@pytest.mark.parametrize("dram", [DramModel.IDEAL, ROUGH], ids=["ideal", "rough"])
+@pytest.mark.parametrize("which", ["program", "weights", "input", "output"])
+def test_bus_errors_are_reported_and_recovered_from(which: str, dram: DramModel) -> None:
+    w = rtl_world(dram=dram)
+    address = {name: w.device.read(by_name(f"{name}_LO").offset) for name in ("PROGRAM", "WEIGHTS", "SLOT_BASE")}
+    slot = address["SLOT_BASE"]
+    first = w.program.descriptors[0]
+    bad = {
+        "program": (address["PROGRAM"] + 128, address["PROGRAM"] + 256),
+        "weights": (address["WEIGHTS"], address["WEIGHTS"] + 64),
+        "input": (slot + first.in_offset, slot + first.in_offset + 2),
+        "output": (slot + first.out_offset, slot + first.out_offset + 2),
+    }[which]
+    w.put(w.images(1))
+    w.driver.activate([0])
+    w.device.npu.fault(bad=bad)
+    error = failing_run(w, 0)
+    assert error.cause is (Cause.BUS_WRITE if which == "output" else Cause.BUS_READ)
+    assert error.layer_index == (which == "program")
+    w.device.npu.fault()
+    w.driver.recover()
+    check_all_exits(w, 3)
+
+
+def test_addresses_outside_memory_are_bus_errors() -> None:
+    w = rtl_world()
+    w.driver.activate([0])
+    w.device.write(by_name("SLOT_BASE_HI").offset, 0x7F)
+    assert failing_run(w, 0).cause is Cause.BUS_READ
+    w.driver.recover()
+    check_all_exits(w, 1)
+
+
+def test_the_watchdog_drops_a_job_and_the_next_one_is_right() -> None:
+    w = rtl_world(dram=ROUGH)
+    images = w.images(2)
+    w.put(images)
+    w.driver.activate([0, 1])
+    for limit_ns in (10, 600, 2_000, 5_000, 15_000, 40_000):
+        with pytest.raises(NpuError) as caught:
+            w.driver.run_layers(0, len(w.design.layers) - 1, limit_ns / 20_000)
+        assert caught.value.cause is Cause.WATCHDOG
+        w.driver.reset()
+        check_all_exits(w, 2)
+
+
+def test_a_bus_that_falls_silent_is_no_trap() -> None:
+    """The watchdog speaks; the reset waits for outstanding answers, and says so when none comes; then all is well again."""
+    w = rtl_world(dram=ROUGH)
+    w.put(w.images(2))
+    w.driver.activate([0, 1])
+    w.device.npu.fault(silent=True)
+    with pytest.raises(NpuError) as caught:
+        w.driver.run_layers(0, 3, 0.1)  # time for the descriptor to be asked for
+    assert caught.value.cause is Cause.WATCHDOG
+    with pytest.raises(NpuTimeout, match="it stands in layer 0"):
+        w.driver.reset()
+    w.device.npu.fault()
+    w.driver.recover()
+    check_all_exits(w, 2)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_soft_reset_at_any_moment_leaves_a_sound_npu(data: st.DataObject) -> None:
+    plan, rough = data.draw(st.sampled_from(sorted(PLANS))), data.draw(st.booleans())
+    w = rtl_world(plan=PLANS[plan], dram=ROUGH if rough else DramModel.IDEAL, noise=data.draw(st.integers(1, 99)))
+    w.put(w.images(3))
+    for _ in range(4):
+        w.driver.activate([0, 1, 2])
+        w.device.write(by_name("FIRST_LAYER").offset, 0)
+        w.device.write(by_name("LAST_LAYER").offset, len(w.design.layers) - 1)
+        w.device.write(by_name("WATCHDOG").offset, 0)
+        w.device.write(by_name("CTRL").offset, START)
+        w.device.npu.run(data.draw(st.integers(0, 12_000)))
+        w.driver.recover()
+    check_all_exits(w, data.draw(st.integers(1, 4)))
+
+
+# -- through the front door ------------------------------------------------------------------------------------
+
+
+def test_a_bundle_opens_as_rtl_and_serves() -> None:
+    qnet, design = network(BASE_SEED), design_of(BASE_SEED)
+    bundle = Bundle(design=design, program=compile_program(qnet, design))
+    with open_device("rtl", bundle) as device:
+        driver = Driver(device, bundle.program, design, slots=8, patience=20_000)
+        driver.load()
+        assert device.npu.model.digest == model().digest  # type: ignore[attr-defined]
+        shape = qnet.network.tensors[qnet.network.input]
+        images = np.random.default_rng(5).integers(0, 256, (9, *shape), dtype=np.uint8)
+        requests = [Request(id=i, arrival_ns=i * 9_000, deadline_ns=i * 9_000 + 10**9) for i in range(9)]
+        served = serve(requests, images, make_policy("fluid"), driver)
+    exits, classes, _ = golden.early_exit(qnet, images)
+    assert [(a.exit, a.prediction) for a in served.answers] == list(zip(exits, classes, strict=True))
+    assert not served.failures
+
+
+def test_the_rtl_takes_no_clock() -> None:
+    qnet, design = network(BASE_SEED), design_of(BASE_SEED)
+    bundle = Bundle(design=design, program=compile_program(qnet, design))
+    with pytest.raises(DriverUsageError, match="own cycles"), open_device("rtl", bundle, clock=VirtualClock()):
+        pass
