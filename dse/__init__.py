@@ -12,7 +12,7 @@ from .design import (
 )
 from .explore import Exploration, build_design, explore
 from .fbcb import buildable_plan, plan_all, published_plan
-from .geometry import Fit, FitError, fit
+from .geometry import Fit, FitError, fit, ramb18_count, uram_count
 from .latency import latency_table, pool_cycles, stage_latency
 from .paper_model import Batching, Point, gops, layer_ticks, total_ticks
 from .search import Ranking, evaluate, legal_space, search
@@ -47,7 +47,9 @@ __all__ = [
     "plan_all",
     "pool_cycles",
     "published_plan",
+    "ramb18_count",
     "search",
     "stage_latency",
     "total_ticks",
+    "uram_count",
 ]

@@ -127,6 +127,13 @@ def dse(
     metavar="design.json",
     help="use this design instead of searching",
 )
+@click.option(
+    "--core",
+    default="hls",
+    show_default=True,
+    type=click.Choice(["hls", "rtl"]),
+    help="Vivado HLS core or SystemVerilog core",
+)
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="folder for the bitstream project")
 @DATA
 @click.option(
@@ -139,6 +146,7 @@ def build(
     board: str,
     b_max: int,
     design_file: Path | None,
+    core: str,
     out: Path,
     data: Path | None,
     tolerance: float,
@@ -147,7 +155,7 @@ def build(
     """Write the bitstream project and the driver's bundle for MODEL on a board."""
     from . import commands
 
-    commands.build(model, board, b_max, design_file, out, data, tolerance, as_json)
+    commands.build(model, board, b_max, design_file, core, out, data, tolerance, as_json)
 
 
 @main.command()

@@ -192,6 +192,7 @@ def build(
     board_name: str,
     b_max: int,
     design_file: Path | None,
+    core: str,
     folder: Path,
     data: Path | None,
     tolerance: float,
@@ -205,7 +206,7 @@ def build(
     guard = accuracy_guard(network, qnet, images.images, images.labels, tolerance)
     design = _design(out, network, board, b_max, design_file)
     program = compile_program(qnet, design)
-    files = render_project(design, program, board, rtl=sources())
+    files = render_project(design, program, board, core, rtl=sources())
     write_project(files, folder)
     report = {
         "folder": str(folder),

@@ -31,6 +31,7 @@ ADDRESS_BITS = 40
 DATA_PLANE = "fluidnpu_data_plane"
 REFERENCE_CORE = "fluidnpu_core"
 CORES = ("hls", "rtl")
+DSP_CELLS = {"DSP48E1": 1, "DSP48E2": 2}  # `Cells` of fluidnpu_core.sv
 MEMORY_MASTERS = ("m0_axi", "m1_axi", "m2_axi")  # AXI4 masters of the data plane: program and weights, inputs, outputs
 WRITING_MASTERS = ("m2_axi",)
 
@@ -209,10 +210,10 @@ class ProjectText:
 
     @property
     def core_parameters(self) -> tuple[tuple[str, int], ...]:
-        """Parameters of the reference core; the HLS core has its numbers in its text."""
+        """Parameters of the reference core, its multiply-accumulates as the board's own cells; the HLS core has its numbers in its text."""
         wanted = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "Stackable", "Split")
-        given = self.design.rtl_parameters()
-        return () if self.hls else tuple((name, given[name]) for name in wanted)
+        given = self.design.rtl_parameters() | {"Cells": DSP_CELLS[self.board.dsp_primitive]}
+        return () if self.hls else tuple((name, given[name]) for name in (*wanted, "Cells"))
 
     @property
     def memory_links(self) -> tuple[MemoryLink, ...]:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dse import Design
+from dse import Design, ramb18_count
 from dse.testing import tiny_design
 
 from .core_sim import core_parameters, core_sources
@@ -74,11 +74,10 @@ def synthesise_module(top: str, parameters: Mapping[str, int], timeout_s: int = 
 def predicted_ramb18(design: Design) -> int:
     """RAMB18s of a core: for every PE an accumulator bank and an output bank of t_r rows, or twice that with half the rows each.
 
-    A bank takes the cheapest of the shapes of UG473, equal to `dse`'s geometry. Nothing else in the core is block RAM.
+    Nothing else in the core is block RAM.
     """
     banks, rows = (4 * design.t_c, -(-design.t_r // 2)) if design.split else (2 * design.t_c, design.t_r)
-    shapes = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
-    return banks * min(-(-design.acc_bits // width) * -(-rows // depth) for depth, width in shapes)
+    return banks * ramb18_count(rows, design.acc_bits)
 
 
 def _script(top: str, parameters: Mapping[str, int]) -> str:
