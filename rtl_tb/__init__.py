@@ -3,7 +3,7 @@
 from .data_plane import TOP as DATA_PLANE_TOP
 from .data_plane import data_plane_parameters
 from .formal import PROOFS, Proof, ProofError, Seed, prove
-from .npu import DramModel, LayerRun, NpuModel, RtlNpu, npu_parameters
+from .npu import DramModel, LayerRun, NpuModel, RtlNpu
 from .package import render_package
 from .sim import Model, SimulationError, run
 from .sources import sources
@@ -21,7 +21,6 @@ __all__ = [
     "Seed",
     "SimulationError",
     "data_plane_parameters",
-    "npu_parameters",
     "prove",
     "render_package",
     "run",

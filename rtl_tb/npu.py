@@ -26,8 +26,8 @@ import numpy.typing as npt
 
 from boards import Board
 from dse import Design
-from hls import build_id
 
+from .data_plane import data_plane_parameters
 from .sim import SimulationError, _call, _lock, _verilator, build_root
 from .sources import needed, sources
 
@@ -178,11 +178,6 @@ class LayerRun:
     write_bursts: int
 
 
-def npu_parameters(design: Design, port_bytes: int = 16) -> dict[str, int]:
-    """What `fluidnpu_npu` is given for a design; `port_bytes` is the width of a memory port."""
-    return {**design.rtl_parameters(), "BuildId": build_id(design.digest), "PortBytes": port_bytes}
-
-
 @dataclass(frozen=True, kw_only=True)
 class NpuModel:
     """The NPU with its parameters as a shared library. `edits` (file, old, new) put bugs in, to test the tests."""
@@ -191,9 +186,9 @@ class NpuModel:
     edits: tuple[tuple[str, str, str], ...] = ()
 
     @classmethod
-    def of(cls, design: Design, port_bytes: int = 16, **more: int) -> NpuModel:
-        """The NPU of a design; `more` are parameters of the top that no design decides (MaxBurst, LineWords, Sets)."""
-        return cls(parameters={**npu_parameters(design, port_bytes), **more})
+    def of(cls, design: Design, port_bytes: int = 16, **memory: int) -> NpuModel:
+        """The NPU of a design; `memory` is what `data_plane_parameters` may be told besides."""
+        return cls(parameters=data_plane_parameters(design, port_bytes=port_bytes, **memory))
 
     @cached_property
     def texts(self) -> dict[str, str]:
