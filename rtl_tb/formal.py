@@ -236,4 +236,30 @@ PROOFS: dict[str, Proof] = {
             ),
         ),
     ),
+    "unpack": Proof(
+        file="unpack_proof.sv",
+        top="unpack_proof",
+        reads=("fluidnpu_unpack.sv",),
+        depth=6,
+        seeds=(
+            Seed(
+                name="tail-not-zeroed",
+                file="fluidnpu_unpack.sv",
+                old="if (i >= left_q) beat_o",
+                new="if (i > left_q) beat_o",
+            ),
+            Seed(
+                name="skip-counted-as-words",
+                file="fluidnpu_unpack.sv",
+                old="CountWidth'(PortWords) - CountWidth'(skip_q)",
+                new="CountWidth'(PortWords)",
+            ),
+            Seed(
+                name="no-room-for-a-word",
+                file="fluidnpu_unpack.sv",
+                old="32'(count_after) + PortWords <= Room",
+                new="32'(count_after) + PortWords < Room - 2",
+            ),
+        ),
+    ),
 }

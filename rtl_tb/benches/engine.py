@@ -65,28 +65,29 @@ async def commands_edit_a_set(dut: Dut) -> None:
 async def lookups_obey_the_table(dut: Dut) -> None:
     """Every layer, batch and kind gets the plan that `decode_fbcb` reads, or is refused where that refuses."""
     rng = await begin(dut)
-    words = [
-        rng.randrange(128) if rng.random() < 0.5 else rng.randrange(B_MAX) << 2 | rng.randrange(4)
-        for _ in range(LAYERS * B_MAX)
-    ]
-    refused = 0
-    for index, word in [*enumerate(words), (LAYERS * B_MAX, 0), (1 << 31, 4), (0, 128), (1, 1 << 31)]:
-        dut.load_i.value, dut.load_index_i.value, dut.load_data_i.value = 1, index, word
-        await RisingEdge(dut.clk_i)
-        refused += int(dut.load_refused_o.value)
-    dut.load_i.value = 0
-    assert refused == 4, "only the last four are out of range"
-    for batch in range(B_MAX + 1):
-        dut.clear_i.value = 1
-        await RisingEdge(dut.clk_i)
-        dut.clear_i.value, dut.merge_i.value, dut.mask_i.value = 0, 1, (1 << batch) - 1
-        await RisingEdge(dut.clk_i)
-        dut.merge_i.value = 0
-        # Without load_i, index and data mean nothing.
-        dut.load_index_i.value, dut.load_data_i.value = rng.randrange(LAYERS * B_MAX), rng.randrange(128)
-        for layer in range(LAYERS + 1):
-            for kind in range(3):
-                await lookup(dut, words, layer, batch, kind)
+    for _ in range(setting("TABLES", 8)):
+        words = [
+            rng.randrange(128) if rng.random() < 0.5 else rng.randrange(B_MAX) << 2 | rng.randrange(4)
+            for _ in range(LAYERS * B_MAX)
+        ]
+        refused = 0
+        for index, word in [*enumerate(words), (LAYERS * B_MAX, 0), (1 << 31, 4), (0, 128), (1, 1 << 31)]:
+            dut.load_i.value, dut.load_index_i.value, dut.load_data_i.value = 1, index, word
+            await RisingEdge(dut.clk_i)
+            refused += int(dut.load_refused_o.value)
+        dut.load_i.value = 0
+        assert refused == 4, "only the last four are out of range"
+        for batch in range(B_MAX + 1):
+            dut.clear_i.value = 1
+            await RisingEdge(dut.clk_i)
+            dut.clear_i.value, dut.merge_i.value, dut.mask_i.value = 0, 1, (1 << batch) - 1
+            await RisingEdge(dut.clk_i)
+            dut.merge_i.value = 0
+            # Without load_i, index and data mean nothing.
+            dut.load_index_i.value, dut.load_data_i.value = rng.randrange(LAYERS * B_MAX), rng.randrange(128)
+            for layer in range(LAYERS + 1):
+                for kind in range(3):
+                    await lookup(dut, words, layer, batch, kind)
 
 
 async def lookup(dut: Dut, words: list[int], layer: int, batch: int, kind: int) -> None:

@@ -64,6 +64,6 @@ module fluidnpu_residual_reader #(
   fluidnpu_unpack #(.PortWords(PortWords), .BeatWords(OutWords)) unpack (
     .clk_i, .rst_ni, .job_valid_i(head_valid), .job_ready_o(head_ready), .job_skip_i(head[12+:SkipWidth]),
     .job_words_i(32'(head[11:0])), .port_valid_i(data_valid_i), .port_ready_o(data_ready_o), .port_i(data_i),
-    .beat_valid_o, .beat_ready_i, .beat_o
+    .beat_valid_o, .beat_ready_i, .beat_o, .left_o(), .missing_o()
   );
 endmodule

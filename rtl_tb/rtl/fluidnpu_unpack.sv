@@ -18,7 +18,9 @@ module fluidnpu_unpack #(
   input  logic [PortWords*16-1:0]   port_i,
   output logic                      beat_valid_o,
   input  logic                      beat_ready_i,
-  output logic [BeatWords*16-1:0]   beat_o
+  output logic [BeatWords*16-1:0]   beat_o,
+  output logic [31:0]               left_o,    // words of the job still to be given
+  output logic [31:0]               missing_o  // words still to come from the port, with those to be skipped
 );
   localparam int unsigned Room = PortWords + BeatWords;
   localparam int unsigned CountWidth = $clog2(Room + 1);
@@ -26,8 +28,7 @@ module fluidnpu_unpack #(
   logic [Room*16-1:0]    store_q, shifted, filled;
   logic [CountWidth-1:0] count_q, count_after, gained;
   logic [31:0]           left_q, missing_q;  // words to give; words still to come from the port
-  logic                  first_q;
-  logic [SkipWidth-1:0]  skip_q;
+  logic [SkipWidth-1:0]  skip_q;            // words to skip in the next port word
   logic                  enough, give, get, ends;
   logic [PortWords*16-1:0] useful;
 
@@ -41,12 +42,14 @@ module fluidnpu_unpack #(
   assign ends         = give && left_q <= BeatWords;
   assign count_after  = give ? (32'(count_q) > BeatWords ? count_q - CountWidth'(BeatWords) : '0) : count_q;
   assign shifted      = give ? store_q >> (BeatWords * 16) : store_q;
-  assign gained       = CountWidth'(PortWords) - (first_q ? CountWidth'(skip_q) : '0);
-  assign useful       = first_q ? port_i >> {skip_q, 4'd0} : port_i;
+  assign gained       = CountWidth'(PortWords) - CountWidth'(skip_q);
+  assign useful       = port_i >> {skip_q, 4'd0};
   assign port_ready_o = missing_q != '0 && 32'(count_after) + PortWords <= Room;
   assign get          = port_valid_i && port_ready_o;
   assign filled       = (Room * 16)'(useful) << {count_after, 4'd0};
   assign job_ready_o  = left_q == '0;
+  assign left_o       = left_q;
+  assign missing_o    = missing_q + 32'(skip_q);
 
   always_comb begin
     beat_o = store_q[BeatWords*16-1:0];
@@ -61,13 +64,12 @@ module fluidnpu_unpack #(
       count_q   <= '0;
       left_q    <= '0;
       missing_q <= '0;
-      first_q   <= 1'b0;
       skip_q    <= '0;
     end else begin
       store_q <= get ? shifted | filled : shifted;
       count_q <= count_after + (get ? gained : '0);
       if (get) begin
-        first_q   <= 1'b0;
+        skip_q    <= '0;
         missing_q <= missing_q > 32'(gained) ? missing_q - 32'(gained) : '0;
       end
       if (give) left_q <= left_q > BeatWords ? left_q - BeatWords : '0;
@@ -79,7 +81,6 @@ module fluidnpu_unpack #(
         left_q    <= job_words_i;
         missing_q <= job_words_i;
         skip_q    <= job_skip_i;
-        first_q   <= 1'b1;
         store_q   <= '0;
         count_q   <= '0;
       end
@@ -88,7 +89,15 @@ module fluidnpu_unpack #(
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) assert (32'(count_q) <= Room);
+    if (rst_ni && left_q != '0) begin
+      // What is stored and what is still to come is what is still to be given; and something can always happen.
+      if (missing_q != '0) assert (missing_q <= left_q && 32'(count_q) + missing_q == left_q);
+      else assert (32'(count_q) >= left_q);
+      assert (beat_valid_o || port_ready_o);
+    end
+    if (rst_ni && left_q == '0) assert (missing_q == '0 && !beat_valid_o);
     if (rst_ni && job_valid_i && job_ready_o) assert (job_words_i != '0);
     if (rst_ni && ends) assert (missing_q == '0);
+    if (rst_ni && skip_q != '0) assert (missing_q == left_q && missing_q != '0 && count_q == '0);
   end
 endmodule

@@ -29,6 +29,11 @@ def bench(sizes: dict[str, int], tests: str | None, seed: int = 1, programs: int
 
 
 def test_data_plane() -> None:
+    assert len(bench(SMALL, "one_plain|random_layers|refused|watchdog", programs=1)) == 4
+
+
+@pytest.mark.long
+def test_every_bench_of_the_data_plane() -> None:
     assert len(bench(SMALL, None)) == 8
 
 
