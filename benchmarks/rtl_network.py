@@ -99,7 +99,7 @@ def main() -> None:
     memory = DramModel.of(board, wanted.memory, clock_hz=design.clock_hz)
     print(f"{qnet.network.name} on {board.name}: <{design.t_r}, {design.t_p}, {design.t_c}>, {design.clock_hz / 1e6:g} MHz, "
           f"{board.axi_port_bits}-bit ports, input buffer of {2 * wanted.sets} lines")  # fmt: skip
-    print(f"DRAM model: latency {memory.latency_cycles} cycles, {memory.total_words:.1f} words a cycle in all, "
+    print(f"DRAM model: latency {memory.latency_cycles} cycles, {memory.outstanding} bursts a master, {memory.total_words:.1f} words a cycle in all, "
           f"{memory.refresh_cycles} cycles of refresh every {memory.refresh_interval_cycles}")  # fmt: skip
     ideal, speed = measure(qnet, design, RtlNpu(model), batches)
     dram, _ = measure(qnet, design, RtlNpu(model, dram=memory), batches)
