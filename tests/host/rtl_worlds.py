@@ -26,14 +26,20 @@ def network(seed: int) -> QuantisedNetwork:
     return quantise(random_network(seed, exits=EXITS))
 
 
-def design_of(seed: int, plan: BatchPlan | None = None) -> Design:
-    """4 x 8 PEs that can do everything; few rows, so that layers fall into blocks."""
-    return design_for(network(seed).network.workload, plan=plan, t_r=24, split=True)
+Shape = tuple[tuple[str, int | bool], ...]
+SMALL: Shape = (
+    ("t_r", 24),
+    ("split", True),
+)  # 4 x 8 PEs that can do everything; few rows, so that layers fall into blocks
+
+
+def design_of(seed: int, plan: BatchPlan | None = None, shape: Shape = SMALL) -> Design:
+    return design_for(network(seed).network.workload, plan=plan, **dict(shape))  # type: ignore[arg-type]
 
 
 @cache
-def model() -> NpuModel:
-    return NpuModel.of(design_of(BASE_SEED))
+def model(shape: Shape = SMALL, port_bytes: int = 16) -> NpuModel:
+    return NpuModel.of(design_of(BASE_SEED, shape=shape), port_bytes)
 
 
 class Forged(RtlDevice):
@@ -69,15 +75,17 @@ def rtl_world(
     seed: int = BASE_SEED,
     plan: BatchPlan | None = None,
     dram: DramModel = DramModel.IDEAL,
-    slots: int = 8,
+    *,
+    shape: Shape = SMALL,
+    port_bytes: int = 16,
     noise: int = 1,
 ) -> RtlWorld:
-    qnet, design = network(seed), design_of(seed, plan)
-    device = Forged(RtlNpu(model(), dram=dram, memory_bytes=1 << 22, seed=noise), design.clock_hz)
+    qnet, design = network(seed), design_of(seed, plan, shape)
+    npu = RtlNpu(model(shape, port_bytes), dram=dram, memory_bytes=1 << 22, seed=noise)
+    device = Forged(npu, design.clock_hz)
     device.design = design
     program = compile_program(qnet, design)
-    driver = Driver(
-        device, program, design, slots=slots, patience=20_000
-    )  # its predictions are not meant for this array
+    # More slots than a batch; patience, since the design's predictions are not meant for this array.
+    driver = Driver(device, program, design, slots=design.b_max + 4, patience=20_000)
     driver.load()
     return RtlWorld(qnet, design, program, device, driver)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -48,6 +50,37 @@ def test_any_network(seed: int) -> None:
     for noise, (plan, dram) in enumerate(zip(PLANS.values(), (ROUGH, DramModel.IDEAL) * 3, strict=False), 1):
         w = rtl_world(seed, plan, dram, noise=noise)
         check_all_exits(w, 1 + (seed + noise) % 4, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [0, 3, 8, 10])
+@pytest.mark.parametrize(
+    ("shape", "port_bytes"),
+    [
+        ({"t_r": 9, "t_p": 7, "t_c": 10, "b_max": 8, "weight_slots": 3, "out_words": 8}, 8),
+        ({"t_r": 5, "t_p": 3, "t_c": 5, "b_max": 3, "stackable": False, "out_words": 3}, 16),
+        ({"t_r": 40, "t_p": 12, "t_c": 13, "b_max": 16, "weight_slots": 2, "out_words": 16, "split": True}, 16),
+        ({"t_r": 7, "t_p": 6, "t_c": 4, "b_max": 1, "weight_slots": 4, "out_words": 1}, 32),
+    ],
+)
+def test_other_arrays(shape: dict[str, int | bool], port_bytes: int, seed: int) -> None:
+    """Odd widths, few and many rows, no pairs, narrow and wide ports, batches of one and of sixteen."""
+    for noise, (name, plan) in enumerate(PLANS.items(), 1):
+        able = {
+            "wide": "stackable",
+            "rows_in_lanes": "stackable",
+            "samples_in_lanes": "stackable",
+            "split": "split",
+        }.get(name)
+        if able and not shape.get(able, able == "stackable"):
+            continue
+        b_max = int(shape["b_max"])
+        plan = replace(plan, b_r=-(-b_max // 2) if name == "samples_in_lanes" else b_max) if plan else None
+        dram = ROUGH if noise % 2 else DramModel.IDEAL
+        w = rtl_world(seed, plan, dram, shape=tuple(shape.items()), port_bytes=port_bytes, noise=noise)
+        for batch in {1, (b_max + 1) // 2, b_max}:
+            if plan is None or 2 * plan.b_r >= batch:
+                check_all_exits(w, batch, seed)
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
