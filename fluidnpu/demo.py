@@ -32,7 +32,7 @@ from models import (
     shipped_images,
 )
 from rtl_tb import sources
-from scheduler import Metrics, draw_exits, make_policy, measure, poisson, requests_at, simulate
+from scheduler import Metrics, Serving, draw_exits, make_policy, measure, poisson, requests_at, simulate
 
 from . import show
 from .errors import NegativeAnswerError, UsageError
@@ -43,6 +43,7 @@ from .trace import trace
 MODEL = "resnet8_fashion_mnist.onnx"
 BOARDS = ("zc706", "zcu104")
 POLICIES = ("serial", "greedy", "fluid")
+SERVED = (*POLICIES, "credit")  # `credit` is solved for one rate, so it is shown at the demo's own, not over all loads
 NEAR_SATURATION = 0.95  # of what the NPU could serve in full batches
 SLO_OVER_LATENCY = 5.0  # objective over the latency of one sample alone through the whole network
 LOADS = (0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05)
@@ -160,16 +161,17 @@ def _serve(screen: Console, demo: Demo, images: ImageSet, seed: int) -> None:
     demo.slo_ns = round(SLO_OVER_LATENCY * design.latency.between(0, design.stages - 1, 1))
     demo.rate_per_s = NEAR_SATURATION * capacity(design.latency, exits)
     requests = poisson(demo.rate_per_s, len(images), slo_ns=demo.slo_ns, rng=np.random.default_rng(seed))
+    setting = Serving.of(design).setting(demo.rate_per_s, demo.slo_ns)
     program = compile_program(demo.qnet, design)
     bundle = Bundle(design=design, program=program)
     same, answered = [], []
     with show.progress(screen, "serving on the simulated NPU") as step:
-        for index, name in enumerate(POLICIES):
-            step(index, len(POLICIES))
+        for index, name in enumerate(SERVED):
+            step(index, len(SERVED))
             with open_device("simulated", bundle) as device:
                 driver = Driver(device, program, design)
                 driver.load()
-                served = serve(requests, images.images, make_policy(name), driver)
+                served = serve(requests, images.images, make_policy(name, setting), driver)
             served.schedule.check()
             equal = sum(
                 a.prediction == c and a.exit == e for a, c, e in zip(served.answers, classes, exits, strict=True)
@@ -192,6 +194,9 @@ def _serve(screen: Console, demo: Demo, images: ImageSet, seed: int) -> None:
     screen.print()
     screen.print(show.serving_table(title, demo.metrics, {"accuracy": answered, "equal to golden": same}))
     screen.print(f"  [dim]exits taken: {shares}; every request got exactly one answer[/]")
+    screen.print(
+        "  [dim]credit is ours: it favours answers that can still be in time, and pays with the tail (docs/scheduling.md)[/]"
+    )
 
 
 def capacity(latency: LatencyTable, exits: npt.NDArray[np.int64]) -> float:

@@ -26,9 +26,19 @@ def ran(out: Path) -> Result:
 
 def test_it_says_what_was_promised(ran: Result) -> None:
     said = ran.stderr
-    for words in ("zc706", "zcu104", "0 mismatches", "serial", "greedy", "fluid", "exactly one answer", "report.html"):
+    for words in (
+        "zc706",
+        "zcu104",
+        "0 mismatches",
+        "serial",
+        "greedy",
+        "fluid",
+        "credit",
+        "exactly one answer",
+        "report.html",
+    ):
         assert words in said
-    assert said.count(f"{IMAGES}/{IMAGES}") == 3  # every policy's answers equal the golden run's
+    assert said.count(f"{IMAGES}/{IMAGES}") == 4  # every policy's answers equal the golden run's
 
 
 def test_its_numbers_are_consistent(ran: Result) -> None:
@@ -43,12 +53,12 @@ def test_its_numbers_are_consistent(ran: Result) -> None:
 
 def test_it_leaves_a_report_a_trace_and_two_projects(ran: Result, out: Path) -> None:
     report = (out / "report.html").read_text(encoding="utf-8")
-    assert report.count("<svg") == 7  # throughput, plan, two load curves, three timelines
+    assert report.count("<svg") == 8  # throughput, plan, two load curves, four timelines
     assert "http" not in report.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
         "http://creativecommons.org", ""
     ).replace("https://matplotlib.org", "")
     events = json.loads((out / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
-    assert {e["pid"] for e in events} == {1, 2, 3}
+    assert {e["pid"] for e in events} == {1, 2, 3, 4}
     for board in ("zc706", "zcu104"):
         assert (out / board / "hls" / "src" / "fluidnpu_core.cpp").is_file()
         assert Bundle.read(out / board / "bundle").design.board == board
