@@ -1,0 +1,73 @@
+"""The shipped network on the RTL behind the driver: every bit golden's, batch by batch and served under a policy. Long: minutes."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from boards import load_board
+from dse import BatchPlan, Design, explore
+from dse.testing import design_for
+from hls import compile_program
+from host import Driver, RtlDevice, rtl_device, serve
+from models import QuantisedNetwork, golden, quantise, read_onnx, shipped_file, shipped_images
+from rtl_tb import DramModel
+from scheduler import make_policy, poisson
+
+pytestmark = pytest.mark.long
+
+
+@cache
+def qnet() -> QuantisedNetwork:
+    with shipped_file("resnet8_fashion_mnist.onnx") as path:
+        return quantise(read_onnx(path))
+
+
+@cache
+def images() -> np.ndarray:
+    return shipped_images(24).images
+
+
+def small_design(plan: BatchPlan | None) -> Design:
+    return design_for(qnet().network.workload, plan=plan, t_r=96, t_p=6, t_c=12, b_max=8, weight_slots=2, out_words=8)
+
+
+def loaded(design: Design, dram: DramModel | None = None) -> tuple[Driver, RtlDevice]:
+    device = rtl_device(design, dram)
+    driver = Driver(device, compile_program(qnet(), design), design, slots=16, patience=50_000)
+    driver.load()
+    return driver, device
+
+
+@pytest.mark.parametrize("plan", [BatchPlan(b_r=8), BatchPlan(b_r=4), BatchPlan(b_r=8, row_lanes=True)])
+def test_a_small_array_runs_the_shipped_network(plan: BatchPlan) -> None:
+    """Most layers fall into many row blocks and column tiles."""
+    driver, _ = loaded(small_design(plan))
+    expected = golden.run(qnet(), images()[:8])
+    for batch in (1, 2, 3, 5, 8):
+        if 2 * plan.b_r < batch:
+            continue
+        for slot in range(batch):
+            driver.write_sample(slot, images()[slot])
+        driver.activate(range(batch))
+        for stage, logits in enumerate(expected):
+            driver.run_stage(stage)
+            np.testing.assert_array_equal(driver.stored_logits(range(batch), stage), logits[:batch])
+
+
+@pytest.mark.parametrize("board", ["zc706", "zcu104"])
+def test_each_boards_own_design_serves_the_shipped_network(board: str) -> None:
+    """Through the runtime, with preemption and merges, behind the board's memory."""
+    design = explore(qnet().network.workload, load_board(board)).design
+    driver, device = loaded(design)
+    count = len(images())
+    alone_ns = 3 * design.latency.between(0, design.stages - 1, 1)
+    requests = poisson(1e9 / alone_ns, count, slo_ns=10 * alone_ns, rng=np.random.default_rng(3))
+    served = serve(requests, images(), make_policy("fluid"), driver)
+    exits, classes, _ = golden.early_exit(qnet(), images())
+    assert [(a.exit, a.prediction) for a in served.answers] == list(zip(exits, classes, strict=True))
+    assert not served.failures
+    assert len({len(run.ids) for run in served.schedule.runs}) > 1  # batches of several sizes
+    assert device.clock.now_ns() >= max(answer.end_ns for answer in served.answers)
