@@ -33,5 +33,5 @@ def needed(texts: Mapping[str, str], top: str) -> dict[str, str]:
         name = todo.pop()
         if name not in found:
             found.add(name)
-            todo += names & set(re.findall(r"\w+", texts[f"{name}.sv"]))
+            todo += names & set(re.findall(r"\w+", re.sub(r"//.*", "", texts[f"{name}.sv"])))
     return {name: text for name, text in texts.items() if name.removesuffix(".sv") in found}
