@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 
-from hls import REGISTERS, WINDOW_BYTES, Access
-from hls import Cause
+from hls import REGISTERS, WINDOW_BYTES, Access, Cause
 
 PACKAGE = "fluidnpu_registers_pkg"
 
