@@ -110,7 +110,7 @@ PROOFS: dict[str, Proof] = {
         file="engine_proof.sv",
         top="engine_proof",
         reads=("fluidnpu_registers_pkg.sv", "fluid_batching_engine.sv"),
-        depth=4,
+        depth=2,
         seeds=(
             Seed(
                 name="merge-one-too-many",

@@ -94,6 +94,7 @@ async def lookup(dut: Dut, words: list[int], layer: int, batch: int, kind: int) 
     """One lookup against the table."""
     dut.lookup_i.value, dut.lookup_layer_i.value, dut.lookup_pool_i.value = 1, layer, int(kind > 0)
     await RisingEdge(dut.clk_i)
+    assert int(dut.plan_valid_o.value) == 0, "no plan without a lookup"
     dut.lookup_i.value = 0
     await RisingEdge(dut.clk_i)
     assert int(dut.plan_valid_o.value) == 1

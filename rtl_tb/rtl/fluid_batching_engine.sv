@@ -109,13 +109,12 @@ module fluid_batching_engine #(
   logic [6:0]            fbcb_q [Words];
   logic [6:0]            word_q;
   logic                  in_range, in_range_q, pool_q, valid_q;
-  logic [IndexWidth-1:0] index;
-  logic [31:0]           address;
+  logic [IndexWidth-1:0] index, address;
 
   assign load_refused_o = load_i && (load_index_i >= 32'(Words) || load_data_i[31:7] != '0);
-  assign address        = 32'(lookup_layer_i) * 32'(BMax) + 32'(b_act_q) - 32'd1;
+  assign address        = IndexWidth'(lookup_layer_i) * IndexWidth'(BMax) + IndexWidth'(b_act_q) - IndexWidth'(1);
   assign in_range       = 32'(lookup_layer_i) < 32'(Layers) && b_act_q != '0;
-  assign index          = in_range ? address[IndexWidth-1:0] : '0;
+  assign index          = in_range ? address : '0;
 
   always_ff @(posedge clk_i) begin
     if (load_i && !load_refused_o) fbcb_q[load_index_i[IndexWidth-1:0]] <= load_data_i[6:0];
