@@ -3,7 +3,7 @@
 from .bundle import Bundle, bitstream
 from .device import ArrayBuffer, Buffer, Clock, Device, VirtualClock, WallClock
 from .devmem import DevMemNpu
-from .driver import MASK_SLOTS, Driver, Job, Status, encode_image
+from .driver import MASK_SLOTS, PATIENCE, Driver, Job, Status, encode_image
 from .errors import (
     BuildMismatch,
     BundleError,
@@ -32,6 +32,7 @@ from .simulated_bitstream import read_simulated_bitstream, write_simulated_bitst
 
 __all__ = [
     "MASK_SLOTS",
+    "PATIENCE",
     "Answer",
     "ArrayBuffer",
     "Buffer",

@@ -9,6 +9,7 @@ from host_worlds import design_of, network, read, world, write
 from dse.testing import tiny_design
 from hls import REGISTERS, Access, Cause, compile_program
 from host import (
+    PATIENCE,
     BuildMismatch,
     Driver,
     DriverUsageError,
@@ -144,7 +145,7 @@ def test_a_hang_ends_with_the_watchdog() -> None:
     with pytest.raises(NpuError) as caught:
         w.driver.run_stage(0)
     assert (caught.value.cause, caught.value.layer_index) == (Cause.WATCHDOG, 2)
-    allowed = 4 * w.design.latency.ns[0][0]
+    allowed = PATIENCE * w.design.latency.ns[0][0]
     assert allowed <= w.npu.clock.now_ns() - start <= allowed + 20  # two cycles
 
 
