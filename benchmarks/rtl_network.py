@@ -1,6 +1,6 @@
 """Cycles of a network on the RTL, layer by layer, with ideal memory and with the board's DRAM model, beside what the `paper` model predicts.
 
-    python benchmarks/rtl_network.py [MODEL.onnx] [--board zc706] [--memory pl] [--batches 1,4] [--sets 64]
+    python benchmarks/rtl_network.py [MODEL.onnx] [--board zc706] [--memory pl] [--batches 1,4] [--sets 1024]
 
 Every exit is compared with golden first. Cycles with the DRAM model are simulated: its latency and refresh are assumptions (`rtl_tb.DramModel`).
 "beats" are cycles in which the core took input: no schedule of this array does the layer in fewer. "m0" and "m1" are the port words
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from boards import Board, load_board
-from dse import Design, Point, explore, layer_ticks, pool_cycles
+from dse import INPUT_BUFFER_SETS, Design, Point, explore, layer_ticks, pool_cycles
 from hls import compile_program
 from host import Driver, RtlDevice
 from models import QuantisedNetwork, golden, quantise, read_onnx, shipped_file
@@ -87,7 +87,9 @@ def main() -> None:
     parser.add_argument("--board", default="zc706")
     parser.add_argument("--memory")
     parser.add_argument("--batches", default="1,4")
-    parser.add_argument("--sets", type=int, default=64, help="half the lines of the data plane's input buffer")
+    parser.add_argument(
+        "--sets", type=int, default=INPUT_BUFFER_SETS, help="half the lines of the data plane's input buffer"
+    )
     wanted = parser.parse_args()
     with shipped_file(SHIPPED) as path:
         qnet = quantise(read_onnx(wanted.model or path))

@@ -12,7 +12,7 @@ from .design import (
 )
 from .explore import Exploration, build_design, explore
 from .fbcb import buildable_plan, plan_all, published_plan
-from .geometry import Fit, FitError, fit, ramb18_count, uram_count
+from .geometry import INPUT_BUFFER_SETS, Fit, FitError, fit, ramb18_count, uram_count
 from .latency import latency_table, pool_cycles, stage_latency
 from .paper_model import Batching, Point, gops, layer_ticks, total_ticks
 from .search import Ranking, evaluate, legal_space, search
@@ -20,6 +20,7 @@ from .virtual_exits import equidistant_exits
 
 __all__ = [
     "B_MAX_LIMIT",
+    "INPUT_BUFFER_SETS",
     "AblationRow",
     "BatchPlan",
     "Batching",

@@ -10,7 +10,7 @@ What is counted, all of it an assumption about what the core and the data plane 
 
 - **Accumulators**: 2 (double-buffered) x T_C banks of T_R rows x `acc_bits`, each bank a memory of its own, since HLS partitions by PE. Banks go
   to URAM first, since nothing else uses it, the rest to block RAM.
-- **Row buffer** on the input side: `input_words` banks of 1024 x 16 bits, double-buffered, one RAMB18 each.
+- **Input buffer** of the data plane: two banks of INPUT_BUFFER_SETS lines of 16 words, a memory for each 64 bits, and a tag of 48 bits a line.
 - **Stream FIFOs**: 512 beats each of input, weights, residual and output; the command stream is shallow and stays in LUTRAM.
 - **FBCB**: layers x b_max entries of 7 bits in one RAMB18, in LUTRAM when 64 entries are enough.
 - Weight tiles are double-buffered in registers or LUTRAM and take no RAM.
@@ -35,7 +35,8 @@ MAX_T_R = 65_534  # even, and `beats` of a core command has 16 bits (ADR 4)
 MAX_T_C = 4_095  # `cols` of a core command has 12 bits (ADR 4)
 MIN_T_P = 3  # a 48-bit bias is three words of one weight slot (ADR 4)
 MIN_T_C = 2  # stackable PEs come in pairs
-ROW_BUFFER_WORDS = 1024
+INPUT_BUFFER_SETS = 1024  # lines of one bank: `Sets` of the data plane
+_LINE_WORDS, _PART_WORDS, _TAG_BITS = 16, 4, 48
 FIFO_BEATS = 512
 FBCB_BITS = 7
 LUTRAM_WORDS = 64
@@ -82,12 +83,13 @@ def fixed_ramb18(t_p: int, *, out_words: int, weight_slots: int, fbcb_words: int
     """RAMB18s that do not depend on T_R, by use.
 
     >>> fixed_ramb18(7, out_words=8, weight_slots=1, fbcb_words=432, stackable=True)
-    {'row_buffer': 28, 'fifos': 19, 'fbcb': 1}
+    {'input_buffer': 38, 'fifos': 19, 'fbcb': 1}
     """
     input_words = 2 * t_p if stackable else t_p
     streams = (input_words, weight_slots * t_p, out_words, out_words)
+    lines = _LINE_WORDS // _PART_WORDS * ramb18_count(INPUT_BUFFER_SETS, 16 * _PART_WORDS)
     return {
-        "row_buffer": 2 * input_words * ramb18_count(ROW_BUFFER_WORDS, 16),
+        "input_buffer": 2 * (lines + ramb18_count(INPUT_BUFFER_SETS, _TAG_BITS)),
         "fifos": sum(ramb18_count(FIFO_BEATS, 16 * words) for words in streams),
         "fbcb": ramb18_count(fbcb_words, FBCB_BITS) if fbcb_words > LUTRAM_WORDS else 0,
     }

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from boards import Board
-from dse import Design
+from dse import INPUT_BUFFER_SETS, Design
 
 from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform
 from .pragmas import check_pragmas
@@ -204,9 +204,13 @@ class ProjectText:
 
     @property
     def data_plane_parameters(self) -> tuple[tuple[str, int], ...]:
-        """Parameters of the data plane: the design's, its build id, and the width of a memory port."""
-        given = self.design.rtl_parameters()
-        return (*given.items(), ("BuildId", build_id(self.design.digest)), ("PortBytes", self.board.axi_port_bits // 8))
+        """Parameters of the data plane: the design's, its build id, the width of a memory port, and the size of its input buffer."""
+        given = self.design.rtl_parameters() | {
+            "BuildId": build_id(self.design.digest),
+            "PortBytes": self.board.axi_port_bits // 8,
+            "Sets": INPUT_BUFFER_SETS,
+        }
+        return tuple(given.items())
 
     @property
     def core_parameters(self) -> tuple[tuple[str, int], ...]:

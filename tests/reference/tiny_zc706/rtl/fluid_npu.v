@@ -102,7 +102,8 @@ module fluid_npu (
         .Split(0),
         .Layers(5),
         .BuildId(4171766596),
-        .PortBytes(8)
+        .PortBytes(8),
+        .Sets(1024)
     ) data_plane (
         .clk_i(aclk),
         .rst_ni(aresetn),
