@@ -88,14 +88,16 @@ def run(out: Path, *, requests: int, seed: int, as_json: bool) -> None:
     """Run every step, print what it found, leave report, trace and projects in `out`."""
     started = time.monotonic()
     screen = show.console(as_json)
-    images = shipped_images()
-    if not 1 <= requests <= len(images):
-        raise UsageError(f"--requests must lie in 1..{len(images)}, the images that come with fluidnpu, not {requests}")
-    images = images[:requests]
+    all_images = shipped_images()
+    if not 1 <= requests <= len(all_images):
+        raise UsageError(
+            f"--requests must lie in 1..{len(all_images)}, the images that come with fluidnpu, not {requests}"
+        )
+    images = all_images[:requests]
     out.mkdir(parents=True, exist_ok=True)
     demo = _model(screen, images)
     _designs(screen, demo, out)
-    _verify(screen, demo, images)
+    _verify(screen, demo, all_images)
     _serve(screen, demo, images, seed)
     exits = golden.early_exit(demo.qnet, images.images)[0]
     latency = demo.designs[0].design.latency
