@@ -69,13 +69,16 @@ def mutants(text: str) -> Iterator[Mutant]:
 def judge(file: str, text: str) -> str:
     """What kills this version of a file: proof, bench, build, or nothing ("survived")."""
     if file == "fluid_batching_engine.sv":
-        try:
-            if prove(PROOFS["engine"], override={file: text}) == "FAIL":
-                return "proof"
-        except ProofError:
-            return "build"
         model = Model(top="fluid_batching_engine", parameters={"BMax": 4, "Layers": 3}, override={file: text})
-        return _bench(model, "engine", None, {"COMMANDS": "2000"})
+        verdict = _bench(model, "engine", None, {"COMMANDS": "2000"})
+        try:
+            return (
+                "proof"
+                if verdict == "survived" and prove(PROOFS["engine"], override={file: text}) == "FAIL"
+                else verdict
+            )
+        except ProofError:
+            return verdict
     from .benches.jobs import bench_design
 
     sizes = {"t_r": 16, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4}

@@ -65,11 +65,11 @@ async def commands_edit_a_set(dut: Dut) -> None:
 async def lookups_obey_the_table(dut: Dut) -> None:
     """Every layer, batch and kind gets the plan that `decode_fbcb` reads, or is refused where that refuses."""
     rng = await begin(dut)
-    for _ in range(setting("TABLES", 8)):
-        words = [
-            rng.randrange(128) if rng.random() < 0.5 else rng.randrange(B_MAX) << 2 | rng.randrange(4)
-            for _ in range(LAYERS * B_MAX)
-        ]
+    systematic = -(-4 * B_MAX // LAYERS)  # tables that show every word within b_max at every batch size
+    for table in range(systematic + 2):
+        words = [(table * LAYERS + index // B_MAX) % (4 * B_MAX) for index in range(LAYERS * B_MAX)]
+        if table >= systematic:
+            words = [rng.randrange(128) for _ in words]
         refused = 0
         for index, word in [*enumerate(words), (LAYERS * B_MAX, 0), (1 << 31, 4), (0, 128), (1, 1 << 31)]:
             dut.load_i.value, dut.load_index_i.value, dut.load_data_i.value = 1, index, word
