@@ -205,6 +205,8 @@ def make_program(
                 word = word if 2 * ((word >> 2) + 1) >= batch else word & 3 | (batch - 1) << 2
             row.append(random_fbcb(rng, design, descriptor.kind, batch) if word is None else word)
         fbcb += row
+        if descriptor.kind:
+            continue  # a pool has no weights, and its word may name lanes that a GEMM could not use
         modes = {_mode(word, batch, design) for batch, word in enumerate(row, 1)}
         if every_mode:
             modes = {_mode(word, batch, design) for _, word, batch in plans(design)}
@@ -239,9 +241,7 @@ def _mode(word: int, batch: int, design: Design) -> Mode:
 def add_weights(
     descriptor: Descriptor, modes: set[Mode], design: Design, image: bytearray, rng: random.Random
 ) -> Descriptor:
-    """The descriptor with its weights in the image, once for each mode."""
-    if descriptor.kind:
-        return descriptor
+    """The GEMM with its weights in the image, once for each mode."""
     p = descriptor.kernel_h * descriptor.kernel_w * descriptor.group_words
     source = np.random.default_rng(rng.getrandbits(32))
     shape = (descriptor.groups, p, descriptor.columns)
