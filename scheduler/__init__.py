@@ -4,8 +4,10 @@ from .anytime import Anytime
 from .basic import Adaptive, Greedy, Serial
 from .bound import least_violations
 from .compare import Comparison, Serving, Truth, compare, draw_stream, serve
+from .confidences import read_confidence_file, read_confidences
 from .counts import CountTable, solve_counts
 from .credit import Credit, Optimal, Weights
+from .decision_log import Replayed, record, replay
 from .engine import simulate
 from .errors import PolicyError, SchedulerError, TrafficError
 from .fluid import Fluid
@@ -17,6 +19,7 @@ from .registry import REGISTRY, make_policy
 from .schedule import Outcome, Record, Replay, RunRecord, Schedule, read_log
 from .setting import Setting
 from .shedding import Shedding
+from .streams import Drawn, Source, StreamComparison, compare_streams
 from .traffic import (
     bursty,
     diurnal,
@@ -39,6 +42,7 @@ __all__ = [
     "Comparison",
     "CountTable",
     "Credit",
+    "Drawn",
     "Fluid",
     "Greedy",
     "Interval",
@@ -51,6 +55,7 @@ __all__ = [
     "Record",
     "Recorded",
     "Replay",
+    "Replayed",
     "Request",
     "Run",
     "RunRecord",
@@ -61,7 +66,9 @@ __all__ = [
     "Setting",
     "Shed",
     "Shedding",
+    "Source",
     "Staged",
+    "StreamComparison",
     "TrafficError",
     "Truth",
     "View",
@@ -69,6 +76,7 @@ __all__ = [
     "Weights",
     "bursty",
     "compare",
+    "compare_streams",
     "diurnal",
     "draw_exits",
     "draw_stream",
@@ -85,8 +93,12 @@ __all__ = [
     "merge_metrics",
     "parse_duration_ns",
     "poisson",
+    "read_confidence_file",
+    "read_confidences",
     "read_log",
     "read_trace",
+    "record",
+    "replay",
     "requests_at",
     "serve",
     "simulate",
