@@ -12,6 +12,7 @@ samples. The policies believe the table and the exit rates they are given; `trut
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ from .schedule import Schedule
 from .setting import Setting
 from .traffic import check_load, draw_exits, generate
 
+ENDLESS = ("poisson", "bursty", "diurnal")  # traffic with a mean rate that never stops
 ARRIVALS, EXITS = 70, 71  # first words of the generators' keys; tuning uses another, so no reported seed was trained on
 
 
@@ -120,9 +122,23 @@ class Comparison:
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def unstable(self, policy: str) -> bool:
-        """Whether the backlog grew through at least half of the seeds: then latencies mean nothing and are not given."""
+        """Whether latencies mean nothing and are not given: the backlog grew through at least half of the seeds, or more comes than can be served.
+
+        The second is arithmetic (`true_load`), so it is said of a short run, too; it does not hold for a recorded trace, which ends, nor for
+        policies that shed or answer early.
+        """
         runs = self.metrics[policy]
+        endless = self.truth.traffic.partition(":")[0] in ENDLESS
+        if endless and self.true_load >= 1 and not any(m.shed_pct or m.anytime_pct for m in runs):
+            return True
         return 2 * sum(m.unstable for m in runs) >= len(runs)
+
+    @property
+    def true_load(self) -> float:
+        """`Serving.least_load` of the world as it is, `truth` included."""
+        rates = self.truth.exit_rates or self.serving.exit_rates
+        serving = dataclasses.replace(self.serving, exit_rates=rates)
+        return serving.least_load(self.rate_per_s) * self.truth.latency_factor
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: per policy each metric as mean, low and high (95 %); latencies are null when the load is unstable."""
@@ -145,7 +161,7 @@ class Comparison:
             "seeds": len(next(iter(self.metrics.values()))),
             "warmup_requests": self.requests - next(iter(self.metrics.values()))[0].requests,
             "traffic": self.truth.traffic,
-            "least_load": self.serving.least_load(self.rate_per_s),
+            "least_load": self.true_load,
             "simulated": True,
             "policies": policies,
         }
