@@ -78,6 +78,36 @@ def check(model: Path, as_json: bool) -> None:
 
 @main.command()
 @click.argument("model", type=click.Path(path_type=Path))
+@click.option(
+    "--exits", "places", metavar="N|at=NAME,NAME", help="attach exits at equal MACs, N in all, or at named tensors"
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="NEW.onnx",
+    help="where to write the network, normalisations folded",
+)
+@click.option(
+    "--threshold", default=1.0, show_default=True, help="confidence above which a new exit is taken; 1: never"
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="seed of resnet50's and inception_v3's weights",
+)
+@JSON
+@command
+def exits(model: Path, places: str | None, out: Path | None, threshold: float, seed: int, as_json: bool) -> None:
+    """Where MODEL can be left early, and heads put there; MODEL is ONNX, or resnet50 or inception_v3 with random weights."""
+    from . import exits as command_exits
+
+    command_exits.exits(model, places, out, threshold, seed, as_json)
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
 @BOARD
 @B_MAX
 @click.option(
@@ -89,7 +119,9 @@ def check(model: Path, as_json: bool) -> None:
     help="cycle model",
 )
 @click.option(
-    "--exits", type=int, metavar="N", help="cut a single-exit MODEL into N stages of equal MACs, heads free of charge"
+    "--exits",
+    metavar="N|at=NAME,NAME",
+    help="more exits, at equal MACs or at named tensors: heads in a network, cuts free of charge in a layer table",
 )
 @click.option(
     "--exit-rates", metavar="A,B,...", help="share of samples that leaves at each exit, for the design's users"
@@ -103,7 +135,7 @@ def dse(
     board: str,
     b_max: int,
     cycle_model: str,
-    exits: int | None,
+    exits: str | None,
     exit_rates: str | None,
     out: Path | None,
     report: Path | None,

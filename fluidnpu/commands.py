@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 
 from boards import Board, load_board
-from dse import Design, Exploration, equidistant_exits, explore
+from dse import Design, Exploration, explore
 from hls import compile_program, csim_network, render_project, write_project
 from host import Bundle, Driver, open_device
 from host import serve as serve_requests
@@ -36,6 +36,7 @@ from scheduler import Serving, compare, make_policy, measure, parse_duration_ns,
 from . import show
 from .design_report import render_design_report
 from .errors import NegativeAnswerError, UsageError
+from .exits import parse_places, with_exits
 
 
 def check(path: Path, as_json: bool) -> None:
@@ -80,14 +81,12 @@ def _explore(out: Console, work: Workload, board: Board, b_max: int, cycle_model
         return explore(work, board, b_max=b_max, model=cycle_model, progress=step)
 
 
-def workload(path: Path, exits: int | None, exit_rates: str | None) -> Workload:
-    """The layers of a model, cut into virtual exits and given exit rates where asked."""
+def workload(path: Path, exits: str | None, exit_rates: str | None) -> Workload:
+    """The layers of a model, given further exits and exit rates where asked."""
     model = read_model(path)
-    work = model if isinstance(model, Workload) else model.workload
     if exits is not None:
-        if len(work.exits) > 1:
-            raise UsageError(f"--exits is for models with one exit, and '{path}' has {len(work.exits)}")
-        work = equidistant_exits(work, exits)
+        model = with_exits(model, parse_places(exits))
+    work = model if isinstance(model, Workload) else model.workload
     if exit_rates is None:
         return work
     try:

@@ -138,7 +138,7 @@ def _mixed_6(net: _Builder, name: str, source: str, width: int) -> str:
     row, column = (1, 7), (7, 1)
     mixed.branch((("branch1x1", 192, 1),))
     mixed.branch((("branch7x7_1", width, 1), ("branch7x7_2", width, row), ("branch7x7_3", 192, column)))
-    kernels = (1, column, row, column, row)
+    kernels: tuple[int | Pair, ...] = (1, column, row, column, row)
     mixed.branch([(f"branch7x7dbl_{i}", 192 if i == 5 else width, kernel) for i, kernel in enumerate(kernels, start=1)])
     mixed.pooled(192)
     return mixed.output
