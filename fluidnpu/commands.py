@@ -7,7 +7,6 @@ import importlib.metadata
 import importlib.util
 import shutil
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from models import (
     shipped_images,
 )
 from rtl_tb import sources
-from scheduler import Serving, compare, make_policy, measure, parse_duration_ns, poisson
+from scheduler import Serving, make_policy, measure, parse_duration_ns, poisson
 
 from . import show
 from .design_report import render_design_report
@@ -263,22 +262,6 @@ def verify(
         out.print(f"C simulation against golden: {report.summary()}")
     if not report.ok:
         raise NegativeAnswerError(f"C simulation must equal golden: {report.summary()}")
-
-
-def simulate(path: Path, policies: str, rate: float, slo: str, requests: int, seeds: int, as_json: bool) -> None:
-    """Compare policies over seeds with intervals."""
-    out = show.console(as_json)
-    serving = Serving.loads(path.read_text(encoding="utf-8"), str(path))
-    slo_ns = parse_duration_ns(slo, "--slo")
-    with out.status("simulating") if out.is_terminal else nullcontext():
-        found = compare(serving, policies.split(","), rate_per_s=rate, slo_ns=slo_ns, requests=requests, seeds=seeds)
-    if as_json:
-        print(found.to_json())
-        return
-    out.print(found.table(), markup=False)
-    out.print(
-        f"[dim]simulated: {seeds} seeds of {requests} Poisson arrivals at {rate:g}/s, objective {slo}; ± is the 95 % interval over seeds[/]"
-    )
 
 
 def serve(

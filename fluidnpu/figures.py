@@ -44,15 +44,15 @@ class SampleRow:
     exit: int
 
 
-def new_figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
-    """A matplotlib figure in this house's looks, and its axes in one row."""
+def new_figure(width: float, height: float, columns: int = 1, rows: int = 1) -> tuple[Any, Any]:
+    """A matplotlib figure in this house's looks, and its axes row by row."""
     # The object-oriented interface: no global state, no display, nothing to close.
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasSVG(figure)
-    axes = figure.subplots(1, columns, squeeze=False)[0]
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
         axis.spines[["left", "bottom"]].set_color(GRID)
@@ -116,6 +116,13 @@ def batch_timeline(rows: Sequence[SampleRow], bars: Sequence[Bar], exits: Sequen
     figure, (axis,) = new_figure(14, 0.6 + 0.24 * max(6, len(rows)))
     axis.grid(False)
     origin = min((row.arrival_us for row in rows), default=0.0)
+    if max((row.end_us for row in rows), default=0.0) - origin > 20_000:
+        from matplotlib.ticker import FuncFormatter
+
+        unit, ticks = "ms", FuncFormatter(lambda us, _: f"{us / 1e3:g}")
+        axis.xaxis.set_major_formatter(ticks)
+    else:
+        unit = "µs"
     for index, row in enumerate(rows):
         axis.plot([row.arrival_us - origin, row.end_us - origin], [index, index], color=GRID, linewidth=2, zorder=1)
         axis.plot(
@@ -153,7 +160,7 @@ def batch_timeline(rows: Sequence[SampleRow], bars: Sequence[Bar], exits: Sequen
     axis.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=8)
     axis.invert_yaxis()
     axis.set_xlabel(
-        "time (µs); the number in a bar is the batch it ran in, the dot is the exit it took", fontsize=9, color=INK
+        f"time ({unit}); the number in a bar is the batch it ran in, the dot is the exit it took", fontsize=9, color=INK
     )
     from matplotlib.patches import Patch
 
