@@ -3,7 +3,8 @@
 from .anytime import Anytime
 from .basic import Adaptive, Greedy, Serial
 from .bound import least_violations
-from .compare import Comparison, Serving, Truth, compare, draw_stream, serve
+from .compare import Comparison, Serving, Truth, compare, draw_stream, serve, serve_tally
+from .compiled import Trace, available, serve_compiled
 from .confidences import read_confidence_file, read_confidences
 from .counts import CountTable, solve_counts
 from .credit import Credit, Optimal, Weights
@@ -11,7 +12,7 @@ from .decision_log import Replayed, record, replay
 from .engine import simulate
 from .errors import PolicyError, SchedulerError, TrafficError
 from .fluid import Fluid
-from .metrics import Interval, Metrics, interval, measure, merge_metrics
+from .metrics import Interval, Metrics, Tally, interval, measure, merge_metrics
 from .others import Lazy, Staged, layered, layered_rates
 from .policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
 from .recorded import Recorded
@@ -69,11 +70,14 @@ __all__ = [
     "Source",
     "Staged",
     "StreamComparison",
+    "Tally",
+    "Trace",
     "TrafficError",
     "Truth",
     "View",
     "Wait",
     "Weights",
+    "available",
     "bursty",
     "compare",
     "compare_streams",
@@ -101,6 +105,8 @@ __all__ = [
     "replay",
     "requests_at",
     "serve",
+    "serve_compiled",
+    "serve_tally",
     "simulate",
     "solve_counts",
 ]
