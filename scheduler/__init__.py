@@ -14,6 +14,7 @@ from .errors import PolicyError, SchedulerError, TrafficError
 from .fluid import Fluid
 from .metrics import Interval, Metrics, Tally, interval, measure, merge_metrics
 from .others import Lazy, Staged, layered, layered_rates
+from .paper import PaperRow, Sweep, sweeps, table2_rows
 from .policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
 from .recorded import Recorded
 from .registry import REGISTRY, make_policy
@@ -51,6 +52,7 @@ __all__ = [
     "Metrics",
     "Optimal",
     "Outcome",
+    "PaperRow",
     "Policy",
     "PolicyError",
     "Record",
@@ -70,6 +72,7 @@ __all__ = [
     "Source",
     "Staged",
     "StreamComparison",
+    "Sweep",
     "Tally",
     "Trace",
     "TrafficError",
@@ -109,4 +112,6 @@ __all__ = [
     "serve_tally",
     "simulate",
     "solve_counts",
+    "sweeps",
+    "table2_rows",
 ]

@@ -13,16 +13,20 @@ True
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .compare import EXITS, Comparison, Serving, Truth, compare, draw_stream, serve
+from .compare import EXITS, Comparison, Serving, Truth, compare, draw_stream, serve_tally
+from .compiled import available
 from .errors import SchedulerError, TrafficError
 from .metrics import Interval, Metrics, interval, measure
 from .others import Lazy
@@ -30,8 +34,6 @@ from .policy import Policy, Request
 from .recorded import Recorded
 from .registry import make_policy
 from .traffic import draw_exits, read_trace
-
-Step = Callable[[int, int], None]  # (done, in all)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,41 +135,24 @@ def compare_streams(
     *,
     seeds: int = 30,
     processes: int = 1,
-    step: Step | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> StreamComparison:
-    """Serve the source's stream of each seed with every policy; `step(done, in all)` is told after every seed. Raises SchedulerError."""
+    """`compare` on any source; `progress` is called with the seeds done and their number. Raises SchedulerError."""
     if seeds < 1:
         raise SchedulerError(f"a comparison needs at least one seed, not {seeds}")
-    seeds = 1 if source.fixed else seeds
-    tell = step or (lambda done, total: None)
-    # Made once: solving takes seconds. `compare` checks the circumstances and their names on a short run.
-    setting = serving.setting(source.rate_per_s, source.slo_ns)
+    whole = partial(compare, serving, rate_per_s=source.rate_per_s, slo_ns=source.slo_ns, truth=source.truth)
+    if not source.trace and source.recorded is None:
+        found = whole(policies, requests=source.count, seeds=seeds, processes=processes, progress=progress)
+        return StreamComparison(comparison=found)
+    setting, tell = serving.setting(source.rate_per_s, source.slo_ns), progress or (lambda done, of: None)
     made = [make_policy(p, setting) if isinstance(p, str) else p for p in policies]
+    # One request is enough for `compare` to check the circumstances and to note where policies come from.
+    frame = whole(made, requests=1, seeds=1, warmup=0, truth=dataclasses.replace(source.truth, traffic="poisson"))
     job = _Job(serving, made, source)
-    first = compare(
-        serving,
-        made,
-        rate_per_s=source.rate_per_s,
-        slo_ns=source.slo_ns,
-        requests=1,
-        seeds=1,
-        truth=dataclasses.replace(source.truth, traffic="poisson"),
-        warmup=0,
-    )
-    rows = []
-    tell(0, seeds)
-    if processes > 1 and seeds > 1:
-        with ProcessPoolExecutor(min(processes, seeds), get_context("fork"), _set_job, (job,)) as pool:
-            for row in pool.map(_run_job, range(seeds)):
-                rows.append(row)
-                tell(len(rows), seeds)
-    else:
-        for seed in range(seeds):
-            rows.append(job(seed))
-            tell(len(rows), seeds)
+    rows = _run_seeds(job, 1 if source.fixed else seeds, processes, tell)
     names = [p.name for p in made]
     metrics = {name: tuple(row[k][0] for row in rows) for k, name in enumerate(names)}
-    found = dataclasses.replace(first, requests=source.count, truth=source.truth, metrics=metrics)
+    found = dataclasses.replace(frame, requests=source.count, truth=source.truth, metrics=metrics)
     if source.recorded is None:
         return StreamComparison(comparison=found)
     return StreamComparison(
@@ -175,6 +160,23 @@ def compare_streams(
         accuracy_pct={name: interval([row[k][1] for row in rows]) for k, name in enumerate(names)},
         accuracy_lost_points={name: interval([row[k][2] - row[k][1] for row in rows]) for k, name in enumerate(names)},
     )
+
+
+def _run_seeds(
+    job: _Job, seeds: int, processes: int, progress: Callable[[int, int], None]
+) -> list[list[tuple[Metrics, float, float]]]:
+    rows = []
+    progress(0, seeds)
+    with ExitStack() as stack:
+        if processes > 1 and seeds > 1:
+            pool = ProcessPoolExecutor(min(processes, seeds), get_context("fork"), _set_job, (job,))
+            found = stack.enter_context(pool).map(_run_job, range(seeds))
+        else:
+            found = map(job, range(seeds))
+        for row in found:
+            rows.append(row)
+            progress(len(rows), seeds)
+    return rows
 
 
 @dataclass(frozen=True)
@@ -188,14 +190,12 @@ class _Job:
         serving, source = self.serving, self.source
         drawn, out = source.draw(serving, seed), []
         for policy in self.policies:
-            done = serve(serving, policy, drawn.requests, drawn.exits, source.truth)
-            macs = None if isinstance(policy, Lazy) else serving.macs  # counted by layer there, not by stage
-            metrics = measure(done, macs=macs, peak_macs_per_s=serving.peak_macs_per_s)
-            right = patient = float("nan")
+            done = serve_tally(serving, policy, drawn.requests, drawn.exits, source.truth, available())
+            lazy = isinstance(policy, Lazy)  # counted by layer, not by stage; and it answers nobody early
+            metrics = measure(done, macs=None if lazy else serving.macs, peak_macs_per_s=serving.peak_macs_per_s)
+            right = patient = math.nan
             if source.recorded is not None and drawn.samples is not None:
                 patient = source.recorded.patient_accuracy_pct(source.thresholds, drawn.samples)
-                # LazyBatching's exits are counted by layer, and it answers nobody early.
-                lazy = isinstance(policy, Lazy)
                 right = patient if lazy else source.recorded.accuracy_pct(done, drawn.samples)
             out.append((metrics, right, patient))
         return out
