@@ -8,8 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from scheduler import Lazy, Run, Schedule, Serving, Source, StreamComparison, Wait, make_policy, merge_metrics, serve
+from scheduler import (
+    Interval,
+    Lazy,
+    Run,
+    Schedule,
+    Serving,
+    Source,
+    StreamComparison,
+    Wait,
+    make_policy,
+    merge_metrics,
+    serve,
+)
 
+from . import show
 from .figures import Bar, SampleRow, batch_timeline
 from .report import template
 from .scheduling_figures import batch_bars, latency_distribution, looks
@@ -43,12 +56,19 @@ def render_simulation(
         c=c,
         found=found,
         remarks=remarks,
+        pm=pm,
         rows=[(name, merge_metrics(c.metrics[name]), c.unstable(name)) for name in c.metrics],
         distribution=Markup(latency_distribution(latencies, c.slo_ns / 1e6, look)) if latencies else "",
         batches=Markup(batch_bars({n: list(100 * b / max(b.sum(), 1)) for n, b in batches.items()}, look)),
         timelines=[(name, Markup(timeline(done, first, exits))) for name, done in schedules.items()],
         excerpts=[(name, excerpt(done, first)) for name, done in schedules.items()],
     )
+
+
+def pm(value: Interval, digits: int | None = None) -> Markup:
+    """Mean and half-width, the latter in the page's lighter ink."""
+    mean, _, half = show.plus_minus(value, digits).partition(" ± ")
+    return Markup('{} <span class="pm">± {}</span>').format(mean, half) if half else Markup.escape(mean)
 
 
 def first_schedules(serving: Serving, source: Source, policies: Sequence[str]) -> dict[str, Schedule]:

@@ -14,7 +14,6 @@ from dse import Design
 from models import Network, confidence, golden, quantise, read_image_file, read_model, shipped_images
 from scheduler import (
     Comparison,
-    Interval,
     PolicyError,
     Recorded,
     Serving,
@@ -70,7 +69,9 @@ def simulate(asked: Asked) -> None:
     if asked.log is not None and len(asked.names) != 1:
         raise UsageError(f"--log is for one policy at a time, not for {len(asked.names)}")
     with show.progress(out, "simulating") as step:
-        found = compare_streams(serving, asked.names, source, seeds=asked.seeds, processes=asked.processes, step=step)
+        found = compare_streams(
+            serving, asked.names, source, seeds=asked.seeds, processes=asked.processes, progress=step
+        )
     if asked.log is not None:
         _write(asked.log, _first_log(serving, source, asked.names[0]))
     if asked.report is not None:
@@ -108,8 +109,7 @@ def circumstances(asked: Asked) -> tuple[Serving, Source]:
         if asked.rate is None or slo_ns is None:
             missing = "--rate" if asked.rate is None else "--slo"
             raise UsageError(f"{missing} must be given with {asked.traffic} traffic")
-        kind = asked.traffic.replace("mmpp", "bursty", 1) if asked.traffic.startswith("mmpp") else asked.traffic
-        truth = dataclasses.replace(truth, traffic=kind)
+        truth = dataclasses.replace(truth, traffic=asked.traffic)
         source = Source(rate_per_s=asked.rate, slo_ns=slo_ns, count=asked.requests, truth=truth)
     return serving, dataclasses.replace(source, recorded=recorded, thresholds=thresholds)
 
@@ -187,10 +187,15 @@ def _print(out: Console, found: StreamComparison) -> None:
     rows = []
     for name, m in runs.items():
         steady = not c.unstable(name)
-        cells = [plus_minus(m[key]) if steady else "-" for key in ("violations_pct", "average_ms", "p99_ms")]
+        cells = [
+            show.plus_minus(m["violations_pct"], 1),
+            show.plus_minus(m["average_ms"]),
+            show.plus_minus(m["p99_ms"]),
+        ]
+        cells = cells if steady else ["-"] * 3
         cells += [f"{m[key].mean:.1f}" if key in m else "-" for key in extra.values()]
         if found.accuracy_pct:
-            cells += [plus_minus(found.accuracy_pct[name], 2), f"{found.accuracy_lost_points[name].mean:.2f}"]
+            cells += [show.plus_minus(found.accuracy_pct[name], 2), f"{found.accuracy_lost_points[name].mean:.2f}"]
         rows.append((name, *cells, "" if steady else "unstable: the backlog grows"))
     columns = ["policy", "violations %", "average ms", "p99 ms", *extra]
     columns += ["accuracy %", "points lost"] if found.accuracy_pct else []
@@ -205,14 +210,6 @@ def _print(out: Console, found: StreamComparison) -> None:
         out.print(f"[dim]{line}[/]")
 
 
-def plus_minus(value: Interval, digits: int = 1) -> str:
-    """`12.3 ± 0.4`; without the half where there is only one seed."""
-    if not np.isfinite(value.mean):
-        return "-"
-    half = f" ± {value.half:.{digits}f}" if np.isfinite(value.half) else ""
-    return f"{value.mean:.{digits}f}{half}"
-
-
 def remarks(c: Comparison, seeds: int) -> list[str]:
     """What a reader must know about the numbers."""
     counted = next(iter(c.metrics.values()))[0].requests
@@ -223,7 +220,7 @@ def remarks(c: Comparison, seeds: int) -> list[str]:
     ]
     load = c.true_load
     lines.append(
-        f"with every run at its most efficient batch the NPU would be busy {100 * load:.0f} % of the time"
+        f"with every run at its most efficient batch the NPU would be busy {100 * load:.3g} % of the time"
         + (": no policy that answers everyone in full keeps up" if load >= 1 else "")
     )
     if counted < SHORT and not all(map(c.unstable, c.metrics)):
