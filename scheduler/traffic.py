@@ -98,7 +98,7 @@ def generate(text: str, rate_per_s: float, count: int, *, slo_ns: int, rng: np.r
     name = "bursty" if name == "mmpp" else name
     known = {"poisson": (), "bursty": ("burst", "share", "dwell"), "diurnal": ("swing", "period")}
     if name not in known:
-        raise TrafficError(f"traffic must be one of {', '.join(known)} (mmpp is bursty), not {name!r}")
+        raise TrafficError(f"traffic must be one of {', '.join(known)}, not {name!r}")
     options: dict[str, float | int] = {}
     for part in settings:
         key, _, value = part.partition("=")
