@@ -36,9 +36,9 @@ def folded(walk: Walk, node: onnx.NodeProto) -> npt.NDArray[Any] | None:
     with np.errstate(all="ignore"):
         found = np.asarray(FOLDS[node.op_type](arrays, attributes))
     if found.dtype.kind == "f":
-        if not np.isfinite(found).all():
+        found = found.astype(np.float32, copy=False)
+        if node.op_type not in _MOVES and not np.isfinite(found).all():
             raise refuse(node, "must fold to finite numbers, and it gives NaN or infinity")
-        found = found.astype(np.float32)
     return found
 
 
@@ -141,6 +141,17 @@ _ELEMENTWISE: dict[str, _Fold] = {
     "Sum": lambda a, _: functools.reduce(np.add, a),
     "Where": lambda a, _: np.where(a[0], a[1], a[2]),
 }
+_MOVES = (
+    "Concat",
+    "Expand",
+    "Gather",
+    "Identity",
+    "Reshape",
+    "Slice",
+    "Squeeze",
+    "Transpose",
+    "Unsqueeze",
+)  # numbers as they were
 FOLDS: dict[str, _Fold] = {
     **_ELEMENTWISE,
     "Abs": lambda a, _: np.abs(a[0]),

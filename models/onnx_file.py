@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, TensorProto, numpy_helper
 
 from .network import NetworkError
+from .onnx_wire import WireError, count_fields
 
 MOST_FILE_BYTES = 1 << 30
 MOST_ELEMENTS = 1 << 27  # of one tensor: an activation of one image, or the weights of one layer
@@ -140,7 +141,10 @@ def _parse(path: Path) -> onnx.ModelProto:
         raise ModelFileError(f"the model file {path} cannot be read: {error.strerror or error}") from None
     model = onnx.ModelProto()
     try:
+        count_fields(raw)
         model.ParseFromString(raw)
+    except WireError as error:
+        raise ModelFileError(f"{path} must be a whole ONNX file, and it is not: {error}") from None
     except (DecodeError, ValueError, RecursionError, MemoryError):
         raise ModelFileError(f"{path} must be a whole ONNX file, and it is truncated or something else") from None
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):

@@ -69,6 +69,7 @@ def test_onnxruntime_gives_the_same_logits(tmp_path: Path) -> None:
         np.testing.assert_allclose(mine, theirs, atol=1e-3 * float(theirs.std()))
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_network() -> None:
     one, other = (random_full_size("resnet50", 2).parameters["exit1_fc"] for _ in range(2))
     np.testing.assert_array_equal(one.weights, other.weights)

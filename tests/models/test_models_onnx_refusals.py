@@ -329,12 +329,12 @@ def test_constants_cannot_be_multiplied_without_bound(tmp_path: Path) -> None:
     nodes = [node("Mul", ["column", "row"], "k0")]
     nodes += [node("Concat", [f"k{i}", f"k{i}"], f"k{i + 1}", axis=0) for i in range(40)]
     nodes += [node("Conv", ["image", "k40"], "y")]
-    started = time.monotonic()
+    started = time.process_time()
     message = refusal(
         tmp_path, model(nodes, {"column": np.ones((1 << 10, 1), np.float32), "row": np.ones((1, 1 << 10), np.float32)})
     )
     assert "weights and constants" in message
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_metadata_is_checked(tmp_path: Path) -> None:
@@ -391,14 +391,14 @@ SMALL = build_onnx(random_network(3)).SerializeToString()
 def _survives(tmp: Path, raw: bytes) -> None:
     path = tmp / "fuzzed.onnx"
     path.write_bytes(raw)
-    started = time.monotonic()
+    started = time.process_time()
     said = "a network"
     try:
         read_model(path)
     except NetworkError as error:
         said = str(error)
     assert said.isprintable()
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -424,6 +424,6 @@ def test_a_deep_chain_is_read_in_bounded_time(tmp_path: Path) -> None:
         nodes.append(helper.make_node("MaxPool", [f"r{index}"], [f"p{index}"], kernel_shape=[1, 1]))
         nodes.append(helper.make_node("Clip", [f"p{index}", "", "six"], [f"r{index + 1}"]))
     nodes += [node("GlobalAveragePool", ["r1500"], "b"), node("Flatten", ["b"], "y")]
-    started = time.monotonic()
+    started = time.process_time()
     assert len(read(tmp_path, model(nodes, {"w": WEIGHTS, "six": np.float32(6)})).layers) == 1502
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
