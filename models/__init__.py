@@ -27,6 +27,7 @@ from .network import (
     Network,
     NetworkError,
     Parameters,
+    Window,
     Workload,
 )
 from .quantise import Format, QuantisationError, QuantisedLayer, QuantisedNetwork, quantise
@@ -80,6 +81,7 @@ __all__ = [
     "TrainedModel",
     "TrainingError",
     "UnsupportedOperatorError",
+    "Window",
     "Workload",
     "accuracy_guard",
     "build_onnx",
