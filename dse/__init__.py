@@ -16,7 +16,7 @@ from .geometry import INPUT_BUFFER_SETS, Fit, FitError, fit, ramb18_count, uram_
 from .latency import latency_table, pool_cycles, stage_latency
 from .paper_model import Batching, Point, gops, layer_ticks, total_ticks
 from .search import Ranking, evaluate, legal_space, search
-from .virtual_exits import equidistant_exits
+from .virtual_exits import equidistant_exits, exits_after
 
 __all__ = [
     "B_MAX_LIMIT",
@@ -39,6 +39,7 @@ __all__ = [
     "buildable_plan",
     "equidistant_exits",
     "evaluate",
+    "exits_after",
     "explore",
     "fit",
     "gops",

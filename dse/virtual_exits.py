@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from models import Workload
+from models import Workload, unknown_name
 
 from .design import DesignError
 
@@ -32,10 +32,35 @@ def equidistant_exits(workload: Workload, exits: int, exit_rates: Sequence[float
         low, high = (cuts[-1] if cuts else 0) + 1, len(workload.layers) - (exits - stage)
         error = {n: abs(done[n - 1] * exits - stage * workload.macs) for n in range(low, high + 1)}
         cuts.append(min(error, key=error.__getitem__))
+    return _cut(workload, cuts, exit_rates)
+
+
+def exits_after(workload: Workload, layers: Sequence[str], exit_rates: Sequence[float] | None = None) -> Workload:
+    """The same layers cut after each named one, in their own order; exit heads cost nothing. For layer tables, which know no tensors.
+
+    Raises DesignError for a name that is unknown, comes twice, or is the last layer's.
+
+    >>> from models import LayerShape
+    >>> layers = tuple(LayerShape(name=n, r=1, p=1, c=1) for n in "abc")
+    >>> [layer.stage for layer in exits_after(Workload(name="w", layers=layers), ["a"]).layers]
+    [0, 1, 1]
+    """
+    names = [layer.name for layer in workload.layers]
+    for index, name in enumerate(layers):
+        if name not in names:
+            raise DesignError(unknown_name("layer", name, names, f"'{workload.name}'"))
+        if name in layers[:index] or name == names[-1]:
+            why = "is the last layer, where the network ends anyway" if name == names[-1] else "comes twice"
+            raise DesignError(f"exits must stand after different layers with work behind them, and '{name}' {why}")
+    return _cut(workload, sorted(names.index(name) + 1 for name in layers), exit_rates)
+
+
+def _cut(workload: Workload, cuts: Sequence[int], exit_rates: Sequence[float] | None) -> Workload:
+    """A stage up to each index of `cuts`, and one to the end."""
     stages = [bisect_right(cuts, index) for index in range(len(workload.layers))]
     return replace(
         workload,
         layers=tuple(replace(layer, stage=s) for layer, s in zip(workload.layers, stages, strict=True)),
-        exits=tuple(f"exit{s + 1}" for s in range(exits)),
+        exits=tuple(f"exit{s + 1}" for s in range(len(cuts) + 1)),
         exit_rates=None if exit_rates is None else tuple(exit_rates),
     )

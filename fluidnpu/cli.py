@@ -78,6 +78,36 @@ def check(model: Path, as_json: bool) -> None:
 
 @main.command()
 @click.argument("model", type=click.Path(path_type=Path))
+@click.option(
+    "--exits", "places", metavar="N|at=NAME,NAME", help="attach exits at equal MACs, N in all, or at named tensors"
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="NEW.onnx",
+    help="where to write the network, normalisations folded",
+)
+@click.option(
+    "--threshold", default=1.0, show_default=True, help="confidence above which a new exit is taken; 1: never"
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="seed of resnet50's and inception_v3's weights",
+)
+@JSON
+@command
+def exits(model: Path, places: str | None, out: Path | None, threshold: float, seed: int, as_json: bool) -> None:
+    """Where MODEL can be left early, and heads put there; MODEL is ONNX, or resnet50 or inception_v3 with random weights."""
+    from . import exits as command_exits
+
+    command_exits.exits(model, places, out, threshold, seed, as_json)
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
 @BOARD
 @B_MAX
 @click.option(
@@ -89,7 +119,9 @@ def check(model: Path, as_json: bool) -> None:
     help="cycle model",
 )
 @click.option(
-    "--exits", type=int, metavar="N", help="cut a single-exit MODEL into N stages of equal MACs, heads free of charge"
+    "--exits",
+    metavar="N|at=NAME,NAME",
+    help="more exits, at equal MACs or at named tensors: heads in a network, cuts free of charge in a layer table",
 )
 @click.option(
     "--exit-rates", metavar="A,B,...", help="share of samples that leaves at each exit, for the design's users"
@@ -103,7 +135,7 @@ def dse(
     board: str,
     b_max: int,
     cycle_model: str,
-    exits: int | None,
+    exits: str | None,
     exit_rates: str | None,
     out: Path | None,
     report: Path | None,
@@ -185,17 +217,17 @@ def verify(
 
 
 @main.command()
-@click.argument("table", type=click.Path(path_type=Path))
+@click.argument("table", required=False, type=click.Path(path_type=Path), metavar="DESIGN|TABLE.json")
 @click.option(
     "--policy",
     "policies",
     default="serial,greedy,fluid",
     show_default=True,
     metavar="P[,P...]",
-    help="policies to compare",
+    help="policies to compare; docs/scheduling.md lists them",
 )
-@click.option("--rate", required=True, type=float, help="mean arrivals per second")
-@click.option("--slo", required=True, metavar="200ms", help="latency objective of every request")
+@click.option("--rate", type=float, help="mean arrivals per second (with a trace: default its own)")
+@click.option("--slo", metavar="200ms", help="latency objective of every request (with a trace: default its own)")
 @click.option("--requests", type=click.IntRange(min=1), default=20000, show_default=True, help="requests per seed")
 @click.option(
     "--seeds",
@@ -204,13 +236,63 @@ def verify(
     show_default=True,
     help="independent runs; intervals are over them",
 )
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="seeds that run at once; changes no number",
+)
+@click.option(
+    "--traffic",
+    default="poisson",
+    show_default=True,
+    metavar="KIND|TRACE.csv",
+    help="poisson, mmpp[:burst=2:share=0.2:dwell=1s], diurnal[:swing=0.4:period=600s], or arrivals recorded as CSV",
+)
+@click.option(
+    "--exit-rates", metavar="A,B,...", help="share of samples that leaves at each exit, instead of the table's"
+)
+@click.option(
+    "--confidences",
+    type=click.Path(path_type=Path),
+    metavar="FILE.csv|.npz|MODEL.onnx",
+    help="recorded confidences decide who leaves where, and give the accuracy",
+)
+@click.option("--thresholds", metavar="A,B,...", help="with --confidences; default: those of MODEL.onnx")
+@DATA
+@click.option("--true-exit-rates", metavar="A,B,...", help="exit rates as they are, where the policies believe others")
+@click.option(
+    "--latency-factor",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="how much longer runs take than the policies believe",
+)
+@click.option(
+    "--log",
+    type=click.Path(path_type=Path),
+    metavar="FILE.jsonl",
+    help="where to write the first seed's decisions and reasons",
+)
+@click.option(
+    "--replay",
+    "replayed",
+    type=click.Path(path_type=Path),
+    metavar="FILE.jsonl",
+    help="check that such a log repeats to the same schedule (on DESIGN|TABLE.json, if given)",
+)
+@click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html", help="where to write an HTML report")
 @JSON
 @command
-def simulate(table: Path, policies: str, rate: float, slo: str, requests: int, seeds: int, as_json: bool) -> None:
-    """Compare policies on a design's (or any) latency table under Poisson traffic."""
-    from . import commands
+def simulate(table: Path | None, replayed: Path | None, **words: Any) -> None:
+    """Compare serving policies on a design's (or any) latency table, with intervals over seeds."""
+    from . import simulating
 
-    commands.simulate(table, policies, rate, slo, requests, seeds, as_json)
+    if replayed is not None:
+        simulating.replay_log(replayed, table, words["as_json"])
+    else:
+        simulating.simulate(simulating.Asked(table=table, **words))
 
 
 @main.command()

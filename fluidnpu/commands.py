@@ -7,7 +7,6 @@ import importlib.metadata
 import importlib.util
 import shutil
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from boards import Board, load_board
-from dse import Design, Exploration, equidistant_exits, explore
+from dse import Design, Exploration, explore
 from hls import compile_program, csim_network, render_project, write_project
 from host import Bundle, Driver, open_device
 from host import serve as serve_requests
@@ -31,11 +30,12 @@ from models import (
     shipped_images,
 )
 from rtl_tb import sources
-from scheduler import Serving, compare, make_policy, measure, parse_duration_ns, poisson
+from scheduler import Serving, make_policy, measure, parse_duration_ns, poisson
 
 from . import show
 from .design_report import render_design_report
 from .errors import NegativeAnswerError, UsageError
+from .exits import parse_places, with_exits
 
 
 def check(path: Path, as_json: bool) -> None:
@@ -80,14 +80,12 @@ def _explore(out: Console, work: Workload, board: Board, b_max: int, cycle_model
         return explore(work, board, b_max=b_max, model=cycle_model, progress=step)
 
 
-def workload(path: Path, exits: int | None, exit_rates: str | None) -> Workload:
-    """The layers of a model, cut into virtual exits and given exit rates where asked."""
+def workload(path: Path, exits: str | None, exit_rates: str | None) -> Workload:
+    """The layers of a model, given further exits and exit rates where asked."""
     model = read_model(path)
-    work = model if isinstance(model, Workload) else model.workload
     if exits is not None:
-        if len(work.exits) > 1:
-            raise UsageError(f"--exits is for models with one exit, and '{path}' has {len(work.exits)}")
-        work = equidistant_exits(work, exits)
+        model = with_exits(model, parse_places(exits))
+    work = model if isinstance(model, Workload) else model.workload
     if exit_rates is None:
         return work
     try:
@@ -264,22 +262,6 @@ def verify(
         out.print(f"C simulation against golden: {report.summary()}")
     if not report.ok:
         raise NegativeAnswerError(f"C simulation must equal golden: {report.summary()}")
-
-
-def simulate(path: Path, policies: str, rate: float, slo: str, requests: int, seeds: int, as_json: bool) -> None:
-    """Compare policies over seeds with intervals."""
-    out = show.console(as_json)
-    serving = Serving.loads(path.read_text(encoding="utf-8"), str(path))
-    slo_ns = parse_duration_ns(slo, "--slo")
-    with out.status("simulating") if out.is_terminal else nullcontext():
-        found = compare(serving, policies.split(","), rate_per_s=rate, slo_ns=slo_ns, requests=requests, seeds=seeds)
-    if as_json:
-        print(found.to_json())
-        return
-    out.print(found.table(), markup=False)
-    out.print(
-        f"[dim]simulated: {seeds} seeds of {requests} Poisson arrivals at {rate:g}/s, objective {slo}; ± is the 95 % interval over seeds[/]"
-    )
 
 
 def serve(

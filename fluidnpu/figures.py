@@ -44,14 +44,15 @@ class SampleRow:
     exit: int
 
 
-def _axes(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
+def new_figure(width: float, height: float, columns: int = 1, rows: int = 1) -> tuple[Any, Any]:
+    """A matplotlib figure in this house's looks, and its axes row by row."""
     # The object-oriented interface: no global state, no display, nothing to close.
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasSVG(figure)
-    axes = figure.subplots(1, columns, squeeze=False)[0]
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
         axis.spines[["left", "bottom"]].set_color(GRID)
@@ -61,11 +62,12 @@ def _axes(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _svg(figure: Any) -> str:
+def to_svg(figure: Any) -> str:
+    """The figure as an `<svg>` element; the same numbers give the same bytes."""
     import matplotlib
 
     out = io.StringIO()
-    # Fixed salt and no date: the same numbers give the same bytes.
+    # Fixed salt and no date.
     with matplotlib.rc_context({"svg.hashsalt": "fluidnpu", "svg.fonttype": "none", "font.family": "sans-serif"}):
         figure.savefig(out, format="svg", metadata={"Date": None})
     text = out.getvalue()
@@ -82,7 +84,7 @@ def load_curves(curves: Mapping[str, Sequence[LoadPoint]], slo_ms: float, marked
         ("SLO violations (%)", "violations_pct", False),
         ("NPU wall-clock utilisation (%)", "utilisation_pct", False),
     )
-    figure, axes = _axes(14, 3.6, len(panels))
+    figure, axes = new_figure(14, 3.6, len(panels))
     for axis, (title, key, logarithmic) in zip(axes, panels, strict=True):
         for colour, (name, points) in zip(PALETTE, curves.items(), strict=False):
             axis.plot(
@@ -106,14 +108,21 @@ def load_curves(curves: Mapping[str, Sequence[LoadPoint]], slo_ms: float, marked
         axis.set_title(title, fontsize=10, color=INK, loc="left")
         axis.set_xlabel(label, fontsize=9, color=INK)
     axes[0].legend(frameon=False, fontsize=9)
-    return _svg(figure)
+    return to_svg(figure)
 
 
 def batch_timeline(rows: Sequence[SampleRow], bars: Sequence[Bar], exits: Sequence[str]) -> str:
     """Who ran when, a row a sample (the paper's Fig. 6): grey while it waits, coloured by stage while it runs, a dot where it leaves."""
-    figure, (axis,) = _axes(14, 0.6 + 0.24 * max(6, len(rows)))
+    figure, (axis,) = new_figure(14, 0.6 + 0.24 * max(6, len(rows)))
     axis.grid(False)
     origin = min((row.arrival_us for row in rows), default=0.0)
+    if max((row.end_us for row in rows), default=0.0) - origin > 20_000:
+        from matplotlib.ticker import FuncFormatter
+
+        unit, ticks = "ms", FuncFormatter(lambda us, _: f"{us / 1e3:g}")
+        axis.xaxis.set_major_formatter(ticks)
+    else:
+        unit = "µs"
     for index, row in enumerate(rows):
         axis.plot([row.arrival_us - origin, row.end_us - origin], [index, index], color=GRID, linewidth=2, zorder=1)
         axis.plot(
@@ -151,7 +160,7 @@ def batch_timeline(rows: Sequence[SampleRow], bars: Sequence[Bar], exits: Sequen
     axis.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=8)
     axis.invert_yaxis()
     axis.set_xlabel(
-        "time (µs); the number in a bar is the batch it ran in, the dot is the exit it took", fontsize=9, color=INK
+        f"time ({unit}); the number in a bar is the batch it ran in, the dot is the exit it took", fontsize=9, color=INK
     )
     from matplotlib.patches import Patch
 
@@ -164,12 +173,12 @@ def batch_timeline(rows: Sequence[SampleRow], bars: Sequence[Bar], exits: Sequen
         loc="lower left",
         bbox_to_anchor=(0, 1),
     )
-    return _svg(figure)
+    return to_svg(figure)
 
 
 def throughput_bars(series: Mapping[str, Sequence[float]], peaks: Mapping[str, float]) -> str:
     """GOP/s by batch size, a panel a board, with its peak as a line."""
-    figure, axes = _axes(14, 3, len(series))
+    figure, axes = new_figure(14, 3, len(series))
     for axis, (name, values) in zip(axes, series.items(), strict=True):
         batches = range(1, len(values) + 1)
         axis.bar(batches, values, color=PALETTE[0], width=0.7)
@@ -187,14 +196,14 @@ def throughput_bars(series: Mapping[str, Sequence[float]], peaks: Mapping[str, f
         axis.set_xticks(list(batches))
         axis.set_xlabel("batch size", fontsize=9, color=INK)
         axis.grid(False, axis="x")
-    return _svg(figure)
+    return to_svg(figure)
 
 
 def heat_map(
     values: Sequence[Sequence[float]], row_labels: Sequence[str], cells: Sequence[Sequence[str]], title: str
 ) -> str:
     """Utilisation in percent, layers by batch sizes; `cells` holds the text of each cell (the chosen k and B_R)."""
-    figure, (axis,) = _axes(14, 0.9 + 0.26 * len(values))
+    figure, (axis,) = new_figure(14, 0.9 + 0.26 * len(values))
     axis.grid(False)
     axis.imshow(values, cmap="YlGnBu", vmin=0, vmax=100, aspect="auto")
     for y, row in enumerate(cells):
@@ -204,12 +213,12 @@ def heat_map(
     axis.set_xticks(range(len(values[0])), [str(b + 1) for b in range(len(values[0]))])
     axis.set_xlabel("batch size", fontsize=9, color=INK)
     axis.set_title(title, fontsize=10, color=INK, loc="left")
-    return _svg(figure)
+    return to_svg(figure)
 
 
 def roofline(layers: Sequence[tuple[str, float, float]], peak_gops: float, gwords_per_s: float, title: str) -> str:
     """Layers (name, operations per word, GOP/s) under the roof of memory and array; both axes logarithmic."""
-    figure, (axis,) = _axes(14, 4.2)
+    figure, (axis,) = new_figure(14, 4.2)
     points = [(name, x, y) for name, x, y in layers if x > 0]
     low, high = min(x for _, x, _ in points) / 1.6, max(x for _, x, _ in points) * 1.6
     knee = peak_gops / gwords_per_s
@@ -226,12 +235,12 @@ def roofline(layers: Sequence[tuple[str, float, float]], peak_gops: float, gword
         ruler.set_minor_formatter("")
     axis.set_xlabel("operations per word on the busiest port", fontsize=9, color=INK)
     axis.set_title(f"{title} (GOP/s; named: the four furthest below the roof)", fontsize=10, color=INK, loc="left")
-    return _svg(figure)
+    return to_svg(figure)
 
 
 def pareto_front(points: Sequence[tuple[float, float, float]], chosen: tuple[float, float], title: str) -> str:
     """Non-dominated designs (latency at B = 1 in ms, GOP/s over all batch sizes, DSPs); the chosen one is ringed."""
-    figure, (axis,) = _axes(14, 3.8)
+    figure, (axis,) = new_figure(14, 3.8)
     shown = axis.scatter(
         [x for x, _, _ in points],
         [y for _, y, _ in points],
@@ -247,12 +256,12 @@ def pareto_front(points: Sequence[tuple[float, float, float]], chosen: tuple[flo
     axis.xaxis.set_minor_formatter("")
     axis.set_xlabel("latency at B = 1 (ms)", fontsize=9, color=INK)
     axis.set_title(title, fontsize=10, color=INK, loc="left")
-    return _svg(figure)
+    return to_svg(figure)
 
 
 def shares(parts: Mapping[str, Mapping[str, float]], title: str) -> str:
     """Stacked bars, one a resource: who uses how much of it, in per cent of the device."""
-    figure, (axis,) = _axes(14, 0.8 + 0.5 * len(parts))
+    figure, (axis,) = new_figure(14, 0.8 + 0.5 * len(parts))
     axis.grid(False, axis="y")
     names = list(dict.fromkeys(name for part in parts.values() for name in part))
     for row, part in enumerate(parts.values()):
@@ -268,4 +277,4 @@ def shares(parts: Mapping[str, Mapping[str, float]], title: str) -> str:
     axis.set_xlim(0, 100)
     axis.invert_yaxis()
     axis.set_title(title, fontsize=10, color=INK, loc="left")
-    return _svg(figure)
+    return to_svg(figure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dse import Exploration
-from scheduler import Metrics
+from scheduler import Interval, Metrics
 
 PIPE_COLUMNS = 160  # where no terminal says how wide it is
 Step = Callable[[int, int], None]  # (done, in all)
@@ -96,3 +97,17 @@ def serving_table(title: str, found: Sequence[Metrics], extra: dict[str, Sequenc
         rows.append((*row, efficiency, f"{m.busy_pct:.1f} %", *(column[index] for column in extra.values())))
     columns = ("policy", "average ms", "p99 ms", "SLO missed", "mean batch", "busy MAC eff.", "NPU busy", *extra)
     return table(title, columns, rows)
+
+
+def plus_minus(value: Interval, digits: int | None = None) -> str:
+    """`12.3 ± 0.4`, with three significant digits of the mean at least; without the half where there is only one seed.
+
+    >>> plus_minus(Interval(0.34567, 0.012)), plus_minus(Interval(118.31, 7.1))
+    ('0.346 ± 0.012', '118.3 ± 7.1')
+    """
+    if not math.isfinite(value.mean):
+        return "-"
+    if digits is None:
+        digits = min(6, max(1, 2 - math.floor(math.log10(abs(value.mean))))) if value.mean else 1
+    half = f" ± {value.half:.{digits}f}" if math.isfinite(value.half) else ""
+    return f"{value.mean:.{digits}f}{half}"

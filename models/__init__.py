@@ -15,8 +15,10 @@ from .data import (
     shipped_file,
     shipped_images,
 )
+from .exit_heads import ExitPlace, attach_exits, equidistant_tensors, exit_places, single_exit, unknown_name
 from .exits import ExitChoice, choose_threshold, confidence, decide_exits, early_exit_predictions
 from .float_reference import early_exit_float, run_float, tensor_ranges
+from .full_size import FULL_SIZE, full_size, random_full_size
 from .guard import AccuracyError, GuardReport, accuracy_guard
 from .layer_table import LayerTableError, read_layer_table
 from .network import (
@@ -58,12 +60,14 @@ __all__ = [
     "ARCHITECTURES",
     "CLASSES",
     "FASHION_MNIST_FOLDER",
+    "FULL_SIZE",
     "OPERATORS",
     "AccuracyError",
     "Architecture",
     "DataError",
     "Exit",
     "ExitChoice",
+    "ExitPlace",
     "Format",
     "GuardReport",
     "ImageSet",
@@ -84,15 +88,20 @@ __all__ = [
     "Window",
     "Workload",
     "accuracy_guard",
+    "attach_exits",
     "build_onnx",
     "choose_threshold",
     "confidence",
     "decide_exits",
     "early_exit_float",
     "early_exit_predictions",
+    "equidistant_tensors",
+    "exit_places",
+    "full_size",
     "golden",
     "load_fashion_mnist",
     "quantise",
+    "random_full_size",
     "random_network",
     "read_image_file",
     "read_layer_table",
@@ -101,10 +110,12 @@ __all__ = [
     "run_float",
     "shipped_file",
     "shipped_images",
+    "single_exit",
     "skeleton",
     "tensor_ranges",
     "train",
     "train_model",
+    "unknown_name",
     "with_random_weights",
     "write_onnx",
 ]

@@ -260,6 +260,11 @@ class Attributes:
         values = self._get(name, None, "ints", AttributeProto.INTS)
         return None if values is None else tuple(int(v) for v in values)
 
+    def numbers(self, name: str) -> tuple[float, ...] | None:
+        """Floats, or None when absent."""
+        values = self._get(name, None, "floats", AttributeProto.FLOATS)
+        return None if values is None else tuple(float(v) for v in values)
+
     def tensor(self, name: str) -> TensorProto | None:
         """A tensor, or None when absent."""
         found: TensorProto | None = self._get(name, None, "t", AttributeProto.TENSOR)

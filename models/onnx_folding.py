@@ -75,9 +75,9 @@ def _per_channel(node: onnx.NodeProto, source: Value, array: Array) -> Array:
     """A constant operand as (C,), when it broadcasts over channels alone."""
     channels = source.shape[2]
     shape = array.shape
-    if array.size == 1:
-        return np.full(channels, array.reshape(()))
     rank = 2 if source.vector else 4
+    if array.size == 1 and len(shape) <= rank:
+        return np.full(channels, array.reshape(()))
     aligned = (1,) * (rank - len(shape)) + shape
     wanted = (1, channels) if source.vector else (1, channels, 1, 1)
     if aligned != wanted or (source.vector and not source.pixel):
@@ -113,13 +113,17 @@ def _add(walk: Walk, node: onnx.NodeProto) -> None:
     if node.op_type == "Add" and _operands(walk, node) is not None:
         _scale(walk, node)
         return
-    total = walk.value(node, 0)
-    for index in range(1, len(node.input)):
+    indices = [index for index, name in enumerate(node.input) if not walk.known(name)] or [0]
+    total = walk.value(node, indices[0])
+    for index in indices[1:]:
         total = _add_two(walk, node, total, walk.value(node, index))
-    if len(node.input) == 1:
+    constants = [_per_channel(node, total, walk.constant(node, i)) for i in range(len(node.input)) if i not in indices]
+    if constants:
+        walk.affine(node, total, np.ones(total.shape[2]), np.sum(constants, axis=0, dtype=np.float64))
+    elif len(indices) == 1:
         walk.alias(node, total)
-        return
-    walk.renamed(node, total)
+    else:
+        walk.renamed(node, total)
 
 
 def _add_two(walk: Walk, node: onnx.NodeProto, first: Value, second: Value) -> Value:
@@ -187,7 +191,7 @@ def _concat(walk: Walk, node: onnx.NodeProto) -> None:
 
 def _flatten(walk: Walk, node: onnx.NodeProto) -> None:
     source = walk.value(node)
-    if Attributes(node).integer("axis", 1) != 1:
+    if Attributes(node).integer("axis", 1) not in (1, -1 if source.vector else -3):
         raise UnsupportedOperatorError(
             label(node), node.op_type, "does not keep the batch apart", "flatten from axis 1"
         )
@@ -204,6 +208,8 @@ def _reshape(walk: Walk, node: onnx.NodeProto) -> None:
         walk.alias(node, source, vector=True)
         return
     now = (count, 1, 1) if source.vector and source.pixel else (channels, height, width)
+    if not source.vector:  # 0 copies a dimension
+        target = [now[i - 1] if v == 0 and 0 < i < 4 else v for i, v in enumerate(target)]
     if batch_kept and len(target) == 4 and not (source.vector and not source.pixel) and _fills(target[1:], now):
         walk.alias(node, source, vector=False)
         return
@@ -220,7 +226,7 @@ def _fills(target: list[int], shape: Shape) -> bool:
     if target.count(-1) == 1:
         known = math.prod(v for v in target if v != -1)
         target = [math.prod(shape) // known if v == -1 and known else v for v in target]
-    return tuple(shape[i] if v == 0 else v for i, v in enumerate(target)) == shape
+    return tuple(target) == shape
 
 
 def _squeeze(walk: Walk, node: onnx.NodeProto) -> None:
@@ -236,7 +242,15 @@ def _squeeze(walk: Walk, node: onnx.NodeProto) -> None:
 
 
 def _identity(walk: Walk, node: onnx.NodeProto) -> None:
-    walk.alias(node, walk.value(node))
+    """Identity and Dropout: also behind a Softmax or a Pad."""
+    training = walk.optional(node, 2)
+    if training is not None and training.any():
+        raise UnsupportedOperatorError(
+            label(node), node.op_type, "is in training mode", "export the model in evaluation mode"
+        )
+    name = node.input[0] if node.input else ""
+    source = walk.values[name] if name in walk.values else walk.value(node)
+    walk.alias(node, source, softmaxed=source.softmaxed, pad=source.pad)
 
 
 def _softmax(walk: Walk, node: onnx.NodeProto) -> None:

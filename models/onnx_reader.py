@@ -49,8 +49,7 @@ _SUGGESTIONS = {
     "Loop": "export the exits as plain outputs: the runtime decides, not the graph",
 }
 _OPERATORS: dict[str, Callable[[Walk, onnx.NodeProto], None]] = {**LAYER_OPERATORS, **FOLDING_OPERATORS}
-_ON_CONSTANTS = ("Cast", "Constant", "Gather", "Shape", "Slice", "Transpose")
-OPERATORS = tuple(sorted({*_OPERATORS, *_ON_CONSTANTS}))
+OPERATORS = tuple(sorted({*_OPERATORS, "Constant", "Shape"}))  # and, between constants alone, those of FOLDS
 
 
 def read_onnx(path: Path | str, threshold: float = DEFAULT_THRESHOLD) -> Network:
@@ -97,7 +96,7 @@ def _visit(walk: Walk, node: onnx.NodeProto) -> None:
             _missing_inputs(walk, node)
             full = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
             hint = _SUGGESTIONS.get(
-                node.op_type, "replace it, or cut the graph before it; the supported ones are " + ", ".join(OPERATORS)
+                node.op_type, "replace it, or cut the graph before it; what can be used is " + ", ".join(OPERATORS)
             )
             raise UnsupportedOperatorError(label(node), full, "is not supported", hint)
         operator(walk, node)

@@ -3,20 +3,25 @@
 from .anytime import Anytime
 from .basic import Adaptive, Greedy, Serial
 from .bound import least_violations
-from .compare import Comparison, Serving, Truth, compare, draw_stream, serve
+from .compare import Comparison, Serving, Truth, compare, draw_stream, serve, serve_tally
+from .compiled import Trace, available, serve_compiled
+from .confidences import read_confidence_file, read_confidences
 from .counts import CountTable, solve_counts
 from .credit import Credit, Optimal, Weights
+from .decision_log import Replayed, record, replay
 from .engine import simulate
 from .errors import PolicyError, SchedulerError, TrafficError
 from .fluid import Fluid
-from .metrics import Interval, Metrics, interval, measure, merge_metrics
+from .metrics import Interval, Metrics, Tally, interval, measure, merge_metrics
 from .others import Lazy, Staged, layered, layered_rates
+from .paper import PaperRow, Sweep, sweeps, table2_rows
 from .policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
 from .recorded import Recorded
 from .registry import REGISTRY, make_policy
 from .schedule import Outcome, Record, Replay, RunRecord, Schedule, read_log
 from .setting import Setting
 from .shedding import Shedding
+from .streams import Drawn, Source, StreamComparison, compare_streams
 from .traffic import (
     bursty,
     diurnal,
@@ -39,6 +44,7 @@ __all__ = [
     "Comparison",
     "CountTable",
     "Credit",
+    "Drawn",
     "Fluid",
     "Greedy",
     "Interval",
@@ -46,11 +52,13 @@ __all__ = [
     "Metrics",
     "Optimal",
     "Outcome",
+    "PaperRow",
     "Policy",
     "PolicyError",
     "Record",
     "Recorded",
     "Replay",
+    "Replayed",
     "Request",
     "Run",
     "RunRecord",
@@ -61,14 +69,21 @@ __all__ = [
     "Setting",
     "Shed",
     "Shedding",
+    "Source",
     "Staged",
+    "StreamComparison",
+    "Sweep",
+    "Tally",
+    "Trace",
     "TrafficError",
     "Truth",
     "View",
     "Wait",
     "Weights",
+    "available",
     "bursty",
     "compare",
+    "compare_streams",
     "diurnal",
     "draw_exits",
     "draw_stream",
@@ -85,10 +100,18 @@ __all__ = [
     "merge_metrics",
     "parse_duration_ns",
     "poisson",
+    "read_confidence_file",
+    "read_confidences",
     "read_log",
     "read_trace",
+    "record",
+    "replay",
     "requests_at",
     "serve",
+    "serve_compiled",
+    "serve_tally",
     "simulate",
     "solve_counts",
+    "sweeps",
+    "table2_rows",
 ]

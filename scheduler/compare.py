@@ -12,10 +12,12 @@ samples. The policies believe the table and the exit rates they are given; `trut
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from typing import Any
@@ -24,9 +26,10 @@ import numpy as np
 
 from dse import Design, LatencyTable
 
+from .compiled import available, serve_compiled
 from .engine import check_rates, simulate
 from .errors import SchedulerError, TrafficError
-from .metrics import Metrics, measure, merge_metrics
+from .metrics import Metrics, Tally, measure, merge_metrics
 from .others import Lazy, layered, layered_rates
 from .policy import Policy, Request
 from .registry import make_policy
@@ -34,7 +37,9 @@ from .schedule import Schedule
 from .setting import Setting
 from .traffic import check_load, draw_exits, generate
 
+ENDLESS = ("poisson", "bursty", "mmpp", "diurnal")  # traffic with a mean rate that never stops
 ARRIVALS, EXITS = 70, 71  # first words of the generators' keys; tuning uses another, so no reported seed was trained on
+WORTH_COMPILING = 100_000  # requests of all policies and seeds: the engine takes several seconds for them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,9 +125,23 @@ class Comparison:
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def unstable(self, policy: str) -> bool:
-        """Whether the backlog grew through at least half of the seeds: then latencies mean nothing and are not given."""
+        """Whether latencies mean nothing and are not given: the backlog grew through at least half of the seeds, or more comes than can be served.
+
+        The second is arithmetic (`true_load`), so it is said of a short run, too; it does not hold for a recorded trace, which ends, nor for
+        policies that shed or answer early.
+        """
         runs = self.metrics[policy]
+        endless = self.truth.traffic.partition(":")[0] in ENDLESS
+        if endless and self.true_load >= 1 and not any(m.shed_pct or m.anytime_pct for m in runs):
+            return True
         return 2 * sum(m.unstable for m in runs) >= len(runs)
+
+    @property
+    def true_load(self) -> float:
+        """`Serving.least_load` of the world as it is, `truth` included."""
+        rates = self.truth.exit_rates or self.serving.exit_rates
+        serving = dataclasses.replace(self.serving, exit_rates=rates)
+        return serving.least_load(self.rate_per_s) * self.truth.latency_factor
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: per policy each metric as mean, low and high (95 %); latencies are null when the load is unstable."""
@@ -145,7 +164,7 @@ class Comparison:
             "seeds": len(next(iter(self.metrics.values()))),
             "warmup_requests": self.requests - next(iter(self.metrics.values()))[0].requests,
             "traffic": self.truth.traffic,
-            "least_load": self.serving.least_load(self.rate_per_s),
+            "least_load": self.true_load,
             "simulated": True,
             "policies": policies,
         }
@@ -180,8 +199,14 @@ def compare(
     truth: Truth | None = None,
     processes: int = 1,
     warmup: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    compiled: bool | None = None,
 ) -> Comparison:
-    """Serve `requests` requests per seed (or seeds 0..n-1) with every policy. Raises SchedulerError for bad input, in one sentence."""
+    """Serve `requests` requests per seed (or seeds 0..n-1) with every policy. Raises SchedulerError for bad input, in one sentence.
+
+    `progress` is called with the seeds done and their number, first with none done. `compiled`: through the loop that Numba compiles, whose
+    schedules are the same; None: where it is installed and there is enough to do to pay for starting it.
+    """
     serving = Serving.of(what) if isinstance(what, Design) else what
     check_load(rate_per_s, requests)
     if slo_ns <= 0:
@@ -194,12 +219,10 @@ def compare(
     names = [p.name for p in made]
     if len(set(names)) < len(names):
         raise SchedulerError(f"policies must be named once each, not {', '.join(names)}")
-    job = _Job(serving, made, rate_per_s, slo_ns, requests, truth or Truth(), warmup)
-    if processes > 1:
-        with ProcessPoolExecutor(processes, get_context("fork"), _set_job, (job,)) as pool:
-            per_seed = list(pool.map(_run_job, chosen))
-    else:
-        per_seed = [job(seed) for seed in chosen]
+    if compiled is None:
+        compiled = available() and requests * len(chosen) * len(made) >= WORTH_COMPILING
+    job = _Job(serving, made, rate_per_s, slo_ns, requests, truth or Truth(), warmup, compiled)
+    per_seed = _run_seeds(job, chosen, processes, progress or (lambda done, of: None))
     metrics = {name: tuple(row[k] for row in per_seed) for k, name in enumerate(names)}
     notes = {p.name: source for p in made if (source := _weights_source(p))}
     return Comparison(
@@ -211,6 +234,24 @@ def compare(
         metrics=metrics,
         notes=notes,
     )
+
+
+def _run_seeds(
+    job: _Job, chosen: Sequence[int], processes: int, progress: Callable[[int, int], None]
+) -> list[list[Metrics]]:
+    """The metrics of every policy for each seed, in order."""
+    per_seed = []
+    progress(0, len(chosen))
+    with ExitStack() as stack:
+        if processes > 1:
+            pool = ProcessPoolExecutor(processes, get_context("fork"), _set_job, (job,))
+            found = stack.enter_context(pool).map(_run_job, chosen)
+        else:
+            found = map(job, chosen)
+        for done, row in enumerate(found, 1):
+            per_seed.append(row)
+            progress(done, len(chosen))
+    return per_seed
 
 
 def _weights_source(policy: Policy) -> str:
@@ -227,12 +268,13 @@ class _Job:
     requests: int
     truth: Truth
     warmup: int | None
+    compiled: bool = False
 
     def __call__(self, seed: int) -> list[Metrics]:
         stream, exits = draw_stream(self.serving, self.truth, self.rate_per_s, self.slo_ns, self.requests, seed)
         out = []
         for policy in self.policies:
-            done = serve(self.serving, policy, stream, exits, self.truth)
+            done = serve_tally(self.serving, policy, stream, exits, self.truth, self.compiled)
             macs = (
                 None if isinstance(policy, Lazy) else self.serving.macs
             )  # its batches are counted by layer, not by stage
@@ -254,6 +296,25 @@ def serve(
     serving: Serving, policy: Policy, stream: Sequence[Request], exits: Sequence[int], truth: Truth | None = None
 ) -> Schedule:
     """One schedule. `Lazy` is served layer by layer with its cost per layer; everything else stage by stage."""
+    return simulate(stream, policy, **_world(serving, policy, exits, truth))
+
+
+def serve_tally(
+    serving: Serving,
+    policy: Policy,
+    stream: Sequence[Request],
+    exits: Sequence[int],
+    truth: Truth | None = None,
+    compiled: bool = True,
+) -> Tally:
+    """What metrics need of the schedule that `serve` would give, through the compiled loop if it is installed and knows the policy."""
+    world = _world(serving, policy, exits, truth)
+    trace = serve_compiled(stream, policy, **world) if compiled else None
+    return Tally.of(simulate(stream, policy, **world)) if trace is None else trace.tally()
+
+
+def _world(serving: Serving, policy: Policy, exits: Sequence[int], truth: Truth | None) -> dict[str, Any]:
+    """The arguments of `simulate` beside stream and policy."""
     latency, rates, overhead = serving.latency, serving.exit_rates, 0
     if isinstance(policy, Lazy):
         latency = layered(serving.latency, policy.layers)
@@ -266,7 +327,13 @@ def serve(
     actual = None
     if factor != 1.0:
         actual = LatencyTable(ns=tuple(tuple(max(1, round(ns * factor)) for ns in row) for row in latency.ns))
-    return simulate(stream, policy, latency=latency, exits=exits, exit_rates=rates, actual=actual, overhead_ns=overhead)
+    return {
+        "latency": latency,
+        "exits": exits,
+        "exit_rates": rates,
+        "actual": actual,
+        "overhead_ns": overhead,
+    }
 
 
 _job: _Job | None = None

@@ -14,6 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from .basic import PATIENCE, oldest_first
 from .counts import CountTable, continue_shares
@@ -141,6 +144,18 @@ class Credit:
         longest = max(self._gap, *(max(row) for row in setting.latency.ns)) // self._width + 2
         for row in (*self.v, *self.gain):
             row.extend([row[-1]] * longest)  # so that the oldest sample after the longest run needs no clamp
+
+    def numbers(self) -> dict[str, Any]:
+        """What `decide` computes with, beside the solved table: for the compiled loop."""
+        return {
+            "slo": self._slo,
+            "width": self._width,
+            "patience_ns": self._patience_ns,
+            "gap": self._gap,
+            "oldest": self._oldest,
+            "v": np.array(self.v),
+            "gain": np.array(self.gain),
+        }
 
     def reset(self) -> None:
         """Keeps no state."""

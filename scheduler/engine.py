@@ -52,7 +52,7 @@ def simulate(
     actual = actual or latency
     b_max = latency.b_max if b_max is None else b_max
     slots = b_max if slots is None else slots
-    _check_input(requests, latency, actual, exits, exit_rates, b_max, slots, overhead_ns)
+    check_input(requests, latency, actual, exits, exit_rates, b_max, slots, overhead_ns)
     return _Engine(requests, policy, latency, exits, exit_rates, b_max, slots, actual, overhead_ns).serve()
 
 
@@ -214,7 +214,7 @@ def _same(a: Request, b: Request) -> bool:
     return a is b
 
 
-def _check_input(
+def check_input(
     requests: Sequence[Request],
     latency: LatencyTable,
     actual: LatencyTable,
@@ -224,6 +224,7 @@ def _check_input(
     slots: int,
     overhead_ns: int,
 ) -> None:
+    """Raise SchedulerError for what `simulate` cannot serve."""
     check_requests(requests)
     check_rates(exit_rates, latency.stages)
     if (actual.stages, actual.b_max) != (latency.stages, latency.b_max):

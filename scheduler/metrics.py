@@ -12,10 +12,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .errors import SchedulerError
 from .policy import Run
 from .schedule import Outcome, Schedule
+
+Ints = NDArray[np.int64]
 
 WARMUP_SHARE = 0.05
 
@@ -55,37 +58,68 @@ class Metrics:
         return asdict(self)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """What metrics are made of: columns aligned with the requests, in order of arrival, and the runs by stage and batch size."""
+
+    policy: str
+    arrival_ns: Ints
+    deadline_ns: Ints
+    end_ns: Ints
+    exit: Ints
+    outcome: Ints
+    runs: Ints
+    busy_ns: int
+    decisions: int
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> Tally:
+        """From a schedule."""
+        runs, starts = np.zeros((schedule.stages, schedule.b_max), np.int64), 0
+        for at, action in schedule.log:
+            if isinstance(action, Run):
+                runs[action.stage, len(action.requests) - 1] += 1
+                starts += at
+        return cls(
+            policy=schedule.policy,
+            arrival_ns=np.array([r.arrival_ns for r in schedule.requests]),
+            deadline_ns=np.array([r.deadline_ns for r in schedule.requests]),
+            end_ns=np.array(schedule.end_ns),
+            exit=np.array(schedule.exit),
+            outcome=np.array(schedule.outcome),
+            runs=runs,
+            busy_ns=sum(schedule.run_end_ns) - starts,
+            decisions=schedule.decisions,
+        )
+
+
 def measure(
-    schedule: Schedule,
+    schedule: Schedule | Tally,
     *,
     warmup: int | None = None,
     macs: Sequence[int] | None = None,
     peak_macs_per_s: float | None = None,
 ) -> Metrics:
     """The metrics of a schedule. `macs[s]`: multiply-accumulates of stage s for one sample. Raises SchedulerError."""
-    n = len(schedule.requests)
+    tally = schedule if isinstance(schedule, Tally) else Tally.of(schedule)
+    n, sizes = len(tally.end_ns), tally.runs.sum(axis=0)
     skip = int(n * WARMUP_SHARE) if warmup is None else warmup
     if not 0 <= skip < n:
         raise SchedulerError(f"warm-up must leave at least one of {n} requests, not skip {skip}")
-    arrival = np.array([r.arrival_ns for r in schedule.requests[skip:]])
-    deadline = np.array([r.deadline_ns for r in schedule.requests[skip:]])
-    end, exits = np.array(schedule.end_ns[skip:]), np.array(schedule.exit[skip:])
-    outcome = np.array(schedule.outcome[skip:])
+    arrival, end, exits, outcome = (x[skip:] for x in (tally.arrival_ns, tally.end_ns, tally.exit, tally.outcome))
     served = outcome != Outcome.SHED
-    late = ~served | (end > deadline)
+    late = ~served | (end > tally.deadline_ns[skip:])
     latency_ms = (end - arrival)[served] / 1e6
     p50, p95, p99 = np.percentile(latency_ms, [50, 95, 99]) if served.any() else (math.nan,) * 3
     seconds = max(int(arrival[-1] - arrival[0]), 1) / 1e9
-    table, busy_ns = _batches(schedule)
-    wall_ns = max(schedule.end_ns) - schedule.requests[0].arrival_ns
+    batch = np.arange(1, len(sizes) + 1)
     efficiency = None
     if macs is not None and peak_macs_per_s is not None:
-        work = float(np.arange(1, schedule.b_max + 1) @ table.T @ np.asarray(macs, float))
-        efficiency = 100 * work / (busy_ns / 1e9 * peak_macs_per_s)
-    busy = 100 * busy_ns / wall_ns
-    sizes = table.sum(axis=0)
+        work = float(batch @ tally.runs.T @ np.asarray(macs, float))
+        efficiency = 100 * work / (tally.busy_ns / 1e9 * peak_macs_per_s)
+    busy = 100 * tally.busy_ns / int(tally.end_ns.max() - tally.arrival_ns[0])
     return Metrics(
-        policy=schedule.policy,
+        policy=tally.policy,
         requests=n - skip,
         average_ms=float(latency_ms.mean()) if served.any() else math.nan,
         p50_ms=float(p50),
@@ -98,37 +132,24 @@ def measure(
         busy_pct=busy,
         busy_mac_efficiency_pct=efficiency,
         wall_utilisation_pct=None if efficiency is None else efficiency * busy / 100,
-        mean_batch=float(sizes @ np.arange(1, schedule.b_max + 1) / max(sizes.sum(), 1)),
+        mean_batch=float(sizes @ batch / max(sizes.sum(), 1)),
         batches=tuple(int(x) for x in sizes),
-        stage_batches=tuple(tuple(int(x) for x in row) for row in table),
-        exit_pct=tuple(100 * float((exits == s).mean()) for s in range(schedule.stages)),
-        decisions=schedule.decisions,
-        unstable=grows_without_bound(schedule),
+        stage_batches=tuple(tuple(int(x) for x in row) for row in tally.runs),
+        exit_pct=tuple(100 * float((exits == s).mean()) for s in range(len(tally.runs))),
+        decisions=tally.decisions,
+        unstable=grows_without_bound(tally),
     )
 
 
-def _batches(schedule: Schedule) -> tuple[np.ndarray[Any, np.dtype[np.int64]], int]:
-    """Runs by stage and batch size, and the busy time."""
-    table = np.zeros((schedule.stages, schedule.b_max), np.int64)
-    starts = []
-    for at, action in schedule.log:
-        if isinstance(action, Run):
-            table[action.stage, len(action.requests) - 1] += 1
-            starts.append(at)
-    return table, sum(schedule.run_end_ns) - sum(starts)
-
-
-def grows_without_bound(schedule: Schedule) -> bool:
+def grows_without_bound(tally: Tally) -> bool:
     """Whether the backlog grew through the whole run, so that any latency would only tell the run's length.
 
     Said when the last arrival finds more than 64 requests and more than 2 % of all before it, and 1.3 times as many as the middle one found.
     """
-    n = len(schedule.requests)
-    arrivals = np.array([r.arrival_ns for r in schedule.requests])
-    ends = np.array(schedule.end_ns)
+    n = len(tally.end_ns)
 
     def backlog(index: int) -> int:
-        return index + 1 - int((ends[: index + 1] <= arrivals[index]).sum())
+        return index + 1 - int((tally.end_ns[: index + 1] <= tally.arrival_ns[index]).sum())
 
     final = backlog(n - 1)
     return final > max(64, 0.02 * n) and final > 1.3 * backlog(n // 2)

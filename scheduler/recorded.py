@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import SchedulerError
+from .metrics import Tally
 from .schedule import Schedule
 from .traffic import exits_from_confidences
 
@@ -52,7 +53,7 @@ class Recorded:
         samples = rng.integers(len(np.asarray(self.correct)), size=count)
         return samples, self.exits(thresholds)[samples]
 
-    def accuracy_pct(self, schedule: Schedule, samples: NDArray[np.int64]) -> float:
+    def accuracy_pct(self, schedule: Schedule | Tally, samples: NDArray[np.int64]) -> float:
         """Share of right answers: request i was sample `samples[i]`, answered by the exit it left at; a shed request is not right."""
         return 100 * float(np.mean(self._right(samples, np.array(schedule.exit))))
 

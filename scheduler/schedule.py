@@ -144,11 +144,11 @@ def _line(at: int, action: Action) -> dict[str, object]:
     return line
 
 
-def read_log(lines: Iterable[str], requests: Sequence[Request]) -> tuple[tuple[int, Action], ...]:
-    """Read `log_lines` back. Raises SchedulerError naming the line."""
+def read_log(lines: Iterable[str], requests: Sequence[Request], first_line: int = 1) -> tuple[tuple[int, Action], ...]:
+    """Read `log_lines` back. Raises SchedulerError naming the line, counted from `first_line`."""
     known = {r.id: r for r in requests}
     log = []
-    for number, text in enumerate(lines, 1):
+    for number, text in enumerate(lines, first_line):
         try:
             log.append(_action(json.loads(text), known))
         except (ValueError, KeyError, TypeError) as error:

@@ -19,6 +19,7 @@ from .policy import Request
 from .units import parse_duration_ns
 
 _NS = 1_000_000_000
+LONGEST_S = 1e8  # three years; int64 nanoseconds hold ninety times as much
 
 
 def requests_at(arrivals_ns: Sequence[int] | NDArray[np.int64], slo_ns: int) -> list[Request]:
@@ -92,8 +93,9 @@ def diurnal(
 
 
 def generate(text: str, rate_per_s: float, count: int, *, slo_ns: int, rng: np.random.Generator) -> list[Request]:
-    """Traffic by name: `poisson`, `bursty:burst=2:share=0.2:dwell=1s`, `diurnal:swing=0.4:period=600s`. Raises TrafficError."""
+    """Traffic by name: `poisson`, `bursty:burst=2:share=0.2:dwell=1s` (or `mmpp:...`), `diurnal:swing=0.4:period=600s`. Raises TrafficError."""
     name, *settings = text.split(":")
+    name = "bursty" if name == "mmpp" else name
     known = {"poisson": (), "bursty": ("burst", "share", "dwell"), "diurnal": ("swing", "period")}
     if name not in known:
         raise TrafficError(f"traffic must be one of {', '.join(known)}, not {name!r}")
@@ -196,8 +198,10 @@ def halve_early_exits(exit_rates: Sequence[float]) -> tuple[float, ...]:
 
 
 def check_load(rate_per_s: float, count: int) -> None:
-    """Raise TrafficError unless the rate is above zero and finite and there is at least one request."""
-    if not (rate_per_s > 0 and np.isfinite(rate_per_s)):
-        raise TrafficError(f"the arrival rate must be above zero and finite, not {rate_per_s}")
+    """Raise TrafficError unless there is at least one request and whole nanoseconds can hold the arrivals."""
+    if not 0 < rate_per_s <= _NS:
+        raise TrafficError(f"the arrival rate must be above zero and at most one a nanosecond, not {rate_per_s:g}/s")
     if count < 1:
         raise TrafficError(f"there must be at least one request, not {count}")
+    if count / rate_per_s > LONGEST_S:
+        raise TrafficError(f"the arrivals must fit into {LONGEST_S:g} s, and {count} at {rate_per_s:g}/s do not")

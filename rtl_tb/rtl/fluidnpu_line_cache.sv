@@ -174,7 +174,8 @@ module fluidnpu_line_cache #(
   assign fetch_addr_o  = {line_pair, line_bank, LineBits'(0)};
   assign fill_push     = fetch_valid_o && fetch_ready_i;
   // Of the old line only segments that may still wait in the queue matter; an older number may cause a needless wait, no more.
-  assign still_used    = live[line_bank] && (number_q - line_entry.used) <= 16'(Ahead + 4);
+  // Numbers wrap: a use exactly 65536 segments ago must not look like one of the segment at hand, which would wait for itself.
+  assign still_used    = live[line_bank] && 16'(number_q - line_entry.used - 16'd1) < 16'(Ahead + 4);
   assign fill          = {line_bank, fold(line_pair), still_used, line_entry.used};
   assign left          = want & ~(fill_push ? (line_bank ? 2'b10 : 2'b01) : 2'b00);
   assign fills_now     = fills_q + 16'(fill_push);

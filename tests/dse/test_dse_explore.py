@@ -17,6 +17,7 @@ from dse import (
     ablation,
     build_design,
     equidistant_exits,
+    exits_after,
     explore,
     fit,
     latency_table,
@@ -170,3 +171,16 @@ def test_layer_efficiency_adds_up_to_the_whole() -> None:
         time = sum(layer.macs / share for layer, share in zip(SMALL.layers, shares, strict=True) if share)
         assert SMALL.macs / time == pytest.approx(100 * found.fitted_gops[b - 1] / found.design.peak_gops)
         assert all(0 <= share <= 100 for share in shares)
+
+
+def test_exits_after_named_layers_in_any_order() -> None:
+    work = Workload(name="w", layers=tuple(LayerShape(name=n, r=1, p=1, c=1) for n in ("aa", "ab", "ac", "b")))
+    cut = exits_after(work, ["ac", "aa"], exit_rates=(0.2, 0.3, 0.5))
+    assert [layer.stage for layer in cut.layers] == [0, 1, 1, 2]
+    assert cut.exits == ("exit1", "exit2", "exit3")
+    assert cut.exit_rates == (0.2, 0.3, 0.5)
+    with pytest.raises(DesignError, match="no layer 'az' in 'w'; close to it: a"):
+        exits_after(work, ["az"])
+    for wrong in (["b"], ["aa", "aa"]):
+        with pytest.raises(DesignError, match=f"'{wrong[0]}'"):
+            exits_after(work, wrong)

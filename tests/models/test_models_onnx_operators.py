@@ -282,6 +282,75 @@ def fully_convolutional_logits(g: Graph) -> str:
     return g.op("Flatten", g.op("GlobalAveragePool", g.conv("image", 4, 3)))
 
 
+@case
+def weight_normalisation_is_a_constant(g: Graph) -> str:
+    direction = g.random(4, 3, 3, 3)
+    length = g.op("ReduceL2", direction, axes=[1, 2, 3], keepdims=1)
+    gain = g.op(
+        "Expand", g.op("Reshape", g.random(4), g.const([0, 1, 1, 1], np.int64)), g.const([4, 1, 1, 1], np.int64)
+    )
+    return g.head(g.op("Conv", "image", g.op("Mul", gain, g.op("Div", direction, length))), 4)
+
+
+@case
+def batch_norm_taken_apart(g: Graph) -> str:
+    variance = g.const(g.rng.uniform(0.2, 2, (1, 4, 1, 1)))
+    factor = g.op("Reciprocal", g.op("Sqrt", g.op("Add", variance, g.const(1e-3))))
+    centred = g.op("Sub", g.conv("image", 4, 3), g.op("Neg", g.random(1, 4, 1, 1)))
+    return g.head(g.op("Mul", g.op("Mul", centred, factor), g.op("Abs", g.random(4, 1, 1))), 4)
+
+
+@case
+def weights_cut_out_of_weights(g: Graph) -> str:
+    whole = g.random(6, 5, 3, 3)
+    inner = g.op("Slice", whole, g.const([1, -4], np.int64), g.const([5, 9999], np.int64), g.const([0, 1], np.int64))
+    every = g.op(
+        "Slice",
+        inner,
+        g.const([3], np.int64),
+        g.const([-9999], np.int64),
+        g.const([1], np.int64),
+        g.const([-1], np.int64),
+    )
+    return g.head(g.conv(g.op("Conv", g.conv("image", 4, 3), every), 4, 4, 1), 4)
+
+
+@case
+def masks_and_filled_constants(g: Graph) -> str:
+    value = numpy_helper.from_array(np.array([0.25], np.float32))
+    filled = g.op("ConstantOfShape", g.const([4, 3, 1, 1], np.int64), value=value)
+    mask = g.op("Equal", g.const([[[[0]]], [[[1]]], [[[2]]], [[[1]]]], np.int64), g.const([1], np.int64))
+    weights = g.op("Where", mask, filled, g.op("Max", g.random(4, 3, 1, 1), g.const(0.0), g.const(0.1)))
+    return g.head(g.op("Conv", "image", g.op("Pow", g.op("Min", weights, g.const(0.8)), g.const(2.0))), 4)
+
+
+@case
+def part_of_a_shape(g: Graph) -> str:
+    value = g.conv("image", 2, 3)
+    batch = g.op("Shape", value, start=0, end=1)
+    return g.op(
+        "MatMul", g.op("Reshape", value, g.op("Concat", batch, g.const([-1], np.int64), axis=0)), g.random(60, 4)
+    )
+
+
+@case
+def sum_with_constants(g: Graph) -> str:
+    value = g.op("Sum", g.random(4, 1, 1), g.conv("image", 4, 3), g.conv("image", 4, 3), g.const(0.5))
+    return g.head(g.op("Sum", g.op("Relu", value), g.random(1, 4, 1, 1)), 4)
+
+
+@case
+def identity_behind_a_pad(g: Graph) -> str:
+    padded = g.op("Pad", "image", g.const([0, 0, 1, 1, 0, 0, 1, 1], np.int64))
+    return g.head(g.conv(g.op("Dropout", g.op("Identity", padded)), 4, 3), 4)
+
+
+@case
+def sizes_kept_by_a_reshape(g: Graph) -> str:
+    value = g.op("Reshape", g.conv("image", 4, 3), g.const([0, 0, 0, -1], np.int64))
+    return g.op("Gemm", g.op("Flatten", value, axis=-3), g.random(120, 4))
+
+
 def old_clip() -> tuple[Graph, str]:
     g = Graph(opset=10)
     value = g.op("Clip", g.conv("image", 4, 3), min=0.0, max=6.0)
@@ -357,6 +426,14 @@ def test_softmax_is_dropped_and_logits_beside_it_are_one_exit(tmp_path: Path) ->
     assert alone.exits[0].name == soft
     images = np.random.default_rng(0).random((2, 8, 7, 3), np.float32)
     np.testing.assert_array_equal(run_float(alone, images)[0], run_float(network, images)[0])
+
+
+def test_an_identity_behind_the_softmax_is_the_same_exit(tmp_path: Path) -> None:
+    graph = Graph()
+    graph.op("Identity", graph.op("Softmax", graph.head(graph.conv("image", 4, 3), 4)))
+    onnx.save(graph.model(f"n{len(graph.nodes) - 1}"), tmp_path / "model.onnx")
+    network = read_onnx(tmp_path / "model.onnx")
+    assert [exit.logits for exit in network.exits] == [f"n{len(graph.nodes) - 3}"]
 
 
 def test_exits_are_ordered_by_macs_and_heads_follow_their_backbone(tmp_path: Path) -> None:

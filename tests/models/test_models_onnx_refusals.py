@@ -290,7 +290,28 @@ def test_what_cannot_be_exact_is_refused(tmp_path: Path, nodes: list[onnx.NodePr
         ([node("Concat", ["image", "image"], "y", axis=2)], {}, "by channels"),
         ([node("Conv", ["image", "w"], "a"), node("Add", ["a", "image"], "y")], {"w": WEIGHTS}, "one shape"),
         ([node("Conv", ["image", "w", "b"], "y")], {"w": WEIGHTS, "b": np.ones(3, np.float32)}, "4 biases"),
-        ([node("Constant", [], "k", value_floats=[1.0]), node("Conv", ["image", "k"], "y")], {}, "must hold a tensor"),
+        ([node("Constant", [], "k", value_string=b"1"), node("Conv", ["image", "k"], "y")], {}, "must hold a tensor"),
+        (
+            [node("Reciprocal", ["w"], "k"), node("Conv", ["image", "k"], "y")],
+            {"w": np.zeros((4, 3, 3, 3), np.float32)},
+            "must fold to finite numbers",
+        ),
+        (
+            [node("Dropout", ["image", "r", "t"], "d"), node("Conv", ["d", "w"], "y")],
+            {"w": WEIGHTS, "r": np.float32(0.5), "t": np.array(True)},
+            "in training mode",
+        ),
+        (
+            [node("Expand", ["w", "s"], "k"), node("Conv", ["image", "k"], "y")],
+            {"w": np.ones(1, np.float32), "s": np.array([1 << 30, 1 << 30])},
+            "268435456 weights and constants",
+        ),
+        (
+            [node("ConstantOfShape", ["s"], "k"), node("Conv", ["image", "k"], "y")],
+            {"s": np.array([1 << 40, 1 << 40])},
+            "268435456 weights and constants",
+        ),
+        ([node("Add", ["image", "w"], "y")], {"w": np.ones((1,) * 5, np.float32)}, "constant of shape"),
         (
             [node("Gather", ["w", "i"], "k"), node("Conv", ["image", "k"], "y")],
             {"w": WEIGHTS, "i": np.array(9)},

@@ -1,6 +1,9 @@
+"""Every module of the data plane alone; the masters are in test_rtl_masters, the whole in test_rtl_data_plane."""
+
 import pytest
 
-from rtl_tb import Model, run
+from rtl_tb import Model, run, sources
+from rtl_tb.benches.units import UNITS
 
 
 @pytest.mark.parametrize(
@@ -19,3 +22,29 @@ def test_engine_without_stackable_but_split() -> None:
 
 def test_registers() -> None:
     assert len(run(Model(top="fluidnpu_regs"), "regs")) == 4
+
+
+DEFAULT = ("fluidnpu_fifo", "fluidnpu_line_cache", "fluidnpu_unpack")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in DEFAULT else pytest.param(name, marks=pytest.mark.long) for name in UNITS]
+)
+def test_unit(name: str) -> None:
+    unit = UNITS[name]
+    assert run(Model(top=name, parameters=unit.parameters), unit.bench, tests=unit.tests, env=unit.env)
+
+
+def test_every_module_has_a_bench() -> None:
+    modules = {
+        name.removesuffix(".sv") for name in sources() if not name.startswith("core_") and not name.endswith("_pkg.sv")
+    }
+    elsewhere = {
+        "axi_read_master",
+        "axi_write_master",
+        "fluid_batching_engine",
+        "fluidnpu_regs",
+        "fluidnpu_core",
+        "fluidnpu_data_plane",
+    }
+    assert modules == set(UNITS) | elsewhere

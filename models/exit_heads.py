@@ -1,0 +1,195 @@
+"""Exits for a network that lacks them: where they can be, what lies before each place, and a head put there.
+
+A head is a global average pool and one linear classifier with random weights: enough to explore and to build, to be trained before it
+answers anybody. A *cut* is a tensor that everything later depends on, so that nothing else of the network waits in memory there.
+
+>>> from models import skeleton
+>>> net = attach_exits(single_exit(skeleton("resnet8")), ["stage1_block1_b_out"])
+>>> [exit.name for exit in net.exits], [layer.name for layer in net.layers][3:5], net.layers[-1].stage
+(['exit1', 'final'], ['exit1_pool', 'exit1_fc'], 1)
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .network import Exit, Kind, Layer, Network, NetworkError, Parameters
+
+_CLOSE = 4  # names suggested in place of an unknown one
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExitPlace:
+    """A tensor of the backbone where an exit could be, and the share of the backbone's MACs that it needs."""
+
+    tensor: str
+    shape: tuple[int, int, int]
+    macs: int
+    share: float
+    cut: bool
+
+
+def _writers(network: Network) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for index, layer in enumerate(network.layers):
+        found.setdefault(layer.output, []).append(index)
+    return found
+
+
+def _needs(network: Network, tensor: str, writers: dict[str, list[int]]) -> frozenset[int]:
+    """Indices of the layers a tensor depends on."""
+    found: set[int] = set()
+    stack = list(writers.get(tensor, ()))
+    while stack:
+        index = stack.pop()
+        if index not in found:
+            found.add(index)
+            layer = network.layers[index]
+            stack += [one for name in (layer.input, layer.residual) if name for one in writers.get(name, ())]
+    return frozenset(found)
+
+
+def exit_places(network: Network) -> tuple[ExitPlace, ...]:
+    """Every tensor of the last exit's backbone with work before and after it, by MACs: where `attach_exits` can put an exit."""
+    writers = _writers(network)
+    last = network.exits[-1].logits
+    backbone = _needs(network, last, writers)
+    macs = {index: layer.shape.macs for index, layer in enumerate(network.layers)}
+    total = sum(macs[index] for index in backbone)
+    taken = {exit.logits for exit in network.exits}
+    places = []
+    for tensor in dict.fromkeys(network.layers[index].output for index in sorted(backbone)):
+        needs = _needs(network, tensor, writers)
+        before = sum(macs[index] for index in needs)
+        if tensor not in taken and 0 < before < total:
+            behind = [network.layers[index] for index in backbone - needs]
+            read = {name for layer in behind for name in (layer.input, layer.residual) if name}
+            made = {layer.output for layer in behind}
+            places.append(
+                ExitPlace(
+                    tensor=tensor,
+                    shape=network.tensors[tensor],
+                    macs=before,
+                    share=before / total,
+                    cut=read - made == {tensor},
+                )
+            )
+    return tuple(sorted(places, key=lambda place: place.macs))
+
+
+def equidistant_tensors(network: Network, exits: int) -> tuple[str, ...]:
+    """The cuts nearest to 1/exits, 2/exits, ... of the backbone's MACs: exits - 1 of them, the last exit being there already."""
+    cuts = [place for place in exit_places(network) if place.cut]
+    if not 1 <= exits <= len({place.macs for place in cuts}) + 1:
+        raise NetworkError(
+            f"the number of exits must lie in 1..{len({place.macs for place in cuts}) + 1} for '{network.name}', which has so many "
+            f"cuts, not {exits}; name the tensors instead"
+        )
+    chosen: list[ExitPlace] = []
+    for stage in range(1, exits):
+        done = chosen[-1].macs if chosen else 0
+        later = sorted({place.macs for place in cuts if place.macs > done})
+        possible = set(later[: len(later) - (exits - 1 - stage)])  # leave a cut for each exit still to come
+        fair = [place for place in cuts if place.macs in possible]
+        chosen.append(min(fair, key=lambda place: abs(place.share - stage / exits)))
+    return tuple(place.tensor for place in chosen)
+
+
+def unknown_name(what: str, name: str, known: Iterable[str], where: str) -> str:
+    """The sentence that refuses a name, with those that come close."""
+    known = list(known)
+    close = difflib.get_close_matches(name, known, _CLOSE, 0.3) or known[:_CLOSE]
+    return f"there is no {what} '{name}' in {where}; close to it: {', '.join(close)}"
+
+
+def single_exit(network: Network) -> Network:
+    """The network without its early exits and their heads."""
+    return _staged(network, network.exits[-1:])
+
+
+def attach_exits(network: Network, tensors: Sequence[str], *, threshold: float = 1.0, seed: int = 0) -> Network:
+    """The network with a head at each tensor, in order of their MACs; a threshold of 1 lets nobody leave before it is trained.
+
+    Exit rates are forgotten. Where the network has calibration, a head's ranges are bounds that follow from its weights.
+    Raises NetworkError for a tensor that is not among `exit_places`, and for one that is named twice.
+    """
+    places = {place.tensor: place for place in exit_places(network)}
+    for index, tensor in enumerate(tensors):
+        if tensor not in places:
+            raise NetworkError(unknown_name("place for an exit", tensor, places, f"'{network.name}'"))
+        if tensor in tensors[:index]:
+            raise NetworkError(f"the tensors of exits must differ, and '{tensor}' comes twice")
+    rng = np.random.default_rng(seed)
+    taken = {exit.name for exit in network.exits} | set(network.tensors) | {layer.name for layer in network.layers}
+    exits = []
+    for tensor in sorted(tensors, key=lambda one: places[one].macs):
+        name = _free_name(taken)
+        network = _with_head(network, tensor, name, rng)
+        exits.append(Exit(name=name, logits=name, threshold=threshold))
+    return _staged(network, [*(replace(exit, rate=None) for exit in network.exits), *exits])
+
+
+def _free_name(taken: set[str]) -> str:
+    """The first exitN that collides with nothing, its layers and tensors included."""
+    count = 1
+    while {f"exit{count}", f"exit{count}_pool", f"exit{count}_pool_out", f"exit{count}_fc"} & taken:
+        count += 1
+    taken.add(f"exit{count}")
+    return f"exit{count}"
+
+
+def _with_head(network: Network, tensor: str, name: str, rng: np.random.Generator) -> Network:
+    """Pool and classifier appended, their tensors, weights and ranges too."""
+    height, width, channels = network.tensors[tensor]
+    classes = network.tensors[network.exits[-1].logits][2]
+    pool = Layer(
+        name=f"{name}_pool", kind=Kind.SUM_POOL, input=tensor, output=f"{name}_pool_out", channels=channels,
+        in_shape=(height, width, channels), kernel=(height, width),
+    )  # fmt: skip
+    linear = Layer(
+        name=f"{name}_fc", kind=Kind.GEMM, input=pool.output, output=name, channels=classes, in_shape=(1, 1, channels)
+    )
+    parameters, calibration = dict(network.parameters), dict(network.calibration)
+    if parameters:
+        weights = rng.normal(0, channels**-0.5, (1, channels, classes)).astype(np.float32)
+        parameters[linear.name] = Parameters(weights=weights, bias=np.zeros(classes, np.float32))
+        if tensor in calibration:
+            mean = calibration[tensor] * network.gains[tensor]
+            calibration[pool.output] = calibration[tensor] * height * width / 2**pool.pool_shift
+            calibration[name] = float(np.abs(weights).sum(axis=1).max()) * mean
+    return replace(
+        network,
+        tensors={**network.tensors, pool.output: (1, 1, channels), name: (1, 1, classes)},
+        layers=(*network.layers, pool, linear),
+        parameters=parameters,
+        calibration=calibration,
+    )
+
+
+def _staged(network: Network, exits: Sequence[Exit]) -> Network:
+    """The network of these exits: stages in the order of the MACs each exit needs, backbone before head, the rest left out."""
+    writers = _writers(network)
+    needs = {exit.name: _needs(network, exit.logits, writers) for exit in exits}
+    macs = [layer.shape.macs for layer in network.layers]
+    last = network.exits[-1].name
+    ranked = sorted(exits, key=lambda exit: (exit.name == last, sum(macs[index] for index in needs[exit.name])))
+    stage_of: dict[int, int] = {}
+    for stage, exit in enumerate(ranked):
+        for index in needs[exit.name]:
+            stage_of.setdefault(index, stage)
+    later = [frozenset[int]().union(*(needs[one.name] for one in ranked[s + 1 :])) for s in range(len(ranked))]
+    order = sorted(stage_of, key=lambda index: (stage_of[index], index not in later[stage_of[index]], index))
+    layers = tuple(replace(network.layers[index], stage=stage_of[index]) for index in order)
+    tensors = {network.input, *(layer.output for layer in layers)}
+    return replace(
+        network,
+        tensors={name: shape for name, shape in network.tensors.items() if name in tensors},
+        layers=layers,
+        exits=tuple(ranked),
+        parameters={layer.name: network.parameters[layer.name] for layer in layers if layer.name in network.parameters},
+        calibration={name: value for name, value in network.calibration.items() if name in tensors},
+    )

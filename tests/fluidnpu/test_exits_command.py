@@ -1,0 +1,99 @@
+"""`fluidnpu exits` and `dse --exits`: places listed, heads attached, names refused with those that come close."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fluidnpu.cli import main
+from models import random_network, read_onnx, shipped_file, write_onnx
+
+
+@pytest.fixture
+def table() -> Iterator[Path]:
+    with shipped_file("layers_resnet50.json") as path:
+        yield path
+
+
+@pytest.fixture
+def single(tmp_path: Path) -> Path:
+    write_onnx(random_network(11, exits=1), tmp_path / "single.onnx")
+    return tmp_path / "single.onnx"
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def answer(*words: object) -> dict:  # type: ignore[type-arg]
+    result = run(*words, "--json")
+    assert result.exit_code == 0, result.output
+    found: dict = json.loads(result.stdout)  # type: ignore[type-arg]
+    return found
+
+
+def refused(*words: object) -> str:
+    result = run(*words)
+    assert result.exit_code == 2, result.output
+    assert len(result.stderr.strip().splitlines()) == 1
+    return result.stderr
+
+
+def test_places_of_resnet50_are_listed_without_weights() -> None:
+    found = answer("exits", "resnet50")
+    assert found["macs"] == 4_089_184_256
+    shares = [place["share"] for place in found["places"]]
+    assert shares == sorted(shares)
+    assert {"layer2.3.conv3_out", "conv1_out"} <= {place["tensor"] for place in found["places"] if place["cut"]}
+    assert [row["name"] for row in found["exits"]] == ["final"]
+    shown = run("exits", "resnet50").stdout
+    assert "layer2.3.conv3_out" in shown
+    assert "56 x 56 x 64" in shown
+
+
+def test_an_explored_exit_is_the_one_that_is_written(single: Path, tmp_path: Path) -> None:
+    tensor = answer("exits", single)["places"][1]["tensor"]
+    more = tmp_path / "sub" / "more.onnx"
+    found = answer("exits", single, "--exits", f"at={tensor}", "--threshold", 0.6, "--out", more)
+    assert [(row["name"], row["threshold"]) for row in found["exits"]] == [("exit1", 0.6), ("exit0", 0.5)]
+    direct, from_file = tmp_path / "direct.json", tmp_path / "file.json"
+    answer("dse", single, "--board", "zcu104", "--b-max", 2, "--exits", f"at={tensor}", "--out", direct)
+    answer("dse", more, "--board", "zcu104", "--b-max", 2, "--out", from_file)
+    assert json.loads(direct.read_text())["layers"] == json.loads(from_file.read_text())["layers"]
+    assert json.loads(direct.read_text())["latency"] == json.loads(from_file.read_text())["latency"]
+    assert [exit.name for exit in read_onnx(more).exits] == ["exit1", "exit0"]
+
+
+def test_layer_tables_are_cut_after_layers(table: Path, tmp_path: Path) -> None:
+    design = tmp_path / "d.json"
+    answer("dse", table, "--board", "zc706", "--exits", "at=layer3.5.conv3,layer1.2.conv3", "--out", design)
+    stages = {layer["name"]: layer["stage"] for layer in json.loads(design.read_text())["layers"]}
+    assert [stages[name] for name in ("layer1.2.conv3", "layer2.0.conv1", "layer3.5.conv3", "fc")] == [0, 1, 1, 2]
+    assert "layer2.3.conv3" in refused("dse", table, "--board", "zc706", "--exits", "at=layer2.conv3")
+    assert "comes twice" in refused("dse", table, "--board", "zc706", "--exits", "at=conv1,conv1")
+    assert "last layer" in refused("dse", table, "--board", "zc706", "--exits", "at=fc")
+
+
+@pytest.mark.parametrize("text", ["", "at=", "at=,", "some", "equidistant=", "equidistant=x", "-3", "1.5", "every=2"])
+def test_what_exits_may_say(text: str, single: Path) -> None:
+    assert "equidistant=N or at=NAME" in refused("exits", single, "--exits", text)
+
+
+def test_refusals(single: Path, table: Path) -> None:
+    assert "close to it" in refused("exits", single, "--exits", "at=layer_0")
+    assert "layer table" in refused("exits", table)
+    assert "confidence" in refused("exits", single, "--threshold", 2)
+    assert "does not exist" in refused("exits", "resnet51.onnx")
+    assert "number of exits" in refused("exits", single, "--exits", 400)
+    with shipped_file("resnet8_fashion_mnist.onnx") as many:
+        assert "one exit" in refused("exits", many, "--exits", 2)
+        assert len(answer("exits", many, "--exits", "at=stem_out")["exits"]) == 4
+
+
+@pytest.mark.long
+def test_a_full_size_network_is_written_and_read(tmp_path: Path) -> None:
+    path = tmp_path / "inception.onnx"
+    answer("exits", "inception_v3", "--exits", 3, "--out", path)
+    assert len(answer("check", path)["exits"]) == 3

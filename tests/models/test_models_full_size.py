@@ -1,0 +1,74 @@
+"""ResNet-50 and Inception-v3 at full size: shapes against the tables, and a run of every bit through the golden model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models import (
+    FULL_SIZE,
+    NetworkError,
+    full_size,
+    golden,
+    quantise,
+    random_full_size,
+    read_onnx,
+    run_float,
+    shipped_file,
+    write_onnx,
+)
+
+
+@pytest.mark.parametrize("name", FULL_SIZE)
+def test_every_layer_has_the_shape_of_the_table(name: str) -> None:
+    with shipped_file(f"layers_{name}.json") as path:
+        table = json.loads(path.read_text(encoding="utf-8"))["layers"]
+    workload = full_size(name).workload
+    gemms = {layer.name: (layer.r, layer.p, layer.c) for layer in workload.layers if layer.macs}
+    assert gemms == {layer["name"]: (layer["R"], layer["P"], layer["C"]) for layer in table}
+    assert len(gemms) == len(table)
+
+
+def test_an_unknown_network_is_refused() -> None:
+    with pytest.raises(NetworkError, match=r"resnet50, inception_v3, not 'vgg'"):
+        full_size("vgg")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FULL_SIZE)
+def test_full_size_from_file_to_int16_logits(name: str, tmp_path: Path) -> None:
+    network = random_full_size(name, 4)
+    path = tmp_path / "model.onnx"
+    write_onnx(network, path)
+    read = read_onnx(path)
+    assert read.workload == network.workload
+    assert len(read.exits) == 4
+    qnet = quantise(read)
+    images = np.random.default_rng(5).random((2, *network.tensors["image"]), np.float32)
+    stored = golden.run(qnet, images)
+    for index, (mine, wanted) in enumerate(zip(stored, run_float(read, images), strict=True)):
+        assert np.abs(qnet.logits(index, mine) - wanted).max() < 0.002 * wanted.std()
+        assert (mine[0] != mine[1]).mean() > 0.95  # the image still matters at the end
+    assert not any(golden.saturations(qnet, images).values())
+
+
+@pytest.mark.long
+def test_onnxruntime_gives_the_same_logits(tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    network = random_full_size("resnet50", ["layer2.1.conv3_out"])
+    write_onnx(network, tmp_path / "model.onnx")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = runtime.InferenceSession(tmp_path / "model.onnx", options, providers=["CPUExecutionProvider"])
+    images = np.random.default_rng(6).random((1, *network.tensors["image"]), np.float32)
+    found = session.run(None, {"image": images.transpose(0, 3, 1, 2)})
+    for mine, theirs in zip(run_float(network, images), found, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-3 * float(theirs.std()))
+
+
+def test_the_same_seed_gives_the_same_network() -> None:
+    one, other = (random_full_size("resnet50", 2).parameters["exit1_fc"] for _ in range(2))
+    np.testing.assert_array_equal(one.weights, other.weights)
