@@ -20,7 +20,7 @@ from typing import Any
 
 from models import Kind, LayerShape, Workload
 
-SCHEMA = 1
+SCHEMA = 2  # 2: plans limit their row blocks
 B_MAX_LIMIT = 16  # a slot mask has 32 bits: twice the largest batch, so that new samples load while a batch runs
 
 
@@ -52,12 +52,13 @@ class BatchPlan:
     """One FBCB entry: how a layer runs at one active batch size.
 
     `b_r` samples are stacked along the rows of each lane (`b_r = batch`: one lane, R-batching).
-    `row_lanes` puts neighbouring rows side by side instead.
+    `row_lanes` puts neighbouring rows side by side instead. `block`: beats of a row block at most; 0: as many as an accumulator bank holds.
     """
 
     k: Stack = Stack.ONE
     b_r: int = 1
     row_lanes: bool = False
+    block: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +169,9 @@ class Design:
             raise DesignError(f"{where}: k = 1/2 needs split trees, which this design leaves out")
         if plan.row_lanes and (plan.k is not Stack.ONE or not self.stackable):
             raise DesignError(f"{where}: row lanes need k = 1 and stackable PEs, not k = {plan.k}")
+        deepest = self.t_r // 2 if plan.k is Stack.HALF else self.t_r
+        if not 0 <= plan.block <= deepest:
+            raise DesignError(f"{where}: a row block must have at most {deepest} beats, not {plan.block}")
 
     # -- consequences ------------------------------------------------------------------------------------------
 
@@ -246,7 +250,9 @@ class Design:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types, with schema number and digest."""
         body = asdict(self)
-        body["plans"] = [[[plan.k.value, plan.b_r, int(plan.row_lanes)] for plan in row] for row in self.plans]
+        body["plans"] = [
+            [[plan.k.value, plan.b_r, int(plan.row_lanes), plan.block] for plan in row] for row in self.plans
+        ]
         body["latency"] = {"ns": [list(row) for row in self.latency.ns]}
         text = json.dumps(body, sort_keys=True, separators=(",", ":"))
         return {"schema": SCHEMA, "digest": hashlib.sha256(text.encode()).hexdigest(), **body}
@@ -283,11 +289,11 @@ class Design:
             design = cls(
                 **{
                     **body,
-                    "layers": tuple(LayerShape(**{**layer, "kind": Kind(layer["kind"])}) for layer in body["layers"]),
+                    "layers": tuple(LayerShape.from_dict(layer) for layer in body["layers"]),
                     "exits": tuple(body["exits"]),
                     "exit_rates": None if body["exit_rates"] is None else tuple(body["exit_rates"]),
                     "plans": tuple(
-                        tuple(BatchPlan(k=Stack(k), b_r=b, row_lanes=bool(r)) for k, b, r in row)
+                        tuple(BatchPlan(k=Stack(k), b_r=b, row_lanes=bool(r), block=n) for k, b, r, n in row)
                         for row in body["plans"]
                     ),
                     "latency": LatencyTable(ns=tuple(tuple(row) for row in body["latency"]["ns"])),

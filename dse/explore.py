@@ -19,7 +19,8 @@ import numpy as np
 from boards import Board
 from models import Kind, Workload
 
-from .design import Design, DesignError, Stack
+from .blocks import Path, best_plan
+from .design import BatchPlan, Design, DesignError, Stack
 from .fbcb import buildable_plan, plan_all, published_plan
 from .geometry import MIN_T_C, MIN_T_P, NOT_ESTIMATED, Fit, FitError, fit, weight_slots_for
 from .latency import POOL_NOTE, stage_latency
@@ -245,6 +246,22 @@ def _notes(
     return tuple(notes)
 
 
+def built_plans(workload: Workload, point: Point, board: Board, b_max: int) -> tuple[tuple[BatchPlan, ...], ...]:
+    """The FBCB of a design that is built: fewest estimated cycles where the network's windows are known, else what the `paper` model says."""
+    words = board.paper_words_per_cycle
+    if any(layer.window is None for layer in workload.layers):
+        return plan_all(workload.layers, point, b_max, words, buildable_plan)
+    path = Path(
+        t_r=point.t_r,
+        t_p=point.t_p,
+        t_c=point.t_c,
+        weight_slots=weight_slots_for(point.t_p, words),
+        out_words=words,
+        port_words=board.axi_port_bits // 16,
+    )
+    return tuple(tuple(best_plan(layer, path, b) for b in range(1, b_max + 1)) for layer in workload.layers)
+
+
 def build_design(
     workload: Workload,
     board: Board,
@@ -274,7 +291,7 @@ def build_design(
         layers=workload.layers,
         exits=workload.exits,
         exit_rates=workload.exit_rates,
-        plans=plan_all(workload.layers, fitted, b_max, words, buildable_plan),
+        plans=built_plans(workload, fitted, board, b_max),
         latency=stage_latency(workload.layers, fitted, clock_hz=board.clock_hz, words_per_cycle=words, b_max=b_max),
         model="paper",
         published_t_r=point.t_r,

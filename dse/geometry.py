@@ -12,7 +12,7 @@ What is counted, all of it an assumption about what the core and the data plane 
   to URAM first, since nothing else uses it, the rest to block RAM.
 - **Input buffer** of the data plane: two banks of INPUT_BUFFER_SETS lines of 16 words, a memory for each 64 bits, and a tag of 48 bits a line.
 - **Stream FIFOs**: 512 beats each of input, weights, residual and output; the command stream is shallow and stays in LUTRAM.
-- **FBCB**: layers x b_max entries of 7 bits in one RAMB18, in LUTRAM when 64 entries are enough.
+- **FBCB**: layers x b_max entries of 23 bits in block RAM, in LUTRAM when 64 entries are enough.
 - Weight tiles are double-buffered in registers or LUTRAM and take no RAM.
 
 DSPs are T_P * T_C, and nothing else multiplies. LUTs and flip-flops are NOT estimated yet: that needs calibration against a synthesiser.
@@ -38,7 +38,7 @@ MIN_T_C = 2  # stackable PEs come in pairs
 INPUT_BUFFER_SETS = 1024  # lines of one bank: `Sets` of the data plane
 _LINE_WORDS, _PART_WORDS, _TAG_BITS = 16, 4, 48
 FIFO_BEATS = 512
-FBCB_BITS = 7
+FBCB_BITS = 23
 LUTRAM_WORDS = 64
 
 NOT_ESTIMATED = "LUTs and flip-flops are not estimated yet"

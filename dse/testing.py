@@ -28,7 +28,7 @@ def design_for(
     def at(batch: int) -> BatchPlan:
         if plan is None:
             return BatchPlan(b_r=batch)
-        return BatchPlan(k=plan.k, b_r=min(plan.b_r, batch), row_lanes=plan.row_lanes)
+        return BatchPlan(k=plan.k, b_r=min(plan.b_r, batch), row_lanes=plan.row_lanes, block=plan.block)
 
     stages = range(len(workload.exits))
     cost = [sum(x.r * -(-x.p // t_p) * x.groups for x in workload.layers if x.stage == s) for s in stages]

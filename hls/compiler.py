@@ -177,7 +177,7 @@ def _fbcb_row(design: Design, layer: int, kind: int) -> list[int]:
         mode, plan = design.mode(layer, batch), design.plans[layer][batch - 1]
         word = encode(mode, plan, batch)
         try:
-            decode(word, kind=kind, batch=batch, stackable=design.stackable, split=design.split)
+            decode(word, kind=kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split)
         except FbcbError as error:
             raise ProgramError(f"layer '{design.layers[layer].name}': {error}") from None
         words.append(word)

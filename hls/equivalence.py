@@ -162,7 +162,14 @@ def _run_batch(
                 view[...] = value
         whole = tensors.setdefault(layer.output, np.zeros((batch, *qnet.network.tensors[layer.output]), np.int16))
         _channels(whole, layer)[...] = expected
-        run = decode(word, kind=descriptor.kind, batch=batch, stackable=core.design.stackable, split=core.design.split)
+        run = decode(
+            word,
+            kind=descriptor.kind,
+            batch=batch,
+            t_r=core.design.t_r,
+            stackable=core.design.stackable,
+            split=core.design.split,
+        )
         yield LayerCheck(
             layer=layer.name,
             batch=batch,

@@ -181,6 +181,7 @@ REGISTERS: tuple[Register, ...] = (
         (
             Field("K", 0, 2, "0: k = 1, 1: k = 2, 2: k = 1/2, 3: k = 1 with row lanes"),
             Field("B_R", 2, 5, "samples stacked along the rows of a lane, less one"),
+            Field("BLOCK", 7, 16, "beats of a row block at most; 0: as many as an accumulator bank holds"),
         ),
     ),
 )

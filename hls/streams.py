@@ -131,7 +131,7 @@ class LayerStreams:
 def row_lanes(run: Run, rows: int) -> tuple[Rows, Rows]:
     """Flattened (sample, row) numbers that pass through lane 0 and lane 1, for `rows` output rows a sample.
 
-    >>> row_lanes(Run(Mode.LANES, batch=3, b_r=2), 2)
+    >>> row_lanes(Run(Mode.LANES, batch=3, b_r=2, block=64), 2)
     (array([0, 1, 2, 3]), array([4, 5]))
     """
     every = np.arange(run.batch * rows)
@@ -142,25 +142,19 @@ def row_lanes(run: Run, rows: int) -> tuple[Rows, Rows]:
     return every, every[:0]
 
 
-def block_beats(mode: Mode, design: Design) -> int:
-    """Largest `beats` of a command: the depth of an accumulator bank, half of it where two columns share one."""
-    return design.t_r // 2 if mode is Mode.SPLIT else design.t_r
-
-
 def tiles(descriptor: Descriptor, run: Run, design: Design) -> Iterator[Tile]:
     """Every command of a layer, in order."""
     lanes = row_lanes(run, descriptor.out_h * descriptor.out_w)
-    depth = block_beats(run.mode, design)
     columns = list(column_tiles(descriptor.columns, run.mode, design))
     places = [
         (start, group, first, cols)
-        for start in range(0, len(lanes[0]), depth)
+        for start in range(0, len(lanes[0]), run.block)
         for group in range(descriptor.groups)
         for first, cols in columns
     ]
     p_tiles = _p_tiles(descriptor, run.mode, design)
     for place, (start, group, first, cols) in enumerate(places, 1):
-        block = lanes[0][start : start + depth], lanes[1][start : start + depth]
+        block = lanes[0][start : start + run.block], lanes[1][start : start + run.block]
         command = Command(
             mode=run.mode,
             beats=len(block[0]),
@@ -242,7 +236,9 @@ def scatter_output(descriptor: Descriptor, fbcb_word: int, design: Design, outpu
 
 
 def _run(descriptor: Descriptor, fbcb_word: int, batch: int, design: Design) -> Run:
-    return decode(fbcb_word, kind=descriptor.kind, batch=batch, stackable=design.stackable, split=design.split)
+    return decode(
+        fbcb_word, kind=descriptor.kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
+    )
 
 
 # -- addresses, in words ---------------------------------------------------------------------------------------

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from dse import Design, Mode
 
 from .csim import expectation, job
+from .fbcb import deepest_block
 from .layout import GEMM_MODES, Int16, pack_weights
 from .reference_core import execute_streams_reference
-from .streams import Command, LayerStreams, block_beats, output_beats
+from .streams import Command, LayerStreams, output_beats
 
 ROWS = 7  # most beats of a command: small, since co-simulation is slow
 SEED = 2019
@@ -87,7 +88,7 @@ def _job(rng: _Random, modes: list[Mode], design: Design) -> LayerStreams:
 
 def _command(rng: _Random, mode: Mode, design: Design, last: bool) -> Command:
     gemm = mode in GEMM_MODES
-    beats = rng.integer(1, min(ROWS, block_beats(mode, design)) + 1)
+    beats = rng.integer(1, min(ROWS, deepest_block(mode, design.t_r)) + 1)
     width = design.tile(mode)[1]
     has_residual = int(gemm and rng.integer(0, 2))
     p_tiles = rng.integer(1, 4)

@@ -131,9 +131,10 @@ class DataPlane:
     # -- decoding ----------------------------------------------------------------------------------------------
 
     def _mode(self, d: Descriptor, word: int, batch: int) -> Mode:
-        stackable, split = self._design.stackable, self._design.split
+        npu = self._design
         try:
-            return decode_fbcb(word, kind=d.kind, batch=batch, stackable=stackable, split=split).mode
+            run = decode_fbcb(word, kind=d.kind, batch=batch, t_r=npu.t_r, stackable=npu.stackable, split=npu.split)
+            return run.mode
         except FbcbError:
             raise LayerError(Cause.BAD_FBCB) from None
 

@@ -29,6 +29,7 @@ from .network import (
     Network,
     NetworkError,
     Parameters,
+    Window,
     Workload,
 )
 from .quantise import Format, QuantisationError, QuantisedLayer, QuantisedNetwork, quantise
@@ -84,6 +85,7 @@ __all__ = [
     "TrainedModel",
     "TrainingError",
     "UnsupportedOperatorError",
+    "Window",
     "Workload",
     "accuracy_guard",
     "attach_exits",

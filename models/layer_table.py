@@ -63,7 +63,7 @@ def _layer(entry: Any, index: int, path: Path) -> LayerShape:
     name = entry.get("name", f"layer{index}")
     if not isinstance(name, str):
         raise LayerTableError(f"{where} must have a text as its name, not {str(name)[:80]}")
-    values = {}
+    values: dict[str, Any] = {}
     for key, default, least in (("R", None, 1), ("P", None, 1), ("C", None, 1), ("groups", 1, 1), ("stage", 0, 0)):
         value = entry.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MOST_VALUE:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,10 +43,35 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Window:
+    """Where the rows of a layer come from: what its memory traffic depends on. Pairs are (height, width).
+
+    `out`: output rows and columns. `channels` of the input tensor, which is the distance between its pixels in words.
+    """
+
+    kernel: Pair
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    out: Pair
+    channels: int
+
+    def run_words(self, layer: LayerShape) -> int:
+        """Words that lie side by side in memory and in a window: a kernel row, or a tap where pixels are apart.
+
+        >>> window = Window(kernel=(3, 3), out=(8, 8), channels=16)
+        >>> window.run_words(LayerShape(name="conv", r=64, p=144, c=8, window=window))
+        48
+        """
+        group_words = layer.p // (self.kernel[0] * self.kernel[1])
+        return group_words * self.kernel[1] if self.dilation[1] == 1 and group_words == self.channels else group_words
+
+
+@dataclass(frozen=True, kw_only=True)
 class LayerShape:
     """One layer as the design-space exploration sees it.
 
     A GEMM multiplies R x P by P x C, `groups` times over. A pool reduces P taps to one for each of R positions and C channels.
+    `window` is absent where only <R, P, C> is known.
 
     >>> LayerShape(name="conv1", r=12544, p=147, c=64).macs
     118013952
@@ -59,12 +85,21 @@ class LayerShape:
     groups: int = 1
     stage: int = 0
     residual: bool = False
+    window: Window | None = None
 
     def __post_init__(self) -> None:
         for axis in ("r", "p", "c", "groups"):
             value = getattr(self, axis)
             if not isinstance(value, int) or value < 1:
                 raise NetworkError(f"layer '{self.name}' needs a whole {axis} of at least 1, not {value!r}")
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> LayerShape:
+        """The inverse of `dataclasses.asdict`, through JSON or not. Raises TypeError, KeyError or ValueError where `raw` is something else."""
+        sizes = raw["window"]
+        pairs: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (sizes or {}).items()}
+        window = Window(**pairs) if sizes else None
+        return cls(**{**raw, "kind": Kind(raw["kind"]), "window": window})
 
     @property
     def macs(self) -> int:
@@ -156,6 +191,13 @@ class Layer:
             groups=self.groups if gemm else 1,
             stage=self.stage,
             residual=self.residual is not None,
+            window=Window(
+                kernel=self.kernel,
+                stride=self.stride,
+                dilation=self.dilation,
+                out=self.out_hw,
+                channels=self.in_shape[2],
+            ),
         )
 
 

@@ -67,7 +67,9 @@ def plans(design: Design) -> Iterator[tuple[str, int, int]]:
     for batch in range(1, design.b_max + 1):
         for word in range(design.b_max << 2):
             try:
-                run = decode_fbcb(word, kind=0, batch=batch, stackable=design.stackable, split=design.split)
+                run = decode_fbcb(
+                    word, kind=0, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
+                )
             except FbcbError:
                 continue
             if run.mode is Mode.LANES and not run.row_lanes:
@@ -85,13 +87,15 @@ def required(design: Design) -> frozenset[str]:
 
 def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) -> set[str]:
     """The bins that one layer at one batch size falls into."""
-    run = decode_fbcb(word, kind=descriptor.kind, batch=batch, stackable=design.stackable, split=design.split)
+    run = decode_fbcb(
+        word, kind=descriptor.kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
+    )
     d, found = descriptor, set()
     width, columns = design.tile(run.mode)
     rows = batch * d.out_h * d.out_w
     lane0 = -(-rows // 2) if run.row_lanes else run.b_r * d.out_h * d.out_w
     lane1 = rows - lane0 if run.mode is Mode.LANES else 0
-    depth = design.t_r // 2 if run.mode is Mode.SPLIT else design.t_r
+    depth = run.block
     if d.kind == 0:
         by_samples = run.mode is Mode.LANES and not run.row_lanes
         found.add(

@@ -12,6 +12,7 @@ from .common import Dut, begin, bench, setting
 
 B_MAX, LAYERS = setting("B_MAX", 4), setting("LAYERS", 3)
 STACKABLE, SPLIT = bool(setting("STACKABLE", 1)), bool(setting("SPLIT", 0))
+T_R, WORD_BITS = setting("T_R", 64), 23
 
 
 def bits(slots: set[int]) -> int:
@@ -66,12 +67,14 @@ async def lookups_obey_the_table(dut: Dut) -> None:
     """Every layer, batch and kind gets the plan that `decode_fbcb` reads, or is refused where that refuses."""
     rng = await begin(dut)
     systematic = -(-4 * B_MAX // LAYERS)  # tables that show every word within b_max at every batch size
-    for table in range(systematic + 2):
+    for table in range(systematic + 12):
         words = [(table * LAYERS + index // B_MAX) % (4 * B_MAX) for index in range(LAYERS * B_MAX)]
         if table >= systematic:
-            words = [rng.randrange(128) for _ in words]
+            words = [
+                rng.randrange(128) | rng.choice([0, 1, T_R // 2, T_R // 2 + 1, T_R, T_R + 1, 65535]) << 7 for _ in words
+            ]
         refused = 0
-        for index, word in [*enumerate(words), (LAYERS * B_MAX, 0), (1 << 31, 4), (0, 128), (1, 1 << 31)]:
+        for index, word in [*enumerate(words), (LAYERS * B_MAX, 0), (1 << 31, 4), (0, 1 << WORD_BITS), (1, 1 << 31)]:
             dut.load_i.value, dut.load_index_i.value, dut.load_data_i.value = 1, index, word
             await RisingEdge(dut.clk_i)
             refused += int(dut.load_refused_o.value)
@@ -84,7 +87,7 @@ async def lookups_obey_the_table(dut: Dut) -> None:
             await RisingEdge(dut.clk_i)
             dut.merge_i.value = 0
             # Without load_i, index and data mean nothing.
-            dut.load_index_i.value, dut.load_data_i.value = rng.randrange(LAYERS * B_MAX), rng.randrange(128)
+            dut.load_index_i.value, dut.load_data_i.value = rng.randrange(LAYERS * B_MAX), rng.randrange(1 << WORD_BITS)
             for layer in range(LAYERS + 1):
                 for kind in range(3):
                     await lookup(dut, words, layer, batch, kind)
@@ -102,13 +105,15 @@ async def lookup(dut: Dut, words: list[int], layer: int, batch: int, kind: int) 
     if not batch or layer >= LAYERS:
         assert bad == 1
         return
+    word = words[layer * B_MAX + batch - 1]
     try:
-        run = decode_fbcb(words[layer * B_MAX + batch - 1], kind=kind, batch=batch, stackable=STACKABLE, split=SPLIT)
+        run = decode_fbcb(word, kind=kind, batch=batch, t_r=T_R, stackable=STACKABLE, split=SPLIT)
     except FbcbError:
         assert bad == 1, f"layer {layer}, batch {batch}, kind {kind}"
         return
-    assert bad == 0, f"layer {layer}, batch {batch}, kind {kind}, word {words[layer * B_MAX + batch - 1]:#x}: {run}"
+    assert bad == 0, f"layer {layer}, batch {batch}, kind {kind}, word {word:#x}: {run}"
     assert int(dut.plan_b_r_o.value) == run.b_r
     assert int(dut.plan_row_lanes_o.value) == int(run.row_lanes)
+    assert int(dut.plan_block_o.value) == run.block
     if not kind:
         assert int(dut.plan_mode_o.value) == int(run.mode)

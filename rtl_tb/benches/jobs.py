@@ -149,9 +149,10 @@ def place(shape: Shape, rng: random.Random, layout: Layout) -> Descriptor:
 def random_fbcb(rng: random.Random, design: Design, kind: int, batch: int) -> int:
     """A word that the hardware can obey."""
     while True:
-        word = rng.randrange(4) | rng.randrange(batch) << 2
+        block = rng.choice([0, 0, design.t_r, rng.randrange(1, design.t_r + 1)])
+        word = rng.randrange(4) | rng.randrange(batch) << 2 | block << 7
         try:
-            decode_fbcb(word, kind=kind, batch=batch, stackable=design.stackable, split=design.split)
+            decode_fbcb(word, kind=kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split)
         except FbcbError:
             continue
         return word
@@ -201,8 +202,8 @@ def make_program(
         for batch in range(1, design.b_max + 1):
             word = words.get(index) if words else None
             if word is not None:
-                word = word & 3 | min(word >> 2, batch - 1) << 2
-                word = word if 2 * ((word >> 2) + 1) >= batch else word & 3 | (batch - 1) << 2
+                k, b_r = word & 3, min(word >> 2 & 31, batch - 1)
+                word = k | (b_r if 2 * (b_r + 1) >= batch else batch - 1) << 2 | word >> 7 << 7
             row.append(random_fbcb(rng, design, descriptor.kind, batch) if word is None else word)
         fbcb += row
         if descriptor.kind:
@@ -235,7 +236,7 @@ def make_program(
 
 
 def _mode(word: int, batch: int, design: Design) -> Mode:
-    return decode_fbcb(word, kind=0, batch=batch, stackable=design.stackable, split=design.split).mode
+    return decode_fbcb(word, kind=0, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split).mode
 
 
 def add_weights(

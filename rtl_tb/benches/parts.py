@@ -72,7 +72,12 @@ class Case:
         d, design = self.program.descriptors[0], self.design
         self.descriptor = d
         self.run: Run = decode_fbcb(
-            self.word, kind=d.kind, batch=len(self.active), stackable=design.stackable, split=design.split
+            self.word,
+            kind=d.kind,
+            batch=len(self.active),
+            t_r=design.t_r,
+            stackable=design.stackable,
+            split=design.split,
         )
         self.tiles = list(tiles(d, self.run, design))
         slots = self.program.slot_words(self.program.memory)[self.active]

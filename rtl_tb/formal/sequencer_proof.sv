@@ -40,12 +40,13 @@ module sequencer_proof (
     plan_layer         = '0;
     plan_layer.mode    = fluidnpu_pkg::ModeLanes;
     plan_layer.beats0  = 32'd6;
+    plan_layer.block   = 16'd4;
     plan_layer.beats1  = 32'd5;
     plan_layer.groups  = 16'd2;
     plan_layer.columns = 16'd7;
   end
 
-  fluidnpu_sequencer #(.TR(4), .TP(4), .TC(8), .BMax(4), .FlushCycles(FlushCycles)) dut (
+  fluidnpu_sequencer #(.TP(4), .TC(8), .BMax(4), .FlushCycles(FlushCycles)) dut (
     .clk_i, .rst_ni(rst_n), .start_i, .soft_reset_i, .watchdog_i, .bus_error_i, .first_layer_i, .last_layer_i, .layers_i,
     .misaligned_i, .slot_base_i(64'd0), .slot_bytes_i(32'd64), .active_i, .b_act_i,
     .busy_o(busy), .done_o(done), .start_refused_o(refused), .error_o(error), .cause_o(cause), .layer_o(layer),

@@ -158,13 +158,15 @@ module fluidnpu_data_plane #(
   logic       lookup, pool, plan_valid, plan_bad, plan_row_lanes;
   logic [3:0] plan_mode;
   logic [4:0] plan_b_r;
+  logic [15:0] plan_block;
 
-  fluid_batching_engine #(.BMax(BMax), .Layers(Layers), .Stackable(Stackable), .Split(Split)) engine (
+  fluid_batching_engine #(.BMax(BMax), .Layers(Layers), .TR(TR), .Stackable(Stackable), .Split(Split)) engine (
     .clk_i, .rst_ni, .clear_i(soft_reset), .busy_i(busy), .exit_i(exit), .merge_i(merge), .mask_i(slot_mask),
     .refused_o(refused), .cause_o(refuse_cause), .active_o(active), .b_act_o(b_act),
     .load_i(load), .load_index_i(load_index), .load_data_i(load_data), .load_refused_o(load_refused),
     .lookup_i(lookup), .lookup_layer_i(layer_index), .lookup_pool_i(pool), .plan_valid_o(plan_valid), .plan_bad_o(plan_bad),
-    .plan_mode_o(plan_mode), .plan_row_lanes_o(plan_row_lanes), .plan_b_r_o(plan_b_r)
+    .plan_mode_o(plan_mode), .plan_row_lanes_o(plan_row_lanes), .plan_b_r_o(plan_b_r),
+    .plan_block_o(plan_block)
   );
 
   // -- sequencer
@@ -182,7 +184,7 @@ module fluidnpu_data_plane #(
   assign seq_cause  = raw_cause == fluidnpu_registers_pkg::CauseBusRead && m2_write_error
       && !(m0_error || m1_error || m2_read_error) ? fluidnpu_registers_pkg::CauseBusWrite : raw_cause;
 
-  fluidnpu_sequencer #(.TR(TR), .TP(TP), .TC(TC), .BMax(BMax)) sequencer (
+  fluidnpu_sequencer #(.TP(TP), .TC(TC), .BMax(BMax)) sequencer (
     .clk_i, .rst_ni, .start_i(start), .soft_reset_i(soft_reset), .watchdog_i(watchdog), .bus_error_i(bus_error),
     .first_layer_i(first_layer), .last_layer_i(last_layer), .layers_i(layers), .misaligned_i(misaligned),
     .slot_base_i(slot_base), .slot_bytes_i(slot_bytes), .active_i(active), .b_act_i(b_act),
@@ -196,7 +198,7 @@ module fluidnpu_data_plane #(
 
   fluidnpu_planner #(.TP(TP), .TC(TC), .WeightSlots(WeightSlots), .Split(Split)) planner (
     .clk_i, .rst_ni(run_n), .start_i(plan), .words_i(words), .b_act_i(b_act), .pool_o(pool), .plan_bad_i(plan_bad),
-    .plan_mode_i(plan_mode), .plan_row_lanes_i(plan_row_lanes), .plan_b_r_i(plan_b_r), .done_o(plan_done),
+    .plan_mode_i(plan_mode), .plan_row_lanes_i(plan_row_lanes), .plan_b_r_i(plan_b_r), .plan_block_i(plan_block), .done_o(plan_done),
     .bad_o(plan_refused), .cause_o(plan_cause), .layer_o(planned)
   );
 

@@ -49,8 +49,8 @@ module fluidnpu_line_cache #(
   if (Sets < 4 || (Sets & (Sets - 1)) != 0 || TagWidth < SetBits) begin : gen_illegal_sets
     $fatal(1, "Sets must be a power of two of at least 4 and small against the address space in %m");
   end
-  if (Ahead < 2 || Ahead > 256) begin : gen_illegal_ahead
-    $fatal(1, "Ahead must lie in 2..256 in %m");
+  if (Ahead < 2 || Ahead > 2048) begin : gen_illegal_ahead
+    $fatal(1, "Ahead must lie in 2..2048 in %m");
   end
 
   typedef struct packed {

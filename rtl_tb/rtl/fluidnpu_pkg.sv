@@ -17,6 +17,7 @@ package fluidnpu_pkg;
     logic        row_lanes;     // neighbouring rows share a beat
     logic        sample_lanes;  // samples i and i + b_r share a beat
     logic [4:0]  b_r;
+    logic [15:0] block;         // largest number of beats of a row block
     logic        has_residual;
     logic [5:0]  shift;
     logic [4:0]  residual_shift;

@@ -18,6 +18,7 @@ module fluidnpu_planner #(
   input  logic [3:0]           plan_mode_i,
   input  logic                 plan_row_lanes_i,
   input  logic [4:0]           plan_b_r_i,
+  input  logic [15:0]          plan_block_i,
   output logic                 done_o,
   output logic                 bad_o,
   output logic [7:0]           cause_o,
@@ -233,6 +234,7 @@ module fluidnpu_planner #(
     layer_o.row_lanes       = !pool_o && plan_row_lanes_i;
     layer_o.sample_lanes    = !pool_o && mode == fluidnpu_pkg::ModeLanes && !plan_row_lanes_i;
     layer_o.b_r             = plan_b_r_i;
+    layer_o.block           = plan_block_i;
     layer_o.has_residual    = words_i[1][2];
     layer_o.shift           = words_i[1][13:8];
     layer_o.residual_shift  = words_i[1][20:16];

@@ -3,7 +3,6 @@
 /// A layer begins only when all that the one before it wrote is in memory. An error, the watchdog or a soft reset ends the
 /// job: `flush_o` is held until every master is idle. Order of commands: `hls.streams.tiles`.
 module fluidnpu_sequencer #(
-  parameter int unsigned TR = 64,
   parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,
   parameter int unsigned BMax = 4,
@@ -58,8 +57,8 @@ module fluidnpu_sequencer #(
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
   localparam int unsigned Narrow = TC / 2 > 0 ? TC / 2 : 1;
 
-  if (FlushCycles > 31 || TR < 1 || TR > 65535 || 2 * TC > 4095 || TP > 4095) begin : gen_illegal
-    $fatal(1, "TR must lie in 1..65535, FlushCycles in 0..31, and a column tile must have at most 4095 columns in %m");
+  if (FlushCycles > 31 || 2 * TC > 4095 || TP > 4095) begin : gen_illegal
+    $fatal(1, "FlushCycles must lie in 0..31, and a column tile must have at most 4095 columns in %m");
   end
 
   state_e      state_q;
@@ -106,13 +105,12 @@ module fluidnpu_sequencer #(
 
   // Loop over row blocks, groups, column tiles
   logic [31:0] left0_q, left1_q;
-  logic [15:0] group_q, first_q, depth;
+  logic [15:0] group_q, first_q;
   logic [31:0] group_in_q, group_out_q;
   logic [15:0] tile_columns, remaining;
   logic [15:0] beats, lane1;
   logic        block_open_q, last_tile, last_group, last_block, issued;
 
-  assign depth = running_q.mode == fluidnpu_pkg::ModeSplit ? 16'(TR / 2 > 0 ? TR / 2 : 1) : 16'(TR);
   always_comb begin
     unique case (running_q.mode)
       fluidnpu_pkg::ModeNormal: tile_columns = 16'(TC);
@@ -123,9 +121,9 @@ module fluidnpu_sequencer #(
     remaining  = running_q.columns - first_q;
     last_tile  = remaining <= tile_columns;
     last_group = group_q + 16'd1 == running_q.groups;
-    beats      = left0_q > 32'(depth) ? depth : left0_q[15:0];
+    beats      = left0_q > 32'(running_q.block) ? running_q.block : left0_q[15:0];
     lane1      = left1_q > 32'(beats) ? beats : left1_q[15:0];
-    last_block = left0_q <= 32'(depth);
+    last_block = left0_q <= 32'(running_q.block);
   end
 
   assign command_valid_o = state_q == Commands;
@@ -259,7 +257,7 @@ module fluidnpu_sequencer #(
       if (command_valid_o) assert (beats != '0 && lane1 <= beats && command_o.cols != '0);
       assert (hold_q <= 5'(FlushCycles));
       if (command_valid_o) assert (first_q < running_q.columns && group_q < running_q.groups);
-      if (state_q == Begin) assert (running_q.beats0 != '0 && running_q.columns != '0 && running_q.groups != '0);
+      if (state_q == Begin) assert (running_q.beats0 != '0 && running_q.block != '0 && running_q.columns != '0 && running_q.groups != '0);
     end
   end
 endmodule

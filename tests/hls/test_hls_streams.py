@@ -129,7 +129,7 @@ def test_lanes_hold_every_row_once_and_lane_1_is_a_prefix(batch, rows, data):
     from hls import Run
 
     b_r = data.draw(st.integers(-(-batch // 2), batch))
-    first, second = row_lanes(Run(Mode.LANES, batch, b_r, data.draw(st.booleans())), rows)
+    first, second = row_lanes(Run(Mode.LANES, batch, b_r, 64, data.draw(st.booleans())), rows)
     assert sorted([*first, *second]) == list(range(batch * rows))
     assert len(second) <= len(first)
 
@@ -162,7 +162,9 @@ def test_blocks_never_exceed_an_accumulator_bank():
     for index, descriptor in enumerate(program.descriptors):
         from hls import decode_fbcb
 
-        run = decode_fbcb(program.fbcb_word(index, 3), kind=descriptor.kind, batch=3, stackable=True, split=True)
+        run = decode_fbcb(
+            program.fbcb_word(index, 3), kind=descriptor.kind, batch=3, t_r=13, stackable=True, split=True
+        )
         plan = list(tiles(descriptor, run, design))
         assert all(tile.command.beats <= (6 if run.mode is Mode.SPLIT else 13) for tile in plan)
         assert [tile.command.last for tile in plan] == [0] * (len(plan) - 1) + [1]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models import Exit, Kind, Layer, LayerShape, Network, NetworkError, Workload, skeleton
+from models import Exit, Kind, Layer, LayerShape, Network, NetworkError, Window, Workload, skeleton
 
 
 def layer(name: str, kind: Kind, source: str, output: str, **more: Any) -> Layer:
@@ -36,7 +36,8 @@ def test_shapes_are_what_the_hardware_plans_with() -> None:
         channels=4,
     )
     assert conv.out_hw == (4, 7)  # (9 + 2 - 5) // 2 + 1, (8 + 2 - 4) // 1 + 1
-    assert conv.shape == LayerShape(name="c", r=28, p=18, c=2, groups=2)
+    window = Window(kernel=(3, 2), stride=(2, 1), dilation=(2, 3), out=(4, 7), channels=6)
+    assert conv.shape == LayerShape(name="c", r=28, p=18, c=2, groups=2, window=window)
     assert conv.shape.macs == 28 * 18 * 2 * 2
     pool = layer("p", Kind.MAX_POOL, "x", "y", kernel=(2, 3))
     assert (pool.shape.p, pool.shape.c, pool.shape.macs) == (6, 2, 0)

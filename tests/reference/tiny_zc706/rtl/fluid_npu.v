@@ -101,7 +101,7 @@ module fluid_npu (
         .Stackable(1),
         .Split(0),
         .Layers(5),
-        .BuildId(4171766596),
+        .BuildId(1768978587),
         .PortBytes(8),
         .Sets(1024)
     ) data_plane (

@@ -130,6 +130,9 @@
 /* samples stacked along the rows of a lane, less one */
 #define FLUIDNPU_FBCB_DATA_B_R_SHIFT 2
 #define FLUIDNPU_FBCB_DATA_B_R_MASK 0x0000007Cu
+/* beats of a row block at most; 0: as many as an accumulator bank holds */
+#define FLUIDNPU_FBCB_DATA_BLOCK_SHIFT 7
+#define FLUIDNPU_FBCB_DATA_BLOCK_MASK 0x007FFF80u
 
 #define FLUIDNPU_CAUSE_NONE 0u
 #define FLUIDNPU_CAUSE_EXIT_NOT_ACTIVE 1u
