@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from boards import Board, load_board
-from dse import INPUT_BUFFER_SETS, Design, Point, explore, layer_ticks, pool_cycles
+from dse import Design, Point, explore, layer_ticks, pool_cycles
 from hls import compile_program
 from host import Driver, RtlDevice
 from models import QuantisedNetwork, golden, quantise, read_onnx, shipped_file
@@ -87,20 +87,17 @@ def main() -> None:
     parser.add_argument("--board", default="zc706")
     parser.add_argument("--memory")
     parser.add_argument("--batches", default="1,4")
-    parser.add_argument(
-        "--sets", type=int, default=INPUT_BUFFER_SETS, help="half the lines of the data plane's input buffer"
-    )
     wanted = parser.parse_args()
     with shipped_file(SHIPPED) as path:
         qnet = quantise(read_onnx(wanted.model or path))
     board = load_board(wanted.board)
     design = explore(qnet.network.workload, board).design
     batches = [int(batch) for batch in wanted.batches.split(",")]
-    model = NpuModel.of(design, board.axi_port_bits // 8, sets=wanted.sets)
+    model = NpuModel.of(design, board.axi_port_bits // 8)
     model.build()
     memory = DramModel.of(board, wanted.memory, clock_hz=design.clock_hz)
     print(f"{qnet.network.name} on {board.name}: <{design.t_r}, {design.t_p}, {design.t_c}>, {design.clock_hz / 1e6:g} MHz, "
-          f"{board.axi_port_bits}-bit ports, input buffer of {2 * wanted.sets} lines")  # fmt: skip
+          f"{board.axi_port_bits}-bit ports, input buffer of {design.buffer_words} words")  # fmt: skip
     print(f"DRAM model: latency {memory.latency_cycles} cycles, {memory.outstanding} bursts a master, {memory.total_words:.1f} words a cycle in all, "
           f"{memory.refresh_cycles} cycles of refresh every {memory.refresh_interval_cycles}")  # fmt: skip
     ideal, speed = measure(qnet, design, RtlNpu(model), batches)

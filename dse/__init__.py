@@ -12,15 +12,16 @@ from .design import (
 )
 from .explore import Exploration, build_design, explore
 from .fbcb import buildable_plan, plan_all, published_plan
-from .geometry import INPUT_BUFFER_SETS, Fit, FitError, fit, ramb18_count, uram_count
+from .geometry import BUFFER_WORDS, Fit, FitError, fit, ramb18_count, uram_count
 from .latency import latency_table, pool_cycles, stage_latency
 from .paper_model import Batching, Point, gops, layer_ticks, total_ticks
+from .row_buffer import needed_bytes
 from .search import Ranking, evaluate, legal_space, search
 from .virtual_exits import equidistant_exits, exits_after
 
 __all__ = [
+    "BUFFER_WORDS",
     "B_MAX_LIMIT",
-    "INPUT_BUFFER_SETS",
     "AblationRow",
     "BatchPlan",
     "Batching",
@@ -46,6 +47,7 @@ __all__ = [
     "latency_table",
     "layer_ticks",
     "legal_space",
+    "needed_bytes",
     "plan_all",
     "pool_cycles",
     "published_plan",

@@ -106,6 +106,7 @@ class Design:
 
     `t_r` is the depth of an accumulator bank in rows; `published_t_r` the depth the `paper` model asked for before RAM geometry
     was looked at (equal to `t_r` when nothing had to give).
+    `buffer_words` is the size of the data plane's input buffer, a power of two.
     `plans[layer][batch - 1]` is the FBCB. `latency` follows from `model` (`paper` or `exact`).
     """
 
@@ -129,12 +130,27 @@ class Design:
     acc_bits: int = 48
     weight_slots: int = 1
     out_words: int = 8
+    buffer_words: int = 1 << 15
 
     def __post_init__(self) -> None:
-        for name in ("clock_hz", "t_r", "t_p", "t_c", "b_max", "weight_slots", "out_words", "published_t_r"):
+        for name in (
+            "clock_hz",
+            "t_r",
+            "t_p",
+            "t_c",
+            "b_max",
+            "weight_slots",
+            "out_words",
+            "buffer_words",
+            "published_t_r",
+        ):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise DesignError(f"{name} must be a whole number of at least 1, not {value!r}")
+        if self.buffer_words & (self.buffer_words - 1) or self.buffer_words < 16 * self.line_words:
+            raise DesignError(
+                f"buffer_words must be a power of two of at least {16 * self.line_words}, not {self.buffer_words}"
+            )
         if not 1 <= self.b_max <= B_MAX_LIMIT:
             raise DesignError(f"b_max must lie in 1..{B_MAX_LIMIT}, not {self.b_max}")
         if self.model not in ("paper", "exact"):
@@ -204,6 +220,11 @@ class Design:
     def input_words(self) -> int:
         """Words of one beat of the core's input stream."""
         return 2 * self.t_p if self.stackable else self.t_p
+
+    @property
+    def line_words(self) -> int:
+        """Words of a line of the input buffer: a power of two that no beat straddles twice."""
+        return max(16, 1 << (self.input_words - 1).bit_length())
 
     @property
     def macs_per_cycle(self) -> int:

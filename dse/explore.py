@@ -22,7 +22,7 @@ from models import Kind, Workload
 from .blocks import Path, best_plan
 from .design import BatchPlan, Design, DesignError, Stack
 from .fbcb import buildable_plan, plan_all, published_plan
-from .geometry import MIN_T_C, MIN_T_P, NOT_ESTIMATED, Fit, FitError, fit, weight_slots_for
+from .geometry import BUFFER_WORDS, MIN_T_C, MIN_T_P, NOT_ESTIMATED, Fit, FitError, fit, weight_slots_for
 from .latency import POOL_NOTE, stage_latency
 from .paper_model import Point, gops, layer_ticks, memory_words, total_ticks
 from .search import Progress, Ranking, check_b_max, search
@@ -246,7 +246,9 @@ def _notes(
     return tuple(notes)
 
 
-def built_plans(workload: Workload, point: Point, board: Board, b_max: int) -> tuple[tuple[BatchPlan, ...], ...]:
+def built_plans(
+    workload: Workload, point: Point, board: Board, b_max: int, buffer_words: int
+) -> tuple[tuple[BatchPlan, ...], ...]:
     """The FBCB of a design that is built: fewest estimated cycles where the network's windows are known, else what the `paper` model says."""
     words = board.paper_words_per_cycle
     if any(layer.window is None for layer in workload.layers):
@@ -258,8 +260,21 @@ def built_plans(workload: Workload, point: Point, board: Board, b_max: int) -> t
         weight_slots=weight_slots_for(point.t_p, words),
         out_words=words,
         port_words=board.axi_port_bits // 16,
+        buffer_words=buffer_words,
     )
     return tuple(tuple(best_plan(layer, path, b) for b in range(1, b_max + 1)) for layer in workload.layers)
+
+
+def largest_buffer(point: Point, board: Board, *, fbcb_words: int, acc_bits: int) -> int:
+    """Words of the largest input buffer, a power of two, that fits beside a point's accumulators."""
+    words = BUFFER_WORDS
+    while True:
+        try:
+            if fit(point, board, fbcb_words=fbcb_words, acc_bits=acc_bits, buffer_words=2 * words).t_r < point.t_r:
+                return words
+        except FitError:
+            return words
+        words *= 2
 
 
 def build_design(
@@ -279,6 +294,7 @@ def build_design(
     words = board.paper_words_per_cycle
     found = fit(point, board, fbcb_words=len(workload.layers) * b_max, acc_bits=acc_bits)
     fitted = Point(t_r=found.t_r, t_p=point.t_p, t_c=point.t_c)
+    buffer_words = largest_buffer(fitted, board, fbcb_words=len(workload.layers) * b_max, acc_bits=acc_bits)
     return Design(
         network=workload.name,
         workload_digest=workload.digest,
@@ -291,11 +307,12 @@ def build_design(
         layers=workload.layers,
         exits=workload.exits,
         exit_rates=workload.exit_rates,
-        plans=built_plans(workload, fitted, board, b_max),
+        plans=built_plans(workload, fitted, board, b_max, buffer_words),
         latency=stage_latency(workload.layers, fitted, clock_hz=board.clock_hz, words_per_cycle=words, b_max=b_max),
         model="paper",
         published_t_r=point.t_r,
         acc_bits=acc_bits,
         weight_slots=weight_slots_for(point.t_p, words),
         out_words=words,
+        buffer_words=buffer_words,
     )

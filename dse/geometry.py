@@ -10,7 +10,7 @@ What is counted, all of it an assumption about what the core and the data plane 
 
 - **Accumulators**: 2 (double-buffered) x T_C banks of T_R rows x `acc_bits`, each bank a memory of its own, since HLS partitions by PE. Banks go
   to URAM first, since nothing else uses it, the rest to block RAM.
-- **Input buffer** of the data plane: two banks of INPUT_BUFFER_SETS lines of 16 words, a memory for each 64 bits, and a tag of 48 bits a line.
+- **Input buffer** of the data plane: two banks of lines, a memory for each 64 bits of a line.
 - **Stream FIFOs**: 512 beats each of input, weights, residual and output; the command stream is shallow and stays in LUTRAM.
 - **FBCB**: layers x b_max entries of 23 bits in block RAM, in LUTRAM when 64 entries are enough.
 - Weight tiles are double-buffered in registers or LUTRAM and take no RAM.
@@ -35,8 +35,8 @@ MAX_T_R = 65_534  # even, and `beats` of a core command has 16 bits (ADR 4)
 MAX_T_C = 4_095  # `cols` of a core command has 12 bits (ADR 4)
 MIN_T_P = 3  # a 48-bit bias is three words of one weight slot (ADR 4)
 MIN_T_C = 2  # stackable PEs come in pairs
-INPUT_BUFFER_SETS = 1024  # lines of one bank: `Sets` of the data plane
-_LINE_WORDS, _PART_WORDS, _TAG_BITS = 16, 4, 48
+BUFFER_WORDS = 1 << 15  # least input buffer of a design
+_LINE_WORDS, _PART_WORDS = 16, 4
 FIFO_BEATS = 512
 FBCB_BITS = 23
 LUTRAM_WORDS = 64
@@ -79,17 +79,19 @@ def uram_count(depth: int, width: int) -> int:
     return -(-width // URAM_SHAPE[1]) * -(-depth // URAM_SHAPE[0])
 
 
-def fixed_ramb18(t_p: int, *, out_words: int, weight_slots: int, fbcb_words: int, stackable: bool) -> dict[str, int]:
+def fixed_ramb18(
+    t_p: int, *, out_words: int, weight_slots: int, fbcb_words: int, stackable: bool, buffer_words: int = BUFFER_WORDS
+) -> dict[str, int]:
     """RAMB18s that do not depend on T_R, by use.
 
     >>> fixed_ramb18(7, out_words=8, weight_slots=1, fbcb_words=432, stackable=True)
-    {'input_buffer': 38, 'fifos': 19, 'fbcb': 1}
+    {'input_buffer': 32, 'fifos': 19, 'fbcb': 1}
     """
     input_words = 2 * t_p if stackable else t_p
     streams = (input_words, weight_slots * t_p, out_words, out_words)
-    lines = _LINE_WORDS // _PART_WORDS * ramb18_count(INPUT_BUFFER_SETS, 16 * _PART_WORDS)
+    lines = _LINE_WORDS // _PART_WORDS * ramb18_count(buffer_words // (2 * _LINE_WORDS), 16 * _PART_WORDS)
     return {
-        "input_buffer": 2 * (lines + ramb18_count(INPUT_BUFFER_SETS, _TAG_BITS)),
+        "input_buffer": 2 * lines,
         "fifos": sum(ramb18_count(FIFO_BEATS, 16 * words) for words in streams),
         "fbcb": ramb18_count(fbcb_words, FBCB_BITS) if fbcb_words > LUTRAM_WORDS else 0,
     }
@@ -104,7 +106,15 @@ def weight_slots_for(t_p: int, words_per_cycle: int) -> int:
     return max(1, round(words_per_cycle / t_p))
 
 
-def fit(point: Point, board: Board, *, fbcb_words: int = 0, acc_bits: int = 48, stackable: bool = True) -> Fit:
+def fit(
+    point: Point,
+    board: Board,
+    *,
+    fbcb_words: int = 0,
+    acc_bits: int = 48,
+    stackable: bool = True,
+    buffer_words: int = BUFFER_WORDS,
+) -> Fit:
     """Shrink `point.t_r` (even, at least 2) until every memory fits the board. Raises FitError when nothing does."""
     _check_buildable(point, board, stackable)
     words = board.paper_words_per_cycle
@@ -114,6 +124,7 @@ def fit(point: Point, board: Board, *, fbcb_words: int = 0, acc_bits: int = 48, 
         weight_slots=weight_slots_for(point.t_p, words),
         fbcb_words=fbcb_words,
         stackable=stackable,
+        buffer_words=buffer_words,
     )
     deepest = max(2, min(point.t_r, MAX_T_R) // 2 * 2)
     least = _at_depth(min(deepest, DEPTH_STEP), point, board, fixed, acc_bits)

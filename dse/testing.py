@@ -19,6 +19,7 @@ def design_for(
     split: bool = False,
     weight_slots: int = 1,
     out_words: int = 4,
+    buffer_words: int = 1 << 20,
 ) -> Design:
     """A design of any size for a workload with one plan for all layers (default: R-batching); its latency is one ns per GEMM row and P-tile.
 
@@ -51,6 +52,7 @@ def design_for(
         split=split,
         weight_slots=weight_slots,
         out_words=out_words,
+        buffer_words=buffer_words,
     )
 
 

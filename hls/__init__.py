@@ -15,6 +15,7 @@ from .project import ProjectError, render_project, write_project
 from .reference_core import execute_streams_reference, round_half_even
 from .registers import REGISTERS, WINDOW_BYTES, Access, Cause, Field, Register, by_name
 from .render import render_core
+from .row_buffer import InputRows, buffer_bytes
 from .streams import (
     COMMAND_BITS,
     COMMAND_FIELDS,
@@ -56,6 +57,7 @@ __all__ = [
     "ExitPlace",
     "FbcbError",
     "Field",
+    "InputRows",
     "LayerCheck",
     "LayerStreams",
     "LayoutError",
@@ -70,6 +72,7 @@ __all__ = [
     "Tile",
     "TileLayout",
     "ap_headers",
+    "buffer_bytes",
     "build_id",
     "by_name",
     "check_buildable",

@@ -12,7 +12,8 @@ from models import Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
 from .descriptor import NO_WEIGHTS, Descriptor, DescriptorError
 from .fbcb import GEMM, MAX_POOL, SUM_POOL, FbcbError, decode, encode
 from .layout import BIAS_WORDS, pack_weights
-from .program import ALIGNMENT, ExitPlace, Program, ProgramError, TensorPlace, align
+from .program import ALIGNMENT, WORD_BYTES, ExitPlace, Program, ProgramError, TensorPlace, align
+from .row_buffer import buffer_bytes
 
 KIND_CODE = {Kind.GEMM: GEMM, Kind.MAX_POOL: MAX_POOL, Kind.SUM_POOL: SUM_POOL}
 BEATS_LIMIT = (1 << 16) - 1  # fields of a command (ADR 4)
@@ -36,7 +37,7 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
         modes = {design.mode(index, batch) for batch in range(1, design.b_max + 1)}
         parts = _append_weights(weights, qlayer, modes, design)
         descriptors.append(describe(qlayer, tensors, parts))
-        fbcb += _fbcb_row(design, index, descriptors[-1].kind)
+        fbcb += _fbcb_row(design, index, descriptors[-1])
     slot_bytes = align(max(place.offset + place.size for place in tensors.values()))
     for what, size in (("slot", slot_bytes), ("weight image", len(weights))):
         if size >= ADDRESS_LIMIT:
@@ -170,15 +171,23 @@ def _check_p_tiles(layer: Layer, mode: Mode, design: Design) -> None:
         raise ProgramError(f"layer '{layer.name}' must have at most {BEATS_LIMIT} P-tiles, and it has {p_tiles}")
 
 
-def _fbcb_row(design: Design, layer: int, kind: int) -> list[int]:
+def _fbcb_row(design: Design, layer: int, descriptor: Descriptor) -> list[int]:
     """The FBCB words of one layer, checked by what the hardware itself would refuse."""
     words = []
     for batch in range(1, design.b_max + 1):
         mode, plan = design.mode(layer, batch), design.plans[layer][batch - 1]
         word = encode(mode, plan, batch)
         try:
-            decode(word, kind=kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split)
+            run = decode(
+                word, kind=descriptor.kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
+            )
         except FbcbError as error:
             raise ProgramError(f"layer '{design.layers[layer].name}': {error}") from None
+        needed = buffer_bytes(descriptor, run)
+        if needed > WORD_BYTES * design.buffer_words:
+            raise ProgramError(
+                f"layer '{design.layers[layer].name}' at batch {batch}: row blocks of {run.block} beats need an input buffer of {needed} bytes, "
+                f"and the design has {WORD_BYTES * design.buffer_words}"
+            )
         words.append(word)
     return words

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from boards import Board
-from dse import INPUT_BUFFER_SETS, Design
+from dse import Design
 
 from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform
 from .pragmas import check_pragmas
@@ -208,7 +208,8 @@ class ProjectText:
         given = self.design.rtl_parameters() | {
             "BuildId": build_id(self.design.digest),
             "PortBytes": self.board.axi_port_bits // 8,
-            "Sets": INPUT_BUFFER_SETS,
+            "LineWords": self.design.line_words,
+            "Sets": self.design.buffer_words // (2 * self.design.line_words),
         }
         return tuple(given.items())
 

@@ -21,6 +21,7 @@ from hls import (
     Descriptor,
     DescriptorError,
     FbcbError,
+    buffer_bytes,
     decode_fbcb,
     part_words,
     unpack_weights,
@@ -91,6 +92,7 @@ class DataPlane:
         self._design, self._memory = design, memory
         self._decoded: dict[tuple[Descriptor, int, Mode], tuple[int, Step]] = {}
         self._descriptors: dict[bytes, Descriptor] = {}
+        self._modes: dict[tuple[Descriptor, int, int], Mode] = {}
 
     def descriptor(self, address: int) -> Descriptor:
         """Fetch one descriptor; LayerError(BUS_READ or BAD_DESCRIPTOR)."""
@@ -131,12 +133,16 @@ class DataPlane:
     # -- decoding ----------------------------------------------------------------------------------------------
 
     def _mode(self, d: Descriptor, word: int, batch: int) -> Mode:
-        npu = self._design
-        try:
-            run = decode_fbcb(word, kind=d.kind, batch=batch, t_r=npu.t_r, stackable=npu.stackable, split=npu.split)
-            return run.mode
-        except FbcbError:
-            raise LayerError(Cause.BAD_FBCB) from None
+        if (d, word, batch) not in self._modes:
+            npu = self._design
+            try:
+                run = decode_fbcb(word, kind=d.kind, batch=batch, t_r=npu.t_r, stackable=npu.stackable, split=npu.split)
+            except FbcbError:
+                raise LayerError(Cause.BAD_FBCB) from None
+            if buffer_bytes(d, run) > 2 * npu.buffer_words:
+                raise LayerError(Cause.BAD_FBCB)
+            self._modes[d, word, batch] = run.mode
+        return self._modes[d, word, batch]
 
     def _step(self, d: Descriptor, mode: Mode, weights_base: int) -> Step:
         words = np.zeros(0, np.int16) if d.kind else self._weights(d, mode, weights_base)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from boards import BoardError, load_board
-from dse import INPUT_BUFFER_SETS, Design
+from dse import Design
 from hls import WINDOW_BYTES
 
 from .device import ArrayBuffer, Buffer
@@ -105,9 +105,7 @@ def rtl_device(design: Design, dram: DramModel | None = None, *, seed: int = 1) 
         port_bytes, default = _DEFAULT_PORT_BYTES, DramModel.IDEAL
     else:
         port_bytes, default = board.axi_port_bits // 8, DramModel.of(board, clock_hz=design.clock_hz)
-    npu = RtlNpu(
-        NpuModel.of(design, port_bytes, sets=INPUT_BUFFER_SETS), dram=default if dram is None else dram, seed=seed
-    )
+    npu = RtlNpu(NpuModel.of(design, port_bytes), dram=default if dram is None else dram, seed=seed)
     return RtlDevice(npu, design.clock_hz)
 
 

@@ -14,20 +14,20 @@ TOP = "fluidnpu_data_plane"
 
 
 def data_plane_parameters(
-    design: Design, *, port_bytes: int = 16, max_burst: int = 16, line_words: int = 16, sets: int = 64, ahead: int = 128
+    design: Design, *, port_bytes: int = 16, max_burst: int = 16, buffer_words: int | None = None
 ) -> dict[str, int]:
     """Parameters of the top module for a design.
 
     `port_bytes`: width of each AXI port. `max_burst`: beats of the longest burst (16 on Zynq-7000, whose ports are AXI3).
-    The input buffer holds `2 * sets` lines of `line_words` words; `ahead` segments are looked up before their data are there.
+    `buffer_words`: another size of the input buffer than the design's.
     """
+    line_words = max(design.line_words, port_bytes // 2)
     return {
         **design.rtl_parameters(),
         "BuildId": int(design.digest[:8], 16),
         "PortBytes": port_bytes,
         "MaxBurst": max_burst,
         "LineWords": line_words,
-        "Sets": sets,
-        "Ahead": ahead,
+        "Sets": (buffer_words or design.buffer_words) // (2 * line_words),
         "QueueBeats": max(128, max_burst),
     }

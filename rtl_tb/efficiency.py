@@ -18,7 +18,7 @@ from .sim import Model, run, run_folder
 
 LIMIT = 35_000
 SIZES = {"t_r": 2048, "t_p": 7, "t_c": 128, "b_max": 1, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 8}
-PORTS = {"port_bytes": 16, "line_words": 32, "sets": 2048}
+PORTS = {"port_bytes": 16, "buffer_words": 1 << 17}
 STAGES = ((56, 64), (28, 128), (14, 256), (7, 512))
 
 

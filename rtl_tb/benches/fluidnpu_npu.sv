@@ -18,7 +18,6 @@ module fluidnpu_npu #(
   parameter int unsigned MaxBurst = 16,
   parameter int unsigned LineWords = 16,
   parameter int unsigned Sets = 64,
-  parameter int unsigned Ahead = 128,
   parameter int unsigned QueueBeats = 128,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
@@ -105,7 +104,7 @@ module fluidnpu_npu #(
   fluidnpu_data_plane #(
     .TR(TR), .TP(TP), .TC(TC), .BMax(BMax), .AccBits(AccBits), .WeightSlots(WeightSlots), .OutWords(OutWords),
     .InWords(InWords), .Stackable(Stackable), .Split(Split), .Layers(Layers), .BuildId(BuildId), .PortBytes(PortBytes),
-    .MaxBurst(MaxBurst), .LineWords(LineWords), .Sets(Sets), .Ahead(Ahead), .QueueBeats(QueueBeats)
+    .MaxBurst(MaxBurst), .LineWords(LineWords), .Sets(Sets), .QueueBeats(QueueBeats)
   ) data_plane (
     .clk_i, .rst_ni, .irq_o,
     .s_axil_awaddr, .s_axil_awvalid, .s_axil_awready, .s_axil_wdata, .s_axil_wstrb, .s_axil_wvalid, .s_axil_wready,

@@ -18,6 +18,8 @@ from hls import (
     NO_WEIGHTS,
     Descriptor,
     FbcbError,
+    Run,
+    buffer_bytes,
     decode_fbcb,
     execute_streams_reference,
     layer_streams,
@@ -46,6 +48,7 @@ def bench_design(sizes: dict[str, int]) -> Design:
         split=bool(sizes["split"]),
         weight_slots=sizes["weight_slots"],
         out_words=sizes["out_words"],
+        buffer_words=sizes.get("buffer_words", 1 << 13),
     )
 
 
@@ -72,7 +75,15 @@ class Shape:
 
 
 def random_shape(rng: random.Random, design: Design) -> Shape:
-    """Mostly small, with everything that a network may ask for."""
+    """Mostly small, with everything that a network may ask for; its windows fit the input buffer, also where lanes share it."""
+    while True:
+        shape = _any_shape(rng, design)
+        run = Run(Mode.LANES, batch=2, b_r=1, block=1)
+        if buffer_bytes(place(shape, random.Random(0), Layout()), run) <= 2 * design.buffer_words:
+            return shape
+
+
+def _any_shape(rng: random.Random, design: Design) -> Shape:
     kind = rng.choices((0, 1, 2), (8, 1, 1))[0]
     kernel = rng.choice([(1, 1), (1, 1), (3, 3), (3, 3), (1, 3), (3, 1), (5, 2), (2, 2)])
     depthwise = kind == 0 and rng.random() < 0.15
@@ -146,16 +157,20 @@ def place(shape: Shape, rng: random.Random, layout: Layout) -> Descriptor:
     )
 
 
-def random_fbcb(rng: random.Random, design: Design, kind: int, batch: int) -> int:
+def random_fbcb(rng: random.Random, design: Design, descriptor: Descriptor, batch: int) -> int:
     """A word that the hardware can obey."""
+    kind = descriptor.kind
     while True:
         block = rng.choice([0, 0, design.t_r, rng.randrange(1, design.t_r + 1)])
         word = rng.randrange(4) | rng.randrange(batch) << 2 | block << 7
         try:
-            decode_fbcb(word, kind=kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split)
+            run = decode_fbcb(
+                word, kind=kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
+            )
         except FbcbError:
             continue
-        return word
+        if buffer_bytes(descriptor, run) <= 2 * design.buffer_words:
+            return word
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +219,7 @@ def make_program(
             if word is not None:
                 k, b_r = word & 3, min(word >> 2 & 31, batch - 1)
                 word = k | (b_r if 2 * (b_r + 1) >= batch else batch - 1) << 2 | word >> 7 << 7
-            row.append(random_fbcb(rng, design, descriptor.kind, batch) if word is None else word)
+            row.append(random_fbcb(rng, design, descriptor, batch) if word is None else word)
         fbcb += row
         if descriptor.kind:
             continue  # a pool has no weights, and its word may name lanes that a GEMM could not use

@@ -9,7 +9,7 @@ import random
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 
 import numpy as np
@@ -17,13 +17,14 @@ import numpy.typing as npt
 from cocotb.triggers import RisingEdge
 
 from dse import Design, Mode
-from hls import LayerStreams, Run, decode_fbcb, layer_streams, part_words, tiles
+from hls import InputRows, LayerStreams, Run, decode_fbcb, layer_streams, part_words, tiles
 
 from ..sources import sources
 from .common import Dut
-from .jobs import Program, Shape, make_program, random_fbcb, random_shape
+from .jobs import Layout, Program, Shape, make_program, place, random_fbcb, random_shape
 
 Values = dict[str, int]
+PORT_BYTES = 16  # of every module that asks for it
 
 
 @cache
@@ -89,6 +90,36 @@ class Case:
         p = self.program
         return sum((p.slot_base + slot * p.slot_bytes) << 40 * i for i, slot in enumerate(self.active))
 
+    @property
+    def rows(self) -> InputRows:
+        """Its input rows in the input buffer."""
+        return InputRows.of(self.descriptor, PORT_BYTES)
+
+    @property
+    def base_port(self) -> int:
+        """`base_i`: where each sample of a lane begins in the input buffer."""
+        return sum(i * self.rows.sample_pitch << 32 * i for i in range(self.design.b_max))
+
+    @property
+    def by_samples(self) -> bool:
+        """Lanes by samples: each lane has a part of the input buffer for itself."""
+        return self.run.mode is Mode.LANES and not self.run.row_lanes
+
+    def buffered(self) -> list[bytearray]:
+        """What a lane's part of the input buffer would hold if nothing were ever dropped; zero where no row lies."""
+        d, rows, p = self.descriptor, self.rows, self.program
+        first = self.run.b_r if self.by_samples else len(self.active)
+        lanes = []
+        for slots in (self.active[:first], self.active[first:]):
+            lane = bytearray(len(slots) * rows.sample_pitch + 2 * PORT_BYTES)
+            for sample, slot in enumerate(slots):
+                for row in range(rows.sample_rows):
+                    source = p.slot_base - p.base + slot * p.slot_bytes + d.in_offset + row * rows.row_step
+                    at = sample * rows.sample_pitch + row * rows.pitch + d.in_offset % PORT_BYTES
+                    lane[at : at + rows.row_bytes] = p.memory[source : source + rows.row_bytes]
+            lanes.append(lane)
+        return lanes
+
     def layer(self) -> Values:
         """Fields of `layer_t`."""
         d, run, pool = self.descriptor, self.run, self.descriptor.kind != 0
@@ -109,7 +140,7 @@ class Case:
             "pool": int(pool),
             "mode": int(run.mode),
             "row_lanes": int(run.row_lanes),
-            "sample_lanes": int(run.mode is Mode.LANES and not run.row_lanes),
+            "sample_lanes": int(self.by_samples),
             "b_r": run.b_r,
             "lo": d.lo & 0xFFFF,
             "hi": d.hi & 0xFFFF,
@@ -117,10 +148,10 @@ class Case:
             "out_pixel": d.out_pixel_bytes,
             "residual_row": d.residual_row_bytes,
             "residual_pixel": d.residual_pixel_bytes,
-            "step_h": d.in_row_bytes * d.stride_h,
+            "block": run.block,
             "step_w": d.in_pixel_bytes * d.stride_w,
-            "tap_h": d.in_row_bytes * d.dilation_h,
             "tap_w": d.in_pixel_bytes * d.dilation_w,
+            **asdict(self.rows),
             "contiguous": int(contiguous),
             "run_words": d.group_words * (d.kernel_w if contiguous else 1),
             "p_tiles": self.tiles[0].command.p_tiles,
@@ -164,7 +195,7 @@ def random_case(rng: random.Random, design: Design, shape: Shape | None = None, 
         if all(getattr(chosen, key) == value for key, value in must.items()):
             break
     batch = rng.randrange(1, design.b_max + 1)
-    word = random_fbcb(rng, design, chosen.kind, batch)
+    word = random_fbcb(rng, design, place(chosen, random.Random(0), Layout()), batch)
     program = make_program(design, [chosen], rng, words={0: word} if word >> 2 == batch - 1 else None)
     word = program.fbcb[batch - 1]
     return Case(design, program, word, sorted(rng.sample(range(program.slots), batch)))

@@ -55,7 +55,6 @@ class Neighbours:
             dut.plan_cause_i.value = int(Cause.BAD_FBCB)
             dut.plan_layer_i.value = pack("layer_t", self.cases[min(layer, len(self.cases) - 1)].layer())
             dut.fetched_i.value = fetched
-            dut.cache_ready_i.value = int(self.rng.random() < 0.5)
             dut.written_i.value = int(self.rng.random() < 0.3)
             ready = int(self.rng.random() < 0.6)
             dut.command_ready_i.value = ready
@@ -157,7 +156,7 @@ async def force_ends_a_job(dut: Dut) -> None:
     """A bad plan, a bus error, the watchdog or a soft reset at any moment: told once, flushed until the masters are idle, then ready again."""
     rng = await begin(dut)
     ended = 0
-    for how in ("plan_bad", "bus_error_i", "watchdog_i", "soft_reset_i") * 8:
+    for how in ("plan_bad", "bus_error_i", "watchdog_i", "soft_reset_i", "stuck_i") * 8:
         cases = some_layers(rng)
         await reset(dut, **inputs(cases))
         around = Neighbours(dut, rng, cases, bad_plan=1 if how == "plan_bad" else -1)
@@ -184,7 +183,12 @@ async def force_ends_a_job(dut: Dut) -> None:
         dut.masters_idle_i.value = 1
         await idle(dut, 40)
         await RisingEdge(dut.clk_i)
-        causes = {"plan_bad": Cause.BAD_FBCB, "bus_error_i": Cause.BUS_READ, "watchdog_i": Cause.WATCHDOG}
+        causes = {
+            "plan_bad": Cause.BAD_FBCB,
+            "bus_error_i": Cause.BUS_READ,
+            "watchdog_i": Cause.WATCHDOG,
+            "stuck_i": Cause.BAD_FBCB,
+        }
         assert (around.errors, around.cause) == (int(how in causes), causes.get(how, Cause.NONE))
         assert around.done == 0
         assert not dut.flush_o.value

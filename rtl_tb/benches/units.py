@@ -23,8 +23,8 @@ class Unit:
 UNITS: Mapping[str, Unit] = {
     "fluidnpu_fifo": Unit(bench="fifo", parameters={"Width": 8, "Depth": 5}),
     "fluidnpu_unpack": Unit(bench="unpack", parameters={"PortWords": 4, "BeatWords": 3}),
-    "fluidnpu_line_cache": Unit(
-        bench="line_cache", parameters={"InWords": 8, "PortWords": 4, "LineWords": 8, "Sets": 8, "Ahead": 8}
+    "fluidnpu_row_buffer": Unit(
+        bench="row_buffer", parameters={"BMax": 4, "InWords": 8, "PortWords": 8, "LineWords": 16, "Sets": 128}
     ),
     "fluidnpu_descriptor_fetch": Unit(bench="layer_streams", parameters={"PortWords": 8}, tests="descriptors"),
     "fluidnpu_weight_streamer": Unit(
@@ -37,7 +37,11 @@ UNITS: Mapping[str, Unit] = {
         bench="layer_streams", parameters={"BMax": 4, "OutWords": 3, "PortWords": 8}, tests="outputs_reach"
     ),
     "fluidnpu_row_walker": Unit(bench="row_walker", parameters={"BMax": 4}),
-    "fluidnpu_window_segments": Unit(bench="windows", parameters={"TP": 4, "BMax": 4, "LineWords": 16}),
-    "fluidnpu_planner": Unit(bench="planner", parameters={"TP": 6, "TC": 8, "WeightSlots": 2, "Split": 1}),
-    "fluidnpu_sequencer": Unit(bench="sequencer", parameters={"TR": 7, "TP": 4, "TC": 8, "BMax": 4}),
+    "fluidnpu_window_segments": Unit(
+        bench="windows", parameters={"TP": 4, "BMax": 4, "LineWords": 16, "PortBytes": 16}
+    ),
+    "fluidnpu_planner": Unit(
+        bench="planner", parameters={"TP": 6, "TC": 8, "WeightSlots": 2, "PortBytes": 16, "Split": 1}
+    ),
+    "fluidnpu_sequencer": Unit(bench="sequencer", parameters={"TP": 4, "TC": 8, "BMax": 4}),
 }

@@ -8,7 +8,7 @@ import cocotb
 
 from .common import Dut, begin, bench, reset, setting
 from .jobs import bench_design
-from .parts import Case, Sink, Source, as_ints, pack, pulse, random_case, until
+from .parts import PORT_BYTES, Case, Sink, Source, as_ints, pack, pulse, random_case, until
 
 LINE_WORDS = setting("LINE_WORDS", 16)
 DESIGN = bench_design(
@@ -17,13 +17,15 @@ DESIGN = bench_design(
 
 
 def put_together(case: Case, segments: list[tuple[int, ...]]) -> list[int]:
-    """The beats that these (address, words, place, ends beat) make; a word that no segment covers is zero."""
-    program, beats, beat = case.program, [], 0
-    for address, words, place, ends in segments:
+    """The beats that these (address, lane, rows, words, place, ends beat) make; a word that no segment covers is zero."""
+    lanes, beats, beat = case.buffered(), [], 0
+    for address, lane, rows, words, place, ends in segments:
         assert 0 < words <= LINE_WORDS
         assert place + words <= 2 * DESIGN.t_p
-        at = address - program.base
-        beat |= int.from_bytes(program.memory[at : at + 2 * words], "little") << 16 * place
+        sample, row = divmod(rows - 1, case.rows.sample_rows)
+        end = sample * case.rows.sample_pitch + (row + 1) * case.rows.pitch + PORT_BYTES
+        assert address + 2 * words <= end, "a segment needs no row but those that it names"
+        beat |= int.from_bytes(lanes[lane][address : address + 2 * words], "little") << 16 * place
         if ends:
             beats.append(beat)
             beat = 0
@@ -32,17 +34,17 @@ def put_together(case: Case, segments: list[tuple[int, ...]]) -> list[int]:
 
 async def walk(dut: Dut, rng: random.Random, case: Case) -> None:
     """One layer."""
-    await reset(dut, **case.reset_inputs())
+    await reset(dut, base_i=case.base_port, layer_i=pack("layer_t", case.layer()))
     await pulse(dut, "layer_start_i")
     commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
     commands.items.extend((pack("command_t", command),) for command in case.commands())
-    ports = ("segment_addr_o", "segment_words_o", "segment_place_o", "segment_ends_beat_o")
-    segments = Sink(dut, rng, "segment_valid_o", "segment_ready_i", ports)
+    ports = ("addr", "lane", "rows", "words", "place", "ends_beat")
+    segments = Sink(dut, rng, "segment_valid_o", "segment_ready_i", tuple(f"segment_{port}_o" for port in ports))
     expected = as_ints(case.streams.input)
     tasks = [cocotb.start_soon(commands.run()), cocotb.start_soon(segments.run())]
     await until(
         dut,
-        lambda: sum(segment[3] for segment in segments.got) >= len(expected),
+        lambda: sum(segment[-1] for segment in segments.got) >= len(expected),
         60 * len(expected) + 500,
         "the last beat",
     )

@@ -18,7 +18,7 @@ module sequencer_proof (
   input logic        plan_bad_i,
   input logic        command_ready_i,
   input logic        written_i,
-  input logic        cache_ready_i,
+  input logic        stuck_i,
   input logic        masters_idle_i
 );
   localparam int unsigned FlushCycles = 3;
@@ -52,7 +52,7 @@ module sequencer_proof (
     .busy_o(busy), .done_o(done), .start_refused_o(refused), .error_o(error), .cause_o(cause), .layer_o(layer),
     .fetch_o(fetch), .fetched_i, .lookup_o(lookup), .plan_valid_i, .plan_o(plan), .plan_done_i, .plan_bad_i,
     .plan_cause_i(8'd7), .plan_layer_i(plan_layer), .slot_o(slot), .layer_start_o(layer_start), .running_o(running),
-    .command_valid_o(command_valid), .command_ready_i, .command_o(command), .written_i, .cache_ready_i,
+    .command_valid_o(command_valid), .command_ready_i, .command_o(command), .written_i, .stuck_i,
     .flush_o(flush), .masters_idle_i
   );
 

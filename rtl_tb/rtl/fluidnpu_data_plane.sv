@@ -19,7 +19,6 @@ module fluidnpu_data_plane #(
   parameter int unsigned MaxBurst = 16,
   parameter int unsigned LineWords = 16,
   parameter int unsigned Sets = 64,
-  parameter int unsigned Ahead = 128,      // segments looked up before their data are there: covers the memory's latency
   parameter int unsigned QueueBeats = 128, // port words asked for and not yet used, for each master
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
@@ -115,7 +114,7 @@ module fluidnpu_data_plane #(
 );
   localparam int unsigned PortWords = PortBytes / 2;
   localparam int unsigned SegmentWidth = $clog2(2 * TP + 1);
-  localparam int unsigned CacheWidth = $clog2(InWords + 1);
+  localparam int unsigned BeatCount = $clog2(InWords + 1);
   localparam int unsigned CommandQueue = 4;
 
   if (InWords != (Stackable ? 2 * TP : TP)) begin : gen_illegal_input
@@ -170,7 +169,7 @@ module fluidnpu_data_plane #(
   );
 
   // -- sequencer
-  logic fetch, fetched, plan, plan_done, plan_refused, layer_start, command_valid, command_ready, written, cache_ready;
+  logic fetch, fetched, plan, plan_done, plan_refused, layer_start, command_valid, command_ready, written, stuck;
   logic m0_error, m1_error, m2_read_error, m2_write_error, bus_error, misaligned;
   logic [7:0] plan_cause, raw_cause;
   logic [31:0][31:0] words;
@@ -192,11 +191,11 @@ module fluidnpu_data_plane #(
     .layer_o(layer_index), .fetch_o(fetch), .fetched_i(fetched), .lookup_o(lookup), .plan_valid_i(plan_valid), .plan_o(plan),
     .plan_done_i(plan_done), .plan_bad_i(plan_refused), .plan_cause_i(plan_cause), .plan_layer_i(planned),
     .slot_o(slot), .layer_start_o(layer_start), .running_o(running), .command_valid_o(command_valid),
-    .command_ready_i(command_ready), .command_o(command), .written_i(written), .cache_ready_i(cache_ready),
+    .command_ready_i(command_ready), .command_o(command), .written_i(written), .stuck_i(stuck),
     .flush_o(flush), .masters_idle_i(masters_idle)
   );
 
-  fluidnpu_planner #(.TP(TP), .TC(TC), .WeightSlots(WeightSlots), .Split(Split)) planner (
+  fluidnpu_planner #(.TP(TP), .TC(TC), .WeightSlots(WeightSlots), .PortBytes(PortBytes), .Split(Split)) planner (
     .clk_i, .rst_ni(run_n), .start_i(plan), .words_i(words), .b_act_i(b_act), .pool_o(pool), .plan_bad_i(plan_bad),
     .plan_mode_i(plan_mode), .plan_row_lanes_i(plan_row_lanes), .plan_b_r_i(plan_b_r), .plan_block_i(plan_block), .done_o(plan_done),
     .bad_o(plan_refused), .cause_o(plan_cause), .layer_o(planned)
@@ -272,31 +271,35 @@ module fluidnpu_data_plane #(
   );
 
   // -- m1: inputs
-  logic m1_idle, line_valid, line_ready, line_data_valid, line_data_ready, segment_valid, segment_ready, segment_ends;
-  logic [AddrWidth-1:0] line_addr, segment_addr;
-  logic [PortBytes*8-1:0] line_data;
+  logic m1_idle, row_valid, row_ready, row_data_valid, row_data_ready, segment_valid, segment_ready, segment_ends, segment_lane;
+  logic [AddrWidth-1:0] row_addr;
+  logic [31:0] segment_addr, oldest;
+  logic [23:0] row_beats, segment_rows;
+  logic [BMax-1:0][31:0] base;
+  logic [PortBytes*8-1:0] row_data;
   logic [SegmentWidth-1:0] segment_words, segment_place;
 
-  fluidnpu_window_segments #(.TP(TP), .BMax(BMax), .LineWords(LineWords)) windows (
-    .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .slot_i(slot), .layer_i(running), .command_valid_i(input_valid),
+  fluidnpu_window_segments #(.TP(TP), .BMax(BMax), .LineWords(LineWords), .PortBytes(PortBytes)) windows (
+    .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .base_i(base), .layer_i(running), .command_valid_i(input_valid),
     .command_ready_o(input_take), .command_i(input_command), .segment_valid_o(segment_valid), .segment_ready_i(segment_ready),
-    .segment_addr_o(segment_addr), .segment_words_o(segment_words), .segment_place_o(segment_place),
-    .segment_ends_beat_o(segment_ends)
+    .segment_addr_o(segment_addr), .segment_lane_o(segment_lane), .segment_rows_o(segment_rows), .segment_words_o(segment_words),
+    .segment_place_o(segment_place), .segment_ends_beat_o(segment_ends), .oldest_o(oldest)
   );
 
-  fluidnpu_line_cache #(.InWords(InWords), .PortWords(PortWords), .LineWords(LineWords), .Sets(Sets), .Ahead(Ahead)) lines (
-    .clk_i, .rst_ni, .flush_i(flush), .ready_o(cache_ready), .layer_start_i(layer_start),
-    .segment_valid_i(segment_valid), .segment_ready_o(segment_ready), .segment_addr_i(segment_addr),
-    .segment_words_i(CacheWidth'(segment_words)), .segment_place_i(CacheWidth'(segment_place)),
-    .segment_ends_beat_i(segment_ends), .fetch_valid_o(line_valid), .fetch_ready_i(line_ready), .fetch_addr_o(line_addr),
-    .data_valid_i(line_data_valid), .data_ready_o(line_data_ready), .data_i(line_data),
+  fluidnpu_row_buffer #(.BMax(BMax), .InWords(InWords), .PortWords(PortWords), .LineWords(LineWords), .Sets(Sets)) rows (
+    .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .slot_i(slot), .b_act_i(b_act), .layer_i(running), .base_o(base),
+    .oldest_i(oldest), .stuck_o(stuck), .segment_valid_i(segment_valid), .segment_ready_o(segment_ready),
+    .segment_addr_i(segment_addr), .segment_lane_i(segment_lane), .segment_rows_i(segment_rows),
+    .segment_words_i(BeatCount'(segment_words)), .segment_place_i(BeatCount'(segment_place)), .segment_ends_beat_i(segment_ends),
+    .fetch_valid_o(row_valid), .fetch_ready_i(row_ready), .fetch_addr_o(row_addr), .fetch_beats_o(row_beats),
+    .data_valid_i(row_data_valid), .data_ready_o(row_data_ready), .data_i(row_data),
     .beat_valid_o(m_axis_input_tvalid), .beat_ready_i(m_axis_input_tready), .beat_o(m_axis_input_tdata)
   );
 
   axi_read_master #(.AddrWidth(AddrWidth), .DataBytes(PortBytes), .MaxBurst(MaxBurst), .QueueBeats(QueueBeats)) m1 (
     .clk_i, .rst_ni, .flush_i(flush), .idle_o(m1_idle), .error_o(m1_error), .inflight_o(), .pending_o(),
-    .req_valid_i(line_valid), .req_ready_o(line_ready), .req_addr_i(line_addr), .req_beats_i(24'(LineWords / PortWords)),
-    .data_valid_o(line_data_valid), .data_ready_i(line_data_ready), .data_o(line_data),
+    .req_valid_i(row_valid), .req_ready_o(row_ready), .req_addr_i(row_addr), .req_beats_i(row_beats),
+    .data_valid_o(row_data_valid), .data_ready_i(row_data_ready), .data_o(row_data),
     .m_axi_araddr(m1_axi_araddr), .m_axi_arlen(m1_axi_arlen), .m_axi_arsize(m1_axi_arsize), .m_axi_arburst(m1_axi_arburst),
     .m_axi_arvalid(m1_axi_arvalid), .m_axi_arready(m1_axi_arready), .m_axi_rdata(m1_axi_rdata), .m_axi_rresp(m1_axi_rresp),
     .m_axi_rlast(m1_axi_rlast), .m_axi_rvalid(m1_axi_rvalid), .m_axi_rready(m1_axi_rready)

@@ -26,6 +26,7 @@ module fluidnpu_output_writer #(
   output logic [PortWords*16-1:0]         word_data_o,
   output logic [PortWords*2-1:0]          word_strb_o
 );
+  localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
   localparam int unsigned PortBits = $clog2(PortWords * 2);
   localparam int unsigned OffsetWidth = PortWords > 1 ? $clog2(PortWords) : 1;
   localparam int unsigned PieceWidth = $clog2((PortWords > OutWords ? PortWords : OutWords) + 1);
@@ -35,15 +36,21 @@ module fluidnpu_output_writer #(
   logic [11:0]              cols_q;
 
   // The pass of a command starts at once: its rows are needed for nothing else.
+  logic [31:0]            row_offset;
+  logic [SampleWidth-1:0] row_sample;
+
+  assign row_addr = slot_i[row_sample] + AddrWidth'(row_offset);
+
   fluidnpu_row_walker #(.BMax(BMax)) rows (
-    .clk_i, .rst_ni, .layer_start_i, .slot_i,
+    .clk_i, .rst_ni, .layer_start_i,
     .out_h_i(layer_i.out_h), .out_w_i(layer_i.out_w),
     .row_lanes_i(layer_i.row_lanes), .sample_lanes_i(layer_i.sample_lanes), .b_r_i(layer_i.b_r),
-    .step_h_i(layer_i.out_row), .step_w_i(layer_i.out_pixel),
+    .step_h_i(layer_i.out_row), .step_w_i(layer_i.out_pixel), .rise_i('0), .span_i('0),
     .pass_valid_i(command_valid_i), .pass_ready_o(command_ready_o), .beats_i(command_i.beats),
     .lane1_beats_i(command_i.lane1_beats), .shift_i(command_i.out_shift + layer_i.out_offset), .commit_i(command_i.block_last),
-    .row_valid_o(row_valid), .row_ready_i(row_ready), .row_addr_o(row_addr), .row_lane_o(),
-    .row_ends_beat_o(), .row_ends_pass_o(row_ends_pass)
+    .row_valid_o(row_valid), .row_ready_i(row_ready), .row_sample_o(row_sample), .row_index_o(), .row_offset_o(row_offset),
+    .row_top_o(), .row_lane_o(),
+    .row_ends_beat_o(), .row_ends_pass_o(row_ends_pass), .start_index_o(), .start_offset_o()
   );
 
   // Where we are: words of the row done, words of the beat done.

@@ -37,10 +37,18 @@ package fluidnpu_pkg;
     logic [31:0] residual_offset;
     logic [31:0] residual_row;
     logic [31:0] residual_pixel;
-    logic [31:0] step_h;        // input rows between windows
-    logic [31:0] step_w;        // input pixels between windows
-    logic [31:0] tap_h;         // input rows between taps
-    logic [31:0] tap_w;         // input pixels between taps
+    logic [31:0] step_w;        // bytes between windows side by side
+    logic [31:0] tap_w;         // bytes between taps side by side
+    // Input rows: those that windows touch, and their places in the input buffer. There all distances are bytes of the buffer.
+    logic [31:0] row_bytes;     // of a row, from its first window's first word to its last window's last
+    logic [31:0] row_step;      // in memory
+    logic [23:0] sample_rows;   // rows of a sample
+    logic [23:0] rise;          // rows from a window to the one below
+    logic [23:0] span;          // rows of a window
+    logic [31:0] pitch;         // from row to row
+    logic [31:0] sample_pitch;  // from sample to sample
+    logic [31:0] step_h;        // from a window to the one below
+    logic [31:0] tap_h;         // from a tap to the one below
     logic        contiguous;    // a kernel row is one run of words
     logic [23:0] run_words;     // words of a run: a kernel row or a tap
     logic [15:0] p_tiles;

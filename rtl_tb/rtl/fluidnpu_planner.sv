@@ -1,11 +1,12 @@
 /// Checks a descriptor and computes what follows from it and the FBCB's plan, with one multiplier-divider that takes a bit a cycle.
 ///
 /// Wrong magic, checksum, field range or alignment give `bad_o` with the cause instead of a layer. Formulas: `hls.streams`
-/// and `hls.layout`. About 200 cycles, more where numbers are long.
+/// `hls.layout` and `hls.row_buffer`. About 250 cycles, more where numbers are long.
 module fluidnpu_planner #(
   parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,
   parameter int unsigned WeightSlots = 1,
+  parameter int unsigned PortBytes = 16,
   parameter bit Split = 1'b0
 ) (
   input  logic                 clk_i,
@@ -63,16 +64,19 @@ module fluidnpu_planner #(
   assign pool_o = kind != 2'd0;
 
   // One operation after another: a * b, or a / b with remainder.
-  localparam int unsigned Steps = 20;
+  localparam int unsigned Steps = 27;
   logic [4:0]  step_q;
   logic        busy_q, run_q, divide;
   logic [31:0] a, b, acc_q, x_q, y_q, rest_q;
   logic [5:0]  bit_q;
   logic        op_done;
 
-  logic [31:0] step_h_q, step_w_q, tap_h_q, tap_w_q, taps_q, p_q, p_tiles_q, rows_q, beats0_q, beats1_q, row_words_q;
+  logic [31:0] jump_q, step_w_q, reach_h_q, tap_w_q, taps_q, p_q, p_tiles_q, rows_q, beats0_q, beats1_q, row_words_q;
   logic [31:0] tiles_q, last_cols_q, last_bias_q, last_tile_q, last_beats_q, full_beats_q, group_beats_q, layer_beats_q;
   logic [31:0] block_words_q, width, columns, last_slots;
+  logic [31:0] across_q, reach_w_q, channels_q, above_q, step_h_q, tap_h_q, sample_bytes_q;
+  logic [31:0] row_step, row_bytes, apart, pitch, rise, sample_rows;
+  logic        flat;
   logic        odd_rows, contiguous;
 
   // Constants of a full column tile in each mode.
@@ -127,7 +131,7 @@ module fluidnpu_planner #(
     case (step_q)
       5'd0:  begin a = words_i[9]; b = 32'(words_i[2][23:16]); end                       // in_row * stride_h
       5'd1:  begin a = words_i[10]; b = 32'(words_i[2][31:24]); end                      // in_pixel * stride_w
-      5'd2:  begin a = words_i[9]; b = 32'(words_i[3][7:0]); end                         // in_row * dilation_h
+      5'd2:  begin a = 32'(words_i[3][7:0]); b = 32'(words_i[2][7:0]) - 32'd1; end        // rows under a window's first
       5'd3:  begin a = words_i[10]; b = 32'(words_i[3][15:8]); end                       // in_pixel * dilation_w
       5'd4:  begin a = 32'(words_i[2][15:8]); b = 32'(words_i[2][7:0]); end              // taps
       5'd5:  begin a = 32'(words_i[5][15:0]); b = taps_q; end                            // P
@@ -145,6 +149,13 @@ module fluidnpu_planner #(
       5'd17: begin a = group_beats_q; b = 32'(words_i[5][31:16]); end
       5'd18: begin a = layer_beats_q; b = 32'(WeightSlots * TP); end
       5'd19: begin a = 32'(words_i[5][15:0]); b = 32'(words_i[2][15:8]); end             // words of a kernel row
+      5'd20: begin a = step_w_q; b = 32'(words_i[4][31:16]) - 32'd1; end                 // first to last window of a row
+      5'd21: begin a = tap_w_q; b = 32'(words_i[2][15:8]) - 32'd1; end                   // first to last tap of a row
+      5'd22: begin a = 32'(words_i[5][15:0]); b = 32'(words_i[5][31:16]); end            // words of a pixel
+      5'd23: begin a = rise; b = 32'(words_i[4][15:0]) - 32'd1; end                      // rows above a sample's last window
+      5'd24: begin a = pitch; b = rise; end
+      5'd25: begin a = pitch; b = 32'(words_i[3][7:0]); end
+      5'd26: begin a = pitch; b = sample_rows; end
       default: ;
     endcase
   end
@@ -191,9 +202,9 @@ module fluidnpu_planner #(
       run_q  <= 1'b0;
       step_q <= step_q + 5'd1;
       case (step_q)
-        5'd0:  step_h_q <= acc_q;
+        5'd0:  jump_q <= acc_q;
         5'd1:  step_w_q <= acc_q;
-        5'd2:  tap_h_q <= acc_q;
+        5'd2:  reach_h_q <= acc_q;
         5'd3:  tap_w_q <= acc_q;
         5'd4:  taps_q <= acc_q;
         5'd5:  p_q <= acc_q;
@@ -214,10 +225,26 @@ module fluidnpu_planner #(
         5'd17: layer_beats_q <= acc_q;
         5'd18: block_words_q <= acc_q;
         5'd19: row_words_q <= acc_q;
+        5'd20: across_q <= acc_q;
+        5'd21: reach_w_q <= acc_q;
+        5'd22: channels_q <= acc_q;
+        5'd23: above_q <= acc_q;
+        5'd24: step_h_q <= acc_q;
+        5'd25: tap_h_q <= acc_q;
+        5'd26: sample_bytes_q <= acc_q;
         default: ;
       endcase
     end
   end
+
+  // Input rows. A kernel of one row leaves out what its stride skips. In the buffer a row keeps its place within a port word.
+  assign flat        = words_i[2][7:0] == 8'd1;
+  assign row_step    = flat ? jump_q : words_i[9];
+  assign rise        = flat ? 32'd1 : 32'(words_i[2][23:16]);
+  assign sample_rows = above_q + reach_h_q + 32'd1;
+  assign row_bytes   = across_q + reach_w_q + (channels_q << 1);
+  assign apart       = row_bytes + 32'(PortBytes - 2);
+  assign pitch       = apart + ((row_step - apart) & 32'(PortBytes - 1));
 
   assign odd_rows   = rows_q[0] && b_act_i[0];
   assign contiguous = !pool_o && words_i[3][15:8] == 8'd1 && words_i[10] == {15'd0, words_i[5][15:0], 1'b0};
@@ -254,10 +281,17 @@ module fluidnpu_planner #(
     layer_o.residual_offset = words_i[14];
     layer_o.residual_row    = words_i[15];
     layer_o.residual_pixel  = words_i[16];
-    layer_o.step_h          = step_h_q;
     layer_o.step_w          = step_w_q;
-    layer_o.tap_h           = tap_h_q;
     layer_o.tap_w           = tap_w_q;
+    layer_o.row_bytes       = row_bytes;
+    layer_o.row_step        = row_step;
+    layer_o.sample_rows     = sample_rows[23:0];
+    layer_o.rise            = rise[23:0];
+    layer_o.span            = reach_h_q[23:0] + 24'd1;
+    layer_o.pitch           = pitch;
+    layer_o.sample_pitch    = (sample_bytes_q + 32'(PortBytes - 1)) & ~32'(PortBytes - 1);
+    layer_o.step_h          = step_h_q;
+    layer_o.tap_h           = tap_h_q;
     layer_o.contiguous      = contiguous;
     layer_o.run_words       = contiguous ? row_words_q[23:0] : 24'(words_i[5][15:0]);
     layer_o.p_tiles         = p_tiles_q[15:0];

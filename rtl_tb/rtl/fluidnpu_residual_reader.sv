@@ -24,6 +24,7 @@ module fluidnpu_residual_reader #(
   input  logic                            beat_ready_i,
   output logic [OutWords*16-1:0]          beat_o
 );
+  localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
   localparam int unsigned PortBits = $clog2(PortWords * 2);
   localparam int unsigned SkipWidth = PortWords > 1 ? $clog2(PortWords) : 1;
   localparam int unsigned JobQueue = 8;
@@ -34,16 +35,22 @@ module fluidnpu_residual_reader #(
   logic [SkipWidth-1:0] skip;
   logic [SkipWidth+11:0] head;
 
+  logic [31:0]            row_offset;
+  logic [SampleWidth-1:0] row_sample;
+
+  assign row_addr = slot_i[row_sample] + AddrWidth'(row_offset);
+
   fluidnpu_row_walker #(.BMax(BMax)) rows (
-    .clk_i, .rst_ni, .layer_start_i, .slot_i,
+    .clk_i, .rst_ni, .layer_start_i,
     .out_h_i(layer_i.out_h), .out_w_i(layer_i.out_w),
     .row_lanes_i(layer_i.row_lanes), .sample_lanes_i(layer_i.sample_lanes), .b_r_i(layer_i.b_r),
-    .step_h_i(layer_i.residual_row), .step_w_i(layer_i.residual_pixel),
+    .step_h_i(layer_i.residual_row), .step_w_i(layer_i.residual_pixel), .rise_i('0), .span_i('0),
     .pass_valid_i(command_valid_i), .pass_ready_o(command_ready_o), .beats_i(command_i.beats),
     .lane1_beats_i(command_i.lane1_beats), .shift_i(command_i.out_shift + layer_i.residual_offset),
     .commit_i(command_i.block_last),
-    .row_valid_o(row_valid), .row_ready_i(row_ready), .row_addr_o(row_addr), .row_lane_o(), .row_ends_beat_o(),
-    .row_ends_pass_o()
+    .row_valid_o(row_valid), .row_ready_i(row_ready), .row_sample_o(row_sample), .row_index_o(), .row_offset_o(row_offset),
+    .row_top_o(), .row_lane_o(), .row_ends_beat_o(),
+    .row_ends_pass_o(), .start_index_o(), .start_offset_o()
   );
 
   assign skip          = row_addr[1+:SkipWidth] & SkipWidth'(PortWords - 1);

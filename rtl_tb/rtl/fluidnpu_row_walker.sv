@@ -1,14 +1,14 @@
-/// Visits the rows of a row block in the order of the core's beats and gives the address of each; lane 0, then lane 1.
+/// Visits the rows of a row block in the order of the core's beats and gives the place of each; lane 0, then lane 1.
 ///
 /// The walk begins where the last committed pass ended; a pass without `commit_i` is walked again by the next one.
 /// One row a cycle. Used for windows (steps of the input), outputs and residuals alike.
 module fluidnpu_row_walker #(
-  parameter int unsigned BMax = 4
+  parameter int unsigned BMax = 4,
+  localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1
 ) (
   input  logic                                        clk_i,
   input  logic                                        rst_ni,
   input  logic                                        layer_start_i,
-  input  logic [BMax-1:0][fluidnpu_pkg::AddrWidth-1:0] slot_i,
   input  logic [15:0]                                 out_h_i,
   input  logic [15:0]                                 out_w_i,
   input  logic                                        row_lanes_i,
@@ -16,6 +16,8 @@ module fluidnpu_row_walker #(
   input  logic [4:0]                                  b_r_i,
   input  logic [31:0]                                 step_h_i,
   input  logic [31:0]                                 step_w_i,
+  input  logic [23:0]                                 rise_i,  // input rows from the first of a window to that of the next below
+  input  logic [23:0]                                 span_i,  // the same from a sample's last window to the next sample's first
   // pass
   input  logic                                        pass_valid_i,
   output logic                                        pass_ready_o,
@@ -26,12 +28,17 @@ module fluidnpu_row_walker #(
   // rows
   output logic                                        row_valid_o,
   input  logic                                        row_ready_i,
-  output logic [fluidnpu_pkg::AddrWidth-1:0]          row_addr_o,
+  output logic [SampleWidth-1:0]                      row_sample_o,
+  output logic [SampleWidth-1:0]                      row_index_o,   // sample within its lane
+  output logic [31:0]                                 row_offset_o,  // in the sample
+  output logic [23:0]                                 row_top_o,     // first input row of the window, counted through a lane
   output logic                                        row_lane_o,
   output logic                                        row_ends_beat_o,
-  output logic                                        row_ends_pass_o
+  output logic                                        row_ends_pass_o,
+  // where the next pass begins: nothing above will be visited again
+  output logic [SampleWidth-1:0]                      start_index_o,
+  output logic [31:0]                                 start_offset_o
 );
-  localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
 
   if (BMax < 1 || BMax > 16) begin : gen_illegal
     $fatal(1, "BMax must lie in 1..16 in %m");
@@ -43,6 +50,7 @@ module fluidnpu_row_walker #(
     logic [15:0] column;
     logic [31:0] row_offset;
     logic [31:0] offset;
+    logic [23:0] top;
   } place_t;
 
   place_t      place_q, start_q, next;
@@ -69,9 +77,11 @@ module fluidnpu_row_walker #(
       next.row        = place_q.row + 16'd1;
       next.row_offset = place_q.row_offset + step_h_i;
       next.offset     = place_q.row_offset + step_h_i;
+      next.top        = place_q.top + rise_i;
     end else begin
       next        = '0;
       next.sample = place_q.sample + 5'd1;
+      next.top    = place_q.top + span_i;
     end
   end
 
@@ -80,8 +90,12 @@ module fluidnpu_row_walker #(
   assign row_lane_o      = lane_q;
   assign row_ends_beat_o = ends_beat;
   assign row_ends_pass_o = ends_pass;
-  assign row_addr_o      = slot_i[sample[SampleWidth-1:0]]
-      + fluidnpu_pkg::AddrWidth'(place_q.offset) + fluidnpu_pkg::AddrWidth'(shift_q);
+  assign row_sample_o    = sample[SampleWidth-1:0];
+  assign row_index_o     = place_q.sample[SampleWidth-1:0];
+  assign row_offset_o    = place_q.offset + shift_q;
+  assign row_top_o       = place_q.top;
+  assign start_index_o   = start_q.sample[SampleWidth-1:0];
+  assign start_offset_o  = start_q.row_offset;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin

@@ -48,7 +48,7 @@ module fluidnpu_sequencer #(
   input  logic                                         command_ready_i,
   output fluidnpu_pkg::command_t                       command_o,
   input  logic                                         written_i,   // every output of the layer is in memory
-  input  logic                                         cache_ready_i,
+  input  logic                                         stuck_i,     // the layer's row blocks do not fit the input buffer
   // end of a job by force
   output logic                                         flush_o,
   input  logic                                         masters_idle_i
@@ -97,6 +97,9 @@ module fluidnpu_sequencer #(
       end else if (state_q == Plan && plan_bad_i) begin
         job_error = 1'b1;
         job_cause = plan_cause_i;
+      end else if (stuck_i) begin
+        job_error = 1'b1;
+        job_cause = fluidnpu_registers_pkg::CauseBadFbcb;
       end
     end
   end
@@ -142,7 +145,7 @@ module fluidnpu_sequencer #(
 
   assign fetch_o       = state_q == Fetch;
   assign layer_o       = layer_q;
-  assign layer_start_o = state_q == Begin && cache_ready_i;
+  assign layer_start_o = state_q == Begin;
   assign running_o     = running_q;
   assign flush_o       = state_q == Flush;
   assign done_o        = state_q == Drain && written_i && layer_q == last_q && !job_error && !soft_reset_i;
@@ -197,11 +200,9 @@ module fluidnpu_sequencer #(
           end
         end
         Begin: begin
-          if (cache_ready_i) begin
-            state_q <= Commands;
-            left0_q <= running_q.beats0;
-            left1_q <= running_q.beats1;
-          end
+          state_q      <= Commands;
+          left0_q      <= running_q.beats0;
+          left1_q      <= running_q.beats1;
           group_q      <= '0;
           first_q      <= '0;
           group_in_q   <= '0;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -241,9 +240,6 @@ def test_a_soft_reset_at_any_moment_leaves_a_sound_npu(data: st.DataObject) -> N
 
 
 def test_a_bundle_opens_as_rtl_and_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        sys.modules["host.rtl_device"], "INPUT_BUFFER_SETS", 64
-    )  # that of this file's model: one build for all
     qnet, design = network(BASE_SEED), design_of(BASE_SEED)
     bundle = Bundle(design=design, program=compile_program(qnet, design))
     with open_device("rtl", bundle) as device:

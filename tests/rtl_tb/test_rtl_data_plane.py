@@ -42,7 +42,7 @@ def test_every_bench_of_the_data_plane() -> None:
 @pytest.mark.parametrize("name", MORE)
 def test_random_layers(name: str, seed: int) -> None:
     port = 8 if name == "zc706" else 16
-    bench(MORE[name], "random_layers", seed=seed, programs=6, port_bytes=port, line_words=32 if name == "wide" else 16)
+    bench(MORE[name], "random_layers", seed=seed, programs=6, port_bytes=port)
 
 
 @pytest.mark.long
@@ -53,7 +53,7 @@ def test_what_goes_wrong(seed: int) -> None:
 
 @pytest.mark.long
 def test_a_tiny_input_buffer_is_slower_but_right() -> None:
-    bench(SMALL, "random_layers", seed=9, programs=6, sets=4)
+    bench(SMALL | {"buffer_words": 1024}, "random_layers", seed=9, programs=6)
 
 
 @pytest.mark.long

@@ -24,7 +24,7 @@ def test_registers() -> None:
     assert len(run(Model(top="fluidnpu_regs"), "regs")) == 4
 
 
-DEFAULT = ("fluidnpu_fifo", "fluidnpu_line_cache", "fluidnpu_unpack")
+DEFAULT = ("fluidnpu_fifo", "fluidnpu_row_buffer", "fluidnpu_unpack")
 
 
 @pytest.mark.parametrize(

@@ -101,9 +101,10 @@ module fluid_npu (
         .Stackable(1),
         .Split(0),
         .Layers(5),
-        .BuildId(1768978587),
+        .BuildId(2296411630),
         .PortBytes(8),
-        .Sets(1024)
+        .LineWords(16),
+        .Sets(32768)
     ) data_plane (
         .clk_i(aclk),
         .rst_ni(aresetn),
