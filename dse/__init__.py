@@ -1,6 +1,7 @@
 """Design-space exploration: legal designs, cycle and resource models, search, and the design file everyone else works from."""
 
 from .ablation import AblationRow, ablation
+from .calibration import Calibrated, Calibration, Measure, apply_calibration
 from .design import (
     B_MAX_LIMIT,
     BatchPlan,
@@ -24,17 +25,21 @@ __all__ = [
     "AblationRow",
     "BatchPlan",
     "Batching",
+    "Calibrated",
+    "Calibration",
     "Design",
     "DesignError",
     "Exploration",
     "Fit",
     "FitError",
     "LatencyTable",
+    "Measure",
     "Mode",
     "Point",
     "Ranking",
     "Stack",
     "ablation",
+    "apply_calibration",
     "build_design",
     "buildable_plan",
     "equidistant_exits",

@@ -15,6 +15,16 @@ from .project import ProjectError, render_project, write_project
 from .reference_core import execute_streams_reference, round_half_even
 from .registers import REGISTERS, WINDOW_BYTES, Access, Cause, Field, Register, by_name
 from .render import render_core
+from .reports import (
+    HlsReport,
+    ReportError,
+    Timing,
+    Utilisation,
+    import_reports,
+    parse_csynth,
+    parse_timing,
+    parse_utilization,
+)
 from .streams import (
     COMMAND_BITS,
     COMMAND_FIELDS,
@@ -56,6 +66,7 @@ __all__ = [
     "ExitPlace",
     "FbcbError",
     "Field",
+    "HlsReport",
     "LayerCheck",
     "LayerStreams",
     "LayoutError",
@@ -64,11 +75,14 @@ __all__ = [
     "ProgramError",
     "ProjectError",
     "Register",
+    "ReportError",
     "Run",
     "StreamError",
     "TensorPlace",
     "Tile",
     "TileLayout",
+    "Timing",
+    "Utilisation",
     "ap_headers",
     "build_id",
     "by_name",
@@ -84,9 +98,13 @@ __all__ = [
     "decode_fbcb",
     "encode_fbcb",
     "execute_streams_reference",
+    "import_reports",
     "layer_streams",
     "output_beats",
     "pack_weights",
+    "parse_csynth",
+    "parse_timing",
+    "parse_utilization",
     "part_words",
     "render_c_header",
     "render_core",
