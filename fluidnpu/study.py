@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dse import ablation, explore
+from dse import LatencyTable, ablation, explore
 from scheduler import (
     Comparison,
     Interval,
@@ -258,8 +258,11 @@ def sweep_point(sweep: Sweep, rate_per_s: float, slo_ms: float, size: Size) -> B
 
 
 def least_loads(kinds: Mapping[str, Hardware], rate_per_s: float) -> dict[str, float]:
-    """How busy each kind of hardware would be at best."""
-    return {kind: significant(one.serving.least_load(rate_per_s)) for kind, one in kinds.items()}
+    """How busy each kind of hardware would be at best; `SERIAL` is fluid hardware that only runs single samples."""
+    fluid = kinds["fluid"].serving
+    single = dataclasses.replace(fluid, latency=LatencyTable(ns=tuple(row[:1] for row in fluid.latency.ns)))
+    servings = {kind: one.serving for kind, one in kinds.items()} | {"SERIAL": single}
+    return {kind: significant(one.least_load(rate_per_s)) for kind, one in servings.items()}
 
 
 def map_column(row: PaperRow, load: float, size: Size) -> Body:
