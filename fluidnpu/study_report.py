@@ -14,9 +14,11 @@ from . import show
 from .report import template
 from .scheduling_figures import Cell, Curve, Dot, Look, Panel, Value, ablation_bars, curves, frontier, looks, winner_map
 from .scheduling_report import excerpt, first_schedules, interesting, timeline
+from .study import ANYTIME, BASELINES, DRIFT, OURS, worlds
 from .study_verdicts import number, verdicts
 
 Body = Mapping[str, Any]
+ORDER = (*BASELINES, "lazy:layers=56", "lazy:layers=96", *OURS, *ANYTIME, *DRIFT)
 SHOWN = ("serial", "greedy", "fluid", "credit")  # timelines and decisions
 SHOWN_REQUESTS = 300
 LETTERS = {"serial": "S", "greedy": "G", "adaptive-s": "A", "fluid": "F", "optimal": "O", "credit": "C"}
@@ -33,7 +35,7 @@ def render_study(study: Body, command: str) -> str:
         tally=Counter(v.verdict for v in said),
         number=number,
         rows=table2_rows(),
-        table2=parts["table2"],
+        table2={name: {**one, "policies": _ordered(one["policies"])} for name, one in parts["table2"].items()},
         lazy=parts["lazy"],
         figures=[_sweep(sweep, parts) for sweep in sweeps()],
         fig10=Markup(_fig10(parts["fig10"]["share of peak"])),
@@ -46,6 +48,13 @@ def render_study(study: Body, command: str) -> str:
         accuracy=parts["accuracy"],
         shown=_shown(),
     )
+
+
+def _ordered(policies: Body) -> dict[str, Any]:
+    """Baselines first, ours after them; a study read from its file is sorted by name."""
+    return {
+        name: policies[name] for name in sorted(policies, key=lambda n: ORDER.index(n) if n in ORDER else len(ORDER))
+    }
 
 
 def summary(study: Body, command: str) -> dict[str, Any]:
@@ -156,9 +165,8 @@ def _line_looks(names: Sequence[str]) -> dict[str, Look]:
 
 def _fig10(part: Body) -> str:
     panels = {name: {way: one["share_pct"] for way, one in ways.items()} for name, ways in part.items()}
-    ways = list(next(iter(panels.values())))
     order = [name for row in table2_rows() for name in panels if name == row.name]
-    return ablation_bars({name: panels[name] for name in order}, looks(sorted(ways, reverse=True)))
+    return ablation_bars({name: panels[name] for name in order}, looks(["fluid + stackable", "fluid", "R", "P"]))
 
 
 def _frontier(part: Body) -> str:
@@ -212,10 +220,9 @@ def _cell(found: Body) -> Cell:
 def _drift(part: Body) -> list[dict[str, Any]]:
     """A table a world: policies by rows of Table II, each the three ratios to fluid."""
     out = []
-    for label in dict.fromkeys(key.partition(": ")[2] for key in part):
+    for label in worlds(table2_rows()[0]):
         cells = {row.name: part[f"{row.name}: {label}"]["over_fluid"] for row in table2_rows()}
-        names = [n for n in next(iter(cells.values())) if n != "fluid"]
-        names.sort(key=lambda n: ("anytime" in n, n))
+        names = [n for n in DRIFT if n != "fluid"]
         out.append({"label": label, "names": names, "cells": cells})
     return out
 

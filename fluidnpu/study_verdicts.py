@@ -342,7 +342,7 @@ def figure_10(part: Body) -> Iterator[Verdict]:
         paper="significantly",
         ours=f"up to {max(over_r):.1f} points of the peak more than R and {max(over_p):.1f} more than P, never less",
         verdict=AGREES if never_less and max(over_r) >= 5 else PARTLY if never_less else DIFFERS,
-        why="in the `paper` cycle model, each way of batching on its own best design; the figure has no values to compare with",
+        why="in the paper model, each way of batching on its own best design; the figure has no values to compare with",
     )
     resnet = {name: ways["fluid + stackable"][3:] for name, ways in best.items() if name.startswith("ResNet")}
     yield Verdict(
@@ -382,5 +382,5 @@ def batch_16(part: Body) -> Iterator[Verdict]:
         paper="277 ms",
         ours=f"{ours:.0f} ms",
         verdict=AGREES if abs(ours / 277 - 1) <= 0.1 and ours > 200 else DIFFERS,
-        why="the row's table at B = 8 times the `paper` model's growth from B = 8 to 16, all samples to the last exit",
+        why="the row's table at B = 8 times the paper model's growth from B = 8 to 16, all samples to the last exit",
     )
