@@ -11,6 +11,8 @@ from .design import (
     Mode,
     Stack,
 )
+from .dram import DramModel
+from .exact import LayerCycles, LayerJob, Machine, job_cycles
 from .explore import Exploration, build_design, explore
 from .fbcb import buildable_plan, plan_all, published_plan
 from .geometry import INPUT_BUFFER_SETS, Fit, FitError, fit, ramb18_count, uram_count
@@ -29,10 +31,14 @@ __all__ = [
     "Calibration",
     "Design",
     "DesignError",
+    "DramModel",
     "Exploration",
     "Fit",
     "FitError",
     "LatencyTable",
+    "LayerCycles",
+    "LayerJob",
+    "Machine",
     "Measure",
     "Mode",
     "Point",
@@ -48,6 +54,7 @@ __all__ = [
     "explore",
     "fit",
     "gops",
+    "job_cycles",
     "latency_table",
     "layer_ticks",
     "legal_space",

@@ -4,6 +4,7 @@ from .compiler import check_buildable, compile_program
 from .csim import CoreSimulator, CsimError, ap_headers, compile_core
 from .descriptor import DESCRIPTOR_BYTES, NO_WEIGHTS, Descriptor, DescriptorError
 from .equivalence import CsimReport, Difference, LayerCheck, csim_network
+from .exact_jobs import layer_jobs
 from .fbcb import FbcbError, Run
 from .fbcb import decode as decode_fbcb
 from .fbcb import encode as encode_fbcb
@@ -99,6 +100,7 @@ __all__ = [
     "encode_fbcb",
     "execute_streams_reference",
     "import_reports",
+    "layer_jobs",
     "layer_streams",
     "output_beats",
     "pack_weights",

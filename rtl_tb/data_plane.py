@@ -8,13 +8,19 @@
 
 from __future__ import annotations
 
-from dse import Design
+from dse import Design, Machine
 
 TOP = "fluidnpu_data_plane"
 
 
 def data_plane_parameters(
-    design: Design, *, port_bytes: int = 16, max_burst: int = 16, line_words: int = 16, sets: int = 64, ahead: int = 128
+    design: Design,
+    *,
+    port_bytes: int = Machine.port_bytes,
+    max_burst: int = Machine.max_burst,
+    line_words: int = Machine.line_words,
+    sets: int = Machine.sets,
+    ahead: int = Machine.ahead,
 ) -> dict[str, int]:
     """Parameters of the top module for a design.
 
@@ -29,5 +35,5 @@ def data_plane_parameters(
         "LineWords": line_words,
         "Sets": sets,
         "Ahead": ahead,
-        "QueueBeats": max(128, max_burst),
+        "QueueBeats": max(Machine.queue_beats, max_burst),
     }
