@@ -14,14 +14,15 @@ from . import show
 from .report import template
 from .scheduling_figures import Cell, Curve, Dot, Look, Panel, Value, ablation_bars, curves, frontier, looks, winner_map
 from .scheduling_report import excerpt, first_schedules, interesting, timeline
-from .study import ANYTIME, BASELINES, DRIFT, OURS, worlds
+from .study import ANYTIME, BASELINES, DRIFT, MAPPED, ON_FLUID_HARDWARE, OURS, SOLVED_ONCE, worlds
 from .study_verdicts import number, verdicts
 
 Body = Mapping[str, Any]
 ORDER = (*BASELINES, "lazy:layers=56", "lazy:layers=96", *OURS, *ANYTIME, *DRIFT)
 SHOWN = ("serial", "greedy", "fluid", "credit")  # timelines and decisions
 SHOWN_REQUESTS = 300
-LETTERS = {"serial": "S", "greedy": "G", "adaptive-s": "A", "fluid": "F", "optimal": "O", "credit": "C"}
+LETTERS = dict(zip(MAPPED, "SGAFOCU", strict=True))
+DRAWN = (*ON_FLUID_HARDWARE, *SOLVED_ONCE)  # in colours of their own
 YARDSTICKS = {"violations_pct": "violations (%)", "average_ms": "average latency (ms)", "p99_ms": "p99 latency (ms)"}
 
 
@@ -109,7 +110,7 @@ def _sweep(sweep: Sweep, parts: Body) -> dict[str, Any]:
     """Figs. 7 and 9a, or 8 and 9b."""
     by_rate, by_slo = parts[sweep.figures[0]], parts[sweep.figures[1]]
     names = list(next(iter(by_rate.values()))["lines"])
-    names.sort(key=lambda n: (n not in SHOWN, SHOWN.index(n) if n in SHOWN else 0, n))
+    names.sort(key=lambda n: (n not in DRAWN, DRAWN.index(n) if n in DRAWN else 0, n))
     look = _line_looks(names)
     rate_panels = (
         Panel(
@@ -156,10 +157,10 @@ def _sweep(sweep: Sweep, parts: Body) -> dict[str, Any]:
 def _line_looks(names: Sequence[str]) -> dict[str, Look]:
     """Policies on fluid hardware in colours of their own; FC and R in two colours, with dashes for S, M and L."""
     dashes = {"s": "-", "m": "--", "l": ":"}
-    out = looks([n for n in names if n in SHOWN])
+    out = looks([n for n in names if n in DRAWN])
     for name in names:
         if name not in out:
-            out[name] = Look(colour="#7a869a" if name.startswith("FC") else "#CC79A7", dashes=dashes[name[-1]])
+            out[name] = Look(colour="#7a869a" if name.startswith("FC") else "#8c510a", dashes=dashes[name[-1]])
     return out
 
 

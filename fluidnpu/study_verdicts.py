@@ -176,7 +176,7 @@ def figure_7_or_8(sweep: Sweep, part: Body) -> Iterator[Verdict]:
         verdict=_if(average["R-l"] > average["R-m"] > 1.5 * average["R-s"]),
         why="a timeout that is a share of the objective is waited for whenever the batch does not fill",
     )
-    others = min(v for k, v in average.items() if k not in ("serial", "credit"))
+    others = min(v for k, v in average.items() if k not in ("serial", "credit", "guarded"))
     efficiency = {name: one["busy_mac_efficiency_pct"][0] for name, one in first.items()}
     on_same = {k: efficiency[k] for k in ("serial", "greedy", "fluid")}
     yield Verdict(
