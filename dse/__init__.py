@@ -1,6 +1,7 @@
 """Design-space exploration: legal designs, cycle and resource models, search, and the design file everyone else works from."""
 
 from .ablation import AblationRow, ablation
+from .calibration import Calibrated, Calibration, Measure, apply_calibration
 from .design import (
     B_MAX_LIMIT,
     BatchPlan,
@@ -10,6 +11,8 @@ from .design import (
     Mode,
     Stack,
 )
+from .dram import DramModel
+from .exact import LayerCycles, LayerJob, Machine, job_cycles
 from .explore import Exploration, build_design, explore
 from .fbcb import buildable_plan, plan_all, published_plan
 from .geometry import BUFFER_WORDS, Fit, FitError, fit, ramb18_count, uram_count
@@ -25,17 +28,25 @@ __all__ = [
     "AblationRow",
     "BatchPlan",
     "Batching",
+    "Calibrated",
+    "Calibration",
     "Design",
     "DesignError",
+    "DramModel",
     "Exploration",
     "Fit",
     "FitError",
     "LatencyTable",
+    "LayerCycles",
+    "LayerJob",
+    "Machine",
+    "Measure",
     "Mode",
     "Point",
     "Ranking",
     "Stack",
     "ablation",
+    "apply_calibration",
     "build_design",
     "buildable_plan",
     "equidistant_exits",
@@ -44,6 +55,7 @@ __all__ = [
     "explore",
     "fit",
     "gops",
+    "job_cycles",
     "latency_table",
     "layer_ticks",
     "legal_space",

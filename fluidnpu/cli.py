@@ -128,6 +128,12 @@ def exits(model: Path, places: str | None, out: Path | None, threshold: float, s
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="design.json", help="where to write the fitted design")
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html", help="where to write the design report")
+@click.option(
+    "--calibration",
+    type=click.Path(path_type=Path),
+    metavar="calibration.json",
+    help="scale by what `import-reports` read of a built project",
+)
 @JSON
 @command
 def dse(
@@ -139,13 +145,14 @@ def dse(
     exit_rates: str | None,
     out: Path | None,
     report: Path | None,
+    calibration: Path | None,
     as_json: bool,
 ) -> None:
     """Search the whole design space of a board for MODEL (ONNX or a layer table)."""
     from . import commands
 
     work = commands.workload(model, exits, exit_rates)
-    commands.dse(work, board, b_max, cycle_model, out, report, as_json)
+    commands.dse(work, board, b_max, cycle_model, out, report, calibration, as_json)
 
 
 @main.command()
@@ -188,6 +195,24 @@ def build(
     from . import commands
 
     commands.build(model, board, b_max, design_file, core, out, data, tolerance, as_json)
+
+
+@main.command("import-reports")
+@click.argument("project", type=click.Path(path_type=Path))
+@click.option("--board", metavar="NAME|FILE.toml", help="the project's board, where it is a file of your own")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE.json",
+    help="where to write the record  [default: PROJECT/calibration.json]",
+)
+@JSON
+@command
+def import_reports(project: Path, board: str | None, out: Path | None, as_json: bool) -> None:
+    """After `make bitstream`: what Vivado HLS and Vivado reported of PROJECT beside what was predicted, as a record for `dse`."""
+    from . import importing
+
+    importing.import_project(project, board, out, as_json)
 
 
 @main.command()
@@ -283,13 +308,27 @@ def verify(
     help="check that such a log repeats to the same schedule (on DESIGN|TABLE.json, if given)",
 )
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html", help="where to write an HTML report")
+@click.option(
+    "--study",
+    type=click.Choice(["fluid-batching"]),
+    help="instead: all tables and figures about serving of that paper, beside its numbers (minutes; fewer --seeds or --requests: less)",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default="out/study",
+    show_default=True,
+    help="folder for the study's page and numbers",
+)
 @JSON
 @command
-def simulate(table: Path | None, replayed: Path | None, **words: Any) -> None:
+def simulate(table: Path | None, replayed: Path | None, study: str | None, out: Path, **words: Any) -> None:
     """Compare serving policies on a design's (or any) latency table, with intervals over seeds."""
     from . import simulating
 
-    if replayed is not None:
+    if study is not None:
+        simulating.run_study_command(out, *(words[k] for k in ("seeds", "requests", "processes", "as_json")))
+    elif replayed is not None:
         simulating.replay_log(replayed, table, words["as_json"])
     else:
         simulating.simulate(simulating.Asked(table=table, **words))

@@ -32,7 +32,7 @@ from models import (
 from rtl_tb import sources
 from scheduler import Serving, make_policy, measure, parse_duration_ns, poisson
 
-from . import show
+from . import importing, show
 from .design_report import render_design_report
 from .errors import NegativeAnswerError, UsageError
 from .exits import parse_places, with_exits
@@ -104,18 +104,20 @@ def dse(
     cycle_model: str,
     design_file: Path | None,
     report: Path | None,
+    calibration: Path | None,
     as_json: bool,
 ) -> None:
     """Search the whole space; print the published point and the design that fits; write the design."""
     out = show.console(as_json)
     board = load_board(board_name)
     found = _explore(out, work, board, b_max, cycle_model)
+    calibrated = None if calibration is None else importing.scaled(calibration, found)
     if design_file is not None:
         _write(design_file, found.design.dumps())
     if report is not None:
         _write(report, render_design_report(found))
     if as_json:
-        show.emit(found.to_json())
+        show.emit(found.to_json() | ({} if calibrated is None else {"calibrated": calibrated.to_json()}))
         return
     out.print(show.design_table([found]))
     rows = [
@@ -140,6 +142,8 @@ def dse(
     for note in found.notes:
         out.print(f"  [dim]{note}[/]")
     out.print(f"  [dim]{len(found.ranking)} designs searched, {len(found.ranking.pareto)} on the Pareto front[/]")
+    if calibrated is not None:
+        importing.print_scaled(out, calibrated)
     if design_file is not None:
         out.print(f"design written to [bold]{design_file}[/]")
     if report is not None:

@@ -27,13 +27,13 @@ def caller_errors() -> tuple[type[Exception], ...]:
     """Errors that are the user's to mend: each room's ValueErrors, imported only when something went wrong."""
     from boards import BoardError
     from dse import DesignError, FitError
-    from hls import DescriptorError, ProgramError, ProjectError
+    from hls import DescriptorError, ProgramError, ProjectError, ReportError
     from host import BundleError, DriverUsageError
     from models import NetworkError
     from scheduler import SchedulerError
 
-    ours = (UsageError, BoardError, DesignError, FitError, DescriptorError, ProgramError, ProjectError, BundleError)
-    return (*ours, DriverUsageError, NetworkError, SchedulerError)
+    ours = (UsageError, BoardError, DesignError, FitError, DescriptorError, ProgramError, ProjectError, ReportError)
+    return (*ours, BundleError, DriverUsageError, NetworkError, SchedulerError)
 
 
 def world_errors() -> tuple[type[Exception], ...]:

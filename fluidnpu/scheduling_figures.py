@@ -56,7 +56,7 @@ def curves(
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper left", ncols=9, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside upper left", ncols=12, frameon=False, fontsize=9)
     return to_svg(figure)
 
 
@@ -64,16 +64,20 @@ def _curve(axis: Any, name: str, points: Sequence[tuple[float, Value]], look: Lo
     kept = [(x, value) for x, value in points if value is not None]
     xs, means = [x for x, _ in kept], [value[0] for _, value in kept]
     axis.plot(xs, means, look.dashes, color=look.colour, label=name, marker="o", markersize=2.5, linewidth=1.5)
-    axis.fill_between(xs, [v[1] for _, v in kept], [v[2] for _, v in kept], color=look.colour, alpha=0.15, linewidth=0)
+    axis.fill_between(
+        xs, [max(v[1], 0.0) for _, v in kept], [v[2] for _, v in kept], color=look.colour, alpha=0.15, linewidth=0
+    )
     if kept and len(kept) < len(points) and points[-1][1] is None:
         axis.plot(xs[-1], means[-1], "x", color=look.colour, markersize=8, markeredgewidth=2)
 
 
 def _dress(axis: Any, panel: Panel) -> None:
+    from matplotlib.ticker import LogLocator
+
     if panel.logarithmic:
         axis.set_yscale("log")
-        for ruler in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
-            ruler("{x:g}")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter("{x:g}")
         axis.yaxis.set_minor_formatter("")
     else:
         axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]) if panel.percent else None)
@@ -151,8 +155,9 @@ def frontier(panels: Mapping[str, Sequence[Dot]]) -> str:
                 fmt="o", color=colour, markersize=4, elinewidth=0.8,
             )  # fmt: skip
             axis.annotate(dot.name, (x[0], y[0]), xytext=(5, 4), textcoords="offset points", fontsize=8, color=INK)
-        axis.set_ylim(bottom=0)
-        axis.margins(x=0.12)
+        middles = [d.p99_ms[0] for d in dots]
+        axis.set_xlim(0.9 * min(middles), 1.08 * max(middles))
+        axis.set_ylim(0, 1.15 * max(d.violations_pct[0] for d in dots))
         axis.set_xlabel("p99 latency (ms)", fontsize=9, color=INK)
         axis.set_title(f"{title}: SLO violations (%)", fontsize=10, color=INK, loc="left")
     for axis in axes[len(panels) :]:
@@ -208,7 +213,7 @@ def ablation_bars(panels: Mapping[str, Mapping[str, Sequence[float]]], look: Map
         for name, values in lines.items():
             xs = range(1, len(values) + 1)
             axis.plot(xs, values, look[name].dashes, color=look[name].colour, marker="o", markersize=3, label=name)
-        axis.set_ylim(0, 103)
+        axis.set_ylim(45, 100)
         axis.set_xlabel("batch size", fontsize=9, color=INK)
         axis.set_title(title, fontsize=10, color=INK, loc="left")
     axes[0].set_ylabel("share of the device's peak (%)", fontsize=9, color=INK)

@@ -20,6 +20,7 @@ from scheduler import (
     Source,
     StreamComparison,
     Truth,
+    available,
     compare_streams,
     merge_metrics,
     parse_duration_ns,
@@ -260,6 +261,30 @@ def replay_log(log: Path, table: Path | None, as_json: bool) -> None:
         f"{found.decisions} decisions of {found.policy} on {found.requests} requests repeat to the same schedule, "
         "and the policy, asked again, decides the same"
     )
+
+
+def run_study_command(folder: Path, seeds: int, requests: int, processes: int, as_json: bool) -> None:
+    """The study of a paper: all its tables and figures about serving, a page, and the numbers as JSON."""
+    from .study import Size, dumps, run_study
+    from .study_report import print_verdicts, render_study, summary
+
+    out = show.console(as_json)
+    command = f"fluidnpu simulate --study fluid-batching --seeds {seeds} --requests {requests}"
+    if not available():
+        out.print("[dim]without Numba this takes many times longer: pip install 'fluidnpu\\[fast]'[/]")
+    with show.progress(out, "serving the study") as step:
+        study = run_study(Size(seeds=seeds, requests=requests), processes, step)
+    brief = summary(study, command)
+    _write(folder / "study.json", dumps(study))
+    _write(folder / "summary.json", dumps(brief))
+    _write(folder / "report.html", render_study(study, command))
+    if as_json:
+        show.emit(brief)
+        return
+    out.print(print_verdicts(study))
+    tally = ", ".join(f"{count} {verdict}" for verdict, count in sorted(brief["tally"].items()))
+    out.print(f"\n{tally}; reasons and everything else: [bold]{folder / 'report.html'}[/]")
+    out.print(f"numbers: [bold]{folder / 'study.json'}[/], in brief [bold]{folder / 'summary.json'}[/]")
 
 
 def _write(path: Path, text: str) -> None:

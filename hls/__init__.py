@@ -4,6 +4,7 @@ from .compiler import check_buildable, compile_program
 from .csim import CoreSimulator, CsimError, ap_headers, compile_core
 from .descriptor import DESCRIPTOR_BYTES, NO_WEIGHTS, Descriptor, DescriptorError
 from .equivalence import CsimReport, Difference, LayerCheck, csim_network
+from .exact_jobs import layer_jobs
 from .fbcb import FbcbError, Run
 from .fbcb import decode as decode_fbcb
 from .fbcb import encode as encode_fbcb
@@ -15,6 +16,16 @@ from .project import ProjectError, render_project, write_project
 from .reference_core import execute_streams_reference, round_half_even
 from .registers import REGISTERS, WINDOW_BYTES, Access, Cause, Field, Register, by_name
 from .render import render_core
+from .reports import (
+    HlsReport,
+    ReportError,
+    Timing,
+    Utilisation,
+    import_reports,
+    parse_csynth,
+    parse_timing,
+    parse_utilization,
+)
 from .row_buffer import InputRows, buffer_bytes
 from .streams import (
     COMMAND_BITS,
@@ -57,6 +68,7 @@ __all__ = [
     "ExitPlace",
     "FbcbError",
     "Field",
+    "HlsReport",
     "InputRows",
     "LayerCheck",
     "LayerStreams",
@@ -66,11 +78,14 @@ __all__ = [
     "ProgramError",
     "ProjectError",
     "Register",
+    "ReportError",
     "Run",
     "StreamError",
     "TensorPlace",
     "Tile",
     "TileLayout",
+    "Timing",
+    "Utilisation",
     "ap_headers",
     "buffer_bytes",
     "build_id",
@@ -87,9 +102,14 @@ __all__ = [
     "decode_fbcb",
     "encode_fbcb",
     "execute_streams_reference",
+    "import_reports",
+    "layer_jobs",
     "layer_streams",
     "output_beats",
     "pack_weights",
+    "parse_csynth",
+    "parse_timing",
+    "parse_utilization",
     "part_words",
     "render_c_header",
     "render_core",

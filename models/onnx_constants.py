@@ -87,8 +87,8 @@ def _slice(arrays: _Arrays, attributes: Attributes) -> npt.NDArray[Any]:
         facts = [list(attributes.ints(name) or ()) or None for name in ("starts", "ends", "axes")]
     facts += [None] * (4 - len(facts))
     starts, ends, axes, steps = facts
-    assert starts is not None
-    assert ends is not None
+    if starts is None or ends is None:
+        raise ValueError("a Slice needs starts and ends")
     index = [slice(None)] * arrays[0].ndim
     for rank, axis in enumerate(axes or range(len(starts))):
         index[axis] = slice(starts[rank], ends[rank], steps[rank] if steps else None)

@@ -8,13 +8,17 @@
 
 from __future__ import annotations
 
-from dse import Design
+from dse import Design, Machine
 
 TOP = "fluidnpu_data_plane"
 
 
 def data_plane_parameters(
-    design: Design, *, port_bytes: int = 16, max_burst: int = 16, buffer_words: int | None = None
+    design: Design,
+    *,
+    port_bytes: int = Machine.port_bytes,
+    max_burst: int = Machine.max_burst,
+    buffer_words: int | None = None,
 ) -> dict[str, int]:
     """Parameters of the top module for a design.
 
@@ -29,5 +33,5 @@ def data_plane_parameters(
         "MaxBurst": max_burst,
         "LineWords": line_words,
         "Sets": (buffer_words or design.buffer_words) // (2 * line_words),
-        "QueueBeats": max(128, max_burst),
+        "QueueBeats": max(Machine.queue_beats, max_burst),
     }

@@ -2,9 +2,6 @@
 
 Cycles are those of the RTL; DRAM is modelled (`DramModel`), so figures with it are simulated. A rule of AXI that a master breaks, or an assertion
 in the RTL that fails, raises SimulationError. Needs the extra `rtl`, a C++ compiler and make. `host` makes a device of it.
-
->>> DramModel.IDEAL.latency_cycles, DramModel.IDEAL.total_words
-(1, 0.0)
 """
 
 from __future__ import annotations
@@ -19,13 +16,12 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from boards import Board
 from dse import Design
+from dse import DramModel as DramModel
 
 from .data_plane import data_plane_parameters
 from .sim import SimulationError, _call, _lock, _verilator, build_root
@@ -41,7 +37,6 @@ _FLAGS = ("-O3", "--assert", "-Wno-fatal", "--x-assign", "fast", "--x-initial", 
 _MAKE = "-- CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O2"
 _RUNTIME = ("verilated.o", "verilated_dpi.o", "verilated_threads.o")  # the same for every model
 _FRACTION = 1024  # the harness counts bandwidth in bytes of 1 / 1024
-_AXI3_BURST = 16
 _IRQ, _IDLE = 1, 2
 _NO_LAYER = 0xFFFF_FFFF
 _FAILURES = {
@@ -57,75 +52,6 @@ _FAILURES = {
     10: "the registers did not answer",
     11: "an assertion in the RTL failed",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class DramModel:
-    """What stands behind the memory ports. Rates are 16-bit words a cycle, 0 for no limit but the ports' width.
-
-    `latency_cycles`: from the handshake of a read address to its first data, `write_latency_cycles`: from the last data to the answer; an NPU
-    reads data as they were at the handshake, and a write is there when it is answered. `link_words` limits each physical port and direction,
-    `links` says which port the masters m0, m1 and m2 use, `total_words` limits all ports and directions together. In the first
-    `refresh_cycles` of every `refresh_interval_cycles` nothing moves.
-    """
-
-    IDEAL: ClassVar[DramModel]
-
-    latency_cycles: int = 1
-    write_latency_cycles: int = 1
-    link_words: float = 0.0
-    total_words: float = 0.0
-    links: tuple[int, int, int] = (0, 1, 2)
-    refresh_interval_cycles: int = 0
-    refresh_cycles: int = 0
-    outstanding: int = 16
-    max_burst: int = _AXI3_BURST
-
-    def __post_init__(self) -> None:
-        for name in ("latency_cycles", "write_latency_cycles", "outstanding", "max_burst"):
-            if not getattr(self, name) >= 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("link_words", "total_words", "refresh_interval_cycles", "refresh_cycles"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, as {getattr(self, name)} is")
-        if self.refresh_cycles and not self.refresh_cycles < self.refresh_interval_cycles:
-            raise ValueError(
-                f"refresh_cycles must be less than refresh_interval_cycles = {self.refresh_interval_cycles}, not {self.refresh_cycles}"
-            )
-        if len(self.links) != 3 or not set(self.links) <= {0, 1, 2}:
-            raise ValueError(f"links must name a port 0..2 for each of three masters, not {self.links}")
-
-    @classmethod
-    def of(
-        cls, board: Board, memory: str | None = None, *, clock_hz: int | None = None, latency_ns: int = 250
-    ) -> DramModel:
-        """A board's memory (its first by default) as its NPU sees it.
-
-        Widths, ports and bandwidth are the board file's. Latency (there and back through the interconnect) and refresh (every 7.8 us, 260 ns long:
-        DDR3 of 4 Gb by JESD79-3) are assumptions: measure them on your board.
-
-        >>> from boards import load_board
-        >>> DramModel.of(load_board("zc706"), "pl").latency_cycles
-        38
-        """
-        dram = next((one for one in board.dram if memory in (None, one.name)), None)
-        if dram is None:
-            raise ValueError(f"memory must be one of {', '.join(one.name for one in board.dram)}, not '{memory}'")
-        clock = board.clock_hz if clock_hz is None else clock_hz
-        ports = min(3, board.axi_ports)
-        latency = max(1, round(latency_ns * clock / 1e9))
-        return cls(
-            latency_cycles=latency,
-            write_latency_cycles=latency,
-            link_words=board.axi_port_bits / 16,
-            total_words=dram.bytes_per_s / clock / 2,
-            links=(0, 1 % ports, 2 % ports),
-            refresh_interval_cycles=max(2, round(7800 * clock / 1e9)),
-            refresh_cycles=max(1, round(260 * clock / 1e9)),
-        )
-
-
-DramModel.IDEAL = DramModel()
 
 
 class _Settings(ctypes.Structure):

@@ -12,6 +12,7 @@ from .decision_log import Replayed, record, replay
 from .engine import simulate
 from .errors import PolicyError, SchedulerError, TrafficError
 from .fluid import Fluid
+from .guarded import Guarded
 from .metrics import Interval, Metrics, Tally, interval, measure, merge_metrics
 from .others import Lazy, Staged, layered, layered_rates
 from .paper import PaperRow, Sweep, sweeps, table2_rows
@@ -47,6 +48,7 @@ __all__ = [
     "Drawn",
     "Fluid",
     "Greedy",
+    "Guarded",
     "Interval",
     "Lazy",
     "Metrics",

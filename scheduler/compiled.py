@@ -30,6 +30,7 @@ from .counts import CountTable
 from .credit import Credit, Optimal
 from .engine import check_input
 from .fluid import Fluid
+from .guarded import Guarded
 from .kernel import Ints, Machine, Rules, Stream
 from .metrics import Tally
 from .others import Lazy, Staged
@@ -174,6 +175,8 @@ _NO_TABLE: dict[str, Any] = {
     "q": np.zeros((1, 1, 1)),
     "v": np.zeros((1, 1)),
     "gain": np.zeros((1, 1)),
+    "work": np.zeros(1, np.int64),
+    "guard": np.zeros(1),
 }
 
 
@@ -196,6 +199,9 @@ def _own(policy: Policy, machine: Machine) -> dict[str, Any] | None:
         return table and {"code": kernel.OPTIMAL} | table
     if isinstance(policy, Credit) and kind is Credit:
         return _credit(policy, machine)
+    if isinstance(policy, Guarded) and kind is Guarded and type(policy.credit) is Credit:
+        inner = _credit(policy.credit, machine)
+        return inner and inner | {"code": kernel.GUARDED} | policy.numbers()
     return None
 
 

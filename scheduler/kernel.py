@@ -28,10 +28,11 @@ Floats = NDArray[np.float64]
 F = TypeVar("F", bound=Callable[..., Any])
 COMPILED = numba is not None
 
-SERIAL, GREEDY, ADAPTIVE, FLUID, LAZY, STAGED, OPTIMAL, CREDIT = range(8)
+SERIAL, GREEDY, ADAPTIVE, FLUID, LAZY, STAGED, OPTIMAL, CREDIT, GUARDED = range(9)
 RUN, WAIT, ANSWER, SHED = range(4)
-HEAD, HELD, NOW, CLOSED, STARTED, ANSWERED, MEMORY = range(7)  # places in State.num
+HEAD, HELD, NOW, CLOSED, STARTED, ANSWERED, MEMORY, SEEN, GIVEN, LAST, LATEST = range(11)  # places in State.num
 KIND, STAGE, SIZE, UNTIL = range(4)  # places in State.act
+GIVE_UP, HEAD_START, PATIENT, HASTY, LOW, HIGH, HORIZON = range(7)  # places in Rules.guard
 NEVER = -1  # Wait without a time
 NONE = -(2**62)  # no slack to keep
 
@@ -85,12 +86,15 @@ class Rules(NamedTuple):
     q: Floats
     v: Floats
     gain: Floats
+    work: Ints
+    guard: Floats
 
 
 class State(NamedTuple):
     """What waits: the queue is `queue[num[HEAD]:]`, `many[0]` of them; `line[s]` the entry of stage s, `many[s]` of them.
 
-    `act` and `batch` are the decision; `batch` holds places in the line of its stage.
+    `act` and `batch` are the decision; `batch` holds places in the line of its stage. `spared` (a flag for each request) and `late` (one number)
+    are what `Guarded` remembers, beside numbers in `num`.
     """
 
     queue: Ints
@@ -99,6 +103,8 @@ class State(NamedTuple):
     num: Ints
     act: Ints
     batch: Ints
+    spared: Ints
+    late: Floats
 
 
 @jit
@@ -356,6 +362,46 @@ def chosen(x: State, k: int) -> bool:
 
 
 @jit
+def tail_grows(x: State, m: Machine, r: Stream, p: Rules) -> bool:
+    """As `Guarded._observe` and `Guarded._tail_grows`."""
+    now, last, horizon = x.num[NOW], x.num[LAST], p.guard[HORIZON]
+    for k in range(x.many[0] - 1, -1, -1):
+        if at(x, 0, k) <= last:
+            break
+        x.num[SEEN] += 1
+        x.late[0] *= 1 - 1 / horizon
+        x.num[LAST] = max(x.num[LAST], at(x, 0, k))
+    late, latest = 0, x.num[LATEST]
+    for s in range(len(x.many)):
+        for k in range(min(x.many[s], LOOK)):
+            request = at(x, s, k)
+            if r.deadline[request] >= now:
+                break
+            if request > x.num[LATEST]:
+                late, latest = late + 1, max(latest, request)
+    x.num[LATEST] = latest
+    x.late[0] += late / horizon
+    calm = min(1.0, max(0.0, (p.guard[HIGH] - x.late[0]) / (p.guard[HIGH] - p.guard[LOW])))
+    limit = now + p.slo - int((p.guard[HASTY] + (p.guard[PATIENT] - p.guard[HASTY]) * calm) * p.slo)
+    debt = 0
+    for s in range(len(x.many) - 1, -1, -1):
+        for k in range(min(x.many[s], LOOK)):
+            request = at(x, s, k)
+            if x.spared[request]:
+                continue
+            if r.deadline[request] >= now:
+                break
+            if r.deadline[request] < limit + debt + p.work[s]:
+                if x.num[GIVEN] + 1 > p.guard[GIVE_UP] * (x.num[SEEN] + p.guard[HEAD_START]):
+                    return True
+                x.num[GIVEN] += 1
+                x.spared[request] = 1
+            else:
+                debt += p.work[s]
+    return False
+
+
+@jit
 def anytime(x: State, m: Machine, r: Stream, p: Rules, late: Ints) -> int:
     """As `Anytime`: how many are answered now, their places in the stream in `late`; 0 to do as decided."""
     stage, end, found = -1, x.num[NOW], 0
@@ -399,6 +445,11 @@ def decide(x: State, m: Machine, r: Stream, p: Rules) -> None:
         staged(x, m, p.limit)
     elif p.code == OPTIMAL:
         optimal(x, m, r, p)
+    elif p.code == GUARDED and tail_grows(x, m, r, p):
+        if x.many[0] <= LOOK:
+            optimal(x, m, r, p)
+        else:
+            fluid(x, m, r, 0)
     else:
         credit(x, m, r, p)
 
@@ -499,7 +550,8 @@ def serve(r: Stream, m: Machine, p: Rules) -> tuple[int, Ints, Ints, Ints]:
     n, stages = len(r.arrival), len(m.believed)
     x = State(
         np.empty(n, np.int64), np.empty((stages, m.slots + 1), np.int64), np.zeros(stages, np.int64),
-        np.zeros(7, np.int64), np.zeros(4, np.int64), np.empty(max(n, m.slots + 1), np.int64),
+        np.array([0, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1]), np.zeros(4, np.int64), np.empty(max(n, m.slots + 1), np.int64),
+        np.zeros(n, np.int64), np.zeros(1),
     )  # fmt: skip
     fates = np.full((n, 4), -1, np.int64)
     log, ids = np.zeros((2 * n + 16, 6), np.int64), np.zeros((8 * n + 16, 1), np.int64)

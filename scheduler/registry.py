@@ -22,6 +22,7 @@ from .basic import PATIENCE, Adaptive, Greedy, Serial
 from .credit import Credit, Optimal
 from .errors import SchedulerError
 from .fluid import Fluid
+from .guarded import GIVE_UP, PATIENT, Guarded
 from .others import Lazy, Staged
 from .policy import Policy
 from .setting import Setting
@@ -116,6 +117,26 @@ def _credit(
     return policy
 
 
+def _guarded(
+    setting: Setting,
+    *,
+    name: str,
+    dial: float = 1.0,
+    anytime: bool = False,
+    patience: float = PATIENT,
+    give_up: float = GIVE_UP,
+) -> Guarded:
+    credit = _credit(setting, name=name, dial=dial, anytime=anytime)
+    return Guarded(setting, credit, patience=patience, give_up=give_up, name=name)
+
+
+def _share(key: str, text: str) -> dict[str, Any]:
+    share = _percent(key, text)
+    if not 0 <= share <= 1:
+        raise SchedulerError(f"{key} must be a share from 0 to 100 %, not {text!r}")
+    return {key: share}
+
+
 REGISTRY: dict[str, Entry] = {
     "serial": Entry(Serial, "one sample at a time through the whole network"),
     "greedy": Entry(Greedy, "start with whatever waits, no preemption", {"b_max": _count}),
@@ -134,6 +155,12 @@ REGISTRY: dict[str, Entry] = {
         _credit,
         "the same, with credit for answers in time",
         {"dial": _dial, "robust": _flag, "patience": _patience},
+        solved=True,
+    ),
+    "guarded": Entry(
+        _guarded,
+        "the same within bounds: few are given up, and the tail is worked off when many are late",
+        {"dial": _dial, "patience": _patience, "give_up": _share},
         solved=True,
     ),
 }
@@ -164,7 +191,7 @@ def make_policy(text: str, setting: Setting | None = None) -> Policy:
                 f"parameters of policy '{name}' must be key=value with a key among: {known}; not {part!r}"
             )
         arguments |= entry.parameters[key](key, value)
-    if entry.make is _credit:
+    if entry.make in (_credit, _guarded):
         arguments["anytime"] = share is not None
     if entry.solved:
         if setting is None:

@@ -311,6 +311,7 @@ def test_what_cannot_be_exact_is_refused(tmp_path: Path, nodes: list[onnx.NodePr
             {"s": np.array([1 << 40, 1 << 40])},
             "268435456 weights and constants",
         ),
+        ([node("Slice", ["w"], "k"), node("Conv", ["image", "k"], "y")], {"w": WEIGHTS}, "starts and ends"),
         ([node("Add", ["image", "w"], "y")], {"w": np.ones((1,) * 5, np.float32)}, "constant of shape"),
         (
             [node("Gather", ["w", "i"], "k"), node("Conv", ["image", "k"], "y")],

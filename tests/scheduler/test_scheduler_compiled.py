@@ -43,6 +43,8 @@ WRAPPED = (
     "credit:anytime=30%:shed=1",
     "optimal:anytime=30%:shed=1",
     "credit:robust=1:patience=2",
+    "guarded:patience=0.5:give_up=0%",
+    "guarded:dial=0:patience=1.5:give_up=10%:anytime=30%:shed=1",
     "greedy:b_max=2",
     "adaptive:timeout=30ns",
 )

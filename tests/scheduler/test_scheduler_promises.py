@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from functools import lru_cache
 
 import numpy as np
@@ -10,33 +11,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dse import LatencyTable
-from scheduler import Request, Setting, make_policy, simulate
+from scheduler import REGISTRY, Anytime, Request, Run, Setting, make_policy, simulate
 
 MS = 10**6
 TABLE = LatencyTable(ns=((4 * MS, 7 * MS, 10 * MS), (3 * MS, 4 * MS, 5 * MS), (6 * MS, 7 * MS, 8 * MS)))
 RATES = (0.2, 0.3, 0.5)
 SETTING = Setting(latency=TABLE, exit_rates=RATES, rate_per_s=90, slo_ns=40 * MS)
 PLAIN = (
-    "serial",
-    "greedy",
+    *(name for name in REGISTRY if name != "adaptive"),
     "adaptive:timeout=9ms",
-    "fluid",
-    "fluid-repaired",
-    "lazy",
     "lazy:exit_aware=1",
     "staged:tau_b=2",
-    "optimal",
-    "credit",
 )
 ALL = (
     *PLAIN,
     "credit:dial=0.5",
     "credit:robust=1:patience=2",
+    "guarded:patience=1:give_up=20%",
     "fluid:anytime=20%",
     "credit:anytime=30%",
+    "guarded:anytime=30%",
     "credit:anytime=30%:shed=1",
     "optimal:shed=1",
 )
+
+
+def test_no_registered_policy_is_left_out():
+    assert {spec.split(":")[0] for spec in PLAIN} == set(REGISTRY)
 
 
 @lru_cache
@@ -79,8 +80,12 @@ def test_more_slots_than_a_batch_or_a_smaller_batch_are_respected_too(spec, stre
 @pytest.mark.parametrize("spec", ALL)
 @given(streams(), streams(), st.randoms(use_true_random=False))
 @settings(max_examples=25, deadline=None)
-def test_a_twin_with_another_future_decides_the_same(spec, one, other, random):
-    """Both worlds share arrivals and exits up to a moment; all decisions up to it must be equal."""
+def test_a_twin_with_another_future_decides_the_same(spec, one, other, chance):
+    assert_blind(lambda exits: policy(spec), one, other, chance)
+
+
+def assert_blind(make, one, other, chance):
+    """Both worlds share arrivals and exits up to a moment; all decisions up to it must be equal. `make` gets the exits, which no policy may know."""
     past, past_exits = one
     moment = past[-1].arrival_ns
     later, _ = other
@@ -94,10 +99,11 @@ def test_a_twin_with_another_future_decides_the_same(spec, one, other, random):
         exits = list(past_exits)
         if base is not None:  # exits not yet seen at the moment are drawn anew
             exits = [
-                e if end <= moment else max(x, random.randint(0, 2))
+                e if end <= moment else max(x, chance.randint(0, 2))
                 for e, end, x in zip(exits, base[0], base[1], strict=True)
             ]
-        done = simulate([*past, *tail], policy(spec), latency=TABLE, exits=[*exits, *[2] * len(tail)], exit_rates=RATES)
+        future = [*exits, *[2] * len(tail)]
+        done = simulate([*past, *tail], make(future), latency=TABLE, exits=future, exit_rates=RATES)
         if base is None:
             passed = [0] * len(past)  # the exits already refused at the moment stay refused
             for run in done.runs:
@@ -114,16 +120,18 @@ def bound_ns(spec, requests, index):
 
     A pass: all stages at their longest. Policies that never preempt serve in order: each request ahead costs a pass at most, and an adaptive
     batch its timeout. Algorithm 1 and LazyBatching stop preempting when the slack of the oldest is used up, so each batch ahead costs at most
-    the objective and two passes. PAME's stages give the oldest every second run. With patience (fluid-repaired, optimal, credit) the oldest goes
-    first once it is 10 objectives old.
+    the objective and two passes. PAME's stages give the oldest every second run. With patience (fluid-repaired, optimal, credit, guarded) the
+    oldest goes first once it is 10 objectives old.
     """
     run = max(max(row) for row in TABLE.ns)
     whole = TABLE.stages * run
     ahead = index + 1
     slo = max(r.deadline_ns - r.arrival_ns for r in requests)
     name = spec.split(":")[0]
-    if name in ("serial", "greedy", "adaptive"):
-        return (ahead + 1) * (whole + 9 * MS)
+    if name in ("serial", "greedy"):
+        return (ahead + 1) * whole
+    if name.startswith("adaptive"):
+        return (ahead + 1) * (whole + max(9 * MS, slo))
     if name in ("fluid", "lazy"):
         return (ahead + 1) * (slo + 2 * whole)
     if name == "staged":
@@ -135,35 +143,53 @@ def bound_ns(spec, requests, index):
 @given(streams(), st.integers(0, 2), st.integers(1, 60))
 @settings(max_examples=25, deadline=None)
 def test_no_request_starves(spec, stream, leave, flood):
+    assert_no_starvation(spec, policy(spec), stream, leave, flood)
+
+
+def assert_no_starvation(spec, made, stream, leave, flood):
     """After the stream comes a flood at twice the capacity that all leaves at the same exit: nobody before it may be held up for ever."""
     requests, exits = stream
     last = requests[-1].arrival_ns
     extra = [Request(1000 + i, last + i * 2 * MS, last + i * 2 * MS + 40 * MS) for i in range(flood)]
-    done = simulate(
-        [*requests, *extra], policy(spec), latency=TABLE, exits=[*exits, *[leave] * flood], exit_rates=RATES
-    )
+    done = simulate([*requests, *extra], made, latency=TABLE, exits=[*exits, *[leave] * flood], exit_rates=RATES)
     for index, record in enumerate(done.records):
         assert record.latency_ns <= bound_ns(spec, done.requests, index), record
 
 
-@pytest.mark.parametrize("spec", ["fluid:anytime=20%", "credit:anytime=30%", "greedy:anytime=5%"])
+@pytest.mark.parametrize("spec", [f"{name}:anytime=20%" for name in PLAIN])
 @given(streams())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_anytime_answers_stay_within_their_share_and_after_an_exit(spec, stream):
+    assert_anytime(policy(spec), stream)
+
+
+def assert_anytime(made, stream):
     requests, exits = stream
-    done = simulate(requests, policy(spec), latency=TABLE, exits=exits, exit_rates=RATES)
+    done = simulate(requests, made, latency=TABLE, exits=exits, exit_rates=RATES)
     early = [r for r in done.records if r.outcome == 1]
-    assert len(early) <= policy(spec).share * len(requests)
+    assert len(early) <= 0.2 * len(requests)
     assert all(0 <= r.exit < exits[r.request.id] for r in early)
 
 
-def test_preempting_undoes_exactly_what_starting_did():
-    """The batch that was set aside is the one that goes on: same samples, same stage, none lost, none doubled, with or without back-fill."""
+def busy_stream():
     rng = np.random.default_rng(4)
     arrivals = np.cumsum(rng.exponential(9 * MS, 400)).astype(int)
     requests = [Request(i, int(a), int(a) + 120 * MS) for i, a in enumerate(arrivals)]
-    exits = rng.choice(3, 400, p=RATES).tolist()
-    done = simulate(requests, policy("fluid"), latency=TABLE, exits=exits, exit_rates=RATES)
+    return requests, rng.choice(3, 400, p=RATES).tolist()
+
+
+@pytest.mark.parametrize("spec", ["fluid", "fluid-repaired", "lazy", "staged"])
+def test_preempting_undoes_exactly_what_starting_did(spec):
+    assert_preempted_batches_go_on(policy(spec))
+
+
+def assert_preempted_batches_go_on(made):
+    """The batch that was set aside is the one that goes on: same samples, same stage, none lost, none doubled, with or without back-fill.
+
+    The solved policies may split a batch; that they lose nobody is what `Schedule.check` says of every policy.
+    """
+    requests, exits = busy_stream()
+    done = simulate(requests, made, latency=TABLE, exits=exits, exit_rates=RATES)
     runs, preempted = done.runs, 0
     for i, run in enumerate(runs):
         if run.stage == 0 or i == 0:
@@ -176,3 +202,52 @@ def test_preempting_undoes_exactly_what_starting_did():
         later = [r for r in runs[i + 1 :] if r.stage == run.stage + 1]
         assert stayed == set() or stayed <= set(later[0].ids)
     assert preempted > 0
+
+
+class Bad:
+    """A policy that breaks one promise: the checks above must notice."""
+
+    name = "bad"
+
+    def __init__(self, decide):
+        self.decide = decide
+
+    def reset(self):
+        pass
+
+
+def newest_first(view):
+    stage = max(s for s, w in enumerate(view.waiting) if w)
+    return Run(stage, (view.waiting[stage][-1],))
+
+
+def clairvoyant(exits):
+    """Takes first whoever leaves first."""
+
+    def decide(view):
+        stage = max(s for s, w in enumerate(view.waiting) if w)
+        return Run(stage, (min(view.waiting[stage], key=lambda r: exits[r.id if r.id < 1000 else -1]),))
+
+    return Bad(decide)
+
+
+def splitting(view):
+    """Greedy that goes on with half of its batch."""
+    stage = next((s for s in (1, 2) if view.waiting[s]), 0)
+    entry = view.waiting[stage]
+    return Run(stage, tuple(entry[: max(1, len(entry) // 2)] if stage else entry[: view.b_max - len(view.waiting[2])]))
+
+
+def test_the_checks_can_fail():
+    requests = [Request(i, 0, 40 * MS) for i in range(6)]
+    with pytest.raises(AssertionError):
+        assert_no_starvation("serial", Bad(newest_first), (requests, [2] * 6), 2, 60)
+    crowd = [*(Request(i, 0, 40 * MS) for i in range(20)), Request(20, 30 * MS, 70 * MS)]
+    worlds = (crowd, [2, 1, 0] * 7), (crowd, [2] * 21)
+    with pytest.raises(AssertionError):
+        assert_blind(clairvoyant, *worlds, random.Random(0))
+    assert_blind(lambda exits: Bad(newest_first), *worlds, random.Random(0))
+    with pytest.raises(AssertionError):
+        assert_preempted_batches_go_on(Bad(splitting))
+    with pytest.raises(AssertionError):
+        assert_anytime(Anytime(policy("greedy"), 0.9), ([Request(i, 0, 20 * MS) for i in range(30)], [2] * 30))

@@ -1,0 +1,148 @@
+"""The exact model without RTL: compiled or not it counts the same, and what it counts of memory traffic can be reckoned by hand."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dse import DesignError, DramModel, LayerJob, Machine, Mode, exact, exact_kernel, job_cycles
+
+MACHINE = Machine(t_p=4, t_c=8, weight_slots=1, out_words=4, split=True)
+JOB = LayerJob(
+    mode=Mode.NORMAL, batch=1, b_r=1, block=24, in_offset=0, in_row_bytes=2 * 10 * 6, in_pixel_bytes=2 * 6, kernel_h=3, kernel_w=3,
+    stride_h=1, stride_w=1, dilation_h=1, dilation_w=1, out_h=7, out_w=8, group_words=6, groups=1, columns=18, out_offset=4096,
+    out_row_bytes=2 * 8 * 18, out_pixel_bytes=2 * 18, weights=1 << 16, descriptor=1 << 20,
+)  # fmt: skip
+SLOW = DramModel(
+    latency_cycles=20,
+    write_latency_cycles=9,
+    link_words=4.0,
+    total_words=6.5,
+    refresh_interval_cycles=400,
+    refresh_cycles=30,
+)
+
+
+def modes(job: LayerJob) -> list[LayerJob]:
+    """The job in every mode the machine has, with a residual and without, and as a pool."""
+    gemms = [replace(job, mode=mode, has_residual=r, residual_offset=9000, residual_row_bytes=288, residual_pixel_bytes=36)
+             for mode in (Mode.NORMAL, Mode.WIDE, Mode.SPLIT) for r in (0, 1)]  # fmt: skip
+    two = [replace(job, mode=Mode.LANES, batch=2, b_r=1), replace(job, mode=Mode.LANES, batch=2, b_r=2, row_lanes=True)]
+    return [*gemms, *two, replace(job, mode=Mode.MAX_POOL, columns=6, out_row_bytes=96, out_pixel_bytes=12)]
+
+
+@pytest.mark.parametrize("dram", [DramModel.IDEAL, SLOW], ids=["ideal", "slow"])
+def test_compiled_or_not_the_cycles_are_the_same(dram: DramModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [replace(job, out_h=1, columns=10) for job in modes(JOB)]
+    slots = {1: [0], 2: [0, 1 << 15]}
+    compiled = [job_cycles([job], slots[job.batch], MACHINE, dram, first_cycle=7) for job in jobs]
+    monkeypatch.setitem(sys.modules, "numba", None)
+    spec = importlib.util.find_spec("dse.exact_kernel")
+    assert spec is not None
+    assert spec.loader is not None
+    plain = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plain)
+    assert not plain.COMPILED
+    monkeypatch.setattr(exact, "kernel", plain)
+    assert compiled == [job_cycles([job], slots[job.batch], MACHINE, dram, first_cycle=7) for job in jobs]
+
+
+def test_no_two_numbers_share_a_place() -> None:
+    """All lie in one array; a name given twice would let one module write what another reads."""
+    with open(exact_kernel.__file__) as file:
+        text = file.read().split("def ring")[0]
+    blocks = re.findall(r"^\(\n(.*?)^\) = range", text, re.S | re.M)
+    names = [name for block in blocks for name in re.findall(r"\b[A-Z][A-Z0-9_]*", re.sub(r"#.*", "", block))]
+    assert len(names) == len(set(names)) > 200
+    places = [getattr(exact_kernel, name) for name in names if not re.match(r"[AXQ]_", name)]
+    assert sorted(places) == list(range(len(places)))
+    assert max(places) < exact_kernel.WINDOWS
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    h=st.integers(1, 9), w=st.integers(1, 9), c=st.integers(1, 9), n=st.integers(1, 20), k=st.integers(1, 3), mode=st.integers(0, 8),
+    block=st.integers(1, 24), port=st.sampled_from([8, 16, 32]), words=st.sampled_from([1 << 14, 1 << 16]),
+)  # fmt: skip
+def test_beats_are_those_of_the_streams(
+    h: int, w: int, c: int, n: int, k: int, mode: int, block: int, port: int, words: int
+) -> None:
+    row, pixel = 2 * c * (w + k - 1), 2 * c
+    plain = replace(
+        JOB, in_row_bytes=row, in_pixel_bytes=pixel, kernel_h=k, kernel_w=k, out_h=h, out_w=w, group_words=c, columns=n, block=block,
+        out_row_bytes=2 * n * w, out_pixel_bytes=2 * n, out_offset=1 << 14,
+    )  # fmt: skip
+    job = modes(plain)[mode]
+    if job.pool:
+        job = replace(job, columns=c, out_row_bytes=pixel * w, out_pixel_bytes=pixel)
+    job = replace(job, residual_offset=1 << 14, residual_row_bytes=2 * n * w, residual_pixel_bytes=2 * n)
+    machine = replace(MACHINE, port_bytes=port, buffer_words=words)
+    slots = [index << 18 for index in range(job.batch)]
+    (found,) = job_cycles([job], slots, machine, limit=10**7)
+    (slow,) = job_cycles([job], slots, machine, SLOW, limit=10**7)
+    width, columns = (machine.t_p, machine.t_p) if job.pool else machine.tile(job.mode)
+    column_tiles = -(-job.columns // columns)
+    taps = k * k
+    p_tiles = taps if job.pool else -(-taps * c // width)
+    rows = sum(job.beats)
+    assert found.input_beats == column_tiles * job.beats[0] * p_tiles
+    assert found.output_beats == rows * sum(
+        -(-min(columns, job.columns - i) // 4) for i in range(0, job.columns, columns)
+    )
+    assert found.residual_beats == (found.output_beats if job.has_residual else 0)
+    assert found.cycles > found.input_beats + exact.layer_numbers(job, machine)[exact_kernel.LAYER.index("plan_cycles")]
+    assert slow.cycles >= found.cycles
+    same = ("input_beats", "weight_beats", "output_beats", "residual_beats", "write_beats")
+    assert [getattr(slow, name) for name in same] == [getattr(found, name) for name in same]
+
+
+def test_layers_add_up_and_only_the_first_pays_the_set_up() -> None:
+    three = job_cycles([JOB] * 3, [0], MACHINE)
+    assert three[1] == three[2]
+    assert three[0].cycles - three[1].cycles == exact_kernel.MAX_SLOTS
+    (one,) = job_cycles([JOB], [0], MACHINE)
+    assert one == three[0]
+
+
+def test_refresh_counts_from_reset() -> None:
+    cycles = {job_cycles([JOB], [0], MACHINE, SLOW, first_cycle=first)[0].cycles for first in range(0, 400, 40)}
+    assert len(cycles) > 1
+    again = job_cycles([JOB], [0], MACHINE, SLOW, first_cycle=4 * 400 + 40)
+    assert again == job_cycles([JOB], [0], MACHINE, SLOW, first_cycle=40)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"t_p": 2}, "t_p must be at least 3"),
+        ({"buffer_words": 0}, "buffer_words must be at least 1"),
+        ({"port_bytes": 64}, "multiple of 32 port words"),
+    ],
+)
+def test_machines_that_cannot_be(wrong: dict[str, int], message: str) -> None:
+    with pytest.raises(DesignError, match=message):
+        replace(MACHINE, **wrong)  # type: ignore[arg-type]
+
+
+def test_jobs_that_cannot_be() -> None:
+    with pytest.raises(DesignError, match="batch of 2 samples"):
+        job_cycles([JOB], [0, 64], MACHINE)
+    with pytest.raises(DesignError, match="does not end within 10 cycles"):
+        job_cycles([JOB], [0], MACHINE, limit=10)
+    with pytest.raises(DesignError, match="at most 64 bursts"):
+        job_cycles([JOB], [0], MACHINE, DramModel(outstanding=65))
+
+
+def test_all_counts_are_told() -> None:
+    (found,) = job_cycles([JOB], [0], MACHINE)
+    assert np.all(
+        np.array([found.cycles, found.weight_beats, *found.read_beats[:2], *found.read_bursts[:2], found.write_bursts])
+        > 0
+    )

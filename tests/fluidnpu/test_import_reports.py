@@ -1,0 +1,63 @@
+"""`fluidnpu import-reports` and `dse --calibration`, on hand-made reports beside a project of ours."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fluidnpu.cli import main
+from models import shipped_file
+
+UTILISATION = """| Device : xczu7ev-ffvc1156-2-e
+| Instance | Module | Total LUTs | Logic LUTs | LUTRAMs | SRLs | FFs | RAMB36 | RAMB18 | URAM | DSP Blocks |
+| system_wrapper | (top) | 100000 | 90000 | 9000 | 1000 | 150000 | 100 | 10 | 40 | 1700 |
+"""
+TIMING = """| Device : xczu7ev-ffvc1156
+    WNS(ns)      TNS(ns)
+    -------      -------
+     -0.500       -9.000
+
+Clock      Waveform(ns)       Period(ns)      Frequency(MHz)
+clk_pl_0   {0.000 2.500}      5.000           200.000
+"""
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built") / "project"
+    with shipped_file("resnet8_fashion_mnist.onnx") as model:
+        assert run("build", model, "--board", "zcu104", "--b-max", 2, "--out", folder).exit_code == 0
+    return folder
+
+
+def test_reports_become_a_record_that_dse_applies(project: Path) -> None:
+    result = run("import-reports", project)
+    assert (result.exit_code, "holds none" in result.stderr) == (2, True)
+    (project / "build").mkdir()
+    (project / "build" / "utilization.rpt").write_text(UTILISATION)
+    (project / "build" / "timing.rpt").write_text(TIMING)
+    result = run("import-reports", project)
+    assert result.exit_code == 0, result.output
+    assert "100000" in result.stdout
+    record = json.loads(run("import-reports", project, "--json").stdout)
+    assert record == json.loads((project / "calibration.json").read_text())
+    rows = {row["quantity"]: row for row in record["measures"]}
+    clock = json.loads((project / "bundle" / "design.json").read_text())["clock_hz"] / 1e6
+    assert rows["clock_mhz"]["ratio"] == pytest.approx(1e3 / 5.5 / clock)
+
+    words = ("--board", "zcu104", "--b-max", 2, "--calibration", project / "calibration.json")
+    with shipped_file("resnet8_fashion_mnist.onnx") as model:
+        found = json.loads(run("dse", model, *words, "--json").stdout)
+        shown = run("dse", model, *words).stdout
+        other = run("dse", model, "--board", "zc706", "--calibration", project / "calibration.json")
+    assert found["calibrated"]["resources"]["lut"]["used"] == pytest.approx(100000)
+    for mine, plain in zip(found["calibrated"]["gops_by_batch"], found["fitted"]["gops_by_batch"], strict=True):
+        assert mine == pytest.approx(plain * rows["clock_mhz"]["ratio"])
+    assert "calibrated by one built design: 100000 LUT" in shown
+    assert other.exit_code == 2
+    assert "zc706" in other.stderr

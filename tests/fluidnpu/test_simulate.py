@@ -1,0 +1,204 @@
+"""`fluidnpu simulate` as scripts and people meet it: the contract's keys, traffic of every kind, logs that replay, reports, one-sentence refusals."""
+
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from fluidnpu.cli import main
+
+ROW = json.loads((Path(str(files("scheduler"))) / "data" / "table2_latency.json").read_text())["rows"][0]
+FEW = ("--requests", 200, "--seeds", 2)
+HERE = ("--rate", 15, "--slo", "200ms", *FEW)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "table.json"
+    path.write_text(json.dumps({key: ROW[key] for key in ("latency_ns", "exit_rates")}))
+    return path
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(main, ["simulate", *map(str, words)])
+
+
+def found(*words: object) -> dict:
+    result = run(*words, "--json")
+    assert result.exit_code == 0, (result.output, result.exception)
+    return json.loads(result.stdout)
+
+
+def refused(result: Result, *must_say: str, code: int = 2) -> None:
+    assert result.exit_code == code, (result.output, result.exception)
+    assert isinstance(result.exception, SystemExit)
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, lines
+    for words in must_say:
+        assert words in lines[0]
+
+
+def test_the_contract(table: Path) -> None:
+    policies = found(table, "--policy", "serial,greedy,fluid", *HERE)["policies"]
+    assert set(policies) == {"serial", "greedy", "fluid"}
+    for one in policies.values():
+        for key in ("violations_pct", "average_ms", "p99_ms"):
+            assert one[key]["low"] <= one[key]["mean"] <= one[key]["high"]
+
+
+def test_a_terminal_gets_a_table_and_what_it_means(table: Path) -> None:
+    text = run(table, "--policy", "greedy,fluid:anytime=3%", *HERE).stdout
+    for words in (
+        "violations %",
+        "p99 ms",
+        "fluid:anytime=3%",
+        "±",
+        "early %",
+        "10 of them served but not counted",
+        "busy 64.3 %",
+    ):
+        assert words in text
+
+
+def test_unstable_load_is_said_not_measured(table: Path) -> None:
+    words = ("--rate", 40, "--slo", "200ms", *FEW)
+    one = found(table, "--policy", "greedy,greedy:shed=1", *words)
+    assert one["policies"]["greedy"]["unstable"]
+    assert one["policies"]["greedy"]["p99_ms"]["mean"] is None
+    assert not one["policies"]["greedy:shed=1"]["unstable"]
+    text = run(table, "--policy", "greedy", *words).stdout
+    assert "unstable: the backlog grows" in text
+    assert "no policy that answers everyone in full keeps up" in text
+
+
+@pytest.mark.parametrize("traffic", ["mmpp", "mmpp:burst=3:share=0.1:dwell=500ms", "diurnal:swing=0.5:period=10s"])
+def test_synthetic_traffic(table: Path, traffic: str) -> None:
+    assert found(table, "--policy", "greedy", "--traffic", traffic, *HERE)["traffic"] == traffic
+
+
+def test_a_trace_brings_its_own_rate_and_objective(table: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "t.csv"
+    trace.write_text("arrival_ms,slo_ms,exit\n" + "".join(f"{80 * k},300,{k % 4}\n" for k in range(60)))
+    one = found(table, "--policy", "greedy", "--traffic", trace)
+    assert one["rate_per_s"] == pytest.approx(12.5)
+    assert one["slo_ms"] == 300
+    assert one["seeds"] == 1
+    trace.write_text("arrival_ms\n0\n50\n40\n")
+    refused(run(table, "--traffic", trace, "--slo", "1ms"), "t.csv line 4 must not go back in time")
+
+
+def test_recorded_confidences_give_accuracy(table: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    sure = np.sort(rng.random((100, 4)), axis=1)
+    np.savez(tmp_path / "c.npz", confidences=sure, correct=rng.random((100, 4)) < sure)
+    words = (table, "--confidences", tmp_path / "c.npz", "--policy", "greedy,fluid:anytime=3%", *HERE)
+    one = found(*words, "--thresholds", "0.8,0.8,0.8")["policies"]
+    assert 0 < one["greedy"]["accuracy_pct"]["mean"] < 100
+    assert one["greedy"]["accuracy_lost_points"]["mean"] == 0
+    assert "points lost" in run(*words, "--thresholds", "0.8,0.8,0.8,0").stdout
+    refused(run(*words), "--thresholds must be 3")
+    refused(run(*words, "--thresholds", "0.8,x,0.8"), "--thresholds must be numbers")
+
+
+def test_drift_that_policies_are_not_told_of(table: Path) -> None:
+    told = found(table, "--policy", "greedy", *HERE)["policies"]["greedy"]
+    late = found(table, "--policy", "greedy", "--true-exit-rates", "0,0,0,1", "--latency-factor", 1.1, *HERE)
+    assert late["policies"]["greedy"]["average_ms"]["mean"] > told["average_ms"]["mean"]
+    assert late["least_load"] > 0.7
+
+
+def test_exit_rates_can_be_given(table: Path) -> None:
+    assert found(table, "--policy", "greedy", "--exit-rates", "1,0,0,0", *HERE)["least_load"] < 0.25
+
+
+@pytest.mark.parametrize("policy", ["fluid", "lazy:layers=8:cost=100us"])
+def test_a_log_replays_and_an_edited_one_does_not(table: Path, tmp_path: Path, policy: str) -> None:
+    log = tmp_path / "log.jsonl"
+    assert run(table, "--policy", policy, "--log", log, *HERE).exit_code == 0
+    replayed = run("--replay", log)
+    assert replayed.exit_code == 0
+    assert "repeat to the same schedule" in replayed.stdout
+    assert found("--replay", log)["replays"]
+    assert run(table, "--replay", log).exit_code == 0
+    lines = log.read_text().splitlines()
+    log.write_text("\n".join([*lines[:-1], lines[-1].replace('"do": "run"', '"do": "shed"')]))
+    refused(run("--replay", log), "does not repeat", code=1)
+    log.write_text("\n".join([*lines[:-1], "{}"]))
+    refused(run("--replay", log), f"line {len(lines)} of the decision log")
+    refused(run("--replay", table), "line 1 of the decision log must be the header")
+
+
+def test_a_report_is_one_file_that_asks_for_nothing(table: Path, tmp_path: Path) -> None:
+    page = tmp_path / "r.html"
+    result = run(table, "--policy", "serial,fluid,lazy:layers=8", "--report", page, *HERE)
+    assert result.exit_code == 0, result.output
+    text = page.read_text()
+    assert not re.search(r"""(src|href)\s*=\s*["'](?!#|data:)|url\(\s*["']?http|<script|@import""", text)
+    for words in (
+        "requests that take longer",
+        "runs by batch size",
+        "request 3",
+        "run stage 1",
+        "back-fill",
+        "lazy:layers=8",
+    ):
+        assert words in text
+
+
+def test_a_report_of_an_unstable_load_has_no_latencies(table: Path, tmp_path: Path) -> None:
+    page = tmp_path / "r.html"
+    assert run(table, "--policy", "greedy", "--report", page, "--rate", 60, "--slo", "200ms", *FEW).exit_code == 0
+    assert "unstable" in page.read_text()
+    assert "requests that take longer" not in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--slo", "1ms"), "--rate must be given"),
+        (("--rate", 1), "--slo must be given"),
+        (("--rate", 1e300, "--slo", "1ms"), "at most one a nanosecond"),
+        (("--rate", 1e-300, "--slo", "1ms"), "must fit into"),
+        (("--rate", "nan", "--slo", "1ms"), "nan"),
+        (("--rate", 1, "--slo", "200"), "with a unit"),
+        (("--rate", 1, "--slo", "-1ms"), "with a unit"),
+        (("--rate", 1, "--slo", "1ms", "--traffic", "rain"), "'rain'"),
+        (("--rate", 1, "--slo", "1ms", "--traffic", "mmpp:burst=9"), "1 <= burst <= 1/share"),
+        (("--rate", 1, "--slo", "1ms", "--policy", "fluid,"), "policy must be one of"),
+        (("--rate", 1, "--slo", "1ms", "--log", "x.jsonl"), "one policy at a time, not for 3"),
+        (("--rate", 1, "--slo", "1ms", "--thresholds", "0.5"), "--thresholds needs --confidences"),
+        (("--rate", 1, "--slo", "1ms", "--latency-factor", 0), "latency factor must be above zero"),
+        (("--rate", 1, "--slo", "1ms", "--true-exit-rates", "1"), "must name 4 shares"),
+        (("--rate", 1, "--slo", "1ms", "--exit-rates", "0.5,0.5"), "must name 4 shares"),
+        (("--rate", 1, "--slo", "1ms", "--confidences", "none.csv"), "none.csv"),
+    ],
+)
+def test_bad_words_are_one_sentence(table: Path, words: tuple[object, ...], says: str) -> None:
+    refused(run(table, *words, "--requests", 5, "--seeds", 1), says)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("[", "must be JSON"),
+        ("[1]", "must be a design or hold"),
+        ('{"latency_ns": [[1]]}', "must be a design or hold"),
+        ('{"latency_ns": [[1, 2], [3]], "exit_rates": [0.5, 0.5]}', "must have 2 batch sizes"),
+        ('{"latency_ns": [[1], [0]], "exit_rates": [0.5, 0.5]}', "above zero"),
+        ('{"latency_ns": [[1], [2]], "exit_rates": [0.5, 0.6]}', "sum to 1"),
+        ('{"latency_ns": [[1], [2]], "exit_rates": [1]}', "one per stage"),
+    ],
+)
+def test_bad_tables_are_one_sentence(tmp_path: Path, body: str, says: str) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(body)
+    refused(run(path, *HERE), says)
+
+
+def test_simulate_without_a_table() -> None:
+    refused(run(), "needs a DESIGN or TABLE.json")
+    refused(run("none.json", *HERE), "none.json")

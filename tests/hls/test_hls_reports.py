@@ -1,0 +1,208 @@
+"""Report parsers on hand-made reports: written for these tests after public descriptions of the formats, not by any vendor's tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from boards import load_board
+from dse import Calibration, Design, DesignError, Measure, Point, apply_calibration, build_design, fit
+from hls import ReportError, import_reports, parse_csynth, parse_timing, parse_utilization
+from models import random_network
+
+BOARD = load_board("zc706")
+
+
+def csynth(part: str = "xc7z045ffg900-2", worst: str = "undef") -> str:
+    return f"""<?xml version="1.0"?>
+<profile><!-- hand-made -->
+  <UserAssignments><Part>{part}</Part><TopModelName>fluidnpu_core</TopModelName><TargetClockPeriod>6.667</TargetClockPeriod></UserAssignments>
+  <PerformanceEstimates>
+    <SummaryOfTimingAnalysis><unit>ns</unit><EstimatedClockPeriod>5.000</EstimatedClockPeriod></SummaryOfTimingAnalysis>
+    <SummaryOfOverallLatency><Best-caseLatency>41</Best-caseLatency><Worst-caseLatency>{worst}</Worst-caseLatency></SummaryOfOverallLatency>
+  </PerformanceEstimates>
+  <AreaEstimates>
+    <Resources><BRAM_18K>40</BRAM_18K><DSP48E>30</DSP48E><FF>9000</FF><LUT>7000</LUT><URAM>0</URAM></Resources>
+    <AvailableResources><BRAM_18K>1090</BRAM_18K><DSP48E>900</DSP48E><FF>437200</FF><LUT>218600</LUT></AvailableResources>
+  </AreaEstimates>
+</profile>
+"""
+
+
+HEADER = "| Tool Version : hand-made\n| Device       : {device}\n| Design State : Routed\n"
+
+
+def hierarchical(device: str = "7z045ffg900-2", dsp_column: str = "DSP48 Blocks", uram: bool = False) -> str:
+    columns = [
+        "Total LUTs",
+        "Logic LUTs",
+        "LUTRAMs",
+        "SRLs",
+        "FFs",
+        "RAMB36",
+        "RAMB18",
+        *(["URAM"] if uram else []),
+        dsp_column,
+    ]
+    whole = [12000, 10000, 1500, 500, 15000, 20, 7, *([3] if uram else []), 28]
+    part = [11000, 9000, 1500, 500, 14000, 20, 7, *([3] if uram else []), 28]
+    rows = [["Instance", "Module", *columns], ["system_wrapper", "(top)", *whole], ["  npu_0", "fluid_npu", *part]]
+    return HEADER.format(device=device) + "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
+
+
+def flat(luts: str = "CLB LUTs*") -> str:
+    rows = [("Site Type", "Used", "Fixed", "Available", "Util%"), (luts, 12000, 0, 230400, 5.2), ("CLB Registers", 15000, 0, 460800, 3.2),
+            ("Block RAM Tile", 23.5, 0, 312, 7.5), ("RAMB36/FIFO*", 20, 0, 312, 6.4), ("RAMB18", 7, 0, 624, 1.1), ("URAM", 3, 0, 96, 3.1),
+            ("DSPs", 28, 0, 1728, 1.6)]  # fmt: skip
+    return HEADER.format(device="xczu7ev-ffvc1156-2-e") + "\n".join(
+        "| " + " | ".join(map(str, row)) + " |" for row in rows
+    )
+
+
+def timing(slack: float = 0.667, period: float = 6.667, device: str = "7z045-ffg900") -> str:
+    return (
+        HEADER.format(device=device)
+        + f"""
+    WNS(ns)      TNS(ns)  TNS Failing Endpoints  TNS Total Endpoints      WHS(ns)      THS(ns)
+    -------      -------  ---------------------  -------------------      -------      -------
+      {slack:.3f}        0.000                      0                 1000        0.012        0.000
+
+Clock        Waveform(ns)       Period(ns)      Frequency(MHz)
+-----        ------------       ----------      --------------
+clk_fpga_0   {{0.000 3.333}}      {period:.3f}           {1e3 / period:.3f}
+"""
+    )
+
+
+@pytest.fixture(scope="module")
+def design() -> Design:
+    return build_design(random_network(3).workload, BOARD, Point(t_r=512, t_p=7, t_c=4), b_max=2)
+
+
+def project(folder: Path, **files: str) -> Path:
+    places = {
+        "csynth": "hls/fluidnpu_core/solution1/syn/report/csynth.xml",
+        "utilisation": "build/utilization.rpt",
+        "timing": "build/timing.rpt",
+    }
+    for name, text in files.items():
+        path = folder / places[name]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_csynth() -> None:
+    found = parse_csynth(csynth())
+    assert found.resources == {"ramb18": 40, "dsp": 30, "ff": 9000, "lut": 7000, "uram288": 0}
+    assert (found.part, found.target_ns, found.estimated_ns) == ("xc7z045ffg900-2", 6.667, 5.0)
+    assert (found.best_cycles, found.worst_cycles) == (41, None)
+    assert parse_csynth(csynth(worst="77")).worst_cycles == 77
+
+
+@pytest.mark.parametrize("dsp_column", ["DSP48 Blocks", "DSP Blocks"])
+def test_hierarchical_utilisation_counts_the_whole_design_once(dsp_column: str) -> None:
+    found = parse_utilization(hierarchical(dsp_column=dsp_column))
+    assert found.resources == {"lut": 12000, "ff": 15000, "ramb18": 47, "dsp": 28}
+    assert parse_utilization(hierarchical(uram=True)).resources["uram288"] == 3
+
+
+@pytest.mark.parametrize("luts", ["CLB LUTs*", "Slice LUTs"])
+def test_flat_utilisation(luts: str) -> None:
+    found = parse_utilization(flat(luts))
+    assert found.resources == {"lut": 12000, "ff": 15000, "ramb18": 47, "uram288": 3, "dsp": 28}
+    assert found.device == "xczu7ev-ffvc1156-2-e"
+
+
+def test_timing() -> None:
+    found = parse_timing(timing(slack=-0.25))
+    assert (found.slack_ns, dict(found.periods_ns)) == (-0.25, {"clk_fpga_0": 6.667})
+
+
+def test_a_record_has_predicted_and_reported_side_by_side(design: Design, tmp_path: Path) -> None:
+    folder = project(tmp_path, csynth=csynth(), utilisation=hierarchical(), timing=timing())
+    record = import_reports(folder, design, BOARD)
+    rows = {(m.stage, m.quantity): m for m in record.measures}
+    assert rows["route", "dsp"].predicted == design.macs_per_cycle == 28
+    assert rows["route", "dsp"].ratio == 1.0
+    assert rows["hls", "dsp"].ratio == pytest.approx(30 / 28)
+    need = fit(Point(t_r=design.t_r, t_p=7, t_c=4), BOARD, fbcb_words=len(design.layers) * 2)
+    assert rows["route", "ramb18"].predicted == need.ramb18
+    assert rows["route", "lut"].predicted is None
+    assert rows["route", "lut"].ratio is None
+    assert rows["route", "clock_mhz"].reported == pytest.approx(1e3 / 6.0)
+    assert rows["hls", "best_latency_cycles"].reported == 41
+    assert ("hls", "worst_latency_cycles") not in rows
+    assert Calibration.loads(record.dumps()) == record
+
+
+def test_any_report_may_be_missing_but_not_all(design: Design, tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="it holds none"):
+        import_reports(tmp_path, design, BOARD)
+    record = import_reports(project(tmp_path, timing=timing()), design, BOARD)
+    assert [(m.stage, m.quantity) for m in record.measures] == [("route", "clock_mhz")]
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"csynth": csynth(part="xczu7ev-ffvc1156-2-e")}, "must be of zc706"),
+        ({"csynth": "<profile>"}, "must be XML"),
+        ({"csynth": "<profile/>"}, "must hold UserAssignments/Part"),
+        ({"csynth": '<!DOCTYPE p [<!ENTITY a "b">]><profile/>'}, "document type"),
+        ({"csynth": csynth().replace(">30<", ">many<")}, "DSP48E"),
+        ({"utilisation": hierarchical(device="7z020clg400-1")}, "must be of zc706"),
+        ({"utilisation": ""}, "must be the text of report_utilization"),
+        ({"utilisation": hierarchical().replace("(top)", "(other)")}, r"marked \(top\)"),
+        ({"utilisation": hierarchical().replace("12000", "1.5e4")}, "whole number"),
+        ({"utilisation": hierarchical().replace("Device", "Gadget")}, "name its device"),
+        ({"timing": timing(period=10.0)}, "whose clock has 6.667 ns"),
+        ({"timing": "WNS"}, "design timing summary"),
+        ({"timing": timing().replace("0.667 ", "NA ")}, "WNS"),
+    ],
+)
+def test_other_designs_and_damaged_reports_are_refused(
+    design: Design, tmp_path: Path, files: dict[str, str], words: str
+) -> None:
+    with pytest.raises(ReportError, match=words) as caught:
+        import_reports(project(tmp_path, **files), design, BOARD)
+    assert "\n" not in str(caught.value)
+
+
+def record_of(design: Design, **reported: float) -> Calibration:
+    rows = tuple(
+        Measure(stage="route", quantity=name, predicted=None, reported=value) for name, value in reported.items()
+    )
+    return Calibration(
+        design=design.digest, network="n", board="zc706", clock_hz=design.clock_hz, t_r=512, t_p=7, t_c=2, measures=rows
+    )
+
+
+def test_scaling_is_in_proportion_to_dsps_and_never_raises_the_clock(design: Design) -> None:
+    found = apply_calibration(record_of(design, lut=1400.0, ff=2800.0, clock_mhz=75.0), design, BOARD, (10.0, 20.0))
+    assert found.resources["lut"]["used"] == 2800.0  # 14 DSPs were built, 28 are asked about
+    assert found.resources["ff"]["used"] == 5600.0
+    assert found.gops_by_batch == (5.0, 10.0)
+    assert found.clock_hz == design.clock_hz / 2
+    faster = apply_calibration(record_of(design, clock_mhz=400.0), design, BOARD, (10.0,))
+    assert (faster.gops_by_batch, faster.clock_hz) == ((10.0,), design.clock_hz)
+    assert "nothing is scaled" in apply_calibration(record_of(design), design, BOARD, (10.0,)).notes[0]
+    too_many = apply_calibration(record_of(design, lut=200_000.0), design, BOARD, (10.0,))
+    assert any("needs 400000 LUT, and zc706 has 218600" in note for note in too_many.notes)
+
+
+def test_records_of_other_boards_and_damaged_ones_are_refused(design: Design) -> None:
+    with pytest.raises(DesignError, match="zcu104"):
+        apply_calibration(record_of(design, lut=1.0), design, load_board("zcu104"), (1.0,))
+    good = record_of(design, lut=1.0).dumps()
+    for wrong, words in (
+        ("{", "import-reports"),
+        ("[]", "import-reports"),
+        (good.replace('"schema": 1', '"schema": 9'), "schema 1"),
+        (good.replace('"reported": 1.0', '"reported": -1'), "at least 0"),
+        (good.replace('"reported": 1.0', '"reported": NaN'), "at least 0"),
+        (good.replace('"t_p": 7', '"t_p": 0'), "t_p"),
+    ):
+        with pytest.raises(DesignError, match=words):
+            Calibration.loads(wrong)

@@ -1,0 +1,71 @@
+"""The exact model equals Verilator: cycles of every layer, and beats and bursts of every port, with ideal memory and with slow ones.
+
+Also with the DRAM model the difference is zero: the model repeats its arbitration, cycle for cycle.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from exact_worlds import Bench, check, random_plans, shared_model
+
+from dse import DramModel
+from dse.testing import design_for
+from models import quantise, random_network
+from rtl_tb import NpuModel, RtlNpu
+
+SLOW = (
+    DramModel(latency_cycles=38, write_latency_cycles=20, link_words=8.0, total_words=11.0, refresh_interval_cycles=1170, refresh_cycles=39),
+    DramModel(latency_cycles=7, write_latency_cycles=40, link_words=3.7, total_words=5.3, links=(0, 1, 0), refresh_interval_cycles=300,
+              refresh_cycles=99, outstanding=3),
+    DramModel(latency_cycles=100, total_words=20.0, outstanding=4),
+)  # fmt: skip
+DRAMS = (DramModel.IDEAL, *SLOW)
+ARRAYS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
+    "narrow ports, a small buffer": (
+        {"t_r": 40, "t_p": 5, "t_c": 6, "weight_slots": 2, "out_words": 8, "buffer_words": 2048}, {"port_bytes": 8},
+    ),
+    "wide ports": ({"t_r": 32, "t_p": 12, "t_c": 8, "split": True, "buffer_words": 4096}, {"port_bytes": 32}),
+    "no pairs": ({"t_r": 16, "t_p": 3, "t_c": 5, "stackable": False, "out_words": 3, "buffer_words": 2048}, {"port_bytes": 16}),
+    "many slots": (
+        {"t_r": 64, "t_p": 6, "t_c": 16, "split": True, "weight_slots": 3, "out_words": 8, "buffer_words": 1 << 15}, {"port_bytes": 16},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dram", DRAMS[:3], ids=["ideal", "board", "slow"])
+def test_every_layer_takes_as_long_as_in_rtl(dram: DramModel) -> None:
+    """The build of test_rtl_npu and its network, with plans of every mode and block."""
+    qnet = quantise(random_network(0, exits=3))
+    design = design_for(qnet.network.workload, t_r=24, split=True)
+    bench = Bench(RtlNpu(NpuModel.of(design), dram=dram, memory_bytes=1 << 22))
+    cycles = sum(check(bench, qnet, random_plans(design, seed), range(1, 5)) for seed in range(6))
+    assert cycles > 100_000
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("array", ARRAYS)
+def test_arrays_ports_and_buffers_of_other_shapes(array: str) -> None:
+    shape, memory = ARRAYS[array]
+    benches: dict[DramModel, Bench] = {}
+    for seed in range(24):
+        rng = random.Random(seed)
+        qnet = quantise(random_network(seed, exits=rng.randint(1, 3), steps=rng.randint(2, 4)))
+        design = random_plans(design_for(qnet.network.workload, **shape), seed)
+        dram = DRAMS[seed % len(DRAMS)]
+        if dram not in benches:
+            benches[dram] = Bench(RtlNpu(shared_model(design, **memory), dram=dram, memory_bytes=1 << 23))
+        check(benches[dram], qnet, design, range(1, 5))
+
+
+def test_a_model_of_another_machine_is_told_apart() -> None:
+    """Narrower outputs, one weight slot more: the comparison is able to fail."""
+    qnet = quantise(random_network(0, exits=3))
+    design = design_for(qnet.network.workload, t_r=24, split=True)
+    for change in ({"weight_slots": 2}, {"out_words": 3}):
+        bench = Bench(RtlNpu(NpuModel.of(design), memory_bytes=1 << 22))
+        bench.machine = type(bench.machine)(**{**vars(bench.machine), **change})
+        with pytest.raises(AssertionError):
+            check(bench, qnet, design, range(4, 5))
