@@ -15,15 +15,19 @@ from .dram import DramModel
 from .exact import LayerCycles, LayerJob, Machine, job_cycles
 from .explore import Exploration, build_design, explore
 from .fbcb import buildable_plan, plan_all, published_plan
-from .geometry import INPUT_BUFFER_SETS, Fit, FitError, fit, ramb18_count, uram_count
+from .geometry import INPUT_BUFFER_SETS, Fit, FitError, fit, ramb18_count, ultra_banks, uram_count
 from .latency import latency_table, pool_cycles, stage_latency
+from .logic import LOGIC_KINDS, Estimate, interval_pct, logic_table, logic_terms, npu_logic, part_logic
 from .paper_model import Batching, Point, gops, layer_ticks, total_ticks
+from .resources import PARTS, NpuShape, part_primitives
 from .search import Ranking, evaluate, legal_space, search
 from .virtual_exits import equidistant_exits, exits_after
 
 __all__ = [
     "B_MAX_LIMIT",
     "INPUT_BUFFER_SETS",
+    "LOGIC_KINDS",
+    "PARTS",
     "AblationRow",
     "BatchPlan",
     "Batching",
@@ -32,6 +36,7 @@ __all__ = [
     "Design",
     "DesignError",
     "DramModel",
+    "Estimate",
     "Exploration",
     "Fit",
     "FitError",
@@ -41,6 +46,7 @@ __all__ = [
     "Machine",
     "Measure",
     "Mode",
+    "NpuShape",
     "Point",
     "Ranking",
     "Stack",
@@ -54,10 +60,16 @@ __all__ = [
     "explore",
     "fit",
     "gops",
+    "interval_pct",
     "job_cycles",
     "latency_table",
     "layer_ticks",
     "legal_space",
+    "logic_table",
+    "logic_terms",
+    "npu_logic",
+    "part_logic",
+    "part_primitives",
     "plan_all",
     "pool_cycles",
     "published_plan",
@@ -65,5 +77,6 @@ __all__ = [
     "search",
     "stage_latency",
     "total_ticks",
+    "ultra_banks",
     "uram_count",
 ]

@@ -22,7 +22,7 @@ from models import Kind, Workload
 from .blocks import Path, best_plan
 from .design import BatchPlan, Design, DesignError, Stack
 from .fbcb import buildable_plan, plan_all, published_plan
-from .geometry import MIN_T_C, MIN_T_P, NOT_ESTIMATED, Fit, FitError, fit, weight_slots_for
+from .geometry import LOGIC_NOTE, MIN_T_C, MIN_T_P, Fit, FitError, fit, weight_slots_for
 from .latency import POOL_NOTE, stage_latency
 from .paper_model import Point, gops, layer_ticks, memory_words, total_ticks
 from .search import Progress, Ranking, check_b_max, search
@@ -65,10 +65,12 @@ class Exploration:
 
     @property
     def fitted_resources(self) -> dict[str, dict[str, float]]:
-        """Primitives of the design: used, available, percent. LUTs and flip-flops are not estimated."""
+        """Primitives of the design: used, available, percent; LUTs and flip-flops are estimates and have `low` and `high` too."""
         found = {"dsp": _share(self.fit.dsp, self.board.dsp), "ramb18": _share(self.fit.ramb18, self.board.ramb18)}
         if self.board.uram288:
             found["uram288"] = _share(self.fit.uram288, self.board.uram288)
+        for name, need, available in (("lut", self.fit.lut, self.board.lut), ("ff", self.fit.ff, self.board.ff)):
+            found[name] = _share(need.value, available) | {"low": need.low, "high": need.high}
         return found
 
     @property
@@ -204,12 +206,12 @@ def _first_that_fits(
     for index in ranking.order:
         point = ranking.space[int(index)]
         try:
-            return point, fit(point, board, fbcb_words=fbcb_words), why_not
+            return point, fit(point, board, fbcb_words=fbcb_words, b_max=b_max), why_not
         except FitError as error:
             why_not = why_not or error
     least = Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C)
     fit(
-        least, board, fbcb_words=fbcb_words
+        least, board, fbcb_words=fbcb_words, b_max=b_max
     )  # raises, naming what even the smallest design lacks; else it is the bits that the model counts
     raise FitError(
         f"board '{board.name}' is too small: the smallest design that can be built needs {least.memory_bits} bits of on-chip memory, "
@@ -242,7 +244,7 @@ def _notes(
         )
     if any(layer.kind is not Kind.GEMM for layer in workload.layers):
         notes.append(POOL_NOTE)
-    notes.append(NOT_ESTIMATED)
+    notes.append(LOGIC_NOTE)
     return tuple(notes)
 
 
@@ -277,7 +279,7 @@ def build_design(
     """
     check_b_max(b_max)
     words = board.paper_words_per_cycle
-    found = fit(point, board, fbcb_words=len(workload.layers) * b_max, acc_bits=acc_bits)
+    found = fit(point, board, fbcb_words=len(workload.layers) * b_max, b_max=b_max, acc_bits=acc_bits)
     fitted = Point(t_r=found.t_r, t_p=point.t_p, t_c=point.t_c)
     return Design(
         network=workload.name,

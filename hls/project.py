@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from boards import Board
-from dse import INPUT_BUFFER_SETS, Design
+from dse import INPUT_BUFFER_SETS, Design, NpuShape, ultra_banks
 
 from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform
 from .pragmas import check_pragmas
@@ -214,10 +214,14 @@ class ProjectText:
 
     @property
     def core_parameters(self) -> tuple[tuple[str, int], ...]:
-        """Parameters of the reference core, its multiply-accumulates as the board's own cells; the HLS core has its numbers in its text."""
+        """Parameters of the reference core, its multiply-accumulates as the board's own cells and its banks in UltraRAM as far as that goes;
+        the HLS core has its numbers in its text.
+        """
         wanted = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "Stackable", "Split")
         given = self.design.rtl_parameters() | {"Cells": DSP_CELLS[self.board.dsp_primitive]}
-        return () if self.hls else tuple((name, given[name]) for name in (*wanted, "Cells"))
+        banks = int(ultra_banks(NpuShape.of(self.design, self.board), self.board))
+        ultra = (("UltraBanks", banks),) if banks else ()
+        return () if self.hls else (*((name, given[name]) for name in (*wanted, "Cells")), *ultra)
 
     @property
     def memory_links(self) -> tuple[MemoryLink, ...]:

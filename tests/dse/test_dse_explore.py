@@ -46,7 +46,7 @@ def test_every_design_that_comes_out_can_be_built(board: Board, workload: Worklo
         return
     design = found.design
     point = Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
-    again = fit(point, board, fbcb_words=len(workload.layers) * b_max)
+    again = fit(point, board, fbcb_words=len(workload.layers) * b_max, b_max=b_max)
     assert again.t_r == design.t_r == found.fit.t_r
     assert again.ramb18 <= board.ramb18
     assert design.t_p >= 3
@@ -70,13 +70,16 @@ def test_json_answers_with_the_published_point_and_the_fitted_one() -> None:
     )
     assert len(answer["gops_by_batch"]) == 4
     assert set(answer["resources"]) == {"dsp", "memory_bits"}
-    assert set(answer["fitted"]["resources"]) == {"dsp", "ramb18", "uram288"}
+    assert set(answer["fitted"]["resources"]) == {"dsp", "ramb18", "uram288", "lut", "ff"}
     assert answer["fitted"]["digest"] == found.design.digest
     assert answer["fitted"]["difference_pct"] == list(found.difference_pct)
     assert 1 <= len(answer["pareto"]) <= 32
     assert answer["pareto"][0]["objective_gops"] == pytest.approx(sum(answer["gops_by_batch"]))
     assert any("pools cost" in note for note in answer["notes"])
-    assert any("not estimated" in note for note in answer["notes"])
+    assert any("calibrated against Yosys" in note for note in answer["notes"])
+    for name, available in (("lut", found.board.lut), ("ff", found.board.ff)):
+        share = answer["fitted"]["resources"][name]
+        assert 0 < share["low"] < share["used"] < share["high"] <= share["available"] == available
 
 
 def test_an_optimum_that_cannot_be_built_is_replaced_and_named() -> None:

@@ -1,0 +1,204 @@
+"""LUTs and flip-flops of an NPU: sums of structural terms, each with a coefficient that was calibrated against Yosys on 7-series, with an interval.
+
+A term counts something that is in the RTL (bits of a register slice, lanes of post-processing, bits of a multiplexer), so that a sum fitted to small
+designs holds for large ones. The coefficients and the interval stand in `logic.json`, which `python -m rtl_tb.logic_calibration fit` makes.
+LUTs are those of logic and those used as memory or shift register. A vendor's tools pack differently: expect other absolute numbers.
+
+>>> estimate(10_000.0, interval_pct=4.0)
+Estimate(value=10000, low=9600, high=10400)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from .memories import Floats, Ints, block_chunks, free_memory, ultra_chunks
+from .resources import PARTS, Memory, NpuShape, core_memories
+
+LOGIC_KINDS = ("lut", "ff")
+Terms = dict[str, Floats]
+_SRL_DELAY = 32  # steps of one LUT used as a shift register
+_SHORTEST_SRL = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A number with the interval in which the synthesiser's lies."""
+
+    value: int
+    low: int
+    high: int
+
+
+def estimate(value: float, interval_pct: float) -> Estimate:
+    """`value` with plus and minus `interval_pct` per cent, whole numbers."""
+    return Estimate(
+        value=round(value),
+        low=int(np.floor(value * (1 - interval_pct / 100))),
+        high=int(np.ceil(value * (1 + interval_pct / 100))),
+    )
+
+
+def npu_logic(shape: NpuShape) -> dict[str, Floats]:
+    """LUTs and flip-flops of a whole NPU, numbers or arrays: {"lut": ..., "ff": ...}."""
+    return {kind: part_logic("core", kind, shape) + part_logic("data_plane", kind, shape) for kind in LOGIC_KINDS}
+
+
+def part_logic(part: str, kind: str, shape: NpuShape, table: Mapping[str, Any] | None = None) -> Floats:
+    """LUTs ("lut") or flip-flops ("ff") of one part by a calibration table, the shipped one by default."""
+    coefficients = (logic_table() if table is None else table)[part][kind]["coefficients"]
+    found = logic_terms(part, kind, shape)
+    return np.asarray(sum(found[name] * coefficients[name] for name in coefficients), dtype=np.float64)
+
+
+def interval_pct(kind: str) -> float:
+    """Half the width of the interval of a whole NPU, in per cent: the larger of its parts'."""
+    return max(float(logic_table()[part][kind]["interval_pct"]) for part in PARTS)
+
+
+@cache
+def logic_table() -> Mapping[str, Any]:
+    """The shipped calibration."""
+    found: Mapping[str, Any] = json.loads(resources.files(__package__).joinpath("logic.json").read_text())
+    return found
+
+
+def logic_terms(part: str, kind: str, shape: NpuShape) -> Terms:
+    """What the RTL of a part has of everything that costs LUTs or flip-flops, by name; every term an array of one shape."""
+    found = _TERMS[part, kind](shape)
+    arrays = np.broadcast_arrays(*(np.asarray(value, dtype=np.float64) for value in found.values()))
+    return dict(zip(found, arrays, strict=True))
+
+
+def _core_luts(s: NpuShape) -> dict[str, Any]:
+    lanes, acc, stackable, split = s.out_words, s.acc_bits, int(s.stackable), int(s.split)
+    clusters = _clusters(s)
+    biases = np.maximum(1, np.asarray(s.t_p) // 3) * s.weight_slots
+    return {
+        "one": 1,
+        "slice bits": _slice_bits(s),
+        "memory LUTs": _stored(core_memories(s), s.family),
+        "shift registers": _skews(s) * 16 * _shift_luts(s.t_p),
+        "lanes": lanes,
+        "lane bits": lanes * acc,
+        "gather bits": lanes * acc * (clusters + _mux(clusters)),
+        "bias bits": acc * _mux(biases),
+        "pool bits": 64 * np.asarray(s.t_p),
+        "weight bits": stackable * 16 * np.asarray(s.t_p) * s.weight_slots,
+        "pair bits": stackable * (np.asarray(s.t_c) // 2) * acc,
+        "columns": s.t_c,
+        "split bits": split * np.asarray(s.t_c) * acc,
+        "bank bits": _bank_bits(s),
+    }
+
+
+def _core_ffs(s: NpuShape) -> dict[str, Any]:
+    lanes, acc, stackable, split = s.out_words, s.acc_bits, int(s.stackable), int(s.split)
+    return {
+        "one": 1,
+        "slice bits": 2 * _slice_bits(s),
+        "lanes": lanes,
+        "lane bits": 7 * lanes * acc,
+        "gather bits": lanes * acc * (_clusters(s) + 1),
+        "pool bits": 64 * np.asarray(s.t_p),
+        "skews": _skews(s) * 48,
+        "load bits": np.asarray(s.t_c) * np.asarray(s.t_p),
+        "pair bits": stackable * (np.asarray(s.t_c) // 2) * acc,
+        "split bits": split * np.asarray(s.t_c) * acc,
+    }
+
+
+def _data_plane_luts(s: NpuShape) -> dict[str, Any]:
+    wide = np.asarray(s.port_bytes) / 8 - 1
+    beat, inputs = np.asarray(s.t_p) * s.weight_slots, np.asarray(s.input_words)
+    return {
+        "one": 1,
+        "wide port": wide,
+        "weight words": beat,
+        "weight words, wide port": beat * wide,
+        "output words": s.out_words,
+        "output words, wide port": s.out_words * wide,
+        "input words": inputs,
+        "input crossings": inputs * np.minimum(inputs, 16),
+        "slots": s.b_max,
+    }
+
+
+def _data_plane_ffs(s: NpuShape) -> dict[str, Any]:
+    wide = np.asarray(s.port_bytes) / 8 - 1
+    return {
+        "one": 1,
+        "wide port": wide,
+        "weight words": np.asarray(s.t_p) * s.weight_slots,
+        "output words": s.out_words,
+        "input words": s.input_words,
+        "slots": s.b_max,
+    }
+
+
+_TERMS: dict[tuple[str, str], Callable[[NpuShape], dict[str, Any]]] = {
+    ("core", "lut"): _core_luts,
+    ("core", "ff"): _core_ffs,
+    ("data_plane", "lut"): _data_plane_luts,
+    ("data_plane", "ff"): _data_plane_ffs,
+}
+
+
+def _slice_bits(s: NpuShape) -> Ints:
+    """Data bits of the core's register slices: input, weight, residual, output."""
+    words = np.asarray(s.input_words) + np.asarray(s.t_p) * s.weight_slots + 2 * s.out_words
+    return np.asarray(16 * words)
+
+
+def _skews(s: NpuShape) -> Ints:
+    """How many vectors of t_p words are skewed: one of inputs and one for each weight slot, twice where PEs stack."""
+    return (1 + int(s.stackable)) * (1 + np.asarray(s.weight_slots))
+
+
+def _shift_luts(t_p: Ints | int) -> Ints:
+    """LUTs that delay word i of a vector by i + 1 steps (the register before the skew is one), a bit of each word: shorter delays are flip-flops.
+
+    >>> [int(_shift_luts(t_p)) for t_p in (3, 4, 32, 33)]
+    [1, 2, 30, 32]
+    """
+    whole = np.asarray(t_p) // _SRL_DELAY
+    partial = np.asarray(t_p) - whole * _SRL_DELAY
+    total = _SRL_DELAY * whole * (whole + 1) // 2 + partial * (whole + 1)
+    return np.asarray(np.maximum(0, total - (_SHORTEST_SRL - 1)))
+
+
+def _mux(inputs: Ints | int) -> Ints:
+    """LUTs of six inputs that choose one of so many bits.
+
+    >>> [int(_mux(inputs)) for inputs in (1, 2, 4, 5, 8)]
+    [0, 1, 1, 2, 3]
+    """
+    return np.asarray(-(-(np.asarray(inputs) - 1) // 3))
+
+
+def _clusters(s: NpuShape) -> Ints:
+    """Clusters of four views in `core_gather`: its own arithmetic."""
+    t_c, lanes = np.asarray(s.t_c), s.out_words
+    groups, pairs = -(-t_c // lanes), t_c // 2
+    lane_groups = np.where(pairs % lanes == 0, 0, -(-pairs // lanes)) if s.stackable else 0
+    half = groups + lane_groups
+    pool_base = 2 * half - (-2 * t_c // lanes) if s.split else half
+    return np.asarray(-(-(pool_base - (-np.asarray(s.t_p) // lanes)) // 4))
+
+
+def _bank_bits(s: NpuShape) -> Ints:
+    """Multiplexed bits behind banks that are put together of several chunks of rows."""
+    blocks = _mux(block_chunks(s.bank_rows, s.acc_bits, s.family)) * (s.banks - s.ultra_banks)
+    return np.asarray(s.acc_bits * (blocks + _mux(ultra_chunks(s.bank_rows)) * s.ultra_banks))
+
+
+def _stored(memories: tuple[Memory, ...], family: str) -> Ints:
+    each = (one.count * free_memory(one.depth, one.width, family, forwards=one.forwards).luts for one in memories)
+    return np.asarray(sum(each))

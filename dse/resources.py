@@ -1,0 +1,206 @@
+"""What an NPU takes of a device, from its numbers alone: DSPs, RAMB18s and URAMs as Yosys counts them, for one design or for arrays of them.
+
+`NpuShape` holds the numbers; its `t_r`, `t_p`, `t_c`, `weight_slots` and `ultra_banks` may be arrays of one shape, so that a search can ask about a
+whole space at once. The counts are those of the reference core and of the data plane in SystemVerilog, each memory of the RTL by name (`memories`).
+LUTs and flip-flops are estimates: see `dse.logic`.
+
+>>> shape = NpuShape(t_r=np.array([512, 1536]), t_p=7, t_c=128, out_words=8, port_bytes=8, layers=54, b_max=8)
+>>> ramb18(shape)["accumulators"], dsp(shape)
+(array([ 512, 1280]), 896)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from boards import Board
+
+from .design import Design
+from .memories import FAMILIES, XC7, Ints, block_rams, free_memory, ultra_rams
+
+Number = Ints | int
+PARTS = ("core", "data_plane")  # of an NPU, synthesised apart
+
+# The data plane as it is built: parameters of `fluidnpu_data_plane` that no search turns.
+INPUT_BUFFER_SETS = 1024  # lines of one bank of the input buffer
+LINE_WORDS = 16
+AHEAD_SEGMENTS = 128
+QUEUE_BEATS = 128
+FBCB_BITS = 23
+_ADDRESS_BITS = 40
+_READ_MASTERS = 3
+_TAG_EXTRA_BITS = 8 + 16  # epoch, number of the last use
+
+BIAS_GENERATIONS = 4
+_BIAS_WORDS = 3  # words of a slot that hold one bias
+
+
+@dataclass(frozen=True, kw_only=True)
+class NpuShape:
+    """The numbers that decide what an NPU takes. `ultra_banks`: accumulator banks in UltraRAM, of `banks`."""
+
+    t_r: Number
+    t_p: Number
+    t_c: Number
+    acc_bits: int = 48
+    weight_slots: Number = 1
+    out_words: int = 8
+    stackable: bool = True
+    split: bool = False
+    b_max: int = 8
+    layers: int = 1
+    port_bytes: int = 16
+    ultra_banks: Number = 0
+    family: str = XC7
+
+    @classmethod
+    def of(cls, design: Design, board: Board, *, ultra_banks: int = 0) -> NpuShape:
+        """The NPU of a design on a board."""
+        return cls.of_ports(design, board.axi_port_bits // 8, FAMILIES[board.family], ultra_banks=ultra_banks)
+
+    @classmethod
+    def of_ports(cls, design: Design, port_bytes: int, family: str = XC7, *, ultra_banks: int = 0) -> NpuShape:
+        """The NPU of a design with memory ports of a width, on a family of devices as Yosys names it."""
+        return cls(
+            t_r=design.t_r,
+            t_p=design.t_p,
+            t_c=design.t_c,
+            acc_bits=design.acc_bits,
+            weight_slots=design.weight_slots,
+            out_words=design.out_words,
+            stackable=design.stackable,
+            split=design.split,
+            b_max=design.b_max,
+            layers=len(design.layers),
+            port_bytes=port_bytes,
+            ultra_banks=ultra_banks,
+            family=family,
+        )
+
+    @property
+    def banks(self) -> Number:
+        """Accumulator banks: for every PE one that accumulates and one that drains, or twice that with split trees."""
+        return (4 if self.split else 2) * self.t_c
+
+    @property
+    def bank_rows(self) -> Number:
+        """Rows of a bank."""
+        return -(-self.t_r // 2) if self.split else self.t_r
+
+    @property
+    def columns(self) -> Number:
+        """Columns of the widest column tile."""
+        return 2 * self.t_c if self.split else self.t_c
+
+    @property
+    def input_words(self) -> Number:
+        """Words of a beat of the input stream."""
+        return 2 * self.t_p if self.stackable else self.t_p
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """One memory of the RTL, `count` times. `kind`: "block", or "free" where the synthesiser chooses; see `memories.free_memory` for `forwards`."""
+
+    name: str
+    count: Number
+    depth: Number
+    width: Number
+    kind: str = "free"
+    forwards: bool = False
+
+
+def core_memories(shape: NpuShape) -> tuple[Memory, ...]:
+    """Every memory of the reference core but the accumulator banks."""
+    biases = np.maximum(1, np.asarray(shape.t_p) // _BIAS_WORDS) * shape.weight_slots
+    beats = -(-shape.columns // biases)
+    groups = _bits(-(-np.asarray(shape.columns) // shape.out_words))
+    return (
+        Memory(name="bias headers", count=1, depth=2 * beats, width=12 + biases * shape.acc_bits, forwards=True),
+        Memory(name="biases", count=shape.out_words, depth=BIAS_GENERATIONS << groups, width=shape.acc_bits),
+        Memory(name="load commands", count=1, depth=4, width=32, forwards=True),
+        Memory(name="beat commands", count=1, depth=4, width=36, forwards=True),
+        Memory(name="drain commands", count=1, depth=4, width=109, forwards=True),
+    )
+
+
+def data_plane_memories(shape: NpuShape) -> tuple[Memory, ...]:
+    """Every memory of the data plane that may become block RAM."""
+    port_words = shape.port_bytes // 2
+    sets, set_bits = INPUT_BUFFER_SETS, (INPUT_BUFFER_SETS - 1).bit_length()
+    line_bits = (2 * LINE_WORDS - 1).bit_length()
+    tag = _ADDRESS_BITS - line_bits - 1 - set_bits + _TAG_EXTRA_BITS
+    segment = line_bits - 1 + 2 * _bits(np.asarray(shape.input_words) + 1) + 2 + 2 * set_bits + 16
+    return (
+        Memory(name="input lines", count=2 * LINE_WORDS // port_words, depth=sets, width=16 * port_words),
+        Memory(name="input tags", count=2, depth=sets, width=tag),
+        Memory(name="segments", count=1, depth=AHEAD_SEGMENTS, width=segment, forwards=True),
+        Memory(name="fills", count=1, depth=AHEAD_SEGMENTS, width=set_bits + 18, forwards=True),
+        Memory(name="read queues", count=_READ_MASTERS, depth=QUEUE_BEATS, width=8 * shape.port_bytes, forwards=True),
+        Memory(name="write queue", count=1, depth=QUEUE_BEATS, width=9 * shape.port_bytes, forwards=True),
+        Memory(name="fbcb", count=1, depth=shape.layers * shape.b_max, width=FBCB_BITS),
+    )
+
+
+def dsp(shape: NpuShape) -> Number:
+    """DSPs: one a multiply-accumulate; nothing else multiplies."""
+    return shape.t_p * shape.t_c
+
+
+def uram288(shape: NpuShape) -> Number:
+    """URAM288s: those of the accumulator banks that lie in UltraRAM."""
+    return shape.ultra_banks * ultra_rams(shape.bank_rows, shape.acc_bits)
+
+
+def accumulator_ramb18(shape: NpuShape) -> Ints:
+    """RAMB18s of the accumulator banks that do not lie in UltraRAM."""
+    return np.asarray((shape.banks - shape.ultra_banks) * block_rams(shape.bank_rows, shape.acc_bits, shape.family))
+
+
+def fixed_ramb18(shape: NpuShape) -> dict[str, Ints]:
+    """RAMB18s that do not depend on t_r, by use.
+
+    >>> fixed_ramb18(NpuShape(t_r=512, t_p=7, t_c=128, port_bytes=8, layers=54))
+    {'biases': array(3), 'input_buffer': array(41), 'queues': array(8), 'fbcb': array(1)}
+    """
+    uses = {
+        "biases": ("bias headers", "biases"),
+        "input_buffer": ("input lines", "input tags", "segments", "fills"),
+        "queues": ("read queues", "write queue", "load commands", "beat commands", "drain commands"),
+        "fbcb": ("fbcb",),
+    }
+    each = {
+        one.name: one.count * free_memory(one.depth, one.width, shape.family, forwards=one.forwards).ramb18
+        for one in (*core_memories(shape), *data_plane_memories(shape))
+    }
+    return {use: np.asarray(sum(each[name] for name in names)) for use, names in uses.items()}
+
+
+def part_primitives(part: str, shape: NpuShape) -> dict[str, Ints]:
+    """DSPs, RAMB18s and URAMs of one part of an NPU.
+
+    >>> part_primitives("data_plane", NpuShape(t_r=512, t_p=7, t_c=128, port_bytes=8, layers=54))["ramb18"]
+    array(50)
+    """
+    fixed = fixed_ramb18(shape)
+    if part == "core":
+        rams = accumulator_ramb18(shape) + fixed["biases"]
+        return {"dsp": np.asarray(dsp(shape)), "ramb18": rams, "uram288": np.asarray(uram288(shape))}
+    none = np.zeros_like(np.asarray(dsp(shape)))
+    return {"dsp": none, "ramb18": np.asarray(sum(n for use, n in fixed.items() if use != "biases")), "uram288": none}
+
+
+def ramb18(shape: NpuShape) -> dict[str, Ints]:
+    """RAMB18s of a whole NPU by use; their sum is what a device must have."""
+    return {"accumulators": accumulator_ramb18(shape), **fixed_ramb18(shape)}
+
+
+def _bits(values: Ints) -> Ints:
+    """Bits that number `values` things, as $clog2 counts: 0 for one.
+
+    >>> _bits(np.array([1, 2, 3, 4, 5]))
+    array([0, 1, 2, 2, 3])
+    """
+    return np.asarray(np.ceil(np.log2(np.maximum(values, 1))), dtype=np.int64)
