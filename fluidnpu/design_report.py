@@ -98,4 +98,5 @@ def _memory(found: Exploration) -> dict[str, dict[str, float]]:
     parts["RAMB18"] = {name: 100 * count / available for name, count in found.fit.parts.items()}
     if "uram288" in resources:
         parts["URAM288"] = {"accumulators": resources["uram288"]["percent"]}
+    parts |= {name.upper(): {"estimate": resources[name]["percent"]} for name in ("lut", "ff")}
     return parts
