@@ -75,11 +75,7 @@ def _memory_map(found: Exploration) -> list[tuple[str, str, str]]:
     if fit.uram_banks:
         rows.append(("UltraRAM", f"{fit.uram_banks} accumulator banks of {depth}", f"{fit.uram288} URAM288"))
     for use, count in fit.parts.items():
-        banks = (
-            f"{fit.ramb_banks} accumulator banks of {depth}"
-            if use == "accumulators"
-            else use.replace("_", " ").replace("fbcb", "FBCB")
-        )
+        banks = f"{fit.ramb_banks} accumulator banks of {depth}" if use == "accumulators" else _use(use)
         if count:
             rows.append(("block RAM", banks, f"{count} RAMB18"))
     weights = sum(layer.p * layer.c * layer.groups for layer in design.layers if layer.macs)
@@ -91,11 +87,16 @@ def _memory_map(found: Exploration) -> list[tuple[str, str, str]]:
     return rows
 
 
+def _use(name: str) -> str:
+    """A part's name for readers."""
+    return name.replace("_", " ").replace("fbcb", "FBCB")
+
+
 def _memory(found: Exploration) -> dict[str, dict[str, float]]:
     resources = found.fitted_resources
     parts = {"DSP": {"PE array": resources["dsp"]["percent"]}}
     available = resources["ramb18"]["available"]
-    parts["RAMB18"] = {name: 100 * count / available for name, count in found.fit.parts.items()}
+    parts["RAMB18"] = {_use(name): 100 * count / available for name, count in found.fit.parts.items()}
     if "uram288" in resources:
         parts["URAM288"] = {"accumulators": resources["uram288"]["percent"]}
     parts |= {name.upper(): {"estimate": resources[name]["percent"]} for name in ("lut", "ff")}

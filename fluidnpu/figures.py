@@ -10,6 +10,7 @@ from typing import Any
 # Okabe and Ito's palette: told apart with any kind of colour vision, in this order.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
 INK, GRID = "#1f2933", "#d9dee4"
+YELLOW = PALETTE[6]  # too light for white letters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,10 +279,12 @@ def shares(parts: Mapping[str, Mapping[str, float]], title: str) -> str:
     for row, part in enumerate(parts.values()):
         left = 0.0
         for name, value in part.items():
-            axis.barh(row, value, left=left, height=0.6, color=PALETTE[names.index(name) % 8], edgecolor="white")
+            colour = PALETTE[names.index(name) % 8]
+            axis.barh(row, value, left=left, height=0.6, color=colour, edgecolor="white")
             if value > 4:
+                ink = INK if colour == YELLOW else "white"
                 axis.text(
-                    left + value / 2, row, f"{name} {value:.0f} %", ha="center", va="center", fontsize=8, color="white"
+                    left + value / 2, row, f"{name} {value:.0f} %", ha="center", va="center", fontsize=8, color=ink
                 )
             left += value
     axis.set_yticks(range(len(parts)), list(parts), fontsize=9)
