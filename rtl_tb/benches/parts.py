@@ -111,6 +111,7 @@ class Case:
             "row_lanes": int(run.row_lanes),
             "sample_lanes": int(run.mode is Mode.LANES and not run.row_lanes),
             "b_r": run.b_r,
+            "block": run.block,
             "lo": d.lo & 0xFFFF,
             "hi": d.hi & 0xFFFF,
             "out_row": d.out_row_bytes,
@@ -165,7 +166,7 @@ def random_case(rng: random.Random, design: Design, shape: Shape | None = None, 
             break
     batch = rng.randrange(1, design.b_max + 1)
     word = random_fbcb(rng, design, chosen.kind, batch)
-    program = make_program(design, [chosen], rng, words={0: word} if word >> 2 == batch - 1 else None)
+    program = make_program(design, [chosen], rng, words={0: word} if word >> 2 & 31 == batch - 1 else None)
     word = program.fbcb[batch - 1]
     return Case(design, program, word, sorted(rng.sample(range(program.slots), batch)))
 

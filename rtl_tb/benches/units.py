@@ -39,5 +39,5 @@ UNITS: Mapping[str, Unit] = {
     "fluidnpu_row_walker": Unit(bench="row_walker", parameters={"BMax": 4}),
     "fluidnpu_window_segments": Unit(bench="windows", parameters={"TP": 4, "BMax": 4, "LineWords": 16}),
     "fluidnpu_planner": Unit(bench="planner", parameters={"TP": 6, "TC": 8, "WeightSlots": 2, "Split": 1}),
-    "fluidnpu_sequencer": Unit(bench="sequencer", parameters={"TR": 7, "TP": 4, "TC": 8, "BMax": 4}),
+    "fluidnpu_sequencer": Unit(bench="sequencer", parameters={"TP": 4, "TC": 8, "BMax": 4}),
 }
