@@ -73,6 +73,8 @@ module sequencer_proof (
       assert (waited <= 6'(Bound));
       if (past_valid && past_refused && !past_busy) assert (!busy);
       if (flush) assert (!command_valid && !fetch && !done);
+      if (command_valid) assert (command.beats != '0 && command.beats <= plan_layer.block && command.lane1_beats <= command.beats);
+      if (command_valid || layer_start) assert (running == plan_layer);
       if (start_i && busy) assert (refused);
       if (start_i && b_act_i == '0) assert (refused);
       if (!busy) assert (!flush && !fetch && !command_valid && !layer_start);

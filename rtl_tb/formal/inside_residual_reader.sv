@@ -1,0 +1,19 @@
+// Inside fluidnpu_residual_reader: a row is read from exactly the port words that hold its columns.
+`ifdef FORMAL
+  logic past_q = 1'b0;
+  always_ff @(posedge clk_i) past_q <= 1'b1;
+  always_comb begin
+    assume (rst_ni == past_q);
+    assume (row_addr[0] == 1'b0 && row_addr < (AddrWidth)'(1) << (AddrWidth - 1));
+    assume (!(command_valid_i && command_ready_o) || command_i.cols != '0);
+    if (past_q) begin
+      if (row_valid) assert (cols_q != '0);
+      if (fetch_valid_o) begin
+        assert (fetch_addr_o <= row_addr && row_addr - fetch_addr_o < AddrWidth'(2 * PortWords));
+        assert (fetch_addr_o + AddrWidth'(fetch_beats_o) * (2 * PortWords) >= row_addr + AddrWidth'({cols_q, 1'b0}));
+        assert (fetch_addr_o + AddrWidth'(fetch_beats_o) * (2 * PortWords) < row_addr + AddrWidth'({cols_q, 1'b0}) + AddrWidth'(2 * PortWords));
+        assert (32'(skip) * 2 == 32'(row_addr - fetch_addr_o));
+      end
+    end
+  end
+`endif
