@@ -49,6 +49,24 @@ def render_study(study: Body, command: str) -> str:
     )
 
 
+def statements_markdown(study: Body, command: str) -> str:
+    """The statements as Markdown, for documentation: generated, so never edited."""
+    said = verdicts(study)
+    tally = ", ".join(f"{count} {verdict}" for verdict, count in sorted(Counter(v.verdict for v in said).items()))
+    lines = [
+        "# What Fluid Batching says about serving, and what came out here",
+        "",
+        f"Written by `{command}`; do not edit. Simulated. {len(said)} statements: {tally}; *fitted* is no evidence.",
+        "",
+        "| | where | statement | paper | here | why |",
+        "|---|---|---|---|---|---|",
+    ]
+    for v in said:
+        cells = (f"**{v.verdict}**", v.where, v.statement, v.paper, v.ours, v.why)
+        lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def study_figures(study: Body) -> dict[str, str]:
     """Every figure of the study by name, as SVG text."""
     parts, out = study["parts"], {}
