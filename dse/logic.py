@@ -20,12 +20,14 @@ from typing import Any
 import numpy as np
 
 from .memories import Floats, Ints, block_chunks, free_memory, ultra_chunks
-from .resources import PARTS, Memory, NpuShape, core_memories
+from .resources import LINE_WORDS, PARTS, Memory, NpuShape, core_memories, data_plane_memories, data_plane_queues
 
 LOGIC_KINDS = ("lut", "ff")
 Terms = dict[str, Floats]
 _SRL_DELAY = 32  # steps of one LUT used as a shift register
 _SHORTEST_SRL = 3
+# LUTs a bit of a beat takes on its way from a line of the input buffer, within the first LINE_WORDS words and beyond them.
+_NEAR_INPUT, _FAR_INPUT = 9.4, 4.75
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,31 +118,23 @@ def _core_ffs(s: NpuShape) -> dict[str, Any]:
 
 
 def _data_plane_luts(s: NpuShape) -> dict[str, Any]:
-    wide = np.asarray(s.port_bytes) / 8 - 1
-    beat, inputs = np.asarray(s.t_p) * s.weight_slots, np.asarray(s.input_words)
+    """Shifters dominate: each word to or from a port of so many words crosses a multiplexer of that many inputs."""
+    port, beat, inputs = s.port_bytes // 2, np.asarray(s.t_p) * s.weight_slots, np.asarray(s.input_words)
     return {
         "one": 1,
-        "wide port": wide,
-        "weight words": beat,
-        "weight words, wide port": beat * wide,
-        "output words": s.out_words,
-        "output words, wide port": s.out_words * wide,
-        "input words": inputs,
-        "input crossings": inputs * np.minimum(inputs, 16),
-        "slots": s.b_max,
+        "wide port": port / 4 - 1,
+        "unpacked bits": 16 * (beat + s.out_words) * (1.75 + port / 4),
+        "packed bits": 16 * s.out_words * (1 + port / 4),
+        "input bits": 16
+        * (_NEAR_INPUT * np.minimum(inputs, LINE_WORDS) + _FAR_INPUT * np.maximum(inputs - LINE_WORDS, 0)),
+        "slot bits": 2 * 40 * s.b_max,
+        "memory LUTs": _stored((*data_plane_memories(s), *data_plane_queues(s)), s.family),
     }
 
 
 def _data_plane_ffs(s: NpuShape) -> dict[str, Any]:
-    wide = np.asarray(s.port_bytes) / 8 - 1
-    return {
-        "one": 1,
-        "wide port": wide,
-        "weight words": np.asarray(s.t_p) * s.weight_slots,
-        "output words": s.out_words,
-        "input words": s.input_words,
-        "slots": s.b_max,
-    }
+    words = np.asarray(s.t_p) * s.weight_slots + s.out_words + np.asarray(s.input_words)
+    return {"one": 1, "wide port": s.port_bytes / 8 - 1, "word bits": 16 * words, "slot bits": 40 * s.b_max}
 
 
 _TERMS: dict[tuple[str, str], Callable[[NpuShape], dict[str, Any]]] = {

@@ -14,6 +14,7 @@ Vendor tools choose their own shapes: they may take other counts, never fewer bi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -103,7 +104,18 @@ def free_memory(depth: Ints | int, width: Ints | int, family: str = XC7, *, forw
     >>> found.ramb18, found.luts
     (array([0, 2]), array([88,  0]))
     """
-    depth, width = np.broadcast_arrays(np.asarray(depth, dtype=np.int64), np.asarray(width, dtype=np.int64))
+    if np.ndim(depth) == 0 and np.ndim(width) == 0:
+        return _one_free_memory(int(depth), int(width), family, forwards)
+    return _free_memories(np.asarray(depth, dtype=np.int64), np.asarray(width, dtype=np.int64), family, forwards)
+
+
+@lru_cache(maxsize=4096)
+def _one_free_memory(depth: int, width: int, family: str, forwards: bool) -> Mapped:
+    return _free_memories(np.asarray(depth), np.asarray(width), family, forwards)
+
+
+def _free_memories(depth: Ints, width: Ints, family: str, forwards: bool) -> Mapped:
+    depth, width = np.broadcast_arrays(depth, width)
     none = np.zeros_like(depth)
     points, ramb18, chunks = _cheapest_block(depth, width, family, 1 + (_FORWARDING if forwards else 0))
     best: _Found = (depth * width * 1.0, none, none, none + 1)

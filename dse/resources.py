@@ -31,6 +31,7 @@ QUEUE_BEATS = 128
 FBCB_BITS = 23
 _ADDRESS_BITS = 40
 _READ_MASTERS = 3
+_COMMAND_BITS = 111
 _TAG_EXTRA_BITS = 8 + 16  # epoch, number of the last use
 
 BIAS_GENERATIONS = 4
@@ -142,6 +143,22 @@ def data_plane_memories(shape: NpuShape) -> tuple[Memory, ...]:
         Memory(name="write queue", count=1, depth=QUEUE_BEATS, width=9 * shape.port_bytes, forwards=True),
         Memory(name="fbcb", count=1, depth=shape.layers * shape.b_max, width=FBCB_BITS),
     )
+
+
+def data_plane_queues(shape: NpuShape) -> tuple[Memory, ...]:
+    """The shallow queues of the data plane, never block RAM."""
+    return (
+        Memory(name="core commands", count=1, depth=4, width=128, forwards=True),
+        Memory(name="input commands", count=1, depth=4, width=_COMMAND_BITS, forwards=True),
+        Memory(name="other commands", count=2, depth=8, width=_COMMAND_BITS, forwards=True),
+        Memory(name="weight jobs", count=1, depth=2, width=32, forwards=True),
+        Memory(name="residual jobs", count=1, depth=8, width=_residual_job(shape), forwards=True),
+        Memory(name="beats", count=1, depth=8, width=16 * shape.input_words, forwards=True),
+    )
+
+
+def _residual_job(shape: NpuShape) -> int:
+    return int(_bits(np.asarray(shape.port_bytes // 2))) + 12
 
 
 def dsp(shape: NpuShape) -> Number:

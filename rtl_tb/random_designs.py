@@ -25,6 +25,14 @@ def random_designs(count: int, seed: int) -> list[Design]:
     return [_one(rng, index) for index in range(count)]
 
 
+def wide_design(part: str) -> Design:
+    """A design beyond the random ones: many columns for the core, a wide tree and a wide output for the data plane."""
+    work = Workload(name="wide", layers=(LayerShape(name="layer", r=4, p=9, c=8),) * 54, exits=("final",))
+    if part == "core":
+        return design_for(work, t_r=600, t_p=4, t_c=64, b_max=8, weight_slots=2, out_words=8)
+    return design_for(work, t_r=512, t_p=13, t_c=8, b_max=8, out_words=16)
+
+
 def _one(rng: np.random.Generator, index: int) -> Design:
     def whole(low: int, high: int) -> int:
         return int(rng.integers(low, high + 1))
