@@ -172,9 +172,10 @@ _NO_TABLE: dict[str, Any] = {
     "queue_max": 1,
     "radix": 1,
     "place": np.zeros(1, np.int64),
-    "q": np.zeros((1, 1, 1)),
-    "v": np.zeros((1, 1)),
-    "gain": np.zeros((1, 1)),
+    "q": np.zeros((1, 1, 1), np.int64),
+    "steps": np.zeros((1, 1), np.int64),
+    "v": np.zeros((1, 1), np.int64),
+    "gain": np.zeros((1, 1), np.int64),
     "work": np.zeros(1, np.int64),
     "guard": np.zeros(1),
 }
@@ -207,8 +208,7 @@ def _own(policy: Policy, machine: Machine) -> dict[str, Any] | None:
 
 def _credit(policy: Credit, machine: Machine) -> dict[str, Any] | None:
     table, numbers = _table(policy.table, machine), policy.numbers()
-    reach = (numbers["oldest"] + max(int(machine.believed.max()), numbers["gap"])) // numbers["width"]
-    if table is None or reach >= numbers["v"].shape[1]:
+    if table is None or numbers["steps"].shape != machine.believed.shape:
         return None
     return {"code": kernel.CREDIT} | table | numbers
 
@@ -233,7 +233,7 @@ def _table(table: CountTable, machine: Machine) -> dict[str, Any] | None:
         "queue_max": table.queue_max,
         "radix": radix,
         "place": place,
-        "q": np.ascontiguousarray(table.q),
+        "q": table.whole,
     }
 
 
