@@ -58,8 +58,8 @@ class Guarded:
         """As `credit`, or working off the tail."""
         now = view.now_ns
         self._count_arrivals(view.waiting[0])
-        if max([now - w[0].deadline_ns for w in view.waiting if w]) <= 0:  # the usual case: the oldest of each line is in time
-            return self.credit.decide(view)
+        if max([now - w[0].deadline_ns for w in view.waiting if w]) <= 0:
+            return self.credit.decide(view)  # the usual case: the oldest of each line is in time
         self._count_late(view)
         if not self._tail_grows(view):
             return self.credit.decide(view)
