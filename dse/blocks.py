@@ -128,9 +128,16 @@ class _Run:
 
 
 def best_plan(layer: LayerShape, path: Path, batch: int) -> BatchPlan:
-    """The plan of fewest estimated cycles for a layer whose windows are known; a tie goes to R-batching, then k = 2, then the larger block."""
-    if layer.window is None or layer.kind is not Kind.GEMM:
+    """The plan of fewest estimated cycles for a layer whose windows are known; a tie goes to R-batching, then k = 2, then the larger block.
+
+    A pool goes over its windows once for every T_P channels, so its blocks are the largest whose windows stay in the buffer meanwhile.
+    """
+    if layer.window is None:
         return BatchPlan(b_r=batch)
+    if layer.kind is not Kind.GEMM:
+        run = _Run(layer, layer.window, path, Mode.NORMAL, batch, batch * layer.r, 1)
+        kept = [block for block in _blocks(run) if run.lines(block)[0] <= USABLE * path.buffer_lines]
+        return BatchPlan(b_r=batch, block=max(kept, default=min(_blocks(run))))
     return min(
         (
             (run.cycles(block), order, -block, BatchPlan(k=k, b_r=b_r, row_lanes=rows, block=block))
