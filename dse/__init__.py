@@ -13,6 +13,7 @@ from .design import (
 )
 from .dram import DramModel
 from .exact import LayerCycles, LayerJob, Machine, job_cycles
+from .exact_search import ExactRanking, search_exact
 from .explore import Exploration, build_design, explore
 from .fbcb import buildable_plan, plan_all, published_plan
 from .geometry import INPUT_BUFFER_SETS, Fit, FitError, fit, ramb18_count, ultra_banks, uram_count
@@ -37,6 +38,7 @@ __all__ = [
     "DesignError",
     "DramModel",
     "Estimate",
+    "ExactRanking",
     "Exploration",
     "Fit",
     "FitError",
@@ -75,6 +77,7 @@ __all__ = [
     "published_plan",
     "ramb18_count",
     "search",
+    "search_exact",
     "stage_latency",
     "total_ticks",
     "ultra_banks",

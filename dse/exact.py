@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from types import ModuleType
 
 import numpy as np
 
-from . import exact_kernel as kernel
 from .design import Design, DesignError, Mode
 from .dram import DramModel
 
@@ -198,6 +198,13 @@ class LayerCycles:
     write_bursts: int
 
 
+def _kernel() -> ModuleType:
+    """The loop; its compiler takes a second to load, so nothing loads it before cycles are counted."""
+    from . import exact_kernel
+
+    return exact_kernel
+
+
 def _up(value: int, by: int) -> int:
     return -(-value // by)
 
@@ -248,12 +255,12 @@ def layer_numbers(job: LayerJob, machine: Machine) -> list[int]:
         "block_words": group_beats * job.groups * machine.weight_slots * machine.t_p,
         "plan_cycles": plan_cycles,
     }
-    return [int(values[n]) if n in values else int(getattr(job, n)) for n in kernel.LAYER]
+    return [int(values[n]) if n in values else int(getattr(job, n)) for n in _kernel().LAYER]
 
 
 def memory_numbers(dram: DramModel) -> dict[str, int]:
     """What the kernel wants to know of memory."""
-    link, total = (round(2 * words * kernel.FRACTION) for words in (dram.link_words, dram.total_words))
+    link, total = (round(2 * words * _kernel().FRACTION) for words in (dram.link_words, dram.total_words))
     return {
         "latency": dram.latency_cycles,
         "write_latency": dram.write_latency_cycles,
@@ -280,6 +287,7 @@ def job_cycles(
 
     `first_cycle` counts from reset, since the DRAM model's refresh does; `layers_before`: layers run since then.
     """
+    kernel = _kernel()
     if dram.outstanding > kernel.BURSTS:
         raise DesignError(f"the exact model follows at most {kernel.BURSTS} bursts of a master, not {dram.outstanding}")
     if any(len(slots) != job.batch for job in jobs):
@@ -294,7 +302,7 @@ def job_cycles(
 
 
 def _layer_cycles(row: list[int]) -> LayerCycles:
-    n = dict(zip(kernel.COUNTS, row, strict=True))
+    n = dict(zip(_kernel().COUNTS, row, strict=True))
     return LayerCycles(
         **{field.name: n[field.name] for field in fields(LayerCycles) if field.name in n},
         read_beats=(n["read_beats0"], n["read_beats1"], n["read_beats2"]),

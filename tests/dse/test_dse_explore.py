@@ -108,9 +108,7 @@ def test_notes_say_how_many_plans_differ_from_the_printed_formula() -> None:
     assert any(f"{other} of 8 FBCB entries" in note for note in found.notes)
 
 
-def test_the_exact_model_is_not_there_yet() -> None:
-    with pytest.raises(DesignError, match="'exact' model is not available yet"):
-        explore(SMALL, load_board("zc706"), model="exact")
+def test_models_have_names() -> None:
     with pytest.raises(DesignError, match="'paper' or 'exact', not 'magic'"):
         explore(SMALL, load_board("zc706"), model="magic")
 

@@ -55,7 +55,7 @@ class Bench:
         self._command("MERGE")
         self.npu.take_layers()
         self._command("START")
-        assert self.npu.run(50_000_000, until_interrupt=True)
+        assert self.npu.run(500_000_000, until_interrupt=True)
         assert self.npu.read(by_name("ERROR").offset) == 0
         return self.npu.take_layers()
 
