@@ -25,10 +25,14 @@ from .proofs import PROOFS
 from .sim import Model, SimulationError, run
 from .sources import sources
 
-_ENGINE = Unit(
-    bench="engine",
-    parameters={"BMax": 4, "Layers": 3, "TR": 64, "Split": 1},
-    env={"B_MAX": "4", "SPLIT": "1", "COMMANDS": "2000"},
+# The engine in two shapes: lanes and split trees, and neither pairs nor a bank that can be halved.
+_ENGINE = tuple(
+    Unit(
+        bench="engine",
+        parameters={"BMax": 4, "Layers": 3, "TR": depth, "Stackable": stackable, "Split": 1},
+        env={"B_MAX": "4", "STACKABLE": str(stackable), "SPLIT": "1", "T_R": str(depth), "COMMANDS": "2000"},
+    )
+    for stackable, depth in ((1, 64), (0, 1))
 )
 # File -> what else than its own unit bench sees a change of it.
 BATCHING: Mapping[str, tuple[str, ...]] = {
@@ -112,23 +116,23 @@ class Tally:
         )
 
 
-def unit_of(file: str) -> Unit:
-    """The bench of a file's module; KeyError when it has none of its own."""
-    return _ENGINE if file == "fluid_batching_engine.sv" else UNITS[file.removesuffix(".sv")]
+def units_of(file: str) -> tuple[Unit, ...]:
+    """The benches of a file's module; KeyError when it has none of its own."""
+    return _ENGINE if file == "fluid_batching_engine.sv" else (UNITS[file.removesuffix(".sv")],)
 
 
 def judge(file: str, text: str) -> str:
     """What kills this version of a file: bench, proof, build, or nothing ("survived")."""
-    unit = unit_of(file)
-    model = Model(top=file.removesuffix(".sv"), parameters=unit.parameters, override={file: text})
-    try:
-        model.build()
-    except SimulationError:
-        return "build"
-    try:
-        run(model, unit.bench, tests=unit.tests, env=unit.env)
-    except SimulationError:
-        return "bench"
+    for unit in units_of(file):
+        model = Model(top=file.removesuffix(".sv"), parameters=unit.parameters, override={file: text})
+        try:
+            model.build()
+        except SimulationError:
+            return "build"
+        try:
+            run(model, unit.bench, tests=unit.tests, env=unit.env)
+        except SimulationError:
+            return "bench"
     try:
         proofs = [prove(PROOFS[name], override={file: text}) for name in BATCHING.get(file, ())]
     except ProofError:

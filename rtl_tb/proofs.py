@@ -481,6 +481,7 @@ PROOFS: dict[str, Proof] = {
                 file="axi_read_master.sv",
                 old="assign issue = !flush_i && left_q",
                 new="assign issue = left_q",
+                any_state=True,
             ),
         ),
     ),
@@ -494,11 +495,13 @@ PROOFS: dict[str, Proof] = {
         search_depth=24,
         seeds=(
             Seed(name="close-ignored", file="axi_write_master.sv", old="(full || close_i || ", new="(full || "),
+                any_state=True,
             Seed(
                 name="rest-waits-for-data",
                 file="axi_write_master.sv",
                 old="(dummy_q || flush_i || data_valid)",
                 new="data_valid",
+                any_state=True,
             ),
         ),
     ),
