@@ -494,8 +494,13 @@ PROOFS: dict[str, Proof] = {
         depth=8,
         search_depth=24,
         seeds=(
-            Seed(name="close-ignored", file="axi_write_master.sv", old="(full || close_i || ", new="(full || "),
+            Seed(
+                name="close-ignored",
+                file="axi_write_master.sv",
+                old="(full || close_i || ",
+                new="(full || ",
                 any_state=True,
+            ),
             Seed(
                 name="rest-waits-for-data",
                 file="axi_write_master.sv",
