@@ -87,7 +87,7 @@ def fit(
 
     `fbcb_words`: layers times `b_max`.
     """
-    _check_buildable(point, board, stackable)
+    _check_buildable(point, stackable)
     words = board.paper_words_per_cycle
     deepest = max(2, min(point.t_r, MAX_T_R) // 2 * 2)
     steps = range(deepest // DEPTH_STEP * DEPTH_STEP, DEPTH_STEP, -DEPTH_STEP)
@@ -104,6 +104,13 @@ def fit(
         port_bytes=board.axi_port_bits // 8,
         family=FAMILIES[board.family],
     )
+    if (need := int(dsp(shape))) > board.dsp:
+        raise FitError(
+            f"board '{board.name}' is too small for {point.t_p} x {point.t_c} PEs: they need {need} DSPs, and it has {board.dsp}",
+            resource="dsp",
+            needed=need,
+            available=board.dsp,
+        )
     found = _deepest(shape, board)
     _check_logic(found, point, board)
     return found
@@ -162,7 +169,7 @@ def _check_logic(found: Fit, point: Point, board: Board) -> None:
             )
 
 
-def _check_buildable(point: Point, board: Board, stackable: bool) -> None:
+def _check_buildable(point: Point, stackable: bool) -> None:
     min_t_c = MIN_T_C if stackable else 1
     for name, value, low in (("t_p", point.t_p, MIN_T_P), ("t_c", point.t_c, min_t_c)):
         if value < low:
@@ -178,11 +185,4 @@ def _check_buildable(point: Point, board: Board, stackable: bool) -> None:
             resource="t_c",
             needed=point.t_c,
             available=MAX_T_C,
-        )
-    if point.dsp > board.dsp:
-        raise FitError(
-            f"board '{board.name}' is too small for {point.t_p} x {point.t_c} PEs: they need {point.dsp} DSPs, and it has {board.dsp}",
-            resource="dsp",
-            needed=point.dsp,
-            available=board.dsp,
         )

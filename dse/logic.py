@@ -20,12 +20,23 @@ from typing import Any
 import numpy as np
 
 from .memories import Floats, Ints, block_chunks, free_memory, ultra_chunks
-from .resources import LINE_WORDS, PARTS, Memory, NpuShape, core_memories, data_plane_memories, data_plane_queues
+from .resources import (
+    LINE_WORDS,
+    PARTS,
+    Memory,
+    NpuShape,
+    core_memories,
+    data_plane_memories,
+    data_plane_queues,
+    log2_ceil,
+)
 
 LOGIC_KINDS = ("lut", "ff")
 Terms = dict[str, Floats]
 _SRL_DELAY = 32  # steps of one LUT used as a shift register
 _SHORTEST_SRL = 3
+_POOL_BITS = 32
+_LOAD_COMPARATOR = 8  # LUTs that tell one column that a weight beat is its own
 # LUTs a bit of a beat takes on its way from a line of the input buffer, within the first LINE_WORDS words and beyond them.
 _NEAR_INPUT, _FAR_INPUT = 9.4, 4.75
 
@@ -81,7 +92,7 @@ def logic_terms(part: str, kind: str, shape: NpuShape) -> Terms:
 
 def _core_luts(s: NpuShape) -> dict[str, Any]:
     lanes, acc, stackable, split = s.out_words, s.acc_bits, int(s.stackable), int(s.split)
-    clusters = _clusters(s)
+    gathered, clusters = _gather_bits(s)
     biases = np.maximum(1, np.asarray(s.t_p) // 3) * s.weight_slots
     return {
         "one": 1,
@@ -90,12 +101,12 @@ def _core_luts(s: NpuShape) -> dict[str, Any]:
         "shift registers": _skews(s) * 16 * _shift_luts(s.t_p),
         "lanes": lanes,
         "lane bits": lanes * acc,
-        "gather bits": lanes * acc * (clusters + _mux(clusters)),
+        "gather bits": gathered + lanes * acc * _mux(clusters),
         "bias bits": acc * _mux(biases),
-        "pool bits": 64 * np.asarray(s.t_p),
-        "weight bits": stackable * 16 * np.asarray(s.t_p) * s.weight_slots,
+        "pool bits": 2 * _POOL_BITS * np.asarray(s.t_p),
+        "choice bits": 16 * np.asarray(s.t_p) * (stackable + _weight_bus(s)[1]),
         "pair bits": stackable * (np.asarray(s.t_c) // 2) * acc,
-        "columns": s.t_c,
+        "load comparators": _LOAD_COMPARATOR * np.asarray(s.t_c),
         "split bits": split * np.asarray(s.t_c) * acc,
         "bank bits": _bank_bits(s),
     }
@@ -108,12 +119,13 @@ def _core_ffs(s: NpuShape) -> dict[str, Any]:
         "slice bits": 2 * _slice_bits(s),
         "lanes": lanes,
         "lane bits": 7 * lanes * acc,
-        "gather bits": lanes * acc * (_clusters(s) + 1),
-        "pool bits": 64 * np.asarray(s.t_p),
+        "gather bits": _gather_bits(s)[0] + lanes * acc,
+        "pool bits": 2 * _POOL_BITS * np.asarray(s.t_p),
         "skews": _skews(s) * 48,
         "load bits": np.asarray(s.t_c) * np.asarray(s.t_p),
         "pair bits": stackable * (np.asarray(s.t_c) // 2) * acc,
         "split bits": split * np.asarray(s.t_c) * acc,
+        "bank selects": _bank_selects(s),
     }
 
 
@@ -152,8 +164,29 @@ def _slice_bits(s: NpuShape) -> Ints:
 
 
 def _skews(s: NpuShape) -> Ints:
-    """How many vectors of t_p words are skewed: one of inputs and one for each weight slot, twice where PEs stack."""
-    return (1 + int(s.stackable)) * (1 + np.asarray(s.weight_slots))
+    """How many different vectors of t_p words are skewed: one of inputs for each half of the pairs, and those of the weight bus."""
+    return 1 + int(s.stackable) + _weight_bus(s)[0]
+
+
+def _weight_bus(s: NpuShape) -> tuple[Ints, Ints]:
+    """Different vectors of `core_weight_bus`, and how many of them choose between slots."""
+    slots, t_c = np.broadcast_arrays(np.asarray(s.weight_slots), np.asarray(s.t_c))
+    if not s.stackable:
+        return slots, np.zeros_like(slots)
+    pairs, where = np.unique(np.stack([slots.ravel(), (t_c // 2 % slots).ravel()]), axis=1, return_inverse=True)
+    counted = np.array([_bus_lanes(int(lanes), int(shift)) for lanes, shift in pairs.T])[where.ravel()]
+    return counted[:, 0].reshape(slots.shape), counted[:, 1].reshape(slots.shape)
+
+
+def _bus_lanes(slots: int, shift: int) -> tuple[int, int]:
+    """The same for one number of slots, with t_c // 2 modulo `slots`: each vector is known by the slots it takes in wide mode, with lanes, and else.
+
+    >>> [_bus_lanes(slots, shift=1 % slots) for slots in (1, 2, 3)]
+    [(1, 0), (4, 3), (6, 5)]
+    """
+    lower = {(2 * lane % slots, lane, lane) for lane in range(slots)}
+    upper = {((2 * lane + 1) % slots, lane, (lane + shift) % slots) for lane in range(slots)}
+    return len(lower | upper), sum(len(set(takes)) > 1 for takes in lower | upper)
 
 
 def _shift_luts(t_p: Ints | int) -> Ints:
@@ -177,20 +210,33 @@ def _mux(inputs: Ints | int) -> Ints:
     return np.asarray(-(-(np.asarray(inputs) - 1) // 3))
 
 
-def _clusters(s: NpuShape) -> Ints:
-    """Clusters of four views in `core_gather`: its own arithmetic."""
-    t_c, lanes = np.asarray(s.t_c), s.out_words
+def _gather_bits(s: NpuShape) -> tuple[Ints, Ints]:
+    """Bits of the first step of `core_gather` and clusters of four views that its second step chooses among.
+
+    Views of banks come first; a cluster of pooled channels alone is no wider than a pooled sum, and only as many lanes as are left are in it.
+    """
+    t_p, t_c, lanes = np.asarray(s.t_p), np.asarray(s.t_c), s.out_words
     groups, pairs = -(-t_c // lanes), t_c // 2
     lane_groups = np.where(pairs % lanes == 0, 0, -(-pairs // lanes)) if s.stackable else 0
     half = groups + lane_groups
-    pool_base = 2 * half - (-2 * t_c // lanes) if s.split else half
-    return np.asarray(-(-(pool_base - (-np.asarray(s.t_p) // lanes)) // 4))
+    bank_views = 2 * half - (-2 * t_c // lanes) if s.split else half
+    bank_clusters = -(-bank_views // 4)
+    left = np.maximum(0, t_p - (4 * bank_clusters - bank_views) * lanes)  # channels that share no cluster with a bank
+    pool_lanes = left // (4 * lanes) * lanes + np.minimum(lanes, left % (4 * lanes))
+    bits = s.acc_bits * np.minimum(lanes, s.columns) * bank_clusters + _POOL_BITS * pool_lanes
+    return np.asarray(bits), np.asarray(bank_clusters - (-left // (4 * lanes)))
 
 
 def _bank_bits(s: NpuShape) -> Ints:
     """Multiplexed bits behind banks that are put together of several chunks of rows."""
     blocks = _mux(block_chunks(s.bank_rows, s.acc_bits, s.family)) * (s.banks - s.ultra_banks)
     return np.asarray(s.acc_bits * (blocks + _mux(ultra_chunks(s.bank_rows)) * s.ultra_banks))
+
+
+def _bank_selects(s: NpuShape) -> Ints:
+    """Registers that remember which chunk of rows each bank reads."""
+    blocks = log2_ceil(block_chunks(s.bank_rows, s.acc_bits, s.family)) * (s.banks - s.ultra_banks)
+    return np.asarray(blocks + log2_ceil(ultra_chunks(s.bank_rows)) * s.ultra_banks)
 
 
 def _stored(memories: tuple[Memory, ...], family: str) -> Ints:

@@ -32,6 +32,7 @@ FBCB_BITS = 23
 _ADDRESS_BITS = 40
 _READ_MASTERS = 3
 _COMMAND_BITS = 111
+_SHORTEST_DSP_PRODUCT = 9  # bits, below which Yosys multiplies in logic
 _TAG_EXTRA_BITS = 8 + 16  # epoch, number of the last use
 
 BIAS_GENERATIONS = 4
@@ -117,7 +118,7 @@ def core_memories(shape: NpuShape) -> tuple[Memory, ...]:
     """Every memory of the reference core but the accumulator banks."""
     biases = np.maximum(1, np.asarray(shape.t_p) // _BIAS_WORDS) * shape.weight_slots
     beats = -(-shape.columns // biases)
-    groups = _bits(-(-np.asarray(shape.columns) // shape.out_words))
+    groups = log2_ceil(-(-np.asarray(shape.columns) // shape.out_words))
     return (
         Memory(name="bias headers", count=1, depth=2 * beats, width=12 + biases * shape.acc_bits, forwards=True),
         Memory(name="biases", count=shape.out_words, depth=BIAS_GENERATIONS << groups, width=shape.acc_bits),
@@ -133,7 +134,7 @@ def data_plane_memories(shape: NpuShape) -> tuple[Memory, ...]:
     sets, set_bits = INPUT_BUFFER_SETS, (INPUT_BUFFER_SETS - 1).bit_length()
     line_bits = (2 * LINE_WORDS - 1).bit_length()
     tag = _ADDRESS_BITS - line_bits - 1 - set_bits + _TAG_EXTRA_BITS
-    segment = line_bits - 1 + 2 * _bits(np.asarray(shape.input_words) + 1) + 2 + 2 * set_bits + 16
+    segment = line_bits - 1 + 2 * log2_ceil(np.asarray(shape.input_words) + 1) + 2 + 2 * set_bits + 16
     return (
         Memory(name="input lines", count=2 * LINE_WORDS // port_words, depth=sets, width=16 * port_words),
         Memory(name="input tags", count=2, depth=sets, width=tag),
@@ -158,12 +159,23 @@ def data_plane_queues(shape: NpuShape) -> tuple[Memory, ...]:
 
 
 def _residual_job(shape: NpuShape) -> int:
-    return int(_bits(np.asarray(shape.port_bytes // 2))) + 12
+    return int(log2_ceil(np.asarray(shape.port_bytes // 2))) + 12
 
 
 def dsp(shape: NpuShape) -> Number:
-    """DSPs: one a multiply-accumulate; nothing else multiplies."""
-    return shape.t_p * shape.t_c
+    """DSPs of a whole NPU: one a multiply-accumulate, and the engine's."""
+    return shape.t_p * shape.t_c + engine_dsp(shape)
+
+
+def engine_dsp(shape: NpuShape) -> int:
+    """DSPs of the engine, which finds an FBCB word at `layer * b_max + batch - 1`: a power of two multiplies for nothing, a short product is logic.
+
+    >>> [engine_dsp(NpuShape(t_r=8, t_p=4, t_c=4, layers=54, b_max=b_max)) for b_max in (8, 7, 6, 3)]
+    [0, 1, 0, 0]
+    """
+    shift = (shape.b_max & -shape.b_max).bit_length() - 1
+    bits = int(log2_ceil(np.asarray(shape.layers * shape.b_max))) - shift
+    return int(shape.b_max >> shift > 1 and bits >= _SHORTEST_DSP_PRODUCT)
 
 
 def uram288(shape: NpuShape) -> Number:
@@ -204,9 +216,9 @@ def part_primitives(part: str, shape: NpuShape) -> dict[str, Ints]:
     fixed = fixed_ramb18(shape)
     if part == "core":
         rams = accumulator_ramb18(shape) + fixed["biases"]
-        return {"dsp": np.asarray(dsp(shape)), "ramb18": rams, "uram288": np.asarray(uram288(shape))}
-    none = np.zeros_like(np.asarray(dsp(shape)))
-    return {"dsp": none, "ramb18": np.asarray(sum(n for use, n in fixed.items() if use != "biases")), "uram288": none}
+        return {"dsp": np.asarray(shape.t_p * shape.t_c), "ramb18": rams, "uram288": np.asarray(uram288(shape))}
+    rams = np.asarray(sum(count for use, count in fixed.items() if use != "biases"))
+    return {"dsp": np.asarray(engine_dsp(shape)), "ramb18": rams, "uram288": np.asarray(0)}
 
 
 def ramb18(shape: NpuShape) -> dict[str, Ints]:
@@ -214,10 +226,10 @@ def ramb18(shape: NpuShape) -> dict[str, Ints]:
     return {"accumulators": accumulator_ramb18(shape), **fixed_ramb18(shape)}
 
 
-def _bits(values: Ints) -> Ints:
+def log2_ceil(values: Ints) -> Ints:
     """Bits that number `values` things, as $clog2 counts: 0 for one.
 
-    >>> _bits(np.array([1, 2, 3, 4, 5]))
+    >>> log2_ceil(np.array([1, 2, 3, 4, 5]))
     array([0, 1, 2, 2, 3])
     """
     return np.asarray(np.ceil(np.log2(np.maximum(values, 1))), dtype=np.int64)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from boards import load_board
 from dse import LOGIC_KINDS, PARTS, NpuShape, logic_table, logic_terms, npu_logic, part_primitives, ultra_banks
 from dse.memories import block_rams, free_memory, ultra_rams
-from dse.resources import dsp, ramb18, uram288
+from dse.resources import dsp, engine_dsp, ramb18, uram288
 from dse.testing import tiny_design
 
 # RAMB18s and URAMs that Yosys 0.70 took for `core_bank`, by family, depth and width; the tests of rtl_tb synthesise some of them again.
@@ -40,7 +40,27 @@ def test_banks_are_counted_as_measured(family: str, depth: int, width: int, bloc
 @pytest.mark.parametrize(("depth", "width", "blocks", "luts"), MEASURED_QUEUES)
 def test_queues_are_counted_as_measured(depth: int, width: int, blocks: int, luts: int) -> None:
     found = free_memory(depth, width, forwards=True)
-    assert (found.ramb18, found.luts) == (blocks, luts)
+    assert [int(found.ramb18), int(found.luts)] == [blocks, luts]
+
+
+@pytest.mark.parametrize(
+    ("b_max", "layers", "measured"),
+    [
+        (3, 85, 0),
+        (3, 86, 1),
+        (6, 85, 0),
+        (6, 86, 1),
+        (10, 51, 0),
+        (10, 52, 1),
+        (12, 43, 0),
+        (12, 92, 1),
+        (14, 36, 0),
+        (14, 37, 1),
+    ],
+)
+def test_the_engine_takes_a_dsp_where_yosys_gives_it_one(b_max: int, layers: int, measured: int) -> None:
+    shape = replace(NpuShape.of(tiny_design(), load_board("zc706")), b_max=b_max, layers=layers)
+    assert engine_dsp(shape) == measured
 
 
 shapes = st.builds(
@@ -68,8 +88,10 @@ def everything(shape: NpuShape) -> dict[str, Any]:
 @given(st.lists(shapes, min_size=2, max_size=4))
 @settings(max_examples=20)
 def test_a_whole_space_is_counted_as_its_designs_one_by_one(drawn: list[NpuShape]) -> None:
-    drawn = [replace(one, **{name: getattr(drawn[0], name) for name in FIXED}) for one in drawn]
-    space = replace(drawn[0], **{name: np.array([getattr(one, name) for one in drawn]) for name in VARIED})
+    fixed: dict[str, Any] = {name: getattr(drawn[0], name) for name in FIXED}
+    drawn = [replace(one, **fixed) for one in drawn]
+    varied: dict[str, Any] = {name: np.array([getattr(one, name) for one in drawn]) for name in VARIED}
+    space = replace(drawn[0], **varied)
     for name, values in everything(space).items():
         single = [everything(one)[name] for one in drawn]
         np.testing.assert_allclose(np.broadcast_to(values, len(drawn)), single, rtol=1e-12, err_msg=name)
@@ -90,7 +112,8 @@ def test_the_parts_make_the_whole(shape: NpuShape) -> None:
 @settings(max_examples=30)
 def test_more_of_anything_never_takes_less_logic(shape: NpuShape, name: str) -> None:
     more = {"acc_bits": min(48, shape.acc_bits + 1), "port_bytes": 16}.get(name, getattr(shape, name) + 1)
-    larger = replace(shape, t_r=512, **{name: more})
+    changed: dict[str, Any] = {"t_r": 512, name: more}
+    larger = replace(shape, **changed)
     for kind in LOGIC_KINDS:
         assert npu_logic(replace(shape, t_r=512))[kind] <= npu_logic(larger)[kind]
 
