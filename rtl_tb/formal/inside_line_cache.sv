@@ -1,29 +1,29 @@
-// Inside fluidnpu_line_cache, whatever segments come and whatever memory answers: a fill waits only for segments whose own lines came before it, so whenever a segment waits for data the cache takes data.
+// Inside fluidnpu_line_cache, whatever segments come and whatever memory answers: a fill waits only for segments whose own lines came before it, so
+// whenever a segment waits for data the cache takes data. Numbers are kept relative here: to the segment served next, to the line that comes next.
 `ifdef FORMAL
   logic past_q = 1'b0;
   always_ff @(posedge clk_i) past_q <= 1'b1;
 
-  // The queues, by the contract that the proof `fifo` shows: numbers of their entries, oldest first.
-  logic [15:0] after_q [Ahead];  // of a segment: lines that must have arrived
-  logic [15:0] used_q [Ahead];   // of a fill: the segment it may wait for
-  logic [15:0] asker_q [Ahead];  // and the one that asked for it
-  logic        waits_q [Ahead];
-  logic [7:0]  waiting_q, wanted_q, beats_q;
-  logic        beat_push;
-  assign beat_push = s1_valid_q && s1_ends_q;
+  // The queues, by the contract that the proof `fifo` shows, oldest first.
+  logic signed [7:0] need_q [Ahead];  // of a segment: lines still to come before it can be served
+  logic signed [7:0] asker_q [Ahead]; // of a fill: place of the segment that asked for it; 0 is served next
+  logic signed [7:0] age_q [Ahead];   // and how many segments before that one the segment stood that it may wait for
+  logic              waits_q [Ahead];
+  logic signed [7:0] waiting_q, wanted_q, beats_q, more, less, leaves;
+  assign more   = {7'd0, fill_push};
+  assign less   = {7'd0, fill_pop};
+  assign leaves = {7'd0, serve_pop};
   always_ff @(posedge clk_i) begin
-    for (int unsigned i = 0; i < Ahead; i++) begin
-      if (serve_pop && i + 1 < Ahead) after_q[i] <= after_q[i+1];
-      if (done && i + 32'(serve_pop) == 32'(waiting_q)) after_q[i] <= serve_in.fills;
-      if (fill_pop && i + 1 < Ahead) begin
-        used_q[i]  <= used_q[i+1];
-        waits_q[i] <= waits_q[i+1];
-        asker_q[i] <= asker_q[i+1];
-      end
-      if (fill_push && i + 32'(fill_pop) == 32'(wanted_q)) begin
-        used_q[i]  <= fill.used;
+    for (int i = 0; i < Ahead; i++) begin
+      need_q[i] <= (serve_pop && i + 1 < Ahead ? need_q[(i+1)%Ahead] : need_q[i]) - less;
+      if (done && 8'(i) == waiting_q - leaves) need_q[i] <= wanted_q + more - less;
+      asker_q[i] <= (fill_pop && i + 1 < Ahead ? asker_q[(i+1)%Ahead] : asker_q[i]) - leaves;
+      age_q[i]   <= fill_pop && i + 1 < Ahead ? age_q[(i+1)%Ahead] : age_q[i];
+      waits_q[i] <= fill_pop && i + 1 < Ahead ? waits_q[(i+1)%Ahead] : waits_q[i];
+      if (fill_push && 8'(i) == wanted_q - less) begin
+        asker_q[i] <= waiting_q - leaves;
+        age_q[i]   <= 8'(number_q - fill.used);
         waits_q[i] <= fill.wait_use;
-        asker_q[i] <= number_q;
       end
     end
     if (!rst_ni || flush_i) begin
@@ -31,14 +31,16 @@
       wanted_q  <= '0;
       beats_q   <= '0;
     end else begin
-      waiting_q <= waiting_q + 8'(done) - 8'(serve_pop);
-      wanted_q  <= wanted_q + 8'(fill_push) - 8'(fill_pop);
-      beats_q   <= beats_q + 8'(beat_push) - 8'(beat_valid_o && beat_ready_i);
+      waiting_q <= waiting_q + {7'd0, done} - leaves;
+      wanted_q  <= wanted_q + more - less;
+      beats_q   <= beats_q + {7'd0, s1_valid_q && s1_ends_q} - {7'd0, beat_valid_o && beat_ready_i};
     end
   end
-  function automatic logic older(logic [15:0] a, logic [15:0] b);  // a is not after b
-    older = $signed(b - a) >= 0;
+  function automatic logic [15:0] wide(logic signed [7:0] value);
+    wide = {{8{value[7]}}, value};
   endfunction
+  logic signed [7:0] asked;  // lines that the segment at hand has asked for already
+  assign asked = valid_q ? {7'd0, asked_q[0]} + {7'd0, asked_q[1]} : 8'sd0;
 
   always_comb begin
     assume (rst_ni == past_q);
@@ -46,34 +48,31 @@
     assume (segment_words_i != '0 && 32'(segment_words_i) <= LineWords && !segment_addr_i[0]);
     assume (32'(segment_place_i) + 32'(segment_words_i) <= InWords);
     if (past_q) begin
-      assume (serve_valid == (waiting_q != '0) && serve_ready == (32'(waiting_q) < Ahead));
-      assume (fill_valid == (wanted_q != '0) && fill_ready == (32'(wanted_q) < Ahead));
-      assume (beat_valid_o == (beats_q != '0) && 8'(beat_level) == beats_q && out_ready == (32'(beats_q) < BeatQueue));
-      if (serve_valid) assume (serve.fills == after_q[0]);
-      if (fill_valid) assume (fill_head.used == used_q[0] && fill_head.wait_use == waits_q[0]);
+      assume (serve_valid == (waiting_q != '0) && serve_ready == (waiting_q != 8'(Ahead)));
+      assume (fill_valid == (wanted_q != '0) && fill_ready == (wanted_q != 8'(Ahead)));
+      assume (beat_valid_o == (beats_q != '0) && 8'(beat_level) == beats_q && out_ready == (beats_q != 8'(BeatQueue)));
+      if (serve_valid) assume (serve.fills == filled_q + wide(need_q[0]));
+      if (fill_valid) assume (fill_head.used == served_q + wide(asker_q[0]) - wide(age_q[0]) && fill_head.wait_use == waits_q[0]);
 
       // Books
-      assert (32'(waiting_q) == 32'(16'(number_q - served_q)) && 32'(waiting_q) <= Ahead);
-      assert (32'(wanted_q) == 32'(16'(fills_q - filled_q)) && 32'(wanted_q) <= Ahead);
-      assert (32'(beats_q) + 32'(s1_valid_q) <= BeatQueue);
-      for (int unsigned i = 0; i < Ahead; i++) begin
-        if (i < 32'(waiting_q)) begin
-          assert (older(after_q[i], fills_q));
-          assert (16'(fills_q - after_q[i]) <= 16'((waiting_q - 8'd1 - 8'(i)) << 1) + (valid_q ? 16'(asked_q[0]) + 16'(asked_q[1]) : 16'd0));
-          if (i != 0) assert (older(after_q[i-1], after_q[i]));
+      assert (16'(number_q - served_q) == wide(waiting_q) && waiting_q >= 0 && waiting_q <= 8'(Ahead));
+      assert (16'(fills_q - filled_q) == wide(wanted_q) && wanted_q >= 0 && wanted_q <= 8'(Ahead));
+      assert (beats_q >= 0 && beats_q + {7'd0, s1_valid_q} <= 8'(BeatQueue));
+      for (int i = 0; i < Ahead; i++) begin
+        if (8'(i) < waiting_q) begin
+          assert (need_q[i] <= wanted_q);
+          assert (need_q[i] + ((waiting_q - 8'sd1 - 8'(i)) <<< 1) + asked >= wanted_q);
+          if (i != 0) assert (need_q[(i+Ahead-1)%Ahead] <= need_q[i]);
         end
-        // A fill waits for an older segment only; if that one still waits, all its lines stand before this one.
-        if (i < 32'(wanted_q)) begin
-          assert (16'(number_q - asker_q[i]) <= 16'(waiting_q));
-          if (number_q == asker_q[i]) assert (valid_q);
-          for (int unsigned j = 0; j < Ahead; j++) begin
-            if (j < 32'(waiting_q) && asker_q[i] == served_q + 16'(j)) assert (older(filled_q + 16'(i) + 16'd1, after_q[j]));
-          end
-        end
-        if (i < 32'(wanted_q) && waits_q[i]) begin
-          assert (16'(asker_q[i] - used_q[i] - 16'd1) < 16'(Ahead + 4));
-          for (int unsigned j = 0; j < Ahead; j++) begin
-            if (j < 32'(waiting_q) && used_q[i] == served_q + 16'(j)) assert (older(after_q[j], filled_q + 16'(i)));
+        if (8'(i) < wanted_q) begin
+          // Who asked is still here: at hand, or waiting for this very line.
+          assert (asker_q[i] >= 0 && asker_q[i] <= waiting_q);
+          if (asker_q[i] == waiting_q) assert (valid_q);
+          for (int j = 0; j < Ahead; j++) if (8'(j) < waiting_q && asker_q[i] == 8'(j)) assert (need_q[j] > 8'(i));
+          // It may wait for an older segment only; if that one still waits, all its lines stand before this one.
+          if (waits_q[i]) begin
+            assert (age_q[i] >= 8'sd1 && age_q[i] <= 8'(Ahead + 4));
+            for (int j = 0; j < Ahead; j++) if (8'(j) < waiting_q && asker_q[i] - age_q[i] == 8'(j)) assert (need_q[j] <= 8'(i));
           end
         end
       end
