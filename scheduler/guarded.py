@@ -3,7 +3,7 @@
 `Credit` saves the many by letting the few wait: a sample that is late anyway goes last. When the load is higher than told, the few become many and
 the tail explodes. Three guards, from visible state only:
 
-1. At most GIVE_UP of the requests may wait beyond the patience. The first of them that wait so long are spared, as p99 looks at the other 99 %.
+1. At most GIVE_UP of the requests may wait beyond the patience: p99 looks at the other 99 %. The first that would are the ones given up.
 2. When another late sample would pass the patience before the late samples that go ahead of it can be served (its `debt`), the decision is that of
    `Optimal`, which works the tail off, oldest first; with more in the queue than that table sees, that of `Fluid`.
 3. Patience follows what happens: PATIENT objectives while few requests are late (LOW of the last HORIZON), HASTY when HIGH are.
@@ -24,9 +24,9 @@ from .fluid import Fluid
 from .policy import Action, Request, View
 from .setting import Setting
 
-GIVE_UP = 0.008  # of all requests; p99 leaves 1 %
+GIVE_UP = 0.01  # of all requests
 HEAD_START = 200  # requests that count as seen before the first: so that one may be given up early
-PATIENT, HASTY = 3.0, 1.2  # objectives
+PATIENT, HASTY = 5.0, 1.2  # objectives
 LOW, HIGH = 0.03, 0.08  # shares of late requests
 HORIZON = 1000  # requests that the share of late ones remembers
 FADE = 1 - 1 / HORIZON
