@@ -28,6 +28,10 @@ DIVIDE_STEPS = 32
 STEP_CYCLES = 2  # of the planner, besides a bit a cycle
 
 
+class TooLongError(DesignError):
+    """A job does not end within the cycles that it was given."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Machine:
     """Parameters of the RTL that time depends on. `sets`, `ahead` and `queue_beats` as `rtl_tb.data_plane_parameters` explains them."""
@@ -297,7 +301,7 @@ def job_cycles(
     state = kernel.new_state(machine.numbers(), memory_numbers(dram), slots, layers_before)
     end = kernel.simulate(state, layers, counts, first_cycle, limit)
     if end < 0:
-        raise DesignError(f"the job does not end within {limit} cycles")
+        raise TooLongError(f"the job does not end within {limit} cycles")
     return tuple(_layer_cycles(row.tolist()) for row in counts)
 
 

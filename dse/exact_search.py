@@ -25,7 +25,7 @@ from models import Kind, LayerShape, Workload
 from .blocks import Path, best_plan
 from .design import BatchPlan, DesignError, LatencyTable, Mode
 from .dram import DramModel
-from .exact import LayerJob, Machine, job_cycles
+from .exact import LayerJob, Machine, TooLongError, job_cycles
 from .exact_bound import Arrays, Floats, Way, block_sizes, floor_cycles, ways
 from .geometry import INPUT_BUFFER_SETS, MIN_T_C, MIN_T_P, FitError, fit, weight_slots_for
 from .paper_model import Point
@@ -135,9 +135,11 @@ def best_cycles(
         if best is not None and (floor >= best[1] or plan == best[0]):
             continue
         job, slots = placed_job(layer, plan, way.mode, batch, block)
-        cycles = job_cycles([job], slots, machine, dram)[0].cycles - JOB_CYCLES
-        if best is None or cycles < best[1]:
-            best = plan, cycles
+        limit = 1 << 40 if best is None else best[1] + JOB_CYCLES - 1  # a tie changes nothing
+        try:
+            best = plan, job_cycles([job], slots, machine, dram, limit=limit)[0].cycles - JOB_CYCLES
+        except TooLongError:
+            continue
     assert best is not None
     return best
 
