@@ -25,14 +25,14 @@ from .proofs import PROOFS
 from .sim import Model, SimulationError, run
 from .sources import sources
 
-# The engine in two shapes: lanes and split trees, and neither pairs nor a bank that can be halved.
+# The engine in three shapes: with everything; without pairs and with banks too shallow to be halved; without split trees.
 _ENGINE = tuple(
     Unit(
         bench="engine",
-        parameters={"BMax": 4, "Layers": 3, "TR": depth, "Stackable": stackable, "Split": 1},
-        env={"B_MAX": "4", "STACKABLE": str(stackable), "SPLIT": "1", "T_R": str(depth), "COMMANDS": "2000"},
+        parameters={"BMax": 4, "Layers": 3, "TR": depth, "Stackable": stackable, "Split": split},
+        env={"B_MAX": "4", "STACKABLE": str(stackable), "SPLIT": str(split), "T_R": str(depth), "COMMANDS": "2000"},
     )
-    for stackable, depth in ((1, 64), (0, 1))
+    for stackable, split, depth in ((1, 1, 64), (0, 1, 1), (1, 0, 16))
 )
 # File -> what else than its own unit bench sees a change of it.
 BATCHING: Mapping[str, tuple[str, ...]] = {

@@ -477,10 +477,10 @@ PROOFS: dict[str, Proof] = {
                 new="32'(length) + MaxBurst <= QueueBeats - 1;",
             ),
             Seed(
-                name="flush-keeps-asking",
+                name="flush-drops-no-request",
                 file="axi_read_master.sv",
-                old="assign issue = !flush_i && left_q",
-                new="assign issue = left_q",
+                old="      if (flush_i) left_q <= '0;\n",
+                new="",
                 any_state=True,
             ),
         ),
