@@ -22,7 +22,7 @@ from rtl_tb.synthesis import Cells, synthesise
 
 CORE = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
 SMALL_CORES = (3, 10)  # of the designs of CHECK_SEED
-MORE_CORES = (0, 1, 2, 4, 5, 6)
+MORE_CORES = (0, 1, 5)
 
 
 def chosen(index: int, part: str = "core") -> Sample:
@@ -82,9 +82,17 @@ def test_on_ultrascale_some_banks_lie_in_ultraram(split, ultra_banks):
         "uram288": found.uram288,
     }
     assert found.uram288 == ultra_banks
-    inferred = synthesise_core(design, "xcup", cells="inferred", ultra_banks=ultra_banks)
-    assert inferred.ff > found.ff  # what Yosys leaves outside DSP48E2 unless the slices are instantiated
-    assert inferred.lut > found.lut
+
+
+@pytest.mark.long
+def test_on_ultrascale_inferred_slices_leave_logic_outside():
+    design = replace(tiny_design(), t_c=4, t_r=600)
+    inferred, instantiated = (
+        synthesise_core(design, "xcup", cells=cells, ultra_banks=5) for cells in ("inferred", None)
+    )
+    assert inferred.dsp == instantiated.dsp
+    assert inferred.ff > instantiated.ff
+    assert inferred.lut > instantiated.lut
 
 
 def test_more_ultra_banks_than_banks_are_refused():
@@ -104,7 +112,7 @@ def test_random_cores_are_as_predicted(index):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("index", [0])
 def test_random_data_planes_are_as_predicted(index):
     assert_as_predicted(chosen(index, "data_plane"))
 
