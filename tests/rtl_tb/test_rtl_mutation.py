@@ -18,6 +18,7 @@ def test_mutants_are_one_change_each() -> None:
             assert differ == [mutant.line]
 
 
+@pytest.mark.long
 def test_a_harmless_change_survives_and_is_not_explained() -> None:
     text = sources()["fluid_batching_engine.sv"]
     assert judge("fluid_batching_engine.sv", text + "// more\n") == "survived"
