@@ -20,7 +20,7 @@
       assert (16'(word_q) % OutWords == 16'(taken_q));
       if (move) begin
         assert (piece != '0 && addr >= row_addr && addr + AddrWidth'({piece, 1'b0}) <= row_end);
-        assert ({addr[AddrWidth-1:PortBits], PortBits'(0)} <= addr);
+        assert (32'(offset) + 32'(piece) <= PortWords && 32'(taken_q) + 32'(piece) <= OutWords);  // no word is lost
         for (int unsigned i = 0; i < 2 * PortWords; i++) begin
           assert (strobe[i] == ({addr[AddrWidth-1:PortBits], PortBits'(i)} >= addr
               && {addr[AddrWidth-1:PortBits], PortBits'(i)} < addr + AddrWidth'({piece, 1'b0})));
