@@ -8,7 +8,7 @@ the reasons of decisions. `rules_of` says None for a policy that it does not kno
 >>> from scheduler import Greedy, Request
 >>> two = [Request(0, 0, 100), Request(1, 5, 105)]
 >>> table = LatencyTable(ns=((10, 15), (10, 15)))
->>> done = serve_compiled(two, Greedy(), latency=table, exits=[0, 1], exit_rates=[0.5, 0.5]) if available() else None
+>>> done = serve_compiled(two, Greedy(), latency=table, exits=[0, 1], exit_rates=[0.5, 0.5])
 >>> done is None or done.end_ns.tolist() == [10, 30]
 True
 """
@@ -29,6 +29,7 @@ from .basic import Adaptive, Greedy, Serial
 from .counts import CountTable
 from .credit import Credit, Optimal
 from .engine import check_input
+from .fast import available
 from .fluid import Fluid
 from .guarded import Guarded
 from .kernel import Ints, Machine, Rules, Stream
@@ -39,11 +40,6 @@ from .schedule import Schedule
 from .shedding import Shedding
 
 PLACES = 1 << 20  # the largest index of counts past the queue
-
-
-def available() -> bool:
-    """Whether Numba is installed, so that the loop is compiled."""
-    return kernel.COMPILED
 
 
 @dataclass(frozen=True, kw_only=True)

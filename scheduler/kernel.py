@@ -3,7 +3,7 @@
 The definition is `engine.py` with the policy objects; they run on the board and explain themselves. This file repeats what they decide, without
 objects and without reasons, and `tests/scheduler/test_scheduler_compiled.py` holds both to the same decision log, event for event. Requests are
 named by their place in the stream, which is sorted by (arrival, id), so comparing places is comparing (arrival, id).
-Without Numba the functions are plain Python: right, but slower than the engine, so nothing uses them then (`compiled.available`).
+Without Numba the functions are plain Python: right, but slower than the engine, so nothing uses them then (`fast.available`).
 All of it stays in one file: Numba's cache sees changes of the file of the function it compiles, not of those that it calls.
 """
 
