@@ -19,7 +19,7 @@ test: $(VENV)/.installed-test lint ## lint, types and the default tests with cov
 	$(PY) -m pytest -q -n 2 -m "not long" --cov --cov-report=term:skip-covered
 
 test-rtl: $(VENV)/.installed-test ## every RTL bench, proof and coverage bin
-	$(PY) -m pytest -q tests/rtl_tb
+	$(PY) -m pytest -q -n 2 tests/rtl_tb
 
 test-long: $(VENV)/.installed-test ## the long matrix
 	$(PY) -m pytest -q -n 2 -m long

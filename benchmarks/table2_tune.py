@@ -1,4 +1,4 @@
-"""Tunes the weights of `Credit` on the rows of Table II: evolution strategy over simulations of a C twin of the engine (compiled on the fly).
+"""Tunes the weights of `Credit` on the rows of Table II: evolution strategy over simulations in the compiled loop (needs Numba).
 
 The weights that ship were made by these runs, in this order (`{row}` is filled in by the script):
 
@@ -18,17 +18,15 @@ Writes scheduler/tuned/*.json, which ship with the package.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
-import subprocess
-import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
 from dse import LatencyTable
-from scheduler import Fluid, draw_exits, halve_early_exits, measure, poisson, simulate
+from scheduler import Anytime, Fluid, draw_exits, halve_early_exits, kernel, measure, poisson, simulate
+from scheduler.compiled import rules_of
 from scheduler.credit import KNOTS, Credit, Weights
 from scheduler.setting import Setting
 from scheduler.weights import fingerprint, read_weights
@@ -37,29 +35,6 @@ HERE = Path(__file__).parent
 TABLE2 = HERE.parent / "tests" / "data" / "table2_latency.json"
 WEIGHTS = HERE.parent / "scheduler" / "tuned"
 K = len(KNOTS)
-_POINTERS = ("arrival", "latency", "actual", "leaves", "place", "q", "v", "gain")
-
-
-class World(ctypes.Structure):
-    """Mirror of the C struct."""
-
-    _fields_ = (
-        *((name, ctypes.c_int) for name in ("n", "stages", "b_max", "slots", "places", "queue_max", "last", "radix")),
-        *((name, ctypes.c_int64) for name in ("slo", "width", "gap")),
-        *((name, ctypes.c_void_p) for name in _POINTERS),
-        ("anytime", ctypes.c_double),
-        ("rescue_only", ctypes.c_int),
-    )
-
-
-def compile_twin() -> ctypes.CDLL:
-    """Build the C twin into a temporary folder. Floating-point sums keep their order: no -ffast-math."""
-    folder = Path(tempfile.mkdtemp(prefix="table2_twin_"))
-    target = folder / "twin.so"
-    subprocess.run(
-        ["cc", "-O3", "-ffp-contract=off", "-shared", "-fPIC", "-o", target, HERE / "table2_twin.c"], check=True
-    )
-    return ctypes.CDLL(str(target))
 
 
 def setting_of(row: dict) -> Setting:
@@ -68,48 +43,23 @@ def setting_of(row: dict) -> Setting:
     return Setting(latency=table, exit_rates=rates, rate_per_s=row["rate_per_s"], slo_ns=row["slo_ms"] * 10**6)
 
 
-class Twin:
+class Loop:
     """One setting, ready to run many weights on streams of (arrivals, exits)."""
 
-    def __init__(self, library: ctypes.CDLL, setting: Setting) -> None:
-        self.library, self.setting = library, setting
-        table = setting.count_table()
-        self.radix = 1 + max(max(p, default=0) for p in table.places)
-        place = np.full(self.radix ** (setting.latency.stages - 1), -1, np.int32)
-        for counts, index in table.places.items():
-            key = 0
-            for c in counts:
-                key = key * self.radix + c
-            place[key] = index
-        self.table, self.place, self.q = table, place, np.ascontiguousarray(table.q)
-        self.latency = np.array(setting.latency.ns, np.int64)
+    def __init__(self, setting: Setting) -> None:
+        self.setting, self.believed = setting, np.array(setting.latency.ns, np.int64)
 
     def run(self, weights: Weights, arrival, leaves, anytime=0.0, rescue_only=False, factor=1.0):
-        """Latency in ns and early-answer flag of every request; None when the load is too much. Runs take `factor` times the table."""
+        """Latency in ns and early-answer flag of every request. Runs take `factor` times the table."""
         policy = Credit(self.setting, weights)
-        steps = policy._last + 1  # without the policy's own padding
-        data = {
-            "arrival": arrival,
-            "latency": self.latency,
-            "actual": np.rint(self.latency * factor).astype(np.int64),
-            "leaves": leaves,
-            "place": self.place,
-            "q": self.q,
-            "v": np.array([row[:steps] for row in policy.v]),
-            "gain": np.array([row[:steps] for row in policy.gain]),
-        }
-        n, stages = len(arrival), self.setting.latency.stages
-        latency, early = np.zeros(n, np.int64), np.zeros(n, np.int32)
-        world = World(
-            n=n, stages=stages, b_max=self.table.b_max, slots=self.table.b_max, places=len(self.table.places),
-            queue_max=self.table.queue_max, last=policy._last, radix=self.radix, slo=self.setting.slo_ns,
-            width=policy._width, gap=policy._gap, anytime=anytime, rescue_only=int(rescue_only),
-            **{name: data[name].ctypes.data for name in _POINTERS},
-        )  # fmt: skip
-        failed = self.library.twin(
-            ctypes.byref(world), latency.ctypes.data_as(ctypes.c_void_p), early.ctypes.data_as(ctypes.c_void_p)
-        )
-        return None if failed else (latency, early)
+        if anytime:
+            policy = Anytime(policy, anytime, rescue_only)
+        took, b_max = np.rint(self.believed * factor).astype(np.int64), self.believed.shape[1]
+        machine = kernel.Machine(self.believed, took, b_max, b_max)
+        stream = kernel.Stream(arrival, arrival + self.setting.slo_ns, leaves, arrival)
+        broken, fates, _, _ = kernel.serve(stream, machine, rules_of(policy, machine))
+        assert not broken
+        return fates[:, 1] - arrival, fates[:, 3]
 
 
 def streams(row: dict, seeds, count: int = 20_000):
@@ -119,23 +69,21 @@ def streams(row: dict, seeds, count: int = 20_000):
         rng = np.random.default_rng([5, seed])
         requests = poisson(row["rate_per_s"], count, slo_ns=row["slo_ms"] * 10**6, rng=rng)
         exits = draw_exits(row["exit_rates"], count, rng)
-        out.append((requests, np.array([r.arrival_ns for r in requests]), exits.astype(np.int32)))
+        out.append((requests, np.array([r.arrival_ns for r in requests]), exits.astype(np.int64)))
     return out
 
 
-def evaluate(twin: Twin, data, weights: Weights, anytime=0.0, rescue_only=False, factor=1.0):
+def evaluate(loop: Loop, data, weights: Weights, anytime=0.0, rescue_only=False, factor=1.0):
     """Mean violations (%), average (ms), p99 (ms), anytime answers (%) over the streams."""
     rows = []
     for _, arrival, leaves in data:
-        got = twin.run(weights, arrival, leaves, anytime, rescue_only, factor)
-        if got is None:
-            return None
+        got = loop.run(weights, arrival, leaves, anytime, rescue_only, factor)
         skip = len(arrival) // 20
         ms = got[0][skip:] / 1e6
         k = int(0.99 * len(ms))
         rows.append(
             (
-                100 * np.mean(got[0][skip:] > twin.setting.slo_ns),
+                100 * np.mean(got[0][skip:] > loop.setting.slo_ns),
                 ms.mean(),
                 np.partition(ms, k)[k],
                 100 * got[1][skip:].mean(),
@@ -146,8 +94,6 @@ def evaluate(twin: Twin, data, weights: Weights, anytime=0.0, rescue_only=False,
 
 def loss(goal: str, result, fluid, stressed: bool = False) -> float:
     """What tuning minimises; `fluid` holds the same three numbers for Algorithm 1 on the same streams."""
-    if result is None:
-        return 1e3
     v, a, p = (result[i] / fluid[i] for i in range(3))
     if goal == "on-time":  # late answers are worthless
         return v + 0.01 * p + 0.01 * a
@@ -241,11 +187,11 @@ def main() -> None:
     parser.add_argument("--start-from", help="weights file to start from instead of the built-in start")
     parser.add_argument("--out", type=Path, default=WEIGHTS)
     args = parser.parse_args()
-    library, rows = compile_twin(), json.loads(TABLE2.read_text())["rows"]
+    rows = json.loads(TABLE2.read_text())["rows"]
     for index in map(int, args.rows.split(",")):
         begin, row = time.time(), rows[index]
         setting = setting_of(row)
-        twin = Twin(library, setting)
+        loop = Loop(setting)
         worlds = worlds_of(row, args.seeds, args.robust)
         references = [of_fluid(setting, data, factor) for data, factor, _, _ in worlds]
         goal = args.goal + ("-robust" if args.robust else "") + ("-anytime" if args.anytime else "")
@@ -255,10 +201,10 @@ def main() -> None:
             file = args.out / args.start_from.format(row=f"{row['network']}-{row['board'].lower()}")
             x = from_weights(read_weights(json.loads(file.read_text()), file.name))
 
-        def f(x, twin=twin, worlds=worlds, references=references):
+        def f(x, loop=loop, worlds=worlds, references=references):
             weights, total = to_weights(x), 0.0
             for (data, factor, stressed, share), reference in zip(worlds, references, strict=True):
-                result = evaluate(twin, data, weights, args.anytime, args.rescue_only, factor)
+                result = evaluate(loop, data, weights, args.anytime, args.rescue_only, factor)
                 total += share * loss(args.goal, result, reference, stressed)
             return total
 
@@ -268,7 +214,7 @@ def main() -> None:
 
         x = np.round(evolve(f, x, args.sigma, args.generations, np.random.default_rng(index), tell=tell), 4)
         for (data, factor, _, _), reference in zip(worlds, references, strict=True):
-            result = evaluate(twin, data, to_weights(x), args.anytime, args.rescue_only, factor)
+            result = evaluate(loop, data, to_weights(x), args.anytime, args.rescue_only, factor)
             print(name, "train:", np.round(result, 2), "fluid:", np.round(reference, 2), flush=True)
         print(f"{time.time() - begin:.0f} s", flush=True)
         args.out.mkdir(exist_ok=True)

@@ -12,7 +12,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -43,16 +43,21 @@ class BoardError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Dram:
-    """One external memory: peak bytes a second, and which side of the device its controller sits on ("ps" or "pl")."""
+    """One external memory: peak bytes a second, which side of the device its controller sits on ("ps" or "pl"), and the width of an AXI port to it
+    where that is not the board's `axi_port_bits` (0).
+    """
 
     name: str
     bytes_per_s: int
     side: str = "ps"
+    port_bits: int = 0
 
     def __post_init__(self) -> None:
         if self.side not in ("ps", "pl"):
             raise BoardError(f"dram '{self.name}': side must be 'ps' or 'pl', not {self.side!r}")
         _check_whole(f"dram '{self.name}': bytes_per_s", self.bytes_per_s, 1_000_000, 10**13)
+        if self.port_bits:
+            _check_port_bits(f"dram '{self.name}': port_bits", self.port_bits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +97,7 @@ class Board:
             raise BoardError(f"family must be one of {', '.join(FAMILIES)}, not {self.family!r}")
         for key, (low, high) in LIMITS.items():
             _check_whole(key, getattr(self, key), low, high)
-        if self.axi_port_bits & (self.axi_port_bits - 1):
-            raise BoardError(f"axi_port_bits must be a power of two, not {self.axi_port_bits}")
+        _check_port_bits("axi_port_bits", self.axi_port_bits)
         if not self.dram:
             raise BoardError("a board needs at least one dram")
         known = {*self.facts, "title", "name"}
@@ -106,6 +110,18 @@ class Board:
         """The names that need a source: every field that says something of the hardware, one `dram.NAME` a memory."""
         plain = [f.name for f in fields(self) if f.name not in ("name", "title", "dram", "sources")]
         return (*plain, *(f"dram.{memory.name}" for memory in self.dram))
+
+    def memory(self, name: str | None = None) -> Dram:
+        """One of the memories, the first by default, with the width of its ports. Raises BoardError.
+
+        >>> load_board("zc706").memory("ps").port_bits, load_board("zc706").memory("pl").port_bits
+        (64, 512)
+        """
+        found = next((one for one in self.dram if name in (None, one.name)), None)
+        if found is None:
+            known = ", ".join(one.name for one in self.dram)
+            raise BoardError(f"memory of board '{self.name}' must be one of {known}, not '{name}'")
+        return replace(found, port_bits=found.port_bits or self.axi_port_bits)
 
     @property
     def ramb18(self) -> int:
@@ -127,6 +143,13 @@ class Board:
     def digest(self) -> str:
         """SHA-256 over every field."""
         return str(self.to_dict()["digest"])
+
+
+def _check_port_bits(name: str, value: object) -> None:
+    low, high = LIMITS["axi_port_bits"]
+    _check_whole(name, value, low, high)
+    if isinstance(value, int) and value & (value - 1):
+        raise BoardError(f"{name} must be a power of two, not {value}")
 
 
 def _check_whole(name: str, value: object, low: int, high: int) -> None:
@@ -187,10 +210,11 @@ def _drams(raw: object) -> tuple[Dram, ...]:
         raise BoardError("dram must be a table of memories, such as [dram.ps]")
     drams = []
     for name, value in raw.items():
-        odd = sorted(set(value) ^ {"bytes_per_s", "side"})
+        odd = sorted((set(value) ^ {"bytes_per_s", "side"}) - {"port_bits"})
         if odd:
             raise BoardError(
-                f"dram '{name}' must have exactly bytes_per_s and side; missing or unknown: {', '.join(odd)}"
+                f"dram '{name}' must have exactly bytes_per_s, side and, where it differs from axi_port_bits, port_bits; "
+                f"missing or unknown: {', '.join(odd)}"
             )
         drams.append(Dram(name=name, **value))
     return tuple(drams)

@@ -10,14 +10,18 @@ from .design import (
     LatencyTable,
     Mode,
     Stack,
+    line_words,
 )
 from .dram import DramModel
 from .exact import LayerCycles, LayerJob, Machine, job_cycles
+from .exact_search import ExactRanking, search_exact
 from .explore import Exploration, build_design, explore
 from .fbcb import buildable_plan, plan_all, published_plan
-from .geometry import BUFFER_WORDS, Fit, FitError, fit, ramb18_count, uram_count
+from .geometry import Fit, FitError, fit, ramb18_count, stream_words, ultra_banks, uram_count
 from .latency import latency_table, pool_cycles, stage_latency
+from .logic import LOGIC_KINDS, Estimate, interval_pct, logic_table, logic_terms, npu_logic, part_logic
 from .paper_model import Batching, Point, gops, layer_ticks, total_ticks
+from .resources import BUFFER_WORDS, PARTS, NpuShape, part_primitives
 from .row_buffer import needed_bytes
 from .search import Ranking, evaluate, legal_space, search
 from .virtual_exits import equidistant_exits, exits_after
@@ -25,6 +29,8 @@ from .virtual_exits import equidistant_exits, exits_after
 __all__ = [
     "BUFFER_WORDS",
     "B_MAX_LIMIT",
+    "LOGIC_KINDS",
+    "PARTS",
     "AblationRow",
     "BatchPlan",
     "Batching",
@@ -33,6 +39,8 @@ __all__ = [
     "Design",
     "DesignError",
     "DramModel",
+    "Estimate",
+    "ExactRanking",
     "Exploration",
     "Fit",
     "FitError",
@@ -42,6 +50,7 @@ __all__ = [
     "Machine",
     "Measure",
     "Mode",
+    "NpuShape",
     "Point",
     "Ranking",
     "Stack",
@@ -55,17 +64,27 @@ __all__ = [
     "explore",
     "fit",
     "gops",
+    "interval_pct",
     "job_cycles",
     "latency_table",
     "layer_ticks",
     "legal_space",
+    "line_words",
+    "logic_table",
+    "logic_terms",
     "needed_bytes",
+    "npu_logic",
+    "part_logic",
+    "part_primitives",
     "plan_all",
     "pool_cycles",
     "published_plan",
     "ramb18_count",
     "search",
+    "search_exact",
     "stage_latency",
+    "stream_words",
     "total_ticks",
+    "ultra_banks",
     "uram_count",
 ]

@@ -14,9 +14,9 @@ BatchPlan(k=<Stack.TWO: '2'>, b_r=1, row_lanes=False, block=224)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import gcd
+from math import gcd, inf
 
 from models import Kind, LayerShape, Window
 
@@ -28,15 +28,18 @@ LAYER_CYCLES = 300  # descriptor, plan, and the way through an empty pipeline
 
 @dataclass(frozen=True, kw_only=True)
 class Path:
-    """What a layer meets on its way. One port each for weights, inputs, outputs and residuals carries `port_words` words a cycle."""
+    """What a layer meets on its way. One port each for weights, inputs, outputs and residuals carries `port_words` words a cycle, all together
+    `total_words`.
+    """
 
     t_r: int
     t_p: int
     t_c: int
     weight_slots: int
     out_words: int
-    port_words: int
+    port_words: float
     buffer_words: int
+    total_words: float = inf
     stackable: bool = True
 
     def tile(self, mode: Mode) -> tuple[int, int]:
@@ -106,15 +109,22 @@ class _Run:
         needed = needed_bytes(self.layer, batch=self.batch, block=block, row_lanes=self.row_lanes, b_r=self.b_r)
         return needed <= WORD_BYTES * self.path.buffer_words
 
+    @cached_property
+    def tile_beats(self) -> int:
+        """Beats of a tile of weights."""
+        return -(-self.cols * (2 if self.mode is Mode.WIDE else 1) // self.path.weight_slots)
+
+    @cached_property
+    def tile_words(self) -> int:
+        return 0 if self.pool else self.tile_beats * self.path.weight_slots * self.path.t_p
+
     def column_cycles(self, block: int) -> float:
         """Cycles of a column tile of a block when its inputs are there."""
         feed = block * self.lanes * self.segments
         if self.pool:
             return max(feed, block * -(-self.cols // self.path.out_words))
-        slots = self.cols * (2 if self.mode is Mode.WIDE else 1)
-        tile_beats = -(-slots // self.path.weight_slots)
-        words = tile_beats * self.path.weight_slots * self.path.t_p
-        return max(feed, self.p_tiles * max(block, tile_beats, self.path.t_p + 4, words / self.path.port_words))
+        longest = max(block, self.tile_beats, self.path.t_p + 4, self.tile_words / self.path.port_words)
+        return max(feed, self.p_tiles * longest)
 
     def cycles(self, block: int) -> float:
         """Estimated cycles of the layer in blocks of that many beats."""
@@ -131,7 +141,16 @@ class _Run:
         beat_rows = block * self.lanes
         drained = self.tiles * beat_rows * max(-(-self.cols // self.path.out_words), self.cols / port)
         last = drained / self.tiles
-        return max(blocks * max(compute, drained) + first, loaded + compute) + last + LAYER_CYCLES
+        own = max(blocks * max(compute, drained) + first, loaded + compute) + last
+        outputs = self.batch * layer.r * layer.groups * layer.c
+        words = self.batch * sample_rows * row_words + blocks * self.tiles * self.p_tiles * self.tile_words
+        words += (2 if layer.residual else 1) * outputs
+        return max(own, words / self.path.total_words) + LAYER_CYCLES
+
+
+def layer_key(layer: LayerShape) -> LayerShape:
+    """The layer without name and stage: what its cycles depend on."""
+    return replace(layer, name="", stage=0)
 
 
 def best_plan(layer: LayerShape, path: Path, batch: int) -> BatchPlan:
@@ -139,16 +158,19 @@ def best_plan(layer: LayerShape, path: Path, batch: int) -> BatchPlan:
 
     Where not even single image rows fit the buffer the smallest block is given, and whoever builds must refuse it.
     """
-    if layer.window is None:
-        return BatchPlan(b_r=batch)
+    return BatchPlan(b_r=batch) if layer.window is None else estimated_plan(layer, layer.window, path, batch)[1]
+
+
+def estimated_plan(layer: LayerShape, window: Window, path: Path, batch: int) -> tuple[float, BatchPlan]:
+    """That plan with its estimated cycles, infinite when it does not fit the buffer."""
     found = [
         (not run.fits(block), run.cycles(block), order, -block, run)
-        for order, run in enumerate(_runs(layer, layer.window, path, batch))
+        for order, run in enumerate(_runs(layer, window, path, batch))
         for block in _blocks(run)
     ]
-    _, _, _, block, run = min(found, key=lambda one: one[:4])
+    too_large, cycles, _, block, run = min(found, key=lambda one: one[:4])
     k = Stack.TWO if run.mode is Mode.WIDE else Stack.ONE
-    return BatchPlan(k=k, b_r=run.b_r, row_lanes=run.row_lanes, block=-block)
+    return inf if too_large else cycles, BatchPlan(k=k, b_r=run.b_r, row_lanes=run.row_lanes, block=-block)
 
 
 def _runs(layer: LayerShape, window: Window, path: Path, batch: int) -> Iterator[_Run]:

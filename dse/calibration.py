@@ -96,7 +96,7 @@ class Calibration:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrated:
-    """What a calibration says of a design: LUTs and flip-flops in proportion to its DSPs, GOP/s at the clock that was met."""
+    """What a calibration makes of a design's estimates: LUTs, flip-flops, and GOP/s at the clock that was met."""
 
     resources: Mapping[str, Mapping[str, float]]
     clock_hz: float
@@ -109,25 +109,25 @@ class Calibrated:
 
 
 def apply_calibration(
-    record: Calibration, design: Design, board: Board, gops_by_batch: tuple[float, ...]
+    record: Calibration, design: Design, board: Board, gops_by_batch: tuple[float, ...], estimates: Mapping[str, float]
 ) -> Calibrated:
-    """The design's LUTs, flip-flops and clock by the record's factors; raises DesignError for a record of another board.
+    """A design's estimates of "lut" and "ff" and its clock by the record's factors; DesignError for a record of another board.
 
-    Factors: LUTs and flip-flops a DSP of the built design; the clock it met over the one it asked for, never above 1.
+    Factors: reported over predicted, of a whole bitstream over the NPU alone; the clock met over the one asked for, never above 1.
     """
     if record.board != board.name:
         raise DesignError(
             f"a calibration must be of the board it is used for, {board.name}, and it is of {record.board}"
         )
-    dsps = record.t_p * record.t_c
     resources, notes = {}, []
     for quantity, available in (("lut", board.lut), ("ff", board.ff)):
-        reported = record.reported(quantity)
-        if reported is not None:
-            used = reported / dsps * design.macs_per_cycle
+        ratio = next((m.ratio for m in record.measures if (m.stage, m.quantity) == ("route", quantity)), None)
+        if ratio is not None and quantity in estimates:
+            used = ratio * estimates[quantity]
             resources[quantity] = {"used": used, "available": available, "percent": 100 * used / available}
+            built = f"<{record.t_r}, {record.t_p}, {record.t_c}>"
             notes.append(
-                f"{quantity.upper()} scaled by {reported / dsps:.1f} a DSP, from one built design <{record.t_r}, {record.t_p}, {record.t_c}>"
+                f"{quantity.upper()} scaled by {ratio:.3f}, reported over predicted of one built design {built}"
             )
             if used > available:
                 notes.append(

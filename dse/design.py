@@ -20,8 +20,17 @@ from typing import Any
 
 from models import Kind, LayerShape, Workload
 
-SCHEMA = 2  # 2: plans limit their row blocks
+SCHEMA = 3  # 2: plans limit their row blocks; 3: memory, its ports, the input buffer
 B_MAX_LIMIT = 16  # a slot mask has 32 bits: twice the largest batch, so that new samples load while a batch runs
+
+
+def line_words(input_words: int, port_bits: int) -> int:
+    """Words of a line of the input buffer behind ports of a width.
+
+    >>> line_words(14, 64), line_words(26, 64), line_words(14, 512)
+    (16, 32, 32)
+    """
+    return max(16, 1 << (input_words - 1).bit_length(), port_bits // 16)
 
 
 class DesignError(ValueError):
@@ -106,7 +115,8 @@ class Design:
 
     `t_r` is the depth of an accumulator bank in rows; `published_t_r` the depth the `paper` model asked for before RAM geometry
     was looked at (equal to `t_r` when nothing had to give).
-    `buffer_words` is the size of the data plane's input buffer, a power of two.
+    `memory` of the board holds weights and activations, behind AXI ports of `port_bits`; `buffer_words` is the size of the input buffer, a power of
+    two.
     `plans[layer][batch - 1]` is the FBCB. `latency` follows from `model` (`paper` or `exact`).
     """
 
@@ -130,6 +140,8 @@ class Design:
     acc_bits: int = 48
     weight_slots: int = 1
     out_words: int = 8
+    memory: str = "ps"
+    port_bits: int = 128
     buffer_words: int = 1 << 15
 
     def __post_init__(self) -> None:
@@ -141,12 +153,15 @@ class Design:
             "b_max",
             "weight_slots",
             "out_words",
+            "port_bits",
             "buffer_words",
             "published_t_r",
         ):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise DesignError(f"{name} must be a whole number of at least 1, not {value!r}")
+        if self.port_bits & (self.port_bits - 1) or self.port_bits < 32:
+            raise DesignError(f"port_bits must be a power of two of at least 32, not {self.port_bits}")
         if self.buffer_words & (self.buffer_words - 1) or self.buffer_words < 16 * self.line_words:
             raise DesignError(
                 f"buffer_words must be a power of two of at least {16 * self.line_words}, not {self.buffer_words}"
@@ -222,9 +237,14 @@ class Design:
         return 2 * self.t_p if self.stackable else self.t_p
 
     @property
+    def port_bytes(self) -> int:
+        """Bytes that a memory port carries in a cycle."""
+        return self.port_bits // 8
+
+    @property
     def line_words(self) -> int:
-        """Words of a line of the input buffer: a power of two that no beat straddles twice."""
-        return max(16, 1 << (self.input_words - 1).bit_length())
+        """Words of a line of the input buffer: a power of two that no beat straddles twice and no port exceeds."""
+        return line_words(self.input_words, self.port_bits)
 
     @property
     def macs_per_cycle(self) -> int:
@@ -260,6 +280,9 @@ class Design:
             "Stackable": int(self.stackable),
             "Split": int(self.split),
             "Layers": len(self.layers),
+            "PortBytes": self.port_bytes,
+            "LineWords": self.line_words,
+            "Sets": self.buffer_words // (2 * self.line_words),
         }
 
     def matches(self, workload: Workload) -> bool:

@@ -12,6 +12,7 @@ from typing import ClassVar
 from boards import Board
 
 _AXI3_BURST = 16
+EFFICIENCY = 0.8  # of a memory's peak
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,24 +57,23 @@ class DramModel:
     ) -> DramModel:
         """A board's memory (its first by default) as its NPU sees it.
 
-        Widths, ports and bandwidth are the board file's. Latency (there and back through the interconnect) and refresh (every 7.8 us, 260 ns long:
-        DDR3 of 4 Gb by JESD79-3) are assumptions: measure them on your board.
+        Widths, ports and peak bandwidth are the board file's. The share of the peak that is left beside row misses and turns of direction, latency
+        (there and back through the interconnect) and refresh (every 7.8 us, 260 ns long: DDR3 of 4 Gb by JESD79-3) are assumptions: measure them
+        on your board.
 
         >>> from boards import load_board
         >>> DramModel.of(load_board("zc706"), "pl").latency_cycles
         38
         """
-        dram = next((one for one in board.dram if memory in (None, one.name)), None)
-        if dram is None:
-            raise ValueError(f"memory must be one of {', '.join(one.name for one in board.dram)}, not '{memory}'")
+        dram = board.memory(memory)
         clock = board.clock_hz if clock_hz is None else clock_hz
-        ports = min(3, board.axi_ports)
+        ports = min(3, board.axi_ports) if dram.side == "ps" else 3
         latency = max(1, round(latency_ns * clock / 1e9))
         return cls(
             latency_cycles=latency,
             write_latency_cycles=latency,
-            link_words=board.axi_port_bits / 16,
-            total_words=dram.bytes_per_s / clock / 2,
+            link_words=dram.port_bits / 16,
+            total_words=EFFICIENCY * dram.bytes_per_s / clock / 2,
             links=(0, 1 % ports, 2 % ports),
             refresh_interval_cycles=max(2, round(7800 * clock / 1e9)),
             refresh_cycles=max(1, round(260 * clock / 1e9)),

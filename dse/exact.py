@@ -16,17 +16,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from types import ModuleType
 
 import numpy as np
 
-from . import exact_kernel as kernel
 from .design import Design, DesignError, Mode
 from .dram import DramModel
-from .geometry import BUFFER_WORDS
+from .resources import BUFFER_WORDS
 
 MAX_POOL = Mode.MAX_POOL
 DIVIDE_STEPS = 32
 STEP_CYCLES = 2  # of the planner, besides a bit a cycle
+
+
+class TooLongError(DesignError):
+    """A job does not end within the cycles that it was given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +73,8 @@ class Machine:
             out_words=design.out_words,
             stackable=design.stackable,
             split=design.split,
-            line_words=max(design.line_words, memory.get("port_bytes", cls.port_bytes) // 2),
+            port_bytes=design.port_bytes,
+            line_words=design.line_words,
             buffer_words=design.buffer_words,
         )
         return replace(own, **memory)  # type: ignore[arg-type]  # all numbers
@@ -200,6 +205,13 @@ class LayerCycles:
     write_bursts: int
 
 
+def _kernel() -> ModuleType:
+    """The loop; its compiler takes a second to load, so nothing loads it before cycles are counted."""
+    from . import exact_kernel
+
+    return exact_kernel
+
+
 def _up(value: int, by: int) -> int:
     return -(-value // by)
 
@@ -262,12 +274,12 @@ def layer_numbers(job: LayerJob, machine: Machine) -> list[int]:
         "block_words": group_beats * job.groups * machine.weight_slots * machine.t_p,
         "plan_cycles": plan_cycles,
     }
-    return [int(values[n]) if n in values else int(getattr(job, n)) for n in kernel.LAYER]
+    return [int(values[n]) if n in values else int(getattr(job, n)) for n in _kernel().LAYER]
 
 
 def memory_numbers(dram: DramModel) -> dict[str, int]:
     """What the kernel wants to know of memory."""
-    link, total = (round(2 * words * kernel.FRACTION) for words in (dram.link_words, dram.total_words))
+    link, total = (round(2 * words * _kernel().FRACTION) for words in (dram.link_words, dram.total_words))
     return {
         "latency": dram.latency_cycles,
         "write_latency": dram.write_latency_cycles,
@@ -293,6 +305,7 @@ def job_cycles(
 
     `first_cycle` counts from reset, since the DRAM model's refresh does.
     """
+    kernel = _kernel()
     if dram.outstanding > kernel.BURSTS:
         raise DesignError(f"the exact model follows at most {kernel.BURSTS} bursts of a master, not {dram.outstanding}")
     if any(len(slots) != job.batch for job in jobs):
@@ -302,12 +315,12 @@ def job_cycles(
     state = kernel.new_state(machine.numbers(), memory_numbers(dram), slots)
     end = kernel.simulate(state, layers, counts, first_cycle, limit)
     if end < 0:
-        raise DesignError(f"the job does not end within {limit} cycles")
+        raise TooLongError(f"the job does not end within {limit} cycles")
     return tuple(_layer_cycles(row.tolist()) for row in counts)
 
 
 def _layer_cycles(row: list[int]) -> LayerCycles:
-    n = dict(zip(kernel.COUNTS, row, strict=True))
+    n = dict(zip(_kernel().COUNTS, row, strict=True))
     return LayerCycles(
         **{field.name: n[field.name] for field in fields(LayerCycles) if field.name in n},
         read_beats=(n["read_beats0"], n["read_beats1"], n["read_beats2"]),

@@ -11,7 +11,8 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,16 @@ import numpy as np
 from boards import Board
 from models import Kind, Workload
 
-from .blocks import Path, best_plan
-from .design import BatchPlan, Design, DesignError, Stack
-from .fbcb import buildable_plan, plan_all, published_plan
-from .geometry import BUFFER_WORDS, MIN_T_C, MIN_T_P, NOT_ESTIMATED, Fit, FitError, fit, weight_slots_for
+from .blocks import layer_key
+from .design import Design, DesignError, Stack
+from .dram import DramModel
+from .exact_search import check_windows, count, search_exact
+from .fbcb import plan_all, published_plan
+from .geometry import LOGIC_NOTE, MIN_T_C, MIN_T_P, Fit, FitError, fit, stream_words, weight_slots_for
 from .latency import POOL_NOTE, stage_latency
 from .paper_model import Point, gops, layer_ticks, memory_words, total_ticks
 from .search import Progress, Ranking, check_b_max, search
+from .sharing import Plans, share_memory
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,10 +69,12 @@ class Exploration:
 
     @property
     def fitted_resources(self) -> dict[str, dict[str, float]]:
-        """Primitives of the design: used, available, percent. LUTs and flip-flops are not estimated."""
+        """Primitives of the design: used, available, percent; LUTs and flip-flops are estimates and have `low` and `high` too."""
         found = {"dsp": _share(self.fit.dsp, self.board.dsp), "ramb18": _share(self.fit.ramb18, self.board.ramb18)}
         if self.board.uram288:
             found["uram288"] = _share(self.fit.uram288, self.board.uram288)
+        for name, need, available in (("lut", self.fit.lut, self.board.lut), ("ff", self.fit.ff, self.board.ff)):
+            found[name] = _share(need.value, available) | {"low": need.low, "high": need.high}
         return found
 
     @property
@@ -78,7 +84,7 @@ class Exploration:
 
     def layer_gops(self, layer: int) -> tuple[float, ...]:
         """GOP/s of the built design on one layer at each batch size; 0 for pools."""
-        shape, words = self.workload.layers[layer], self.board.paper_words_per_cycle
+        shape, words = self.workload.layers[layer], self.design.out_words
         if not shape.macs:
             return (0.0,) * self.b_max
         plans = enumerate(self.design.plans[layer], 1)
@@ -140,6 +146,9 @@ class Exploration:
                 "t_r": self.design.t_r,
                 "t_p": self.design.t_p,
                 "t_c": self.design.t_c,
+                "memory": self.design.memory,
+                "port_bits": self.design.port_bits,
+                "buffer_words": self.design.buffer_words,
                 "peak_gops": self.design.peak_gops,
                 "gops_by_batch": list(self.fitted_gops),
                 "difference_pct": list(self.difference_pct),
@@ -165,17 +174,25 @@ def explore(
     b_max: int = 8,
     weights: Sequence[float] | None = None,
     model: str = "paper",
+    memory: str | None = None,
     progress: Progress | None = None,
 ) -> Exploration:
-    """Search the whole space, then build the best point that can be built. Raises DesignError or FitError."""
-    if model == "exact":
-        raise DesignError("model must be 'paper' for now: the 'exact' model is not available yet")
-    if model != "paper":
+    """Search the whole space, then build the best point that can be built. Raises DesignError, FitError or BoardError.
+
+    With the `exact` model the published optimum is still the `paper` model's; the design to build, its plans, its GOP/s and its latency table are
+    what `search_exact` counts. `memory`: the board's memory behind the ports of what is built, its first by default.
+    """
+    if model not in ("paper", "exact"):
         raise DesignError(f"model must be 'paper' or 'exact', not {model!r}")
+    memory = board.memory(memory).name
+    if model == "exact":
+        check_windows(workload)
     ranking = search(workload, board, b_max=b_max, weights=weights, progress=progress)
-    point, found, why_not = _first_that_fits(ranking, workload, board, b_max)
-    design = build_design(workload, board, point, b_max=b_max)
-    words, clock = board.paper_words_per_cycle, board.clock_hz
+    if model == "exact":
+        return _explore_exact(workload, board, b_max, memory, ranking, progress)
+    point, found, plans, why_not = _first_that_fits(ranking, workload, board, b_max, memory)
+    design = _design(workload, board, point, found, plans, b_max=b_max, memory=memory)
+    words, clock = design.out_words, board.clock_hz
     fitted = Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
     fitted_gops = tuple(
         gops(workload.macs, b, total_ticks(workload.layers, fitted, b, words), clock, words)
@@ -195,21 +212,63 @@ def explore(
     )
 
 
+def _explore_exact(
+    workload: Workload, board: Board, b_max: int, memory: str, ranking: Ranking, progress: Progress | None
+) -> Exploration:
+    dram = DramModel.of(board, memory)
+    found = search_exact(workload, board, b_max=b_max, weights=ranking.weights, memory=memory, progress=progress)
+    counted = found.best
+    batches = range(1, b_max + 1)
+    missing = [b for b in batches if not ranking.weights[b - 1]]
+    if missing:  # the table needs them, the search did not
+        counted = counted.joined(count(workload, counted.fit, counted.machine, dram, missing))
+    keys = [layer_key(layer) for layer in workload.layers]
+    plans = tuple(counted.plans[key] for key in keys)
+    design = replace(
+        _design(workload, board, counted.point, counted.fit, plans, b_max=b_max, memory=memory),
+        latency=counted.latency(workload.layers, board.clock_hz),
+        model="exact",
+    )
+    best = int(ranking.order[0])
+    seconds = (counted.total(workload.layers, b) / board.clock_hz for b in batches)
+    more = (
+        f"counted with '{memory}' memory, {dram.total_words:.1f} words a cycle; each layer has tensors of its own there"
+    )
+    bounds = f"{found.bounded} arrays were bounded, {found.evaluated} counted; the others could be at most {found.gap_pct:.1f} % better"
+    return Exploration(
+        workload=workload,
+        board=board,
+        b_max=b_max,
+        ranking=ranking,
+        published_gops=tuple(float(x) for x in ranking.gops[:, best]),
+        fitted_gops=tuple(2e-9 * b * workload.macs / s for b, s in zip(batches, seconds, strict=True)),
+        design=design,
+        fit=counted.fit,
+        notes=(bounds, more, _memory_note(design), LOGIC_NOTE),
+    )
+
+
 def _first_that_fits(
-    ranking: Ranking, workload: Workload, board: Board, b_max: int
-) -> tuple[Point, Fit, FitError | None]:
-    """The highest-ranked point that can be built, its fit, and why the optimum itself could not be (None where it could)."""
+    ranking: Ranking, workload: Workload, board: Board, b_max: int, memory: str
+) -> tuple[Point, Fit, Plans, FitError | None]:
+    """The highest-ranked point that can be built, its fit and FBCB, and why the optimum itself could not be (None where it could)."""
     fbcb_words = len(workload.layers) * b_max
     why_not: FitError | None = None
+    columns = inf  # with so many, accumulators leave too little for the input buffer
     for index in ranking.order:
         point = ranking.space[int(index)]
+        if point.t_c >= columns:
+            continue
         try:
-            return point, fit(point, board, fbcb_words=fbcb_words), why_not
+            return point, *share_memory(workload, board, point, memory=memory, b_max=b_max), why_not
         except FitError as error:
             why_not = why_not or error
+            columns = point.t_c if error.resource == "buffer_bytes" else columns
+    if why_not is not None and why_not.resource == "buffer_bytes":
+        raise why_not
     least = Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C)
     fit(
-        least, board, fbcb_words=fbcb_words
+        least, board, fbcb_words=fbcb_words, b_max=b_max, memory=memory
     )  # raises, naming what even the smallest design lacks; else it is the bits that the model counts
     raise FitError(
         f"board '{board.name}' is too small: the smallest design that can be built needs {least.memory_bits} bits of on-chip memory, "
@@ -230,7 +289,7 @@ def _notes(
         )
     if design.t_r < point.t_r:
         notes.append(
-            f"t_r falls from {point.t_r} to {design.t_r}, the deepest accumulators that fit once RAM primitives are counted"
+            f"t_r falls from {point.t_r} to {design.t_r}: accumulators and an input buffer of {design.buffer_words} words share the board's RAM"
         )
     shape = Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
     published = plan_all(workload.layers, shape, design.b_max, design.out_words, published_plan)
@@ -242,39 +301,12 @@ def _notes(
         )
     if any(layer.kind is not Kind.GEMM for layer in workload.layers):
         notes.append(POOL_NOTE)
-    notes.append(NOT_ESTIMATED)
+    notes += [_memory_note(design), LOGIC_NOTE]
     return tuple(notes)
 
 
-def built_plans(
-    workload: Workload, point: Point, board: Board, b_max: int, buffer_words: int
-) -> tuple[tuple[BatchPlan, ...], ...]:
-    """The FBCB of a design that is built: fewest estimated cycles where the network's windows are known, else what the `paper` model says."""
-    words = board.paper_words_per_cycle
-    if any(layer.window is None for layer in workload.layers):
-        return plan_all(workload.layers, point, b_max, words, buildable_plan)
-    path = Path(
-        t_r=point.t_r,
-        t_p=point.t_p,
-        t_c=point.t_c,
-        weight_slots=weight_slots_for(point.t_p, words),
-        out_words=words,
-        port_words=board.axi_port_bits // 16,
-        buffer_words=buffer_words,
-    )
-    return tuple(tuple(best_plan(layer, path, b) for b in range(1, b_max + 1)) for layer in workload.layers)
-
-
-def largest_buffer(point: Point, board: Board, *, fbcb_words: int, acc_bits: int) -> int:
-    """Words of the largest input buffer, a power of two, that fits beside a point's accumulators."""
-    words = BUFFER_WORDS
-    while True:
-        try:
-            if fit(point, board, fbcb_words=fbcb_words, acc_bits=acc_bits, buffer_words=2 * words).t_r < point.t_r:
-                return words
-        except FitError:
-            return words
-        words *= 2
+def _memory_note(design: Design) -> str:
+    return f"tensors lie in '{design.memory}' memory behind ports of {design.port_bits} bits; the input buffer holds {design.buffer_words} words"
 
 
 def build_design(
@@ -282,19 +314,33 @@ def build_design(
     board: Board,
     point: Point,
     *,
+    memory: str | None = None,
     b_max: int = 8,
     acc_bits: int = 48,
 ) -> Design:
     """The design of a point for a workload on a board: T_R shrunk to what fits, FBCB for two lanes, latency table. Raises DesignError or FitError.
 
     A beat carries as many outputs as the memory takes in a cycle (`out_words`) and as many weight slots as it delivers (`weight_slots`): wider would
-    wait for memory, narrower would make memory wait.
+    wait for memory, narrower would make memory wait. `memory`: the one that tensors live in, the board's first by default.
     """
     check_b_max(b_max)
-    words = board.paper_words_per_cycle
-    found = fit(point, board, fbcb_words=len(workload.layers) * b_max, acc_bits=acc_bits)
+    found, plans = share_memory(workload, board, point, memory=memory, b_max=b_max, acc_bits=acc_bits)
+    return _design(workload, board, point, found, plans, b_max=b_max, memory=memory, acc_bits=acc_bits)
+
+
+def _design(
+    workload: Workload,
+    board: Board,
+    point: Point,
+    found: Fit,
+    plans: Plans,
+    *,
+    b_max: int,
+    memory: str | None,
+    acc_bits: int = 48,
+) -> Design:
+    words, dram = stream_words(board, memory), board.memory(memory)
     fitted = Point(t_r=found.t_r, t_p=point.t_p, t_c=point.t_c)
-    buffer_words = largest_buffer(fitted, board, fbcb_words=len(workload.layers) * b_max, acc_bits=acc_bits)
     return Design(
         network=workload.name,
         workload_digest=workload.digest,
@@ -307,12 +353,14 @@ def build_design(
         layers=workload.layers,
         exits=workload.exits,
         exit_rates=workload.exit_rates,
-        plans=built_plans(workload, fitted, board, b_max, buffer_words),
+        plans=plans,
         latency=stage_latency(workload.layers, fitted, clock_hz=board.clock_hz, words_per_cycle=words, b_max=b_max),
         model="paper",
         published_t_r=point.t_r,
         acc_bits=acc_bits,
         weight_slots=weight_slots_for(point.t_p, words),
         out_words=words,
-        buffer_words=buffer_words,
+        memory=dram.name,
+        port_bits=dram.port_bits,
+        buffer_words=found.buffer_words,
     )

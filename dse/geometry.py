@@ -1,47 +1,38 @@
-"""On-chip memory by primitives: does a design fit the board's RAMB18 and URAM288, and with how many accumulator rows? Pure arithmetic.
+"""Does a design fit a board: DSPs, RAM primitives, LUTs and flip-flops, and with how many accumulator rows? Pure arithmetic.
 
-A memory of D words of W bits takes ceil(W / w) * ceil(D / d) primitives of shape d x w, at the best of these shapes (7-series UG473 and UltraScale
-UG573: simple dual port, one write and one read a cycle; URAM288 has one shape):
+Primitives are those of the reference core and the data plane, as Yosys maps them (`dse.memories`, `dse.resources`); LUTs and flip-flops are
+calibrated estimates with an interval (`dse.logic`), and the whole interval must fit. Accumulator banks go to UltraRAM first, since nothing else
+uses it, the rest to block RAM: `UltraBanks` of the core.
 
->>> ramb18_count(depth=1024, width=48), ramb18_count(depth=512, width=48), uram_count(depth=4096, width=48)
-(3, 2, 1)
-
-What is counted, all of it an assumption about what the core and the data plane will instantiate:
-
-- **Accumulators**: 2 (double-buffered) x T_C banks of T_R rows x `acc_bits`, each bank a memory of its own, since HLS partitions by PE. Banks go
-  to URAM first, since nothing else uses it, the rest to block RAM.
-- **Input buffer** of the data plane: two banks of lines, a memory for each 64 bits of a line.
-- **Stream FIFOs**: 512 beats each of input, weights, residual and output; the command stream is shallow and stays in LUTRAM.
-- **FBCB**: layers x b_max entries of 23 bits in block RAM, in LUTRAM when 64 entries are enough.
-- Weight tiles are double-buffered in registers or LUTRAM and take no RAM.
-
-DSPs are T_P * T_C, and nothing else multiplies. LUTs and flip-flops are NOT estimated yet: that needs calibration against a synthesiser.
+>>> ramb18_count(depth=1024, width=48), ramb18_count(depth=1536, width=48), uram_count(depth=4096, width=48)
+(3, 5, 1)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from boards import Board
 
 from .design import DesignError
+from .logic import Estimate, estimate, interval_pct, npu_logic
+from .memories import FAMILIES, XC7, block_rams, ultra_rams
 from .paper_model import Point
+from .resources import BUFFER_WORDS, NpuShape, accumulator_ramb18, buffer_uram288, dsp, fixed_ramb18, uram288
 
-RAMB18_SHAPES = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
-URAM_SHAPE = (4096, 72)
 DEPTH_STEP = 512  # the count of primitives changes at multiples of this only
 MAX_T_R = 65_534  # even, and `beats` of a core command has 16 bits (ADR 4)
 MAX_T_C = 4_095  # `cols` of a core command has 12 bits (ADR 4)
+SHALLOWER = (4096, 2048, 1024, 512)  # rows of a bank worth giving up for a larger input buffer
 MIN_T_P = 3  # a 48-bit bias is three words of one weight slot (ADR 4)
 MIN_T_C = 2  # stackable PEs come in pairs
-BUFFER_WORDS = 1 << 15  # least input buffer of a design
-_LINE_WORDS, _PART_WORDS = 16, 4
-FIFO_BEATS = 512
-FBCB_BITS = 23
-LUTRAM_WORDS = 64
 
-NOT_ESTIMATED = "LUTs and flip-flops are not estimated yet"
+LOGIC_NOTE = "LUTs and flip-flops are estimates calibrated against Yosys on 7-series, each with its interval; vendor tools pack differently"
 
 
 class FitError(DesignError):
@@ -57,44 +48,29 @@ class Fit:
     """The deepest accumulators that fit, and every primitive then used. `parts` splits `ramb18` by use."""
 
     t_r: int
+    buffer_words: int
     dsp: int
     ramb18: int
     uram288: int
     uram_banks: int
     ramb_banks: int
     parts: Mapping[str, int]
+    lut: Estimate
+    ff: Estimate
 
 
-def ramb18_count(depth: int, width: int) -> int:
+def ramb18_count(depth: int, width: int, family: str = XC7) -> int:
     """RAMB18s of a memory of `depth` words of `width` bits; a RAMB36 is two of them.
 
     >>> ramb18_count(depth=2048, width=36)
     4
     """
-    return min(-(-width // w) * -(-depth // d) for d, w in RAMB18_SHAPES)
+    return int(block_rams(depth, width, family))
 
 
 def uram_count(depth: int, width: int) -> int:
     """URAM288s of a memory of `depth` words of `width` bits."""
-    return -(-width // URAM_SHAPE[1]) * -(-depth // URAM_SHAPE[0])
-
-
-def fixed_ramb18(
-    t_p: int, *, out_words: int, weight_slots: int, fbcb_words: int, stackable: bool, buffer_words: int = BUFFER_WORDS
-) -> dict[str, int]:
-    """RAMB18s that do not depend on T_R, by use.
-
-    >>> fixed_ramb18(7, out_words=8, weight_slots=1, fbcb_words=432, stackable=True)
-    {'input_buffer': 32, 'fifos': 19, 'fbcb': 1}
-    """
-    input_words = 2 * t_p if stackable else t_p
-    streams = (input_words, weight_slots * t_p, out_words, out_words)
-    lines = _LINE_WORDS // _PART_WORDS * ramb18_count(buffer_words // (2 * _LINE_WORDS), 16 * _PART_WORDS)
-    return {
-        "input_buffer": 2 * lines,
-        "fifos": sum(ramb18_count(FIFO_BEATS, 16 * words) for words in streams),
-        "fbcb": ramb18_count(fbcb_words, FBCB_BITS) if fbcb_words > LUTRAM_WORDS else 0,
-    }
+    return int(ultra_rams(depth, width))
 
 
 def weight_slots_for(t_p: int, words_per_cycle: int) -> int:
@@ -106,58 +82,140 @@ def weight_slots_for(t_p: int, words_per_cycle: int) -> int:
     return max(1, round(words_per_cycle / t_p))
 
 
+def stream_words(board: Board, memory: str | None = None) -> int:
+    """Words of a beat of outputs, and about as many of weights: as the `paper` model has it, and no fewer than a port to the memory carries.
+
+    >>> from boards import load_board
+    >>> stream_words(load_board("zc706"), "ps"), stream_words(load_board("zc706"), "pl")
+    (8, 32)
+    """
+    return max(board.paper_words_per_cycle, board.memory(memory).port_bits // 16)
+
+
 def fit(
     point: Point,
     board: Board,
     *,
     fbcb_words: int = 0,
+    b_max: int = 8,
     acc_bits: int = 48,
     stackable: bool = True,
+    memory: str | None = None,
     buffer_words: int = BUFFER_WORDS,
 ) -> Fit:
-    """Shrink `point.t_r` (even, at least 2) until every memory fits the board. Raises FitError when nothing does."""
-    _check_buildable(point, board, stackable)
-    words = board.paper_words_per_cycle
-    fixed = fixed_ramb18(
-        point.t_p,
-        out_words=words,
-        weight_slots=weight_slots_for(point.t_p, words),
-        fbcb_words=fbcb_words,
-        stackable=stackable,
-        buffer_words=buffer_words,
-    )
+    """Shrink `point.t_r` (even, at least 2) until every memory fits the board. Raises FitError when nothing does.
+
+    `fbcb_words`: layers times `b_max`. `memory`: the one that tensors live in, the board's first by default.
+    """
+    _check_buildable(point, stackable)
+    words = stream_words(board, memory)
     deepest = max(2, min(point.t_r, MAX_T_R) // 2 * 2)
-    least = _at_depth(min(deepest, DEPTH_STEP), point, board, fixed, acc_bits)
-    if least.ramb18 > board.ramb18:
+    steps = range(deepest // DEPTH_STEP * DEPTH_STEP, DEPTH_STEP, -DEPTH_STEP)
+    shape = NpuShape(
+        t_r=np.array([deepest, *steps, min(deepest, DEPTH_STEP)]),
+        t_p=point.t_p,
+        t_c=point.t_c,
+        acc_bits=acc_bits,
+        weight_slots=weight_slots_for(point.t_p, words),
+        out_words=words,
+        stackable=stackable,
+        b_max=b_max,
+        layers=-(-fbcb_words // b_max),
+        port_bytes=board.memory(memory).port_bits // 8,
+        buffer_words=buffer_words,
+        ultra_buffer=board.uram288 > 0,
+        family=FAMILIES[board.family],
+    )
+    if (need := int(dsp(shape))) > board.dsp:
         raise FitError(
-            f"board '{board.name}' is too small for {point.t_p} x {point.t_c} PEs: "
-            f"they need {least.ramb18} RAMB18 beside {least.uram288} URAM288 even with {least.t_r} rows, and it has {board.ramb18}",
+            f"board '{board.name}' is too small for {point.t_p} x {point.t_c} PEs: they need {need} DSPs, and it has {board.dsp}",
+            resource="dsp",
+            needed=need,
+            available=board.dsp,
+        )
+    found = _deepest(shape, board)
+    _check_logic(found, point, board)
+    return found
+
+
+def fits(point: Point, board: Board, *, most_buffer_words: int, **given: Any) -> tuple[Fit, ...]:
+    """Ways to share the board's RAM: accumulators as deep as can be beside the least input buffer, and ever shallower ones, each beside the largest
+    buffer of at most `most_buffer_words` that fits. Raises FitError when nothing fits; `given` as `fit` takes it.
+    """
+    deepest = fit(point, board, **given)
+    depths = sorted({deepest.t_r, *(depth for depth in SHALLOWER if depth < deepest.t_r)}, reverse=True)
+    found: list[Fit] = []
+    for depth in depths:
+        best = fit(replace(point, t_r=depth), board, **given)
+        while best.buffer_words < most_buffer_words:
+            try:
+                larger = fit(replace(point, t_r=depth), board, **given | {"buffer_words": 2 * best.buffer_words})
+            except FitError:
+                break
+            if larger.t_r < depth:
+                break
+            best = larger
+        if not found or best.buffer_words > found[-1].buffer_words:
+            found.append(best)
+    return tuple(found)
+
+
+def ultra_banks(shape: NpuShape, board: Board) -> npt.NDArray[np.int64]:
+    """How many accumulator banks a board's UltraRAM holds beside the input buffer: as many as there are, or as fit."""
+    left = np.maximum(0, board.uram288 - buffer_uram288(shape))
+    return np.minimum(shape.banks, left // ultra_rams(shape.bank_rows, shape.acc_bits))
+
+
+def _deepest(shapes: NpuShape, board: Board) -> Fit:
+    """The first of several depths that fits a board's RAM; FitError with what the last one needs."""
+    shapes = replace(shapes, ultra_banks=ultra_banks(shapes, board))
+    fixed = {use: int(count) for use, count in fixed_ramb18(shapes).items()}
+    accumulators = accumulator_ramb18(shapes)
+    ramb18 = accumulators + sum(fixed.values())
+    fits = np.flatnonzero(ramb18 <= board.ramb18)
+    index = int(fits[0]) if len(fits) else -1
+    t_r, on_uram = (int(np.asarray(values)[index]) for values in (shapes.t_r, shapes.ultra_banks))
+    shape = replace(shapes, t_r=t_r, ultra_banks=on_uram)
+    if not len(fits):
+        raise FitError(
+            f"board '{board.name}' is too small for {shape.t_p} x {shape.t_c} PEs: "
+            f"they need {ramb18[-1]} RAMB18 beside {int(uram288(shape))} URAM288 even with {t_r} rows, and it has {board.ramb18}",
             resource="ramb18",
-            needed=least.ramb18,
+            needed=int(ramb18[-1]),
             available=board.ramb18,
         )
-    steps = range(deepest // DEPTH_STEP * DEPTH_STEP, DEPTH_STEP, -DEPTH_STEP)
-    every = (_at_depth(t_r, point, board, fixed, acc_bits) for t_r in (deepest, *steps))
-    return next((found for found in every if found.ramb18 <= board.ramb18), least)
-
-
-def _at_depth(t_r: int, point: Point, board: Board, fixed: Mapping[str, int], acc_bits: int) -> Fit:
-    banks = 2 * point.t_c
-    per_bank = uram_count(t_r, acc_bits)
-    uram_banks = min(banks, board.uram288 // per_bank)
-    parts = {"accumulators": (banks - uram_banks) * ramb18_count(t_r, acc_bits), **fixed}
+    estimates = {kind: estimate(float(value), interval_pct(kind)) for kind, value in npu_logic(shape).items()}
     return Fit(
         t_r=t_r,
-        dsp=point.dsp,
-        ramb18=sum(parts.values()),
-        uram288=uram_banks * per_bank,
-        uram_banks=uram_banks,
-        ramb_banks=banks - uram_banks,
-        parts=parts,
+        buffer_words=shape.buffer_words,
+        dsp=int(dsp(shape)),
+        ramb18=int(ramb18[index]),
+        uram288=int(uram288(shape)),
+        uram_banks=on_uram,
+        ramb_banks=int(shape.banks) - on_uram,
+        parts={"accumulators": int(accumulators[index]), **fixed},
+        lut=estimates["lut"],
+        ff=estimates["ff"],
     )
 
 
-def _check_buildable(point: Point, board: Board, stackable: bool) -> None:
+def _check_logic(found: Fit, point: Point, board: Board) -> None:
+    """The whole interval must fit."""
+    for name, what, need, available in (
+        ("lut", "LUTs", found.lut, board.lut),
+        ("ff", "flip-flops", found.ff, board.ff),
+    ):
+        if need.high > available:
+            raise FitError(
+                f"board '{board.name}' is too small for {point.t_p} x {point.t_c} PEs with {found.t_r} rows: they need up to {need.high} {what} "
+                f"(an estimate of {need.value}), and it has {available}",
+                resource=name,
+                needed=need.high,
+                available=available,
+            )
+
+
+def _check_buildable(point: Point, stackable: bool) -> None:
     min_t_c = MIN_T_C if stackable else 1
     for name, value, low in (("t_p", point.t_p, MIN_T_P), ("t_c", point.t_c, min_t_c)):
         if value < low:
@@ -173,11 +231,4 @@ def _check_buildable(point: Point, board: Board, stackable: bool) -> None:
             resource="t_c",
             needed=point.t_c,
             available=MAX_T_C,
-        )
-    if point.dsp > board.dsp:
-        raise FitError(
-            f"board '{board.name}' is too small for {point.t_p} x {point.t_c} PEs: they need {point.dsp} DSPs, and it has {board.dsp}",
-            resource="dsp",
-            needed=point.dsp,
-            available=board.dsp,
         )

@@ -18,6 +18,11 @@ Command = Callable[..., Any]
 
 BOARD = click.option("--board", required=True, metavar="NAME|FILE.toml", help="zc706, zcu104, or your own board file")
 B_MAX = click.option("--b-max", default=8, show_default=True, metavar="N", help="largest batch, 1 to 16")
+MEMORY = click.option(
+    "--memory",
+    metavar="NAME",
+    help="the board's memory that weights and activations lie in, as its file names them: ps, pl  [default: the first]",
+)
 DATA = click.option(
     "--data",
     type=click.Path(path_type=Path),
@@ -110,6 +115,7 @@ def exits(model: Path, places: str | None, out: Path | None, threshold: float, s
 @click.argument("model", type=click.Path(path_type=Path))
 @BOARD
 @B_MAX
+@MEMORY
 @click.option(
     "--model",
     "cycle_model",
@@ -140,6 +146,7 @@ def dse(
     model: Path,
     board: str,
     b_max: int,
+    memory: str | None,
     cycle_model: str,
     exits: str | None,
     exit_rates: str | None,
@@ -152,13 +159,14 @@ def dse(
     from . import commands
 
     work = commands.workload(model, exits, exit_rates)
-    commands.dse(work, board, b_max, cycle_model, out, report, calibration, as_json)
+    commands.dse(work, board, b_max, memory, cycle_model, out, report, calibration, as_json)
 
 
 @main.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @BOARD
 @B_MAX
+@MEMORY
 @click.option(
     "--design",
     "design_file",
@@ -184,6 +192,7 @@ def build(
     model: Path,
     board: str,
     b_max: int,
+    memory: str | None,
     design_file: Path | None,
     core: str,
     out: Path,
@@ -194,7 +203,7 @@ def build(
     """Write the bitstream project and the driver's bundle for MODEL on a board."""
     from . import commands
 
-    commands.build(model, board, b_max, design_file, core, out, data, tolerance, as_json)
+    commands.build(model, board, b_max, memory, design_file, core, out, data, tolerance, as_json)
 
 
 @main.command("import-reports")

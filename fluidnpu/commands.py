@@ -75,9 +75,11 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-def _explore(out: Console, work: Workload, board: Board, b_max: int, cycle_model: str = "paper") -> Exploration:
+def _explore(
+    out: Console, work: Workload, board: Board, b_max: int, memory: str | None = None, cycle_model: str = "paper"
+) -> Exploration:
     with show.progress(out, f"searching designs for {board.name}") as step:
-        return explore(work, board, b_max=b_max, model=cycle_model, progress=step)
+        return explore(work, board, b_max=b_max, model=cycle_model, memory=memory, progress=step)
 
 
 def workload(path: Path, exits: str | None, exit_rates: str | None) -> Workload:
@@ -101,6 +103,7 @@ def dse(
     work: Workload,
     board_name: str,
     b_max: int,
+    memory: str | None,
     cycle_model: str,
     design_file: Path | None,
     report: Path | None,
@@ -110,7 +113,7 @@ def dse(
     """Search the whole space; print the published point and the design that fits; write the design."""
     out = show.console(as_json)
     board = load_board(board_name)
-    found = _explore(out, work, board, b_max, cycle_model)
+    found = _explore(out, work, board, b_max, memory, cycle_model)
     calibrated = None if calibration is None else importing.scaled(calibration, found)
     if design_file is not None:
         _write(design_file, found.design.dumps())
@@ -180,12 +183,16 @@ def _quantised(network: Network, images: ImageSet) -> QuantisedNetwork:
     return quantise(network, images.images.astype(np.float64) / 255)
 
 
-def _design(out: Console, network: Network, board: Board, b_max: int, design_file: Path | None) -> Design:
+def _design(
+    out: Console, network: Network, board: Board, b_max: int, design_file: Path | None, memory: str | None = None
+) -> Design:
     if design_file is None:
-        return _explore(out, network.workload, board, b_max).design
+        return _explore(out, network.workload, board, b_max, memory).design
     design = Design.loads(design_file.read_text(encoding="utf-8"), str(design_file))
     if design.board != board.name:
         raise UsageError(f"'{design_file}' must be a design for {board.name}, not for {design.board}")
+    if memory not in (None, design.memory):
+        raise UsageError(f"'{design_file}' must be a design for memory '{memory}', not for '{design.memory}'")
     return design
 
 
@@ -193,6 +200,7 @@ def build(
     path: Path,
     board_name: str,
     b_max: int,
+    memory: str | None,
     design_file: Path | None,
     core: str,
     folder: Path,
@@ -206,7 +214,7 @@ def build(
     images = _images(data, network)
     qnet = _quantised(network, images)
     guard = accuracy_guard(network, qnet, images.images, images.labels, tolerance)
-    design = _design(out, network, board, b_max, design_file)
+    design = _design(out, network, board, b_max, design_file, memory)
     program = compile_program(qnet, design)
     files = render_project(design, program, board, core, rtl=sources())
     write_project(files, folder)

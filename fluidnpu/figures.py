@@ -10,6 +10,7 @@ from typing import Any
 # Okabe and Ito's palette: told apart with any kind of colour vision, in this order.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
 INK, GRID = "#1f2933", "#d9dee4"
+YELLOW = PALETTE[6]  # too light for white letters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +206,8 @@ def heat_map(
     """Utilisation in percent, layers by batch sizes; `cells` holds the text of each cell (the chosen k and B_R)."""
     figure, (axis,) = new_figure(14, 0.9 + 0.26 * len(values))
     axis.grid(False)
-    axis.imshow(values, cmap="YlGnBu", vmin=0, vmax=100, aspect="auto")
+    colours = axis.imshow(values, cmap="YlGnBu", vmin=0, vmax=100, aspect="auto")
+    figure.colorbar(colours, ax=axis, label="per cent of peak", pad=0.01, aspect=40)
     for y, row in enumerate(cells):
         for x, text in enumerate(row):
             axis.text(x, y, text, ha="center", va="center", fontsize=8, color="white" if values[y][x] > 60 else INK)
@@ -225,37 +227,47 @@ def roofline(layers: Sequence[tuple[str, float, float]], peak_gops: float, gword
     roof = sorted({low, min(max(knee, low), high), high})
     axis.plot(roof, [min(peak_gops, x * gwords_per_s) for x in roof], color=INK, linewidth=1.2)
     axis.scatter([x for _, x, _ in points], [y for _, _, y in points], color=PALETTE[0], s=22, alpha=0.7, zorder=3)
-    worst = sorted(points, key=lambda p: p[2] / min(peak_gops, p[1] * gwords_per_s))[:4]
-    for name, x, y in worst:
-        axis.annotate(name, (x, y), textcoords="offset points", xytext=(6, -10), fontsize=8, color=INK)
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name, x, y in sorted(points, key=lambda p: p[2] / min(peak_gops, p[1] * gwords_per_s)):
+        groups.setdefault((f"{x:.3g}", f"{y:.3g}"), []).append(name)
+    for number, ((x_text, y_text), names) in enumerate(list(groups.items())[:4]):
+        label = names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+        place = (6, -12 - 11 * number)
+        axis.annotate(
+            label, (float(x_text), float(y_text)), textcoords="offset points", xytext=place, fontsize=8, color=INK
+        )
     axis.set_xscale("log")
     axis.set_yscale("log")
     for ruler in (axis.xaxis, axis.yaxis):
         ruler.set_major_formatter("{x:g}")
         ruler.set_minor_formatter("")
     axis.set_xlabel("operations per word on the busiest port", fontsize=9, color=INK)
-    axis.set_title(f"{title} (GOP/s; named: the four furthest below the roof)", fontsize=10, color=INK, loc="left")
+    axis.set_title(f"{title} (GOP/s; named: those furthest below the roof)", fontsize=10, color=INK, loc="left")
     return to_svg(figure)
 
 
-def pareto_front(points: Sequence[tuple[float, float, float]], chosen: tuple[float, float], title: str) -> str:
-    """Non-dominated designs (latency at B = 1 in ms, GOP/s over all batch sizes, DSPs); the chosen one is ringed."""
-    figure, (axis,) = new_figure(14, 3.8)
-    shown = axis.scatter(
-        [x for x, _, _ in points],
-        [y for _, y, _ in points],
-        c=[d for _, _, d in points],
-        cmap="viridis",
-        s=18,
-        zorder=3,
-    )
-    axis.scatter(*chosen, s=130, facecolors="none", edgecolors=PALETTE[3], linewidths=1.8, zorder=4)
-    figure.colorbar(shown, ax=axis, label="DSPs", pad=0.01)
-    axis.set_xscale("log")
-    axis.xaxis.set_major_formatter("{x:g}")
-    axis.xaxis.set_minor_formatter("")
-    axis.set_xlabel("latency at B = 1 (ms)", fontsize=9, color=INK)
-    axis.set_title(title, fontsize=10, color=INK, loc="left")
+def pareto_front(
+    points: Sequence[tuple[float, float, float, float]], chosen: tuple[float, float, float, float], title: str
+) -> str:
+    """Non-dominated designs (latency at B = 1 in ms, memory in Mbit, GOP/s over all batch sizes, DSPs); the chosen one is ringed."""
+    figure, panels = new_figure(14, 3.8, 2)
+    for axis, column, label in zip(panels, (0, 1), ("latency at B = 1 (ms)", "on-chip memory (Mbit)"), strict=True):
+        shown = axis.scatter(
+            [point[column] for point in points],
+            [point[2] for point in points],
+            c=[point[3] for point in points],
+            cmap="viridis",
+            s=18,
+            zorder=3,
+        )
+        ring = {"s": 130, "facecolors": "none", "edgecolors": PALETTE[3], "linewidths": 1.8, "zorder": 4}
+        axis.scatter(chosen[column], chosen[2], **ring)
+        axis.set_xlabel(label, fontsize=9, color=INK)
+    panels[0].set_xscale("log")
+    panels[0].xaxis.set_major_formatter("{x:g}")
+    panels[0].xaxis.set_minor_formatter("")
+    figure.colorbar(shown, ax=panels, label="DSPs", pad=0.01)
+    panels[0].set_title(title, fontsize=10, color=INK, loc="left")
     return to_svg(figure)
 
 
@@ -267,10 +279,12 @@ def shares(parts: Mapping[str, Mapping[str, float]], title: str) -> str:
     for row, part in enumerate(parts.values()):
         left = 0.0
         for name, value in part.items():
-            axis.barh(row, value, left=left, height=0.6, color=PALETTE[names.index(name) % 8], edgecolor="white")
+            colour = PALETTE[names.index(name) % 8]
+            axis.barh(row, value, left=left, height=0.6, color=colour, edgecolor="white")
             if value > 4:
+                ink = INK if colour == YELLOW else "white"
                 axis.text(
-                    left + value / 2, row, f"{name} {value:.0f} %", ha="center", va="center", fontsize=8, color="white"
+                    left + value / 2, row, f"{name} {value:.0f} %", ha="center", va="center", fontsize=8, color=ink
                 )
             left += value
     axis.set_yticks(range(len(parts)), list(parts), fontsize=9)

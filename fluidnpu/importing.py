@@ -41,7 +41,8 @@ def _text(value: float | None) -> str:
 def scaled(file: Path, found: Exploration) -> Calibrated:
     """An exploration's design by the factors of a record."""
     record = Calibration.loads(file.read_text(encoding="utf-8"), f"'{file}'")
-    return apply_calibration(record, found.design, found.board, found.fitted_gops)
+    estimates = {name: found.fitted_resources[name]["used"] for name in ("lut", "ff")}
+    return apply_calibration(record, found.design, found.board, found.fitted_gops, estimates)
 
 
 def print_scaled(out: Console, one: Calibrated) -> None:

@@ -79,7 +79,7 @@ def design_table(found: Sequence[Exploration]) -> Group:
         "busy MAC eff.",
         "vs published",
     )
-    return table("Designs (paper model, simulated)", columns, rows, left=3)
+    return table(f"Designs ({found[0].design.model} model, simulated)", columns, rows, left=3)
 
 
 def _memories(resources: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -266,7 +267,7 @@ def replay_log(log: Path, table: Path | None, as_json: bool) -> None:
 def run_study_command(folder: Path, seeds: int, requests: int, processes: int, as_json: bool) -> None:
     """The study of a paper: all its tables and figures about serving, a page, and the numbers as JSON."""
     from .study import Size, dumps, run_study
-    from .study_report import print_verdicts, render_study, summary
+    from .study_report import print_verdicts, render_study, statements_markdown, study_figures, summary
 
     out = show.console(as_json)
     command = f"fluidnpu simulate --study fluid-batching --seeds {seeds} --requests {requests}"
@@ -278,6 +279,9 @@ def run_study_command(folder: Path, seeds: int, requests: int, processes: int, a
     _write(folder / "study.json", dumps(study))
     _write(folder / "summary.json", dumps(brief))
     _write(folder / "report.html", render_study(study, command))
+    _write(folder / "statements.md", statements_markdown(study, command))
+    for name, svg in study_figures(study).items():
+        _write(folder / "figures" / f"{re.sub('[^a-z0-9]+', '-', name.lower())}.svg", svg)
     if as_json:
         show.emit(brief)
         return

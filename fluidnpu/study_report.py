@@ -36,12 +36,10 @@ def render_study(study: Body, command: str) -> str:
         tally=Counter(v.verdict for v in said),
         number=number,
         rows=table2_rows(),
+        sweeps=sweeps(),
+        figures={name: Markup(svg) for name, svg in study_figures(study).items()},
         table2={name: {**one, "policies": _ordered(one["policies"])} for name, one in parts["table2"].items()},
         lazy=parts["lazy"],
-        figures=[_sweep(sweep, parts) for sweep in sweeps()],
-        fig10=Markup(_fig10(parts["fig10"]["share of peak"])),
-        frontier=Markup(_frontier(parts["frontier"])),
-        maps=[(row, Markup(_map(parts[f"map, {row.name}"]))) for row in _mapped()],
         letters=", ".join(f"{letter} {name}" for name, letter in LETTERS.items()),
         drift=_drift(parts["drift"]),
         codesign=parts["codesign"],
@@ -49,6 +47,33 @@ def render_study(study: Body, command: str) -> str:
         accuracy=parts["accuracy"],
         shown=_shown(),
     )
+
+
+def statements_markdown(study: Body, command: str) -> str:
+    """The statements as Markdown, for documentation: generated, so never edited."""
+    said = verdicts(study)
+    tally = ", ".join(f"{count} {verdict}" for verdict, count in sorted(Counter(v.verdict for v in said).items()))
+    lines = [
+        "# What Fluid Batching says about serving, and what came out here",
+        "",
+        f"Written by `{command}`; do not edit. Simulated. {len(said)} statements: {tally}; *fitted* is no evidence.",
+        "",
+        "| | where | statement | paper | here | why |",
+        "|---|---|---|---|---|---|",
+    ]
+    for v in said:
+        cells = (f"**{v.verdict}**", v.where, v.statement, v.paper, v.ours, v.why)
+        lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def study_figures(study: Body) -> dict[str, str]:
+    """Every figure of the study by name, as SVG text."""
+    parts, out = study["parts"], {}
+    for sweep in sweeps():
+        out[sweep.figures[0]], out[sweep.figures[1]] = _sweep(sweep, parts)
+        out[f"map, {sweep.row.name}"] = _map(parts[f"map, {sweep.row.name}"])
+    return out | {"fig10": _fig10(parts["fig10"]["share of peak"]), "frontier": _frontier(parts["frontier"])}
 
 
 def _ordered(policies: Body) -> dict[str, Any]:
@@ -106,7 +131,7 @@ def _curve(part: Body, name: str, keys: Sequence[str]) -> Curve:
     return [(float(x), {key: _value(part[x]["lines"][name], key) for key in keys}) for x in sorted(part, key=float)]
 
 
-def _sweep(sweep: Sweep, parts: Body) -> dict[str, Any]:
+def _sweep(sweep: Sweep, parts: Body) -> tuple[str, str]:
     """Figs. 7 and 9a, or 8 and 9b."""
     by_rate, by_slo = parts[sweep.figures[0]], parts[sweep.figures[1]]
     names = list(next(iter(by_rate.values()))["lines"])
@@ -133,25 +158,12 @@ def _sweep(sweep: Sweep, parts: Body) -> dict[str, Any]:
         Panel(title="SLO violations (%)", key="violations_pct", percent=True),
         Panel(title="p99 latency (ms)", key="p99_ms", logarithmic=True),
     )
-    return {
-        "sweep": sweep,
-        "by_rate": Markup(
-            curves(
-                {n: _curve(by_rate, n, [p.key for p in rate_panels]) for n in names},
-                rate_panels,
-                "arrivals a second",
-                look=look,
-            )
-        ),
-        "by_slo": Markup(
-            curves(
-                {n: _curve(by_slo, n, [p.key for p in slo_panels]) for n in names},
-                slo_panels,
-                "objective (ms)",
-                look=look,
-            )
-        ),
-    }
+    rates = {n: _curve(by_rate, n, [p.key for p in rate_panels]) for n in names}
+    slos = {n: _curve(by_slo, n, [p.key for p in slo_panels]) for n in names}
+    return (
+        curves(rates, rate_panels, "arrivals a second", look=look),
+        curves(slos, slo_panels, "objective (ms)", look=look),
+    )
 
 
 def _line_looks(names: Sequence[str]) -> dict[str, Look]:
@@ -182,10 +194,6 @@ def _frontier(part: Body) -> str:
             dots.append(Dot(name=name.rpartition("=")[2] or name, p99_ms=p99, violations_pct=missed, dial=dial))
         panels[row.name] = dots
     return frontier(panels)
-
-
-def _mapped() -> list[Any]:
-    return [sweep.row for sweep in sweeps()]
 
 
 def _map(part: Body) -> str:

@@ -3,7 +3,7 @@
 >>> PLATFORMS["zynq7000"].registers_base == 0x43C0_0000
 True
 
-Sources: PG082 (Zynq-7000 processing system), PG201 (Zynq UltraScale+ processing system), both for Vivado 2019.2.
+Sources: PG082 (Zynq-7000 processing system), PG201 (Zynq UltraScale+ processing system), UG586 (7 series memory interface), all for Vivado 2019.2.
 """
 
 from __future__ import annotations
@@ -14,6 +14,30 @@ from dataclasses import dataclass
 NPU_VLNV = "fluidnpu:npu:fluid_npu:1.0"  # what the driver looks for in the hardware description
 NPU_CELL = "npu_0"
 REGISTERS_RANGE = 4096  # a page
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlMemory:
+    """A memory controller in the programmable logic, as board automation sets it up, and the port through which the processors see it.
+
+    Its addresses are the same for processors and NPU: `base`, `bytes`.
+    """
+
+    vlnv: str
+    automation_rule: str
+    automation_config: str
+    port: str
+    clock_pin: str
+    reset_pin: str
+    locked_pin: str
+    resetn_pin: str
+    segment: str
+    host_port: str
+    host_clock: str
+    settings: Mapping[str, str]
+    base: int
+    bytes: int
+    cell: str = "mig_0"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +57,7 @@ class Platform:
     settings: Mapping[str, str]
     data_space: str
     registers_base: int
+    pl_memory: PlMemory | None = None
 
     def settings_for(self, clock_mhz: str, memory_ports: int, port_bits: int) -> tuple[tuple[str, str], ...]:
         """(name, value) of every setting: clock, control port, interrupt, and the first `memory_ports` memory ports."""
@@ -67,6 +92,22 @@ PLATFORMS: Mapping[str, Platform] = {
         },
         data_space="processing_system7_0/Data",
         registers_base=0x43C0_0000,
+        pl_memory=PlMemory(
+            vlnv="xilinx.com:ip:mig_7series:4.2",
+            automation_rule="xilinx.com:bd_rule:mig_7series",
+            automation_config='Board_Interface "ddr3_sdram"',
+            port="S_AXI",
+            clock_pin="ui_clk",
+            reset_pin="ui_clk_sync_rst",
+            locked_pin="mmcm_locked",
+            resetn_pin="aresetn",
+            segment="memmap/memaddr",
+            host_port="M_AXI_GP1",
+            host_clock="M_AXI_GP1_ACLK",
+            settings={"CONFIG.PCW_USE_M_AXI_GP1": "1"},
+            base=0x8000_0000,
+            bytes=1 << 30,
+        ),
     ),
     "zynquplus": Platform(
         cell="zynq_ultra_ps_e_0",

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from boards import Board
-from dse import Design
+from dse import Design, NpuShape, ultra_banks
 
-from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform
+from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform, PlMemory
 from .pragmas import check_pragmas
 from .program import Program, build_id
 from .registers import REGISTERS, Register
@@ -199,30 +199,41 @@ class ProjectText:
     @property
     def bus_ports(self) -> tuple[BusPort, ...]:
         """Their ports, named as the data plane names them."""
-        bits = self.board.axi_port_bits
+        bits = self.design.port_bits
         return (*_axi_lite("s_axil"), *(port for name in MEMORY_MASTERS for port in _axi_master(name, bits)))
 
     @property
     def data_plane_parameters(self) -> tuple[tuple[str, int], ...]:
-        """Parameters of the data plane: the design's, its build id, the width of a memory port, and the size of its input buffer."""
-        given = self.design.rtl_parameters() | {
-            "BuildId": build_id(self.design.digest),
-            "PortBytes": self.board.axi_port_bits // 8,
-            "LineWords": self.design.line_words,
-            "Sets": self.design.buffer_words // (2 * self.design.line_words),
-        }
-        return tuple(given.items())
+        """Parameters of the data plane: the design's, its build id, and where the input buffer lies."""
+        own = {"BuildId": build_id(self.design.digest)} | ({"UltraBuffer": 1} if self.board.uram288 else {})
+        return tuple((self.design.rtl_parameters() | own).items())
 
     @property
     def core_parameters(self) -> tuple[tuple[str, int], ...]:
-        """Parameters of the reference core, its multiply-accumulates as the board's own cells; the HLS core has its numbers in its text."""
+        """Parameters of the reference core, its multiply-accumulates as the board's own cells and its banks in UltraRAM as far as that goes;
+        the HLS core has its numbers in its text.
+        """
         wanted = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "Stackable", "Split")
         given = self.design.rtl_parameters() | {"Cells": DSP_CELLS[self.board.dsp_primitive]}
-        return () if self.hls else tuple((name, given[name]) for name in (*wanted, "Cells"))
+        banks = int(ultra_banks(NpuShape.of(self.design, self.board), self.board))
+        ultra = (("UltraBanks", banks),) if banks else ()
+        return () if self.hls else (*((name, given[name]) for name in (*wanted, "Cells")), *ultra)
+
+    @property
+    def pl_memory(self) -> PlMemory | None:
+        """The memory controller of the programmable logic, where the design's memory is there."""
+        return self.ps.pl_memory if self.board.memory(self.design.memory).side == "pl" else None
+
+    @property
+    def masters(self) -> tuple[str, ...]:
+        """The NPU's memory masters."""
+        return MEMORY_MASTERS
 
     @property
     def memory_links(self) -> tuple[MemoryLink, ...]:
         """How memory masters reach the processing system."""
+        if self.pl_memory:
+            return ()
         count = min(self.board.axi_ports, len(self.ps.memory_ports), len(MEMORY_MASTERS))
         return tuple(
             MemoryLink(f"memory_{index}", MEMORY_MASTERS[index::count], port, clock)
@@ -232,12 +243,13 @@ class ProjectText:
     @property
     def ps_settings(self) -> tuple[tuple[str, str], ...]:
         """The processing system's settings."""
-        return self.ps.settings_for(self.clock_mhz, len(self.memory_links), self.board.axi_port_bits)
+        own = self.ps.settings_for(self.clock_mhz, len(self.memory_links), self.design.port_bits)
+        return (*own, *(self.pl_memory.settings.items() if self.pl_memory else ()))
 
     @property
     def clocked_pins(self) -> tuple[str, ...]:
         """Everything that the one clock drives."""
-        links = self.memory_links
+        links, pl = self.memory_links, self.pl_memory
         return (
             f"{NPU_CELL}/aclk",
             "reset_0/slowest_sync_clk",
@@ -245,12 +257,14 @@ class ProjectText:
             *(f"{link.cell}/aclk" for link in links),
             f"{self.ps.cell}/{self.ps.control_clock}",
             *(f"{self.ps.cell}/{link.clock}" for link in links),
+            *(("memory_0/aclk", f"{self.ps.cell}/{pl.host_clock}") if pl else ()),
         )
 
     @property
     def reset_pins(self) -> tuple[str, ...]:
         """Everything that the one reset reaches."""
-        return (f"{NPU_CELL}/aresetn", "control_0/aresetn", *(f"{link.cell}/aresetn" for link in self.memory_links))
+        cells = ("memory_0",) if self.pl_memory else tuple(link.cell for link in self.memory_links)
+        return (f"{NPU_CELL}/aresetn", "control_0/aresetn", *(f"{cell}/aresetn" for cell in cells))
 
 
 def render_project(
@@ -310,6 +324,16 @@ def _check(design: Design, program: Program | None, board: Board, core: str, rtl
         )
     if design.board != board.name:
         raise ProjectError(f"the design must be made for board '{board.name}', and it was made for '{design.board}'")
+    memory = board.memory(design.memory)
+    if memory.side == "pl" and PLATFORMS[board.family].pl_memory is None:
+        raise ProjectError(
+            f"memory '{memory.name}' of board '{board.name}' needs a controller in the programmable logic, which projects have for zynq7000 only"
+        )
+    if memory.port_bits != design.port_bits:
+        raise ProjectError(
+            f"ports to memory '{memory.name}' of board '{board.name}' must be as wide as the design's, {design.port_bits} bits, "
+            f"and they have {memory.port_bits}"
+        )
     for name in (board.part, board.board_part):
         if not re.fullmatch(r"[A-Za-z0-9_.:-]+", name):
             raise ProjectError(

@@ -180,7 +180,8 @@ def _check_device(device: str, board: Board, what: str) -> None:
 def import_reports(project: Path | str, design: Design, board: Board) -> Calibration:
     """The record of what the tools reported of a built project; any of the three reports may be missing, not all.
 
-    Predicted are DSPs, RAM primitives (dse.fit) and the clock that the design asks for; LUTs and flip-flops are not predicted.
+    Predicted are what `dse.fit` counts and estimates for the NPU, and the clock that the design asks for; reported is the whole bitstream,
+    interconnects included.
     """
     folder = Path(project)
     readers = ((CSYNTH, _hls_measures), (UTILISATION, _utilisation_measures), (TIMING, _timing_measures))
@@ -223,9 +224,20 @@ def _utilisation_measures(text: str, what: str, design: Design, board: Board) ->
     _check_device(report.device, board, what)
     point = Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
     need = fit(
-        point, board, fbcb_words=len(design.layers) * design.b_max, acc_bits=design.acc_bits, stackable=design.stackable
+        point,
+        board,
+        fbcb_words=len(design.layers) * design.b_max,
+        b_max=design.b_max,
+        acc_bits=design.acc_bits,
+        stackable=design.stackable,
     )
-    predicted = {"dsp": need.dsp, "ramb18": need.ramb18, "uram288": need.uram288}
+    predicted = {
+        "dsp": need.dsp,
+        "ramb18": need.ramb18,
+        "uram288": need.uram288,
+        "lut": need.lut.value,
+        "ff": need.ff.value,
+    }
     return [_measure("route", name, count, predicted.get(name)) for name, count in report.resources.items()]
 
 

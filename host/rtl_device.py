@@ -18,7 +18,6 @@ from .memory import SimulatedMemory
 if TYPE_CHECKING:
     from rtl_tb import DramModel, RtlNpu
 
-_DEFAULT_PORT_BYTES = 16
 _WORD = 0xFFFF_FFFF
 
 
@@ -99,13 +98,12 @@ def rtl_device(design: Design, dram: DramModel | None = None, *, seed: int = 1) 
     """
     from rtl_tb import DramModel, NpuModel, RtlNpu
 
-    try:
-        board = load_board(design.board)
-    except BoardError:
-        port_bytes, default = _DEFAULT_PORT_BYTES, DramModel.IDEAL
-    else:
-        port_bytes, default = board.axi_port_bits // 8, DramModel.of(board, clock_hz=design.clock_hz)
-    npu = RtlNpu(NpuModel.of(design, port_bytes), dram=default if dram is None else dram, seed=seed)
+    if dram is None:
+        try:
+            dram = DramModel.of(load_board(design.board), design.memory, clock_hz=design.clock_hz)
+        except BoardError:
+            dram = DramModel.IDEAL
+    npu = RtlNpu(NpuModel.of(design), dram=dram, seed=seed)
     return RtlDevice(npu, design.clock_hz)
 
 

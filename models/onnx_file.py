@@ -199,6 +199,8 @@ def _with_external_data(tensor: TensorProto, what: str, folder: Path | None) -> 
         size = int(facts.get("length", "-1"))
         if offset < 0 or size < -1 or size > 8 * MOST_ELEMENTS:
             raise ValueError(f"offset {offset}, length {size}")
+        if not (folder / location).is_file():  # a pipe would wait for ever
+            raise ValueError("there is no such file")
         with (folder / location).open("rb") as stream:
             stream.seek(offset)
             raw = stream.read(8 * MOST_ELEMENTS if size < 0 else size)

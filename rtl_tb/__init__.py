@@ -2,9 +2,10 @@
 
 from .data_plane import TOP as DATA_PLANE_TOP
 from .data_plane import data_plane_parameters
-from .formal import PROOFS, Proof, ProofError, Seed, prove
+from .formal import Proof, ProofError, Seed, prove
 from .npu import DramModel, LayerRun, NpuModel, RtlNpu
 from .package import render_package
+from .proofs import PROOFS
 from .sim import Model, SimulationError, run
 from .sources import sources
 

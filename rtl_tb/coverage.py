@@ -38,6 +38,11 @@ _SITUATIONS = (
     "one row block",
     "several row blocks",
     "last row block is short",
+    "row block left to the banks",
+    "row block named as deep as the banks",
+    "row block limited by the FBCB",
+    "pool in limited row blocks",
+    "lane 1 ends in a limited row block",
     "one column tile",
     "several column tiles",
     "last column tile is short",
@@ -80,7 +85,7 @@ def plans(design: Design) -> Iterator[tuple[str, int, int]]:
 
 def required(design: Design) -> frozenset[str]:
     """All bins a suite for this design must close."""
-    lanes = {"lane 1 shorter than lane 0", "lane 1 empty in a block"}
+    lanes = {name for name in _SITUATIONS if name.startswith("lane 1")}
     situations = set(_SITUATIONS) - (set() if design.stackable else lanes)
     return frozenset({name for name, _, _ in plans(design)} | situations | set(_EVENTS))
 
@@ -95,7 +100,9 @@ def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) ->
     rows = batch * d.out_h * d.out_w
     lane0 = -(-rows // 2) if run.row_lanes else run.b_r * d.out_h * d.out_w
     lane1 = rows - lane0 if run.mode is Mode.LANES else 0
-    depth = run.block
+    depth, named = run.block, word >> 7
+    deepest = max(1, design.t_r // 2) if run.mode is Mode.SPLIT else design.t_r
+    limited = depth < deepest and lane0 > depth
     if d.kind == 0:
         by_samples = run.mode is Mode.LANES and not run.row_lanes
         found.add(
@@ -122,6 +129,11 @@ def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) ->
         "several row blocks": lane0 > depth,
         "one row block": lane0 <= depth,
         "last row block is short": lane0 > depth and lane0 % depth != 0,
+        "row block left to the banks": not named,
+        "row block named as deep as the banks": named == deepest,
+        "row block limited by the FBCB": limited,
+        "pool in limited row blocks": limited and d.kind != 0,
+        "lane 1 ends in a limited row block": limited and lane1 % depth != 0,
         "one column tile": d.columns <= columns,
         "several column tiles": d.columns > columns,
         "last column tile is short": d.columns % columns != 0,

@@ -1,12 +1,14 @@
-"""What the data plane is built with: a design's numbers and those of the board's memory ports. Pure; no I/O.
+"""What the data plane is built with: a design's numbers, and those that only a test would change. Pure; no I/O.
 
 >>> from dse.testing import tiny_design
 >>> from rtl_tb.data_plane import data_plane_parameters
->>> data_plane_parameters(tiny_design(), port_bytes=8)["InWords"]
+>>> data_plane_parameters(tiny_design(), port_bytes=8)["PortBytes"]
 8
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from dse import Design, Machine
 
@@ -16,22 +18,23 @@ TOP = "fluidnpu_data_plane"
 def data_plane_parameters(
     design: Design,
     *,
-    port_bytes: int = Machine.port_bytes,
-    max_burst: int = Machine.max_burst,
+    port_bytes: int | None = None,
     buffer_words: int | None = None,
+    max_burst: int = Machine.max_burst,
 ) -> dict[str, int]:
     """Parameters of the top module for a design.
 
-    `port_bytes`: width of each AXI port. `max_burst`: beats of the longest burst (16 on Zynq-7000, whose ports are AXI3).
-    `buffer_words`: another size of the input buffer than the design's.
+    `port_bytes`, `buffer_words`: another width of the AXI ports and another size of the input buffer than the design's. `max_burst`: beats of the
+    longest burst (16 on Zynq-7000, whose ports are AXI3).
     """
-    line_words = max(design.line_words, port_bytes // 2)
+    built = replace(
+        design,
+        port_bits=8 * port_bytes if port_bytes else design.port_bits,
+        buffer_words=buffer_words or design.buffer_words,
+    )
     return {
-        **design.rtl_parameters(),
+        **built.rtl_parameters(),
         "BuildId": int(design.digest[:8], 16),
-        "PortBytes": port_bytes,
         "MaxBurst": max_burst,
-        "LineWords": line_words,
-        "Sets": (buffer_words or design.buffer_words) // (2 * line_words),
         "QueueBeats": max(Machine.queue_beats, max_burst),
     }

@@ -11,12 +11,14 @@ Figures are simulated: a DRAM model with a fixed latency behind each port, a cor
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 from .data_plane import TOP, data_plane_parameters
 from .sim import Model, run, run_folder
 
 LIMIT = 35_000
+GOAL = 0.95  # useful input words for each word that the port carried
 SIZES = {"t_r": 2048, "t_p": 7, "t_c": 128, "b_max": 1, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 8}
 PORTS = {"port_bytes": 16, "buffer_words": 1 << 17}
 STAGES = ((56, 64), (28, 128), (14, 256), (7, 512))
@@ -73,21 +75,52 @@ def beats_per_cycle(result: dict[str, Any]) -> float:
     return float(result["input_beats"] / result["cycles"])
 
 
+def why(result: dict[str, Any]) -> str:
+    """What keeps the use of the port from being higher."""
+    port = result["port_beats"]
+    reasons = {
+        "lines that were replaced before their last use are read again": result["read_again"],
+        "whole lines are read at the ends of rows": result["outside"],
+    }
+    told = [f"{text} ({count} of {port} port words)" for text, count in reasons.items() if count]
+    return "; ".join(told) or "every word read is used"
+
+
+def bound(result: dict[str, Any]) -> str:
+    """What takes the most cycles of a layer: the stream or port with the most beats, one a cycle at best."""
+    beats = {
+        "input stream": result["input_beats"],
+        "port m1 (inputs)": result["port_beats"],
+        "port m0 (weights)": result["program_beats"],
+        "output stream": result["output_beats"],
+        "port m2 (outputs)": result["write_beats"],
+    }
+    name = max(beats, key=lambda key: beats[key])
+    return f"{name} {100 * beats[name] / result['cycles']:.0f} %"
+
+
 def main() -> None:
     """Print the table and name the worst layer."""
     results = measure(resnet50_layers())
     print(
-        f"{'layer':32} {'cycles':>8} {'input beats':>12} {'port beats':>11} {'words/port word':>16} {'beats/cycle':>12}"
+        f"{'layer':28} {'cycles':>7} {'input beats':>12} {'port beats':>11} {'useful/port word':>17} {'beats/cycle':>12}  busiest"
     )
     for r in results:
         print(
-            f"{r['name']:32} {r['cycles']:8} {r['input_beats']:12} {r['port_beats']:11} {use_of_port(r):16.3f} {beats_per_cycle(r):12.3f}"
+            f"{r['name']:28} {r['cycles']:7} {r['input_beats']:12} {r['port_beats']:11} {use_of_port(r):17.3f} "
+            f"{beats_per_cycle(r):12.3f}  {bound(r)}"
         )
     worst = min(results, key=use_of_port)
     slowest = min(results, key=beats_per_cycle)
+    print(f"worst use of the port: {worst['name']} ({use_of_port(worst):.3f}): {why(worst)}")
     print(
-        f"worst use of the port: {worst['name']} ({use_of_port(worst):.3f}); slowest: {slowest['name']} ({beats_per_cycle(slowest):.3f})"
+        f"fewest input beats a cycle: {slowest['name']} ({beats_per_cycle(slowest):.3f}): busiest is {bound(slowest)}"
     )
+    low = [r["name"] for r in results if use_of_port(r) < GOAL]
+    print(
+        f"useful words are at least {GOAL:.0%} of what the port carried on {len(results) - len(low)} of {len(results)} layers"
+    )
+    sys.exit(bool(low))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,11 @@
-"""Flips operators, constants and conditions in the batching RTL and counts what proofs and benches kill: `python -m rtl_tb.mutation`.
+"""Flips operators, constants and conditions in the batching RTL and counts what benches and proofs kill: `python -m rtl_tb.mutation`.
 
-A mutant is one change in one place. It is killed when the proof has a counterexample, the bench fails, or it no longer builds (told apart).
-A bench that hits its deadline fails too. Survivors are listed with their line.
+    python -m rtl_tb.mutation                                     every mutant of every file of the batching RTL (long)
+    python -m rtl_tb.mutation --sample 20 fluidnpu_sequencer.sv   a seeded sample of the files named
+
+A mutant is one change in one place. It is killed when the module's own bench fails (a bench that hits its deadline does), or a proof of the
+module no longer passes. One that no longer builds does not count. Survivors are listed with their line, and with the reason where
+`EXPLAINED` knows that no bench can see them.
 
 >>> [mutant.new for mutant in mutants("assign x = a && b == 2'd1;")]
 ['||', '!=', "2'd2"]
@@ -9,18 +13,37 @@ A bench that hits its deadline fails too. Survivors are listed with their line.
 
 from __future__ import annotations
 
-import json
+import argparse
 import random
 import re
-import sys
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
-from .data_plane import TOP, data_plane_parameters
-from .formal import PROOFS, ProofError, prove
+from .benches.units import UNITS, Unit
+from .formal import ProofError, prove
+from .proofs import PROOFS
 from .sim import Model, SimulationError, run
 from .sources import sources
+
+# The engine in three shapes: with everything; without pairs and with banks too shallow to be halved; without split trees.
+_ENGINE = tuple(
+    Unit(
+        bench="engine",
+        parameters={"BMax": 4, "Layers": 3, "TR": depth, "Stackable": stackable, "Split": split},
+        env={"B_MAX": "4", "STACKABLE": str(stackable), "SPLIT": str(split), "T_R": str(depth), "COMMANDS": "2000"},
+    )
+    for stackable, split, depth in ((1, 1, 64), (0, 1, 1), (1, 0, 16))
+)
+# File -> what else than its own unit bench sees a change of it.
+BATCHING: Mapping[str, tuple[str, ...]] = {
+    "fluid_batching_engine.sv": ("engine",),
+    "fluidnpu_sequencer.sv": ("sequencer",),
+    "fluidnpu_planner.sv": (),
+    "fluidnpu_row_walker.sv": (),
+    "fluidnpu_window_segments.sv": (),
+}
+# (file, what stands there, what replaces it) -> why nothing can see it.
+EXPLAINED: Mapping[tuple[str, str], str] = {}
 
 _SWAPS = {
     "&&": "||", "||": "&&", "==": "!=", "!=": "==", " < ": " <= ", " > ": " >= ", " + ": " - ", " - ": " + ",
@@ -66,62 +89,103 @@ def mutants(text: str) -> Iterator[Mutant]:
         at += len(line)
 
 
+@dataclass
+class Tally:
+    """What became of a file's mutants."""
+
+    file: str
+    places: int
+    verdicts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("bench", "proof", "build", "survived"), 0))
+    survivors: list[Mutant] = field(default_factory=list)
+
+    @property
+    def real(self) -> int:
+        """Mutants that build."""
+        return sum(self.verdicts.values()) - self.verdicts["build"]
+
+    @property
+    def killed(self) -> int:
+        """Mutants that something saw."""
+        return self.verdicts["bench"] + self.verdicts["proof"]
+
+    def __str__(self) -> str:
+        share = 100 * self.killed / max(self.real, 1)
+        return (
+            f"{self.file:32} {self.places:6} {self.real:8} {self.verdicts['bench']:6} {self.verdicts['proof']:6} "
+            f"{self.verdicts['survived']:9} {share:8.1f} %"
+        )
+
+
+def units_of(file: str) -> tuple[Unit, ...]:
+    """The benches of a file's module; KeyError when it has none of its own."""
+    return _ENGINE if file == "fluid_batching_engine.sv" else (UNITS[file.removesuffix(".sv")],)
+
+
 def judge(file: str, text: str) -> str:
-    """What kills this version of a file: proof, bench, build, or nothing ("survived")."""
-    if file == "fluid_batching_engine.sv":
-        model = Model(top="fluid_batching_engine", parameters={"BMax": 4, "Layers": 3}, override={file: text})
-        verdict = _bench(model, "engine", None, {"COMMANDS": "2000"})
+    """What kills this version of a file: bench, proof, build, or nothing ("survived")."""
+    for unit in units_of(file):
+        model = Model(top=file.removesuffix(".sv"), parameters=unit.parameters, override={file: text})
         try:
-            return (
-                "proof"
-                if verdict == "survived" and prove(PROOFS["engine"], override={file: text}) == "FAIL"
-                else verdict
+            model.build()
+        except SimulationError:
+            return "build"
+        try:
+            run(model, unit.bench, tests=unit.tests, env=unit.env)
+        except SimulationError:
+            return "bench"
+    try:
+        proofs = [prove(PROOFS[name], override={file: text}) for name in BATCHING.get(file, ())]
+    except ProofError:
+        return "survived"
+    return "survived" if all(verdict == "PASS" for verdict in proofs) else "proof"
+
+
+def explain(file: str, text: str, mutant: Mutant) -> str:
+    """Why a survivor is no gap, or ""."""
+    line = text.splitlines()[mutant.line - 1]
+    at = mutant.start - sum(len(one) + 1 for one in text.splitlines()[: mutant.line - 1])
+    changed = line[:at] + mutant.new + line[at + len(mutant.old) :]
+    return EXPLAINED.get((file, changed.split("//")[0].strip()), "")
+
+
+def campaign(file: str, sample: int | None = None, seed: int = 1) -> Tally:
+    """Judge all mutants of a file, or a seeded sample of them; prints survivors as they come."""
+    text = sources()[file]
+    every = list(mutants(text))
+    chosen = every
+    if sample is not None and sample < len(every):
+        chosen = sorted(random.Random(seed).sample(every, sample), key=lambda mutant: mutant.start)
+    tally = Tally(file, len(every))
+    for mutant in chosen:
+        verdict = judge(file, mutant.apply(text))
+        tally.verdicts[verdict] += 1
+        if verdict == "survived":
+            tally.survivors.append(mutant)
+            why = explain(file, text, mutant) or "NOT EXPLAINED"
+            change = f"{mutant.old.strip()} -> {mutant.new.strip() or 'nothing'}"
+            print(
+                f"survived: {file}:{mutant.line}: {change} in: {text.splitlines()[mutant.line - 1].strip()}: {why}",
+                flush=True,
             )
-        except ProofError:
-            return verdict
-    from .benches.jobs import bench_design
-
-    sizes = {"t_r": 16, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4}
-    parameters = data_plane_parameters(bench_design(sizes)) | {"Layers": 4, "BuildId": 0}
-    model = Model(top=TOP, parameters=parameters, override={file: text})
-    return _bench(
-        model, "data_plane", "every_plan|random_layers|refused", {"SIZES": json.dumps(sizes), "PROGRAMS": "3"}
-    )
-
-
-def _bench(model: Model, bench: str, tests: str | None, env: dict[str, str]) -> str:
-    try:
-        model.build()
-    except SimulationError:
-        return "build"
-    try:
-        run(model, bench, tests=tests, env=env)
-    except SimulationError:
-        return "bench"
-    return "survived"
+    return tally
 
 
 def main() -> None:
-    """`python -m rtl_tb.mutation [FILE [SAMPLE]]`: all mutants of the engine, or a seeded sample of those of a file."""
-    file = sys.argv[1] if len(sys.argv) > 1 else "fluid_batching_engine.sv"
-    text = sources()[file]
-    every = list(mutants(text))
-    chosen = (
-        every if len(sys.argv) < 3 else sorted(random.Random(1).sample(every, int(sys.argv[2])), key=lambda m: m.start)
-    )
-    verdicts: Counter[str] = Counter()
-    for mutant in chosen:
-        verdict = judge(file, mutant.apply(text))
-        verdicts[verdict] += 1
-        if verdict == "survived":
-            print(
-                f"survived: {file}:{mutant.line}: {mutant.old.strip()} -> {mutant.new.strip() or 'nothing'}", flush=True
-            )
-    real = len(chosen) - verdicts["build"]
-    killed = verdicts["proof"] + verdicts["bench"]
-    print(
-        f"{file}: {killed} of {real} mutants killed ({100 * killed / max(real, 1):.1f} %): {dict(verdicts)}; {len(every)} places in all"
-    )
+    """The table."""
+    parser = argparse.ArgumentParser(prog="python -m rtl_tb.mutation", description="mutation of the batching RTL")
+    parser.add_argument("files", nargs="*", metavar="FILE", help=f"of {', '.join(BATCHING)}; all by default")
+    parser.add_argument("--sample", type=int, help="mutants of each file, all by default")
+    parser.add_argument("--seed", type=int, default=1, help="of the sample")
+    chosen = parser.parse_args()
+    for file in chosen.files:
+        if file not in BATCHING:
+            parser.error(f"FILE must be one of {', '.join(BATCHING)}, not {file}")
+    tallies = [campaign(file, chosen.sample, chosen.seed) for file in chosen.files or BATCHING]
+    print(f"{'file':32} {'places':>6} {'mutants':>8} {'bench':>6} {'proof':>6} {'survived':>9} {'killed':>10}")
+    for tally in tallies:
+        print(tally)
+    killed, real = sum(tally.killed for tally in tallies), sum(tally.real for tally in tallies)
+    print(f"{killed} of {real} mutants killed ({100 * killed / max(real, 1):.1f} %)")
 
 
 if __name__ == "__main__":

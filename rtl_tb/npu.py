@@ -112,9 +112,9 @@ class NpuModel:
     edits: tuple[tuple[str, str, str], ...] = ()
 
     @classmethod
-    def of(cls, design: Design, port_bytes: int = 16, **memory: int) -> NpuModel:
+    def of(cls, design: Design, **memory: int) -> NpuModel:
         """The NPU of a design; `memory` is what `data_plane_parameters` may be told besides."""
-        return cls(parameters=data_plane_parameters(design, port_bytes=port_bytes, **memory))
+        return cls(parameters=data_plane_parameters(design, **memory))
 
     @cached_property
     def texts(self) -> dict[str, str]:

@@ -1,16 +1,18 @@
 """Serving policies, the discrete-event simulator they are judged in, traffic and metrics."""
 
+from typing import TYPE_CHECKING, Any
+
 from .anytime import Anytime
 from .basic import Adaptive, Greedy, Serial
 from .bound import least_violations
 from .compare import Comparison, Serving, Truth, compare, draw_stream, serve, serve_tally
-from .compiled import Trace, available, serve_compiled
 from .confidences import read_confidence_file, read_confidences
 from .counts import CountTable, solve_counts
 from .credit import Credit, Optimal, Weights
 from .decision_log import Replayed, record, replay
 from .engine import simulate
 from .errors import PolicyError, SchedulerError, TrafficError
+from .fast import available
 from .fluid import Fluid
 from .guarded import Guarded
 from .metrics import Interval, Metrics, Tally, interval, measure, merge_metrics
@@ -35,6 +37,9 @@ from .traffic import (
     requests_at,
 )
 from .units import format_ms, parse_duration_ns
+
+if TYPE_CHECKING:
+    from .compiled import Trace, serve_compiled
 
 __all__ = [
     "REGISTRY",
@@ -117,3 +122,12 @@ __all__ = [
     "sweeps",
     "table2_rows",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What loads Numba comes when it is asked for: a board does without."""
+    if name not in ("Trace", "serve_compiled"):
+        raise AttributeError(f"module 'scheduler' has no attribute {name!r}")
+    from . import compiled
+
+    return getattr(compiled, name)

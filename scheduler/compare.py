@@ -26,9 +26,9 @@ import numpy as np
 
 from dse import Design, LatencyTable
 
-from .compiled import available, serve_compiled
 from .engine import check_rates, simulate
 from .errors import SchedulerError, TrafficError
+from .fast import available
 from .metrics import Metrics, Tally, measure, merge_metrics
 from .others import Lazy, layered, layered_rates
 from .policy import Policy, Request
@@ -309,7 +309,11 @@ def serve_tally(
 ) -> Tally:
     """What metrics need of the schedule that `serve` would give, through the compiled loop if it is installed and knows the policy."""
     world = _world(serving, policy, exits, truth)
-    trace = serve_compiled(stream, policy, **world) if compiled else None
+    trace = None
+    if compiled:
+        from .compiled import serve_compiled  # loads Numba
+
+        trace = serve_compiled(stream, policy, **world)
     return Tally.of(simulate(stream, policy, **world)) if trace is None else trace.tally()
 
 

@@ -8,7 +8,7 @@ the reasons of decisions. `rules_of` says None for a policy that it does not kno
 >>> from scheduler import Greedy, Request
 >>> two = [Request(0, 0, 100), Request(1, 5, 105)]
 >>> table = LatencyTable(ns=((10, 15), (10, 15)))
->>> done = serve_compiled(two, Greedy(), latency=table, exits=[0, 1], exit_rates=[0.5, 0.5]) if available() else None
+>>> done = serve_compiled(two, Greedy(), latency=table, exits=[0, 1], exit_rates=[0.5, 0.5])
 >>> done is None or done.end_ns.tolist() == [10, 30]
 True
 """
@@ -29,6 +29,7 @@ from .basic import Adaptive, Greedy, Serial
 from .counts import CountTable
 from .credit import Credit, Optimal
 from .engine import check_input
+from .fast import available
 from .fluid import Fluid
 from .guarded import Guarded
 from .kernel import Ints, Machine, Rules, Stream
@@ -39,11 +40,6 @@ from .schedule import Schedule
 from .shedding import Shedding
 
 PLACES = 1 << 20  # the largest index of counts past the queue
-
-
-def available() -> bool:
-    """Whether Numba is installed, so that the loop is compiled."""
-    return kernel.COMPILED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,9 +168,10 @@ _NO_TABLE: dict[str, Any] = {
     "queue_max": 1,
     "radix": 1,
     "place": np.zeros(1, np.int64),
-    "q": np.zeros((1, 1, 1)),
-    "v": np.zeros((1, 1)),
-    "gain": np.zeros((1, 1)),
+    "q": np.zeros((1, 1, 1), np.int64),
+    "steps": np.zeros((1, 1), np.int64),
+    "v": np.zeros((1, 1), np.int64),
+    "gain": np.zeros((1, 1), np.int64),
     "work": np.zeros(1, np.int64),
     "guard": np.zeros(1),
 }
@@ -207,8 +204,7 @@ def _own(policy: Policy, machine: Machine) -> dict[str, Any] | None:
 
 def _credit(policy: Credit, machine: Machine) -> dict[str, Any] | None:
     table, numbers = _table(policy.table, machine), policy.numbers()
-    reach = (numbers["oldest"] + max(int(machine.believed.max()), numbers["gap"])) // numbers["width"]
-    if table is None or reach >= numbers["v"].shape[1]:
+    if table is None or numbers["steps"].shape != machine.believed.shape:
         return None
     return {"code": kernel.CREDIT} | table | numbers
 
@@ -233,7 +229,7 @@ def _table(table: CountTable, machine: Machine) -> dict[str, Any] | None:
         "queue_max": table.queue_max,
         "radix": radix,
         "place": place,
-        "q": np.ascontiguousarray(table.q),
+        "q": table.whole,
     }
 
 

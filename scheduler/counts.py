@@ -34,6 +34,8 @@ from .errors import SchedulerError
 
 Floats = NDArray[np.float64]
 QUEUE_MAX = 48
+MS = 1_000_000  # sample-nanoseconds in a sample-millisecond
+NEVER = 1 << 60  # the cost of what cannot be done
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +59,17 @@ class CountTable:
         return max(sum(place) for place in self.places)
 
     @cached_property
-    def rows(self) -> list[list[list[float]]]:
-        """`q` as nested lists: indexing them is several times faster than indexing an array."""
-        return [[list(row) for row in plane] for plane in self.q.tolist()]
+    def whole(self) -> NDArray[np.int64]:
+        """`q` in whole sample-nanoseconds (NEVER for infinity): sums of them are exact, so they are the same in any order and on any machine."""
+        return np.where(np.isfinite(self.q), np.rint(np.where(np.isfinite(self.q), self.q, 0) * MS), NEVER).astype(
+            np.int64
+        )
+
+    @cached_property
+    def rows(self) -> list[list[list[int]]]:
+        """`whole` as nested lists: indexing them is several times faster than indexing an array."""
+        rows: list[list[list[int]]] = self.whole.tolist()
+        return rows
 
     def save(self, path: str | Path) -> None:
         """Write the table as a compressed NumPy archive: solved on a workstation, it ships to the board beside the design."""
@@ -83,8 +93,8 @@ class CountTable:
         except (OSError, KeyError, ValueError, EOFError, BadZipFile) as error:
             raise SchedulerError(f"{path} must be a table of the decision process on counts: {error}") from None
 
-    def costs(self, counts: tuple[int, ...]) -> list[float]:
-        """The row of `q` for these counts (queue first)."""
+    def costs(self, counts: tuple[int, ...]) -> list[int]:
+        """The row of `whole` for these counts (queue first)."""
         return self.rows[min(counts[0], self.queue_max)][self.places[counts[1:]]]
 
 

@@ -7,7 +7,8 @@ on its stage and on its age when the action ends, and a credit for each sample t
     score(stage, batch) = cost(stage, |batch|) - sum over samples present V_stage(age + d) - sum over the batch gain(age + d)
     gain(a) = leave * D(a) + (1 - leave) * V_next(a) - V_stage(a),   leave: chance to exit at the end of this stage
 
-and the batch are the samples of largest gain. V and D are piecewise linear in age/objective (`Weights`), tuned in simulation.
+and the batch are the samples of largest gain. V and D are piecewise linear in age/objective (`Weights`), tuned in simulation. All of it is tabulated
+in whole sample-nanoseconds by steps of age, so that a score is a sum of integers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .basic import PATIENCE, oldest_first
-from .counts import CountTable, continue_shares
+from .counts import MS, NEVER, CountTable, continue_shares
 from .errors import SchedulerError
 from .policy import Action, Request, Run, View, Wait
 from .setting import Setting
@@ -59,14 +60,14 @@ class Optimal:
         if action == len(costs) - 1:
             return Wait(None, "cheaper to wait for one more")
         stage, size = divmod(action, table.b_max)
-        return Run(stage, tuple(waiting[stage][: size + 1]), f"least cost to go: {best:.0f} sample-ms")
+        return Run(stage, tuple(waiting[stage][: size + 1]), f"least cost to go: {best / MS:.0f} sample-ms")
 
-    def _within(self, view: View, costs: list[float]) -> list[float]:
-        """The costs, infinite for what a smaller batch or fewer slots than the table was solved for forbid."""
+    def _within(self, view: View, costs: list[int]) -> list[int]:
+        """The costs, NEVER for what a smaller batch or fewer slots than the table was solved for forbid."""
         free = (view.slots or view.b_max) - sum(len(w) for w in view.waiting[1:])
-        b_max, never = self.table.b_max, float("inf")
+        b_max = self.table.b_max
         limits = [min(view.b_max, free)] + [view.b_max] * (len(view.waiting) - 1)
-        kept = [cost if k % b_max < limits[k // b_max] else never for k, cost in enumerate(costs[:-1])]
+        kept = [cost if k % b_max < limits[k // b_max] else NEVER for k, cost in enumerate(costs[:-1])]
         return kept + costs[-1:]
 
 
@@ -96,22 +97,16 @@ class Weights:
         )
 
 
-def tabulate(row: Sequence[float], scale: float, bonus: float = 0.0) -> list[float]:
-    """A piecewise-linear row as steps of 1/BINS of the objective, up to the last knot; `bonus` is added up to age 1.
+def tabulate(row: Sequence[float], scale: float, bonus: float = 0.0) -> list[int]:
+    """A piecewise-linear row as whole numbers by steps of 1/BINS of the objective, up to the last knot; `bonus` is added up to age 1.
 
-    >>> steps = tabulate([1.0] * len(KNOTS), 2.0, bonus=3.0)
+    >>> steps = tabulate([1.0] * len(KNOTS), 20.0, bonus=3.0)
     >>> len(steps), steps[0], steps[127], steps[128]
-    (641, 5.0, 5.0, 2.0)
+    (641, 23, 23, 20)
     """
-    steps, k = [], 0
-    for i in range(int(KNOTS[-1] * BINS) + 1):
-        x = min((i + 0.5) / BINS, KNOTS[-1])
-        while k + 2 < len(KNOTS) and KNOTS[k + 1] <= x:
-            k += 1
-        f = (x - KNOTS[k]) / (KNOTS[k + 1] - KNOTS[k])
-        value = scale * (row[k] * (1 - f) + row[k + 1] * f)
-        steps.append(value + (bonus if i < BINS else 0.0))
-    return steps
+    ages = np.minimum((np.arange(int(KNOTS[-1] * BINS) + 1) + 0.5) / BINS, KNOTS[-1])
+    values = scale * np.interp(ages, KNOTS, row) + np.where(np.arange(len(ages)) < BINS, bonus, 0.0)
+    return [int(x) for x in np.rint(values)]
 
 
 class Credit:
@@ -130,20 +125,25 @@ class Credit:
         self._rows = self.table.rows
         self._slo, self._width = setting.slo_ns, max(1, setting.slo_ns // BINS)
         self._patience_ns = round(patience * setting.slo_ns)
-        self._gap = round(1e9 / setting.rate_per_s)
-        scale = setting.slo_ns / 4e6  # sample-ms
+        scale = setting.slo_ns / 4  # sample-nanoseconds
         self.v = [tabulate(row, scale) for row in weights.v]
         done = tabulate(weights.done, scale, weights.on_time * scale)
         goes_on = continue_shares(setting.exit_rates)
         self.gain = []  # per stage: gain by age at the end of the run
         for s, on in enumerate(goes_on):
             after = self.v[s + 1] if s + 1 < len(goes_on) else done
-            self.gain.append([(1 - on) * d + on * a - v for d, a, v in zip(done, after, self.v[s], strict=True)])
-        self._last = len(done) - 1
-        self._oldest = self._last * self._width
-        longest = max(self._gap, *(max(row) for row in setting.latency.ns)) // self._width + 2
+            gains = [(1 - on) * d + on * a - v for d, a, v in zip(done, after, self.v[s], strict=True)]
+            self.gain.append([round(x) for x in gains])
+        self._oldest = len(done) - 1
+        self._steps = [[self._step(ns) for ns in row] for row in setting.latency.ns]
+        self._gap = self._step(round(1e9 / setting.rate_per_s))
+        longest = max(self._gap, *map(max, self._steps))
         for row in (*self.v, *self.gain):
             row.extend([row[-1]] * longest)  # so that the oldest sample after the longest run needs no clamp
+
+    def _step(self, ns: int) -> int:
+        """A duration in steps of age, rounded."""
+        return (ns + self._width // 2) // self._width
 
     def numbers(self) -> dict[str, Any]:
         """What `decide` computes with, beside the solved table: for the compiled loop."""
@@ -153,8 +153,9 @@ class Credit:
             "patience_ns": self._patience_ns,
             "gap": self._gap,
             "oldest": self._oldest,
-            "v": np.array(self.v),
-            "gain": np.array(self.gain),
+            "steps": np.array(self._steps, np.int64),
+            "v": np.array(self.v, np.int64),
+            "gain": np.array(self.gain, np.int64),
         }
 
     def reset(self) -> None:
@@ -163,53 +164,48 @@ class Credit:
     def decide(self, view: View) -> Action:
         """Weigh every feasible stage and batch size one action ahead, and waiting for an arrival."""
         waiting, table, width = view.waiting, self.table, self._width
-        counts = [len(w) for w in waiting]
-        queued = min(counts[0], table.queue_max)
-        costs = self._rows[queued][table.places[tuple(counts[1:])]]
         base, oldest = view.now_ns + self._slo, self._oldest
-        ages = [
-            [min(max(base - r.deadline_ns, 0), oldest) for r in (w if len(w) <= LOOK else w[:LOOK])] for w in waiting
-        ]
         starved = self._starved(view, waiting, base)
         if starved is not None:
             return starved
-        groups = [(self.v[s], group) for s, group in enumerate(ages) if group]
-        best, best_stage, best_batch = float("inf"), -1, [0]
-        for stage, b in self._feasible(view, counts, queued):
-            cost = costs[stage * table.b_max + b]
-            group, gain = ages[stage], self.gain[stage]
-            d = view.latency.ns[stage][b]
-            score = cost
-            for v, members in groups:
-                for age in members:
-                    score -= v[(age + d) // width]
-            gains = [gain[(age + d) // width] for age in group]
-            order = sorted(range(len(gains)), key=gains.__getitem__, reverse=True)[: b + 1]
-            for i in order:
-                score -= gains[i]
-            if score < best:
-                best, best_stage, best_batch = score, stage, order
+        counts = [len(w) for w in waiting]
+        queued = min(counts[0], table.queue_max)
+        costs = self._rows[queued][table.places[tuple(counts[1:])]]
+        ages = [
+            [min(max((base - r.deadline_ns) // width, 0), oldest) for r in (w if len(w) <= LOOK else w[:LOOK])]
+            for w in waiting
+        ]
+        present = [(self.v[s], age) for s, group in enumerate(ages) for age in group]
+        best, best_stage, best_batch = NEVER, -1, [0]
+        for stage, limit in enumerate(self._limits(view, counts, queued)):
+            group, gain, steps, first = ages[stage], self.gain[stage], self._steps[stage], stage * table.b_max
+            for b in range(limit):
+                d = steps[b]
+                gains = [gain[age + d] for age in group]
+                order = list(range(len(gains)))
+                if b + 1 < len(gains):  # the largest gains, the older first among equals
+                    order = sorted(order, key=gains.__getitem__, reverse=True)[: b + 1]
+                    gains = [gains[i] for i in order]
+                score = costs[first + b] - sum([v[age + d] for v, age in present]) - sum(gains)
+                if score < best:
+                    best, best_stage, best_batch = score, stage, order
         if not view.closed:
-            score, d = costs[-1], self._gap
-            for v, members in groups:
-                for age in members:
-                    score -= v[(age + d) // width]
-            if score < best:
+            d = self._gap
+            if costs[-1] - sum([v[age + d] for v, age in present]) < best:
                 return Wait(None, "worth more to wait for one more")
         entry = waiting[best_stage]
-        return Run(best_stage, tuple([entry[i] for i in best_batch]), f"best score {best:.0f} sample-ms")
+        return Run(best_stage, tuple([entry[i] for i in best_batch]), f"best score {best / MS:.0f} sample-ms")
 
     def _slots(self, view: View) -> int:
         return min(self.table.slots, view.slots or view.b_max)
 
-    def _feasible(self, view: View, counts: list[int], queued: int) -> list[tuple[int, int]]:
-        """Stages that can run and, one less than the size, the batches that can be made there."""
+    def _limits(self, view: View, counts: list[int], queued: int) -> list[int]:
+        """The largest batch that can be made at each stage."""
         b_max = min(self.table.b_max, view.b_max)
-        room = min(b_max, self._slots(view) - sum(counts[1:]), queued, LOOK)
-        found = [(0, b) for b in range(room)]
-        for stage in range(1, len(counts)):
-            found += [(stage, b) for b in range(min(b_max, counts[stage]))]
-        return found
+        return [
+            min(b_max, self._slots(view) - sum(counts[1:]), queued, LOOK),
+            *[count if count < b_max else b_max for count in counts[1:]],
+        ]
 
     def _starved(self, view: View, waiting: Sequence[Sequence[Request]], base: int) -> Run | None:
         """Oldest first, once the oldest is past its patience."""

@@ -3,7 +3,7 @@
 The definition is `engine.py` with the policy objects; they run on the board and explain themselves. This file repeats what they decide, without
 objects and without reasons, and `tests/scheduler/test_scheduler_compiled.py` holds both to the same decision log, event for event. Requests are
 named by their place in the stream, which is sorted by (arrival, id), so comparing places is comparing (arrival, id).
-Without Numba the functions are plain Python: right, but slower than the engine, so nothing uses them then (`compiled.available`).
+Without Numba the functions are plain Python: right, but slower than the engine, so nothing uses them then (`fast.available`).
 All of it stays in one file: Numba's cache sees changes of the file of the function it compiles, not of those that it calls.
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .basic import PATIENCE
+from .counts import NEVER as COSTLY
 from .credit import LOOK
 
 try:
@@ -25,6 +26,7 @@ except ImportError:
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Cube = NDArray[np.int64]  # of three dimensions
 F = TypeVar("F", bound=Callable[..., Any])
 COMPILED = numba is not None
 
@@ -83,9 +85,10 @@ class Rules(NamedTuple):
     queue_max: int
     radix: int
     place: Ints
-    q: Floats
-    v: Floats
-    gain: Floats
+    q: Cube
+    steps: Ints
+    v: Ints
+    gain: Ints
     work: Ints
     guard: Floats
 
@@ -278,7 +281,7 @@ def optimal(x: State, m: Machine, r: Stream, p: Rules) -> None:
     if oldest_first(x, m, r, PATIENCE, slots):
         return
     costs = p.q[min(x.many[0], p.queue_max), place_of(x, p)]
-    last, best, action = len(costs) - 1, np.inf, -1
+    last, best, action = len(costs) - 1, COSTLY, -1
     whole = m.b_max >= p.table_b_max and m.slots >= p.table_slots
     for k in range(last):
         stage, b = k // p.table_b_max, k % p.table_b_max
@@ -293,7 +296,7 @@ def optimal(x: State, m: Machine, r: Stream, p: Rules) -> None:
 
 @jit
 def credit(x: State, m: Machine, r: Stream, p: Rules) -> None:
-    """As `credit.Credit`: the same sums in the same order."""
+    """As `credit.Credit`."""
     stages, held, base = len(x.many), x.num[HELD], x.num[NOW] + p.slo
     slots, b_max = min(p.table_slots, m.slots), min(p.table_b_max, m.b_max)
     if starved(x, m, r, base - p.patience_ns, slots):
@@ -304,39 +307,43 @@ def credit(x: State, m: Machine, r: Stream, p: Rules) -> None:
     look = np.minimum(x.many, LOOK)
     for s in range(stages):
         for k in range(look[s]):
-            ages[s, k] = min(max(base - r.deadline[at(x, s, k)], 0), p.oldest)
-    gains, order = np.empty(LOOK), np.empty(LOOK, np.int64)
-    best, best_stage = np.inf, -1
+            ages[s, k] = min(max((base - r.deadline[at(x, s, k)]) // p.width, 0), p.oldest)
+    gains, order = np.empty(LOOK, np.int64), np.empty(LOOK, np.int64)
+    best, best_stage = COSTLY, -1
     for stage in range(stages):
         feasible = min(b_max, slots - held, queued, LOOK) if stage == 0 else min(b_max, x.many[stage])
         for b in range(feasible):
-            d = m.believed[stage, b]
-            score = costs[stage * p.table_b_max + b]
-            for s in range(stages):
-                for k in range(look[s]):
-                    score -= p.v[s, (ages[s, k] + d) // p.width]
-            for k in range(look[stage]):  # largest gain first, the older first among equals
-                gain, j = p.gain[stage, (ages[stage, k] + d) // p.width], k
-                while j > 0 and gains[j - 1] < gain:
+            d = p.steps[stage, b]
+            size = min(b + 1, look[stage])
+            score = costs[stage * p.table_b_max + b] - worth(p, ages, look, d)
+            for k in range(look[stage]):
+                gain, j = p.gain[stage, ages[stage, k] + d], k
+                while (
+                    size < look[stage] and j > 0 and gains[j - 1] < gain
+                ):  # the largest first, the older first among equals
                     gains[j], order[j] = gains[j - 1], order[j - 1]
                     j -= 1
                 gains[j], order[j] = gain, k
-            size = min(b + 1, look[stage])
             for k in range(size):
                 score -= gains[k]
             if score < best:
                 best, best_stage = score, stage
                 x.act[SIZE] = size
                 x.batch[:size] = order[:size]
-    if not x.num[CLOSED]:
-        score = costs[len(costs) - 1]
-        for s in range(stages):
-            for k in range(look[s]):
-                score -= p.v[s, (ages[s, k] + p.gap) // p.width]
-        if score < best:
-            wait(x, NEVER)
-            return
-    x.act[KIND], x.act[STAGE] = RUN, best_stage
+    if not x.num[CLOSED] and costs[len(costs) - 1] - worth(p, ages, look, p.gap) < best:
+        wait(x, NEVER)
+    else:
+        x.act[KIND], x.act[STAGE] = RUN, best_stage
+
+
+@jit
+def worth(p: Rules, ages: Ints, look: Ints, d: int) -> int:
+    """The credit of all samples present, d steps from now."""
+    total = 0
+    for s in range(len(look)):
+        for k in range(look[s]):
+            total += p.v[s, ages[s, k] + d]
+    return total
 
 
 @jit
@@ -363,7 +370,7 @@ def chosen(x: State, k: int) -> bool:
 
 @jit
 def tail_grows(x: State, m: Machine, r: Stream, p: Rules) -> bool:
-    """As `Guarded._observe` and `Guarded._tail_grows`."""
+    """As `Guarded` before it asks anybody: what it counts, and `_tail_grows`."""
     now, last, horizon = x.num[NOW], x.num[LAST], p.guard[HORIZON]
     for k in range(x.many[0] - 1, -1, -1):
         if at(x, 0, k) <= last:

@@ -117,7 +117,7 @@ def measure(
     if macs is not None and peak_macs_per_s is not None:
         work = float(batch @ tally.runs.T @ np.asarray(macs, float))
         efficiency = 100 * work / (tally.busy_ns / 1e9 * peak_macs_per_s)
-    busy = 100 * tally.busy_ns / int(tally.end_ns.max() - tally.arrival_ns[0])
+    busy = 100 * tally.busy_ns / max(int(tally.end_ns.max() - tally.arrival_ns[0]), 1)
     return Metrics(
         policy=tally.policy,
         requests=n - skip,

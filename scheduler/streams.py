@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .compare import EXITS, Comparison, Serving, Truth, compare, draw_stream, serve_tally
-from .compiled import available
 from .errors import SchedulerError, TrafficError
+from .fast import available
 from .metrics import Interval, Metrics, interval, measure
 from .others import Lazy
 from .policy import Policy, Request

@@ -30,7 +30,14 @@ async def measure(dut: Dut) -> None:
         columns = sum(1 for c in host.core.want.cmd) or 1
         blocks = -(-shape.out[0] * shape.out[1] // DESIGN.t_r)
         words = shape.out[0] * shape.out[1] * shape.kernel[0] * shape.kernel[1] * shape.group_words
-        read = host.dram.counters["m1_axi"].read_beats
+        counters = host.dram.counters
+        read = counters["m1_axi"].read_beats
+        log = [(address, beats) for _, _, address, beats, _ in counters["m1_axi"].log]
+        places = [address + i * PORT_BYTES for address, beats in log for i in range(beats)]
+        d, slot = program.descriptors[0], program.slot_base
+        rows = {slot + d.in_offset + y * d.in_row_bytes for y in range(shape.out[0] + shape.kernel[0] - 1)}
+        length = (shape.out[1] + shape.kernel[1] - 1) * d.in_pixel_bytes
+        useful = {(at + i) // PORT_BYTES for at in rows for i in range(0, length, 2)}
         results.append(
             {
                 "name": entry["name"],
@@ -39,6 +46,11 @@ async def measure(dut: Dut) -> None:
                 "delivered_words": words * shape.groups * columns // (blocks * shape.groups),
                 "port_beats": read,
                 "port_words": PORT_BYTES // 2,
+                "read_again": len(places) - len(set(places)),
+                "outside": len({at // PORT_BYTES for at in places} - useful),
+                "program_beats": counters["m0_axi"].read_beats,
+                "output_beats": len(host.core.want.output),
+                "write_beats": counters["m2_axi"].write_beats,
                 "bursts": host.dram.counters["m1_axi"].read_bursts,
             }
         )

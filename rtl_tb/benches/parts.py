@@ -142,13 +142,13 @@ class Case:
             "row_lanes": int(run.row_lanes),
             "sample_lanes": int(self.by_samples),
             "b_r": run.b_r,
+            "block": run.block,
             "lo": d.lo & 0xFFFF,
             "hi": d.hi & 0xFFFF,
             "out_row": d.out_row_bytes,
             "out_pixel": d.out_pixel_bytes,
             "residual_row": d.residual_row_bytes,
             "residual_pixel": d.residual_pixel_bytes,
-            "block": run.block,
             "step_w": d.in_pixel_bytes * d.stride_w,
             "tap_w": d.in_pixel_bytes * d.dilation_w,
             **asdict(self.rows),
@@ -196,7 +196,7 @@ def random_case(rng: random.Random, design: Design, shape: Shape | None = None, 
             break
     batch = rng.randrange(1, design.b_max + 1)
     word = random_fbcb(rng, design, place(chosen, random.Random(0), Layout()), batch)
-    program = make_program(design, [chosen], rng, words={0: word} if word >> 2 == batch - 1 else None)
+    program = make_program(design, [chosen], rng, words={0: word} if word >> 2 & 31 == batch - 1 else None)
     word = program.fbcb[batch - 1]
     return Case(design, program, word, sorted(rng.sample(range(program.slots), batch)))
 

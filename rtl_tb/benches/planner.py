@@ -23,7 +23,8 @@ async def plan(dut: Dut, case: Case, words: tuple[int, ...], plan_bad: int = 0) 
     dut.words_i.value = sum(word << 32 * i for i, word in enumerate(words))
     dut.b_act_i.value, dut.plan_bad_i.value = len(case.active), plan_bad
     dut.plan_mode_i.value = int(run.mode) if int(run.mode) < 4 else 0
-    dut.plan_row_lanes_i.value, dut.plan_b_r_i.value, dut.plan_block_i.value = layer["row_lanes"], run.b_r, run.block
+    dut.plan_row_lanes_i.value, dut.plan_b_r_i.value = layer["row_lanes"], run.b_r
+    dut.plan_block_i.value = run.block
     await pulse(dut, "start_i")
     for _ in range(1500):
         await RisingEdge(dut.clk_i)

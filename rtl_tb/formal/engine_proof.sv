@@ -26,20 +26,21 @@ module engine_proof #(
 
   always_ff @(posedge clk_i) rst_n <= 1'b1;
 
-  fluid_batching_engine #(.BMax(BMax), .Layers(Layers), .TR(64), .Stackable(1'b1), .Split(1'b0)) dut (
+  fluid_batching_engine #(.BMax(BMax), .Layers(Layers), .TR(64), .Stackable(1'b1), .Split(1'b1)) dut (
     .clk_i, .rst_ni(rst_n), .clear_i, .busy_i, .exit_i, .merge_i, .mask_i, .refused_o(refused), .cause_o(cause),
     .active_o(active), .b_act_o(b_act), .load_i, .load_index_i, .load_data_i, .load_refused_o(load_refused),
     .lookup_i, .lookup_layer_i, .lookup_pool_i, .plan_valid_o(plan_valid), .plan_bad_o(plan_bad), .plan_mode_o(mode),
     .plan_row_lanes_o(row_lanes), .plan_b_r_o(b_r), .plan_block_o(block)
   );
 
-  logic        past_valid = 1'b0;
+  logic        past_valid = 1'b0, past_pool = 1'b0;
   logic        past_refused, past_clear, past_rst, past_exit, past_merge, past_command;
   logic [31:0] past_active, past_mask;
   logic [4:0]  past_b_act;
 
   always_ff @(posedge clk_i) begin
     past_valid   <= 1'b1;
+    if (lookup_i) past_pool <= lookup_pool_i;
     past_refused <= refused;
     past_clear   <= clear_i;
     past_rst     <= rst_n;
@@ -54,6 +55,8 @@ module engine_proof #(
     if (rst_n) begin
       assert (b_act <= 5'(BMax));
       assert (refused == (cause != 8'd0));
+      // A row block fits the accumulator banks, which hold half as many rows where trees split.
+      if (plan_valid && !plan_bad) assert (block != '0 && block <= (mode == 4'd3 && !past_pool ? 16'd32 : 16'd64));
       if (past_valid && past_rst && !past_clear) begin
         if (past_refused || (!past_exit && !past_merge)) begin
           assert (active == past_active);

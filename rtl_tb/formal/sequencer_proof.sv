@@ -61,7 +61,7 @@ module sequencer_proof (
   logic       past_valid = 1'b0, past_flush_cause = 1'b0, past_refused = 1'b0, past_busy = 1'b0;
   always_ff @(posedge clk_i) begin
     past_valid       <= rst_n;
-    past_flush_cause <= rst_n && soft_reset_i;
+    past_flush_cause <= rst_n && (soft_reset_i || (busy && !flush && (watchdog_i || bus_error_i || stuck_i)));
     past_refused     <= rst_n && start_i && refused && !soft_reset_i;
     past_busy        <= busy;
     waited           <= rst_n && flush && masters_idle_i && !soft_reset_i ? waited + 6'd1 : '0;
@@ -73,6 +73,8 @@ module sequencer_proof (
       assert (waited <= 6'(Bound));
       if (past_valid && past_refused && !past_busy) assert (!busy);
       if (flush) assert (!command_valid && !fetch && !done);
+      if (command_valid) assert (command.beats != '0 && command.beats <= plan_layer.block && command.lane1_beats <= command.beats);
+      if (command_valid || layer_start) assert (running == plan_layer);
       if (start_i && busy) assert (refused);
       if (start_i && b_act_i == '0) assert (refused);
       if (!busy) assert (!flush && !fetch && !command_valid && !layer_start);

@@ -11,6 +11,7 @@ module core_array #(
   parameter bit Stackable = 1'b1,
   parameter bit Split = 1'b0,
   parameter int unsigned Cells = core_pkg::CellsInferred,
+  parameter int unsigned UltraBanks = 0,
   localparam int unsigned InWords = Stackable ? 2 * TP : TP,
   localparam int unsigned Rows = Split ? (TR + 1) / 2 : TR,
   localparam int unsigned RowBits = Rows > 1 ? $clog2(Rows) : 1,
@@ -33,6 +34,7 @@ module core_array #(
   localparam int unsigned SumBits = 48;
   localparam int unsigned Pairs = Stackable ? TC / 2 : TC;
   localparam int unsigned Half = TP / 2;
+  localparam int unsigned BanksPerPe = Split ? 4 : 2;
   localparam int unsigned Early = TP + 3;
   localparam int unsigned Late = Stackable ? Early + 1 : Early;
 
@@ -80,6 +82,7 @@ module core_array #(
     localparam bit Lower = j < Pairs;
     localparam int unsigned Lane = (Lower ? j : j - Pairs) % WeightSlots;
     localparam int unsigned Write = Stackable && Lower ? Late : Early;
+    localparam int unsigned Ultra = UltraBanks <= BanksPerPe * j ? 0 : UltraBanks - BanksPerPe * j < BanksPerPe ? UltraBanks - BanksPerPe * j : BanksPerPe;
     logic [SumBits-1:0] result;
     logic               zero;
 
@@ -100,7 +103,7 @@ module core_array #(
       assign middle = split_q[Half+3];
       assign whole  = !split_q[Write] && !upper_q[Write];
 
-      core_pe_split #(.TP(TP), .HalfRows(Rows), .AccBits(AccBits), .Cells(Cells)) u_pe (
+      core_pe_split #(.TP(TP), .HalfRows(Rows), .AccBits(AccBits), .Cells(Cells), .UltraBanks(Ultra)) u_pe (
         .clk_i, .x_i(Lower ? lower_x : upper_x), .weight_i(Lower ? lower_weight[Lane] : upper_weight[Lane]),
         .load_i(load[j]), .swap_i(swap_q[TP:1]), .read_row_i(row_q[1]),
         .read_upper_row_i(split_q[1+Half] ? row_q[1+Half] : row_q[1]), .zero_i(zero), .from_upper_i(upper_q[2]),
@@ -112,7 +115,7 @@ module core_array #(
         .write_upper_row_i(row_q[Write]), .fetch_i, .fetch_row_i, .row_o(rows_o[j]), .upper_row_o(rows_o[TC+j])
       );
     end else begin : gen_whole
-      core_pe #(.TP(TP), .TR(TR), .AccBits(AccBits), .Cells(Cells)) u_pe (
+      core_pe #(.TP(TP), .TR(TR), .AccBits(AccBits), .Cells(Cells), .UltraBanks(Ultra)) u_pe (
         .clk_i, .x_i(Lower ? lower_x : upper_x), .weight_i(Lower ? lower_weight[Lane] : upper_weight[Lane]),
         .load_i(load[j]), .swap_i(swap_q[TP:1]), .read_row_i(row_q[1]), .zero_i(zero),
         .sum_o(sum[j]), .result_i(result), .partial_i(partial_q[Write]), .final_i(final_q[Write]),

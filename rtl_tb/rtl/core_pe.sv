@@ -8,6 +8,7 @@ module core_pe #(
   parameter int unsigned TR = 512,
   parameter int unsigned AccBits = 48,
   parameter int unsigned Cells = core_pkg::CellsInferred,
+  parameter int unsigned UltraBanks = 0,  // of its two
   localparam int unsigned SumBits = 48,
   localparam int unsigned AddressBits = TR > 1 ? $clog2(TR) : 1
 ) (
@@ -36,11 +37,11 @@ module core_pe #(
     .clk_i, .x_i, .weight_i, .load_i, .swap_i, .clear_i(zero_i), .sum_i(start), .sum_o
   );
 
-  core_bank #(.Depth(TR), .Width(AccBits)) u_accumulator (
+  core_bank #(.Depth(TR), .Width(AccBits), .Ultra(UltraBanks > 0)) u_accumulator (
     .clk_i, .write_i(partial_i), .write_row_i, .data_i(result_i[AccBits-1:0]), .read_i(1'b1), .read_row_i,
     .data_o(accumulated)
   );
-  core_bank #(.Depth(TR), .Width(AccBits)) u_output (
+  core_bank #(.Depth(TR), .Width(AccBits), .Ultra(UltraBanks > 1)) u_output (
     .clk_i, .write_i(final_i), .write_row_i, .data_i(result_i[AccBits-1:0]), .read_i(fetch_i), .read_row_i(fetch_row_i),
     .data_o(row_o)
   );

@@ -7,6 +7,7 @@ module core_pe_split #(
   parameter int unsigned HalfRows = 256,
   parameter int unsigned AccBits = 48,
   parameter int unsigned Cells = core_pkg::CellsInferred,
+  parameter int unsigned UltraBanks = 0,  // of its four
   localparam int unsigned SumBits = 48,
   localparam int unsigned AddressBits = HalfRows > 1 ? $clog2(HalfRows) : 1
 ) (
@@ -63,18 +64,18 @@ module core_pe_split #(
 
   assign stored = middle_i ? middle : result_i;
 
-  core_bank #(.Depth(HalfRows), .Width(AccBits)) u_accumulator (
+  core_bank #(.Depth(HalfRows), .Width(AccBits), .Ultra(UltraBanks > 0)) u_accumulator (
     .clk_i, .write_i(partial_i), .write_row_i, .data_i(stored[AccBits-1:0]), .read_i(1'b1), .read_row_i, .data_o(accumulated)
   );
-  core_bank #(.Depth(HalfRows), .Width(AccBits)) u_output (
+  core_bank #(.Depth(HalfRows), .Width(AccBits), .Ultra(UltraBanks > 1)) u_output (
     .clk_i, .write_i(final_i), .write_row_i, .data_i(stored[AccBits-1:0]), .read_i(fetch_i), .read_row_i(fetch_row_i),
     .data_o(row_o)
   );
-  core_bank #(.Depth(HalfRows), .Width(AccBits)) u_upper_accumulator (
+  core_bank #(.Depth(HalfRows), .Width(AccBits), .Ultra(UltraBanks > 2)) u_upper_accumulator (
     .clk_i, .write_i(partial_upper_i), .write_row_i(write_upper_row_i), .data_i(result_i[AccBits-1:0]), .read_i(1'b1),
     .read_row_i(read_upper_row_i), .data_o(upper_accumulated)
   );
-  core_bank #(.Depth(HalfRows), .Width(AccBits)) u_upper_output (
+  core_bank #(.Depth(HalfRows), .Width(AccBits), .Ultra(UltraBanks > 3)) u_upper_output (
     .clk_i, .write_i(final_upper_i), .write_row_i(write_upper_row_i), .data_i(result_i[AccBits-1:0]), .read_i(fetch_i),
     .read_row_i(fetch_row_i), .data_o(upper_row_o)
   );

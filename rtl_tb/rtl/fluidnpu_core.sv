@@ -13,6 +13,7 @@ module fluidnpu_core #(
   parameter bit Stackable = 1'b1,
   parameter bit Split = 1'b0,
   parameter int unsigned Cells = core_pkg::CellsInferred,  // how `core_mac` is written
+  parameter int unsigned UltraBanks = 0,  // accumulator banks in UltraRAM, PE by PE; the rest is block RAM
   parameter int unsigned InWords = Stackable ? 2 * TP : TP
 ) (
   input  logic                             clk_i,
@@ -81,6 +82,10 @@ module fluidnpu_core #(
 
   if (Cells > core_pkg::CellsDsp48e2) begin : gen_illegal_cells
     $fatal(1, "Cells must be 0 (inferred), 1 (DSP48E1) or 2 (DSP48E2) in %m");
+  end
+
+  if (UltraBanks > (Split ? 4 : 2) * TC) begin : gen_illegal_ultra_banks
+    $fatal(1, "UltraBanks must be at most the number of banks, 2 * TC or with split trees 4 * TC, in %m");
   end
 
   // The command goes to three queues at once.
@@ -162,7 +167,8 @@ module fluidnpu_core #(
     .pool_valid_o(pool_valid), .pool_first_o(pool_first), .pool_last_o(pool_last), .pool_ready_i(pool_ready)
   );
   core_array #(
-    .TP(TP), .TC(TC), .TR(TR), .AccBits(AccBits), .WeightSlots(WeightSlots), .Stackable(Stackable), .Split(Split), .Cells(Cells)
+    .TP(TP), .TC(TC), .TR(TR), .AccBits(AccBits), .WeightSlots(WeightSlots), .Stackable(Stackable), .Split(Split), .Cells(Cells),
+    .UltraBanks(UltraBanks)
   ) u_array (
     .clk_i, .rst_ni, .beat_i(beat), .mode_i(beat_cmd.mode), .x_i(x), .load_i(load), .load_beat_i(load_beat),
     .load_mode_i(load_cmd.mode), .slots_i(slots), .written_o(written), .fetch_i(fetch), .fetch_row_i(fetch_row[RowBits-1:0]),

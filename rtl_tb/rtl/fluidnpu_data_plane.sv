@@ -19,6 +19,7 @@ module fluidnpu_data_plane #(
   parameter int unsigned MaxBurst = 16,
   parameter int unsigned LineWords = 16,
   parameter int unsigned Sets = 64,
+  parameter bit UltraBuffer = 1'b0,        // the input buffer in UltraRAM: UltraScale+ only
   parameter int unsigned QueueBeats = 128, // port words asked for and not yet used, for each master
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
@@ -286,7 +287,9 @@ module fluidnpu_data_plane #(
     .segment_place_o(segment_place), .segment_ends_beat_o(segment_ends), .oldest_o(oldest)
   );
 
-  fluidnpu_row_buffer #(.BMax(BMax), .InWords(InWords), .PortWords(PortWords), .LineWords(LineWords), .Sets(Sets)) rows (
+  fluidnpu_row_buffer #(
+    .BMax(BMax), .InWords(InWords), .PortWords(PortWords), .LineWords(LineWords), .Sets(Sets), .Ultra(UltraBuffer)
+  ) rows (
     .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .slot_i(slot), .b_act_i(b_act), .layer_i(running), .base_o(base),
     .oldest_i(oldest), .stuck_o(stuck), .segment_valid_i(segment_valid), .segment_ready_o(segment_ready),
     .segment_addr_i(segment_addr), .segment_lane_i(segment_lane), .segment_rows_i(segment_rows),

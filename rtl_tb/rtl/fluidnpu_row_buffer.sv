@@ -9,6 +9,7 @@ module fluidnpu_row_buffer #(
   parameter int unsigned PortWords = 8,
   parameter int unsigned LineWords = 16,
   parameter int unsigned Sets = 64,  // lines of one bank
+  parameter bit Ultra = 1'b0,        // in UltraRAM: UltraScale+ only
   localparam int unsigned CountWidth = $clog2(InWords + 1),
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
@@ -195,12 +196,20 @@ module fluidnpu_row_buffer #(
     logic [SetBits-1:0] set;
     assign set = line[0] == 1'(b) ? line[LineBits-1:1] : next_line[LineBits-1:1];
     for (genvar p = 0; p < Parts; p++) begin : gen_parts
-      logic [PortWords*16-1:0] words_q [Sets];
-      logic                    here;
+      logic here;
       assign here = to[PartBits] == 1'(b) && 32'(to & PlaceBits'(Parts - 1)) == p;
-      always_ff @(posedge clk_i) begin
-        if (arrive && here) words_q[to[PartBits+1+:SetBits]] <= data_i;
-        if (take) bank_q[b][p*PortWords*16+:PortWords*16] <= words_q[set];
+      if (Ultra) begin : gen_ultra
+        (* ram_style = "ultra" *)logic [PortWords*16-1:0] words_q[Sets];
+        always_ff @(posedge clk_i) begin
+          if (arrive && here) words_q[to[PartBits+1+:SetBits]] <= data_i;
+          if (take) bank_q[b][p*PortWords*16+:PortWords*16] <= words_q[set];
+        end
+      end else begin : gen_block
+        logic [PortWords*16-1:0] words_q[Sets];
+        always_ff @(posedge clk_i) begin
+          if (arrive && here) words_q[to[PartBits+1+:SetBits]] <= data_i;
+          if (take) bank_q[b][p*PortWords*16+:PortWords*16] <= words_q[set];
+        end
       end
     end
   end

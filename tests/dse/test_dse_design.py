@@ -43,7 +43,7 @@ def test_a_file_changed_by_hand_is_refused() -> None:
         ("", "must be JSON"),
         ("[]", "not 'list'"),
         ('{"schema": 99}', "make it again with `fluidnpu dse`"),
-        ('{"schema": 2}', "missing or unknown"),
+        ('{"schema": 3}', "missing or unknown"),
     ],
 )
 def test_broken_files_end_in_one_sentence(text: str, says: str) -> None:

@@ -50,7 +50,7 @@ def test_compiled_or_not_the_cycles_are_the_same(dram: DramModel, monkeypatch: p
     plain = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(plain)
     assert not plain.COMPILED
-    monkeypatch.setattr(exact, "kernel", plain)
+    monkeypatch.setattr(exact, "_kernel", lambda: plain)
     assert compiled == [job_cycles([job], slots[job.batch], MACHINE, dram, first_cycle=7) for job in jobs]
 
 

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from boards import Board, load_board
 from dse import Fit, FitError, Point, fit
-from dse.geometry import DEPTH_STEP, MAX_T_R, fixed_ramb18, ramb18_count, uram_count, weight_slots_for
+from dse.geometry import DEPTH_STEP, MAX_T_R, ramb18_count, uram_count, weight_slots_for
+from dse.memories import FAMILIES
+from dse.resources import NpuShape, fixed_ramb18
 
 
 @pytest.mark.parametrize(
@@ -23,6 +25,7 @@ from dse.geometry import DEPTH_STEP, MAX_T_R, fixed_ramb18, ramb18_count, uram_c
         (9304, 16, 10),  # double-buffered 4652 x 16: 5 RAMB36
         (13664, 16, 14),  # 7 RAMB36
         (1024, 48, 3),
+        (1536, 48, 5),  # three chunks of 54 bits side by side
         (1, 1, 1),
     ],
 )
@@ -30,11 +33,10 @@ def test_known_counts(depth: int, width: int, ramb18: int) -> None:
     assert ramb18_count(depth, width) == ramb18
 
 
-@given(st.integers(1, 40_000), st.integers(1, 100), st.integers(1, 5000), st.integers(0, 30))
-def test_a_larger_memory_never_takes_fewer(depth: int, width: int, more_depth: int, more_width: int) -> None:
-    larger = (depth + more_depth, width + more_width)
-    assert ramb18_count(depth, width) <= ramb18_count(*larger)
-    assert uram_count(depth, width) <= uram_count(*larger)
+@given(st.integers(1, 40_000), st.integers(1, 100), st.integers(1, 5000), st.sampled_from(sorted(FAMILIES.values())))
+def test_a_deeper_memory_never_takes_fewer(depth: int, width: int, more: int, family: str) -> None:
+    assert ramb18_count(depth, width, family) <= ramb18_count(depth + more, width, family)
+    assert uram_count(depth, width) <= uram_count(depth + more, width)
     assert ramb18_count(depth, width) * 18 * 1024 >= depth * width
     assert uram_count(depth, width) * 288 * 1024 >= depth * width
 
@@ -68,7 +70,7 @@ def test_what_fits_fits_and_is_as_deep_as_can_be(point: Point, board: Board, fbc
         banks = 2 * point.t_c
         on_uram = min(banks, board.uram288 // uram_count(deeper, 48))
         rest = found.ramb18 - found.parts["accumulators"]
-        assert (banks - on_uram) * ramb18_count(deeper, 48) + rest > board.ramb18
+        assert (banks - on_uram) * ramb18_count(deeper, 48, FAMILIES[board.family]) + rest > board.ramb18
 
 
 @given(points, st.integers(32, 48), st.integers(32, 48))
@@ -114,11 +116,18 @@ def test_single_pes_are_allowed_without_stacking() -> None:
 
 
 def test_small_fbcbs_stay_in_lutram() -> None:
-    parts = {
-        n: fixed_ramb18(7, out_words=8, weight_slots=1, fbcb_words=n, stackable=True)["fbcb"]
-        for n in (64, 65, 2048, 2049)
-    }
-    assert parts == {64: 0, 65: 1, 2048: 3, 2049: 5}
+    shapes = {n: NpuShape(t_r=64, t_p=7, t_c=8, layers=n, b_max=1) for n in (64, 128, 432, 600)}
+    assert {n: int(fixed_ramb18(shape)["fbcb"]) for n, shape in shapes.items()} == {64: 0, 128: 1, 432: 1, 600: 2}
+
+
+@pytest.mark.parametrize(("name", "what"), [("lut", "LUTs"), ("ff", "flip-flops")])
+def test_logic_must_fit_with_its_whole_interval(name: str, what: str) -> None:
+    point, board = Point(t_r=512, t_p=7, t_c=64), load_board("zc706")
+    need = getattr(fit(point, board), name)
+    assert fit(point, replace(board, **{name: need.high}, sources={})).dsp == 448
+    with pytest.raises(FitError, match=f"need up to {need.high} {what} .* and it has {need.high - 1}") as caught:
+        fit(point, replace(board, **{name: need.high - 1}, sources={}))
+    assert (caught.value.resource, caught.value.needed, caught.value.available) == (name, need.high, need.high - 1)
 
 
 def test_weight_slots_follow_the_memory() -> None:

@@ -2,7 +2,7 @@
 
 from boards import load_board
 from dse import explore
-from fluidnpu.design_report import render_design_report
+from fluidnpu.design_report import _layer_rows, _memory_map, render_design_report
 from models import LayerShape, Workload
 
 WORK = Workload(
@@ -27,3 +27,20 @@ def test_the_report_holds_the_numbers_and_every_figure() -> None:
 
 def test_a_single_batch_size_is_enough() -> None:
     assert render_design_report(explore(WORK, load_board("zc706"), b_max=1)).count("Roofline at batch") == 1
+
+
+def test_every_layer_stands_under_its_roof_and_every_memory_is_listed() -> None:
+    found = explore(WORK, load_board("zcu104"), b_max=4)
+    rows = _layer_rows(found, found.board.paper_words_per_cycle * found.board.clock_hz / 1e9)
+    assert [row["layer"].name for row in rows] == ["conv", "fc"]
+    for row in rows:
+        assert len(row["places"]) == 2
+        for place in row["places"]:
+            assert 0 < place["roof_pct"] <= 100 + 1e-9
+    assert rows[1]["places"][0]["bound"] == "memory"  # a lone row reads every weight once
+    listed = _memory_map(found)
+    on_chip = sum(int(size.split()[0]) for _, _, size in listed if size.endswith("RAMB18"))
+    assert on_chip == found.fit.ramb18
+    text = render_design_report(found)
+    for _, _, size in listed:
+        assert size in text

@@ -190,12 +190,23 @@ def test_the_command_writes_page_and_numbers(done: dict, tmp_path, monkeypatch: 
 
     monkeypatch.setattr(study, "run_study", quick)
     monkeypatch.setattr(study_report, "render_study", lambda body, command: f"page of {command}")
+    monkeypatch.setattr(study_report, "study_figures", lambda body: {"Fig. 7": "<svg/>"})
     words = ["simulate", "--study", "fluid-batching", "--out", str(tmp_path / "s"), "--seeds", "2", "--requests", "200"]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 0, result.output
     assert asked == [(TINY, 1)]
-    assert {p.name for p in (tmp_path / "s").iterdir()} == {"report.html", "study.json", "summary.json"}
+    assert {p.name for p in (tmp_path / "s").iterdir()} == {
+        "report.html",
+        "study.json",
+        "summary.json",
+        "statements.md",
+        "figures",
+    }
+    assert (tmp_path / "s" / "figures" / "fig-7.svg").read_text() == "<svg/>"
     assert "agrees" in result.stdout
+    table = (tmp_path / "s" / "statements.md").read_text().splitlines()
+    assert sum(line.startswith("| **") for line in table) == 41
+    assert {line.count("|") for line in table if line.startswith("|")} == {7}
     assert json.loads((tmp_path / "s" / "summary.json").read_text())["command"] == "fluidnpu " + " ".join(
         w for w in words if w not in ("--out", str(tmp_path / "s"))
     )

@@ -158,6 +158,13 @@ def test_the_reference_core_takes_the_place_of_the_hls_core():
     assert not {"rtl/core_pe.sv", "rtl/fluidnpu_core.sv"} & set(hls_only)
 
 
+def test_the_reference_core_is_given_the_ultraram_of_its_board():
+    rtl = {"fluidnpu_core.sv": "module fluidnpu_core; endmodule"}
+    texts = {board: project_of(board, core="rtl", rtl=rtl)["rtl/fluid_npu.v"] for board in ("zc706", "zcu104")}
+    given = {board: re.findall(r"\.UltraBanks\((\d+)\)", text) for board, text in texts.items()}
+    assert given == {"zc706": [], "zcu104": ["12"]}  # both banks of six processing elements
+
+
 @pytest.mark.parametrize("core", ["hls", "rtl"])
 def test_the_whole_npu_elaborates(core, tmp_path):
     """Data plane, core and wrapper under Verilator, every port joined at its width; the synthesised HLS core is a black box of its ports."""

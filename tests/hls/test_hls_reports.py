@@ -127,10 +127,11 @@ def test_a_record_has_predicted_and_reported_side_by_side(design: Design, tmp_pa
     assert rows["route", "dsp"].predicted == design.macs_per_cycle == 28
     assert rows["route", "dsp"].ratio == 1.0
     assert rows["hls", "dsp"].ratio == pytest.approx(30 / 28)
-    need = fit(Point(t_r=design.t_r, t_p=7, t_c=4), BOARD, fbcb_words=len(design.layers) * 2)
+    need = fit(Point(t_r=design.t_r, t_p=7, t_c=4), BOARD, fbcb_words=len(design.layers) * 2, b_max=2)
     assert rows["route", "ramb18"].predicted == need.ramb18
-    assert rows["route", "lut"].predicted is None
-    assert rows["route", "lut"].ratio is None
+    assert rows["route", "lut"].ratio == 12000 / need.lut.value
+    assert rows["route", "ff"].ratio == 15000 / need.ff.value
+    assert rows["hls", "lut"].ratio is None
     assert rows["route", "clock_mhz"].reported == pytest.approx(1e3 / 6.0)
     assert rows["hls", "best_latency_cycles"].reported == 41
     assert ("hls", "worst_latency_cycles") not in rows
@@ -172,29 +173,41 @@ def test_other_designs_and_damaged_reports_are_refused(
 
 def record_of(design: Design, **reported: float) -> Calibration:
     rows = tuple(
-        Measure(stage="route", quantity=name, predicted=None, reported=value) for name, value in reported.items()
+        Measure(stage="route", quantity=name, predicted=100.0, reported=value) for name, value in reported.items()
     )
     return Calibration(
-        design=design.digest, network="n", board="zc706", clock_hz=design.clock_hz, t_r=512, t_p=7, t_c=2, measures=rows
+        design=design.digest,
+        network="n",
+        board="zc706",
+        clock_hz=design.clock_hz,
+        t_r=512,
+        t_p=7,
+        t_c=2,
+        measures=rows,
     )
 
 
-def test_scaling_is_in_proportion_to_dsps_and_never_raises_the_clock(design: Design) -> None:
-    found = apply_calibration(record_of(design, lut=1400.0, ff=2800.0, clock_mhz=75.0), design, BOARD, (10.0, 20.0))
-    assert found.resources["lut"]["used"] == 2800.0  # 14 DSPs were built, 28 are asked about
-    assert found.resources["ff"]["used"] == 5600.0
+ESTIMATES = {"lut": 2000.0, "ff": 3000.0}
+
+
+def test_scaling_is_by_the_ratio_and_never_raises_the_clock(design: Design) -> None:
+    found = apply_calibration(
+        record_of(design, lut=110.0, ff=150.0, clock_mhz=75.0), design, BOARD, (10.0, 20.0), ESTIMATES
+    )
+    assert found.resources["lut"]["used"] == pytest.approx(2200.0)
+    assert found.resources["ff"]["used"] == pytest.approx(4500.0)
     assert found.gops_by_batch == (5.0, 10.0)
     assert found.clock_hz == design.clock_hz / 2
-    faster = apply_calibration(record_of(design, clock_mhz=400.0), design, BOARD, (10.0,))
+    faster = apply_calibration(record_of(design, clock_mhz=400.0), design, BOARD, (10.0,), ESTIMATES)
     assert (faster.gops_by_batch, faster.clock_hz) == ((10.0,), design.clock_hz)
-    assert "nothing is scaled" in apply_calibration(record_of(design), design, BOARD, (10.0,)).notes[0]
-    too_many = apply_calibration(record_of(design, lut=200_000.0), design, BOARD, (10.0,))
+    assert "nothing is scaled" in apply_calibration(record_of(design), design, BOARD, (10.0,), ESTIMATES).notes[0]
+    too_many = apply_calibration(record_of(design, lut=20_000.0), design, BOARD, (10.0,), ESTIMATES)
     assert any("needs 400000 LUT, and zc706 has 218600" in note for note in too_many.notes)
 
 
 def test_records_of_other_boards_and_damaged_ones_are_refused(design: Design) -> None:
     with pytest.raises(DesignError, match="zcu104"):
-        apply_calibration(record_of(design, lut=1.0), design, load_board("zcu104"), (1.0,))
+        apply_calibration(record_of(design, lut=1.0), design, load_board("zcu104"), (1.0,), ESTIMATES)
     good = record_of(design, lut=1.0).dumps()
     for wrong, words in (
         ("{", "import-reports"),

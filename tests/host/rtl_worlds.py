@@ -39,7 +39,7 @@ def design_of(seed: int, plan: BatchPlan | None = None, shape: Shape = SMALL) ->
 
 @cache
 def model(shape: Shape = SMALL, port_bytes: int = 16) -> NpuModel:
-    return NpuModel.of(design_of(BASE_SEED, shape=shape), port_bytes)
+    return NpuModel.of(design_of(BASE_SEED, shape=shape), port_bytes=port_bytes)
 
 
 class Forged(RtlDevice):

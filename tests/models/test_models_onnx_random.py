@@ -246,5 +246,5 @@ def test_random_graphs_equal_onnxruntime(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_more_random_graphs_equal_onnxruntime(tmp_path: Path) -> None:
-    refusals = [read_or_refuse(seed, tmp_path / "random.onnx") for seed in range(1000, 3000)]
+    refusals = [read_or_refuse(seed, tmp_path / "random.onnx") for seed in range(1000, 2200)]
     assert not any(refusals), refusals

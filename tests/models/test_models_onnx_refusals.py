@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from pathlib import Path
@@ -220,8 +221,11 @@ def test_external_data_stays_in_the_folder(tmp_path: Path) -> None:
     assert good.parameters["the_Conv"].weights.max() == np.float32(0.1)
     for bad in (external("../w.bin"), external("/etc/passwd"), external("link.bin"), external("")):
         assert "in the model's own folder" in refusal(inside, model(good_nodes(), {"w": bad}))
+    os.mkfifo(inside / "pipe.bin")
     for bad in (
         external("gone.bin"),
+        external("pipe.bin"),
+        external("."),
         external("w.bin", offset="-1"),
         external("w.bin", length="x"),
         external("w.bin", length=str(1 << 50)),

@@ -12,14 +12,14 @@ from hls import Program, by_name, compile_program, layer_jobs
 from models import Kind, LayerShape, QuantisedNetwork
 from rtl_tb import LayerRun, NpuModel, RtlNpu
 
-WEIGHTS, SLOTS = 0x1000_0000, 0x1010_0000
+WEIGHTS = 0x1000_0000
 
 
 class Bench:
     """One NPU in RTL and the exact model beside it."""
 
-    def __init__(self, npu: RtlNpu) -> None:
-        self.npu = npu
+    def __init__(self, npu: RtlNpu, slots: int = WEIGHTS + 0x10_0000) -> None:
+        self.npu, self.slots = npu, slots
         self.machine = Machine.of_parameters(npu.model.parameters)
 
     def _write(self, name: str, value: int) -> None:
@@ -28,19 +28,20 @@ class Bench:
     def _command(self, name: str) -> None:
         self._write("CTRL", by_name("CTRL").field(name).mask)
 
-    def run(self, program: Program, batch: int) -> list[LayerRun]:
-        """All layers of a program on `batch` samples of zeros: time does not depend on data."""
+    def run(self, program: Program, batch: int, layers: range | None = None) -> list[LayerRun]:
+        """Layers of a program (all by default) as one job on `batch` samples of zeros: time does not depend on data."""
         image = np.frombuffer(program.image(), np.uint8)
         self.npu.view(WEIGHTS, len(image))[:] = image
-        layers = len(program.descriptors)
-        addresses = {"PROGRAM_LO": WEIGHTS, "WEIGHTS_LO": WEIGHTS + program.weights_offset, "SLOT_BASE_LO": SLOTS}
+        every = len(program.descriptors)
+        layers = range(every) if layers is None else layers
+        addresses = {"PROGRAM_LO": WEIGHTS, "WEIGHTS_LO": WEIGHTS + program.weights_offset, "SLOT_BASE_LO": self.slots}
         numbers = {
             "SLOT_BYTES": program.slot_bytes,
-            "LAYERS": layers,
-            "LAST_LAYER": layers - 1,
-            "IRQ_ENABLE": 3,
-            "IRQ_STATUS": 3,
+            "LAYERS": every,
+            "FIRST_LAYER": layers[0],
+            "LAST_LAYER": layers[-1],
         }
+        numbers |= {"IRQ_ENABLE": 3, "IRQ_STATUS": 3}
         for name, value in (addresses | numbers | {"FBCB_INDEX": 0}).items():
             self._write(name, value)
         for word in program.fbcb_words:
@@ -53,16 +54,19 @@ class Bench:
         self._command("MERGE")
         self.npu.take_layers()
         self._command("START")
-        assert self.npu.run(50_000_000, until_interrupt=True)
+        assert self.npu.run(500_000_000, until_interrupt=True)
         assert self.npu.read(by_name("ERROR").offset) == 0
         return self.npu.take_layers()
 
-    def both(self, program: Program, design: Design, batch: int) -> list[tuple[LayerRun, LayerCycles]]:
+    def both(
+        self, program: Program, design: Design, batch: int, layers: range | None = None
+    ) -> list[tuple[LayerRun, LayerCycles]]:
         """Every layer as the RTL ran it and as the model has it."""
-        runs = self.run(program, batch)
+        runs = self.run(program, batch, layers)
+        jobs = layer_jobs(program, design, batch, address=WEIGHTS)
         found = job_cycles(
-            layer_jobs(program, design, batch, address=WEIGHTS),
-            [SLOTS + index * program.slot_bytes for index in range(batch)],
+            [jobs[run.layer] for run in runs],
+            [self.slots + index * program.slot_bytes for index in range(batch)],
             self.machine,
             self.npu.dram,
             first_cycle=runs[0].start_cycle,

@@ -1,4 +1,4 @@
-"""Yosys on the reference core: one DSP a multiply-accumulate, RAM by geometry; and the DSP cells compute what the inferred form does."""
+"""Yosys against the resource model: DSPs and RAMs equal, LUTs and flip-flops within their interval; DSP cells compute what the inferred form does."""
 
 from __future__ import annotations
 
@@ -9,47 +9,143 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from dse.geometry import ramb18_count
+from dse import LOGIC_KINDS, PARTS, Design, interval_pct, part_logic
+from dse.memories import block_rams, ultra_rams
 from dse.testing import tiny_design
 from hls import execute_streams_reference
-from rtl_tb.core_sim import STREAMS, CoreModel, core_parameters
+from rtl_tb.core_sim import STREAMS, CoreModel, SimulationError, core_parameters
 from rtl_tb.core_streams import random_streams
-from rtl_tb.core_synthesis import CELLS, Primitives, examples, predicted_ramb18, synthesise, synthesise_module, table
+from rtl_tb.core_synthesis import CELLS, examples, predicted, synthesise_core, table
+from rtl_tb.logic_calibration import CHECK_SEED, FIT_SEED, Sample, report, sample
+from rtl_tb.random_designs import random_designs
+from rtl_tb.synthesis import Cells, synthesise
 
 CORE = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
+SMALL_CORES = (3, 10)  # of the designs of CHECK_SEED
+MORE_CORES = (0, 1, 5)
+
+
+def chosen(index: int, part: str = "core") -> Sample:
+    """A design that no coefficient was fitted to."""
+    return sample(part, random_designs(index + 1, CHECK_SEED)[index])
+
+
+def assert_as_predicted(found: Sample) -> None:
+    assert found.primitives == found.predicted_primitives
+    for kind in LOGIC_KINDS:
+        value, measured = float(part_logic(found.part, kind, found.shape)), found.measured(kind)
+        assert abs(value / measured - 1) <= interval_pct(kind) / 100, (kind, value, measured)
 
 
 @pytest.mark.parametrize("cells", ["dsp48e1", pytest.param("inferred", marks=pytest.mark.long)])
 def test_a_processing_element_is_its_dsps_and_its_banks(cells):
     parameters = {"TP": 7, "TR": 512, "AccBits": 36, "Cells": CELLS[cells]}
-    found = synthesise_module("core_pe", parameters)
+    found = synthesise("core_pe", parameters, cascades=True)
     waiting = 16 * 7 if cells == "inferred" else 0  # Yosys packs one of the two weight registers
-    assert found == Primitives(
-        dsp=7, ramb18=2, lut=0, lutram=0, ff=6 + waiting, carry4=0, cascaded_dsp=0 if cells == "inferred" else 6
+    assert found == Cells(
+        dsp=7,
+        ramb18=2,
+        uram288=0,
+        lut=0,
+        lutram=0,
+        ff=6 + waiting,
+        carry=0,
+        cascaded_dsp=0 if cells == "inferred" else 6,
     )
 
 
-@pytest.mark.parametrize(("t_r", "acc_bits"), [(13, 32), (512, 36), (512, 48), (1024, 48), (2048, 36)])
-def test_predicted_banks_follow_the_geometry_of_the_search(t_r, acc_bits):
-    design = replace(tiny_design(), t_r=t_r, acc_bits=acc_bits)
-    assert predicted_ramb18(design) == 2 * design.t_c * ramb18_count(t_r, acc_bits)
+BANKS = [(1536, 48, "xc7"), (2100, 37, "xc7"), (1100, 40, "xcup"), (4097, 45, "xcup")]
+
+
+@pytest.mark.parametrize(
+    ("depth", "width", "family"), [BANKS[0], *(pytest.param(*x, marks=pytest.mark.long) for x in BANKS[1:])]
+)
+def test_a_bank_takes_the_block_rams_of_the_rule(depth, width, family):
+    assert synthesise("core_bank", {"Depth": depth, "Width": width}, family).ramb18 == block_rams(depth, width, family)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("depth", "width"), [(4097, 48), (8192, 36)])
+def test_a_bank_takes_the_ultra_rams_of_the_rule(depth, width):
+    found = synthesise("core_bank", {"Depth": depth, "Width": width, "Ultra": 1}, "xcup")
+    assert (found.uram288, found.ramb18) == (ultra_rams(depth, width), 0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("split", "ultra_banks"), [(False, 5), (True, 9)])
+def test_on_ultrascale_some_banks_lie_in_ultraram(split, ultra_banks):
+    design = replace(tiny_design(), t_c=4, t_r=600, split=split)
+    found = synthesise_core(design, "xcup", ultra_banks=ultra_banks)
+    assert predicted(design, "xcup", ultra_banks=ultra_banks) == {
+        "dsp": found.dsp,
+        "ramb18": found.ramb18,
+        "uram288": found.uram288,
+    }
+    assert found.uram288 == ultra_banks
+
+
+@pytest.mark.long
+def test_on_ultrascale_inferred_slices_leave_logic_outside():
+    design = replace(tiny_design(), t_c=4, t_r=600)
+    inferred, instantiated = (
+        synthesise_core(design, "xcup", cells=cells, ultra_banks=5) for cells in ("inferred", None)
+    )
+    assert inferred.dsp == instantiated.dsp
+    assert inferred.ff > instantiated.ff
+    assert inferred.lut > instantiated.lut
+
+
+def test_more_ultra_banks_than_banks_are_refused():
+    with pytest.raises(SimulationError, match="UltraBanks must be at most the number of banks"):
+        CoreModel(parameters=core_parameters(tiny_design()) | {"UltraBanks": 17}).lint()
+
+
+@pytest.mark.parametrize("index", SMALL_CORES[:1])
+def test_a_random_core_is_as_predicted(index):
+    assert_as_predicted(chosen(index))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("index", [*SMALL_CORES[1:], *MORE_CORES])
+def test_random_cores_are_as_predicted(index):
+    assert_as_predicted(chosen(index))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("index", [0])
+def test_random_data_planes_are_as_predicted(index):
+    assert_as_predicted(chosen(index, "data_plane"))
+
+
+def test_calibration_and_check_use_different_designs():
+    def key(design: Design) -> tuple[int, ...]:
+        return tuple(design.rtl_parameters().values())
+
+    assert not {key(d) for d in random_designs(60, FIT_SEED)} & {key(d) for d in random_designs(60, CHECK_SEED)}
+
+
+def test_a_report_sees_a_wrong_count_and_a_wrong_estimate():
+    found = chosen(SMALL_CORES[0])
+    text, good = report([found])
+    assert good, text
+    worse = {part: {k: {"coefficients": {"one": 0.9 * found.measured(k)}} for k in LOGIC_KINDS} for part in PARTS}
+    assert not report([found], worse)[1]
+    wrong = replace(found, cells=replace(found.cells, ramb18=found.cells.ramb18 + 1))
+    assert not report([wrong])[1]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", examples())
 def test_dsps_and_block_rams_are_as_predicted(name):
     design = examples()[name]
-    found = synthesise(design)
-    assert found.dsp == design.t_p * design.t_c
-    assert found.ramb18 == predicted_ramb18(design)
-    heads = 2 if design.split else 1  # a split tree has a second chain
-    assert found.cascaded_dsp == design.t_c * (design.t_p - heads)
+    found = synthesise_core(design)
+    assert {"dsp": found.dsp, "ramb18": found.ramb18, "uram288": found.uram288} == predicted(design)
 
 
 @pytest.mark.long
 def test_the_inferred_form_takes_the_same_dsps_and_rams():
     design = examples()["4x8"]
-    inferred, instantiated = synthesise(design, "inferred"), synthesise(design)
+    inferred, instantiated = synthesise_core(design, cells="inferred"), synthesise_core(design)
     assert (inferred.dsp, inferred.ramb18) == (instantiated.dsp, instantiated.ramb18)
     assert inferred.ff > instantiated.ff  # Yosys leaves waiting weights outside the slices
 

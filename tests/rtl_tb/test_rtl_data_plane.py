@@ -33,6 +33,23 @@ def test_data_plane() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_bus_models_of_others_agree(seed: int) -> None:
+    model, env = setup(SMALL)
+    assert run(model, "foreign_bus", seed=seed, env=env) == ["another_bus_agrees"]
+
+
+def test_coverage_can_fail() -> None:
+    """One open bin is named; a suite that met nothing has met nothing."""
+    design = bench_design(SMALL)
+    wanted = coverage.required(design)
+    line, missing = coverage.closure(set(wanted) - {"pool in limited row blocks"}, design)
+    assert missing == ["pool in limited row blocks"]
+    assert line == f"functional coverage: {len(wanted) - 1} of {len(wanted)} bins"
+    assert coverage.closure(set(), design)[1] == sorted(wanted)
+
+
+@pytest.mark.long
 def test_every_bench_of_the_data_plane() -> None:
     assert len(bench(SMALL, None)) == 8
 

@@ -9,11 +9,13 @@ import random
 from typing import Any
 
 import pytest
-from exact_worlds import Bench, check, random_plans, shared_model
+from exact_worlds import Bench, check, differences, random_plans, shared_model
 
-from dse import DramModel
+from boards import load_board
+from dse import DramModel, explore
 from dse.testing import design_for
-from models import quantise, random_network
+from hls import compile_program
+from models import quantise, random_full_size, random_network
 from rtl_tb import NpuModel, RtlNpu
 
 SLOW = (
@@ -50,7 +52,7 @@ def test_every_layer_takes_as_long_as_in_rtl(dram: DramModel) -> None:
 def test_arrays_ports_and_buffers_of_other_shapes(array: str) -> None:
     shape, memory = ARRAYS[array]
     benches: dict[DramModel, Bench] = {}
-    for seed in range(24):
+    for seed in range(8):
         rng = random.Random(seed)
         qnet = quantise(random_network(seed, exits=rng.randint(1, 3), steps=rng.randint(2, 4)))
         design = random_plans(design_for(qnet.network.workload, **shape), seed)
@@ -58,6 +60,22 @@ def test_arrays_ports_and_buffers_of_other_shapes(array: str) -> None:
         if dram not in benches:
             benches[dram] = Bench(RtlNpu(shared_model(design, **memory), dram=dram, memory_bytes=1 << 23))
         check(benches[dram], qnet, design, range(1, 5))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("memory", ["ideal", "dram"])
+def test_layers_of_resnet50_on_its_board(memory: str) -> None:
+    """Some of the layers, each a job of its own; `benchmarks/exact_cycles.py` runs all of them."""
+    board = load_board("zc706")
+    qnet = quantise(random_full_size("resnet50"))
+    design = explore(qnet.network.workload, board, b_max=2).design
+    program = compile_program(qnet, design)
+    dram = DramModel.IDEAL if memory == "ideal" else DramModel.of(board)
+    model = shared_model(design)
+    bench = Bench(RtlNpu(model, dram=dram, memory_bytes=1 << 29), slots=0x2000_0000)
+    for index in (2, 5, 14, 16, 28, 30, 46, 48, 54, 55):
+        ((run, found),) = bench.both(program, design, 1 + index % 2, range(index, index + 1))
+        assert not differences(run, found), design.layers[index]
 
 
 def test_a_model_of_another_machine_is_told_apart() -> None:

@@ -156,9 +156,10 @@ def test_the_answer_of_a_write_is_awaited_before_the_next_layer_reads() -> None:
 
 def test_a_board_gives_its_memory() -> None:
     dram = DramModel.of(load_board("zc706"), "pl")
-    assert (dram.link_words, dram.links) == (4.0, (0, 1, 2))
-    assert round(dram.total_words, 2) == round(12.8e9 / 150e6 / 2, 2)
-    with pytest.raises(ValueError, match="memory must be one of ps, pl, not 'hbm'"):
+    assert (dram.link_words, dram.links) == (32.0, (0, 1, 2))
+    assert round(dram.total_words, 2) == round(0.8 * 12.8e9 / 150e6 / 2, 2)
+    assert DramModel.of(load_board("zc706"), "ps").link_words == 4.0
+    with pytest.raises(ValueError, match="memory of board 'zc706' must be one of ps, pl, not 'hbm'"):
         DramModel.of(load_board("zc706"), "hbm")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -22,6 +21,7 @@ from scheduler import (
     SchedulerError,
     Setting,
     Weights,
+    available,
     make_policy,
     measure,
     simulate,
@@ -83,11 +83,11 @@ def test_credit_without_credit_is_the_optimum():
     assert plain.end_ns == flat.end_ns
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@pytest.mark.skipif(not available(), reason="needs Numba")
 @pytest.mark.parametrize(
     ("anytime", "rescue", "factor"), [(0.0, False, 1.0), (0.03, False, 1.0), (0.03, True, 1.0), (0.03, False, 1.1)]
 )
-def test_the_tuning_twin_is_the_simulator_to_the_nanosecond(anytime, rescue, factor):
+def test_what_tuning_runs_is_the_simulator_to_the_nanosecond(anytime, rescue, factor):
     sys.path.insert(0, str(BENCHMARKS))
     try:
         import table2_tune as tune
@@ -97,7 +97,7 @@ def test_the_tuning_twin_is_the_simulator_to_the_nanosecond(anytime, rescue, fac
     setting = setting_of(row)
     weights, _ = load_weights(setting, 1.0, False)
     [(requests, arrival, leaves)] = tune.streams(row, [9], 3000)
-    latency, early = tune.Twin(tune.compile_twin(), setting).run(weights, arrival, leaves, anytime, rescue, factor)
+    latency, early = tune.Loop(setting).run(weights, arrival, leaves, anytime, rescue, factor)
     policy = Credit(setting, weights)
     done = simulate(
         requests,

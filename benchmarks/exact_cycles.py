@@ -1,0 +1,146 @@
+"""Cycles of every layer of a full-size network: the exact model beside the RTL on Verilator, as a Markdown table.
+
+    python benchmarks/exact_cycles.py [--network resnet50] [--board zc706] [--memory ideal] [--batches 1,2,4,8] [--search] [--model-only]
+
+`--memory`: `ideal`, or a memory of the board by name (`DramModel.of`; simulated: its latency and refresh are assumptions). `--search`: the array and
+the plans come from `search_exact` instead of the `paper` model. `--model-only` leaves the RTL out, which takes minutes a batch size.
+Exit code 1 when a layer differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import fields, replace
+
+import numpy as np
+
+from boards import Board, load_board
+from dse import Design, DramModel, LayerCycles, Machine, explore, job_cycles
+from hls import Program, by_name, compile_program, layer_jobs
+from models import FULL_SIZE, quantise, random_full_size
+from rtl_tb import LayerRun, NpuModel, RtlNpu
+
+WEIGHTS = 0x1000_0000
+SLOTS = 0x2000_0000
+LAYERS = 128  # room of the FBCB: one build serves every network on an array
+
+
+class Rtl:
+    """The array of a design in RTL behind a memory; a bare job without a driver, samples of zeros: time does not depend on data."""
+
+    def __init__(self, design: Design, board: Board, dram: DramModel) -> None:
+        model = NpuModel.of(design)
+        model = replace(model, parameters={**model.parameters, "Layers": LAYERS, "BuildId": 1})
+        self.npu = RtlNpu(model, dram=dram, memory_bytes=1 << 30)
+        self.machine = Machine.of_parameters(model.parameters)
+
+    def _write(self, **registers: int) -> None:
+        for name, value in registers.items():
+            self.npu.write(by_name(name).offset, value)
+
+    def _command(self, name: str, mask: int | None = None) -> None:
+        if mask is not None:
+            self._write(SLOT_MASK=mask)
+        self._write(CTRL=by_name("CTRL").field(name).mask)
+
+    def run(self, program: Program, batch: int) -> list[LayerRun]:
+        """Every layer of one job; RuntimeError when it does not end well."""
+        image = np.frombuffer(program.image(), np.uint8)
+        self.npu.view(WEIGHTS, len(image))[:] = image
+        count = len(program.descriptors)
+        self._write(
+            PROGRAM_LO=WEIGHTS, WEIGHTS_LO=WEIGHTS + program.weights_offset, SLOT_BASE_LO=SLOTS, SLOT_BYTES=program.slot_bytes,
+            LAYERS=count, FIRST_LAYER=0, LAST_LAYER=count - 1, IRQ_ENABLE=3, IRQ_STATUS=3, FBCB_INDEX=0,
+        )  # fmt: skip
+        for word in program.fbcb_words:
+            self._write(FBCB_DATA=word)
+        active = self.npu.read(by_name("ACTIVE").offset)
+        if active:
+            self._command("EXIT", active)
+        self._command("MERGE", (1 << batch) - 1)
+        self.npu.take_layers()
+        self._command("START")
+        if not self.npu.run(1 << 34, until_interrupt=True) or self.npu.read(by_name("ERROR").offset):
+            raise RuntimeError("the job must end without an error, and it does not")
+        return self.npu.take_layers()
+
+
+def model_cycles(
+    program: Program, design: Design, machine: Machine, dram: DramModel, batch: int, **when: int
+) -> tuple[LayerCycles, ...]:
+    slots = [SLOTS + index * program.slot_bytes for index in range(batch)]
+    return job_cycles(layer_jobs(program, design, batch, address=WEIGHTS), slots, machine, dram, **when)
+
+
+def _differs(run: LayerRun, found: LayerCycles) -> bool:
+    return any(getattr(run, field.name) != getattr(found, field.name) for field in fields(LayerCycles))
+
+
+def table(design: Design, batch: int, found: Sequence[LayerCycles], runs: Sequence[LayerRun] | None) -> int:
+    """Prints one; how many layers differ, in cycles or in any count of beats and bursts."""
+    print(f"\nB = {batch}\n\n| layer | <R, P, C> | mode | b_r | block | exact | RTL | difference | busy MACs |")
+    print("|---|---|---|---:|---:|---:|---:|---:|---:|")
+    wrong = 0
+    for index, (layer, cycles) in enumerate(zip(design.layers, found, strict=True)):
+        plan, share = design.plans[index][batch - 1], 100 * batch * layer.macs / design.macs_per_cycle / cycles.cycles
+        rtl, gap = ("-", "-")
+        if runs is not None:
+            wrong += _differs(runs[index], cycles)
+            rtl, gap = str(runs[index].cycles), str(cycles.cycles - runs[index].cycles)
+        mode = design.mode(index, batch).name.lower() + (" (rows)" if plan.row_lanes else "")
+        print(f"| {layer.name} | {layer.r}, {layer.p}, {layer.c} | {mode} | {plan.b_r} | {plan.block or 'bank'} "
+              f"| {cycles.cycles} | {rtl} | {gap} | {share:.1f} % |")  # fmt: skip
+    total, macs = sum(cycles.cycles for cycles in found), batch * sum(layer.macs for layer in design.layers)
+    rtl = "-" if runs is None else str(sum(run.cycles for run in runs))
+    gap = "-" if runs is None else str(total - int(rtl))
+    print(f"| all | | | | | {total} | {rtl} | {gap} | {100 * macs / design.macs_per_cycle / total:.1f} % |")
+    return wrong
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--network", choices=FULL_SIZE, default=FULL_SIZE[0])
+    parser.add_argument("--board", default="zc706")
+    parser.add_argument("--memory", default="ideal")
+    parser.add_argument("--batches", default="1,2,4,8")
+    parser.add_argument("--search", action="store_true")
+    parser.add_argument("--model-only", action="store_true")
+    wanted = parser.parse_args()
+    batches = [int(batch) for batch in wanted.batches.split(",")]
+    board = load_board(wanted.board)
+    dram = DramModel.IDEAL if wanted.memory == "ideal" else DramModel.of(board, wanted.memory)
+    qnet = quantise(random_full_size(wanted.network))
+    began = time.monotonic()
+    asked = [float(b in batches) for b in range(1, max(batches) + 1)]
+    design = explore(
+        qnet.network.workload, board, b_max=max(batches), weights=asked, model="exact" if wanted.search else "paper"
+    ).design
+    print(f"{wanted.network} on {board.name}, '{wanted.memory}' memory: <{design.t_r}, {design.t_p}, {design.t_c}>, {design.port_bits}-bit ports, "
+          f"an input buffer of {design.buffer_words} words; designed in {time.monotonic() - began:.1f} s")  # fmt: skip
+    program = compile_program(qnet, design)
+    rtl = None if wanted.model_only else Rtl(design, board, dram)
+    machine = Machine.of(design)
+    wrong, spent, cycles = 0, [0.0, 0.0], 0
+    for batch in batches:
+        started = time.process_time()
+        runs = None
+        if rtl is not None:
+            runs = rtl.run(program, batch)
+            spent[1] += time.process_time() - started
+        started = time.process_time()
+        first = 0 if runs is None else runs[0].start_cycle
+        found = model_cycles(program, design, machine, dram, batch, first_cycle=first)
+        spent[0] += time.process_time() - started
+        cycles += sum(layer.cycles for layer in found)
+        wrong += table(design, batch, found, runs)
+    print(f"\nlayers that differ in cycles, beats or bursts: {'not compared' if rtl is None else wrong}")
+    print(f"model: {cycles / spent[0] / 1e6:.1f} million cycles a second of processor time"
+          + ("" if rtl is None else f"; RTL: {cycles / spent[1] / 1e3:.0f} thousand"))  # fmt: skip
+    sys.exit(int(wrong > 0))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""A floor under the cycles of a layer in one plan, for many arrays at once: what the exact model cannot undercut. Vectorised; no loop over cycles.
+
+Every term counts something of which a cycle does one at most: input beats, segments, weight beats, port words of each memory port, output beats. The
+greatest of them bounds the layer; the tests hold it below the exact cycles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from models import Kind, LayerShape, Window
+
+from .design import BatchPlan, Mode, Stack
+from .dram import DramModel
+
+Floats = npt.NDArray[np.float64]
+LINE_WORDS = 16
+SET_UP_CYCLES = 200  # descriptor and planner take more
+BLOCK_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 112)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrays:
+    """Arrays side by side: each field a number or an array of one length; `dram` behind the ports."""
+
+    t_r: Floats
+    t_p: Floats
+    t_c: Floats
+    weight_slots: Floats
+    out_words: float
+    port_words: float
+    dram: DramModel
+
+    @property
+    def words_per_cycle(self) -> float:
+        """Words that all ports together move in a cycle, refresh counted; infinite without a limit."""
+        return self.dram.total_words * self._awake if self.dram.total_words else np.inf
+
+    @property
+    def link_words(self) -> float:
+        """Words that one port moves in a cycle in one direction."""
+        return float(min(self.port_words, self.dram.link_words or np.inf)) * self._awake
+
+    @property
+    def _awake(self) -> float:
+        refresh = self.dram.refresh_cycles / self.dram.refresh_interval_cycles if self.dram.refresh_cycles else 0.0
+        return 1.0 - refresh
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A mode with its lanes: everything of a plan but the block."""
+
+    mode: Mode
+    b_r: int
+    row_lanes: bool = False
+
+    @property
+    def lanes(self) -> int:
+        """Output rows of a beat."""
+        return 2 if self.mode is Mode.LANES else 1
+
+    def plan(self, block: int) -> BatchPlan:
+        """The FBCB entry."""
+        k = Stack.TWO if self.mode is Mode.WIDE else Stack.ONE
+        return BatchPlan(k=k, b_r=self.b_r, row_lanes=self.row_lanes, block=block)
+
+
+def ways(layer: LayerShape, batch: int) -> tuple[Way, ...]:
+    """How two lanes can run a layer: plain, k = 2, neighbouring rows or two halves of the batch side by side."""
+    if layer.kind is Kind.MAX_POOL:
+        return (Way(mode=Mode.MAX_POOL, b_r=batch),)
+    if layer.kind is Kind.SUM_POOL:
+        return (Way(mode=Mode.SUM_POOL, b_r=batch),)
+    side = Way(mode=Mode.LANES, b_r=-(-batch // 2)) if batch > 1 else Way(mode=Mode.LANES, b_r=1, row_lanes=True)
+    return Way(mode=Mode.NORMAL, b_r=batch), Way(mode=Mode.WIDE, b_r=batch), side
+
+
+def beats_of(layer: LayerShape, way: Way, batch: int) -> int:
+    """Rows of lane 0 in the whole layer."""
+    return -(-batch * layer.r // 2) if way.row_lanes else way.b_r * layer.r
+
+
+def block_sizes(layer: LayerShape, way: Way, batch: int) -> tuple[int, ...]:
+    """Blocks worth a look: so many image rows, and all of the layer. A bank may hold less."""
+    assert layer.window is not None
+    line = -(-layer.window.out[1] // 2) if way.row_lanes else layer.window.out[1]
+    beats = beats_of(layer, way, batch)
+    return tuple(sorted({min(beats, rows * line) for rows in BLOCK_ROWS} | {beats}))
+
+
+def _up(value: npt.ArrayLike, by: npt.ArrayLike) -> Floats:
+    return np.asarray(np.ceil(np.divide(value, by)))
+
+
+def _line_floor(window: Window, rows: Floats) -> Floats:
+    """Lines that the windows of `rows` neighbouring output rows of one sample touch at the least."""
+    high = np.maximum(1, rows // window.out[1])
+    wide = np.minimum(rows, window.out[1])
+    extent = (window.kernel[0] - 1) * window.dilation[0] + 1
+    step = min(window.stride[0], extent)
+    tall = (high - 1) * step + extent if window.dilation[0] == 1 else high * window.kernel[0]
+    if window.kernel[0] == 1 or window.dilation[0] > 1:
+        tall = np.minimum(tall, high * window.kernel[0])
+    across = (
+        (wide - 1) * min(window.stride[1], window.kernel[1]) + window.kernel[1] if window.dilation[1] == 1 else wide
+    )
+    return np.asarray(tall * across * window.channels / LINE_WORDS)
+
+
+def floor_cycles(layer: LayerShape, batch: int, way: Way, block: Floats, on: Arrays) -> Floats:
+    """Cycles that a layer takes at the least, for every array and block (broadcast together)."""
+    window = layer.window
+    assert window is not None
+    rows, beats = float(batch * layer.r), float(beats_of(layer, way, batch))
+    block = np.minimum(np.minimum(block, on.t_r), beats)
+    out = rows * layer.groups * layer.c
+    outputs = layer.c if layer.kind is not Kind.GEMM else layer.groups * layer.c
+    unique = batch * _line_floor(window, np.asarray(float(layer.r))) * LINE_WORDS
+    if layer.kind is not Kind.GEMM:
+        core = rows * layer.p * _up(np.asarray(float(layer.c)), on.t_p)
+        busy = np.maximum(core, np.maximum(unique, rows * outputs) / on.link_words)
+        return np.asarray(SET_UP_CYCLES + np.maximum(busy, (unique + out) / on.words_per_cycle))
+    width = on.t_p * (2 if way.mode is Mode.WIDE else 1)
+    columns = np.maximum(1, on.t_c // 2) if way.mode in (Mode.WIDE, Mode.LANES) else on.t_c
+    p_tiles = _up(np.asarray(float(layer.p)), width)
+    full = np.ceil(layer.c / columns) - 1
+    last = layer.c - full * columns
+    per_column = 2 if way.mode is Mode.WIDE else 1
+    tile_full, tile_last = _up(per_column * columns, on.weight_slots), _up(per_column * last, on.weight_slots)
+    biases = on.t_p // 3 * on.weight_slots
+    weight_beats = layer.groups * (
+        full * (p_tiles * tile_full + _up(columns, biases)) + p_tiles * tile_last + _up(last, biases)
+    )
+    tiles = layer.groups * (full + 1)
+    blocks = np.ceil(beats / block)
+    turn = on.t_p + 3
+    # The last P-tile of a command has nobody behind it to wait.
+    core = blocks * tiles * (p_tiles - 1) * np.maximum(block, np.maximum(np.minimum(tile_full, tile_last), turn))
+    core = np.maximum(core - (blocks * block - beats) * tiles * (p_tiles - 1), p_tiles * tiles * beats)
+    words = window.run_words(layer)
+    runs = layer.p // words
+    together = width // np.gcd(words, width.astype(np.int64))
+    segments = rows * tiles * (p_tiles + (runs - 1) - (runs - 1) // together)
+    drained = rows * layer.groups * (full * _up(columns, on.out_words) + _up(last, on.out_words))
+    weights = blocks * weight_beats * on.weight_slots * on.t_p
+    residual = out if layer.residual else 0.0
+    ports = np.maximum(np.maximum(weights, unique), out) / on.link_words
+    together_words = (weights + unique + out + residual) / on.words_per_cycle
+    most = np.maximum(np.maximum(core, segments), np.maximum(drained, blocks * weight_beats))
+    return np.asarray(SET_UP_CYCLES + np.maximum(most, np.maximum(ports, together_words)))

@@ -1,0 +1,134 @@
+"""Search with the exact model: the floor holds, the best array is found, and what is not proven is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from boards import load_board
+from dse import DesignError, DramModel, Machine, exact_search, explore, job_cycles, needed_bytes
+from dse.exact_bound import Arrays, block_sizes, floor_cycles, ways
+from dse.exact_search import best_cycles, layer_key, placed_job, search_exact
+from models import Kind, LayerShape, Window, Workload
+
+BOARD = replace(load_board("zc706"), dsp=24)
+SLOW = DramModel(
+    latency_cycles=20,
+    write_latency_cycles=20,
+    link_words=3.0,
+    total_words=7.0,
+    refresh_interval_cycles=900,
+    refresh_cycles=50,
+)
+
+
+def conv(
+    size: int, channels: int, columns: int, kernel: int = 1, stride: int = 1, groups: int = 1, **more: object
+) -> LayerShape:
+    """A square convolution; `channels` of one group."""
+    window = Window(kernel=(kernel, kernel), stride=(stride, stride), out=(size, size), channels=channels * groups)
+    shape = LayerShape(
+        name="conv", r=size * size, p=kernel * kernel * channels, c=columns, groups=groups, window=window
+    )
+    return replace(shape, **more)  # type: ignore[arg-type]
+
+
+WORK = Workload(
+    name="small", layers=(conv(9, 3, 10, 3, 2), conv(9, 10, 12), replace(conv(9, 12, 20, 3), residual=True))
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    size=st.integers(1, 12), channels=st.integers(1, 24), columns=st.integers(1, 40), kernel=st.integers(1, 3), stride=st.integers(1, 2),
+    groups=st.integers(1, 2), residual=st.booleans(), pool=st.booleans(), batch=st.integers(1, 3), pick=st.integers(0, 1000),
+    t_p=st.integers(3, 9), t_c=st.integers(2, 12), slots=st.integers(1, 3), words=st.sampled_from([10, 12, 17]),
+    dram=st.sampled_from([DramModel.IDEAL, SLOW]),
+)  # fmt: skip
+def test_no_layer_undercuts_the_floor(
+    size: int, channels: int, columns: int, kernel: int, stride: int, groups: int, residual: bool, pool: bool, batch: int, pick: int,
+    t_p: int, t_c: int, slots: int, words: int, dram: DramModel,
+) -> None:  # fmt: skip
+    layer = conv(size, channels, columns, kernel, stride, groups, residual=residual)
+    if pool:
+        layer = replace(conv(size, channels, channels, kernel, stride), kind=Kind.MAX_POOL, p=kernel * kernel)
+    machine = Machine(
+        t_p=t_p, t_c=t_c, weight_slots=slots, out_words=4, port_bytes=8, line_words=32, buffer_words=1 << words
+    )
+    every = ways(layer, batch)
+    way = every[pick % len(every)]
+    sizes = block_sizes(layer, way, batch)
+    block = sizes[pick // 3 % len(sizes)]
+    one = {
+        name: np.array([float(value)])
+        for name, value in (("t_r", 500), ("t_p", t_p), ("t_c", t_c), ("weight_slots", slots))
+    }
+    on = Arrays(**one, out_words=4, port_words=4, dram=dram)
+    floor = floor_cycles(layer, batch, way, np.array([float(block)]), on)[0]
+    block = min(block, 500)
+    assume(needed_bytes(layer, batch=batch, block=block, row_lanes=way.row_lanes, b_r=way.b_r) <= 2 << words)
+    job, addresses = placed_job(layer, way.plan(block), way.mode, batch, block)
+    found = job_cycles([job], addresses, machine, dram)[0].cycles
+    assert floor <= found
+
+
+@pytest.mark.parametrize("latency", [False, True])
+def test_the_best_array_is_the_best_of_all_when_all_may_be_counted(latency: bool) -> None:
+    found = search_exact(WORK, BOARD, b_max=2, latency=latency, evaluations=10_000)
+    assert found.gap_pct == 0
+    assert found.evaluated < found.bounded
+    every = search_exact(WORK, BOARD, b_max=2, latency=latency, evaluations=1)
+    assert every.evaluated == 1
+    better = found.objective < every.objective if latency else found.objective > every.objective
+    assert better or every.best.point == found.best.point
+    for _, bound, exact in found.trace:
+        assert exact >= bound if latency else exact <= bound
+
+
+def test_nothing_left_out_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the bound every array is counted: the same one wins."""
+    small = replace(BOARD, dsp=12)
+    found = search_exact(WORK, small, b_max=1, evaluations=10_000)
+    monkeypatch.setattr(exact_search, "floors", lambda *given, **_: np.full((1, len(given[1])), 1.0))
+    brute = search_exact(WORK, small, b_max=1, evaluations=10_000)
+    assert brute.evaluated == brute.bounded > found.evaluated
+    assert brute.objective == found.objective
+
+
+def test_the_plan_is_the_fastest_of_those_tried() -> None:
+    machine = Machine(t_p=4, t_c=8, weight_slots=1, out_words=4, port_bytes=8)
+    layer = layer_key(WORK.layers[2])
+    plan, cycles = best_cycles(layer, 2, machine, 60, DramModel.IDEAL, tries=1000)
+    for way in ways(layer, 2):
+        for block in block_sizes(layer, way, 2):
+            if block <= 60:
+                job, slots = placed_job(layer, way.plan(block), way.mode, 2, block)
+                assert job_cycles([job], slots, machine)[0].cycles - exact_search.JOB_CYCLES >= cycles
+    assert 1 <= plan.block <= 60
+
+
+def test_an_exact_design_holds_what_was_counted() -> None:
+    found = explore(WORK, BOARD, b_max=2, model="exact", weights=(1.0, 0.0))
+    assert found.design.model == "exact"
+    assert found.design.latency.ns[0][1] >= found.design.latency.ns[0][0]
+    one = found.design.latency.ns[0][0] * 1e-9
+    assert found.fitted_gops[0] == pytest.approx(2e-9 * WORK.macs / one, rel=1e-4)
+    assert "arrays were bounded" in found.notes[0]
+    cycles = 0
+    for index, layer in enumerate(WORK.layers):
+        plan = found.design.plans[index][0]
+        job, slots = placed_job(layer, plan, found.design.mode(index, 1), 1, plan.block)
+        cycles += job_cycles([job], slots, Machine.of(found.design), DramModel.of(BOARD))[0].cycles - 32
+    assert found.design.latency.ns[0][0] == -(-(cycles + 32) * 10**9 // BOARD.clock_hz)
+
+
+def test_a_layer_table_is_refused() -> None:
+    table = Workload(name="table", layers=(LayerShape(name="fc", r=1, p=8, c=8),))
+    with pytest.raises(DesignError, match="window of every layer, and 'fc' has none: give the network as ONNX"):
+        explore(table, BOARD, model="exact")
+    with pytest.raises(DesignError, match="at least one GEMM"):
+        search_exact(Workload(name="none", layers=(replace(conv(2, 4, 4), kind=Kind.MAX_POOL, p=1),)), BOARD)

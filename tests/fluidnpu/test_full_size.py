@@ -1,0 +1,34 @@
+"""ResNet-50 and Inception-v3 at full size behind the driver, on the simulated device: all exits, preempted and merged in the middle."""
+
+import numpy as np
+import pytest
+
+from boards import load_board
+from dse import explore
+from hls import compile_program
+from host import Driver, SimulatedNpu
+from models import FULL_SIZE, golden, quantise, random_full_size
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FULL_SIZE)
+def test_a_full_size_network_is_golden_behind_the_driver(name: str) -> None:
+    qnet = quantise(random_full_size(name, 4))
+    design = explore(qnet.network.workload, load_board("zc706"), b_max=3).design
+    driver = Driver(SimulatedNpu(design), compile_program(qnet, design), design, slots=3)
+    driver.load()
+    shape = (3, *qnet.network.tensors[qnet.network.input])
+    images = np.random.default_rng(1).integers(0, 256, shape, dtype=np.uint8)
+    for slot, image in enumerate(images):
+        driver.write_sample(slot, image)
+    driver.activate([0, 2])
+    driver.run_stage(0)
+    driver.run_stage(1)
+    driver.activate([1])  # a later sample overtakes nobody: it catches up, then all go on together
+    driver.run_stage(0)
+    driver.run_stage(1)
+    driver.merge([0, 2])
+    driver.run_stage(2)
+    driver.run_stage(3)
+    for index, logits in enumerate(golden.run(qnet, images)):
+        np.testing.assert_array_equal(driver.stored_logits([0, 1, 2], index), logits)

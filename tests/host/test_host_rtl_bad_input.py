@@ -1,0 +1,142 @@
+"""Nonsense in a program, in registers or in the FBCB, through the driver on the RTL: ERROR and the interrupt say what and where, the exception names
+it, and after `recover` the NPU is right again. And what the two simulated devices do where there is no register."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from rtl_worlds import RtlWorld, rtl_world
+
+from dse.testing import tiny_design
+from hls import DESCRIPTOR_BYTES, REGISTERS, WINDOW_BYTES, Access, Cause, by_name, decode_fbcb
+from host import NpuError, SimulatedNpu
+from models import golden
+
+Damage = Callable[[RtlWorld], None]
+LAYER = 1
+
+
+def raw(word: int, change: Callable[[int], int]) -> Damage:
+    """Change one word of layer 1's descriptor; the checksum is made to fit, so that only this is wrong."""
+
+    def damage(w: RtlWorld) -> None:
+        address = w.device.read(by_name("PROGRAM_LO").offset) + LAYER * DESCRIPTOR_BYTES
+        words = w.device.npu.view(address, DESCRIPTOR_BYTES).view("<u4")
+        words[word] = change(int(words[word])) & 0xFFFF_FFFF
+        words[31] = -int(words[:31].astype(np.uint64).sum()) & 0xFFFF_FFFF
+
+    return damage
+
+
+def register(name: str, add: int) -> Damage:
+    def damage(w: RtlWorld) -> None:
+        w.device.write(by_name(name).offset, (w.device.read(by_name(name).offset) + add) & 0xFFFF_FFFF)
+
+    return damage
+
+
+def fbcb(word: Callable[[RtlWorld], int]) -> Damage:
+    """Another FBCB word for layer 1 at batch 2."""
+
+    def damage(w: RtlWorld) -> None:
+        w.device.write(by_name("FBCB_INDEX").offset, LAYER * w.design.b_max + 1)
+        w.device.write(by_name("FBCB_DATA").offset, word(w))
+
+    return damage
+
+
+def no_weights(w: RtlWorld) -> None:
+    batch_word = w.program.fbcb_words[LAYER * w.design.b_max + 1]
+    run = decode_fbcb(batch_word, kind=0, batch=2, t_r=w.design.t_r, stackable=True, split=True)
+    raw(17 + int(run.mode), lambda _: 0xFFFF_FFFF)(w)
+
+
+B_R, BLOCK = by_name("FBCB_DATA").field("B_R"), by_name("FBCB_DATA").field("BLOCK")
+CASES: dict[str, tuple[Cause, int, Damage]] = {
+    "magic of another layout": (Cause.BAD_DESCRIPTOR, LAYER, raw(0, lambda v: v + 1)),
+    "a kind that does not exist": (Cause.BAD_DESCRIPTOR, LAYER, raw(1, lambda v: v | 3)),
+    "a shift beyond the accumulator": (Cause.BAD_DESCRIPTOR, LAYER, raw(1, lambda v: v & ~0xFF00 | 48 << 8)),
+    "kernel of no rows": (Cause.BAD_DESCRIPTOR, LAYER, raw(2, lambda v: v & ~0xFF)),
+    "stride 0": (Cause.BAD_DESCRIPTOR, LAYER, raw(2, lambda v: v & ~0xFF_0000)),
+    "dilation 0": (Cause.BAD_DESCRIPTOR, LAYER, raw(3, lambda v: 0)),
+    "no output rows": (Cause.BAD_DESCRIPTOR, LAYER, raw(4, lambda v: v & ~0xFFFF)),
+    "no output columns": (Cause.BAD_DESCRIPTOR, LAYER, raw(4, lambda v: v & 0xFFFF)),
+    "no input channels": (Cause.BAD_DESCRIPTOR, LAYER, raw(5, lambda v: v & ~0xFFFF)),
+    "no groups": (Cause.BAD_DESCRIPTOR, LAYER, raw(5, lambda v: v & 0xFFFF)),
+    "no output channels": (Cause.BAD_DESCRIPTOR, LAYER, raw(6, lambda v: 0)),
+    "clip bounds in wrong order": (Cause.BAD_DESCRIPTOR, LAYER, raw(7, lambda v: 0x8000_7FFF)),
+    "odd input offset": (Cause.BAD_DESCRIPTOR, LAYER, raw(8, lambda v: v | 1)),
+    "odd output row": (Cause.BAD_DESCRIPTOR, LAYER, raw(12, lambda v: v | 1)),
+    "no weights for the mode": (Cause.BAD_DESCRIPTOR, LAYER, no_weights),
+    "misaligned program": (Cause.BAD_DESCRIPTOR, 0, register("PROGRAM_LO", 4)),
+    "misaligned weights": (Cause.BAD_DESCRIPTOR, 0, register("WEIGHTS_LO", 32)),
+    "misaligned slots": (Cause.BAD_DESCRIPTOR, 0, register("SLOT_BASE_LO", 2)),
+    "misaligned slot size": (Cause.BAD_DESCRIPTOR, 0, register("SLOT_BYTES", 2)),
+    "addresses beyond 40 bits": (Cause.BAD_DESCRIPTOR, 0, register("SLOT_BASE_HI", 0x100)),
+    "fewer layers than the job": (Cause.BAD_LAYER_RANGE, 0, lambda w: w.device.write(by_name("LAYERS").offset, LAYER)),
+    "more samples in lane 0 than there are": (Cause.BAD_FBCB, LAYER, fbcb(lambda w: B_R.put(2))),
+    "b_r that wraps": (Cause.BAD_FBCB, LAYER, fbcb(lambda w: B_R.put(31))),
+    "a row block deeper than the banks": (Cause.BAD_FBCB, LAYER, fbcb(lambda w: B_R.put(1) | BLOCK.put(w.design.t_r + 1))),
+}  # fmt: skip
+
+
+DAILY = ("kernel of no rows", "misaligned slots", "a row block deeper than the banks")
+
+
+@pytest.mark.parametrize(
+    "case", [case if case in DAILY else pytest.param(case, marks=pytest.mark.long) for case in CASES]
+)
+def test_the_driver_names_it_and_recovers(case: str) -> None:
+    cause, layer, damage = CASES[case]
+    w = rtl_world()
+    images = w.images(2)
+    w.put(images)
+    w.driver.activate([0, 1])
+    damage(w)
+    with pytest.raises(NpuError) as caught:
+        w.driver.run_to_exit(w.design.stages - 1)
+    error = caught.value
+    assert (error.cause, error.slots) == (cause, (0, 1))
+    assert error.layer_index == layer
+    assert cause.name in str(error)
+    assert f"'{w.design.layers[layer].name}'" in str(error)
+    w.driver.recover()
+    w.driver.activate([0, 1])
+    w.driver.run_to_exit(w.design.stages - 1)
+    for stage, expected in enumerate(golden.run(w.qnet, images)):
+        np.testing.assert_array_equal(w.driver.stored_logits([0, 1], stage), expected)
+
+
+def test_an_fbcb_word_out_of_range_is_refused_when_it_is_loaded() -> None:
+    w = rtl_world()
+    irq = by_name("IRQ_STATUS")
+    w.device.write(by_name("FBCB_INDEX").offset, 1 << 20)
+    w.device.write(by_name("FBCB_DATA").offset, 0)
+    assert by_name("ERROR").field("CAUSE").get(w.device.read(by_name("ERROR").offset)) == Cause.BAD_FBCB
+    assert w.device.read(irq.offset) == irq.field("ERROR").mask
+    assert w.device.npu.irq
+    w.driver.recover()
+    assert w.driver.status().cause is Cause.NONE
+
+
+@pytest.mark.parametrize("which", ["simulated", "rtl"])
+def test_both_devices_do_nothing_where_there_is_no_register(which: str) -> None:
+    """The RTL answers SLVERR, which a `Device` cannot show: a read gives zero, a write has no effect. A board's bus may raise a fault instead."""
+    device = SimulatedNpu(tiny_design()) if which == "simulated" else rtl_world().device
+    kept = [r.offset for r in REGISTERS if r.access is Access.RW]
+    before = [device.read(offset) for offset in kept]
+    known = {r.offset: r.access for r in REGISTERS}
+    for offset in range(0, WINDOW_BYTES, 4):
+        if offset not in known:
+            device.write(offset, 0xFFFF_FFFF)
+            assert device.read(offset) == 0
+        elif known[offset] is Access.RO:
+            value = device.read(offset)
+            device.write(offset, 0xFFFF_FFFF)
+            assert device.read(offset) == value
+    assert [device.read(offset) for offset in kept] == before
+    for offset in (2, WINDOW_BYTES, -4):
+        with pytest.raises(ValueError, match="multiple of 4"):
+            device.read(offset)
