@@ -30,7 +30,7 @@ def paper_cycles(design: Design, board: Board, index: int, batch: int) -> float:
     layer, words = design.layers[index], board.paper_words_per_cycle
     point = Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
     gemm = layer_ticks(layer, point, batch, words, design.plans[index][batch - 1].k) / words
-    return gemm + batch * pool_cycles(layer, design.t_p)
+    return gemm + batch * pool_cycles(layer, design.input_words)
 
 
 def measure(

@@ -47,7 +47,8 @@ class Path:
         if mode is Mode.WIDE:
             return 2 * self.t_p, self.t_c // 2
         if mode in (Mode.MAX_POOL, Mode.SUM_POOL):
-            return self.t_p, self.t_p
+            words = (2 if self.stackable else 1) * self.t_p
+            return words, words
         return self.t_p, self.t_c // 2 if mode is Mode.LANES else self.t_c
 
 

@@ -227,8 +227,8 @@ class Design:
             Mode.WIDE: (2 * self.t_p, self.t_c // 2),
             Mode.LANES: (self.t_p, self.t_c // 2),
             Mode.SPLIT: (self.t_p // 2, 2 * self.t_c),
-            Mode.MAX_POOL: (self.t_p, self.t_p),
-            Mode.SUM_POOL: (self.t_p, self.t_p),
+            Mode.MAX_POOL: (self.input_words, self.input_words),
+            Mode.SUM_POOL: (self.input_words, self.input_words),
         }[mode]
 
     @property

@@ -126,6 +126,7 @@ class Machine:
         return {field.name: int(getattr(self, field.name)) for field in fields(self)} | {
             "split_depth": int(self.split),
             "late": self.t_p + 3 + int(self.stackable),
+            "in_words": (2 if self.stackable else 1) * self.t_p,
             "port_words": self.port_words,
             "buffer_bytes": 2 * self.buffer_words,
             "biases_per_beat": self.biases_per_beat,

@@ -121,7 +121,7 @@ def floor_cycles(layer: LayerShape, batch: int, way: Way, block: Floats, on: Arr
     outputs = layer.c if layer.kind is not Kind.GEMM else layer.groups * layer.c
     unique = batch * _line_floor(window, np.asarray(float(layer.r))) * LINE_WORDS
     if layer.kind is not Kind.GEMM:
-        core = rows * layer.p * _up(np.asarray(float(layer.c)), on.t_p)
+        core = rows * layer.p * _up(np.asarray(float(layer.c)), 2 * on.t_p)
         busy = np.maximum(core, np.maximum(unique, rows * outputs) / on.link_words)
         return np.asarray(SET_UP_CYCLES + np.maximum(busy, (unique + out) / on.words_per_cycle))
     width = on.t_p * (2 if way.mode is Mode.WIDE else 1)

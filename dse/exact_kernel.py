@@ -41,12 +41,12 @@ def jit(function: F) -> F:
 # -- one array of numbers: where each lies in it ------------------------------------------------------------------
 
 HARDWARE = (
-    "t_p", "t_c", "weight_slots", "out_words", "split_depth", "late", "port_words", "max_burst", "line_words",
+    "t_p", "in_words", "t_c", "weight_slots", "out_words", "split_depth", "late", "port_words", "max_burst", "line_words",
     "buffer_bytes", "queue_beats", "biases_per_beat", "bias_depth", "port_shift", "late_mask", "bias_mask", "late_at",
     "bias_at",
 )  # fmt: skip
 (
-    T_P, T_C, WEIGHT_SLOTS, OUT_WORDS, SPLIT_DEPTH, LATE, PORT_WORDS, MAX_BURST, LINE_WORDS, BUFFER_BYTES, QUEUE_BEATS,
+    T_P, IN_WORDS, T_C, WEIGHT_SLOTS, OUT_WORDS, SPLIT_DEPTH, LATE, PORT_WORDS, MAX_BURST, LINE_WORDS, BUFFER_BYTES, QUEUE_BEATS,
     BIASES_PER_BEAT, BIAS_DEPTH, PORT_SHIFT, LATE_MASK, BIAS_MASK, LATE_AT, BIAS_AT,
 ) = range(len(HARDWARE))  # fmt: skip
 
@@ -451,7 +451,7 @@ def _windows(s: Ints, there0: int, there1: int, beats_old: int) -> None:
     there = there1 if s[SAMPLE_LANES] and s[a + A_LANE] else there0
     need = s[a + A_SAMPLE] * s[SAMPLE_ROWS] + s[a + A_ROW] * s[RISE] + s[SPAN]
     if s[a + A_ACTIVE] and there >= need and beats_old + 2 <= BEAT_QUEUE:
-        width = 2 * s[T_P] if s[MODE] == WIDE else s[T_P] // 2 if s[MODE] == SPLIT else s[T_P]
+        width = 2 * s[T_P] if s[MODE] == WIDE or pool else s[T_P] // 2 if s[MODE] == SPLIT else s[T_P]
         space = width - s[POSITION]
         if s[LINE_WORDS] < 2 * s[T_P]:
             space = min(space, s[LINE_WORDS])
@@ -824,7 +824,7 @@ def _command(s: Ints) -> int:
     mode = s[MODE]
     width = s[T_C]
     if s[POOL]:
-        width = s[T_P]
+        width = s[IN_WORDS]
     elif mode == SPLIT:
         width = 2 * s[T_C]
     elif mode != NORMAL:

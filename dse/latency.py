@@ -1,7 +1,7 @@
 """The per-exit latency table of a design: whole nanoseconds for each stage and batch size. Pure arithmetic.
 
 GEMM layers take the time of the `paper` model. That model has no pools, so here is an addition of ours: a pool costs the core
-R * P * ceil(C / T_P) cycles a sample (ADR 4: one beat a tap, T_P channels a beat), and nothing overlaps it.
+R * P * ceil(C / W) cycles a sample (ADR 4: one beat a tap, W channels a beat, two lanes of T_P), and nothing overlaps it.
 
 >>> from dse.testing import tiny_design
 >>> latency_table(tiny_design()).ns
@@ -17,16 +17,16 @@ from models import Kind, LayerShape
 from .design import Design, LatencyTable
 from .paper_model import Batching, Point, best_stack
 
-POOL_NOTE = "pools cost R * P * ceil(C / T_P) cycles a sample: an addition to the paper model, which has none"
+POOL_NOTE = "pools cost R * P * ceil(C / W) cycles a sample, W words an input beat: an addition to the paper model, which has none"
 
 
-def pool_cycles(layer: LayerShape, t_p: int) -> int:
+def pool_cycles(layer: LayerShape, input_words: int) -> int:
     """Cycles of one sample of a pool, one tap a beat; zero for a GEMM.
 
-    >>> pool_cycles(LayerShape(name="pool", r=3136, p=9, c=64, kind=Kind.MAX_POOL), t_p=7)
-    282240
+    >>> pool_cycles(LayerShape(name="pool", r=3136, p=9, c=64, kind=Kind.MAX_POOL), input_words=14)
+    141120
     """
-    return 0 if layer.kind is Kind.GEMM else layer.r * layer.p * -(-layer.c // t_p)
+    return 0 if layer.kind is Kind.GEMM else layer.r * layer.p * -(-layer.c // input_words)
 
 
 def stage_latency(
@@ -38,14 +38,19 @@ def stage_latency(
     b_max: int,
     batching: Batching = Batching.FLUID,
     stackable: bool = True,
+    input_words: int | None = None,
 ) -> LatencyTable:
-    """Nanoseconds, rounded up, of every stage that `layers` have at batch 1..b_max, never falling as the batch grows."""
+    """Nanoseconds, rounded up, of every stage that `layers` have at batch 1..b_max, never falling as the batch grows.
+
+    `input_words`: of a beat, two lanes by default.
+    """
+    words = 2 * point.t_p if input_words is None else input_words
     stages = max(layer.stage for layer in layers) + 1
     ticks = [[0] * b_max for _ in range(stages)]
     for layer in layers:
         for b in range(1, b_max + 1):
             gemm = best_stack(layer, point, b, words_per_cycle, batching, stackable)[1]
-            ticks[layer.stage][b - 1] += gemm + b * words_per_cycle * pool_cycles(layer, point.t_p)
+            ticks[layer.stage][b - 1] += gemm + b * words_per_cycle * pool_cycles(layer, words)
     per_second = clock_hz * words_per_cycle
     return LatencyTable(ns=tuple(tuple(-(-value * 10**9 // per_second) for value in row) for row in ticks))
 
@@ -65,4 +70,5 @@ def latency_table(design: Design, batching: Batching | str = Batching.FLUID) -> 
         b_max=design.b_max,
         batching=way,
         stackable=design.stackable and way is Batching.FLUID,
+        input_words=design.input_words,
     )

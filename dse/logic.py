@@ -101,7 +101,7 @@ def _core_luts(s: NpuShape) -> dict[str, Any]:
         "lane bits": lanes * acc,
         "gather bits": gathered + lanes * acc * _mux(clusters),
         "bias bits": acc * _mux(biases),
-        "pool bits": 2 * _POOL_BITS * np.asarray(s.t_p),
+        "pool bits": 2 * _POOL_BITS * np.asarray(s.input_words),
         "choice bits": 16 * np.asarray(s.t_p) * (stackable + _weight_bus(s)[1]),
         "pair bits": stackable * (np.asarray(s.t_c) // 2) * acc,
         "load comparators": _LOAD_COMPARATOR * np.asarray(s.t_c),
@@ -118,7 +118,7 @@ def _core_ffs(s: NpuShape) -> dict[str, Any]:
         "lanes": lanes,
         "lane bits": 7 * lanes * acc,
         "gather bits": _gather_bits(s)[0] + lanes * acc,
-        "pool bits": 2 * _POOL_BITS * np.asarray(s.t_p),
+        "pool bits": 2 * _POOL_BITS * np.asarray(s.input_words),
         "skews": _skews(s) * 48,
         "load bits": np.asarray(s.t_c) * np.asarray(s.t_p),
         "pair bits": stackable * (np.asarray(s.t_c) // 2) * acc,
@@ -212,13 +212,15 @@ def _gather_bits(s: NpuShape) -> tuple[Ints, Ints]:
 
     Views of banks come first; a cluster of pooled channels alone is no wider than a pooled sum, and only as many lanes as are left are in it.
     """
-    t_p, t_c, lanes = np.asarray(s.t_p), np.asarray(s.t_c), s.out_words
+    channels, t_c, lanes = np.asarray(s.input_words), np.asarray(s.t_c), s.out_words
     groups, pairs = -(-t_c // lanes), t_c // 2
     lane_groups = np.where(pairs % lanes == 0, 0, -(-pairs // lanes)) if s.stackable else 0
     half = groups + lane_groups
     bank_views = 2 * half - (-2 * t_c // lanes) if s.split else half
     bank_clusters = -(-bank_views // 4)
-    left = np.maximum(0, t_p - (4 * bank_clusters - bank_views) * lanes)  # channels that share no cluster with a bank
+    left = np.maximum(
+        0, channels - (4 * bank_clusters - bank_views) * lanes
+    )  # channels that share no cluster with a bank
     pool_lanes = left // (4 * lanes) * lanes + np.minimum(lanes, left % (4 * lanes))
     bits = s.acc_bits * np.minimum(lanes, s.columns) * bank_clusters + _POOL_BITS * pool_lanes
     return np.asarray(bits), np.asarray(bank_clusters - (-left // (4 * lanes)))

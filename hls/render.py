@@ -78,7 +78,7 @@ class CoreText:
     @property
     def columns(self) -> int:
         """Most columns of a command in any mode."""
-        return max(self.design.t_p, self.design.t_c * (2 if self.split else 1))
+        return max(self.design.input_words, self.design.t_c * (2 if self.split else 1))
 
     @property
     def row_distance(self) -> int:
@@ -111,7 +111,7 @@ class CoreText:
         return (
             *given,
             Constant("MaxCols", self.columns, "most columns of a command"),
-            Constant("Banks", max(d.t_c, d.t_p), "accumulator banks: one a PE, and one a channel of a pool"),
+            Constant("Banks", max(d.t_c, d.input_words), "accumulator banks: one a PE, and one a channel of a pool"),
             Constant("Halves", halves, "independent halves of a bank"),
             Constant("BankDepth", -(-d.t_r // halves), "rows of a half"),
             Constant("SumBits", 33 + (2 * d.t_p - 1).bit_length(), "bits of the sum of 2 TP products"),

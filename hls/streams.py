@@ -298,7 +298,7 @@ def _gemm_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Int16
 
 
 def _pool_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Int16) -> Int16:
-    """Input beats of one pool command: output row by output row, one beat a tap, t_p channels."""
+    """Input beats of one pool command: output row by output row, one beat a tap, a channel for every word."""
     command = tile.command
     samples, taps = window_addresses(descriptor, tile.lanes[0], 0)
     address = taps[:, :, None] + tile.first_column + np.arange(command.cols)

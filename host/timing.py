@@ -16,11 +16,11 @@ from dse import Design
 from models import Kind, LayerShape
 
 
-def layer_work(shape: LayerShape, t_p: int, t_c: int) -> int:
-    """Beats of one sample on a core of t_p x t_c: the weight with which a layer shares its stage's time."""
+def layer_work(shape: LayerShape, design: Design) -> int:
+    """Beats of one sample: the weight with which a layer shares its stage's time."""
     if shape.kind is not Kind.GEMM:
-        return shape.r * shape.p * -(-shape.c // t_p)
-    return shape.groups * shape.r * -(-shape.p // t_p) * -(-shape.c // t_c)
+        return shape.r * shape.p * -(-shape.c // design.input_words)
+    return shape.groups * shape.r * -(-shape.p // design.t_p) * -(-shape.c // design.t_c)
 
 
 class JobTimes:
@@ -30,7 +30,7 @@ class JobTimes:
         self._clock_hz = design.clock_hz
         self._stages = [layer.stage for layer in design.layers]
         self._latency = design.latency
-        work = [layer_work(layer, design.t_p, design.t_c) for layer in design.layers]
+        work = [layer_work(layer, design) for layer in design.layers]
         self._total = [sum(w for w, s in zip(work, self._stages, strict=True) if s == t) for t in range(design.stages)]
         self._before, seen = [], [0] * design.stages
         for w, stage in zip(work, self._stages, strict=True):

@@ -43,5 +43,5 @@ UNITS: Mapping[str, Unit] = {
     "fluidnpu_planner": Unit(
         bench="planner", parameters={"TP": 6, "TC": 8, "WeightSlots": 2, "PortBytes": 16, "Split": 1}
     ),
-    "fluidnpu_sequencer": Unit(bench="sequencer", parameters={"TP": 4, "TC": 8, "BMax": 4}),
+    "fluidnpu_sequencer": Unit(bench="sequencer", parameters={"TC": 8, "InWords": 8, "BMax": 4}),
 }

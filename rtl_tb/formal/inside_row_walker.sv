@@ -5,8 +5,8 @@
   (* anyconst *) logic [1:0]  h, w;
   (* anyconst *) logic [1:0]  samples, stacked;  // B_act and b_r
   (* anyconst *) logic        by_rows, by_samples;
-  (* anyconst *) logic [9:0]  step_h_small, step_w_small;
-  (* anyconst *) logic [9:0]  rise_small, span_small;
+  (* anyconst *) logic [7:0]  step_h_small, step_w_small;
+  (* anyconst *) logic [3:0]  rise_small, span_small;
   logic [31:0] step_h, step_w;
   assign step_h = 32'(step_h_small);
   assign step_w = 32'(step_w_small);

@@ -46,7 +46,7 @@ module sequencer_proof (
     plan_layer.columns = 16'd7;
   end
 
-  fluidnpu_sequencer #(.TP(4), .TC(8), .BMax(4), .FlushCycles(FlushCycles)) dut (
+  fluidnpu_sequencer #(.TC(8), .InWords(8), .BMax(4), .FlushCycles(FlushCycles)) dut (
     .clk_i, .rst_ni(rst_n), .start_i, .soft_reset_i, .watchdog_i, .bus_error_i, .first_layer_i, .last_layer_i, .layers_i,
     .misaligned_i, .slot_base_i(64'd0), .slot_bytes_i(32'd64), .active_i, .b_act_i,
     .busy_o(busy), .done_o(done), .start_refused_o(refused), .error_o(error), .cause_o(cause), .layer_o(layer),

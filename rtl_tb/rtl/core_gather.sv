@@ -3,7 +3,7 @@
 /// A view is one choice of a source for every lane: column group g of the whole banks, of their second lane where that is not a view
 /// already, the same of the upper half banks, of split columns, and group g of a pooled row.
 module core_gather #(
-  parameter int unsigned TP = 4,
+  parameter int unsigned Channels = 8,  // of a pooled row
   parameter int unsigned TC = 8,
   parameter int unsigned AccBits = 48,
   parameter int unsigned OutWords = 4,
@@ -18,24 +18,24 @@ module core_gather #(
   localparam int unsigned HalfViews = Aligned ? Groups : Groups + (Pairs + OutWords - 1) / OutWords,
   localparam int unsigned SplitBase = 2 * HalfViews,
   localparam int unsigned PoolBase = Split ? SplitBase + SplitGroups : HalfViews,
-  localparam int unsigned Views = PoolBase + (TP + OutWords - 1) / OutWords,
+  localparam int unsigned Views = PoolBase + (Channels + OutWords - 1) / OutWords,
   localparam int unsigned ViewBits = $clog2(Views + 1)
 ) (
   input  logic                                  clk_i,
   input  logic                                  enable_i,
   input  logic [Banks-1:0][AccBits-1:0]         rows_i,
-  input  logic [TP-1:0][core_pkg::PoolBits-1:0] pool_row_i,
+  input  logic [Channels-1:0][core_pkg::PoolBits-1:0] pool_row_i,
   input  logic [ViewBits-1:0]                   view_i,
   output logic [OutWords-1:0][AccBits-1:0]      sums_o
 );
   localparam int unsigned Clusters = (Views + 3) / 4;
 
-  /// Index of lane o in view v: banks first, then pooled channels; Banks + TP for nothing.
+  /// Index of lane o in view v: banks first, then pooled channels; Banks + Channels for nothing.
   function automatic int unsigned source(int unsigned v, int unsigned o);
     int unsigned local_view, column, bank;
-    source = Banks + TP;
+    source = Banks + Channels;
     if (v >= PoolBase) begin
-      if (v < Views && (v - PoolBase) * OutWords + o < TP) source = Banks + (v - PoolBase) * OutWords + o;
+      if (v < Views && (v - PoolBase) * OutWords + o < Channels) source = Banks + (v - PoolBase) * OutWords + o;
     end else if (Split && v >= SplitBase) begin
       column = (v - SplitBase) * OutWords + o;
       if (column < 2 * TC) source = column / 2 + (column % 2) * TC;
@@ -66,7 +66,7 @@ module core_gather #(
         localparam int unsigned From = source(4 * c + k, o);
         if (From < Banks) begin : gen_bank
           assign choice[AccBits*k+:AccBits] = rows_i[From];
-        end else if (From < Banks + TP) begin : gen_channel
+        end else if (From < Banks + Channels) begin : gen_channel
           assign choice[AccBits*k+:AccBits] = AccBits'($signed(pool_row_i[From-Banks]));
         end else begin : gen_nothing
           assign choice[AccBits*k+:AccBits] = '0;

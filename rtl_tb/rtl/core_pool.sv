@@ -1,6 +1,6 @@
-/// Maximum or sum over the taps of a window, TP channels a beat. A finished row waits in the sums until it is taken.
+/// Maximum or sum over the taps of a window, a channel for every word of a beat. A finished row waits in the sums until it is taken.
 module core_pool #(
-  parameter int unsigned TP = 4
+  parameter int unsigned Channels = 8
 ) (
   input  logic                                  clk_i,
   input  logic                                  rst_ni,
@@ -9,10 +9,10 @@ module core_pool #(
   input  logic                                  first_i,
   input  logic                                  last_i,
   input  logic                                  maximum_i,
-  input  logic [TP-1:0][15:0]                   taps_i,
+  input  logic [Channels-1:0][15:0]                   taps_i,
   output logic                                  valid_o,
   input  logic                                  take_i,
-  output logic [TP-1:0][core_pkg::PoolBits-1:0] row_o       // the row taken last
+  output logic [Channels-1:0][core_pkg::PoolBits-1:0] row_o       // the row taken last
 );
   logic valid_q;
 
@@ -24,7 +24,7 @@ module core_pool #(
     else if (ready_o) valid_q <= valid_i && last_i;
   end
 
-  for (genvar i = 0; i < TP; i++) begin : gen_channel
+  for (genvar i = 0; i < Channels; i++) begin : gen_channel
     logic signed [core_pkg::PoolBits-1:0] tap, value_q, row_q;
 
     assign tap = core_pkg::PoolBits'($signed(taps_i[i]));

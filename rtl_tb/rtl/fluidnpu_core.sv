@@ -54,7 +54,7 @@ module fluidnpu_core #(
   localparam int unsigned HalfViews = Aligned ? Groups : Groups + (Pairs + OutWords - 1) / OutWords;
   localparam int unsigned SplitBase = 2 * HalfViews;
   localparam int unsigned PoolBase = Split ? SplitBase + (2 * TC + OutWords - 1) / OutWords : HalfViews;
-  localparam int unsigned ViewBits = $clog2(PoolBase + (TP + OutWords - 1) / OutWords + 1);
+  localparam int unsigned ViewBits = $clog2(PoolBase + (InWords + OutWords - 1) / OutWords + 1);
   localparam int unsigned BiasGroups = (Columns + OutWords - 1) / OutWords;
   localparam int unsigned GroupBits = BiasGroups > 1 ? $clog2(BiasGroups) : 1;
 
@@ -158,7 +158,7 @@ module fluidnpu_core #(
   logic                                  written, fetch;
   logic [15:0]                           fetch_row, fetched_rows;
   logic [Banks-1:0][AccBits-1:0]         rows;
-  logic [TP-1:0][core_pkg::PoolBits-1:0] pool_row;
+  logic [InWords-1:0][core_pkg::PoolBits-1:0] pool_row;
 
   core_sequencer #(.Turnaround(Turnaround), .HalfRows(HalfRows)) u_sequencer (
     .clk_i, .rst_ni, .cmd_valid_i(beat_cmd_valid), .cmd_ready_o(beat_take), .cmd_mode_i(beat_cmd.mode),
@@ -174,9 +174,9 @@ module fluidnpu_core #(
     .load_mode_i(load_cmd.mode), .slots_i(slots), .written_o(written), .fetch_i(fetch), .fetch_row_i(fetch_row[RowBits-1:0]),
     .rows_o(rows)
   );
-  core_pool #(.TP(TP)) u_pool (
+  core_pool #(.Channels(InWords)) u_pool (
     .clk_i, .rst_ni, .valid_i(pool_valid), .ready_o(pool_ready), .first_i(pool_first), .last_i(pool_last),
-    .maximum_i(beat_cmd.mode == core_pkg::ModeMaxPool), .taps_i(x[TP-1:0]), .valid_o(pool_row_valid), .take_i(pool_take), .row_o(pool_row)
+    .maximum_i(beat_cmd.mode == core_pkg::ModeMaxPool), .taps_i(x), .valid_o(pool_row_valid), .take_i(pool_take), .row_o(pool_row)
   );
 
   // Outputs.
@@ -196,7 +196,7 @@ module fluidnpu_core #(
     .enable_i(enable), .residual_valid_i(residual_valid), .residual_ready_o(residual_take), .issue_o(issue), .pool_o(from_pool), .residual_o(has_residual),
     .view_o(view), .used_o(used), .generation_o(read_generation), .group_o(group), .finish_o(finish)
   );
-  core_gather #(.TP(TP), .TC(TC), .AccBits(AccBits), .OutWords(OutWords), .Stackable(Stackable), .Split(Split)) u_gather (
+  core_gather #(.Channels(InWords), .TC(TC), .AccBits(AccBits), .OutWords(OutWords), .Stackable(Stackable), .Split(Split)) u_gather (
     .clk_i, .enable_i(enable), .rows_i(rows), .pool_row_i(pool_row), .view_i(view), .sums_o(sums)
   );
   core_finish #(.AccBits(AccBits), .OutWords(OutWords)) u_finish (

@@ -184,7 +184,7 @@ module fluidnpu_data_plane #(
   assign seq_cause  = raw_cause == fluidnpu_registers_pkg::CauseBusRead && m2_write_error
       && !(m0_error || m1_error || m2_read_error) ? fluidnpu_registers_pkg::CauseBusWrite : raw_cause;
 
-  fluidnpu_sequencer #(.TP(TP), .TC(TC), .BMax(BMax)) sequencer (
+  fluidnpu_sequencer #(.TC(TC), .InWords(InWords), .BMax(BMax)) sequencer (
     .clk_i, .rst_ni, .start_i(start), .soft_reset_i(soft_reset), .watchdog_i(watchdog), .bus_error_i(bus_error),
     .first_layer_i(first_layer), .last_layer_i(last_layer), .layers_i(layers), .misaligned_i(misaligned),
     .slot_base_i(slot_base), .slot_bytes_i(slot_bytes), .active_i(active), .b_act_i(b_act),

@@ -147,7 +147,7 @@ module fluidnpu_row_buffer #(
     end
   end
 
-  fluidnpu_fifo #(.Width($bits(row_t)), .Depth(RowQueue)) rows (
+  fluidnpu_fifo #(.Width($bits(row)), .Depth(RowQueue)) rows (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(ask), .ready_o(rows_ready), .data_i(row),
     .valid_o(head_valid), .ready_i(head_ready), .data_o(head), .level_o()
   );

@@ -3,8 +3,8 @@
 /// A layer begins only when all that the one before it wrote is in memory. An error, the watchdog or a soft reset ends the
 /// job: `flush_o` is held until every master is idle. Order of commands: `hls.streams.tiles`.
 module fluidnpu_sequencer #(
-  parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,
+  parameter int unsigned InWords = 8,
   parameter int unsigned BMax = 4,
   parameter int unsigned FlushCycles = 16  // the core's reset is held at least so long
 ) (
@@ -57,7 +57,7 @@ module fluidnpu_sequencer #(
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
   localparam int unsigned Narrow = TC / 2 > 0 ? TC / 2 : 1;
 
-  if (FlushCycles > 31 || 2 * TC > 4095 || TP > 4095) begin : gen_illegal
+  if (FlushCycles > 31 || 2 * TC > 4095 || InWords > 4095) begin : gen_illegal
     $fatal(1, "FlushCycles must lie in 0..31, and a column tile must have at most 4095 columns in %m");
   end
 
@@ -119,7 +119,7 @@ module fluidnpu_sequencer #(
       fluidnpu_pkg::ModeNormal: tile_columns = 16'(TC);
       fluidnpu_pkg::ModeSplit:  tile_columns = 16'(2 * TC);
       fluidnpu_pkg::ModeWide, fluidnpu_pkg::ModeLanes: tile_columns = 16'(Narrow);
-      default:                  tile_columns = 16'(TP);
+      default:                  tile_columns = 16'(InWords);
     endcase
     remaining  = running_q.columns - first_q;
     last_tile  = remaining <= tile_columns;

@@ -95,7 +95,7 @@ module fluidnpu_window_segments #(
 
   always_comb begin
     unique case (layer_i.mode)
-      fluidnpu_pkg::ModeWide:  width = CountWidth'(2 * TP);
+      fluidnpu_pkg::ModeWide, fluidnpu_pkg::ModeMaxPool, fluidnpu_pkg::ModeSumPool: width = CountWidth'(2 * TP);
       fluidnpu_pkg::ModeSplit: width = CountWidth'(TP / 2);
       default:                 width = CountWidth'(TP);
     endcase

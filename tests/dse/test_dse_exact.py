@@ -87,7 +87,7 @@ def test_beats_are_those_of_the_streams(
     slots = [index << 18 for index in range(job.batch)]
     (found,) = job_cycles([job], slots, machine, limit=10**7)
     (slow,) = job_cycles([job], slots, machine, SLOW, limit=10**7)
-    width, columns = (machine.t_p, machine.t_p) if job.pool else machine.tile(job.mode)
+    width, columns = (2 * machine.t_p, 2 * machine.t_p) if job.pool else machine.tile(job.mode)
     column_tiles = -(-job.columns // columns)
     taps = k * k
     p_tiles = taps if job.pool else -(-taps * c // width)

@@ -30,7 +30,7 @@ def test_monotone_in_the_batch(workload: Workload, point: Point, clock: int, w: 
 def test_stages_add_up_to_the_model_and_the_pools(workload: Workload, point: Point, clock: int, w: int) -> None:
     found = table(workload, point, clock, w, Batching.FLUID)
     for b in range(1, 7):
-        pools = b * w * sum(pool_cycles(layer, point.t_p) for layer in workload.layers)
+        pools = b * w * sum(pool_cycles(layer, 2 * point.t_p) for layer in workload.layers)
         ticks = total_ticks(workload.layers, point, b, w) + pools
         exact = ticks * 10**9 / (clock * w)
         whole = found.between(0, found.stages - 1, b)
@@ -67,7 +67,7 @@ def test_pools_cost_one_beat_a_tap() -> None:
     both, alone = (
         stage_latency(rows, point, clock_hz=10**9, words_per_cycle=8, b_max=2).ns[0] for rows in (layers, layers[:1])
     )
-    assert [x - y for x, y in zip(both, alone, strict=True)] == [1323, 2646]
+    assert [x - y for x, y in zip(both, alone, strict=True)] == [882, 1764]
 
 
 def test_unknown_batching_is_refused() -> None:

@@ -112,6 +112,9 @@ def with_b_r(design: Design, b_r) -> Design:
 
 
 def design_with(design: Design, **changes) -> Design:
+    """With changes; a board brings the width of its memory ports."""
+    if "board" in changes:
+        changes = {"port_bits": load_board(changes["board"]).memory().port_bits, **changes}
     return replace(design, **changes)
 
 

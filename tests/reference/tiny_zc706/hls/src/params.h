@@ -11,8 +11,8 @@ static const int OutWords = 4;  // words of an output beat and of a residual bea
 static const int InWords = 8;  // words of an input beat
 static const int Stackable = 1;  // k = 2 and lanes exist
 static const int Split = 0;  // k = 1/2 exists
-static const int MaxCols = 6;  // most columns of a command
-static const int Banks = 6;  // accumulator banks: one a PE, and one a channel of a pool
+static const int MaxCols = 8;  // most columns of a command
+static const int Banks = 8;  // accumulator banks: one a PE, and one a channel of a pool
 static const int Halves = 1;  // independent halves of a bank
 static const int BankDepth = 16;  // rows of a half
 static const int SumBits = 36;  // bits of the sum of 2 TP products

@@ -87,9 +87,9 @@ static void gemm(const command_t& c, command_fifo_t& to_loader, input_stream_t& 
     }
 }
 
-// Channel by channel the maximum or the sum of `p_tiles` taps; a beat holds one tap of TP channels.
+// Channel by channel the maximum or the sum of `p_tiles` taps; a beat holds one tap of InWords channels.
 static void pool(const command_t& c, input_stream_t& input, acc_t acc[Banks][Halves][BankDepth]) {
-    acc_t best[TP];
+    acc_t best[InWords];
 #pragma HLS ARRAY_PARTITION variable=best complete dim=1
     count_t row = 0, tap = 0;
     while (row != c.beats) {
@@ -97,7 +97,7 @@ static void pool(const command_t& c, input_stream_t& input, acc_t acc[Banks][Hal
 #pragma HLS DEPENDENCE variable=acc inter false
         const input_beat_t beat = input.read();
         const bool last_tap = tap == c.p_tiles - 1;
-        for (int i = 0; i < TP; ++i) {
+        for (int i = 0; i < InWords; ++i) {
 #pragma HLS UNROLL
             const word_t word = get_word(beat, i);
             if (tap == 0)

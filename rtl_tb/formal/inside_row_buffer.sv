@@ -1,0 +1,269 @@
+// Inside fluidnpu_row_buffer, for any small layer, whatever segments come and whatever memory answers. What is read from memory: every row of every
+// active sample, once, in order, and no port word more. Where it goes: where windows look for it, and never over a place from `oldest_i` on. What a
+// segment is given: the words that memory answered for its rows. And no segment waits for ever without `stuck_o`.
+`ifdef FORMAL
+  logic past_q = 1'b0;
+  always_ff @(posedge clk_i) past_q <= 1'b1;
+
+  function automatic logic [31:0] times(logic [31:0] value, logic [1:0] by);
+    times = (by[0] ? value : 32'd0) + (by[1] ? value << 1 : 32'd0);
+  endfunction
+
+  // -- the layer, as the planner gives it (`hls.row_buffer`): it stays while it runs, and begins when nothing of the one before is under way
+  typedef struct packed {
+    logic                           sample_lanes;
+    logic [1:0]                     b_act;
+    logic [1:0]                     b_r;
+    logic [1:0]                     rows;
+    logic [31:0]                    in_offset;
+    logic [31:0]                    row_step;
+    logic [31:0]                    row_bytes;
+    logic [31:0]                    pitch;
+    logic [31:0]                    sample_pitch;
+    logic [BMax-1:0][AddrWidth-1:0] slot;
+  } what_t;
+  what_t           what, what_q;
+  logic            started_q, running, fallen_q, falls;
+  logic [31:0]     oldest_q;
+  logic [1:0][1:0] first, samples;  // of a lane
+  assign what = {
+    layer_i.sample_lanes, b_act_i[1:0], layer_i.b_r[1:0], layer_i.sample_rows[1:0], layer_i.in_offset, layer_i.row_step, layer_i.row_bytes,
+    layer_i.pitch, layer_i.sample_pitch, slot_i
+  };
+  assign first   = {what.sample_lanes ? what.b_r : what.b_act, 2'd0};
+  assign samples = {what.b_act - first[1], first[1]};
+  assign running = started_q && !layer_start_i;
+  assign falls   = running && oldest_i < oldest_q;
+  always_ff @(posedge clk_i) begin
+    what_q    <= what;
+    oldest_q  <= layer_start_i ? '0 : oldest_i;
+    started_q <= rst_ni && (layer_start_i || started_q);
+    fallen_q  <= rst_ni && !layer_start_i && (falls || fallen_q);
+  end
+  always_comb begin
+    if (!past_q) assume (!rst_ni);
+    assume (5'(what.b_act) == b_act_i && what.b_act != '0 && 32'(what.b_act) <= BMax);
+    assume (5'(what.b_r) == layer_i.b_r && what.b_r != '0 && what.b_r <= what.b_act);
+    assume (24'(what.rows) == layer_i.sample_rows && what.rows != '0);
+    assume (!what.row_bytes[0] && what.row_bytes != '0 && what.row_bytes < 32'd64 && !what.in_offset[0] && what.in_offset < 32'd256);
+    assume (!what.row_step[0] && what.row_step < 32'd256 && what.pitch < 32'd128 && what.sample_pitch < 32'd512);
+    assume (what.pitch >= what.row_bytes + 32'(PortBytes - 2) && what.pitch[PortBits-1:0] == what.row_step[PortBits-1:0]);
+    assume (what.sample_pitch[PortBits-1:0] == '0 && what.sample_pitch >= times(what.pitch, what.rows));
+    for (int unsigned i = 0; i < BMax; i++) assume (what.slot[i][5:0] == '0 && !what.slot[i][AddrWidth-1]);
+    if (past_q) begin
+      if (started_q && !layer_start_i) assume (what == what_q);
+      if (layer_start_i) assume (rst_ni && !segment_valid_i && (!started_q || (more == '0 && level_q == '0)));
+      // What is needed goes on (the proofs `rows`, `windows`), until the layer's last window is served.
+      assume (oldest_i < 32'd2048);
+      if (falls) assume (more == '0 && level_q == '0);
+      if (falls || fallen_q || !started_q) assume (!segment_valid_i);
+      // Segments
+      assume (segment_words_i != '0 && 32'(segment_words_i) <= LineWords && !segment_addr_i[0]);
+      assume (32'(segment_place_i) + 32'(segment_words_i) <= InWords);
+      if (segment_valid_i) assume (!segment_lane_i || what.sample_lanes);
+      if (segment_valid_i) assume (32'(segment_rows_i) <= times(32'(what.rows), samples[segment_lane_i]));
+      assume (!(s1_valid_q && 32'(s1_place_q) + 32'(s1_words_q) > InWords));  // shown by the proof `guard`
+    end
+  end
+
+  // -- what is to be asked for next, kept apart from the module
+  logic [1:0][1:0] index_q, next_q;
+  logic [AddrWidth-1:0] want_addr;
+  logic [31:0] want_place, want_beats;
+  assign want_addr  = what.slot[first[lane]+index_q[lane]] + AddrWidth'(what.in_offset) + AddrWidth'(times(what.row_step, next_q[lane]));
+  assign want_place = times(what.sample_pitch, index_q[lane]) + times(what.pitch, next_q[lane]);
+  always_ff @(posedge clk_i) begin
+    if (layer_start_i) begin
+      index_q <= '0;
+      next_q  <= '0;
+    end else if (ask) begin
+      next_q[lane] <= next_q[lane] + 2'd1;
+      if (next_q[lane] + 2'd1 == what.rows) begin
+        next_q[lane]  <= '0;
+        index_q[lane] <= index_q[lane] + 2'd1;
+      end
+    end
+  end
+
+  // -- the queues, by the contract that the proof `fifo` shows; what is in flight, oldest first
+  logic [3:0]                level_q, beats_q, behind;
+  logic [RowQueue-1:0]       lane_of_q;
+  logic [RowQueue-1:0][11:0] place_of_q;
+  assign behind = level_q - 4'(row_ends);
+  function automatic logic [PlaceBits-1:0] ring(logic of, logic [31:0] port_word);
+    ring = port_word[PlaceBits-1:0];
+    if (what.sample_lanes) ring[PlaceBits-1] = of;
+  endfunction
+  function automatic logic [31:0] port_word(logic [31:0] place);
+    port_word = (place + low) >> PortBits;
+  endfunction
+  function automatic logic [31:0] length(logic [31:0] place);  // port words of the row there
+    length = (((place + low) & 32'(PortBytes - 1)) + what.row_bytes + 32'(PortBytes - 1)) >> PortBits;
+  endfunction
+  always_ff @(posedge clk_i) begin
+    if (row_ends) begin
+      lane_of_q  <= lane_of_q >> 1;
+      place_of_q <= place_of_q >> 12;
+    end
+    if (ask) begin
+      lane_of_q[behind[2:0]]  <= lane;
+      place_of_q[behind[2:0]] <= place_q[lane][11:0];
+    end
+    if (!rst_ni) begin
+      level_q <= '0;
+      beats_q <= '0;
+    end else begin
+      level_q <= behind + 4'(ask);
+      beats_q <= beats_q + 4'(s1_valid_q && s1_ends_q) - 4'(beat_valid_o && beat_ready_i);
+    end
+  end
+  always_comb begin
+    if (past_q) begin
+      assume (head_valid == (level_q != '0) && rows_ready == (level_q != 4'(RowQueue)));
+      if (head_valid) begin
+        assume (head.lane == lane_of_q[0] && head.place == ring(lane_of_q[0], port_word(32'(place_of_q[0]))));
+        assume (32'(head.beats) == length(32'(place_of_q[0])));
+      end
+      assume (beat_valid_o == (beats_q != '0) && 4'(beat_level) == beats_q && out_ready == (beats_q != 4'(BeatQueue)));
+    end
+  end
+
+  // -- some word of some row, to say of every one what becomes of it
+  (* anyconst *) logic                           at_lane;
+  (* anyconst *) logic [3:0]                     at_row;   // of the lane
+  (* anyconst *) logic [4:0]                     at_beat;  // of the row
+  (* anyconst *) logic [$clog2(PortWords+1)-1:0] at_word;  // of the port word
+  logic [31:0] at_place_q, at_port, at_addr;
+  logic [PlaceBits-1:0] at_ring;
+  logic        written_q, dead_q, given_q, covers;
+  logic [15:0] value_q;
+  logic [$clog2(LineWords)-1:0] given_at_q;
+  assign at_port = port_word(at_place_q) + 32'(at_beat);
+  assign at_addr = (at_port << PortBits) + {at_word, 1'b0};
+  assign at_ring = ring(at_lane, at_port);
+  assign covers  = segment_lane_i == at_lane && segment_rows_i > 24'(at_row) && 32'(at_beat) < length(at_place_q)
+      && at_addr >= oldest_i && at_addr >= segment_addr_i && at_addr < segment_addr_i + {segment_words_i, 1'b0};
+  logic arrives;
+  assign arrives = arrive && lane_of_q[0] == at_lane && loaded_q[at_lane] == 24'(at_row) && beat_q == 24'(at_beat);
+  always_ff @(posedge clk_i) begin
+    if (ask && lane == at_lane && asked_q[lane] == 24'(at_row)) at_place_q <= place_q[lane];
+    if (arrives) value_q <= data_i[at_word*16+:16];
+    written_q  <= rst_ni && !layer_start_i && (written_q || arrives);
+    dead_q     <= rst_ni && !layer_start_i && asked_q[at_lane] > 24'(at_row) && (dead_q || oldest_i >= (at_port + 32'd1) << PortBits);
+    given_q    <= take && covers;
+    given_at_q <= ($clog2(LineWords))'((at_addr - segment_addr_i) >> 1);
+  end
+  always_comb assume (32'(at_word) < PortWords);
+
+  // -- what holds
+  logic [1:0] skipped_q;  // asked for the other lane though there was room for this one
+  logic [1:0] since_q;    // cycles since the layer began, as far as they matter
+  logic [1:0][3:0] flying;
+  always_ff @(posedge clk_i) begin
+    since_q <= layer_start_i ? 2'd1 : since_q == 2'd3 ? since_q : since_q + 2'd1;
+    for (int l = 0; l < 2; l++) begin
+      if (ask) skipped_q[l] <= lane != 1'(l) && able[l];
+      if (!rst_ni || layer_start_i) skipped_q[l] <= 1'b0;
+    end
+  end
+  logic [RowQueue-1:0][3:0] before;  // rows of this one's lane before it
+  always_comb begin
+    flying = '0;
+    before = '0;
+    for (int i = 0; i < RowQueue; i++) begin
+      if (4'(i) < level_q) begin
+        before[i] = flying[lane_of_q[i]];
+        flying[lane_of_q[i]] = flying[lane_of_q[i]] + 4'd1;
+      end
+    end
+  end
+
+  always_comb begin
+    if (past_q) begin
+      assert (level_q <= 4'(RowQueue) && beats_q <= 4'(BeatQueue) && 32'(beats_q) + 32'(s1_valid_q) <= BeatQueue);
+      if (!started_q) assert (more == '0 && level_q == '0 && asked_q == '0 && loaded_q == '0 && beat_q == '0 && !fallen_q && !written_q);
+      if (level_q == '0) assert (beat_q == '0);
+      if (running) begin
+        for (int l = 0; l < 2; l++) begin
+          assert (index_q[l] <= samples[l] && next_q[l] < what.rows && (index_q[l] != samples[l] || next_q[l] == '0));
+          assert (sample_q[l] == 5'(first[l]) + 5'(index_q[l]) && end_q[l] == 5'(first[l]) + 5'(samples[l]));
+          assert (row_q[l] == 24'(next_q[l]) && offset_q[l] == what.in_offset + times(what.row_step, next_q[l]));
+          assert (start_q[l] == times(what.sample_pitch, index_q[l]) && place_q[l] == start_q[l] + times(what.pitch, next_q[l]));
+          assert (32'(asked_q[l]) == times(32'(what.rows), index_q[l]) + 32'(next_q[l]));
+          assert (asked_q[l] == loaded_q[l] + 24'(flying[l]));
+          if (since_q != 2'd3) assert (asked_q[l] < 24'(since_q));
+          if (skipped_q[l]) assert (able[l] && turn_q == 1'(l));
+        end
+        assert (since_q != '0);
+        for (int unsigned i = 0; i < BMax; i++) if (i <= 32'(since_q)) assert (base_o[i] == times(what.sample_pitch, 2'(i)));
+        for (int i = 0; i < RowQueue; i++) begin
+          if (4'(i) < level_q) begin
+            assert (!lane_of_q[i] || what.sample_lanes);
+            assert (32'(place_of_q[i]) + what.pitch + 32'(PortBytes) <= room_end && !place_of_q[i][0]);
+            if (lane_of_q[i] == at_lane && loaded_q[at_lane] + 24'(before[i]) == 24'(at_row)) assert (32'(place_of_q[i]) == at_place_q);
+            if (lane_of_q[i] == at_lane && loaded_q[at_lane] + 24'(before[i]) > 24'(at_row)) begin
+              assert (32'(place_of_q[i]) >= at_place_q + what.pitch);
+            end
+          end
+        end
+        if (head_valid) assert (32'(beat_q) < length(32'(place_of_q[0])));
+        if (fallen_q) assert (more == '0 && level_q == '0);
+        if (asked_q[at_lane] > 24'(at_row)) assert (place_q[at_lane] >= at_place_q + what.pitch && !at_place_q[0] && at_place_q < 32'd2048);
+
+        // A word that has come is there until nobody needs it.
+        if (written_q) begin
+          assert (asked_q[at_lane] > 24'(at_row) && 32'(at_beat) < length(at_place_q) && loaded_q[at_lane] >= 24'(at_row));
+          if (loaded_q[at_lane] == 24'(at_row)) assert (head_valid && lane_of_q[0] == at_lane && beat_q > 24'(at_beat));
+        end else if (32'(at_beat) < length(at_place_q)) begin
+          assert (loaded_q[at_lane] <= 24'(at_row));
+          if (head_valid && lane_of_q[0] == at_lane && loaded_q[at_lane] == 24'(at_row)) assert (beat_q <= 24'(at_beat));
+        end
+
+        // 1. What is read: the port words of the next row of an active sample, no more and no less.
+        if (fetch_valid_o) begin
+          assert (index_q[lane] < samples[lane] && 32'(first[lane]) + 32'(index_q[lane]) < 32'(what.b_act));
+          assert (fetch_addr_o <= want_addr && want_addr - fetch_addr_o < AddrWidth'(PortBytes) && fetch_addr_o[PortBits-1:0] == '0);
+          assert (fetch_addr_o + (AddrWidth'(fetch_beats_o) << PortBits) >= want_addr + AddrWidth'(what.row_bytes));
+          assert (fetch_addr_o + (AddrWidth'(fetch_beats_o) << PortBits) < want_addr + AddrWidth'(what.row_bytes) + AddrWidth'(PortBytes));
+        end
+
+        // 2. Where it goes: to its place, which is where windows look for it, and over no place that is needed.
+        if (fetch_valid_o) begin
+          assert (row.lane == lane && row.place == ring(lane, port_word(want_place)) && 32'(row.beats) == length(want_place));
+          assert (want_place + what.pitch + 32'(PortBytes) <= room_end);
+        end
+        for (int unsigned i = 0; i < BMax; i++) begin
+          for (int l = 0; l < 2; l++) if (loaded_q[l] > 24'(i)) assert (base_o[i] == times(what.sample_pitch, 2'(i)));
+        end
+        if (arrives) assert (to == at_ring);
+        if (arrive && written_q && !dead_q && oldest_i < (at_port + 32'd1) << PortBits) assert (to != at_ring);
+
+        // 3. Who waits is served, or it is told that nothing can make room: data are taken whenever a row is on its way, and a lane with room is passed
+        // over once at most.
+        if (take && covers) assert (written_q && !dead_q);
+        if (take) assert (loaded_q[segment_lane_i] >= segment_rows_i);
+        if (segment_valid_i && !there && !stuck_o) assert (flying[segment_lane_i] != '0 ? data_ready_o : able[segment_lane_i]);
+        if (able != '0) assert (fetch_valid_o || data_ready_o);
+        for (int l = 0; l < 2; l++) if (ask && lane != 1'(l)) assert (!skipped_q[l]);
+        if (segment_valid_i && there && !segment_ready_o) assert (beat_valid_o);
+        if (stuck_o) begin
+          assert (segment_valid_i && loaded_q[segment_lane_i] < segment_rows_i && flying[segment_lane_i] == '0);
+          assert (place_q[segment_lane_i] + what.pitch + 32'(PortBytes) > oldest_i + (what.sample_lanes ? Capacity / 2 : Capacity));
+        end
+      end
+      // What a segment is given
+      if (s1_valid_q && given_q) assert (cut[given_at_q*16+:16] == value_q);
+      if (s1_valid_q && given_q) assert (32'(given_at_q) < 32'(s1_words_q));
+    end
+  end
+  for (genvar b = 0; b < 2; b++) begin : gen_kept_banks
+    for (genvar p = 0; p < Parts; p++) begin : gen_kept
+      always_comb begin
+        if (past_q && running && written_q && !dead_q && at_ring[PartBits] == 1'(b) && 32'(at_ring & PlaceBits'(Parts - 1)) == p) begin
+          if (oldest_i < (at_port + 32'd1) << PortBits)
+            assert (gen_banks[b].gen_parts[p].gen_block.words_q[at_ring[PartBits+1+:SetBits]][at_word*16+:16] == value_q);
+        end
+      end
+    end
+  end
+`endif
