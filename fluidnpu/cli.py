@@ -332,7 +332,12 @@ def verify(
 @JSON
 @command
 def simulate(table: Path | None, replayed: Path | None, study: str | None, out: Path, **words: Any) -> None:
-    """Compare serving policies on a design's (or any) latency table, with intervals over seeds."""
+    """Compare serving policies on a design's (or any) latency table, with intervals over seeds.
+
+    A policy that does not keep up with the load is called unstable and has no latencies; the others have theirs.
+
+    Exit code: 0 compared (in --json an unstable policy has "unstable": true); 1 --replay found a difference; 2 bad input.
+    """
     from . import simulating
 
     if study is not None:

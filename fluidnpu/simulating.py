@@ -105,8 +105,15 @@ def circumstances(asked: Asked) -> tuple[Serving, Source]:
     slo_ns = None if asked.slo is None else parse_duration_ns(asked.slo, "--slo")
     truth = Truth(exit_rates=_numbers("--true-exit-rates", asked.true_exit_rates), latency_factor=asked.latency_factor)
     if asked.traffic.endswith(".csv"):
-        text = Path(asked.traffic).read_text(encoding="utf-8")
-        source = Source.of_trace(text, slo_ns=slo_ns, rate_per_s=asked.rate, source=asked.traffic, truth=truth)
+        text = _text(Path(asked.traffic), "a trace in CSV")
+        source = Source.of_trace(
+            text,
+            slo_ns=slo_ns,
+            rate_per_s=asked.rate,
+            source=asked.traffic,
+            truth=truth,
+            stages=serving.latency.stages,
+        )
     else:
         if asked.rate is None or slo_ns is None:
             missing = "--rate" if asked.rate is None else "--slo"
@@ -117,10 +124,10 @@ def circumstances(asked: Asked) -> tuple[Serving, Source]:
 
 
 def _serving(path: Path, rates: tuple[float, ...] | None) -> Serving:
-    text = path.read_text(encoding="utf-8")
+    text = _text(path, "a design or a table in JSON")
     try:
         raw = json.loads(text)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return Serving.loads(text, str(path))  # says what is wrong
     if rates is None or not isinstance(raw, dict):
         return Serving.loads(text, str(path))
@@ -247,10 +254,7 @@ def _first_log(serving: Serving, source: Source, policy: str) -> str:
 def replay_log(log: Path, table: Path | None, as_json: bool) -> None:
     """Check that a decision log repeats to the same schedule; what differs is exit code 1."""
     latency = None if table is None else _serving(table, None).latency
-    try:
-        lines = log.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError:
-        raise UsageError(f"'{log}' must be a decision log, which is text") from None
+    lines = _text(log, "a decision log").splitlines()
     try:
         found = replay(lines, latency)
     except PolicyError as error:
@@ -289,6 +293,13 @@ def run_study_command(folder: Path, seeds: int, requests: int, processes: int, a
     tally = ", ".join(f"{count} {verdict}" for verdict, count in sorted(brief["tally"].items()))
     out.print(f"\n{tally}; reasons and everything else: [bold]{folder / 'report.html'}[/]")
     out.print(f"numbers: [bold]{folder / 'study.json'}[/], in brief [bold]{folder / 'summary.json'}[/]")
+
+
+def _text(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"'{path}' must be {what}, which is text") from None
 
 
 def _write(path: Path, text: str) -> None:

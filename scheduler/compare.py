@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -24,21 +23,27 @@ from typing import Any
 
 import numpy as np
 
-from dse import Design, LatencyTable
+from dse import Design, DesignError, LatencyTable
 
+from .anytime import Anytime
+from .credit import Credit, Optimal
 from .engine import check_rates, simulate
-from .errors import SchedulerError, TrafficError
+from .errors import SchedulerError
 from .fast import available
+from .guarded import Guarded
 from .metrics import Metrics, Tally, measure, merge_metrics
 from .others import Lazy, layered, layered_rates
 from .policy import Policy, Request
 from .registry import make_policy
 from .schedule import Schedule
-from .setting import Setting
-from .traffic import check_load, draw_exits, generate
+from .setting import Setting, least_work_ns
+from .shedding import Shedding
+from .traffic import check_load, check_objective, draw_exits, generate
 
 ENDLESS = ("poisson", "bursty", "mmpp", "diurnal")  # traffic with a mean rate that never stops
 ARRIVALS, EXITS = 70, 71  # first words of the generators' keys; tuning uses another, so no reported seed was trained on
+LONGEST_RUN_NS = 10**12
+MOST_NS = 1 << 62
 WORTH_COMPILING = 100_000  # requests of all policies and seeds: the engine takes several seconds for them
 
 
@@ -54,6 +59,8 @@ class Serving:
 
     def __post_init__(self) -> None:
         check_rates(self.exit_rates, self.latency.stages)
+        if (longest := max(map(max, self.latency.ns))) > LONGEST_RUN_NS:
+            raise SchedulerError(f"a run must take at most {LONGEST_RUN_NS // 10**9} s, not {longest} ns")
         if self.macs is not None and len(self.macs) != self.latency.stages:
             raise SchedulerError(f"macs must name {self.latency.stages} stages, not {len(self.macs)}")
 
@@ -75,7 +82,7 @@ class Serving:
         """From the text of a design file or of `{"latency_ns": [[...]], "exit_rates": [...]}`. Raises SchedulerError or DesignError."""
         try:
             raw = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise SchedulerError(f"{source} must be JSON: {error}") from None
         if isinstance(raw, Mapping) and "digest" in raw:
             return cls.of(Design.loads(text, source))
@@ -84,7 +91,9 @@ class Serving:
         try:
             table = LatencyTable(ns=tuple(tuple(row) for row in raw["latency_ns"]))
             rates = tuple(float(x) for x in raw["exit_rates"])
-        except TypeError:
+        except (TypeError, ValueError) as error:
+            if isinstance(error, DesignError):
+                raise
             raise SchedulerError(
                 f"{source} must hold latency_ns as rows of numbers and exit_rates as numbers"
             ) from None
@@ -96,11 +105,7 @@ class Serving:
 
     def least_load(self, rate_per_s: float) -> float:
         """The share of time that the NPU is busy at best: every run at its most efficient batch. At 1 or more no policy keeps up."""
-        left, work = 1.0, 0.0
-        for row, rate in zip(self.latency.ns, self.exit_rates, strict=True):
-            work += left * min(ns / b for b, ns in enumerate(row, 1))
-            left -= rate
-        return rate_per_s * work / 1e9
+        return rate_per_s * least_work_ns(self.latency, self.exit_rates) / 1e9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,8 +214,7 @@ def compare(
     """
     serving = Serving.of(what) if isinstance(what, Design) else what
     check_load(rate_per_s, requests)
-    if slo_ns <= 0:
-        raise TrafficError(f"the latency objective must be above zero, not {slo_ns} ns")
+    check_objective(slo_ns)
     chosen = range(seeds) if isinstance(seeds, int) else seeds
     if len(chosen) < 1 or not policies:
         raise SchedulerError("a comparison needs at least one policy and one seed")
@@ -224,7 +228,7 @@ def compare(
     job = _Job(serving, made, rate_per_s, slo_ns, requests, truth or Truth(), warmup, compiled)
     per_seed = _run_seeds(job, chosen, processes, progress or (lambda done, of: None))
     metrics = {name: tuple(row[k] for row in per_seed) for k, name in enumerate(names)}
-    notes = {p.name: source for p in made if (source := _weights_source(p))}
+    notes = {p.name: about for p in made if (about := _about(p, rate_per_s))}
     return Comparison(
         serving=serving,
         rate_per_s=rate_per_s,
@@ -254,9 +258,18 @@ def _run_seeds(
     return per_seed
 
 
-def _weights_source(policy: Policy) -> str:
-    source = getattr(getattr(policy, "inner", policy), "weights_from", "")
-    return f"weights: {source}" if source else ""
+def _about(policy: Policy, rate_per_s: float) -> str:
+    """What a reader must know of a solved or tuned policy; empty for the others."""
+    while isinstance(policy, Anytime | Shedding):
+        policy = policy.inner
+    said = []
+    if isinstance(policy, Credit | Guarded):
+        said.append(f"weights: {policy.weights_from}")
+    if isinstance(policy, Optimal | Credit | Guarded) and policy.table.rate_per_s < rate_per_s:
+        said.append(
+            f"solved for {policy.table.rate_per_s:.3g}/s: more is not, or hardly, served even by the best schedule"
+        )
+    return "; ".join(said)
 
 
 @dataclass(frozen=True)
@@ -326,11 +339,16 @@ def _world(serving: Serving, policy: Policy, exits: Sequence[int], truth: Truth 
         rates, overhead = layered_rates(rates, latency.stages), policy.cost_ns
         exits = [parts * e + parts - 1 for e in exits]
     factor = truth.latency_factor if truth else 1.0
-    if not (factor > 0 and math.isfinite(factor)):
-        raise SchedulerError(f"the latency factor must be above zero, not {factor}")
+    if not 0 < factor <= 1000:
+        raise SchedulerError(f"the latency factor must be above zero and at most 1000, not {factor}")
     actual = None
     if factor != 1.0:
         actual = LatencyTable(ns=tuple(tuple(max(1, round(ns * factor)) for ns in row) for row in latency.ns))
+    longest = sum(max(row) + overhead for row in (actual or latency).ns) * len(exits)
+    if longest > MOST_NS:
+        raise SchedulerError(
+            f"serving the requests one by one must take at most {MOST_NS / 1e9:g} s, which 64 bits hold, not {longest / 1e9:g} s"
+        )
     return {
         "latency": latency,
         "exits": exits,

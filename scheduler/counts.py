@@ -30,11 +30,12 @@ from numpy.typing import NDArray
 
 from dse import LatencyTable
 
-from .errors import SchedulerError
+from .errors import OverloadError, SchedulerError
 
 Floats = NDArray[np.float64]
 QUEUE_MAX = 48
 MS = 1_000_000  # sample-nanoseconds in a sample-millisecond
+MOST = 50_000_000  # costs in a table: 400 MB
 NEVER = 1 << 60  # the cost of what cannot be done
 
 
@@ -43,7 +44,7 @@ class CountTable:
     """A solved process: `q[n0, place, stage * b_max + b - 1]` is the relative cost to go of an action in sample-milliseconds.
 
     Forbidden actions cost infinity. The last column is `wait for an arrival`. `places` maps the counts past the queue to their row.
-    `average_ms`: the optimal mean latency. `key`: what it was solved for.
+    `average_ms`: the optimal mean latency at `rate_per_s`. `key`: what it is for.
     """
 
     places: dict[tuple[int, ...], int]
@@ -51,12 +52,13 @@ class CountTable:
     b_max: int
     queue_max: int
     average_ms: float
+    rate_per_s: float
     key: str = ""
 
     @cached_property
     def slots(self) -> int:
         """How many samples may be past the queue."""
-        return max(sum(place) for place in self.places)
+        return max(map(sum, self.places)) or self.b_max  # of a single stage nobody waits past the queue
 
     @cached_property
     def whole(self) -> NDArray[np.int64]:
@@ -74,7 +76,7 @@ class CountTable:
     def save(self, path: str | Path) -> None:
         """Write the table as a compressed NumPy archive: solved on a workstation, it ships to the board beside the design."""
         places = np.array(list(self.places), np.int64).reshape(len(self.places), -1)
-        facts = {"b_max": self.b_max, "queue_max": self.queue_max, "average_ms": self.average_ms, "key": self.key}
+        facts = {name: getattr(self, name) for name in ("b_max", "queue_max", "average_ms", "rate_per_s", "key")}
         np.savez_compressed(path, q=self.q, places=places, **{name: np.array(value) for name, value in facts.items()})
 
     @classmethod
@@ -88,6 +90,7 @@ class CountTable:
                     b_max=int(file["b_max"]),
                     queue_max=int(file["queue_max"]),
                     average_ms=float(file["average_ms"]),
+                    rate_per_s=float(file["rate_per_s"]),
                     key=str(file["key"]),
                 )
         except (OSError, KeyError, ValueError, EOFError, BadZipFile) as error:
@@ -194,11 +197,21 @@ def solve_counts(
     tolerance: float = 1e-4,
     sweeps: int = 5000,
 ) -> CountTable:
-    """Solve the process. Raises SchedulerError when the load is too high for the queue's cut or the values do not settle."""
+    """Solve the process.
+
+    Raises OverloadError when the load is too high for the queue's cut or the values do not settle, SchedulerError when the table is too large.
+    """
     b_max = latency.b_max if b_max is None else b_max
+    places = comb((slots or b_max) + latency.stages - 1, latency.stages - 1)
+    if (size := places * (queue_max + 1) * (latency.stages * b_max + 1)) > MOST:
+        raise SchedulerError(
+            f"the decision process must have at most {MOST} costs, and {latency.stages} stages with batches of {b_max} make {size}; "
+            "take smaller batches, or a policy that is not solved"
+        )
     process = _Process(latency, list(exit_rates), rate_per_s, slots or b_max, queue_max, b_max)
     h = np.zeros((queue_max + 1, len(process.list)))
     g, empty = 0.0, process.places[(0,) * (latency.stages - 1)]
+    unit = min(1.0, min(map(min, latency.ns)) / 1e6)  # ms; values of a table in microseconds are that much smaller
     cycle = 10 / process.rate  # ms; longer than a busy cycle's effect on the surplus, so that g approaches from below
     for _ in range(sweeps):
         q = process.q(h, g)
@@ -208,15 +221,18 @@ def solve_counts(
         g += float(np.clip(surplus / cycle, -0.3, 0.3))
         new[0, empty] = 0.0
         h = new
-        if change < tolerance * max(1.0, g) and abs(surplus) < tolerance * cycle:
+        if g > queue_max / 2:  # so many present on average do not fit below the cut
+            break
+        if change < tolerance * unit * max(1.0, g) and abs(surplus) < tolerance * cycle:
             return CountTable(
                 places=process.places,
                 q=process.q(h, g),
                 b_max=b_max,
                 queue_max=queue_max,
                 average_ms=g / process.rate,
+                rate_per_s=rate_per_s,
                 key=table_key(latency, exit_rates, rate_per_s, b_max, slots or b_max),
             )
-    raise SchedulerError(
+    raise OverloadError(
         f"the decision process must settle within {sweeps} sweeps; at {rate_per_s:g} requests/s it does not, so the load is too high"
     )

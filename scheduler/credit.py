@@ -142,8 +142,8 @@ class Credit:
             row.extend([row[-1]] * longest)  # so that the oldest sample after the longest run needs no clamp
 
     def _step(self, ns: int) -> int:
-        """A duration in steps of age, rounded."""
-        return (ns + self._width // 2) // self._width
+        """A duration in steps of age, rounded; beyond the last knot nothing changes."""
+        return min((ns + self._width // 2) // self._width, self._oldest)
 
     def numbers(self) -> dict[str, Any]:
         """What `decide` computes with, beside the solved table: for the compiled loop."""

@@ -2,6 +2,7 @@
 
 SchedulerError (ValueError)     a wrong argument, file or trace; one sentence, fit to be shown to a user
   TrafficError                  arrivals, deadlines, rates and traces
+  OverloadError                 a decision process at a load that has no stationary solution
 PolicyError (RuntimeError)      a policy returned an action that the rules of `Policy` forbid
 """
 
@@ -14,6 +15,10 @@ class SchedulerError(ValueError):
 
 class TrafficError(SchedulerError):
     """Arrivals, deadlines, rates or a trace break a rule; for a trace the line is named."""
+
+
+class OverloadError(SchedulerError):
+    """The load is too high for a decision process to be solved."""
 
 
 class PolicyError(RuntimeError):

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .counts import continue_shares
+from .counts import CountTable, continue_shares
 from .credit import LOOK, Credit, Optimal
 from .fluid import Fluid
 from .policy import Action, Request, View
@@ -45,6 +45,11 @@ class Guarded:
         self.work_ns = remaining_work_ns(setting)
         self._slo = setting.slo_ns
         self.reset()
+
+    @property
+    def table(self) -> CountTable:
+        """The solved process."""
+        return self.credit.table
 
     def reset(self) -> None:
         """Forget who was late and who was given up."""

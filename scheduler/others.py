@@ -99,6 +99,9 @@ class Staged:
         )
 
 
+MOST_LAYERS = 10_000  # ten times the deepest networks
+
+
 def layered(latency: LatencyTable, layers: int) -> LatencyTable:
     """The table with each stage cut into equal layers, about `layers` in all, at least one a stage; sums stay exact to the nanosecond.
 
@@ -108,6 +111,10 @@ def layered(latency: LatencyTable, layers: int) -> LatencyTable:
     if layers < latency.stages:
         raise SchedulerError(f"there must be at least one layer for each of {latency.stages} stages, not {layers}")
     parts = layers // latency.stages
+    if parts > (shortest := min(map(min, latency.ns))) or layers > MOST_LAYERS:
+        raise SchedulerError(
+            f"layers must be at most {min(MOST_LAYERS, latency.stages * shortest)}, each of at least 1 ns, not {layers}"
+        )
     rows = []
     for row in latency.ns:
         for k in range(parts):

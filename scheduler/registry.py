@@ -47,7 +47,7 @@ class Entry:
 
 
 def _count(key: str, text: str) -> dict[str, Any]:
-    if not text.isdigit() or int(text) < 1:
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
         raise SchedulerError(f"{key} must be a whole number of at least 1, not {text!r}")
     return {key: int(text)}
 

@@ -70,9 +70,10 @@ class Source:
         rate_per_s: float | None,
         source: str = "trace",
         truth: Truth | None = None,
+        stages: int | None = None,
     ) -> Source:
-        """From a CSV trace (see `read_trace`). Rate and objective, where not given, are the trace's mean rate and its median objective."""
-        requests, exits = read_trace(text, slo_ns=slo_ns, source=source)
+        """From a CSV trace (see `read_trace`); rate and objective, where not given, are the trace's mean rate and its median objective."""
+        requests, exits = read_trace(text, slo_ns=slo_ns, source=source, stages=stages)
         span_ns = requests[-1].arrival_ns - requests[0].arrival_ns
         if rate_per_s is None:
             if span_ns <= 0:

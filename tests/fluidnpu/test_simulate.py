@@ -75,6 +75,27 @@ def test_unstable_load_is_said_not_measured(table: Path) -> None:
     assert "no policy that answers everyone in full keeps up" in text
 
 
+def test_an_overload_is_a_row_for_every_policy(tmp_path: Path) -> None:
+    """Also for those that are solved: a load that has no solution ends no comparison, and the reader learns what was solved instead."""
+    path = tmp_path / "flat.json"
+    path.write_text(json.dumps({"latency_ns": [[10**7, 11 * 10**6]] * 2, "exit_rates": [0.5, 0.5]}))
+    names = ["greedy", "optimal", "credit", "guarded", "credit:anytime=3%", "credit:shed=1"]
+    for rate in (140, 1000):
+        words = (path, "--policy", ",".join(names), "--rate", rate, "--slo", "200ms", "--requests", 3000, "--seeds", 2)
+        policies = found(*words)["policies"]
+        assert list(policies) == names
+        for name in names[:-1]:
+            assert policies[name]["unstable"]
+            assert policies[name]["average_ms"] == {"mean": None, "low": None, "high": None}
+        assert not policies["credit:shed=1"]["unstable"]
+        assert policies["credit:shed=1"]["shed_pct"]["mean"] > 0
+        assert "note" not in policies["greedy"]
+        for name in names[1:]:
+            assert re.search(r"solved for \d+(\.\d+)?/s: more is not", policies[name]["note"])
+    text = run(*words).stdout
+    assert text.count("unstable: the backlog grows") == 5
+
+
 @pytest.mark.parametrize("traffic", ["mmpp", "mmpp:burst=3:share=0.1:dwell=500ms", "diurnal:swing=0.5:period=10s"])
 def test_synthetic_traffic(table: Path, traffic: str) -> None:
     assert found(table, "--policy", "greedy", "--traffic", traffic, *HERE)["traffic"] == traffic
@@ -89,6 +110,12 @@ def test_a_trace_brings_its_own_rate_and_objective(table: Path, tmp_path: Path) 
     assert one["seeds"] == 1
     trace.write_text("arrival_ms\n0\n50\n40\n")
     refused(run(table, "--traffic", trace, "--slo", "1ms"), "t.csv line 4 must not go back in time")
+    trace.write_text("arrival_ms,slo_ms,exit\n0,300,0\n\n80,300,3\n160,300,4\n")
+    refused(run(table, "--traffic", trace), "t.csv line 5 must hold an exit from 0 to 3")
+    trace.write_bytes(b"\xef\xbb\xbfarrival_ms, slo_ms\r\n0, 300\r\n80, 300\r\n")  # as spreadsheets write it
+    assert found(table, "--policy", "greedy", "--traffic", trace)["rate_per_s"] == pytest.approx(12.5)
+    trace.write_bytes(b"arrival_ms\n\xff\n")
+    refused(run(table, "--traffic", trace, "--slo", "1ms"), "t.csv' must be a trace in CSV, which is text")
 
 
 def test_recorded_confidences_give_accuracy(table: Path, tmp_path: Path) -> None:
@@ -172,6 +199,12 @@ def test_a_report_of_an_unstable_load_has_no_latencies(table: Path, tmp_path: Pa
         (("--rate", 1, "--slo", "1ms", "--log", "x.jsonl"), "one policy at a time, not for 3"),
         (("--rate", 1, "--slo", "1ms", "--thresholds", "0.5"), "--thresholds needs --confidences"),
         (("--rate", 1, "--slo", "1ms", "--latency-factor", 0), "latency factor must be above zero"),
+        (("--rate", 1, "--slo", "1ms", "--latency-factor", 1e300), "at most 1000"),
+        (("--rate", 1, "--slo", "99999999999s"), "objective must be above zero and at most"),
+        (("--rate", 1, "--slo", "1ms", "--traffic", "mmpp:share=1e-300"), "dwell over share"),
+        (("--rate", 1, "--slo", "1ms", "--traffic", "diurnal:period=99999999999s"), "a period above zero and up to"),
+        (("--rate", 1, "--slo", "1ms", "--policy", "greedy:b_max=²"), "b_max must be a whole number"),
+        (("--rate", 1, "--slo", "1ms", "--policy", "lazy:layers=99999"), "layers must be at most 10000"),
         (("--rate", 1, "--slo", "1ms", "--true-exit-rates", "1"), "must name 4 shares"),
         (("--rate", 1, "--slo", "1ms", "--exit-rates", "0.5,0.5"), "must name 4 shares"),
         (("--rate", 1, "--slo", "1ms", "--confidences", "none.csv"), "none.csv"),
@@ -191,12 +224,23 @@ def test_bad_words_are_one_sentence(table: Path, words: tuple[object, ...], says
         ('{"latency_ns": [[1], [0]], "exit_rates": [0.5, 0.5]}', "above zero"),
         ('{"latency_ns": [[1], [2]], "exit_rates": [0.5, 0.6]}', "sum to 1"),
         ('{"latency_ns": [[1], [2]], "exit_rates": [1]}', "one per stage"),
+        ('{"latency_ns": [[1], [2]], "exit_rates": ["x", 1]}', "exit_rates as numbers"),
+        ('{"latency_ns": [[1], [NaN]], "exit_rates": [0.5, 0.5]}', "whole nanoseconds above zero, not nan"),
+        ('{"latency_ns": [[1], [1000000000001]], "exit_rates": [0.5, 0.5]}', "at most 1000 s"),
+        ("[" * 100_000, "must be JSON"),
+        ("\udcff", "which is text"),
     ],
 )
 def test_bad_tables_are_one_sentence(tmp_path: Path, body: str, says: str) -> None:
     path = tmp_path / "bad.json"
-    path.write_text(body)
+    path.write_bytes(body.encode("utf-8", "surrogateescape"))
     refused(run(path, *HERE), says)
+
+
+def test_a_process_too_large_to_solve_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    path.write_text(json.dumps({"latency_ns": [[10**6] * 16] * 6, "exit_rates": [0.1] * 5 + [0.5]}))
+    refused(run(path, "--policy", "optimal", *HERE), "must have at most 50000000 costs")
 
 
 def test_simulate_without_a_table() -> None:

@@ -5,7 +5,6 @@ import pytest
 from rtl_tb import DATA_PLANE_TOP, Model, coverage, data_plane_parameters, run
 from rtl_tb.benches.jobs import bench_design
 from rtl_tb.sim import run_folder
-from rtl_tb.waves import record
 
 LAYERS = 4
 SMALL = {"t_r": 16, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4}
@@ -85,19 +84,3 @@ def test_functional_coverage_closes(name: str) -> None:
     line, missing = coverage.closure(hit, bench_design(sizes))
     print(line)
     assert not missing, line
-
-
-@pytest.mark.long
-def test_a_waveform_has_a_decoded_log_beside_it() -> None:
-    wave, log = record('{"kernel": [3, 3], "residual": true}', 0, "[[0, 1, 2], [0, 2]]")
-    text = log.read_text()
-    assert wave.stat().st_size > 10_000
-    assert "# job on slots [0, 2]" in text
-    for place in (
-        "slot 1, input row 0",
-        "slot 1, residual row 0",
-        "slot 2, output row 0",
-        "descriptor 0",
-        "weights, bytes 0..",
-    ):
-        assert place in text

@@ -77,6 +77,38 @@ def test_more_slots_than_a_batch_or_a_smaller_batch_are_respected_too(spec, stre
     simulate(requests, policy(spec), latency=TABLE, exits=exits, exit_rates=RATES, b_max=2, slots=3).check()
 
 
+SHAPES = (  # one stage; no batching; two stages of which larger batches are no slower; many stages; nothing leaves early; everything does
+    (((4 * MS, 5 * MS, 6 * MS),), (1.0,)),
+    (((4 * MS,), (5 * MS,)), (0.5, 0.5)),
+    (((4 * MS, 4 * MS, 3 * MS), (9 * MS, 9 * MS, 9 * MS)), (0.3, 0.7)),
+    (((2 * MS, 3 * MS),) * 6, (0.1, 0.1, 0.1, 0.1, 0.1, 0.5)),
+    (((4 * MS, 5 * MS), (3 * MS, 5 * MS)), (0.0, 1.0)),
+    (((4 * MS, 5 * MS), (3 * MS, 5 * MS)), (1.0, 0.0)),
+)
+
+
+@lru_cache
+def policy_for(spec, shape, rate_per_s):
+    ns, rates = SHAPES[shape]
+    return make_policy(
+        spec, Setting(latency=LatencyTable(ns=ns), exit_rates=rates, rate_per_s=rate_per_s, slo_ns=40 * MS)
+    )
+
+
+@pytest.mark.parametrize("shape", range(len(SHAPES)))
+@pytest.mark.parametrize("spec", ALL)
+@given(streams(), st.sampled_from([20, 1000]), st.data())
+@settings(max_examples=6, deadline=None)
+def test_tables_of_every_shape_are_served_also_by_what_was_solved_for_an_overload(spec, shape, stream, rate, data):
+    ns, rates = SHAPES[shape]
+    requests, _ = stream
+    exits = [data.draw(st.integers(0, len(ns) - 1)) for _ in requests]
+    made = policy_for(spec, shape, rate)
+    done = simulate(requests, made, latency=LatencyTable(ns=ns), exits=exits, exit_rates=rates)
+    done.check()
+    assert all(e == x or o for e, x, o in zip(done.exit, exits, done.outcome, strict=True))
+
+
 @pytest.mark.parametrize("spec", ALL)
 @given(streams(), streams(), st.randoms(use_true_random=False))
 @settings(max_examples=25, deadline=None)

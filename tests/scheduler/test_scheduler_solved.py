@@ -28,6 +28,8 @@ from scheduler import (
     solve_counts,
 )
 from scheduler.credit import KNOTS
+from scheduler.errors import OverloadError
+from scheduler.setting import least_work_ns
 from scheduler.weights import fingerprint, load_weights, mean, read_weights
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -75,6 +77,26 @@ def test_a_solved_table_ships_as_a_file_and_only_for_its_setting(tmp_path):
 def test_an_overload_cannot_be_solved():
     with pytest.raises(SchedulerError, match="load is too high"):
         solve_counts(LatencyTable(ns=((10**6,),)), [1.0], rate_per_s=1000, queue_max=400, sweeps=300)
+
+
+def test_where_the_load_has_no_solution_a_policy_is_solved_for_less():
+    flat = LatencyTable(
+        ns=((10**7, 10**7, 10**7, 10**7),) * 2
+    )  # a full batch costs nothing, and slots keep most batches from being full
+    setting = Setting(latency=flat, exit_rates=(0.5, 0.5), rate_per_s=260, slo_ns=10**9)
+    with pytest.raises(OverloadError, match="load is too high"):
+        solve_counts(flat, (0.5, 0.5), rate_per_s=240)
+    assert 100 < setting.count_table().rate_per_s < 240 < 1e9 / least_work_ns(flat, (0.5, 0.5)) < 270
+    again = dataclasses.replace(setting, solved=setting.count_table())
+    assert again.count_table() is setting.count_table()
+    below = dataclasses.replace(setting, rate_per_s=120)
+    assert below.count_table().rate_per_s == 120
+
+
+@pytest.mark.parametrize("ns", [1, 10**3, 10**6, 10**11])
+def test_a_solution_knows_no_unit_of_time(ns):
+    solved = solve_counts(LatencyTable(ns=((ns,),)), [1.0], rate_per_s=0.5e9 / ns, queue_max=60)
+    assert solved.average_ms * 1e6 / ns == pytest.approx(1.5, rel=0.01)
 
 
 def test_credit_without_credit_is_the_optimum():

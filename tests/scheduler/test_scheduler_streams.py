@@ -81,6 +81,8 @@ def test_traces_that_make_no_sense_are_refused():
         compare_streams(
             SERVING, ["greedy"], Source.of_trace("arrival_ms,exit\n1,0\n2,4\n", slo_ns=1, rate_per_s=None), seeds=1
         )
+    with pytest.raises(TrafficError, match=r"line 3 must hold an exit from 0 to 3, as the latency table has"):
+        Source.of_trace("arrival_ms,exit\n1,0\n2,4\n", slo_ns=1, rate_per_s=None, stages=4)
     with pytest.raises(TrafficError, match="more than one time"):
         Source.of_trace("arrival_ms\n1\n1\n", slo_ns=1, rate_per_s=None)
     with pytest.raises(SchedulerError, match="at least one seed"):
