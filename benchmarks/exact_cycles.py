@@ -1,10 +1,12 @@
 """Cycles of every layer of a full-size network: the exact model beside the RTL on Verilator, as a Markdown table.
 
-    python benchmarks/exact_cycles.py [--network resnet50] [--board zc706] [--memory ideal] [--batches 1,2,4,8] [--search] [--model-only]
+    python benchmarks/exact_cycles.py [--network resnet50] [--board zc706] [--memory pl] [--ideal] [--batches 1,2,4,8] [--point T_P,T_C | --search]
+                                      [--model-only]
 
-`--memory`: `ideal`, or a memory of the board by name (`DramModel.of`; simulated: its latency and refresh are assumptions). `--search`: the array and
-the plans come from `search_exact` instead of the `paper` model. `--model-only` leaves the RTL out, which takes minutes a batch size.
-Exit code 1 when a layer differs.
+`--memory`: of the board, its first by default (`DramModel.of`; simulated: efficiency, latency and refresh are assumptions). `--ideal`: a memory
+that never lets the ports wait stands behind them instead. The array is the `paper` model's best that fits, the one named, or that of `search_exact`.
+`--model-only` leaves the RTL out, which takes minutes a batch size. Last comes the share of busy multipliers beside three references: the device's
+DSPs, the roofline of device and memory, and the `paper` model's dataflow on the same array. Exit code 1 when a layer differs.
 """
 
 from __future__ import annotations
@@ -18,13 +20,26 @@ from dataclasses import fields, replace
 import numpy as np
 
 from boards import Board, load_board
-from dse import Design, DramModel, LayerCycles, Machine, explore, job_cycles
+from dse import (
+    Design,
+    DramModel,
+    LayerCycles,
+    Machine,
+    Point,
+    awake_words,
+    build_design,
+    explore,
+    job_cycles,
+    roofline_cycles,
+    total_ticks,
+)
 from hls import Program, by_name, compile_program, layer_jobs
-from models import FULL_SIZE, quantise, random_full_size
+from models import FULL_SIZE, Workload, quantise, random_full_size
 from rtl_tb import LayerRun, NpuModel, RtlNpu
 
 WEIGHTS = 0x1000_0000
 SLOTS = 0x2000_0000
+DEEPEST = 8192  # rows of a bank, before RAM is shared
 LAYERS = 128  # room of the FBCB: one build serves every network on an array
 
 
@@ -100,30 +115,63 @@ def table(design: Design, batch: int, found: Sequence[LayerCycles], runs: Sequen
     return wrong
 
 
+def efficiency(design: Design, board: Board, batches: Sequence[int], totals: Sequence[int]) -> None:
+    """Prints the share of busy multipliers at each batch size beside what could be; pools keep none busy, but take their time."""
+    words, point = (
+        awake_words(DramModel.of(board, design.memory)),
+        Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c),
+    )
+    print(
+        "\n| B | of the array | of the device's DSPs | roofline of device and memory | reached of it | `paper` dataflow, same array |"
+    )
+    print("|---:|---:|---:|---:|---:|---:|")
+    for batch, total in zip(batches, totals, strict=True):
+        macs = batch * sum(layer.macs for layer in design.layers)
+        bound = sum(
+            roofline_cycles(layer, batch=batch, macs_per_cycle=board.dsp, words_per_cycle=words)
+            for layer in design.layers
+        )
+        paper = total_ticks(design.layers, point, batch, design.out_words) / design.out_words
+        array, device = macs / design.macs_per_cycle, macs / board.dsp
+        shares = (array / total, device / total, device / bound, bound / total, array / paper)
+        print(f"| {batch} | " + " | ".join(f"{100 * share:.1f} %" for share in shares) + " |")
+
+
+def design_of(work: Workload, board: Board, wanted: argparse.Namespace, batches: Sequence[int]) -> Design:
+    """The design that the arguments ask for."""
+    b_max = max(batches)
+    if wanted.point:
+        t_p, t_c = (int(number) for number in wanted.point.split(","))
+        return build_design(work, board, Point(t_r=DEEPEST, t_p=t_p, t_c=t_c), memory=wanted.memory, b_max=b_max)
+    asked = [float(b in batches) for b in range(1, b_max + 1)]
+    model = "exact" if wanted.search else "paper"
+    return explore(work, board, b_max=b_max, weights=asked, model=model, memory=wanted.memory).design
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--network", choices=FULL_SIZE, default=FULL_SIZE[0])
     parser.add_argument("--board", default="zc706")
-    parser.add_argument("--memory", default="ideal")
+    parser.add_argument("--memory")
+    parser.add_argument("--ideal", action="store_true")
     parser.add_argument("--batches", default="1,2,4,8")
+    parser.add_argument("--point", metavar="T_P,T_C")
     parser.add_argument("--search", action="store_true")
     parser.add_argument("--model-only", action="store_true")
     wanted = parser.parse_args()
     batches = [int(batch) for batch in wanted.batches.split(",")]
     board = load_board(wanted.board)
-    dram = DramModel.IDEAL if wanted.memory == "ideal" else DramModel.of(board, wanted.memory)
+    dram = DramModel.IDEAL if wanted.ideal else DramModel.of(board, wanted.memory)
     qnet = quantise(random_full_size(wanted.network))
     began = time.monotonic()
-    asked = [float(b in batches) for b in range(1, max(batches) + 1)]
-    design = explore(
-        qnet.network.workload, board, b_max=max(batches), weights=asked, model="exact" if wanted.search else "paper"
-    ).design
-    print(f"{wanted.network} on {board.name}, '{wanted.memory}' memory: <{design.t_r}, {design.t_p}, {design.t_c}>, {design.port_bits}-bit ports, "
+    design = design_of(qnet.network.workload, board, wanted, batches)
+    memory = "ideal" if wanted.ideal else f"'{design.memory}'"
+    print(f"{wanted.network} on {board.name}, {memory} memory: <{design.t_r}, {design.t_p}, {design.t_c}>, {design.port_bits}-bit ports, "
           f"an input buffer of {design.buffer_words} words; designed in {time.monotonic() - began:.1f} s")  # fmt: skip
     program = compile_program(qnet, design)
     rtl = None if wanted.model_only else Rtl(design, board, dram)
     machine = Machine.of(design)
-    wrong, spent, cycles = 0, [0.0, 0.0], 0
+    wrong, spent, totals = 0, [0.0, 0.0], []
     for batch in batches:
         started = time.process_time()
         runs = None
@@ -134,11 +182,12 @@ def main() -> None:
         first = 0 if runs is None else runs[0].start_cycle
         found = model_cycles(program, design, machine, dram, batch, first_cycle=first)
         spent[0] += time.process_time() - started
-        cycles += sum(layer.cycles for layer in found)
+        totals.append(sum(layer.cycles for layer in found))
         wrong += table(design, batch, found, runs)
+    efficiency(design, board, batches, totals)
     print(f"\nlayers that differ in cycles, beats or bursts: {'not compared' if rtl is None else wrong}")
-    print(f"model: {cycles / spent[0] / 1e6:.1f} million cycles a second of processor time"
-          + ("" if rtl is None else f"; RTL: {cycles / spent[1] / 1e3:.0f} thousand"))  # fmt: skip
+    print(f"model: {sum(totals) / spent[0] / 1e6:.1f} million cycles a second of processor time"
+          + ("" if rtl is None else f"; RTL: {sum(totals) / spent[1] / 1e3:.0f} thousand"))  # fmt: skip
     sys.exit(int(wrong > 0))
 
 

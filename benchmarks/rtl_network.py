@@ -91,13 +91,13 @@ def main() -> None:
     with shipped_file(SHIPPED) as path:
         qnet = quantise(read_onnx(wanted.model or path))
     board = load_board(wanted.board)
-    design = explore(qnet.network.workload, board).design
+    design = explore(qnet.network.workload, board, memory=wanted.memory).design
     batches = [int(batch) for batch in wanted.batches.split(",")]
-    model = NpuModel.of(design, board.axi_port_bits // 8)
+    model = NpuModel.of(design)
     model.build()
     memory = DramModel.of(board, wanted.memory, clock_hz=design.clock_hz)
     print(f"{qnet.network.name} on {board.name}: <{design.t_r}, {design.t_p}, {design.t_c}>, {design.clock_hz / 1e6:g} MHz, "
-          f"{board.axi_port_bits}-bit ports, input buffer of {design.buffer_words} words")  # fmt: skip
+          f"{design.port_bits}-bit ports, input buffer of {design.buffer_words} words")  # fmt: skip
     print(f"DRAM model: latency {memory.latency_cycles} cycles, {memory.outstanding} bursts a master, {memory.total_words:.1f} words a cycle in all, "
           f"{memory.refresh_cycles} cycles of refresh every {memory.refresh_interval_cycles}")  # fmt: skip
     ideal, speed = measure(qnet, design, RtlNpu(model), batches)

@@ -22,6 +22,7 @@ from .latency import latency_table, pool_cycles, stage_latency
 from .logic import LOGIC_KINDS, Estimate, interval_pct, logic_table, logic_terms, npu_logic, part_logic
 from .paper_model import Batching, Point, gops, layer_ticks, total_ticks
 from .resources import BUFFER_WORDS, PARTS, NpuShape, part_primitives
+from .roofline import awake_words, layer_words, roofline_cycles
 from .row_buffer import needed_bytes
 from .search import Ranking, evaluate, legal_space, search
 from .virtual_exits import equidistant_exits, exits_after
@@ -56,6 +57,7 @@ __all__ = [
     "Stack",
     "ablation",
     "apply_calibration",
+    "awake_words",
     "build_design",
     "buildable_plan",
     "equidistant_exits",
@@ -68,6 +70,7 @@ __all__ = [
     "job_cycles",
     "latency_table",
     "layer_ticks",
+    "layer_words",
     "legal_space",
     "line_words",
     "logic_table",
@@ -80,6 +83,7 @@ __all__ = [
     "pool_cycles",
     "published_plan",
     "ramb18_count",
+    "roofline_cycles",
     "search",
     "search_exact",
     "stage_latency",

@@ -190,7 +190,7 @@
           assert (row_q[l] == 24'(next_q[l]) && offset_q[l] == what.in_offset + times(what.row_step, next_q[l]));
           assert (start_q[l] == times(what.sample_pitch, index_q[l]) && place_q[l] == start_q[l] + times(what.pitch, next_q[l]));
           assert (32'(asked_q[l]) == times(32'(what.rows), index_q[l]) + 32'(next_q[l]));
-          assert (asked_q[l] == loaded_q[l] + 24'(flying[l]));
+          assert (asked_q[l] == loaded_q[l] + 24'(flying[l]) && loaded_q[l] <= asked_q[l]);
           if (since_q != 2'd3) assert (asked_q[l] < 24'(since_q));
           if (skipped_q[l]) assert (able[l] && turn_q == 1'(l));
         end
@@ -208,6 +208,7 @@
         end
         if (head_valid) assert (32'(beat_q) < length(32'(place_of_q[0])));
         if (fallen_q) assert (more == '0 && level_q == '0);
+        if (dead_q && !fallen_q && !falls) assert (oldest_i >= (at_port + 32'd1) << PortBits);
         if (asked_q[at_lane] > 24'(at_row)) assert (place_q[at_lane] >= at_place_q + what.pitch && !at_place_q[0] && at_place_q < 32'd2048);
 
         // A word that has come is there until nobody needs it.
