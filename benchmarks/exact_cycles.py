@@ -1,7 +1,7 @@
 """Cycles of every layer of a full-size network: the exact model beside the RTL on Verilator, as a Markdown table.
 
-    python benchmarks/exact_cycles.py [--network resnet50] [--board zc706] [--memory pl] [--ideal] [--batches 1,2,4,8] [--point T_P,T_C | --search]
-                                      [--model-only]
+    python benchmarks/exact_cycles.py [--network resnet50] [--board zc706] [--memory pl] [--ideal] [--latency N] [--batches 1,2,4,8]
+                                      [--point T_P,T_C | --search] [--model-only]
 
 `--memory`: of the board, its first by default (`DramModel.of`; simulated: efficiency, latency and refresh are assumptions). `--ideal`: a memory
 that never lets the ports wait stands behind them instead. The array is the `paper` model's best that fits, the one named, or that of `search_exact`.
@@ -34,7 +34,7 @@ from dse import (
     total_ticks,
 )
 from hls import Program, by_name, compile_program, layer_jobs
-from models import FULL_SIZE, Workload, quantise, random_full_size
+from models import FULL_SIZE, Kind, Workload, quantise, random_full_size
 from rtl_tb import LayerRun, NpuModel, RtlNpu
 
 WEIGHTS = 0x1000_0000
@@ -94,10 +94,30 @@ def _differs(run: LayerRun, found: LayerCycles) -> bool:
     return any(getattr(run, field.name) != getattr(found, field.name) for field in fields(LayerCycles))
 
 
+def delivered_words(design: Design, index: int, batch: int) -> int:
+    """Input words of a layer that reach the core, guard words left out; more than are read where windows or column tiles share them."""
+    layer, columns = design.layers[index], design.tile(design.mode(index, batch))[1]
+    if layer.kind is Kind.GEMM:
+        return batch * layer.r * layer.groups * layer.p * -(-layer.c // columns)
+    return batch * layer.r * layer.p * layer.c
+
+
 def table(design: Design, batch: int, found: Sequence[LayerCycles], runs: Sequence[LayerRun] | None) -> int:
     """Prints one; how many layers differ, in cycles or in any count of beats and bursts."""
-    print(f"\nB = {batch}\n\n| layer | <R, P, C> | mode | b_r | block | exact | RTL | difference | busy MACs |")
-    print("|---|---|---|---:|---:|---:|---:|---:|---:|")
+    columns = (
+        "layer",
+        "<R, P, C>",
+        "mode",
+        "b_r",
+        "block",
+        "exact",
+        "RTL",
+        "difference",
+        "busy MACs",
+        "beats a cycle",
+        "words used of a port word",
+    )
+    print(f"\nB = {batch}\n\n| {' | '.join(columns)} |\n|---|---|---|{8 * '---:|'}")
     wrong = 0
     for index, (layer, cycles) in enumerate(zip(design.layers, found, strict=True)):
         plan, share = design.plans[index][batch - 1], 100 * batch * layer.macs / design.macs_per_cycle / cycles.cycles
@@ -107,11 +127,12 @@ def table(design: Design, batch: int, found: Sequence[LayerCycles], runs: Sequen
             rtl, gap = str(runs[index].cycles), str(cycles.cycles - runs[index].cycles)
         mode = design.mode(index, batch).name.lower() + (" (rows)" if plan.row_lanes else "")
         print(f"| {layer.name} | {layer.r}, {layer.p}, {layer.c} | {mode} | {plan.b_r} | {plan.block or 'bank'} "
-              f"| {cycles.cycles} | {rtl} | {gap} | {share:.1f} % |")  # fmt: skip
+              f"| {cycles.cycles} | {rtl} | {gap} | {share:.1f} % | {cycles.input_beats / cycles.cycles:.2f} "
+              f"| {delivered_words(design, index, batch) / (cycles.read_beats[1] * design.port_bits // 16):.2f} |")  # fmt: skip
     total, macs = sum(cycles.cycles for cycles in found), batch * sum(layer.macs for layer in design.layers)
     rtl = "-" if runs is None else str(sum(run.cycles for run in runs))
     gap = "-" if runs is None else str(total - int(rtl))
-    print(f"| all | | | | | {total} | {rtl} | {gap} | {100 * macs / design.macs_per_cycle / total:.1f} % |")
+    print(f"| all | | | | | {total} | {rtl} | {gap} | {100 * macs / design.macs_per_cycle / total:.1f} % | | |")
     return wrong
 
 
@@ -154,6 +175,7 @@ def main() -> None:
     parser.add_argument("--board", default="zc706")
     parser.add_argument("--memory")
     parser.add_argument("--ideal", action="store_true")
+    parser.add_argument("--latency", type=int, help="cycles of the memory's latency, there and back")
     parser.add_argument("--batches", default="1,2,4,8")
     parser.add_argument("--point", metavar="T_P,T_C")
     parser.add_argument("--search", action="store_true")
@@ -162,6 +184,8 @@ def main() -> None:
     batches = [int(batch) for batch in wanted.batches.split(",")]
     board = load_board(wanted.board)
     dram = DramModel.IDEAL if wanted.ideal else DramModel.of(board, wanted.memory)
+    if wanted.latency:
+        dram = replace(dram, latency_cycles=wanted.latency)
     qnet = quantise(random_full_size(wanted.network))
     began = time.monotonic()
     design = design_of(qnet.network.workload, board, wanted, batches)

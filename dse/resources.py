@@ -164,7 +164,7 @@ def data_plane_queues(shape: NpuShape) -> tuple[Memory, ...]:
         Memory(name="input commands", count=1, depth=4, width=_COMMAND_BITS, forwards=True),
         Memory(name="other commands", count=2, depth=8, width=_COMMAND_BITS, forwards=True),
         Memory(name="weight jobs", count=1, depth=2, width=32, forwards=True),
-        Memory(name="residual jobs", count=1, depth=8, width=_residual_job(shape), forwards=True),
+        Memory(name="residual jobs", count=1, depth=32, width=_residual_job(shape), forwards=True),
         Memory(name="rows", count=1, depth=_ROW_QUEUE, width=1 + shape.place_bits + 24, forwards=True),
         Memory(name="beats", count=1, depth=8, width=16 * shape.input_words, forwards=True),
     )

@@ -33,7 +33,7 @@ TOP = "fluidnpu_npu"
 _HARNESS = "npu_model.cpp"
 _PROBES = {"fluidnpu_data_plane": ("busy", "idle", "layer_index"), TOP: ("input_valid", "input_ready", "weight_valid",
            "weight_ready", "residual_valid", "residual_ready", "output_valid", "output_ready")}  # fmt: skip
-_FLAGS = ("-O3", "--assert", "-Wno-fatal", "--x-assign", "fast", "--x-initial", "unique")
+_FLAGS = ("-O3", "--assert", "-Wno-fatal", "-Werror-USERFATAL", "--x-assign", "fast", "--x-initial", "unique")
 _MAKE = "-- CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O2"
 _RUNTIME = ("verilated.o", "verilated_dpi.o", "verilated_threads.o")  # the same for every model
 _FRACTION = 1024  # the harness counts bandwidth in bytes of 1 / 1024

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from .sources import needed, sources
 
-_FLAGS = ("--assert", "-Wno-fatal", "--timing", "--timescale", "1ns/1ps", "-O3")
+_FLAGS = ("--assert", "-Wno-fatal", "-Werror-USERFATAL", "--timing", "--timescale", "1ns/1ps", "-O3")
 # The wheel lacks the flags of precompiled headers; cocotb's VPI runs faster with little optimisation than a build takes with much.
 _MAKE = "-- CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
 _RUNTIME = ("verilated.o", "verilated_vpi.o", "verilated_threads.o", "verilated_timing.o", "verilated_vcd_c.o")

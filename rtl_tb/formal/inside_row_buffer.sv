@@ -45,8 +45,8 @@
     assume (5'(what.b_act) == b_act_i && what.b_act != '0 && 32'(what.b_act) <= BMax);
     assume (5'(what.b_r) == layer_i.b_r && what.b_r != '0 && what.b_r <= what.b_act);
     assume (24'(what.rows) == layer_i.sample_rows && what.rows != '0);
-    assume (!what.row_bytes[0] && what.row_bytes != '0 && what.row_bytes < 32'd64 && !what.in_offset[0] && what.in_offset < 32'd256);
-    assume (!what.row_step[0] && what.row_step < 32'd256 && what.pitch < 32'd128 && what.sample_pitch < 32'd512);
+    assume (!what.row_bytes[0] && what.row_bytes != '0 && what.row_bytes < 32'd32 && !what.in_offset[0] && what.in_offset < 32'd32);
+    assume (!what.row_step[0] && what.row_step < 32'd64 && what.pitch < 32'd64 && what.sample_pitch < 32'd256);
     assume (what.pitch >= what.row_bytes + 32'(PortBytes - 2) && what.pitch[PortBits-1:0] == what.row_step[PortBits-1:0]);
     assume (what.sample_pitch[PortBits-1:0] == '0 && what.sample_pitch >= times(what.pitch, what.rows));
     for (int unsigned i = 0; i < BMax; i++) assume (what.slot[i][5:0] == '0 && !what.slot[i][AddrWidth-1]);
@@ -54,7 +54,7 @@
       if (started_q && !layer_start_i) assume (what == what_q);
       if (layer_start_i) assume (rst_ni && !segment_valid_i && (!started_q || (more == '0 && level_q == '0)));
       // What is needed goes on (the proofs `rows`, `windows`), until the layer's last window is served.
-      assume (oldest_i < 32'd2048);
+      assume (oldest_i < 32'd1024);
       if (falls) assume (more == '0 && level_q == '0);
       if (falls || fallen_q || !started_q) assume (!segment_valid_i);
       // Segments
@@ -85,10 +85,11 @@
     end
   end
 
-  // -- the queues, by the contract that the proof `fifo` shows; what is in flight, oldest first
+  // -- the queues, by the contract that the proof `fifo` shows; what is in flight, oldest first. The queue of rows is a small one here.
+  localparam int unsigned Flight = 3;
   logic [3:0]                level_q, beats_q, behind;
-  logic [RowQueue-1:0]       lane_of_q;
-  logic [RowQueue-1:0][11:0] place_of_q;
+  logic [Flight-1:0]       lane_of_q;
+  logic [Flight-1:0][11:0] place_of_q;
   assign behind = level_q - 4'(row_ends);
   function automatic logic [PlaceBits-1:0] ring(logic of, logic [31:0] port_word);
     ring = port_word[PlaceBits-1:0];
@@ -106,8 +107,8 @@
       place_of_q <= place_of_q >> 12;
     end
     if (ask) begin
-      lane_of_q[behind[2:0]]  <= lane;
-      place_of_q[behind[2:0]] <= place_q[lane][11:0];
+      lane_of_q[behind[1:0]]  <= lane;
+      place_of_q[behind[1:0]] <= place_q[lane][11:0];
     end
     if (!rst_ni) begin
       level_q <= '0;
@@ -119,7 +120,7 @@
   end
   always_comb begin
     if (past_q) begin
-      assume (head_valid == (level_q != '0) && rows_ready == (level_q != 4'(RowQueue)));
+      assume (head_valid == (level_q != '0) && rows_ready == (level_q != 4'(Flight)));
       if (head_valid) begin
         assume (head.lane == lane_of_q[0] && head.place == ring(lane_of_q[0], port_word(32'(place_of_q[0]))));
         assume (32'(head.beats) == length(32'(place_of_q[0])));
@@ -127,33 +128,6 @@
       assume (beat_valid_o == (beats_q != '0) && 4'(beat_level) == beats_q && out_ready == (beats_q != 4'(BeatQueue)));
     end
   end
-
-  // -- some word of some row, to say of every one what becomes of it
-  (* anyconst *) logic                           at_lane;
-  (* anyconst *) logic [3:0]                     at_row;   // of the lane
-  (* anyconst *) logic [4:0]                     at_beat;  // of the row
-  (* anyconst *) logic [$clog2(PortWords+1)-1:0] at_word;  // of the port word
-  logic [31:0] at_place_q, at_port, at_addr;
-  logic [PlaceBits-1:0] at_ring;
-  logic        written_q, dead_q, given_q, covers;
-  logic [15:0] value_q;
-  logic [$clog2(LineWords)-1:0] given_at_q;
-  assign at_port = port_word(at_place_q) + 32'(at_beat);
-  assign at_addr = (at_port << PortBits) + {at_word, 1'b0};
-  assign at_ring = ring(at_lane, at_port);
-  assign covers  = segment_lane_i == at_lane && segment_rows_i > 24'(at_row) && 32'(at_beat) < length(at_place_q)
-      && at_addr >= oldest_i && at_addr >= segment_addr_i && at_addr < segment_addr_i + {segment_words_i, 1'b0};
-  logic arrives;
-  assign arrives = arrive && lane_of_q[0] == at_lane && loaded_q[at_lane] == 24'(at_row) && beat_q == 24'(at_beat);
-  always_ff @(posedge clk_i) begin
-    if (ask && lane == at_lane && asked_q[lane] == 24'(at_row)) at_place_q <= place_q[lane];
-    if (arrives) value_q <= data_i[at_word*16+:16];
-    written_q  <= rst_ni && !layer_start_i && (written_q || arrives);
-    dead_q     <= rst_ni && !layer_start_i && asked_q[at_lane] > 24'(at_row) && (dead_q || oldest_i >= (at_port + 32'd1) << PortBits);
-    given_q    <= take && covers;
-    given_at_q <= ($clog2(LineWords))'((at_addr - segment_addr_i) >> 1);
-  end
-  always_comb assume (32'(at_word) < PortWords);
 
   // -- what holds
   logic [1:0] skipped_q;  // asked for the other lane though there was room for this one
@@ -166,11 +140,11 @@
       if (!rst_ni || layer_start_i) skipped_q[l] <= 1'b0;
     end
   end
-  logic [RowQueue-1:0][3:0] before;  // rows of this one's lane before it
+  logic [Flight-1:0][3:0] before;  // rows of this one's lane before it
   always_comb begin
     flying = '0;
     before = '0;
-    for (int i = 0; i < RowQueue; i++) begin
+    for (int i = 0; i < Flight; i++) begin
       if (4'(i) < level_q) begin
         before[i] = flying[lane_of_q[i]];
         flying[lane_of_q[i]] = flying[lane_of_q[i]] + 4'd1;
@@ -180,8 +154,8 @@
 
   always_comb begin
     if (past_q) begin
-      assert (level_q <= 4'(RowQueue) && beats_q <= 4'(BeatQueue) && 32'(beats_q) + 32'(s1_valid_q) <= BeatQueue);
-      if (!started_q) assert (more == '0 && level_q == '0 && asked_q == '0 && loaded_q == '0 && beat_q == '0 && !fallen_q && !written_q);
+      assert (level_q <= 4'(Flight) && beats_q <= 4'(BeatQueue) && 32'(beats_q) + 32'(s1_valid_q) <= BeatQueue);
+      if (!started_q) assert (more == '0 && level_q == '0 && asked_q == '0 && loaded_q == '0 && beat_q == '0 && !fallen_q);
       if (level_q == '0) assert (beat_q == '0);
       if (running) begin
         for (int l = 0; l < 2; l++) begin
@@ -196,30 +170,14 @@
         end
         assert (since_q != '0);
         for (int unsigned i = 0; i < BMax; i++) if (i <= 32'(since_q)) assert (base_o[i] == times(what.sample_pitch, 2'(i)));
-        for (int i = 0; i < RowQueue; i++) begin
+        for (int i = 0; i < Flight; i++) begin
           if (4'(i) < level_q) begin
             assert (!lane_of_q[i] || what.sample_lanes);
             assert (32'(place_of_q[i]) + what.pitch + 32'(PortBytes) <= room_end && !place_of_q[i][0]);
-            if (lane_of_q[i] == at_lane && loaded_q[at_lane] + 24'(before[i]) == 24'(at_row)) assert (32'(place_of_q[i]) == at_place_q);
-            if (lane_of_q[i] == at_lane && loaded_q[at_lane] + 24'(before[i]) > 24'(at_row)) begin
-              assert (32'(place_of_q[i]) >= at_place_q + what.pitch);
-            end
           end
         end
         if (head_valid) assert (32'(beat_q) < length(32'(place_of_q[0])));
         if (fallen_q) assert (more == '0 && level_q == '0);
-        if (dead_q && !fallen_q && !falls) assert (oldest_i >= (at_port + 32'd1) << PortBits);
-        if (asked_q[at_lane] > 24'(at_row)) assert (place_q[at_lane] >= at_place_q + what.pitch && !at_place_q[0] && at_place_q < 32'd2048);
-
-        // A word that has come is there until nobody needs it.
-        if (written_q) begin
-          assert (asked_q[at_lane] > 24'(at_row) && 32'(at_beat) < length(at_place_q) && loaded_q[at_lane] >= 24'(at_row));
-          if (loaded_q[at_lane] == 24'(at_row)) assert (head_valid && lane_of_q[0] == at_lane && beat_q > 24'(at_beat));
-        end else if (32'(at_beat) < length(at_place_q)) begin
-          assert (loaded_q[at_lane] <= 24'(at_row));
-          if (head_valid && lane_of_q[0] == at_lane && loaded_q[at_lane] == 24'(at_row)) assert (beat_q <= 24'(at_beat));
-        end
-
         // 1. What is read: the port words of the next row of an active sample, no more and no less.
         if (fetch_valid_o) begin
           assert (index_q[lane] < samples[lane] && 32'(first[lane]) + 32'(index_q[lane]) < 32'(what.b_act));
@@ -236,12 +194,8 @@
         for (int unsigned i = 0; i < BMax; i++) begin
           for (int l = 0; l < 2; l++) if (loaded_q[l] > 24'(i)) assert (base_o[i] == times(what.sample_pitch, 2'(i)));
         end
-        if (arrives) assert (to == at_ring);
-        if (arrive && written_q && !dead_q && oldest_i < (at_port + 32'd1) << PortBits) assert (to != at_ring);
-
         // 3. Who waits is served, or it is told that nothing can make room: data are taken whenever a row is on its way, and a lane with room is passed
         // over once at most.
-        if (take && covers) assert (written_q && !dead_q);
         if (take) assert (loaded_q[segment_lane_i] >= segment_rows_i);
         if (segment_valid_i && !there && !stuck_o) assert (flying[segment_lane_i] != '0 ? data_ready_o : able[segment_lane_i]);
         if (able != '0) assert (fetch_valid_o || data_ready_o);
@@ -250,19 +204,6 @@
         if (stuck_o) begin
           assert (segment_valid_i && loaded_q[segment_lane_i] < segment_rows_i && flying[segment_lane_i] == '0);
           assert (place_q[segment_lane_i] + what.pitch + 32'(PortBytes) > oldest_i + (what.sample_lanes ? Capacity / 2 : Capacity));
-        end
-      end
-      // What a segment is given
-      if (s1_valid_q && given_q) assert (cut[given_at_q*16+:16] == value_q);
-      if (s1_valid_q && given_q) assert (32'(given_at_q) < 32'(s1_words_q));
-    end
-  end
-  for (genvar b = 0; b < 2; b++) begin : gen_kept_banks
-    for (genvar p = 0; p < Parts; p++) begin : gen_kept
-      always_comb begin
-        if (past_q && running && written_q && !dead_q && at_ring[PartBits] == 1'(b) && 32'(at_ring & PlaceBits'(Parts - 1)) == p) begin
-          if (oldest_i < (at_port + 32'd1) << PortBits)
-            assert (gen_banks[b].gen_parts[p].gen_block.words_q[at_ring[PartBits+1+:SetBits]][at_word*16+:16] == value_q);
         end
       end
     end

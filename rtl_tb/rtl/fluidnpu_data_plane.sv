@@ -121,6 +121,9 @@ module fluidnpu_data_plane #(
   if (InWords != (Stackable ? 2 * TP : TP)) begin : gen_illegal_input
     $fatal(1, "InWords must be 2 * TP when stackable, else TP in %m");
   end
+  if (WeightSlots < 1 || OutWords < 1) begin : gen_illegal_beat
+    $fatal(1, "WeightSlots and OutWords must be at least 1 in %m");
+  end
   if (AccBits < 32 || AccBits > 48) begin : gen_illegal_acc
     $fatal(1, "AccBits must lie in 32..48 in %m");
   end

@@ -101,6 +101,33 @@ def test_masters_share_the_ports_that_a_board_has():
     assert check_tcl(text, "vivado") == []
 
 
+def test_memory_of_the_programmable_logic_gets_its_controller():
+    board = load_board("zc706")
+    qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])
+    design = design_with(design_of(qnet), board="zc706", memory="pl", port_bits=512, buffer_words=1 << 15)
+    files = render_project(design, None, board)
+    text = files["vivado/block_design.tcl"]
+    assert check_tcl(text, "vivado") == []
+    assert "S_AXI_HP" not in text
+    assert "mig_7series:4.2 mig_0" in text
+    assert [f"npu_0/m{i}_axi] [get_bd_intf_pins memory_0/S0{i}_AXI]" in text for i in range(3)] == [True] * 3
+    assert "M_AXI_GP1] [get_bd_intf_pins memory_0/S03_AXI]" in text
+    assert "-range 0x40000000 -offset 0x80000000" in text
+    assert "memory_base=0x80000000" in files["README.md"]
+    assert re.search(r"m0_axi_rdata", files["rtl/fluid_npu.v"])
+    assert ".PortBytes(64)" in files["rtl/fluid_npu.v"]
+
+
+def test_memory_that_does_not_go_with_the_board_is_refused():
+    qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])
+    narrow = design_with(design_of(qnet), board="zc706", memory="pl", port_bits=64)
+    with pytest.raises(ProjectError, match="as wide as the design's, 64 bits, and they have 512"):
+        render_project(narrow, None, load_board("zc706"))
+    other = replace(load_board("zcu104"), dram=(replace(load_board("zcu104").dram[0], side="pl"),), sources={})
+    with pytest.raises(ProjectError, match="controller in the programmable logic"):
+        render_project(design_with(design_of(qnet), board="zcu104"), None, other)
+
+
 @pytest.mark.parametrize("board", ["zc706", "zcu104"])
 def test_the_driver_finds_the_npu_that_is_built(board):
     """The packaged IP, its cell and its address are those that the host's hardware description speaks of."""
@@ -163,6 +190,7 @@ def test_the_reference_core_is_given_the_ultraram_of_its_board():
     texts = {board: project_of(board, core="rtl", rtl=rtl)["rtl/fluid_npu.v"] for board in ("zc706", "zcu104")}
     given = {board: re.findall(r"\.UltraBanks\((\d+)\)", text) for board, text in texts.items()}
     assert given == {"zc706": [], "zcu104": ["12"]}  # both banks of six processing elements
+    assert [".UltraBuffer(1)" in text for text in texts.values()] == [False, True]
 
 
 @pytest.mark.parametrize("core", ["hls", "rtl"])

@@ -1,10 +1,11 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from rtl_tb import DATA_PLANE_TOP, Model, coverage, data_plane_parameters, run
 from rtl_tb.benches.jobs import bench_design
-from rtl_tb.sim import run_folder
+from rtl_tb.sim import SimulationError, run_folder
 
 LAYERS = 4
 SMALL = {"t_r": 16, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4}
@@ -36,6 +37,31 @@ def test_data_plane() -> None:
 def test_bus_models_of_others_agree(seed: int) -> None:
     model, env = setup(SMALL)
     assert run(model, "foreign_bus", seed=seed, env=env) == ["another_bus_agrees"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"BMax": 17}, "BMax must lie in 1..16"),
+        ({"TP": 2, "InWords": 4}, "TP must be at least 3"),
+        ({"InWords": 4}, "InWords must be 2"),
+        ({"AccBits": 49}, "AccBits must lie in 32..48"),
+        ({"OutWords": 0}, "OutWords must be at least 1"),
+        ({"PortBytes": 12}, "DataBytes must be a power of two"),
+        ({"PortBytes": 128, "LineWords": 64}, "a port has at most 32 words"),
+        ({"LineWords": 12}, "LineWords must be a power of two"),
+        ({"Sets": 3}, "Sets must be a power of two"),
+        ({"MaxBurst": 257}, "MaxBurst must lie in 1..256"),
+        ({"QueueBeats": 4}, "MaxBurst must lie in 1..256 and fit the queue"),
+        ({"TR": 65536}, "TR must lie in 1..65535"),
+        ({"Layers": 0}, "Layers must lie in 1..65535"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
+)
+def test_illegal_parameters_die_at_elaboration(wrong: dict[str, int], message: str) -> None:
+    model, _ = setup(SMALL)
+    with pytest.raises(SimulationError, match=message):
+        replace(model, parameters={**model.parameters, **wrong}).build()
 
 
 def test_coverage_can_fail() -> None:
