@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = 1
+STRIPES = (1, 2, 4)
 FAMILIES = {"zynq7000": "DSP48E1", "zynquplus": "DSP48E2"}
 
 # Inclusive limits of every whole-number fact: wide enough for any device of these families, narrow enough that a slip of the pen
@@ -43,19 +44,24 @@ class BoardError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Dram:
-    """One external memory: peak bytes a second, which side of the device its controller sits on ("ps" or "pl"), and the width of an AXI port to it
-    where that is not the board's `axi_port_bits` (0).
+    """One way to an external memory: peak bytes a second, the side of the device its controller sits on ("ps" or "pl"), the ports that one of the
+    NPU's masters is spread over (`stripes`), and the width of them together, 0 for so many of `axi_port_bits`.
     """
 
     name: str
     bytes_per_s: int
     side: str = "ps"
     port_bits: int = 0
+    stripes: int = 1
 
     def __post_init__(self) -> None:
         if self.side not in ("ps", "pl"):
             raise BoardError(f"dram '{self.name}': side must be 'ps' or 'pl', not {self.side!r}")
         _check_whole(f"dram '{self.name}': bytes_per_s", self.bytes_per_s, 1_000_000, 10**13)
+        if self.stripes not in STRIPES:
+            raise BoardError(
+                f"dram '{self.name}': stripes must be one of {', '.join(map(str, STRIPES))}, not {self.stripes!r}"
+            )
         if self.port_bits:
             _check_port_bits(f"dram '{self.name}': port_bits", self.port_bits)
 
@@ -100,6 +106,11 @@ class Board:
         _check_port_bits("axi_port_bits", self.axi_port_bits)
         if not self.dram:
             raise BoardError("a board needs at least one dram")
+        for dram in self.dram:
+            if dram.side == "ps" and dram.stripes > self.axi_ports:
+                raise BoardError(
+                    f"dram '{dram.name}': stripes must be at most the {self.axi_ports} ports there are, not {dram.stripes}"
+                )
         known = {*self.facts, "title", "name"}
         odd = sorted(set(self.sources) - known)
         if odd:
@@ -121,7 +132,7 @@ class Board:
         if found is None:
             known = ", ".join(one.name for one in self.dram)
             raise BoardError(f"memory of board '{self.name}' must be one of {known}, not '{name}'")
-        return replace(found, port_bits=found.port_bits or self.axi_port_bits)
+        return replace(found, port_bits=found.port_bits or found.stripes * self.axi_port_bits)
 
     @property
     def ramb18(self) -> int:
@@ -210,10 +221,10 @@ def _drams(raw: object) -> tuple[Dram, ...]:
         raise BoardError("dram must be a table of memories, such as [dram.ps]")
     drams = []
     for name, value in raw.items():
-        odd = sorted((set(value) ^ {"bytes_per_s", "side"}) - {"port_bits"})
+        odd = sorted((set(value) ^ {"bytes_per_s", "side"}) - {"port_bits", "stripes"})
         if odd:
             raise BoardError(
-                f"dram '{name}' must have exactly bytes_per_s, side and, where it differs from axi_port_bits, port_bits; "
+                f"dram '{name}' must have exactly bytes_per_s, side and, if need be, port_bits and stripes; "
                 f"missing or unknown: {', '.join(odd)}"
             )
         drams.append(Dram(name=name, **value))

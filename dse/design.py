@@ -37,6 +37,9 @@ class DesignError(ValueError):
     """A design or a design file breaks a rule; the message says what must hold and what came."""
 
 
+STRIPES = (1, 2, 4)
+
+
 class Stack(StrEnum):
     """The k of Stackable PEs, as text so that 1/2 is exact."""
 
@@ -115,8 +118,8 @@ class Design:
 
     `t_r` is the depth of an accumulator bank in rows; `published_t_r` the depth the `paper` model asked for before RAM geometry
     was looked at (equal to `t_r` when nothing had to give).
-    `memory` of the board holds weights and activations, behind AXI ports of `port_bits`; `buffer_words` is the size of the input buffer, a power of
-    two.
+    `memory` of the board holds weights and activations, behind AXI masters of `port_bits`, each spread over `stripes` ports; `buffer_words` is the
+    size of the input buffer, a power of two.
     `plans[layer][batch - 1]` is the FBCB. `latency` follows from `model` (`paper` or `exact`).
     """
 
@@ -142,6 +145,7 @@ class Design:
     out_words: int = 8
     memory: str = "ps"
     port_bits: int = 128
+    stripes: int = 1
     buffer_words: int = 1 << 15
 
     def __post_init__(self) -> None:
@@ -154,6 +158,7 @@ class Design:
             "weight_slots",
             "out_words",
             "port_bits",
+            "stripes",
             "buffer_words",
             "published_t_r",
         ):
@@ -162,6 +167,10 @@ class Design:
                 raise DesignError(f"{name} must be a whole number of at least 1, not {value!r}")
         if self.port_bits & (self.port_bits - 1) or self.port_bits < 32:
             raise DesignError(f"port_bits must be a power of two of at least 32, not {self.port_bits}")
+        if self.stripes not in STRIPES or self.port_bits < 32 * self.stripes:
+            raise DesignError(
+                f"stripes must be 1, 2 or 4 ports of at least 32 bits, not {self.stripes} of {self.port_bits} together"
+            )
         if self.buffer_words & (self.buffer_words - 1) or self.buffer_words < 16 * self.line_words:
             raise DesignError(
                 f"buffer_words must be a power of two of at least {16 * self.line_words}, not {self.buffer_words}"

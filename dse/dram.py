@@ -21,8 +21,8 @@ class DramModel:
 
     `latency_cycles`: from the handshake of a read address to its first data, `write_latency_cycles`: from the last data to the answer; an NPU
     reads data as they were at the handshake, and a write is there when it is answered. `link_words` limits each physical port and direction,
-    `links` says which port the masters m0, m1 and m2 use, `total_words` limits all ports and directions together. In the first
-    `refresh_cycles` of every `refresh_interval_cycles` nothing moves.
+    `links` says which port the masters m0, m1 and m2 use (with stripes: port p of each master is the same one), `total_words` limits all ports
+    and directions together. In the first `refresh_cycles` of every `refresh_interval_cycles` nothing moves.
     """
 
     IDEAL: ClassVar[DramModel]
@@ -67,12 +67,12 @@ class DramModel:
         """
         dram = board.memory(memory)
         clock = board.clock_hz if clock_hz is None else clock_hz
-        ports = min(3, board.axi_ports) if dram.side == "ps" else 3
+        ports = min(3, board.axi_ports) if dram.side == "ps" and dram.stripes == 1 else 3
         latency = max(1, round(latency_ns * clock / 1e9))
         return cls(
             latency_cycles=latency,
             write_latency_cycles=latency,
-            link_words=dram.port_bits / 16,
+            link_words=dram.port_bits / 16 / dram.stripes,
             total_words=EFFICIENCY * dram.bytes_per_s / clock / 2,
             links=(0, 1 % ports, 2 % ports),
             refresh_interval_cycles=max(2, round(7800 * clock / 1e9)),

@@ -148,6 +148,7 @@ class Exploration:
                 "t_c": self.design.t_c,
                 "memory": self.design.memory,
                 "port_bits": self.design.port_bits,
+                "stripes": self.design.stripes,
                 "buffer_words": self.design.buffer_words,
                 "peak_gops": self.design.peak_gops,
                 "gops_by_batch": list(self.fitted_gops),
@@ -306,7 +307,8 @@ def _notes(
 
 
 def _memory_note(design: Design) -> str:
-    return f"tensors lie in '{design.memory}' memory behind ports of {design.port_bits} bits; the input buffer holds {design.buffer_words} words"
+    ports = f"{design.port_bits} bits" + (f" on {design.stripes} ports each" if design.stripes > 1 else "")
+    return f"tensors lie in '{design.memory}' memory behind masters of {ports}; the input buffer holds {design.buffer_words} words"
 
 
 def build_design(
@@ -362,5 +364,6 @@ def _design(
         out_words=words,
         memory=dram.name,
         port_bits=dram.port_bits,
+        stripes=dram.stripes,
         buffer_words=found.buffer_words,
     )

@@ -41,7 +41,7 @@ def path_of(point: Point, board: Board, memory: str | None, buffer_words: int) -
         t_c=point.t_c,
         weight_slots=weight_slots_for(point.t_p, words),
         out_words=words,
-        port_words=dram.link_words,
+        port_words=dram.link_words * board.memory(memory).stripes,
         total_words=dram.total_words,
         buffer_words=buffer_words,
     )

@@ -107,6 +107,7 @@ class ProjectText:
     tool_version = TOOL_VERSION
     vlnv = NPU_VLNV
     npu_cell = NPU_CELL
+    address_bits = ADDRESS_BITS
     registers_range = REGISTERS_RANGE
 
     @property
@@ -194,13 +195,13 @@ class ProjectText:
     @property
     def bus_interfaces(self) -> tuple[str, ...]:
         """AXI interfaces of the NPU."""
-        return ("s_axil", *MEMORY_MASTERS)
+        return ("s_axil", *self.masters)
 
     @property
     def bus_ports(self) -> tuple[BusPort, ...]:
-        """Their ports, named as the data plane names them."""
-        bits = self.design.port_bits
-        return (*_axi_lite("s_axil"), *(port for name in MEMORY_MASTERS for port in _axi_master(name, bits)))
+        """Their ports; without stripes those of the data plane."""
+        bits = self.design.port_bits // self.design.stripes
+        return (*_axi_lite("s_axil"), *(port for name in self.masters for port in _axi_master(name, bits)))
 
     @property
     def data_plane_parameters(self) -> tuple[tuple[str, int], ...]:
@@ -226,24 +227,46 @@ class ProjectText:
 
     @property
     def masters(self) -> tuple[str, ...]:
-        """The NPU's memory masters."""
-        return MEMORY_MASTERS
+        """The NPU's memory masters: those of the data plane, or the ports that they are spread over."""
+        if self.design.stripes == 1:
+            return MEMORY_MASTERS
+        return tuple(_stripe(name, port) for port in range(self.design.stripes) for name in MEMORY_MASTERS)
+
+    @property
+    def striped(self) -> tuple[tuple[str, bool], ...]:
+        """The data plane's masters that are spread over several ports, and whether they write."""
+        return () if self.design.stripes == 1 else tuple((name, name in WRITING_MASTERS) for name in MEMORY_MASTERS)
+
+    def stripes_of(self, name: str, signal: str) -> str:
+        """The ports' signals of a master, side by side, the last port's first."""
+        ports = range(self.design.stripes)
+        return "{" + ", ".join(f"{_stripe(name, port)}_{signal}" for port in reversed(ports)) + "}"
+
+    @property
+    def plane_ports(self) -> tuple[BusPort, ...]:
+        """AXI ports of the data plane."""
+        return (
+            *_axi_lite("s_axil"),
+            *(port for name in MEMORY_MASTERS for port in _axi_master(name, self.design.port_bits)),
+        )
 
     @property
     def memory_links(self) -> tuple[MemoryLink, ...]:
         """How memory masters reach the processing system."""
         if self.pl_memory:
             return ()
-        count = min(self.board.axi_ports, len(self.ps.memory_ports), len(MEMORY_MASTERS))
+        stripes, masters = self.design.stripes, self.masters
+        count = min(self.board.axi_ports, len(self.ps.memory_ports), len(masters) if stripes == 1 else stripes)
+        share = {i: masters[i::count] if stripes == 1 else masters[3 * i : 3 * i + 3] for i in range(count)}
         return tuple(
-            MemoryLink(f"memory_{index}", MEMORY_MASTERS[index::count], port, clock)
+            MemoryLink(f"memory_{index}", share[index], port, clock)
             for index, (port, clock) in enumerate(self.ps.memory_ports[:count])
         )
 
     @property
     def ps_settings(self) -> tuple[tuple[str, str], ...]:
         """The processing system's settings."""
-        own = self.ps.settings_for(self.clock_mhz, len(self.memory_links), self.design.port_bits)
+        own = self.ps.settings_for(self.clock_mhz, len(self.memory_links), self.design.port_bits // self.design.stripes)
         return (*own, *(self.pl_memory.settings.items() if self.pl_memory else ()))
 
     @property
@@ -329,10 +352,10 @@ def _check(design: Design, program: Program | None, board: Board, core: str, rtl
         raise ProjectError(
             f"memory '{memory.name}' of board '{board.name}' needs a controller in the programmable logic, which projects have for zynq7000 only"
         )
-    if memory.port_bits != design.port_bits:
+    if (memory.port_bits, memory.stripes) != (design.port_bits, design.stripes):
         raise ProjectError(
-            f"ports to memory '{memory.name}' of board '{board.name}' must be as wide as the design's, {design.port_bits} bits, "
-            f"and they have {memory.port_bits}"
+            f"masters of memory '{memory.name}' of board '{board.name}' must be as wide as the design's, {design.port_bits} bits on "
+            f"{design.stripes} ports, and they have {memory.port_bits} on {memory.stripes}"
         )
     for name in (board.part, board.board_part):
         if not re.fullmatch(r"[A-Za-z0-9_.:-]+", name):
@@ -428,6 +451,11 @@ def _axi_lite(name: str) -> tuple[BusPort, ...]:
     return tuple(BusPort(f"{name}_{port}", direction, bits) for port, direction, bits in ports)
 
 
+def _stripe(master: str, port: int) -> str:
+    """Name of one of the ports that a master is spread over."""
+    return master.replace("_axi", f"_{port}_axi")
+
+
 def _axi_master(name: str, data_bits: int) -> tuple[BusPort, ...]:
     """Read channels, and write channels where the data plane writes."""
     address = (("addr", "output", ADDRESS_BITS), ("len", "output", 8), ("size", "output", 3), ("burst", "output", 2),
@@ -443,5 +471,8 @@ def _axi_master(name: str, data_bits: int) -> tuple[BusPort, ...]:
         ("wvalid", "output", 1), ("wready", "input ", 1),
         ("bresp", "input ", 2), ("bvalid", "input ", 1), ("bready", "output", 1),
     )  # fmt: skip
-    ports = (*reads, *(writes if name in WRITING_MASTERS else ()))
+    writing = {
+        stripe for master in WRITING_MASTERS for stripe in (master, *(_stripe(master, port) for port in range(4)))
+    }
+    ports = (*reads, *(writes if name in writing else ()))
     return tuple(BusPort(f"{name}_{port}", direction, bits) for port, direction, bits in ports)

@@ -498,6 +498,17 @@ PROOFS: dict[str, Proof] = {
                 old="layer_i.sample_lanes ? Capacity >> 1 : Capacity",
                 new="Capacity",
             ),
+        ),
+    ),
+    "kept": Proof(
+        says="an input word stays in the buffer until no window needs it, and a segment is given just the words that memory answered for its rows",
+        top="fluidnpu_row_buffer",
+        reads=(_TYPES, "fluidnpu_row_buffer.sv"),
+        harness=("fifo_contract.sv",),
+        inside={"fluidnpu_row_buffer.sv": "inside_row_buffer_kept.sv"},
+        parameters={"BMax": 2, "InWords": 4, "PortWords": 2, "LineWords": 4, "Sets": 4},
+        depth=2,
+        seeds=(
             Seed(
                 name="into-the-other-half",
                 file="fluidnpu_row_buffer.sv",
@@ -517,6 +528,20 @@ PROOFS: dict[str, Proof] = {
                 file="fluidnpu_row_buffer.sv",
                 old="lines = s1_bank_q ? {bank_q[0], bank_q[1]}",
                 new="lines = s1_bank_q ? {bank_q[1], bank_q[0]}",
+                any_state=True,
+            ),
+            Seed(
+                name="room-for-a-row-too-many",
+                file="fluidnpu_row_buffer.sv",
+                old="place_q[l] + layer_i.pitch + 32'(PortBytes) <= room_end",
+                new="place_q[l] + 32'(PortBytes) <= room_end",
+                any_state=True,
+            ),
+            Seed(
+                name="loaded-when-asked-for",
+                file="fluidnpu_row_buffer.sv",
+                old="if (row_ends) loaded_q[head.lane] <= loaded_q[head.lane] + 24'd1;",
+                new="if (ask) loaded_q[lane] <= loaded_q[lane] + 24'd1;",
                 any_state=True,
             ),
         ),

@@ -24,7 +24,7 @@
   } what_t;
   what_t           what, what_q;
   logic            started_q, running, fallen_q, falls;
-  logic [31:0]     oldest_q;
+  logic [31:0]     room_end_q;
   logic [1:0][1:0] first, samples;  // of a lane
   assign what = {
     layer_i.sample_lanes, b_act_i[1:0], layer_i.b_r[1:0], layer_i.sample_rows[1:0], layer_i.in_offset, layer_i.row_step, layer_i.row_bytes,
@@ -33,12 +33,12 @@
   assign first   = {what.sample_lanes ? what.b_r : what.b_act, 2'd0};
   assign samples = {what.b_act - first[1], first[1]};
   assign running = started_q && !layer_start_i;
-  assign falls   = running && oldest_i < oldest_q;
+  assign falls   = running && room_end < room_end_q;  // as `oldest_i` does
   always_ff @(posedge clk_i) begin
-    what_q    <= what;
-    oldest_q  <= layer_start_i ? '0 : oldest_i;
-    started_q <= rst_ni && (layer_start_i || started_q);
-    fallen_q  <= rst_ni && !layer_start_i && (falls || fallen_q);
+    what_q     <= what;
+    room_end_q <= layer_start_i ? '0 : room_end;
+    started_q  <= rst_ni && (layer_start_i || started_q);
+    fallen_q   <= rst_ni && !layer_start_i && (falls || fallen_q);
   end
   always_comb begin
     if (!past_q) assume (!rst_ni);
@@ -69,8 +69,10 @@
   // -- what is to be asked for next, kept apart from the module
   logic [1:0][1:0] index_q, next_q;
   logic [AddrWidth-1:0] want_addr;
-  logic [31:0] want_place, want_beats;
-  assign want_addr  = what.slot[first[lane]+index_q[lane]] + AddrWidth'(what.in_offset) + AddrWidth'(times(what.row_step, next_q[lane]));
+  logic [31:0] want_place, skip, port_bytes;
+  assign want_addr  = what.slot[first[lane]+index_q[lane]] + AddrWidth'(what.in_offset + times(what.row_step, next_q[lane]));
+  assign skip       = 32'(want_addr[PortBits-1:0]);
+  assign port_bytes = 32'(fetch_beats_o) << PortBits;
   assign want_place = times(what.sample_pitch, index_q[lane]) + times(what.pitch, next_q[lane]);
   always_ff @(posedge clk_i) begin
     if (layer_start_i) begin
@@ -87,9 +89,9 @@
 
   // -- the queues, by the contract that the proof `fifo` shows; what is in flight, oldest first. The queue of rows is a small one here.
   localparam int unsigned Flight = 3;
-  logic [3:0]                level_q, beats_q, behind;
+  logic [3:0]              level_q, beats_q, behind;
   logic [Flight-1:0]       lane_of_q;
-  logic [Flight-1:0][11:0] place_of_q;
+  logic [Flight-1:0][11:0] place_of_q, limit_of_q;
   assign behind = level_q - 4'(row_ends);
   function automatic logic [PlaceBits-1:0] ring(logic of, logic [31:0] port_word);
     ring = port_word[PlaceBits-1:0];
@@ -105,10 +107,12 @@
     if (row_ends) begin
       lane_of_q  <= lane_of_q >> 1;
       place_of_q <= place_of_q >> 12;
+      limit_of_q <= limit_of_q >> 12;
     end
     if (ask) begin
       lane_of_q[behind[1:0]]  <= lane;
       place_of_q[behind[1:0]] <= place_q[lane][11:0];
+      limit_of_q[behind[1:0]] <= 12'(place_q[lane] + what.pitch + 32'(PortBytes));
     end
     if (!rst_ni) begin
       level_q <= '0;
@@ -173,7 +177,7 @@
         for (int i = 0; i < Flight; i++) begin
           if (4'(i) < level_q) begin
             assert (!lane_of_q[i] || what.sample_lanes);
-            assert (32'(place_of_q[i]) + what.pitch + 32'(PortBytes) <= room_end && !place_of_q[i][0]);
+            assert (32'(limit_of_q[i]) <= room_end && !place_of_q[i][0]);
           end
         end
         if (head_valid) assert (32'(beat_q) < length(32'(place_of_q[0])));
@@ -181,9 +185,8 @@
         // 1. What is read: the port words of the next row of an active sample, no more and no less.
         if (fetch_valid_o) begin
           assert (index_q[lane] < samples[lane] && 32'(first[lane]) + 32'(index_q[lane]) < 32'(what.b_act));
-          assert (fetch_addr_o <= want_addr && want_addr - fetch_addr_o < AddrWidth'(PortBytes) && fetch_addr_o[PortBits-1:0] == '0);
-          assert (fetch_addr_o + (AddrWidth'(fetch_beats_o) << PortBits) >= want_addr + AddrWidth'(what.row_bytes));
-          assert (fetch_addr_o + (AddrWidth'(fetch_beats_o) << PortBits) < want_addr + AddrWidth'(what.row_bytes) + AddrWidth'(PortBytes));
+          assert (fetch_addr_o == {want_addr[AddrWidth-1:PortBits], PortBits'(0)});
+          assert (port_bytes >= skip + what.row_bytes && port_bytes < skip + what.row_bytes + 32'(PortBytes));
         end
 
         // 2. Where it goes: to its place, which is where windows look for it, and over no place that is needed.

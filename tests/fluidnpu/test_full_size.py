@@ -1,4 +1,4 @@
-"""ResNet-50 and Inception-v3 at full size behind the driver, on the simulated device: all exits, preempted and merged in the middle."""
+"""ResNet-50 and Inception-v3 at full size behind the driver, simulated and in RTL: all exits, preempted and merged in the middle."""
 
 import numpy as np
 import pytest
@@ -6,16 +6,20 @@ import pytest
 from boards import load_board
 from dse import explore
 from hls import compile_program
-from host import Driver, SimulatedNpu
+from host import Driver, SimulatedNpu, rtl_device
 from models import FULL_SIZE, golden, quantise, random_full_size
+
+PATIENCE = 100  # of the latency that the `paper` model expects: it knows of no memory
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("device", ["simulated", "rtl"])
 @pytest.mark.parametrize("name", FULL_SIZE)
-def test_a_full_size_network_is_golden_behind_the_driver(name: str) -> None:
+def test_a_full_size_network_is_golden_behind_the_driver(name: str, device: str) -> None:
     qnet = quantise(random_full_size(name, 4))
-    design = explore(qnet.network.workload, load_board("zc706"), b_max=3).design
-    driver = Driver(SimulatedNpu(design), compile_program(qnet, design), design, slots=3)
+    design = explore(qnet.network.workload, load_board("zc706"), b_max=3, memory="pl").design
+    npu = SimulatedNpu(design) if device == "simulated" else rtl_device(design)
+    driver = Driver(npu, compile_program(qnet, design), design, slots=3, patience=PATIENCE)
     driver.load()
     shape = (3, *qnet.network.tensors[qnet.network.input])
     images = np.random.default_rng(1).integers(0, 256, shape, dtype=np.uint8)

@@ -121,7 +121,7 @@ def test_memory_of_the_programmable_logic_gets_its_controller():
 def test_memory_that_does_not_go_with_the_board_is_refused():
     qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])
     narrow = design_with(design_of(qnet), board="zc706", memory="pl", port_bits=64)
-    with pytest.raises(ProjectError, match="as wide as the design's, 64 bits, and they have 512"):
+    with pytest.raises(ProjectError, match="as wide as the design's, 64 bits on 1 ports, and they have 512"):
         render_project(narrow, None, load_board("zc706"))
     other = replace(load_board("zcu104"), dram=(replace(load_board("zcu104").dram[0], side="pl"),), sources={})
     with pytest.raises(ProjectError, match="controller in the programmable logic"):

@@ -1,4 +1,4 @@
-# Vivado HLS 2019.2: synthesise the core of design d1c6d02fe85b and export it. Run in this folder: vivado_hls -f synth.tcl
+# Vivado HLS 2019.2: synthesise the core of design 417535330264 and export it. Run in this folder: vivado_hls -f synth.tcl
 open_project -reset fluidnpu_core
 set_top fluidnpu_core
 add_files src/fluidnpu_core.cpp -cflags "-std=c++0x"

@@ -104,7 +104,7 @@ module fluid_npu (
         .PortBytes(8),
         .LineWords(16),
         .Sets(32768),
-        .BuildId(3519467567)
+        .BuildId(1098200371)
     ) data_plane (
         .clk_i(aclk),
         .rst_ni(aresetn),
