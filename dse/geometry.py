@@ -172,6 +172,14 @@ def _deepest(shapes: NpuShape, board: Board) -> Fit:
     fixed = {use: int(count) for use, count in fixed_ramb18(shapes).items()}
     accumulators = accumulator_ramb18(shapes)
     ramb18 = accumulators + sum(fixed.values())
+    if (need := int(np.max(buffer_uram288(shapes)))) > board.uram288:
+        raise FitError(
+            f"board '{board.name}' is too small for an input buffer of {shapes.buffer_words} words: "
+            f"it needs {need} URAM288, and there are {board.uram288}",
+            resource="uram288",
+            needed=need,
+            available=board.uram288,
+        )
     fits = np.flatnonzero(ramb18 <= board.ramb18)
     index = int(fits[0]) if len(fits) else -1
     t_r, on_uram = (int(np.asarray(values)[index]) for values in (shapes.t_r, shapes.ultra_banks))

@@ -125,6 +125,11 @@ def exits(model: Path, places: str | None, out: Path | None, threshold: float, s
     help="cycle model",
 )
 @click.option(
+    "--weights",
+    metavar="W1,W2,...",
+    help="how much throughput at each batch size counts, such as the histogram that `simulate` shows  [default: all the same]",
+)
+@click.option(
     "--exits",
     metavar="N|at=NAME,NAME",
     help="more exits, at equal MACs or at named tensors: heads in a network, cuts free of charge in a layer table",
@@ -148,6 +153,7 @@ def dse(
     b_max: int,
     memory: str | None,
     cycle_model: str,
+    weights: str | None,
     exits: str | None,
     exit_rates: str | None,
     out: Path | None,
@@ -159,7 +165,7 @@ def dse(
     from . import commands
 
     work = commands.workload(model, exits, exit_rates)
-    commands.dse(work, board, b_max, memory, cycle_model, out, report, calibration, as_json)
+    commands.dse(work, board, b_max, memory, cycle_model, weights, out, report, calibration, as_json)
 
 
 @main.command()

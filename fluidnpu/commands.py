@@ -76,10 +76,16 @@ def _share(value: float | None) -> str:
 
 
 def _explore(
-    out: Console, work: Workload, board: Board, b_max: int, memory: str | None = None, cycle_model: str = "paper"
+    out: Console,
+    work: Workload,
+    board: Board,
+    b_max: int,
+    memory: str | None = None,
+    cycle_model: str = "paper",
+    weights: Sequence[float] | None = None,
 ) -> Exploration:
     with show.progress(out, f"searching designs for {board.name}") as step:
-        return explore(work, board, b_max=b_max, model=cycle_model, memory=memory, progress=step)
+        return explore(work, board, b_max=b_max, model=cycle_model, memory=memory, weights=weights, progress=step)
 
 
 def workload(path: Path, exits: str | None, exit_rates: str | None) -> Workload:
@@ -99,12 +105,20 @@ def workload(path: Path, exits: str | None, exit_rates: str | None) -> Workload:
     return dataclasses.replace(work, exit_rates=rates)
 
 
+def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
+    try:
+        return None if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"{option} must be numbers with commas between them, not '{text}'") from None
+
+
 def dse(
     work: Workload,
     board_name: str,
     b_max: int,
     memory: str | None,
     cycle_model: str,
+    weights: str | None,
     design_file: Path | None,
     report: Path | None,
     calibration: Path | None,
@@ -113,7 +127,7 @@ def dse(
     """Search the whole space; print the published point and the design that fits; write the design."""
     out = show.console(as_json)
     board = load_board(board_name)
-    found = _explore(out, work, board, b_max, memory, cycle_model)
+    found = _explore(out, work, board, b_max, memory, cycle_model, _numbers("--weights", weights))
     calibrated = None if calibration is None else importing.scaled(calibration, found)
     if design_file is not None:
         _write(design_file, found.design.dumps())

@@ -248,3 +248,14 @@ def test_layer_tables_can_be_cut_into_stages(tmp_path: Path) -> None:
     assert json.loads(design.read_text())["exit_rates"] == [0.25, 0.75]
     refused(run(*words, "--exits", 2, "--exit-rates", "0.25,0.7"), "sum to 1")
     refused(run(*words, "--exits", 2, "--exit-rates", "some"), "numbers")
+
+
+def test_dse_takes_a_memory_and_weights(tmp_path: Path) -> None:
+    design = tmp_path / "d.json"
+    words = ("dse", DATA / "layers_resnet50.json", "--board", "zc706", "--b-max", 2)
+    assert run(*words, "--memory", "pl", "--weights", "1,0", "--out", design).exit_code == 0
+    made = json.loads(design.read_text())
+    assert (made["memory"], made["port_bits"], made["out_words"]) == ("pl", 512, 32)
+    refused(run(*words, "--memory", "hbm"), "must be one of ps, pl, not 'hbm'")
+    refused(run(*words, "--weights", "1,much"), "numbers")
+    refused(run(*words, "--weights", "1,2,3"), "one weight for each of 2 batch sizes, not 3")
