@@ -1,6 +1,6 @@
 // Inside fluidnpu_row_buffer, for any small layer, whatever segments come and whatever memory answers. What is read from memory: every row of every
-// active sample, once, in order, and no port word more. Where it goes: where windows look for it, and never over a place from `oldest_i` on. What a
-// segment is given: the words that memory answered for its rows. And no segment waits for ever without `stuck_o`.
+// active sample, once, in order, and no port word more. Where it goes: where windows look for it, and only when its places are free of what is needed
+// from `oldest_i` on. No segment waits for ever without `stuck_o`. What becomes of the words is the proof `kept`.
 `ifdef FORMAL
   logic past_q = 1'b0;
   always_ff @(posedge clk_i) past_q <= 1'b1;
@@ -15,43 +15,38 @@
     logic [1:0]                     b_act;
     logic [1:0]                     b_r;
     logic [1:0]                     rows;
-    logic [31:0]                    in_offset;
-    logic [31:0]                    row_step;
-    logic [31:0]                    row_bytes;
-    logic [31:0]                    pitch;
-    logic [31:0]                    sample_pitch;
+    logic [4:0]                     in_offset;
+    logic [5:0]                     row_step;
+    logic [4:0]                     row_bytes;
+    logic [5:0]                     pitch;
+    logic [7:0]                     sample_pitch;
     logic [BMax-1:0][AddrWidth-1:0] slot;
   } what_t;
-  what_t           what, what_q;
+  (* anyconst *) what_t what;
   logic            started_q, running, fallen_q, falls;
   logic [31:0]     room_end_q;
   logic [1:0][1:0] first, samples;  // of a lane
-  assign what = {
-    layer_i.sample_lanes, b_act_i[1:0], layer_i.b_r[1:0], layer_i.sample_rows[1:0], layer_i.in_offset, layer_i.row_step, layer_i.row_bytes,
-    layer_i.pitch, layer_i.sample_pitch, slot_i
-  };
   assign first   = {what.sample_lanes ? what.b_r : what.b_act, 2'd0};
   assign samples = {what.b_act - first[1], first[1]};
   assign running = started_q && !layer_start_i;
   assign falls   = running && room_end < room_end_q;  // as `oldest_i` does
   always_ff @(posedge clk_i) begin
-    what_q     <= what;
     room_end_q <= layer_start_i ? '0 : room_end;
     started_q  <= rst_ni && (layer_start_i || started_q);
     fallen_q   <= rst_ni && !layer_start_i && (falls || fallen_q);
   end
   always_comb begin
     if (!past_q) assume (!rst_ni);
-    assume (5'(what.b_act) == b_act_i && what.b_act != '0 && 32'(what.b_act) <= BMax);
-    assume (5'(what.b_r) == layer_i.b_r && what.b_r != '0 && what.b_r <= what.b_act);
-    assume (24'(what.rows) == layer_i.sample_rows && what.rows != '0);
-    assume (!what.row_bytes[0] && what.row_bytes != '0 && what.row_bytes < 32'd32 && !what.in_offset[0] && what.in_offset < 32'd32);
-    assume (!what.row_step[0] && what.row_step < 32'd64 && what.pitch < 32'd64 && what.sample_pitch < 32'd256);
-    assume (what.pitch >= what.row_bytes + 32'(PortBytes - 2) && what.pitch[PortBits-1:0] == what.row_step[PortBits-1:0]);
-    assume (what.sample_pitch[PortBits-1:0] == '0 && what.sample_pitch >= times(what.pitch, what.rows));
+    assume (b_act_i == 5'(what.b_act) && what.b_act != '0 && 32'(what.b_act) <= BMax && slot_i == what.slot);
+    assume (layer_i.b_r == 5'(what.b_r) && what.b_r != '0 && what.b_r <= what.b_act && layer_i.sample_lanes == what.sample_lanes);
+    assume (layer_i.sample_rows == 24'(what.rows) && what.rows != '0 && layer_i.in_offset == 32'(what.in_offset));
+    assume (layer_i.row_step == 32'(what.row_step) && layer_i.row_bytes == 32'(what.row_bytes) && what.row_bytes != '0);
+    assume (layer_i.pitch == 32'(what.pitch) && layer_i.sample_pitch == 32'(what.sample_pitch));
+    assume (!what.row_bytes[0] && !what.in_offset[0] && !what.row_step[0] && what.pitch[PortBits-1:0] == what.row_step[PortBits-1:0]);
+    assume (32'(what.pitch) >= 32'(what.row_bytes) + 32'(PortBytes - 2));
+    assume (what.sample_pitch[PortBits-1:0] == '0 && 32'(what.sample_pitch) >= times(32'(what.pitch), what.rows));
     for (int unsigned i = 0; i < BMax; i++) assume (what.slot[i][5:0] == '0 && !what.slot[i][AddrWidth-1]);
     if (past_q) begin
-      if (started_q && !layer_start_i) assume (what == what_q);
       if (layer_start_i) assume (rst_ni && !segment_valid_i && (!started_q || (more == '0 && level_q == '0)));
       // What is needed goes on (the proofs `rows`, `windows`), until the layer's last window is served.
       assume (oldest_i < 32'd1024);
@@ -70,10 +65,10 @@
   logic [1:0][1:0] index_q, next_q;
   logic [AddrWidth-1:0] want_addr;
   logic [31:0] want_place, skip, port_bytes;
-  assign want_addr  = what.slot[first[lane]+index_q[lane]] + AddrWidth'(what.in_offset + times(what.row_step, next_q[lane]));
+  assign want_addr  = what.slot[first[lane]+index_q[lane]] + AddrWidth'(32'(what.in_offset) + times(32'(what.row_step), next_q[lane]));
   assign skip       = 32'(want_addr[PortBits-1:0]);
   assign port_bytes = 32'(fetch_beats_o) << PortBits;
-  assign want_place = times(what.sample_pitch, index_q[lane]) + times(what.pitch, next_q[lane]);
+  assign want_place = times(32'(what.sample_pitch), index_q[lane]) + times(32'(what.pitch), next_q[lane]);
   always_ff @(posedge clk_i) begin
     if (layer_start_i) begin
       index_q <= '0;
@@ -88,10 +83,10 @@
   end
 
   // -- the queues, by the contract that the proof `fifo` shows; what is in flight, oldest first. The queue of rows is a small one here.
-  localparam int unsigned Flight = 3;
+  localparam int unsigned Flight = 2;
   logic [3:0]              level_q, beats_q, behind;
   logic [Flight-1:0]       lane_of_q;
-  logic [Flight-1:0][11:0] place_of_q, limit_of_q;
+  logic [Flight-1:0][11:0] place_of_q;
   assign behind = level_q - 4'(row_ends);
   function automatic logic [PlaceBits-1:0] ring(logic of, logic [31:0] port_word);
     ring = port_word[PlaceBits-1:0];
@@ -101,18 +96,16 @@
     port_word = (place + low) >> PortBits;
   endfunction
   function automatic logic [31:0] length(logic [31:0] place);  // port words of the row there
-    length = (((place + low) & 32'(PortBytes - 1)) + what.row_bytes + 32'(PortBytes - 1)) >> PortBits;
+    length = (((place + low) & 32'(PortBytes - 1)) + 32'(what.row_bytes) + 32'(PortBytes - 1)) >> PortBits;
   endfunction
   always_ff @(posedge clk_i) begin
     if (row_ends) begin
       lane_of_q  <= lane_of_q >> 1;
       place_of_q <= place_of_q >> 12;
-      limit_of_q <= limit_of_q >> 12;
     end
     if (ask) begin
       lane_of_q[behind[1:0]]  <= lane;
       place_of_q[behind[1:0]] <= place_q[lane][11:0];
-      limit_of_q[behind[1:0]] <= 12'(place_q[lane] + what.pitch + 32'(PortBytes));
     end
     if (!rst_ni) begin
       level_q <= '0;
@@ -134,26 +127,19 @@
   end
 
   // -- what holds
-  logic [1:0] skipped_q;  // asked for the other lane though there was room for this one
+  logic [1:0] skipped_q;  // the other lane was asked for last
   logic [1:0] since_q;    // cycles since the layer began, as far as they matter
   logic [1:0][3:0] flying;
   always_ff @(posedge clk_i) begin
     since_q <= layer_start_i ? 2'd1 : since_q == 2'd3 ? since_q : since_q + 2'd1;
     for (int l = 0; l < 2; l++) begin
-      if (ask) skipped_q[l] <= lane != 1'(l) && able[l];
+      if (ask) skipped_q[l] <= lane != 1'(l);
       if (!rst_ni || layer_start_i) skipped_q[l] <= 1'b0;
     end
   end
-  logic [Flight-1:0][3:0] before;  // rows of this one's lane before it
   always_comb begin
     flying = '0;
-    before = '0;
-    for (int i = 0; i < Flight; i++) begin
-      if (4'(i) < level_q) begin
-        before[i] = flying[lane_of_q[i]];
-        flying[lane_of_q[i]] = flying[lane_of_q[i]] + 4'd1;
-      end
-    end
+    for (int i = 0; i < Flight; i++) if (4'(i) < level_q) flying[lane_of_q[i]] = flying[lane_of_q[i]] + 4'd1;
   end
 
   always_comb begin
@@ -165,48 +151,48 @@
         for (int l = 0; l < 2; l++) begin
           assert (index_q[l] <= samples[l] && next_q[l] < what.rows && (index_q[l] != samples[l] || next_q[l] == '0));
           assert (sample_q[l] == 5'(first[l]) + 5'(index_q[l]) && end_q[l] == 5'(first[l]) + 5'(samples[l]));
-          assert (row_q[l] == 24'(next_q[l]) && offset_q[l] == what.in_offset + times(what.row_step, next_q[l]));
-          assert (start_q[l] == times(what.sample_pitch, index_q[l]) && place_q[l] == start_q[l] + times(what.pitch, next_q[l]));
+          assert (row_q[l] == 24'(next_q[l]) && offset_q[l] == 32'(what.in_offset) + times(32'(what.row_step), next_q[l]));
+          assert (start_q[l] == times(32'(what.sample_pitch), index_q[l]) && place_q[l] == start_q[l] + times(32'(what.pitch), next_q[l]));
+          assert (place_q[l] < 32'd1024 && !place_q[l][0] && start_q[l] + 32'(what.sample_pitch) >= place_q[l] + 32'(what.pitch));
           assert (32'(asked_q[l]) == times(32'(what.rows), index_q[l]) + 32'(next_q[l]));
           assert (asked_q[l] == loaded_q[l] + 24'(flying[l]) && loaded_q[l] <= asked_q[l]);
           if (since_q != 2'd3) assert (asked_q[l] < 24'(since_q));
-          if (skipped_q[l]) assert (able[l] && turn_q == 1'(l));
+          if (skipped_q[l]) assert (turn_q == 1'(l));
         end
         assert (since_q != '0);
-        for (int unsigned i = 0; i < BMax; i++) if (i <= 32'(since_q)) assert (base_o[i] == times(what.sample_pitch, 2'(i)));
+        for (int unsigned i = 0; i < BMax; i++) if (i <= 32'(since_q)) assert (base_o[i] == times(32'(what.sample_pitch), 2'(i)));
         for (int i = 0; i < Flight; i++) begin
-          if (4'(i) < level_q) begin
-            assert (!lane_of_q[i] || what.sample_lanes);
-            assert (32'(limit_of_q[i]) <= room_end && !place_of_q[i][0]);
-          end
+          if (4'(i) < level_q) assert (!lane_of_q[i] || what.sample_lanes);
         end
         if (head_valid) assert (32'(beat_q) < length(32'(place_of_q[0])));
         if (fallen_q) assert (more == '0 && level_q == '0);
+
         // 1. What is read: the port words of the next row of an active sample, no more and no less.
         if (fetch_valid_o) begin
           assert (index_q[lane] < samples[lane] && 32'(first[lane]) + 32'(index_q[lane]) < 32'(what.b_act));
           assert (fetch_addr_o == {want_addr[AddrWidth-1:PortBits], PortBits'(0)});
-          assert (port_bytes >= skip + what.row_bytes && port_bytes < skip + what.row_bytes + 32'(PortBytes));
+          assert (port_bytes >= skip + 32'(what.row_bytes) && port_bytes < skip + 32'(what.row_bytes) + 32'(PortBytes));
         end
 
         // 2. Where it goes: to its place, which is where windows look for it, and over no place that is needed.
         if (fetch_valid_o) begin
           assert (row.lane == lane && row.place == ring(lane, port_word(want_place)) && 32'(row.beats) == length(want_place));
-          assert (want_place + what.pitch + 32'(PortBytes) <= room_end);
+          assert (want_place + 32'(what.pitch) + 32'(PortBytes) <= oldest_i + (what.sample_lanes ? Capacity / 2 : Capacity));
         end
         for (int unsigned i = 0; i < BMax; i++) begin
-          for (int l = 0; l < 2; l++) if (loaded_q[l] > 24'(i)) assert (base_o[i] == times(what.sample_pitch, 2'(i)));
+          for (int l = 0; l < 2; l++) if (loaded_q[l] > 24'(i)) assert (base_o[i] == times(32'(what.sample_pitch), 2'(i)));
         end
+
         // 3. Who waits is served, or it is told that nothing can make room: data are taken whenever a row is on its way, and a lane with room is passed
         // over once at most.
         if (take) assert (loaded_q[segment_lane_i] >= segment_rows_i);
         if (segment_valid_i && !there && !stuck_o) assert (flying[segment_lane_i] != '0 ? data_ready_o : able[segment_lane_i]);
         if (able != '0) assert (fetch_valid_o || data_ready_o);
-        for (int l = 0; l < 2; l++) if (ask && lane != 1'(l)) assert (!skipped_q[l]);
+        for (int l = 0; l < 2; l++) if (ask && lane != 1'(l) && able[l]) assert (!skipped_q[l]);
         if (segment_valid_i && there && !segment_ready_o) assert (beat_valid_o);
         if (stuck_o) begin
           assert (segment_valid_i && loaded_q[segment_lane_i] < segment_rows_i && flying[segment_lane_i] == '0);
-          assert (place_q[segment_lane_i] + what.pitch + 32'(PortBytes) > oldest_i + (what.sample_lanes ? Capacity / 2 : Capacity));
+          assert (place_q[segment_lane_i] + 32'(what.pitch) + 32'(PortBytes) > oldest_i + (what.sample_lanes ? Capacity / 2 : Capacity));
         end
       end
     end

@@ -7,29 +7,28 @@
   // -- the layer, as the planner gives it (`hls.row_buffer`): it stays while it runs, and begins when nothing of the one before is under way
   typedef struct packed {
     logic        sample_lanes;
-    logic [31:0] in_offset;
-    logic [31:0] row_bytes;
-    logic [31:0] pitch;
-    logic [31:0] sample_pitch;
+    logic [4:0]  in_offset;
+    logic [4:0]  row_bytes;
+    logic [5:0]  pitch;
+    logic [7:0]  sample_pitch;
   } what_t;
-  what_t           what, what_q;
+  (* anyconst *) what_t what;
   logic            started_q, running, fallen_q, falls;
   logic [31:0]     room_end_q;
-  assign what    = {layer_i.sample_lanes, layer_i.in_offset, layer_i.row_bytes, layer_i.pitch, layer_i.sample_pitch};
   assign running = started_q && !layer_start_i;
   assign falls   = running && room_end < room_end_q;  // as `oldest_i` does
   always_ff @(posedge clk_i) begin
-    what_q     <= what;
     room_end_q <= layer_start_i ? '0 : room_end;
     started_q  <= rst_ni && (layer_start_i || started_q);
     fallen_q   <= rst_ni && !layer_start_i && (falls || fallen_q);
   end
   always_comb begin
     if (!past_q) assume (!rst_ni);
-    assume (!what.row_bytes[0] && what.row_bytes != '0 && what.row_bytes < 32'd32 && !what.in_offset[0] && what.in_offset < 32'd32);
-    assume (what.pitch < 32'd64 && what.pitch >= what.row_bytes + 32'(PortBytes - 2) && !what.pitch[0] && what.sample_pitch < 32'd256);
+    assume (layer_i.sample_lanes == what.sample_lanes && layer_i.in_offset == 32'(what.in_offset) && layer_i.row_bytes == 32'(what.row_bytes));
+    assume (layer_i.pitch == 32'(what.pitch) && layer_i.sample_pitch == 32'(what.sample_pitch));
+    assume (!what.row_bytes[0] && what.row_bytes != '0 && !what.in_offset[0] && !what.pitch[0]);
+    assume (32'(what.pitch) >= 32'(what.row_bytes) + 32'(PortBytes - 2));
     if (past_q) begin
-      if (started_q && !layer_start_i) assume (what == what_q);
       if (layer_start_i) assume (rst_ni && !segment_valid_i && (!started_q || (more == '0 && level_q == '0)));
       // What is needed goes on (the proofs `rows`, `windows`), until the layer's last window is served.
       assume (oldest_i < 32'd1024);
@@ -42,7 +41,7 @@
       // Shown by the proof `buffer`: rows follow one another, each as long as it must be, as far into a port word as in memory
       if (running) begin
         for (int l = 0; l < 2; l++) begin
-          assume (place_q[l] < 32'd1024 && !place_q[l][0] && start_q[l] + what.sample_pitch >= place_q[l] + what.pitch);
+          assume (place_q[l] < 32'd1024 && !place_q[l][0] && start_q[l] + 32'(what.sample_pitch) >= place_q[l] + 32'(what.pitch));
           assume (asked_q[l] < 24'd16 && (l == 0 || what.sample_lanes || !more[l]));
         end
         if (ask) assume (at[PortBits-1:0] == addr[PortBits-1:0]);
@@ -53,7 +52,7 @@
   end
 
   // -- the queues, by the contract that the proof `fifo` shows; what is in flight, oldest first. The queue of rows is a small one here.
-  localparam int unsigned Flight = 3;
+  localparam int unsigned Flight = 2;
   logic [3:0]              level_q, beats_q, behind;
   logic [Flight-1:0]       lane_of_q;
   logic [Flight-1:0][11:0] place_of_q, limit_of_q;
@@ -66,7 +65,7 @@
     port_word = (place + low) >> PortBits;
   endfunction
   function automatic logic [31:0] length(logic [31:0] place);  // port words of the row there
-    length = (((place + low) & 32'(PortBytes - 1)) + what.row_bytes + 32'(PortBytes - 1)) >> PortBits;
+    length = (((place + low) & 32'(PortBytes - 1)) + 32'(what.row_bytes) + 32'(PortBytes - 1)) >> PortBits;
   endfunction
   always_ff @(posedge clk_i) begin
     if (row_ends) begin
@@ -77,7 +76,7 @@
     if (ask) begin
       lane_of_q[behind[1:0]]  <= lane;
       place_of_q[behind[1:0]] <= place_q[lane][11:0];
-      limit_of_q[behind[1:0]] <= 12'(place_q[lane] + what.pitch + 32'(PortBytes));
+      limit_of_q[behind[1:0]] <= 12'(place_q[lane] + 32'(what.pitch) + 32'(PortBytes));
     end
     if (!rst_ni) begin
       level_q <= '0;
@@ -147,22 +146,23 @@
       if (running) begin
         for (int l = 0; l < 2; l++) begin
           assert (asked_q[l] == loaded_q[l] + 24'(flying[l]) && loaded_q[l] <= asked_q[l]);
+          if (l == 1 && !what.sample_lanes) assert (asked_q[l] == '0);
         end
         for (int i = 0; i < Flight; i++) begin
           if (4'(i) < level_q) begin
             assert (!lane_of_q[i] || what.sample_lanes);
             assert (32'(limit_of_q[i]) <= room_end && !place_of_q[i][0]);
-            assert (32'(limit_of_q[i]) == 32'(place_of_q[i]) + what.pitch + 32'(PortBytes));
+            assert (32'(limit_of_q[i]) == 32'(place_of_q[i]) + 32'(what.pitch) + 32'(PortBytes));
             if (lane_of_q[i] == at_lane && loaded_q[at_lane] + 24'(before[i]) == 24'(at_row)) assert (32'(place_of_q[i]) == at_place_q);
             if (lane_of_q[i] == at_lane && loaded_q[at_lane] + 24'(before[i]) > 24'(at_row)) begin
-              assert (32'(place_of_q[i]) >= at_place_q + what.pitch);
+              assert (32'(place_of_q[i]) >= at_place_q + 32'(what.pitch));
             end
           end
         end
         if (head_valid) assert (32'(beat_q) < length(32'(place_of_q[0])));
         if (fallen_q) assert (more == '0 && level_q == '0);
         if (dead_q && !fallen_q && !falls) assert (oldest_i >= (at_port + 32'd1) << PortBits);
-        if (asked_q[at_lane] > 24'(at_row)) assert (place_q[at_lane] >= at_place_q + what.pitch && !at_place_q[0] && at_place_q < 32'd1024);
+        if (asked_q[at_lane] > 24'(at_row)) assert (place_q[at_lane] >= at_place_q + 32'(what.pitch) && !at_place_q[0] && at_place_q < 32'd1024);
 
         // A word that has come is there until nobody needs it.
         if (written_q) begin
