@@ -21,11 +21,13 @@ def data_plane_parameters(
     port_bytes: int | None = None,
     buffer_words: int | None = None,
     max_burst: int = Machine.max_burst,
+    stripes: int = 1,
 ) -> dict[str, int]:
     """Parameters of the top module for a design.
 
     `port_bytes`, `buffer_words`: another width of the AXI ports and another size of the input buffer than the design's. `max_burst`: beats of the
-    longest burst (16 on Zynq-7000, whose ports are AXI3).
+    longest burst (16 on Zynq-7000, whose ports are AXI3). `stripes`: narrow ports that each AXI master is spread over (1, 2 or 4), which only the
+    whole NPU knows (`fluidnpu_npu`): each carries a `stripes`-th of the width.
     """
     built = replace(
         design,
@@ -37,4 +39,5 @@ def data_plane_parameters(
         "BuildId": int(design.digest[:8], 16),
         "MaxBurst": max_burst,
         "QueueBeats": max(Machine.queue_beats, max_burst),
+        **({"Stripes": stripes} if stripes != 1 else {}),
     }
