@@ -105,7 +105,8 @@ async def write_some(traffic: Traffic, rng: random.Random, memory: bytearray, nu
     Stripes keep no order between bursts on different ports, so there a place is written again only after an answer.
     """
     expected = bytearray(memory)
-    address, under_way = 0, set()
+    address = 0
+    under_way: set[int] = set()
     for _ in range(number):
         address = address + BYTES if rng.random() < 0.8 else rng.randrange(SIZE // BYTES) * BYTES
         address %= SIZE

@@ -52,13 +52,15 @@ module axi_read_stripe #(
   logic [Ports-1:0]                  there;
   logic [Ports-1:0][DataBytes*8-1:0] data;
   logic [Ports-1:0][1:0]             response;
-  logic [PortBits-1:0]               port_q;  // whose word comes next
+  logic [PortBits-1:0]               first, port_q;  // whose word comes next
+  logic [Ports-1:0][RoomWidth+PortBits-1:0] level;  // narrow words in a queue
   logic [7:0]                        len, sent_q, within_q;
 
   axi_stripe_cut #(
     .AddrWidth(AddrWidth), .DataBytes(DataBytes), .Ports(Ports), .MaxBurst(MaxBurst), .RoomWidth(RoomWidth)
   ) cut (
-    .clk_i, .rst_ni, .enable_i(order_ready), .room_i(free_q), .take_o(take), .stays_o(cut_stays), .words_o(words),
+    .clk_i, .rst_ni, .enable_i(order_ready), .idle_i(!order_valid), .room_i(free_q), .first_o(first),
+    .take_o(take), .stays_o(cut_stays), .words_o(words),
     .s_axi_addr(s_axi_araddr), .s_axi_len(s_axi_arlen), .s_axi_valid(s_axi_arvalid), .s_axi_ready(s_axi_arready),
     .m_axi_addr(m_axi_araddr), .m_axi_len(m_axi_arlen), .m_axi_valid(m_axi_arvalid), .m_axi_ready(m_axi_arready)
   );
@@ -73,7 +75,7 @@ module axi_read_stripe #(
     logic [Ports*PartWidth-1:0] parts;
     fluidnpu_gather_fifo #(.Width(PartWidth), .Lanes(Ports), .Depth(Depth)) queue (
       .clk_i, .rst_ni, .valid_i(m_axi_rvalid[p]), .data_i({m_axi_rresp[p], m_axi_rdata[p]}),
-      .valid_o(there[p]), .ready_i(pop && port_q == PortBits'(p)), .data_o(parts), .level_o()
+      .valid_o(there[p]), .ready_i(pop && port_q == PortBits'(p)), .data_o(parts), .level_o(level[p])
     );
     always_comb begin
       response[p] = '0;
@@ -109,6 +111,8 @@ module axi_read_stripe #(
       sent_q   <= last ? '0 : sent_q + 8'd1;
       within_q <= chunk_ends ? '0 : within_q + 8'd1;
       if (chunk_ends && !(last && stays)) port_q <= port_q + 1'b1;
+    end else if (!order_valid && !take) begin
+      port_q <= '0;
     end
   end
 
@@ -116,6 +120,7 @@ module axi_read_stripe #(
     if (rst_ni) begin
       for (int unsigned p = 0; p < Ports; p++) assert (free_q[p] <= RoomWidth'(Depth));
       if (order_valid) assert (within_q <= sent_q && sent_q <= len);
+      if (!order_valid) assert (port_q == first && sent_q == '0 && within_q == '0);
     end
   end
 endmodule

@@ -3,7 +3,8 @@
 /// L wide words make chunks of ceil(L / Ports) words, the last one shorter where need be, in the order of their addresses. Each is one narrow
 /// burst on the port after the one before, from burst to burst too: short bursts take the ports in turn. Only a burst that uses all ports, the
 /// last one for less (`stays_o`), lets the next one begin there. A burst is taken as a whole, when `enable_i` is high and each of its ports is
-/// free and has `room_i` for its chunk: `take_o`, with `words_o` wide words for each port.
+/// free and has `room_i` for its chunk: `take_o`, with `words_o` wide words for each port. `idle_i` (no burst is under way) lets the next one
+/// begin at port 0: what a job takes does not depend on what ran before it.
 module axi_stripe_cut #(
   parameter int unsigned AddrWidth = 40,
   parameter int unsigned DataBytes = 64,  // of the wide side
@@ -15,7 +16,9 @@ module axi_stripe_cut #(
   input  logic                                   clk_i,
   input  logic                                   rst_ni,
   input  logic                                   enable_i,
+  input  logic                                   idle_i,
   input  logic [Ports-1:0][RoomWidth-1:0]        room_i,
+  output logic [$clog2(Ports)-1:0]               first_o,  // where the next burst begins
   output logic                                   take_o,
   output logic                                   stays_o,
   output logic [Ports-1:0][WordsWidth-1:0]       words_o,
@@ -73,6 +76,7 @@ module axi_stripe_cut #(
   assign s_axi_ready = enable_i && (&fits);
   assign take_o      = s_axi_valid && s_axi_ready;
   assign stays_o     = used == '0 && !(&s_axi_len[PortBits-1:0]);
+  assign first_o     = first_q;
   assign m_axi_addr  = addr_q;
   assign m_axi_len   = len_q;
   assign m_axi_valid = valid_q;
@@ -85,6 +89,7 @@ module axi_stripe_cut #(
       len_q   <= '0;
     end else begin
       if (take_o) first_q <= stays_o ? first_q - 1'b1 : first_q + used;
+      else if (idle_i) first_q <= '0;
       for (int unsigned p = 0; p < Ports; p++) begin
         if (m_axi_ready[p]) valid_q[p] <= 1'b0;
         if (take_o && words_o[p] != '0) begin

@@ -54,7 +54,7 @@ module axi_write_stripe #(
 
   logic                             take, order_ready, order_valid, move, last, chunk_ends, cut_stays, stays;
   logic [Ports-1:0][WordsWidth-1:0] words;
-  logic [PortBits-1:0]              port_q;  // whose word comes next
+  logic [PortBits-1:0]              first, port_q;  // whose word comes next
   logic [7:0]                       len, sent_q, within_q;
   logic [Ports-1:0]                 queue_ready, asked, answered, wanted;
   logic [Ports-1:0][1:0]            response;
@@ -64,7 +64,8 @@ module axi_write_stripe #(
   axi_stripe_cut #(
     .AddrWidth(AddrWidth), .DataBytes(DataBytes), .Ports(Ports), .MaxBurst(MaxBurst), .RoomWidth(WordsWidth)
   ) cut (
-    .clk_i, .rst_ni, .enable_i(order_ready && answers_ready), .room_i('1), .take_o(take), .stays_o(cut_stays), .words_o(words),
+    .clk_i, .rst_ni, .enable_i(order_ready && answers_ready), .idle_i(!answers_valid), .room_i('1), .first_o(first),
+    .take_o(take), .stays_o(cut_stays), .words_o(words),
     .s_axi_addr(s_axi_awaddr), .s_axi_len(s_axi_awlen), .s_axi_valid(s_axi_awvalid), .s_axi_ready(s_axi_awready),
     .m_axi_addr(m_axi_awaddr), .m_axi_len(m_axi_awlen), .m_axi_valid(m_axi_awvalid), .m_axi_ready(m_axi_awready)
   );
@@ -105,6 +106,8 @@ module axi_write_stripe #(
       sent_q   <= last ? '0 : sent_q + 8'd1;
       within_q <= chunk_ends ? '0 : within_q + 8'd1;
       if (chunk_ends && !(last && stays)) port_q <= port_q + 1'b1;
+    end else if (!answers_valid && !take) begin
+      port_q <= '0;
     end
   end
 
@@ -147,5 +150,6 @@ module axi_write_stripe #(
     end
     if (rst_ni && move) assert (s_axi_wlast == last);
     if (rst_ni && order_valid) assert (within_q <= sent_q && sent_q <= len);
+    if (rst_ni && !order_valid) assert (port_q == first && sent_q == '0 && within_q == '0);
   end
 endmodule

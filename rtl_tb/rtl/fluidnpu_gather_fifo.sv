@@ -1,11 +1,12 @@
 /// Queue that takes narrow words and gives wide ones: `Lanes` words in a row make one, the first in its low bits; fluidnpu_fifo has one width.
 ///
-/// Each lane has a RAM of its own, so nothing is copied. `level_o` counts whole wide words. Whoever pushes must know that there is room.
+/// Each lane has a RAM of its own, so nothing is copied. `level_o` counts narrow words. Whoever pushes must know that there is room.
 module fluidnpu_gather_fifo #(
   parameter int unsigned Width = 32,  // of a narrow word
   parameter int unsigned Lanes = 4,
   parameter int unsigned Depth = 16,  // wide words
-  localparam int unsigned LevelWidth = $clog2(Depth + 1)
+  localparam int unsigned LevelWidth = $clog2(Depth + 1),
+  localparam int unsigned LaneWidth = $clog2(Lanes)
 ) (
   input  logic                   clk_i,
   input  logic                   rst_ni,
@@ -14,10 +15,9 @@ module fluidnpu_gather_fifo #(
   output logic                   valid_o,
   input  logic                   ready_i,
   output logic [Lanes*Width-1:0] data_o,
-  output logic [LevelWidth-1:0]  level_o
+  output logic [LevelWidth+LaneWidth-1:0] level_o
 );
   localparam int unsigned IndexWidth = Depth > 1 ? $clog2(Depth) : 1;
-  localparam int unsigned LaneWidth = $clog2(Lanes);
 
   if (Width < 1 || Depth < 1 || Lanes < 2 || (Lanes & (Lanes - 1)) != 0) begin : gen_illegal
     $fatal(1, "a queue needs Width >= 1, Depth >= 1 and Lanes a power of two of at least 2 in %m");
@@ -31,7 +31,7 @@ module fluidnpu_gather_fifo #(
   assign push    = valid_i && &lane_q;
   assign pop     = valid_o && ready_i;
   assign valid_o = level_q != '0;
-  assign level_o = level_q;
+  assign level_o = {level_q, lane_q};
 
   function automatic logic [IndexWidth-1:0] next_index(logic [IndexWidth-1:0] index);
     next_index = index == IndexWidth'(Depth - 1) ? '0 : index + 1'b1;

@@ -38,7 +38,12 @@ def test_bursts_of_one_word_stream_too() -> None:
 
 
 FOUR_PORTS = DramModel(
-    latency_cycles=50, write_latency_cycles=50, link_words=3.0, total_words=9.0, refresh_interval_cycles=600, refresh_cycles=20
+    latency_cycles=50,
+    write_latency_cycles=50,
+    link_words=3.0,
+    total_words=9.0,
+    refresh_interval_cycles=600,
+    refresh_cycles=20,
 )
 ROUGH = DramModel(latency_cycles=9, write_latency_cycles=70, link_words=1.3, total_words=3.7, refresh_interval_cycles=301,
                   refresh_cycles=77, outstanding=2)  # fmt: skip
