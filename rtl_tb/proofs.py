@@ -670,4 +670,51 @@ PROOFS: dict[str, Proof] = {
             ),
         ),
     ),
+    "write-stripe": Proof(
+        says="striped writes: every narrow burst is to be asked for, to be sent or to be answered, or its answer is kept; none is lost or given too early",
+        top="axi_write_stripe",
+        reads=("axi_stripe_cut.sv", "axi_write_stripe.sv"),
+        harness=("fifo_contract.sv",),
+        inside={"axi_write_stripe.sv": "inside_write_stripe.sv"},
+        parameters={"AddrWidth": 13, "DataBytes": 4, "Ports": 2, "MaxBurst": 4, "QueueWords": 2, "MaxOutstanding": 3},
+        depth=2,
+        seeds=(
+            Seed(
+                name="one-port-answers",
+                file="axi_write_stripe.sv",
+                old="(wanted & ~answered) == '0;",
+                new="(wanted & answered) != '0;",
+            ),
+            Seed(
+                name="more-than-are-kept",
+                file="axi_write_stripe.sv",
+                old=".enable_i(order_ready && answers_ready)",
+                new=".enable_i(order_ready)",
+            ),
+            Seed(
+                name="last-at-every-word",
+                file="axi_write_stripe.sv",
+                old="m_axi_wlast[p]   = word_last && (&lane_q);",
+                new="m_axi_wlast[p]   = &lane_q;",
+            ),
+            Seed(
+                name="last-before-its-end",
+                file="axi_write_stripe.sv",
+                old="m_axi_wlast[p]   = word_last && (&lane_q);",
+                new="m_axi_wlast[p]   = word_last;",
+            ),
+            Seed(
+                name="words-to-the-wrong-port",
+                file="axi_write_stripe.sv",
+                old="within_q == len >> PortBits",
+                new="within_q == 8'd0",
+            ),
+            Seed(
+                name="all-ports-asked",
+                file="axi_write_stripe.sv",
+                old="asked[p] = words[p] != '0;",
+                new="asked[p] = 1'b1;",
+            ),
+        ),
+    ),
 }
