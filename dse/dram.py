@@ -21,8 +21,9 @@ class DramModel:
 
     `latency_cycles`: from the handshake of a read address to its first data, `write_latency_cycles`: from the last data to the answer; an NPU
     reads data as they were at the handshake, and a write is there when it is answered. `link_words` limits each physical port and direction,
-    `links` says which port the masters m0, m1 and m2 use (with stripes: port p of each master is the same one), `total_words` limits all ports
-    and directions together. In the first `refresh_cycles` of every `refresh_interval_cycles` nothing moves.
+    `links` says which port the masters m0, m1 and m2 use, `total_words` limits all ports and directions together. In the first
+    `refresh_cycles` of every `refresh_interval_cycles` nothing moves. Where masters are striped over narrow ports, port p of each uses physical
+    port p, and `outstanding` bursts may be under way on each; `links` then says nothing.
     """
 
     IDEAL: ClassVar[DramModel]

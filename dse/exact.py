@@ -48,6 +48,7 @@ class Machine:
     line_words: int = 16
     buffer_words: int = BUFFER_WORDS
     queue_beats: int = 128
+    stripes: int = 1  # narrow ports that each master's port_bytes are spread over
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -57,6 +58,10 @@ class Machine:
             raise DesignError(f"t_p must be at least 3 to carry a 48-bit bias in one slot, not {self.t_p}")
         if self.line_words % self.port_words:
             raise DesignError(f"line_words must be a multiple of {self.port_words} port words, not {self.line_words}")
+        if self.stripes not in (1, 2, 4) or self.port_bytes < 2 * self.stripes:
+            raise DesignError(
+                f"stripes must be 1, 2 or 4 ports of at least 2 bytes, not {self.stripes} of {self.port_bytes} together"
+            )
 
     @classmethod
     def of(cls, design: Design, **memory: int) -> Machine:
@@ -74,6 +79,7 @@ class Machine:
             stackable=design.stackable,
             split=design.split,
             port_bytes=design.port_bytes,
+            stripes=design.stripes,
             line_words=design.line_words,
             buffer_words=design.buffer_words,
         )
@@ -94,6 +100,7 @@ class Machine:
             line_words=parameters["LineWords"],
             buffer_words=2 * parameters["Sets"] * parameters["LineWords"],
             queue_beats=parameters["QueueBeats"],
+            stripes=parameters.get("Stripes", 1),
         )
 
     @property

@@ -32,6 +32,7 @@ class Arrays:
     weight_slots: Floats
     out_words: float
     port_words: float
+    stripes: int = 1
     dram: DramModel
 
     @property
@@ -42,7 +43,7 @@ class Arrays:
     @property
     def link_words(self) -> float:
         """Words that one port moves in a cycle in one direction."""
-        return float(min(self.port_words, self.dram.link_words or np.inf)) * self._awake
+        return float(min(self.port_words, self.dram.link_words * self.stripes or np.inf)) * self._awake
 
     @property
     def _awake(self) -> float:

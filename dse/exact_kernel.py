@@ -43,11 +43,11 @@ def jit(function: F) -> F:
 HARDWARE = (
     "t_p", "in_words", "t_c", "weight_slots", "out_words", "split_depth", "late", "port_words", "max_burst", "line_words",
     "buffer_bytes", "queue_beats", "biases_per_beat", "bias_depth", "port_shift", "late_mask", "bias_mask", "late_at",
-    "bias_at",
+    "bias_at", "stripes", "stripe_at",
 )  # fmt: skip
 (
-    T_P, IN_WORDS, T_C, WEIGHT_SLOTS, OUT_WORDS, SPLIT_DEPTH, LATE, PORT_WORDS, MAX_BURST, LINE_WORDS, BUFFER_BYTES, QUEUE_BEATS,
-    BIASES_PER_BEAT, BIAS_DEPTH, PORT_SHIFT, LATE_MASK, BIAS_MASK, LATE_AT, BIAS_AT,
+    T_P, IN_WORDS, T_C, WEIGHT_SLOTS, OUT_WORDS, SPLIT_DEPTH, LATE, PORT_WORDS, MAX_BURST, LINE_WORDS, BUFFER_BYTES,
+    QUEUE_BEATS, BIASES_PER_BEAT, BIAS_DEPTH, PORT_SHIFT, LATE_MASK, BIAS_MASK, LATE_AT, BIAS_AT, STRIPES, STRIPE_AT,
 ) = range(len(HARDWARE))  # fmt: skip
 
 # Of the layer that runs: a row of `simulate`'s table.
@@ -160,7 +160,24 @@ ROWS = R_JOB_SKIP + JOB_QUEUE
 ROWS_ASKED = ROWS + 2 * L_SIZE
 FIXED = ROWS_ASKED + ROW_QUEUE
 
-# Behind them what a design sizes: final beats on their way, columns of bias headers.
+# Behind them what a design sizes: final beats on their way, columns of bias headers, stripes.
+
+# Stripes, where masters have them: credits of each link (read, then write), then the stripes of m0, m1, m2 and of m2's writes. Each has a ring
+# of bursts and ports: what the port's address register holds, its queue, what memory owes it.
+Y_FIRST, Y_PORT, Y_SENT, Y_WITHIN, Y_IN, Y_OUT, Y_ANSWERED, Y_SIZE = range(8)
+Z_ASKED, Z_FREE, Z_LEVEL, Z_LANE, Z_IN, Z_OUT, Z_SENT, Z_DONE_IN, Z_DONE_OUT, Z_RESPONSES, Z_SIZE = range(11)
+MAX_STRIPES = 4
+STRIPED_BURSTS = 256  # under way in a stripe: as many as its queues hold words
+STRIPE_WRITE_WORDS, STRIPE_WRITE_BURSTS = 32, 16  # QueueWords and MaxOutstanding of axi_write_stripe
+Z_RING = Z_SIZE  # read: when a burst may begin; written: words of bursts whose data are coming
+Z_OTHER = Z_RING + BURSTS  # read: lengths; written: when an answer may come
+Z_ROOM = Z_OTHER + BURSTS
+Y_RING = Y_SIZE  # of lengths
+Y_WANTED = Y_RING + STRIPED_BURSTS  # written: whose answers are wanted, 16 * first port + ports
+Y_PORTS = Y_WANTED + STRIPE_WRITE_BURSTS
+Y_ROOM = Y_PORTS + MAX_STRIPES * Z_ROOM
+Y_WRITES = 3
+STRIPE_ROOM = 2 * MAX_STRIPES + 4 * Y_ROOM
 
 SLOTS_STATE, FETCH, LOOKUP, PLAN, BEGIN, COMMANDS, DRAIN = range(7)
 
@@ -184,6 +201,8 @@ def new_state(hardware: dict[str, int], memory: dict[str, int], slots: Sequence[
     for name, room in sizes.items():
         places[f"{name}_at"] = size
         size += room
+    places["stripe_at"] = size
+    size += STRIPE_ROOM if hardware["stripes"] > 1 else 0
     derived = {
         "port_shift": (2 * hardware["port_words"]).bit_length() - 1,
         "late_mask": sizes["late"] - 1,
@@ -198,6 +217,12 @@ def new_state(hardware: dict[str, int], memory: dict[str, int], slots: Sequence[
     s[CREDIT : CREDIT + 6] = max(full, memory["link_rate"])
     s[L_DONE] = hardware["biases_per_beat"]
     s[WAIT] = MAX_SLOTS
+    if s[STRIPES] > 1:
+        at = int(s[STRIPE_AT])
+        s[at : at + 2 * MAX_STRIPES] = max(full, memory["link_rate"])
+        for i in range(Y_WRITES):
+            ports = at + 2 * MAX_STRIPES + i * Y_ROOM + Y_PORTS
+            s[ports + Z_FREE : ports + Z_FREE + s[STRIPES] * Z_ROOM : Z_ROOM] = s[QUEUE_BEATS] // s[STRIPES]
     return s
 
 
@@ -277,6 +302,229 @@ def _memory(s: Ints, port_bytes: int, now: int) -> tuple[int, int, int, int, int
         s[N_WRITE_BURSTS] += 1
         s[OPEN_BEATS + (s[V_OPEN_IN] & (BURSTS - 1))] = s[M_AW]
         s[V_OPEN_IN] += 1
+    return beats, taken, awready, wready, answer
+
+
+# -- stripes: axi_read_stripe, axi_write_stripe, and npu_model.cpp behind their ports ------------------------------
+
+
+@jit
+def _stripe_port(s: Ints, i: int, p: int) -> int:
+    """Where port `p` of stripe `i` lies."""
+    return int(s[STRIPE_AT] + 2 * MAX_STRIPES + i * Y_ROOM + Y_PORTS + p * Z_ROOM)
+
+
+@jit
+def _chunk(s: Ints, y: int, length: int, p: int) -> int:
+    """Wide words of a burst of `length` that port `p` gets (axi_stripe_cut)."""
+    stripes = s[STRIPES]
+    step = (length + stripes - 1) // stripes
+    start = (p - s[y + Y_FIRST] & stripes - 1) * step
+    return int(min(step, length - start)) if start < length else 0
+
+
+@jit
+def _cut(s: Ints, i: int, length: int, depth: int, oldest: int) -> int:
+    """axi_stripe_cut: whether stripe `i`, whose oldest burst is number `oldest`, takes a burst of `length` wide words, if one is offered."""
+    y = s[STRIPE_AT] + 2 * MAX_STRIPES + i * Y_ROOM
+    stripes = s[STRIPES]
+    take = length != 0 and s[y + Y_IN] - oldest < depth
+    for p in range(stripes):
+        z = y + Y_PORTS + p * Z_ROOM
+        words = _chunk(s, y, length, p)
+        if words and (s[z + Z_ASKED] or (i != Y_WRITES and words > s[z + Z_FREE])):
+            take = False
+    return int(take)
+
+
+@jit
+def _begin_burst(s: Ints, i: int, length: int) -> None:
+    """The burst that `_cut` takes: its chunks are in the ports' address registers."""
+    y = s[STRIPE_AT] + 2 * MAX_STRIPES + i * Y_ROOM
+    stripes = s[STRIPES]
+    used = 0
+    for p in range(stripes):
+        z = y + Y_PORTS + p * Z_ROOM
+        words = _chunk(s, y, length, p)
+        if words:
+            used += 1
+            s[z + Z_ASKED] = words * stripes
+            s[z + Z_FREE] -= words
+    stays = used == stripes and length % stripes != 0
+    s[y + Y_RING + (s[y + Y_IN] & (STRIPED_BURSTS - 1))] = length
+    s[y + Y_FIRST] = s[y + Y_FIRST] + (used - 1 if stays else used) & stripes - 1
+    s[y + Y_IN] += 1
+
+
+@jit
+def _next_word(s: Ints, y: int) -> None:
+    """One wide word of the oldest burst has passed: whose is the next."""
+    stripes = s[STRIPES]
+    length = s[y + Y_RING + (s[y + Y_OUT] & (STRIPED_BURSTS - 1))]
+    step = (length + stripes - 1) // stripes
+    s[y + Y_SENT] += 1
+    s[y + Y_WITHIN] += 1
+    last = s[y + Y_SENT] == length
+    if last or s[y + Y_WITHIN] == step:
+        stays = last and (length + step - 1) // step == stripes and length % stripes != 0
+        s[y + Y_WITHIN] = 0
+        if not stays:
+            s[y + Y_PORT] = s[y + Y_PORT] + 1 & stripes - 1
+    if last:
+        s[y + Y_SENT] = 0
+        s[y + Y_OUT] += 1
+
+
+@jit
+def _grants(s: Ints, port_bytes: int, now: int) -> int:
+    """Ports that move a narrow word, as bits: 4 * i + p for port p of stripe i."""
+    stripes = s[STRIPES]
+    refreshing = s[REFRESH_CYCLES] != 0 and now % s[REFRESH_INTERVAL] < s[REFRESH_CYCLES]
+    link, total, credit = s[LINK_RATE], s[TOTAL_RATE], s[STRIPE_AT]
+    cost = port_bytes // stripes * FRACTION
+    if link:
+        for i in range(2 * MAX_STRIPES):
+            s[credit + i] = min(s[credit + i] + link, max(2 * cost, link))
+    if total:
+        s[V_TOTAL] = min(s[V_TOTAL] + total, max(2 * cost, total))
+    moved = 0
+    if refreshing:
+        return moved
+    for turn in range(4 * stripes):
+        who = (turn + now) % (4 * stripes)
+        i, p = who // stripes, who % stripes
+        z = _stripe_port(s, i, p)
+        if s[z + Z_IN] == s[z + Z_OUT]:
+            continue
+        if i == Y_WRITES:
+            if not s[z + Z_LEVEL]:
+                continue
+        elif s[z + Z_RING + (s[z + Z_OUT] & (BURSTS - 1))] > now:
+            continue
+        budget = credit + p + (MAX_STRIPES if i == Y_WRITES else 0)
+        if (total and s[V_TOTAL] < cost) or (link and s[budget] < cost):
+            continue
+        if link:
+            s[budget] -= cost
+        if total:
+            s[V_TOTAL] -= cost
+        moved |= 1 << 4 * i + p
+    return moved
+
+
+@jit
+def _read_stripe(s: Ints, i: int, moved: int, now: int) -> tuple[int, int]:
+    """axi_read_stripe and its ports: (a wide word goes out, a wide address is taken)."""
+    stripes = s[STRIPES]
+    y = s[STRIPE_AT] + 2 * MAX_STRIPES + i * Y_ROOM
+    x = READERS + i * X_SIZE
+    empty = s[y + Y_IN] == s[y + Y_OUT]
+    out = y + Y_PORTS + s[y + Y_PORT] * Z_ROOM
+    word = int(not empty and s[out + Z_LEVEL] != 0)
+    length = s[x + X_LENGTH] if s[x + X_AR] else 0
+    take = _cut(s, i, length, s[QUEUE_BEATS], s[y + Y_OUT])
+    for p in range(stripes):
+        z = y + Y_PORTS + p * Z_ROOM
+        room = s[z + Z_IN] - s[z + Z_OUT] < s[OUTSTANDING]
+        if moved >> 4 * i + p & 1:
+            s[N_READ + i] += 1
+            s[z + Z_SENT] += 1
+            if s[z + Z_SENT] == s[z + Z_OTHER + (s[z + Z_OUT] & (BURSTS - 1))]:
+                s[z + Z_SENT] = 0
+                s[z + Z_OUT] += 1
+            s[z + Z_LANE] += 1
+            if s[z + Z_LANE] == stripes:
+                s[z + Z_LANE] = 0
+                s[z + Z_LEVEL] += 1
+        if s[z + Z_ASKED] and room:
+            s[N_BURSTS + i] += 1
+            s[z + Z_RING + (s[z + Z_IN] & (BURSTS - 1))] = now + s[LATENCY]
+            s[z + Z_OTHER + (s[z + Z_IN] & (BURSTS - 1))] = s[z + Z_ASKED]
+            s[z + Z_IN] += 1
+            s[z + Z_ASKED] = 0
+    if word:
+        s[out + Z_LEVEL] -= 1
+        s[out + Z_FREE] += 1
+        _next_word(s, y)
+    if take:
+        _begin_burst(s, i, length)
+    elif empty:
+        s[y + Y_FIRST] = 0
+        s[y + Y_PORT] = 0
+    return word, take
+
+
+@jit
+def _write_stripe(s: Ints, moved: int, now: int) -> tuple[int, int, int]:
+    """axi_write_stripe and its ports: (AWREADY, WREADY, answer)."""
+    stripes = s[STRIPES]
+    i = Y_WRITES
+    y = s[STRIPE_AT] + 2 * MAX_STRIPES + i * Y_ROOM
+    empty = s[y + Y_IN] == s[y + Y_ANSWERED]
+    into = y + Y_PORTS + s[y + Y_PORT] * Z_ROOM
+    word = int(s[M_W] != 0 and s[y + Y_IN] != s[y + Y_OUT] and s[into + Z_LEVEL] < STRIPE_WRITE_WORDS // stripes)
+    length = s[M_AW]
+    take = _cut(s, i, length, STRIPE_WRITE_BURSTS, s[y + Y_ANSWERED])
+    # The ports of the oldest unanswered burst: their number, from the first on.
+    answer = int(not empty)
+    first, wanted = 0, 0
+    if answer:
+        oldest = s[y + Y_WANTED + (s[y + Y_ANSWERED] & (STRIPE_WRITE_BURSTS - 1))]
+        first, wanted = oldest >> 4, oldest & 15
+        for c in range(wanted):
+            if s[y + Y_PORTS + (first + c & stripes - 1) * Z_ROOM + Z_RESPONSES] == 0:
+                answer = 0
+    if answer:
+        for c in range(wanted):
+            s[y + Y_PORTS + (first + c & stripes - 1) * Z_ROOM + Z_RESPONSES] -= 1
+        s[y + Y_ANSWERED] += 1
+    for p in range(stripes):
+        z = y + Y_PORTS + p * Z_ROOM
+        room = s[z + Z_IN] - s[z + Z_OUT] + s[z + Z_DONE_IN] - s[z + Z_DONE_OUT] < s[OUTSTANDING]
+        if s[z + Z_DONE_IN] != s[z + Z_DONE_OUT] and s[z + Z_OTHER + (s[z + Z_DONE_OUT] & (BURSTS - 1))] <= now:
+            s[z + Z_DONE_OUT] += 1
+            s[z + Z_RESPONSES] += 1
+        if moved >> 4 * i + p & 1:
+            s[N_WRITTEN] += 1
+            s[z + Z_SENT] += 1
+            if s[z + Z_SENT] == s[z + Z_RING + (s[z + Z_OUT] & (BURSTS - 1))]:
+                s[z + Z_SENT] = 0
+                s[z + Z_OUT] += 1
+                s[z + Z_OTHER + (s[z + Z_DONE_IN] & (BURSTS - 1))] = now + s[WRITE_LATENCY]
+                s[z + Z_DONE_IN] += 1
+            s[z + Z_LANE] += 1
+            if s[z + Z_LANE] == stripes:
+                s[z + Z_LANE] = 0
+                s[z + Z_LEVEL] -= 1
+        if s[z + Z_ASKED] and room:
+            s[N_WRITE_BURSTS] += 1
+            s[z + Z_RING + (s[z + Z_IN] & (BURSTS - 1))] = s[z + Z_ASKED]
+            s[z + Z_IN] += 1
+            s[z + Z_ASKED] = 0
+    if word:
+        s[into + Z_LEVEL] += 1
+        _next_word(s, y)
+    if take:
+        step = (length + stripes - 1) // stripes
+        used = (length + step - 1) // step
+        s[y + Y_WANTED + (s[y + Y_IN] & (STRIPE_WRITE_BURSTS - 1))] = s[y + Y_FIRST] << 4 | used
+        _begin_burst(s, i, length)
+    elif empty:
+        s[y + Y_FIRST] = 0
+        s[y + Y_PORT] = 0
+    return take, word, answer
+
+
+@jit
+def _striped_memory(s: Ints, port_bytes: int, now: int) -> tuple[int, int, int, int, int]:
+    """`_memory` with stripes before it: wide words and addresses as the masters see them. Beats and bursts are counted at the narrow ports."""
+    moved = _grants(s, port_bytes, now)
+    beats, taken = 0, 0
+    for i in range(Y_WRITES):
+        word, take = _read_stripe(s, i, moved, now)
+        beats |= word << i
+        taken |= take << i
+    awready, wready, answer = _write_stripe(s, moved, now)
     return beats, taken, awready, wready, answer
 
 
@@ -936,7 +1184,10 @@ def simulate(s: Ints, layers: Ints, counts: Ints, first_cycle: int, limit: int) 
             and cmd_out_old - s[DRAIN_OUT] < COMMAND_QUEUE
         )
 
-        read, taken, awready, wready, answer = _memory(s, port_bytes, now)
+        if s[STRIPES] == 1:
+            read, taken, awready, wready, answer = _memory(s, port_bytes, now)
+        else:
+            read, taken, awready, wready, answer = _striped_memory(s, port_bytes, now)
         beat, written = _outputs(s, awready, wready, answer)
 
         # Core, from its end to its beginning.

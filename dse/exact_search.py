@@ -160,7 +160,7 @@ def _estimated(
     assert layer.window is not None
     path = Path(
         t_r=t_r, t_p=machine.t_p, t_c=machine.t_c, weight_slots=machine.weight_slots, out_words=machine.out_words,
-        port_words=min(machine.port_words, dram.link_words or inf), total_words=dram.total_words or inf,
+        port_words=min(machine.port_words, dram.link_words * machine.stripes or inf), total_words=dram.total_words or inf,
         buffer_words=machine.buffer_words, stackable=machine.stackable,
     )  # fmt: skip
     cycles, plan = estimated_plan(layer, layer.window, path, batch)
@@ -201,7 +201,9 @@ def _arrays(
         name: np.asarray(value, float)
         for name, value in (("t_r", t_r), ("t_p", t_p), ("t_c", t_c), ("weight_slots", slots))
     }
-    return Arrays(**numbers, out_words=machine.out_words, port_words=machine.port_words, dram=dram)
+    return Arrays(
+        **numbers, out_words=machine.out_words, port_words=machine.port_words, stripes=machine.stripes, dram=dram
+    )
 
 
 def floors(
@@ -277,6 +279,7 @@ def search_exact(
         out_words=words,
         port_bytes=port_bits // 8,
         line_words=line_words(2 * MIN_T_P, port_bits),
+        stripes=board.memory(memory).stripes,
     )
     batches = [1] if latency else [b for b in range(1, b_max + 1) if w[b - 1]]
     bound = floors(workload, space, machine, words, dram, batches, progress)

