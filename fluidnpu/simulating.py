@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import re
 from dataclasses import dataclass
@@ -232,10 +233,22 @@ def remarks(c: Comparison, seeds: int) -> list[str]:
         f"with every run at its most efficient batch the NPU would be busy {100 * load:.3g} % of the time"
         + (": no policy that answers everyone in full keeps up" if load >= 1 else "")
     )
+    lines += falling(c.serving)
     if counted < SHORT and not all(map(c.unstable, c.metrics)):
         lines.append(f"with fewer than {SHORT} requests a seed a slowly growing backlog may go unseen")
     lines += [f"{name}: {note}" for name, note in c.notes.items()]
     return lines
+
+
+def falling(serving: Serving) -> list[str]:
+    """A table may be measured, so a larger batch may be quicker in it; more likely something is wrong with it."""
+    found = [
+        f"stage {stage} at batch {b} and {b + 1}"
+        for stage, row in enumerate(serving.latency.ns, 1)
+        for b, (ns, more) in enumerate(itertools.pairwise(row), 1)
+        if more < ns
+    ]
+    return [f"in the latency table a larger batch is quicker: {', '.join(found)}"] if found else []
 
 
 def _first_log(serving: Serving, source: Source, policy: str) -> str:
@@ -272,6 +285,7 @@ def run_study_command(folder: Path, seeds: int, requests: int, processes: int, a
     """The study of a paper: all its tables and figures about serving, a page, and the numbers as JSON."""
     from .study import Size, dumps, run_study
     from .study_report import print_verdicts, render_study, statements_markdown, study_figures, summary
+    from .study_tables import tables_markdown
 
     out = show.console(as_json)
     command = f"fluidnpu simulate --study fluid-batching --seeds {seeds} --requests {requests}"
@@ -284,6 +298,7 @@ def run_study_command(folder: Path, seeds: int, requests: int, processes: int, a
     _write(folder / "summary.json", dumps(brief))
     _write(folder / "report.html", render_study(study, command))
     _write(folder / "statements.md", statements_markdown(study, command))
+    _write(folder / "tables.md", tables_markdown(study, command))
     for name, svg in study_figures(study).items():
         _write(folder / "figures" / f"{re.sub('[^a-z0-9]+', '-', name.lower())}.svg", svg)
     if as_json:

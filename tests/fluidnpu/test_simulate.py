@@ -237,6 +237,14 @@ def test_bad_tables_are_one_sentence(tmp_path: Path, body: str, says: str) -> No
     refused(run(path, *HERE), says)
 
 
+def test_a_table_in_which_larger_batches_are_quicker_is_remarked_on(tmp_path: Path) -> None:
+    path = tmp_path / "odd.json"
+    path.write_text('{"latency_ns": [[10, 20, 15], [10, 20, 20]], "exit_rates": [0.5, 0.5]}')
+    text = " ".join(run(path, *HERE).stdout.split())
+    assert "a larger batch is quicker: stage 1 at batch 2 and 3" in text
+    assert "stage 2" not in text
+
+
 def test_a_process_too_large_to_solve_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "large.json"
     path.write_text(json.dumps({"latency_ns": [[10**6] * 16] * 6, "exit_rates": [0.1] * 5 + [0.5]}))
