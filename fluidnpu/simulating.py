@@ -236,7 +236,7 @@ def remarks(c: Comparison, seeds: int) -> list[str]:
     lines += falling(c.serving)
     if counted < SHORT and not all(map(c.unstable, c.metrics)):
         lines.append(f"with fewer than {SHORT} requests a seed a slowly growing backlog may go unseen")
-    lines += [f"{name}: {note}" for name, note in c.notes.items()]
+    lines += [f"{name}: {note}" for name in c.metrics if (note := c.note(name))]
     return lines
 
 
