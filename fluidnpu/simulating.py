@@ -121,6 +121,13 @@ def circumstances(asked: Asked) -> tuple[Serving, Source]:
             raise UsageError(f"{missing} must be given with {asked.traffic} traffic")
         truth = dataclasses.replace(truth, traffic=asked.traffic)
         source = Source(rate_per_s=asked.rate, slo_ns=slo_ns, count=asked.requests, truth=truth)
+    told = {
+        "--confidences": recorded is not None,
+        "--true-exit-rates": truth.exit_rates is not None,
+        f"the column exit of {asked.traffic}": bool(source.trace_exits),
+    }
+    if len(both := [what for what, given in told.items() if given]) > 1:
+        raise UsageError(f"{' and '.join(both)} all say who really leaves where; give one of them")
     return serving, dataclasses.replace(source, recorded=recorded, thresholds=thresholds)
 
 
