@@ -300,6 +300,7 @@ def run_study_command(folder: Path, seeds: int, requests: int, processes: int, a
         out.print("[dim]without Numba this takes many times longer: pip install 'fluidnpu\\[fast]'[/]")
     with show.progress(out, "serving the study") as step:
         study = run_study(Size(seeds=seeds, requests=requests), processes, step)
+    study = json.loads(dumps(study))  # so that all that is written is what the file, read again, gives
     brief = summary(study, command)
     _write(folder / "study.json", dumps(study))
     _write(folder / "summary.json", dumps(brief))
