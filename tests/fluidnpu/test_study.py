@@ -229,7 +229,7 @@ def test_the_command_writes_page_and_numbers(done: dict, tmp_path, monkeypatch: 
     assert sum(line.startswith("| **") for line in table) == 41
     assert {line.count("|") for line in table if line.startswith("|")} == {7}
     assert (tmp_path / "s" / "tables.md").read_text() == tables_markdown(
-        done, f"fluidnpu {' '.join(words[:3])} {' '.join(words[-4:])}"
+        json.loads(dumps(done)), f"fluidnpu {' '.join(words[:3])} {' '.join(words[-4:])}"
     )
     assert json.loads((tmp_path / "s" / "summary.json").read_text())["command"] == "fluidnpu " + " ".join(
         w for w in words if w not in ("--out", str(tmp_path / "s"))
