@@ -17,6 +17,7 @@ from scheduler import (
     Source,
     StreamComparison,
     Wait,
+    innermost,
     make_policy,
     merge_metrics,
     serve,
@@ -78,7 +79,7 @@ def first_schedules(serving: Serving, source: Source, policies: Sequence[str]) -
     return {
         policy.name: serve(serving, policy, drawn.requests, drawn.exits, source.truth)
         for policy in made
-        if not isinstance(policy, Lazy)
+        if not isinstance(innermost(policy), Lazy)
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import re
 from dataclasses import dataclass
@@ -120,6 +121,13 @@ def circumstances(asked: Asked) -> tuple[Serving, Source]:
             raise UsageError(f"{missing} must be given with {asked.traffic} traffic")
         truth = dataclasses.replace(truth, traffic=asked.traffic)
         source = Source(rate_per_s=asked.rate, slo_ns=slo_ns, count=asked.requests, truth=truth)
+    told = {
+        "--confidences": recorded is not None,
+        "--true-exit-rates": truth.exit_rates is not None,
+        f"the column exit of {asked.traffic}": bool(source.trace_exits),
+    }
+    if len(both := [what for what, given in told.items() if given]) > 1:
+        raise UsageError(f"{' and '.join(both)} all say who really leaves where; give one of them")
     return serving, dataclasses.replace(source, recorded=recorded, thresholds=thresholds)
 
 
@@ -232,10 +240,22 @@ def remarks(c: Comparison, seeds: int) -> list[str]:
         f"with every run at its most efficient batch the NPU would be busy {100 * load:.3g} % of the time"
         + (": no policy that answers everyone in full keeps up" if load >= 1 else "")
     )
+    lines += falling(c.serving)
     if counted < SHORT and not all(map(c.unstable, c.metrics)):
         lines.append(f"with fewer than {SHORT} requests a seed a slowly growing backlog may go unseen")
-    lines += [f"{name}: {note}" for name, note in c.notes.items()]
+    lines += [f"{name}: {note}" for name in c.metrics if (note := c.note(name))]
     return lines
+
+
+def falling(serving: Serving) -> list[str]:
+    """A table may be measured, so a larger batch may be quicker in it; more likely something is wrong with it."""
+    found = [
+        f"stage {stage} at batch {b} and {b + 1}"
+        for stage, row in enumerate(serving.latency.ns, 1)
+        for b, (ns, more) in enumerate(itertools.pairwise(row), 1)
+        if more < ns
+    ]
+    return [f"in the latency table a larger batch is quicker: {', '.join(found)}"] if found else []
 
 
 def _first_log(serving: Serving, source: Source, policy: str) -> str:
@@ -272,6 +292,7 @@ def run_study_command(folder: Path, seeds: int, requests: int, processes: int, a
     """The study of a paper: all its tables and figures about serving, a page, and the numbers as JSON."""
     from .study import Size, dumps, run_study
     from .study_report import print_verdicts, render_study, statements_markdown, study_figures, summary
+    from .study_tables import tables_markdown
 
     out = show.console(as_json)
     command = f"fluidnpu simulate --study fluid-batching --seeds {seeds} --requests {requests}"
@@ -279,11 +300,13 @@ def run_study_command(folder: Path, seeds: int, requests: int, processes: int, a
         out.print("[dim]without Numba this takes many times longer: pip install 'fluidnpu\\[fast]'[/]")
     with show.progress(out, "serving the study") as step:
         study = run_study(Size(seeds=seeds, requests=requests), processes, step)
+    study = json.loads(dumps(study))  # so that all that is written is what the file, read again, gives
     brief = summary(study, command)
     _write(folder / "study.json", dumps(study))
     _write(folder / "summary.json", dumps(brief))
     _write(folder / "report.html", render_study(study, command))
     _write(folder / "statements.md", statements_markdown(study, command))
+    _write(folder / "tables.md", tables_markdown(study, command))
     for name, svg in study_figures(study).items():
         _write(folder / "figures" / f"{re.sub('[^a-z0-9]+', '-', name.lower())}.svg", svg)
     if as_json:

@@ -23,7 +23,7 @@ from .recorded import Recorded
 from .registry import REGISTRY, make_policy
 from .schedule import Outcome, Record, Replay, RunRecord, Schedule, read_log
 from .setting import Setting
-from .shedding import Shedding
+from .shedding import Shedding, innermost
 from .streams import Drawn, Source, StreamComparison, compare_streams
 from .traffic import (
     bursty,
@@ -98,6 +98,7 @@ __all__ = [
     "format_ms",
     "generate",
     "halve_early_exits",
+    "innermost",
     "interval",
     "layered",
     "layered_rates",

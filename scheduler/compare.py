@@ -26,20 +26,23 @@ import numpy as np
 from dse import Design, DesignError, LatencyTable
 
 from .anytime import Anytime
+from .basic import Adaptive, Greedy, Serial
 from .credit import Credit, Optimal
 from .engine import check_rates, simulate
 from .errors import SchedulerError
 from .fast import available
 from .guarded import Guarded
-from .metrics import Metrics, Tally, measure, merge_metrics
+from .metrics import Metrics, Tally, interval, measure, merge_metrics
 from .others import Lazy, layered, layered_rates
 from .policy import Policy, Request
 from .registry import make_policy
 from .schedule import Schedule
 from .setting import Setting, least_work_ns
-from .shedding import Shedding
+from .shedding import Shedding, innermost
 from .traffic import check_load, check_objective, draw_exits, generate
 
+RISE = 0.1  # of the average latency: a rise through the run that a reader must know of
+STEADY = ("poisson", "bursty", "mmpp")  # traffic whose mean rate is the same at any time of the run
 ENDLESS = ("poisson", "bursty", "mmpp", "diurnal")  # traffic with a mean rate that never stops
 ARRIVALS, EXITS = 70, 71  # first words of the generators' keys; tuning uses another, so no reported seed was trained on
 LONGEST_RUN_NS = 10**12
@@ -128,18 +131,40 @@ class Comparison:
     truth: Truth
     metrics: Mapping[str, tuple[Metrics, ...]]
     notes: Mapping[str, str] = field(default_factory=dict)
+    loads: Mapping[str, float] = field(default_factory=dict)  # `true_load` at the batches and costs of each policy
 
     def unstable(self, policy: str) -> bool:
         """Whether latencies mean nothing and are not given: the backlog grew through at least half of the seeds, or more comes than can be served.
 
-        The second is arithmetic (`true_load`), so it is said of a short run, too; it does not hold for a recorded trace, which ends, nor for
+        The second is arithmetic (`loads`), so it is said of a short run, too; it does not hold for a recorded trace, which ends, nor for
         policies that shed or answer early.
         """
         runs = self.metrics[policy]
-        endless = self.truth.traffic.partition(":")[0] in ENDLESS
-        if endless and self.true_load >= 1 and not any(m.shed_pct or m.anytime_pct for m in runs):
+        load = self.loads.get(policy, self.true_load)
+        if self._traffic in ENDLESS and load >= 1 and not any(m.shed_pct or m.anytime_pct for m in runs):
             return True
         return 2 * sum(m.unstable for m in runs) >= len(runs)
+
+    def note(self, policy: str) -> str:
+        """What a reader must know of a policy's numbers; empty if nothing."""
+        said = [self.notes[policy]] if policy in self.notes else []
+        rise = interval([m.rise_ms for m in self.metrics[policy]])
+        usual = interval([m.average_ms for m in self.metrics[policy]]).mean
+        if (
+            self._traffic in STEADY
+            and not self.unstable(policy)
+            and rise.mean - rise.half > 0
+            and rise.mean > RISE * usual
+        ):
+            said.append(
+                f"latency still rose through the runs, by {rise.mean:.3g} ms from their earlier to their later half, so the numbers depend on "
+                "their length: more requests a seed would settle it"
+            )
+        return "; ".join(said)
+
+    @property
+    def _traffic(self) -> str:
+        return self.truth.traffic.partition(":")[0]
 
     @property
     def true_load(self) -> float:
@@ -158,8 +183,8 @@ class Comparison:
                 for key in ("average_ms", "p50_ms", "p95_ms", "p99_ms", "violations_pct", "goodput_per_s"):
                     body[key] = dict.fromkeys(("mean", "low", "high"))
             body["batches"] = np.sum([m.batches for m in runs], axis=0).tolist()
-            if name in self.notes:
-                body["note"] = self.notes[name]
+            if note := self.note(name):
+                body["note"] = note
             policies[name] = body
         return {
             "name": self.serving.name,
@@ -237,6 +262,7 @@ def compare(
         truth=job.truth,
         metrics=metrics,
         notes=notes,
+        loads={p.name: _load(serving, p, rate_per_s, job.truth) for p in made},
     )
 
 
@@ -260,8 +286,7 @@ def _run_seeds(
 
 def _about(policy: Policy, rate_per_s: float) -> str:
     """What a reader must know of a solved or tuned policy; empty for the others."""
-    while isinstance(policy, Anytime | Shedding):
-        policy = policy.inner
+    policy = innermost(policy)
     said = []
     if isinstance(policy, Credit | Guarded):
         said.append(f"weights: {policy.weights_from}")
@@ -288,9 +313,8 @@ class _Job:
         out = []
         for policy in self.policies:
             done = serve_tally(self.serving, policy, stream, exits, self.truth, self.compiled)
-            macs = (
-                None if isinstance(policy, Lazy) else self.serving.macs
-            )  # its batches are counted by layer, not by stage
+            layered = isinstance(innermost(policy), Lazy)  # its batches are counted by layer, not by stage
+            macs = None if layered else self.serving.macs
             out.append(measure(done, warmup=self.warmup, macs=macs, peak_macs_per_s=self.serving.peak_macs_per_s))
         return out
 
@@ -308,7 +332,7 @@ def draw_stream(
 def serve(
     serving: Serving, policy: Policy, stream: Sequence[Request], exits: Sequence[int], truth: Truth | None = None
 ) -> Schedule:
-    """One schedule. `Lazy` is served layer by layer with its cost per layer; everything else stage by stage."""
+    """One schedule. `Lazy` (also inside `Shedding`) is served layer by layer with its cost per layer; everything else stage by stage."""
     return simulate(stream, policy, **_world(serving, policy, exits, truth))
 
 
@@ -333,10 +357,15 @@ def serve_tally(
 def _world(serving: Serving, policy: Policy, exits: Sequence[int], truth: Truth | None) -> dict[str, Any]:
     """The arguments of `simulate` beside stream and policy."""
     latency, rates, overhead = serving.latency, serving.exit_rates, 0
-    if isinstance(policy, Lazy):
-        latency = layered(serving.latency, policy.layers)
+    own = innermost(policy)
+    if isinstance(own, Lazy):
+        if isinstance(policy.inner if isinstance(policy, Shedding) else policy, Anytime):
+            raise SchedulerError(
+                "lazy runs by layers, and between layers there is no exit to answer from: anytime does not fit it"
+            )
+        latency = layered(serving.latency, own.layers)
         parts = latency.stages // serving.latency.stages
-        rates, overhead = layered_rates(rates, latency.stages), policy.cost_ns
+        rates, overhead = layered_rates(rates, latency.stages), own.cost_ns
         exits = [parts * e + parts - 1 for e in exits]
     factor = truth.latency_factor if truth else 1.0
     if not 0 < factor <= 1000:
@@ -356,6 +385,17 @@ def _world(serving: Serving, policy: Policy, exits: Sequence[int], truth: Truth 
         "actual": actual,
         "overhead_ns": overhead,
     }
+
+
+def _load(serving: Serving, policy: Policy, rate_per_s: float, truth: Truth) -> float:
+    """`Comparison.true_load` at the batches that a policy allows, with what it costs to ask it."""
+    world, own = _world(serving, policy, (), truth), innermost(policy)
+    table, rates = world["actual"] or world["latency"], truth.exit_rates or serving.exit_rates
+    if isinstance(own, Lazy):
+        rates = layered_rates(rates, table.stages)
+    most = 1 if isinstance(own, Serial) else (own.b_max if isinstance(own, Greedy | Adaptive) else None)
+    took = LatencyTable(ns=tuple(tuple(ns + world["overhead_ns"] for ns in row[:most]) for row in table.ns))
+    return rate_per_s * least_work_ns(took, rates) / 1e9
 
 
 _job: _Job | None = None

@@ -37,7 +37,7 @@ from .metrics import Tally
 from .others import Lazy, Staged
 from .policy import Action, Answer, Policy, Request, Run, Shed, Wait
 from .schedule import Schedule
-from .shedding import Shedding
+from .shedding import Shedding, innermost
 
 PLACES = 1 << 20  # the largest index of counts past the queue
 
@@ -235,8 +235,7 @@ def _table(table: CountTable, machine: Machine) -> dict[str, Any] | None:
 
 def _due(policy: Policy, arrival: Ints, deadline: Ints) -> Ints:
     """When `adaptive` stops waiting for company, per request as the oldest."""
-    while isinstance(policy, Shedding | Anytime):
-        policy = policy.inner
+    policy = innermost(policy)
     if not isinstance(policy, Adaptive):
         return arrival
     if policy.timeout_ns is not None:

@@ -26,6 +26,7 @@ from .others import Lazy
 from .policy import Action, Policy, Request, Run, View, Wait
 from .registry import make_policy
 from .schedule import Replay, Schedule, read_log
+from .shedding import innermost
 
 KIND = "fluidnpu decisions"
 SCHEMA = 1
@@ -91,9 +92,8 @@ def replay(lines: Iterable[str], latency: LatencyTable | None = None) -> Replaye
     exits = [row["exit"] for row in rows]
     log = read_log(text[head.requests + 1 :], requests, first_line=head.requests + 2)
     policy, repeat = head.make(), Replay(log)
-    layered = (
-        _LazyReplay(log=repeat, layers=policy.layers, cost_ns=policy.cost_ns) if isinstance(policy, Lazy) else None
-    )
+    own = innermost(policy)
+    layered = _LazyReplay(log=repeat, layers=own.layers, cost_ns=own.cost_ns) if isinstance(own, Lazy) else None
     done = serve(head.serving, layered or repeat, requests, exits, head.truth)
     if done.decisions != len(log):
         raise PolicyError(f"the log holds {len(log)} decisions, and its requests are served after {done.decisions}")

@@ -29,7 +29,8 @@ class Metrics:
 
     `violations_pct`: answered late or shed. `goodput_per_s`: on-time answers per second between the first and the last counted arrival.
     `busy_pct`: share of wall-clock time in which the NPU ran. `busy_mac_efficiency_pct`: multiply-accumulates over the peak of the busy
-    time; `wall_utilisation_pct`: over the peak of the whole time; both None without MACs and a peak. `batches[b - 1]`: runs of size b,
+    time; `wall_utilisation_pct`: over the peak of the whole time; both None without MACs and a peak. `rise_ms`: the average
+    latency of the later half of the requests less that of the earlier half. `batches[b - 1]`: runs of size b,
     `stage_batches[s][b - 1]` the same per stage. Latencies of shed requests are left out.
     """
 
@@ -51,6 +52,7 @@ class Metrics:
     stage_batches: tuple[tuple[int, ...], ...]
     exit_pct: tuple[float, ...]
     decisions: int
+    rise_ms: float
     unstable: bool
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,8 +139,14 @@ def measure(
         stage_batches=tuple(tuple(int(x) for x in row) for row in tally.runs),
         exit_pct=tuple(100 * float((exits == s).mean()) for s in range(len(tally.runs))),
         decisions=tally.decisions,
+        rise_ms=_rise(latency_ms),
         unstable=grows_without_bound(tally),
     )
+
+
+def _rise(latency_ms: NDArray[np.float64]) -> float:
+    half = len(latency_ms) // 2
+    return float(latency_ms[half:].mean() - latency_ms[:half].mean()) if half else 0.0
 
 
 def grows_without_bound(tally: Tally) -> bool:

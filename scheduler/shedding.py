@@ -5,6 +5,7 @@ It gives up answers that would be late anyway, and so frees the NPU for others. 
 
 from __future__ import annotations
 
+from .anytime import Anytime
 from .policy import Action, Policy, Shed, View
 
 
@@ -24,3 +25,15 @@ class Shedding:
         soonest = view.now_ns + view.latency.ns[0][0]
         hopeless = tuple([r for r in view.waiting[0] if r.deadline_ns < soonest])
         return Shed(hopeless, "not even the first exit can be reached in time") if hopeless else self.inner.decide(view)
+
+
+def innermost(policy: Policy) -> Policy:
+    """The policy inside all wrappers.
+
+    >>> from .basic import Serial
+    >>> innermost(Shedding(Anytime(Serial(), 0.1))).name
+    'serial'
+    """
+    while isinstance(policy, Shedding | Anytime):
+        policy = policy.inner
+    return policy

@@ -33,6 +33,7 @@ from .others import Lazy
 from .policy import Policy, Request
 from .recorded import Recorded
 from .registry import make_policy
+from .shedding import innermost
 from .traffic import draw_exits, read_trace
 
 
@@ -192,12 +193,15 @@ class _Job:
         drawn, out = source.draw(serving, seed), []
         for policy in self.policies:
             done = serve_tally(serving, policy, drawn.requests, drawn.exits, source.truth, available())
-            lazy = isinstance(policy, Lazy)  # counted by layer, not by stage; and it answers nobody early
+            own = innermost(policy)
+            lazy = isinstance(own, Lazy)  # counted by layer, not by stage
             metrics = measure(done, macs=None if lazy else serving.macs, peak_macs_per_s=serving.peak_macs_per_s)
             right = patient = math.nan
             if source.recorded is not None and drawn.samples is not None:
                 patient = source.recorded.patient_accuracy_pct(source.thresholds, drawn.samples)
-                right = patient if lazy else source.recorded.accuracy_pct(done, drawn.samples)
+                if isinstance(own, Lazy):
+                    done = dataclasses.replace(done, exit=done.exit // (own.layers // serving.latency.stages))
+                right = source.recorded.accuracy_pct(done, drawn.samples)
             out.append((metrics, right, patient))
         return out
 

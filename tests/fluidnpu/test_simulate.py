@@ -138,6 +138,16 @@ def test_drift_that_policies_are_not_told_of(table: Path) -> None:
     assert late["least_load"] > 0.7
 
 
+def test_who_leaves_where_is_said_once(table: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "c.npz", confidences=np.full((3, 4), 0.5), correct=np.ones((3, 4), bool))
+    (tmp_path / "t.csv").write_text("arrival_ms,exit\n0,1\n5,2\n")
+    recorded = ("--confidences", tmp_path / "c.npz", "--thresholds", "0.8,0.8,0.8")
+    true, trace = ("--true-exit-rates", "0,0,0,1"), ("--traffic", tmp_path / "t.csv", "--slo", "1ms")
+    refused(run(table, *recorded, *true, *HERE), "--confidences and --true-exit-rates all say who really leaves where")
+    refused(run(table, *recorded, *trace), "--confidences and the column exit of", "t.csv")
+    refused(run(table, *true, *trace), "--true-exit-rates and the column exit of")
+
+
 def test_exit_rates_can_be_given(table: Path) -> None:
     assert found(table, "--policy", "greedy", "--exit-rates", "1,0,0,0", *HERE)["least_load"] < 0.25
 
@@ -235,6 +245,14 @@ def test_bad_tables_are_one_sentence(tmp_path: Path, body: str, says: str) -> No
     path = tmp_path / "bad.json"
     path.write_bytes(body.encode("utf-8", "surrogateescape"))
     refused(run(path, *HERE), says)
+
+
+def test_a_table_in_which_larger_batches_are_quicker_is_remarked_on(tmp_path: Path) -> None:
+    path = tmp_path / "odd.json"
+    path.write_text('{"latency_ns": [[10, 20, 15], [10, 20, 20]], "exit_rates": [0.5, 0.5]}')
+    text = " ".join(run(path, *HERE).stdout.split())
+    assert "a larger batch is quicker: stage 1 at batch 2 and 3" in text
+    assert "stage 2" not in text
 
 
 def test_a_process_too_large_to_solve_is_one_sentence(tmp_path: Path) -> None:

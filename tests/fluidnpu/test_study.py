@@ -15,6 +15,7 @@ from fluidnpu import study, study_hardware, study_report
 from fluidnpu.cli import main
 from fluidnpu.study import Size, Task, crossing, dumps, run_study, study_tasks
 from fluidnpu.study_report import render_study, summary
+from fluidnpu.study_tables import goals, tables_markdown
 from fluidnpu.study_verdicts import AGREES, DIFFERS, FITTED, PARTLY, Verdict, verdicts
 from scheduler import Interval, Recorded, solve_counts, table2_rows
 
@@ -112,6 +113,25 @@ def test_the_summary_is_the_study_in_brief(done: dict) -> None:
     json.dumps(brief, allow_nan=False)
 
 
+def test_the_tables_hold_every_policy_and_world(done: dict) -> None:
+    text = tables_markdown(json.loads(dumps(done)), "the command")
+    assert "Written by `the command`" in text
+    blocks = {block.splitlines()[0]: block.splitlines() for block in text.split("\n\n")}
+    by_policy = [line.split(" | ")[0] for line in text.splitlines() if line.startswith("| `")]
+    for name in (*study.BASELINES, "lazy", *study.OURS, *study.ANYTIME):
+        assert f"| `{name}`" in by_policy
+    for lines in blocks.values():
+        if lines[0].startswith("|"):
+            assert len({line.count(" | ") for line in lines if "---" not in line}) == 1
+    body = copy.deepcopy(done)
+    for row in body["parts"]["table2"].values():
+        for field in ("minus_fluid", "minus_half_of_fluid"):
+            for one in row[field].values():
+                one.update({key: [-1.0, -1.5, -0.5] for key in one})
+        row["minus_fluid"]["guarded"]["p99_ms"] = [-1.0, -2.5, 0.5]
+    assert [line.split(" | ")[-1] for line in goals(body["parts"]["table2"])[2:]] == ["yes |", "no |", "yes |", "yes |"]
+
+
 def said(body: dict, where: str, statement: str) -> Verdict:
     (one,) = [v for v in verdicts(body) if v.where.startswith(where) and v.statement.startswith(statement)]
     return one
@@ -200,6 +220,7 @@ def test_the_command_writes_page_and_numbers(done: dict, tmp_path, monkeypatch: 
         "study.json",
         "summary.json",
         "statements.md",
+        "tables.md",
         "figures",
     }
     assert (tmp_path / "s" / "figures" / "fig-7.svg").read_text() == "<svg/>"
@@ -207,6 +228,9 @@ def test_the_command_writes_page_and_numbers(done: dict, tmp_path, monkeypatch: 
     table = (tmp_path / "s" / "statements.md").read_text().splitlines()
     assert sum(line.startswith("| **") for line in table) == 41
     assert {line.count("|") for line in table if line.startswith("|")} == {7}
+    assert (tmp_path / "s" / "tables.md").read_text() == tables_markdown(
+        json.loads(dumps(done)), f"fluidnpu {' '.join(words[:3])} {' '.join(words[-4:])}"
+    )
     assert json.loads((tmp_path / "s" / "summary.json").read_text())["command"] == "fluidnpu " + " ".join(
         w for w in words if w not in ("--out", str(tmp_path / "s"))
     )

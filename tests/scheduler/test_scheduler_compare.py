@@ -60,6 +60,43 @@ def test_unstable_load_gives_no_numbers():
     assert "unstable" in compare(ROW, ["serial"], **USUAL | {"rate_per_s": 90, "requests": 3000}).table()
 
 
+def test_a_policy_that_cannot_keep_up_is_unstable_by_arithmetic_however_short_the_run():
+    """Its largest batch and its cost a run are known, so nobody has to wait until the backlog shows."""
+    alone = sum(ROW.latency.ns[s][0] * sum(ROW.exit_rates[s:]) for s in range(4)) / 1e9
+    names = [
+        "serial",
+        "greedy:b_max=1",
+        "adaptive:timeout=5%:b_max=1",
+        "greedy",
+        "lazy:layers=56:cost=9ms",
+        "lazy:layers=56",
+    ]
+    found = compare(ROW, names, **USUAL | {"rate_per_s": 1.001 / alone, "requests": 50})
+    assert [found.unstable(name) for name in names] == [True, True, True, False, True, False]
+    below = compare(ROW, names[:3], **USUAL | {"rate_per_s": 0.999 / alone, "requests": 50})
+    assert not any(map(below.unstable, names[:3]))
+    slow = compare(
+        ROW, ["serial"], **USUAL | {"rate_per_s": 0.999 / alone, "requests": 50}, truth=Truth(latency_factor=1.01)
+    )
+    assert slow.unstable("serial")
+
+
+def test_numbers_that_still_rise_with_the_length_of_the_run_are_said_to():
+    near = {"rate_per_s": 0.999 / ROW.least_load(1), "requests": 500, "seeds": 20}
+    assert "latency still rose through the runs" in compare(ROW, ["greedy"], **USUAL | near).note("greedy")
+    assert compare(ROW, ["greedy"], **USUAL | {"seeds": 20}).note("greedy") == ""
+
+
+def test_lazy_runs_by_layers_also_when_it_sheds_and_cannot_answer_between_them():
+    kept, shedding = compare(ROW, ["lazy:layers=56", "lazy:layers=56:shed=1"], **USUAL).metrics.values()
+    assert len(kept[0].stage_batches) == len(shedding[0].stage_batches) == 56
+    assert shedding[0].shed_pct > 0
+    with pytest.raises(SchedulerError, match="anytime does not fit"):
+        compare(ROW, ["lazy:anytime=3%"], **USUAL)
+    with pytest.raises(SchedulerError, match="anytime does not fit"):
+        compare(ROW, ["lazy:anytime=3%:shed=1"], **USUAL)
+
+
 def test_two_processes_find_the_same():
     policies = ["greedy", "optimal"]
     assert compare(ROW, policies, **USUAL, processes=2).to_dict() == compare(ROW, policies, **USUAL).to_dict()

@@ -73,6 +73,14 @@ def test_overload_is_called_unstable_and_load_near_saturation_is_not():
     assert not measure(serve_row({**ROWS[0], "rate_per_s": 18}, "greedy", count=3000)).unstable
 
 
+def test_a_rise_is_the_later_half_less_the_earlier():
+    table = LatencyTable(ns=((10**6,),))
+    requests = requests_at([0, 0, 0, 0], 10**9)  # served after 1, 2, 3 and 4 ms
+    done = simulate(requests, Serial(), latency=table, exits=[0] * 4, exit_rates=[1.0])
+    assert measure(done).rise_ms == pytest.approx(2)
+    assert measure(done, warmup=3).rise_ms == 0
+
+
 def test_the_t_quantile_is_the_tables():
     for freedom, expected in [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (10, 2.228), (29, 2.045)]:
         assert t_quantile(0.975, freedom) == pytest.approx(expected, abs=6e-4)

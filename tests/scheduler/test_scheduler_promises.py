@@ -171,7 +171,7 @@ def bound_ns(spec, requests, index):
     return 10 * slo + run + (ahead + TABLE.b_max + 1) * 2 * whole
 
 
-@pytest.mark.parametrize("spec", PLAIN)
+@pytest.mark.parametrize("spec", ALL)
 @given(streams(), st.integers(0, 2), st.integers(1, 60))
 @settings(max_examples=25, deadline=None)
 def test_no_request_starves(spec, stream, leave, flood):

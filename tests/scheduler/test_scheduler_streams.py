@@ -119,6 +119,14 @@ def test_processes_change_no_number(processes):
     ]
 
 
+def test_lazy_answers_at_the_exits_of_its_stages_and_what_it_sheds_is_wrong():
+    names = ["greedy", "lazy:layers=12", "lazy:layers=12:shed=1"]
+    source = Source(rate_per_s=15, slo_ns=SLO_NS, count=300, recorded=table(), thresholds=(0.8, 0.8, 0.8, 0))
+    accuracy = compare_streams(SERVING, names, source, seeds=2).accuracy_pct
+    assert accuracy["greedy"] == accuracy["lazy:layers=12"]
+    assert accuracy["lazy:layers=12:shed=1"].mean < accuracy["greedy"].mean
+
+
 def test_confidence_files_read_back(tmp_path):
     recorded = table(20)
     sure, right = np.asarray(recorded.confidences), np.asarray(recorded.correct)
