@@ -15,91 +15,27 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import fields, replace
-
-import numpy as np
+from dataclasses import replace
 
 from boards import Board, load_board
 from dse import (
     Design,
     DramModel,
     LayerCycles,
-    Machine,
     Point,
     awake_words,
     build_design,
     explore,
-    job_cycles,
     roofline_cycles,
     total_ticks,
 )
-from hls import Program, by_name, compile_program, layer_jobs
-from models import FULL_SIZE, Kind, Workload, quantise, random_full_size
-from rtl_tb import LayerRun, NpuModel, RtlNpu
+from hls import compile_program
+from models import FULL_SIZE, Workload, quantise, random_full_size
+from rtl_tb import LayerRun
+from rtl_tb.bare import BareNpu, differs, modelled
+from rtl_tb.efficiency import uses
 
-WEIGHTS = 0x1000_0000
-SLOTS = 0x2000_0000
 DEEPEST = 8192  # rows of a bank, before RAM is shared
-LAYERS = 128  # room of the FBCB: one build serves every network on an array
-
-
-class Rtl:
-    """The array of a design in RTL behind a memory; a bare job without a driver, samples of zeros: time does not depend on data."""
-
-    def __init__(self, design: Design, board: Board, dram: DramModel) -> None:
-        model = NpuModel.of(design)
-        model = replace(model, parameters={**model.parameters, "Layers": LAYERS, "BuildId": 1})
-        self.npu = RtlNpu(model, dram=dram, memory_bytes=1 << 30)
-        self.machine = Machine.of_parameters(model.parameters)
-
-    def _write(self, **registers: int) -> None:
-        for name, value in registers.items():
-            self.npu.write(by_name(name).offset, value)
-
-    def _command(self, name: str, mask: int | None = None) -> None:
-        if mask is not None:
-            self._write(SLOT_MASK=mask)
-        self._write(CTRL=by_name("CTRL").field(name).mask)
-
-    def run(self, program: Program, batch: int) -> list[LayerRun]:
-        """Every layer of one job; RuntimeError when it does not end well."""
-        image = np.frombuffer(program.image(), np.uint8)
-        self.npu.view(WEIGHTS, len(image))[:] = image
-        count = len(program.descriptors)
-        self._write(
-            PROGRAM_LO=WEIGHTS, WEIGHTS_LO=WEIGHTS + program.weights_offset, SLOT_BASE_LO=SLOTS, SLOT_BYTES=program.slot_bytes,
-            LAYERS=count, FIRST_LAYER=0, LAST_LAYER=count - 1, IRQ_ENABLE=3, IRQ_STATUS=3, FBCB_INDEX=0,
-        )  # fmt: skip
-        for word in program.fbcb_words:
-            self._write(FBCB_DATA=word)
-        active = self.npu.read(by_name("ACTIVE").offset)
-        if active:
-            self._command("EXIT", active)
-        self._command("MERGE", (1 << batch) - 1)
-        self.npu.take_layers()
-        self._command("START")
-        if not self.npu.run(1 << 34, until_interrupt=True) or self.npu.read(by_name("ERROR").offset):
-            raise RuntimeError("the job must end without an error, and it does not")
-        return self.npu.take_layers()
-
-
-def model_cycles(
-    program: Program, design: Design, machine: Machine, dram: DramModel, batch: int, **when: int
-) -> tuple[LayerCycles, ...]:
-    slots = [SLOTS + index * program.slot_bytes for index in range(batch)]
-    return job_cycles(layer_jobs(program, design, batch, address=WEIGHTS), slots, machine, dram, **when)
-
-
-def _differs(run: LayerRun, found: LayerCycles) -> bool:
-    return any(getattr(run, field.name) != getattr(found, field.name) for field in fields(LayerCycles))
-
-
-def delivered_words(design: Design, index: int, batch: int) -> int:
-    """Input words of a layer that reach the core, guard words left out; more than are read where windows or column tiles share them."""
-    layer, columns = design.layers[index], design.tile(design.mode(index, batch))[1]
-    if layer.kind is Kind.GEMM:
-        return batch * layer.r * layer.groups * layer.p * -(-layer.c // columns)
-    return batch * layer.r * layer.p * layer.c
 
 
 def table(design: Design, batch: int, found: Sequence[LayerCycles], runs: Sequence[LayerRun] | None) -> int:
@@ -119,16 +55,17 @@ def table(design: Design, batch: int, found: Sequence[LayerCycles], runs: Sequen
     )
     print(f"\nB = {batch}\n\n| {' | '.join(columns)} |\n|---|---|---|{8 * '---:|'}")
     wrong = 0
-    for index, (layer, cycles) in enumerate(zip(design.layers, found, strict=True)):
+    for index, (use, cycles) in enumerate(zip(uses(design, found, batch), found, strict=True)):
+        layer = use.layer
         plan, share = design.plans[index][batch - 1], 100 * batch * layer.macs / design.macs_per_cycle / cycles.cycles
         rtl, gap = ("-", "-")
         if runs is not None:
-            wrong += _differs(runs[index], cycles)
+            wrong += differs(runs[index], cycles)
             rtl, gap = str(runs[index].cycles), str(cycles.cycles - runs[index].cycles)
         mode = design.mode(index, batch).name.lower() + (" (rows)" if plan.row_lanes else "")
         print(f"| {layer.name} | {layer.r}, {layer.p}, {layer.c} | {mode} | {plan.b_r} | {plan.block or 'bank'} "
-              f"| {cycles.cycles} | {rtl} | {gap} | {share:.1f} % | {cycles.input_beats / cycles.cycles:.2f} "
-              f"| {delivered_words(design, index, batch) / (cycles.read_beats[1] * design.port_bits // 16):.2f} |")  # fmt: skip
+              f"| {cycles.cycles} | {rtl} | {gap} | {share:.1f} % | {use.beats_per_cycle:.2f} "
+              f"| {use.words_used:.2f} |")  # fmt: skip
     total, macs = sum(cycles.cycles for cycles in found), batch * sum(layer.macs for layer in design.layers)
     rtl = "-" if runs is None else str(sum(run.cycles for run in runs))
     gap = "-" if runs is None else str(total - int(rtl))
@@ -193,8 +130,7 @@ def main() -> None:
     print(f"{wanted.network} on {board.name}, {memory} memory: <{design.t_r}, {design.t_p}, {design.t_c}>, {design.port_bits}-bit ports, "
           f"an input buffer of {design.buffer_words} words; designed in {time.monotonic() - began:.1f} s")  # fmt: skip
     program = compile_program(qnet, design)
-    rtl = None if wanted.model_only else Rtl(design, board, dram)
-    machine = Machine.of(design)
+    rtl = None if wanted.model_only else BareNpu(design, dram)
     wrong, spent, totals = 0, [0.0, 0.0], []
     for batch in batches:
         started = time.process_time()
@@ -204,7 +140,7 @@ def main() -> None:
             spent[1] += time.process_time() - started
         started = time.process_time()
         first = 0 if runs is None else runs[0].start_cycle
-        found = model_cycles(program, design, machine, dram, batch, first_cycle=first)
+        found = modelled(program, design, dram, batch, first_cycle=first)
         spent[0] += time.process_time() - started
         totals.append(sum(layer.cycles for layer in found))
         wrong += table(design, batch, found, runs)

@@ -1,127 +1,139 @@
-"""Sustained DMA efficiency of the data plane in simulation, layer by layer: `python -m rtl_tb.efficiency` prints the table.
+"""Sustained efficiency of the input DMA, layer by layer: `python -m rtl_tb.efficiency [--model-only]` prints the table.
 
-Layers are ResNet-50's distinct 1x1 and 3x3 shapes with stride 1, batch 1, smaller in height and width where a column tile would take more
-than `LIMIT` input beats, and with one column tile: the others repeat it.
-Figures are simulated: a DRAM model with a fixed latency behind each port, a core that takes a beat a cycle.
-
->>> [layer["name"] for layer in resnet50_layers()][:2]
-['1x1 64 -> 64, 56 x 56', '3x3 64 -> 64, 14 x 14']
+The whole NPU runs ResNet-50 at batch 1, at full size, on ZC706 with the memory of its programmable logic, which answers after 100 cycles; shown are
+the layers with 1x1 and 3x3 kernels of stride 1, each shape once. Figures are simulated (`DramModel`). `--model-only` asks the exact cycle model,
+which is equal to the RTL, instead of the RTL.
 """
 
 from __future__ import annotations
 
-import json
+import argparse
 import sys
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 
-from .data_plane import TOP, data_plane_parameters
-from .sim import Model, run, run_folder
+from boards import load_board
+from dse import Design, DramModel, LayerCycles, Point, build_design
+from hls import Program, compile_program
+from models import Kind, LayerShape, quantise, random_full_size
 
-LIMIT = 35_000
+from .bare import BareNpu, modelled
+from .npu import LayerRun
+
 GOAL = 0.95  # useful input words for each word that the port carried
-SIZES = {"t_r": 2048, "t_p": 7, "t_c": 128, "b_max": 1, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 8}
-PORTS = {"port_bytes": 16, "buffer_words": 1 << 17}
-STAGES = ((56, 64), (28, 128), (14, 256), (7, 512))
+BOARD, MEMORY, POINT, LATENCY = "zc706", "pl", Point(t_r=8192, t_p=14, t_c=64), 100
 
 
-def resnet50_layers() -> list[dict[str, Any]]:
-    """Distinct stride-1 shapes of ResNet-50's bottlenecks, scaled."""
-    layers = []
-    for side, width in STAGES:
-        before = [width] if side == 56 else []
-        for kernel, inputs, outputs in ((1, width, width),) * len(before) + (
-            (3, width, width),
-            (1, width, 4 * width),
-            (1, 4 * width, width),
-        ):
-            out, columns = side, min(outputs, SIZES["t_c"])
-            while out * out * -(-kernel * kernel * inputs // SIZES["t_p"]) > LIMIT:
-                out -= 7
-            shape = {
-                "kernel": (kernel, kernel),
-                "stride": (1, 1),
-                "out": (out, out),
-                "group_words": inputs,
-                "columns": columns,
-            }
-            layers.append(
-                {"name": f"{kernel}x{kernel} {inputs} -> {columns}, {out} x {out}", "shape": shape, "word": 0}
-            )
-    return layers
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """How one layer used its input port: words that reached the core and that the port carried, and what it ran."""
+
+    layer: LayerShape
+    delivered: int
+    carried: int
+    run: LayerRun | LayerCycles
+
+    @property
+    def name(self) -> str:
+        """Kernel, channels and size."""
+        window = self.layer.window
+        assert window is not None
+        kernel, out = "x".join(map(str, window.kernel)), "x".join(map(str, window.out))
+        return f"{kernel} {window.channels} -> {self.layer.c} at {out}{' + residual' if self.layer.residual else ''}"
+
+    @property
+    def words_used(self) -> float:
+        """Input words delivered to the core for each word the port carried; above 1 where windows or column tiles share words."""
+        return self.delivered / self.carried
+
+    @property
+    def beats_per_cycle(self) -> float:
+        """Input beats for each cycle of the layer, start and end included: 1 when the core never waits."""
+        return self.run.input_beats / self.run.cycles
+
+    @property
+    def busiest(self) -> str:
+        """What takes the most cycles of the layer: the stream or port with the most beats, one a cycle at best."""
+        beats = {
+            "input stream": self.run.input_beats,
+            "port m1 (inputs)": self.run.read_beats[1],
+            "port m0 (weights)": self.run.read_beats[0],
+            "weight stream": self.run.weight_beats,
+            "output stream": self.run.output_beats,
+            "port m2 (outputs)": self.run.write_beats,
+            "port m2 (residuals)": self.run.read_beats[2],
+        }
+        name = max(beats, key=lambda key: beats[key])
+        return f"{name} {100 * beats[name] / self.run.cycles:.0f} %"
 
 
-def measure(layers: list[dict[str, Any]], latency: int = 100) -> list[dict[str, Any]]:
-    """Run the layers on the RTL and return what was counted for each; SimulationError when a beat is wrong."""
-    from .benches.jobs import bench_design
-
-    parameters = data_plane_parameters(bench_design(SIZES), **PORTS) | {"Layers": 1, "BuildId": 0}
-    model = Model(top=TOP, parameters=parameters)
-    env = {"SIZES": json.dumps(SIZES), "PORT_BYTES": str(PORTS["port_bytes"]), "LAYERS": "1", "LATENCY": str(latency)}
-    env |= {"SHAPES": json.dumps(layers)}
-    run(model, "efficiency", env=env)
-    results: list[dict[str, Any]] = json.loads(
-        (run_folder(model, "efficiency", env=env) / "efficiency.json").read_text()
-    )
-    return results
+def delivered_words(design: Design, index: int, batch: int) -> int:
+    """Input words of a layer that reach the core, guard words left out; more than are read where windows or column tiles share them."""
+    layer, columns = design.layers[index], design.tile(design.mode(index, batch))[1]
+    if layer.kind is Kind.GEMM:
+        return batch * layer.r * layer.groups * layer.p * -(-layer.c // columns)
+    return batch * layer.r * layer.p * layer.c
 
 
-def use_of_port(result: dict[str, Any]) -> float:
-    """Input words delivered to the core for each word the port carried; above 1 where windows or column tiles share words."""
-    return float(result["delivered_words"] / (result["port_beats"] * result["port_words"]))
-
-
-def beats_per_cycle(result: dict[str, Any]) -> float:
-    """Input beats for each cycle of the layer, start and end included."""
-    return float(result["input_beats"] / result["cycles"])
-
-
-def why(result: dict[str, Any]) -> str:
-    """What keeps the use of the port from being higher."""
-    port = result["port_beats"]
-    reasons = {
-        "lines that were replaced before their last use are read again": result["read_again"],
-        "whole lines are read at the ends of rows": result["outside"],
-    }
-    told = [f"{text} ({count} of {port} port words)" for text, count in reasons.items() if count]
-    return "; ".join(told) or "every word read is used"
-
-
-def bound(result: dict[str, Any]) -> str:
-    """What takes the most cycles of a layer: the stream or port with the most beats, one a cycle at best."""
-    beats = {
-        "input stream": result["input_beats"],
-        "port m1 (inputs)": result["port_beats"],
-        "port m0 (weights)": result["program_beats"],
-        "output stream": result["output_beats"],
-        "port m2 (outputs)": result["write_beats"],
-    }
-    name = max(beats, key=lambda key: beats[key])
-    return f"{name} {100 * beats[name] / result['cycles']:.0f} %"
-
-
-def main() -> None:
-    """Print the table and name the worst layer."""
-    results = measure(resnet50_layers())
-    print(
-        f"{'layer':28} {'cycles':>7} {'input beats':>12} {'port beats':>11} {'useful/port word':>17} {'beats/cycle':>12}  busiest"
-    )
-    for r in results:
-        print(
-            f"{r['name']:28} {r['cycles']:7} {r['input_beats']:12} {r['port_beats']:11} {use_of_port(r):17.3f} "
-            f"{beats_per_cycle(r):12.3f}  {bound(r)}"
+def uses(design: Design, runs: Sequence[LayerRun | LayerCycles], batch: int) -> list[Use]:
+    """That of every layer."""
+    return [
+        Use(
+            layer=layer,
+            delivered=delivered_words(design, index, batch),
+            carried=run.read_beats[1] * design.port_bits // 16,
+            run=run,
         )
-    worst = min(results, key=use_of_port)
-    slowest = min(results, key=beats_per_cycle)
-    print(f"worst use of the port: {worst['name']} ({use_of_port(worst):.3f}): {why(worst)}")
+        for index, (layer, run) in enumerate(zip(design.layers, runs, strict=True))
+    ]
+
+
+@cache
+def _network() -> tuple[Design, Program]:
+    qnet = quantise(random_full_size("resnet50"))
+    design = build_design(qnet.network.workload, load_board(BOARD), POINT, memory=MEMORY, b_max=1)
+    return design, compile_program(qnet, design)
+
+
+def measure(*, model_only: bool = False, latency: int = LATENCY) -> list[Use]:
+    """Run the network and return what was counted for each distinct 1x1 and 3x3 layer of stride 1."""
+    design, program = _network()
+    dram = replace(DramModel.of(load_board(BOARD), MEMORY), latency_cycles=latency)
+    runs: Sequence[LayerRun | LayerCycles]
+    runs = modelled(program, design, dram, 1) if model_only else BareNpu(design, dram).run(program, 1)
+    found: dict[str, Use] = {}
+    for use in uses(design, runs, 1):
+        window = use.layer.window
+        if use.layer.kind is not Kind.GEMM or window is None or window.out == (1, 1):
+            continue
+        if window.stride == (1, 1) and window.kernel in ((1, 1), (3, 3)):
+            found.setdefault(use.name, use)
+    return list(found.values())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table and name the worst layer; 1 when a layer misses the goal."""
+    parser = argparse.ArgumentParser(prog="python -m rtl_tb.efficiency", description=__doc__.split("\n")[0])
+    parser.add_argument("--model-only", action="store_true")
+    results = measure(model_only=parser.parse_args(arguments).model_only)
     print(
-        f"fewest input beats a cycle: {slowest['name']} ({beats_per_cycle(slowest):.3f}): busiest is {bound(slowest)}"
+        f"{'layer':36} {'cycles':>7} {'input beats':>11} {'port beats':>10} {'used of a port word':>19} {'beats a cycle':>13}  busiest"
     )
-    low = [r["name"] for r in results if use_of_port(r) < GOAL]
+    for use in results:
+        print(f"{use.name:36} {use.run.cycles:7} {use.run.input_beats:11} {use.run.read_beats[1]:10} {use.words_used:19.3f} "
+              f"{use.beats_per_cycle:13.3f}  {use.busiest}")  # fmt: skip
+    worst, slowest = min(results, key=lambda use: use.words_used), min(results, key=lambda use: use.beats_per_cycle)
+    print(
+        f"worst use of the port: {worst.name} ({worst.words_used:.3f}): the ends of its rows share port words with nothing"
+    )
+    print(f"fewest input beats a cycle: {slowest.name} ({slowest.beats_per_cycle:.3f}): busiest is {slowest.busiest}")
+    low = [use.name for use in results if use.words_used < GOAL]
     print(
         f"useful words are at least {GOAL:.0%} of what the port carried on {len(results) - len(low)} of {len(results)} layers"
     )
-    sys.exit(bool(low))
+    return int(bool(low))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

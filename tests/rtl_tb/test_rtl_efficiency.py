@@ -1,20 +1,24 @@
 import pytest
 
-from rtl_tb.efficiency import GOAL, measure, resnet50_layers, use_of_port, why
-
-RESULT = {"port_beats": 100, "port_words": 8, "delivered_words": 720, "read_again": 0, "outside": 0}
+from rtl_tb.efficiency import GOAL, measure
 
 
-def test_the_reason_names_what_was_wasted() -> None:
-    assert use_of_port(RESULT) == 0.9 < GOAL
-    assert why(RESULT) == "every word read is used"
-    assert why(RESULT | {"outside": 7}) == "whole lines are read at the ends of rows (7 of 100 port words)"
-    assert "read again (3 of 100 port words)" in why(RESULT | {"read_again": 3})
+def test_the_input_port_carries_what_is_used() -> None:
+    """By the exact model, which the tests hold to the RTL cycle for cycle."""
+    results = measure(model_only=True)
+    assert len(results) == 17
+    for use in results:
+        assert use.words_used >= GOAL, use.name
+    assert {use.layer.window.kernel for use in results if use.layer.window} == {(1, 1), (3, 3)}
+
+
+def test_a_slower_memory_makes_the_core_wait() -> None:
+    near, far = (measure(model_only=True, latency=latency) for latency in (10, 1000))
+    assert all(a.beats_per_cycle > b.beats_per_cycle for a, b in zip(near, far, strict=True))
+    assert [use.words_used for use in near] == [use.words_used for use in far]
 
 
 @pytest.mark.long
-def test_small_layers_use_their_port() -> None:
-    """The whole table is `python -m rtl_tb.efficiency`; here the layers of the last stage, at 100 cycles of latency."""
-    layers = [layer for layer in resnet50_layers() if layer["shape"]["out"] == (7, 7)][:3]
-    for result in measure(layers):
-        assert use_of_port(result) >= GOAL, f"{result['name']}: {why(result)}"
+def test_the_rtl_says_the_same() -> None:
+    for use, model in zip(measure(), measure(model_only=True), strict=True):
+        assert (use.carried, use.run.cycles) == (model.carried, model.run.cycles), use.name
