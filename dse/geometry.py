@@ -122,6 +122,7 @@ def fit(
         b_max=b_max,
         layers=-(-fbcb_words // b_max),
         port_bytes=board.memory(memory).port_bits // 8,
+        stripes=board.memory(memory).stripes,
         buffer_words=buffer_words,
         ultra_buffer=board.uram288 > 0,
         family=FAMILIES[board.family],

@@ -31,6 +31,10 @@ from .resources import (
 )
 
 LOGIC_KINDS = ("lut", "ff")
+STRIPE_BIT = {
+    "lut": 17.8,
+    "ff": 2.8,
+}  # for each bit of a master: three reading stripes and one that writes, as Yosys maps them at 512 bits
 Terms = dict[str, Floats]
 _SRL_DELAY = 32  # steps of one LUT used as a shift register
 _SHORTEST_SRL = 3
@@ -59,7 +63,11 @@ def estimate(value: float, interval_pct: float) -> Estimate:
 
 def npu_logic(shape: NpuShape) -> dict[str, Floats]:
     """LUTs and flip-flops of a whole NPU, numbers or arrays: {"lut": ..., "ff": ...}."""
-    return {kind: part_logic("core", kind, shape) + part_logic("data_plane", kind, shape) for kind in LOGIC_KINDS}
+    striped = 8 * shape.port_bytes if shape.stripes > 1 else 0
+    return {
+        kind: part_logic("core", kind, shape) + part_logic("data_plane", kind, shape) + striped * STRIPE_BIT[kind]
+        for kind in LOGIC_KINDS
+    }
 
 
 def part_logic(part: str, kind: str, shape: NpuShape, table: Mapping[str, Any] | None = None) -> Floats:

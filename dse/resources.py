@@ -51,6 +51,7 @@ class NpuShape:
     b_max: int = 8
     layers: int = 1
     port_bytes: int = 16
+    stripes: int = 1
     buffer_words: int = BUFFER_WORDS
     ultra_banks: Number = 0
     ultra_buffer: bool = False
@@ -76,6 +77,7 @@ class NpuShape:
             b_max=design.b_max,
             layers=len(design.layers),
             port_bytes=design.port_bytes,
+            stripes=design.stripes,
             buffer_words=design.buffer_words,
             ultra_banks=ultra_banks,
             ultra_buffer=ultra_buffer,
