@@ -329,6 +329,8 @@ def _cut(s: Ints, i: int, length: int, depth: int, oldest: int) -> int:
     y = s[STRIPE_AT] + 2 * MAX_STRIPES + i * Y_ROOM
     stripes = s[STRIPES]
     take = length != 0 and s[y + Y_IN] - oldest < depth
+    if not take:
+        return 0
     for p in range(stripes):
         z = y + Y_PORTS + p * Z_ROOM
         words = _chunk(s, y, length, p)
@@ -387,12 +389,18 @@ def _grants(s: Ints, port_bytes: int, now: int) -> int:
             s[credit + i] = min(s[credit + i] + link, max(2 * cost, link))
     if total:
         s[V_TOTAL] = min(s[V_TOTAL] + total, max(2 * cost, total))
-    moved = 0
-    if refreshing:
+    moved, busy = 0, 0
+    for i in range(4):
+        y = s[STRIPE_AT] + 2 * MAX_STRIPES + i * Y_ROOM
+        busy |= int(s[y + Y_IN] != s[y + Y_OUT] or (i == Y_WRITES and s[y + Y_IN] != s[y + Y_ANSWERED])) << i
+    if refreshing or not busy:
         return moved
+    shift = stripes >> 1  # log2
     for turn in range(4 * stripes):
-        who = (turn + now) % (4 * stripes)
-        i, p = who // stripes, who % stripes
+        who = turn + now & 4 * stripes - 1
+        i, p = who >> shift, who & stripes - 1
+        if not busy >> i & 1:
+            continue
         z = _stripe_port(s, i, p)
         if s[z + Z_IN] == s[z + Z_OUT]:
             continue
@@ -419,6 +427,10 @@ def _read_stripe(s: Ints, i: int, moved: int, now: int) -> tuple[int, int]:
     y = s[STRIPE_AT] + 2 * MAX_STRIPES + i * Y_ROOM
     x = READERS + i * X_SIZE
     empty = s[y + Y_IN] == s[y + Y_OUT]
+    if empty and not s[x + X_AR]:
+        s[y + Y_FIRST] = 0
+        s[y + Y_PORT] = 0
+        return 0, 0
     out = y + Y_PORTS + s[y + Y_PORT] * Z_ROOM
     word = int(not empty and s[out + Z_LEVEL] != 0)
     length = s[x + X_LENGTH] if s[x + X_AR] else 0
@@ -461,6 +473,10 @@ def _write_stripe(s: Ints, moved: int, now: int) -> tuple[int, int, int]:
     i = Y_WRITES
     y = s[STRIPE_AT] + 2 * MAX_STRIPES + i * Y_ROOM
     empty = s[y + Y_IN] == s[y + Y_ANSWERED]
+    if empty and not s[M_AW]:
+        s[y + Y_FIRST] = 0
+        s[y + Y_PORT] = 0
+        return 0, 0, 0
     into = y + Y_PORTS + s[y + Y_PORT] * Z_ROOM
     word = int(s[M_W] != 0 and s[y + Y_IN] != s[y + Y_OUT] and s[into + Z_LEVEL] < STRIPE_WRITE_WORDS // stripes)
     length = s[M_AW]

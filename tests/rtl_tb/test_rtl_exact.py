@@ -102,6 +102,21 @@ def test_layers_of_resnet50_on_its_board(memory: str) -> None:
         assert not differences(run, found), design.layers[index]
 
 
+@pytest.mark.long
+def test_layers_of_resnet50_on_four_striped_ports() -> None:
+    """ZCU104's array behind its four HP ports of 128 bits, each master using all of them."""
+    board = load_board("zcu104")
+    qnet = quantise(random_full_size("resnet50"))
+    design = replace(explore(qnet.network.workload, board, b_max=2).design, port_bits=512, weight_slots=4)
+    program = compile_program(qnet, design)
+    bench = Bench(
+        RtlNpu(shared_model(design, stripes=4), dram=DramModel.of(board), memory_bytes=1 << 29), slots=0x2000_0000
+    )
+    for index in (5, 16, 28, 46, 48, 54):
+        ((run, found),) = bench.both(program, design, 1 + index % 2, range(index, index + 1))
+        assert not differences(run, found), design.layers[index]
+
+
 def test_a_model_of_another_machine_is_told_apart() -> None:
     """Narrower outputs, one weight slot more: the comparison is able to fail."""
     qnet = quantise(random_network(0, exits=3))
