@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,7 @@ def render_report(demo: Demo) -> str:
         curves=Markup(load_curves(demo.curves, demo.slo_ns / 1e6, demo.rate_per_s)),
         paper_curves=Markup(load_curves(demo.paper.curves, demo.paper.slo_ms)) if demo.paper else None,
         timelines=[
-            (one.schedule.policy, Markup(timeline(one.schedule, demo.served[-1].schedule, design.exits)))
+            (one.schedule.policy, Markup(timeline(one.schedule, [s.schedule for s in demo.served], design.exits)))
             for one in reversed(demo.served)
         ],
     )
@@ -78,9 +79,9 @@ def _cell(mode: str, k: str, b_r: int) -> str:
     return f"k={k} B_R={b_r}" + (" lanes" if mode == "LANES" else "")
 
 
-def timeline(schedule: Schedule, chosen_from: Schedule, exits: tuple[str, ...]) -> str:
-    """The paper's Fig. 6 for a stretch of real requests: the first in which `chosen_from` preempts and merges again."""
-    first = _first_merge(chosen_from)
+def timeline(schedule: Schedule, chosen_from: Sequence[Schedule], exits: tuple[str, ...]) -> str:
+    """The paper's Fig. 6 for a stretch of real requests: the first in which one of `chosen_from` preempts and merges again."""
+    first = next((at for at in map(_first_merge, chosen_from) if at), 0)
     window = {r.id: row for row, r in enumerate(schedule.requests[first : first + TIMELINE_SAMPLES])}
     rows = [
         SampleRow(
