@@ -30,7 +30,8 @@ class ProofError(RuntimeError):
 class Seed:
     """A bug put into a copy of the source: `old`, which occurs exactly once in `file`, becomes `new`.
 
-    With `any_state` the prover need not show a run from reset (which may be thousands of cycles long): it is found when the proof fails.
+    It is found when the prover shows a run from reset of at most `depth` cycles (else `search_depth` of the proof) that breaks the proof: FAIL.
+    A run that is too long to be shown is another matter: `any_state` bugs only keep the induction from closing, and give UNKNOWN.
     """
 
     name: str
@@ -38,6 +39,12 @@ class Seed:
     old: str
     new: str
     any_state: bool = False
+    depth: int | None = None
+
+    @property
+    def verdict(self) -> str:
+        """What `prove` must say of it."""
+        return "UNKNOWN" if self.any_state else "FAIL"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +52,9 @@ class Proof:
     """What is proven: `top`, a harness module of `formal/` or a module of the RTL; the RTL it reads; the induction depth.
 
     `harness`: files of `formal/` that are read too, in place of RTL files they stand for. `inside`: a checker of `formal/` for a file
-    of the RTL, put before its `endmodule` (the open tools know no `bind`). `free`: wires that take any value, so that less has to be
-    known. Each of `seeds` must break it within `search_depth` cycles.
+    of the RTL, put before its `endmodule` (the open tools know no `bind`). Each of `seeds` must break it within `search_depth` cycles,
+    and one at least from reset. Every `cover` statement of what is read (inside `ifdef COVER`) must be reached within `cover_depth` cycles: a proof
+    whose assumptions leave nothing to prove would hold as well.
     """
 
     says: str
@@ -55,10 +63,10 @@ class Proof:
     depth: int
     harness: tuple[str, ...] = ()
     inside: Mapping[str, str] = field(default_factory=dict)
-    free: tuple[str, ...] = ()
     parameters: Mapping[str, int] = field(default_factory=dict)
     seeds: tuple[Seed, ...] = ()
     search_depth: int = 12
+    cover_depth: int = 20
 
 
 def prove(
@@ -68,23 +76,45 @@ def prove(
 
     Raises ProofError when no verdict comes. Verdicts are cached by digest. `override` replaces source files.
     """
-    formal = files("rtl_tb").joinpath("formal")
-    texts = {name: {**sources(), **(override or {})}[name] for name in proof.reads}
-    texts |= {name: formal.joinpath(name).read_text() for name in proof.harness}
-    texts |= {name: inside(texts[name], formal.joinpath(checker).read_text()) for name, checker in proof.inside.items()}
+    texts = _texts(proof, override or {})
     if seed is not None:
         if texts[seed.file].count(seed.old) != 1:
             raise ProofError(f"the seeded bug '{seed.name}' must match {seed.file} exactly once: {seed.old!r}")
         texts[seed.file] = texts[seed.file].replace(seed.old, seed.new)
-    script = _script(proof, list(texts), seed)
+    if seed and not seed.any_state:
+        mode, depth = "bmc", seed.depth or proof.search_depth
+    else:
+        mode, depth = "prove", proof.depth
+    return _verdict(proof, seed.name if seed else "proof", texts, mode, depth, timeout_s)
+
+
+def cover(proof: Proof, timeout_s: int = 600) -> str:
+    """Whether every `cover` statement is reached by a run from reset: PASS or FAIL. Raises ProofError when there is none, or no verdict."""
+    texts = _texts(proof, {})
+    if not any("cover (" in text for text in texts.values()):
+        raise ProofError(f"the proof of {proof.top} must have a `cover` statement inside `ifdef COVER`")
+    return _verdict(proof, "cover", texts, "cover", proof.cover_depth, timeout_s)
+
+
+def _texts(proof: Proof, override: Mapping[str, str]) -> dict[str, str]:
+    formal = files("rtl_tb").joinpath("formal")
+    texts = {name: {**sources(), **override}[name] for name in proof.reads}
+    texts |= {name: formal.joinpath(name).read_text() for name in proof.harness}
+    return texts | {
+        name: inside(texts[name], formal.joinpath(checker).read_text()) for name, checker in proof.inside.items()
+    }
+
+
+def _verdict(proof: Proof, name: str, texts: Mapping[str, str], mode: str, depth: int, timeout_s: int) -> str:
+    script = _script(proof, texts, mode, depth)
     key = hashlib.sha256(repr((sorted(texts.items()), script)).encode()).hexdigest()[:16]
-    folder = build_root() / "formal" / f"{proof.top}-{seed.name if seed else 'proof'}-{key}"
+    folder = build_root() / "formal" / f"{proof.top}-{name}-{key}"
     verdict = folder / "verdict"
     if not verdict.exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        for name, text in texts.items():
-            (folder / name).write_text(text)
+        for file, text in texts.items():
+            (folder / file).write_text(text)
         (folder / "proof.sby").write_text(script)
         verdict.write_text(_sby(folder, timeout_s))
     return verdict.read_text()
@@ -96,18 +126,15 @@ def inside(module: str, checker: str) -> str:
     return body + checker + end + rest
 
 
-def _script(proof: Proof, names: list[str], seed: Seed | None) -> str:
-    mode, depth = ("bmc", proof.search_depth) if seed and not seed.any_state else ("prove", proof.depth)
+def _script(proof: Proof, texts: Mapping[str, str], mode: str, depth: int) -> str:
     chparam = "".join(f"chparam -set {name} {value} {proof.top}\n" for name, value in proof.parameters.items())
-    reads = "".join(f"read_verilog -sv -formal {name}\n" for name in names)
-    cut = (
-        "flatten\n" + "".join(f"cutpoint w:{name}\n" for name in proof.free) + "opt_clean -purge\n"
-        if proof.free
-        else ""
-    )
+    define = "-DCOVER " if mode == "cover" else ""
+    reads = "".join(f"read_verilog -sv -formal {define}{name}\n" for name in texts)
+    # A checker that sees a module below its own does so through wires of the attribute `hierconn`, which flattening joins.
+    flat = "-flatten " if any("hierconn" in text for text in texts.values()) else ""
     return (
         f"[options]\nmode {mode}\ndepth {depth}\n\n[engines]\nsmtbmc z3\n\n"
-        f"[script]\n{reads}{chparam}prep -top {proof.top}\n{cut}\n[files]\n" + "".join(f"{name}\n" for name in names)
+        f"[script]\n{reads}{chparam}prep {flat}-top {proof.top}\n\n[files]\n" + "".join(f"{name}\n" for name in texts)
     )
 
 
