@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from boards import Board
-from dse import Design, NpuShape, ultra_banks
+from dse import PARTS, Design, NpuShape, part_primitives, ultra_banks
 
 from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform, PlMemory
 from .pragmas import check_pragmas
@@ -384,6 +384,11 @@ def _is_reference_core(name: str) -> bool:
 
 def _missing(p: ProjectText, rtl: Mapping[str, str]) -> tuple[str, ...]:
     """Why no bitstream can be made yet, in words."""
+    if p.hls and (need := _hls_ramb18(p)) > p.board.ramb18:
+        return (
+            f"the HLS core keeps all accumulators in block RAM, where the NPU takes {need} RAMB18 and the board has {p.board.ramb18}; "
+            "the reference core (`--core rtl`) puts them into UltraRAM as the design counts them",
+        )
     source = rtl.get(f"{DATA_PLANE}.sv")
     if source is None:
         return (f"the data plane (`{DATA_PLANE}.sv`) is not among its sources",)
@@ -393,6 +398,11 @@ def _missing(p: ProjectText, rtl: Mapping[str, str]) -> tuple[str, ...]:
     )
     odd = sorted(name for name in wanted if not re.search(rf"\b{name}\b", source))
     return (f"`{DATA_PLANE}.sv` lacks what `fluid_npu.v` joins: {', '.join(odd)}",) if odd else ()
+
+
+def _hls_ramb18(p: ProjectText) -> int:
+    shape = NpuShape.of(p.design, p.board)
+    return sum(int(part_primitives(part, shape)["ramb18"]) for part in PARTS)
 
 
 def _hls_files(p: ProjectText) -> Files:

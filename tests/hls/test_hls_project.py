@@ -22,6 +22,7 @@ from hls_cases import SMALL, Shape, design_of, design_with, network_of, project_
 import host
 import rtl_tb
 from boards import load_board
+from dse import Point, build_design
 from hls import (
     NPU_VLNV,
     REGISTERS,
@@ -40,6 +41,7 @@ from hls import (
 )
 from hls.csim import compile_core
 from hls.platform import PLATFORMS
+from models import LayerShape, Workload
 
 REFERENCE = Path(__file__).parent.parent / "reference" / "tiny_zc706"
 DATA_PLANE = "fluidnpu_data_plane.sv"
@@ -132,6 +134,19 @@ def test_striped_masters_take_all_ports():
     assert wrapper.count("axi_read_stripe #(") == 3
     assert wrapper.count("axi_write_stripe #(") == 1
     assert "output wire [15:0] m2_3_axi_wstrb" in wrapper
+
+
+def test_an_hls_core_that_needs_ultraram_says_so():
+    """96 banks of UltraRAM are worth 192 RAMB18s and more, which the C++ does not use."""
+    board = load_board("zcu104")
+    work = Workload(name="one", layers=(LayerShape(name="conv", r=196, p=2304, c=256),))
+    design = build_design(work, board, Point(t_r=8192, t_p=10, t_c=172))
+    (why,) = json.loads(render_project(design, None, board, rtl=rtl_tb.sources())["manifest.json"])["missing"]
+    assert "RAMB18 and the board has 624" in why
+    assert (
+        json.loads(render_project(design, None, board, core="rtl", rtl=rtl_tb.sources())["manifest.json"])["missing"]
+        == []
+    )
 
 
 def test_memory_that_does_not_go_with_the_board_is_refused():
