@@ -15,7 +15,7 @@ from rich.console import Console
 
 from boards import Board, load_board
 from dse import Design, Exploration, explore
-from hls import compile_program, csim_network, render_project, write_project
+from hls import compile_program, csim_network, hls_core_lacks, render_project, write_project
 from host import Bundle, Driver, open_device
 from host import serve as serve_requests
 from models import (
@@ -246,6 +246,8 @@ def build(
     out.print(f"<{design.t_r}, {design.t_p}, {design.t_c}> for {board.name}, build id {report['build_id']}")
     accuracies = f"float {100 * guard.float_accuracy:.2f} %, int16 {100 * guard.int16_accuracy:.2f} %"
     out.print(f"accuracy on {guard.images} images: {accuracies} (tolerance {tolerance:g} points)")
+    if lacks := hls_core_lacks(design, board) if core == "hls" else "":
+        out.print(f"[yellow]no bitstream can come of it[/]: {lacks}")
     out.print(f"{len(files)} files in [bold]{folder}[/]; its README says how to make the bitstream")
 
 

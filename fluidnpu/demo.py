@@ -16,7 +16,7 @@ from rich.console import Console
 
 from boards import load_board
 from dse import Exploration, LatencyTable, equidistant_exits, explore
-from hls import CsimReport, compile_program, csim_network, render_project, write_project
+from hls import CsimReport, compile_program, csim_network, hls_core_lacks, render_project, write_project
 from host import Bundle, Driver, Served, open_device, serve
 from models import (
     GuardReport,
@@ -139,7 +139,8 @@ def _designs(screen: Console, demo: Demo, out: Path) -> None:
         demo.designs.append(explore(demo.network.workload, board))
         design = demo.designs[-1].design
         program = compile_program(demo.qnet, design)
-        write_project(render_project(design, program, board, rtl=sources()), out / name)
+        core = "rtl" if hls_core_lacks(design, board) else "hls"
+        write_project(render_project(design, program, board, core=core, rtl=sources()), out / name)
     screen.print(show.design_table(demo.designs))
     for note in dict.fromkeys(note for one in demo.designs for note in one.notes):
         where = [one.board.name for one in demo.designs if note in one.notes]

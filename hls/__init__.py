@@ -12,7 +12,7 @@ from .layout import LayoutError, TileLayout, column_tiles, pack_weights, part_wo
 from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, Platform
 from .pragmas import check_pragmas
 from .program import ExitPlace, Program, ProgramError, TensorPlace, build_id
-from .project import ProjectError, render_project, write_project
+from .project import ProjectError, hls_core_lacks, render_project, write_project
 from .reference_core import execute_streams_reference, round_half_even
 from .registers import REGISTERS, WINDOW_BYTES, Access, Cause, Field, Register, by_name
 from .render import render_core
@@ -102,6 +102,7 @@ __all__ = [
     "decode_fbcb",
     "encode_fbcb",
     "execute_streams_reference",
+    "hls_core_lacks",
     "import_reports",
     "layer_jobs",
     "layer_streams",

@@ -384,11 +384,8 @@ def _is_reference_core(name: str) -> bool:
 
 def _missing(p: ProjectText, rtl: Mapping[str, str]) -> tuple[str, ...]:
     """Why no bitstream can be made yet, in words."""
-    if p.hls and (need := _hls_ramb18(p)) > p.board.ramb18:
-        return (
-            f"the HLS core keeps all accumulators in block RAM, where the NPU takes {need} RAMB18 and the board has {p.board.ramb18}; "
-            "the reference core (`--core rtl`) puts them into UltraRAM as the design counts them",
-        )
+    if p.hls and (lacks := hls_core_lacks(p.design, p.board)):
+        return (lacks,)
     source = rtl.get(f"{DATA_PLANE}.sv")
     if source is None:
         return (f"the data plane (`{DATA_PLANE}.sv`) is not among its sources",)
@@ -400,9 +397,16 @@ def _missing(p: ProjectText, rtl: Mapping[str, str]) -> tuple[str, ...]:
     return (f"`{DATA_PLANE}.sv` lacks what `fluid_npu.v` joins: {', '.join(odd)}",) if odd else ()
 
 
-def _hls_ramb18(p: ProjectText) -> int:
-    shape = NpuShape.of(p.design, p.board)
-    return sum(int(part_primitives(part, shape)["ramb18"]) for part in PARTS)
+def hls_core_lacks(design: Design, board: Board) -> str:
+    """Why a design that fits a board does not fit it with the HLS core, whose C++ keeps all accumulators in block RAM; empty when it does."""
+    shape = NpuShape.of(design, board)
+    need = sum(int(part_primitives(part, shape)["ramb18"]) for part in PARTS)
+    if need <= board.ramb18:
+        return ""
+    return (
+        f"the HLS core keeps all accumulators in block RAM, where the NPU takes {need} RAMB18 and the board has {board.ramb18}; "
+        "the reference core (`--core rtl`) puts them into UltraRAM as the design counts them"
+    )
 
 
 def _hls_files(p: ProjectText) -> Files:
