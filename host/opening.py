@@ -35,6 +35,7 @@ def open_device(
     if kind == "pynq":
         if folder is None:
             raise DriverUsageError("a board needs the folder that holds its bitstream, and none came")
+        _check_reachable(bundle)
         yield open_overlay(bitstream(folder))
     elif kind == "rtl":
         if clock is not None:
@@ -52,6 +53,19 @@ def open_device(
             yield open_overlay(bit, device)
     else:
         raise DriverUsageError(f"a device must be one of {', '.join(KINDS)}, not '{kind}'")
+
+
+def _check_reachable(bundle: Bundle) -> None:
+    """PYNQ allocates in the processing system's memory, which an NPU before another memory does not see."""
+    try:
+        memory = load_board(bundle.design.board).memory(bundle.design.memory)
+    except BoardError:
+        return
+    if memory.side == "pl":
+        raise DriverUsageError(
+            f"PYNQ must allocate where the NPU reads, and this one reads the programmable logic's memory '{memory.name}': "
+            "open it with DevMemNpu, as the project's README says"
+        )
 
 
 def _family(board: str) -> str:

@@ -82,3 +82,10 @@ def test_refusals(w: World, tmp_path: Path) -> None:
     for kind, folder, error, message in cases:
         with pytest.raises(error, match=message), open_device(kind, bundle_of(w), folder):
             pass
+
+
+def test_memory_that_pynq_does_not_reach_is_refused(w: World, tmp_path: Path) -> None:
+    design = replace(w.design, board="zc706", memory="pl", port_bits=512)
+    bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
+    with pytest.raises(DriverUsageError, match="'pl': open it with DevMemNpu"), open_device("pynq", bundle, tmp_path):
+        pass
