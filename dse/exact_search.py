@@ -34,6 +34,7 @@ from .search import Progress, Space, check_b_max, check_weights, legal_space
 from .sharing import share_memory
 
 TRIES = 3  # plans of a layer that are counted, best bound first
+NEAR = 0.99  # a plan whose bound promises less than a hundredth more is not counted
 _ALIGNMENT = 4096
 _WEIGHTS, _DESCRIPTORS, _SLOTS = 1 << 30, 1 << 31, 1 << 32
 JOB_CYCLES = 32  # set-up of a job: one a stage
@@ -110,9 +111,15 @@ class Counted:
 
 
 def best_cycles(
-    layer: LayerShape, batch: int, machine: Machine, t_r: int, dram: DramModel, tries: int = TRIES
+    layer: LayerShape,
+    batch: int,
+    machine: Machine,
+    t_r: int,
+    dram: DramModel,
+    tries: int = TRIES,
+    near: float = NEAR,
 ) -> tuple[BatchPlan, int]:
-    """The plan of fewest cycles among those of the best bounds, and its cycles."""
+    """The plan of fewest cycles among those of the best bounds, and its cycles. `near`: a bound above that share of the best cycles is let go."""
     on = _arrays(
         np.array([t_r]),
         np.array([machine.t_p]),
@@ -134,7 +141,7 @@ def best_cycles(
     best: tuple[BatchPlan, int] | None = None
     for floor, _, way, block in _estimated(layer, batch, machine, t_r, dram) + found[:tries]:
         plan = way.plan(block)
-        if best is not None and (floor >= best[1] or plan == best[0]):
+        if best is not None and (floor >= near * best[1] or plan == best[0]):
             continue
         job, slots = placed_job(layer, plan, way.mode, batch, block)
         limit = 1 << 40 if best is None else best[1] + JOB_CYCLES - 1  # a tie changes nothing
