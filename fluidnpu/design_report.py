@@ -17,7 +17,7 @@ ALTERNATIVES = 12  # rows of the table beside the Pareto front
 def render_design_report(found: Exploration) -> str:
     """The report as HTML text."""
     board, design = found.board, found.design
-    words = board.paper_words_per_cycle * board.clock_hz / 1e9
+    words = design.out_words * board.clock_hz / 1e9
     roofs = []
     for batch in sorted({1, design.b_max}):
         layers = [
