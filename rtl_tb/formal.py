@@ -52,7 +52,8 @@ class Proof:
     """What is proven: `top`, a harness module of `formal/` or a module of the RTL; the RTL it reads; the induction depth.
 
     `harness`: files of `formal/` that are read too, in place of RTL files they stand for. `inside`: a checker of `formal/` for a file
-    of the RTL, put before its `endmodule` (the open tools know no `bind`). Each of `seeds` must break it within `search_depth` cycles,
+    of the RTL, put before its `endmodule` (the open tools know no `bind`). `smaller`: a constant that no
+    parameter sets, as (file, old, new). Each of `seeds` must break it within `search_depth` cycles,
     and one at least from reset. Every `cover` statement of what is read (inside `ifdef COVER`) must be reached within `cover_depth` cycles: a proof
     whose assumptions leave nothing to prove would hold as well.
     """
@@ -64,6 +65,7 @@ class Proof:
     harness: tuple[str, ...] = ()
     inside: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, int] = field(default_factory=dict)
+    smaller: tuple[str, str, str] | None = None
     seeds: tuple[Seed, ...] = ()
     search_depth: int = 12
     cover_depth: int = 20
@@ -99,6 +101,11 @@ def cover(proof: Proof, timeout_s: int = 600) -> str:
 def _texts(proof: Proof, override: Mapping[str, str]) -> dict[str, str]:
     formal = files("rtl_tb").joinpath("formal")
     texts = {name: {**sources(), **override}[name] for name in proof.reads}
+    if proof.smaller:
+        file, old, new = proof.smaller
+        if texts[file].count(old) != 1:
+            raise ProofError(f"what is made smaller must stand in {file} exactly once: {old!r}")
+        texts[file] = texts[file].replace(old, new)
     texts |= {name: formal.joinpath(name).read_text() for name in proof.harness}
     return texts | {
         name: inside(texts[name], formal.joinpath(checker).read_text()) for name, checker in proof.inside.items()

@@ -14,7 +14,7 @@ _REGISTERS, _TYPES = "fluidnpu_registers_pkg.sv", "fluidnpu_pkg.sv"
 
 PROOFS: dict[str, Proof] = {
     "engine": Proof(
-        says="0 <= B_act <= B_max and the FBCB index in range for any commands; a refusal changes nothing; a plan can be obeyed",
+        says="0 <= B_act <= B_max and the FBCB index in range for any commands; a refusal changes nothing; a plan says what its FBCB word says",
         top="engine_proof",
         reads=(_REGISTERS, "fluid_batching_engine.sv"),
         inside={"fluid_batching_engine.sv": "inside_engine.sv"},
@@ -68,6 +68,53 @@ PROOFS: dict[str, Proof] = {
                 file="fluid_batching_engine.sv",
                 old="cause_o   = fluidnpu_registers_pkg::CauseBatchTooLarge;",
                 new="cause_o   = fluidnpu_registers_pkg::CauseBatchTooLarge; active_d = mask_i; b_act_d = 5'(ones(mask_i));",
+            ),
+            Seed(
+                name="three-samples-in-two-lanes",
+                file="fluid_batching_engine.sv",
+                old="(k_code == 2'd0 && {b_r, 1'b0} < {1'b0, b_act_q})",
+                new="1'b0",
+            ),
+            Seed(
+                name="wide-is-lanes",
+                file="fluid_batching_engine.sv",
+                old="2'd1:    plan_mode_o = ModeWide;",
+                new="2'd1:    plan_mode_o = ModeLanes;",
+            ),
+            Seed(
+                name="word-of-another-batch",
+                file="fluid_batching_engine.sv",
+                old="+ IndexWidth'(b_act_q) - IndexWidth'(1);",
+                new="+ IndexWidth'(b_act_q) - IndexWidth'(b_act_q != 5'd2);",
+            ),
+            Seed(
+                name="pool-in-lanes",
+                file="fluid_batching_engine.sv",
+                old="k_code == 2'd0 && !pool_q && b_r != b_act_q",
+                new="k_code == 2'd0 && b_r != b_act_q",
+            ),
+        ),
+    ),
+    "engine-plain": Proof(
+        says="an engine without stackable PEs and split trees takes no plan that needs them",
+        top="engine_proof",
+        reads=(_REGISTERS, "fluid_batching_engine.sv"),
+        inside={"fluid_batching_engine.sv": "inside_engine.sv"},
+        harness=("engine_proof.sv",),
+        parameters={"Stackable": 0, "Split": 0},
+        depth=2,
+        seeds=(
+            Seed(
+                name="lanes-of-samples-unchecked",
+                file="fluid_batching_engine.sv",
+                old="((k_code[0] || by_samples) && !Stackable)",
+                new="(k_code[0] && !Stackable)",
+            ),
+            Seed(
+                name="split-unchecked",
+                file="fluid_batching_engine.sv",
+                old=" || (k_code == 2'd2 && !Split)",
+                new="",
             ),
         ),
     ),
@@ -225,7 +272,9 @@ PROOFS: dict[str, Proof] = {
         inside={"fluidnpu_sequencer.sv": "inside_sequencer.sv"},
         harness=("sequencer_proof.sv",),
         depth=8,
+        smaller=(_TYPES, "MaxSlots = 32", "MaxSlots = 4"),
         search_depth=14,
+        cover_depth=40,
         seeds=(
             Seed(
                 name="flush-never-ends",
@@ -244,7 +293,7 @@ PROOFS: dict[str, Proof] = {
                 file="fluidnpu_sequencer.sv",
                 old="left0_q > 32'(running_q.block) ? running_q.block",
                 new="left0_q > 32'd9 ? running_q.block",
-                any_state=True,
+                depth=20,
             ),
             Seed(
                 name="layer-beyond-the-last",
@@ -258,7 +307,7 @@ PROOFS: dict[str, Proof] = {
                 file="fluidnpu_sequencer.sv",
                 old="          if (plan_done_i) begin",
                 new="          if (plan_done_i && fetched_i) begin",
-                any_state=True,
+                depth=20,
             ),
             Seed(
                 name="stuck-ignored",
@@ -271,6 +320,42 @@ PROOFS: dict[str, Proof] = {
                 file="fluidnpu_sequencer.sv",
                 old="if (job_error || soft_reset_i) begin",
                 new="if (job_error || (soft_reset_i && busy_o)) begin",
+            ),
+        ),
+    ),
+    "slots": Proof(
+        says="sample n of a job lies in its n-th active slot, from slot 0 on, at slot base + index * slot bytes",
+        top="fluidnpu_sequencer",
+        reads=(_REGISTERS, _TYPES, "fluidnpu_sequencer.sv"),
+        inside={"fluidnpu_sequencer.sv": "inside_slots.sv"},
+        smaller=(_TYPES, "MaxSlots = 32", "MaxSlots = 8"),
+        depth=1,
+        search_depth=6,
+        cover_depth=12,
+        seeds=(
+            Seed(
+                name="slots-nowhere",
+                file="fluidnpu_sequencer.sv",
+                old="<= slot_addr_q;",
+                new="<= '1;",
+            ),
+            Seed(
+                name="slot-of-the-next",
+                file="fluidnpu_sequencer.sv",
+                old="<= slot_addr_q;",
+                new="<= slot_addr_q + fluidnpu_pkg::AddrWidth'(slot_bytes_i);",
+            ),
+            Seed(
+                name="slots-of-all",
+                file="fluidnpu_sequencer.sv",
+                old="if (active_i[slot_q]) begin",
+                new="if (active_i[slot_q] || slot_q == '0) begin",
+            ),
+            Seed(
+                name="slots-twice",
+                file="fluidnpu_sequencer.sv",
+                old="            sample_q <= sample_q + 5'd1;",
+                new="            sample_q <= sample_q + 5'd2;",
             ),
         ),
     ),

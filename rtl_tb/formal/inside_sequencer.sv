@@ -30,10 +30,17 @@
       if (fetch_o) assert (layer_o < layers_q);
       case (state_q)
         Idle:    ;
-        Slots:   assert (waited == 6'(slot_q));
+        Slots:   assert (waited == 6'(slot_q) && 32'(slot_q) < fluidnpu_pkg::MaxSlots);
         Flush:   assert (32'(waited) + 32'(hold_q) <= FlushCycles + 32'd3 && hold_q <= 5'(FlushCycles));
         default: assert (waited <= 6'd2);
       endcase
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (rst_ni && command_valid_o && lane1 != '0 && group_q == 16'd1 && last_tile && left0_q == 32'd2);
+    cover (rst_ni && done_o);
+    cover (rst_ni && state_q == Flush && masters_idle_i && hold_q == '0);
+  end
+`endif
 `endif

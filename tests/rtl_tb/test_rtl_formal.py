@@ -3,8 +3,8 @@ import pytest
 from rtl_tb import PROOFS, Seed, prove
 from rtl_tb.formal import cover
 
-DAILY = ("engine", "read", "write", "sequencer", "unpack", "registers")
-COVERED = ("read", "write")
+DAILY = ("engine", "read", "write", "sequencer", "slots", "unpack", "registers")
+COVERED = ("engine", "engine-plain", "read", "write", "sequencer", "slots")
 
 
 def daily(name: str) -> object:
