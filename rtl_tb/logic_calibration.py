@@ -39,7 +39,7 @@ from .synthesis import Cells, digest, synthesise
 Floats = npt.NDArray[np.float64]
 TOPS = {"core": "fluidnpu_core", "data_plane": "fluidnpu_data_plane"}
 FIT_SEED, CHECK_SEED = 1, 2
-FIT_DESIGNS = {"core": 14, "data_plane": 6}
+FIT_DESIGNS = {"core": 14, "data_plane": 4}
 CHECK_DESIGNS = 30
 MOST_MAPE_PCT = 5.0
 # How firmly a term's coefficient is held at 1, which it is where the term counts LUTs or flip-flops themselves: the relative error that a departure
