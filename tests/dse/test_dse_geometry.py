@@ -68,7 +68,8 @@ def test_what_fits_fits_and_is_as_deep_as_can_be(point: Point, board: Board, fbc
     if found.t_r < point.t_r // 2 * 2:  # it had to give: one step deeper needs more than there is
         deeper = min(point.t_r // 2 * 2, MAX_T_R, (found.t_r // DEPTH_STEP + 1) * DEPTH_STEP)
         banks = 2 * point.t_c
-        on_uram = min(banks, board.uram288 // uram_count(deeper, 48))
+        buffer = found.uram288 - found.uram_banks * uram_count(found.t_r, 48)
+        on_uram = min(banks, (board.uram288 - buffer) // uram_count(deeper, 48))
         rest = found.ramb18 - found.parts["accumulators"]
         assert (banks - on_uram) * ramb18_count(deeper, 48, FAMILIES[board.family]) + rest > board.ramb18
 
