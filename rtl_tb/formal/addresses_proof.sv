@@ -42,4 +42,10 @@ module addresses_proof (
       if (w_valid) assert (w_end >= weights_end && w_end < weights_end + PortBytes);
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (rst_n && d_valid && ready_i && layer_index_i == 16'd3);
+    cover (rst_n && w_valid && ready_i && w_beats == 24'd3);
+  end
+`endif
 endmodule

@@ -57,6 +57,7 @@ module engine_proof #(
     if (rst_n) begin
       assert (b_act <= 5'(BMax));
       assert (refused == (cause != 8'd0));
+      if (busy_i && (exit_i || merge_i)) assert (refused);
       // A row block fits the accumulator banks, which hold half as many rows where trees split.
       if (plan_valid && !plan_bad) assert (block != '0 && block <= (mode == 4'd3 && !past_pool ? 16'd32 : 16'd64));
       if (past_valid && past_rst && !past_clear) begin

@@ -26,4 +26,11 @@
       if (32'(level_q) < Depth) assert (ready_o);
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (past_q && 32'(level_q) == Depth && 32'(head_q) == 1);
+    cover (past_hold_q && 32'(level_q) == 2 && pop && push);
+    cover (past_clear_q && push);
+  end
+`endif
 `endif

@@ -35,4 +35,10 @@
       assert (32'(level_o) == count);
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (past_q && valid_o && 32'(level_q) == Depth);
+    cover (past_q && valid_o && 32'(head_q) == 1 && lane_q == '1 && valid_i);
+  end
+`endif
 `endif

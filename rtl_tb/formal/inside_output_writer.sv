@@ -30,4 +30,11 @@
       if (any_q) assert (pack_addr_q[PortBits-1:0] == '0);
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (past_q && push && any_q);
+    cover (past_q && move && any_q && !push);
+    cover (past_q && move && word_q != '0 && row_sample != '0);
+  end
+`endif
 `endif

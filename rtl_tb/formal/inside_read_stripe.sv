@@ -100,4 +100,11 @@
       end
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (past_q && pop && last && count_q == 8'd2);
+    cover (past_q && s_axi_rvalid && s_axi_rlast && passed_q == 8'd3);
+    cover (past_q && take && cut_stays && head_q != '0);
+  end
+`endif
 `endif

@@ -39,4 +39,13 @@
       assert (irq_o == |(irq_status_q & irq_enable_q));
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (past_q && start_o);
+    cover (past_q && irq_o);
+    cover (past_q && fbcb_load_o);
+    cover (past_read_q && !past_known_q && s_axil_rready);
+    cover (past_q && past_b_q && s_axil_bresp == SlvErr);
+  end
+`endif
 `endif

@@ -19,4 +19,10 @@
       end
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (past_q && fetch_valid_o && fetch_beats_o == 24'd2);
+    cover (past_q && fetch_valid_o && row_sample != '0);
+  end
+`endif
 `endif

@@ -197,4 +197,12 @@
       end
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (running && past_q && fetch_valid_o && lane && what.sample_lanes);
+    cover (running && past_q && fetch_valid_o && index_q[0] == 2'd1 && next_q[0] == 2'd1);
+    cover (running && past_q && take);
+    cover (running && past_q && stuck_o && loaded_q[0] != '0);
+  end
+`endif
 `endif

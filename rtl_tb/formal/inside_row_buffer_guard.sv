@@ -39,4 +39,10 @@
       end
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (past_q && beat_valid_o && beat_ready_i);
+    cover (past_q && s1_valid_q && s1_ends_q && covered_q != '0 && !(&(covered_q | now)));
+  end
+`endif
 `endif

@@ -193,4 +193,11 @@
       end
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (past_q && running && s1_valid_q && given_q && at_row == 4'd1 && value_q == 16'h1234);
+    cover (past_q && running && arrive && written_q && dead_q);
+    cover (past_q && running && take && covers && at_lane);
+  end
+`endif
 `endif

@@ -108,4 +108,12 @@
       end
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (past_q && row_valid_o && lane_q && by_rows);
+    cover (past_q && row_valid_o && lane_q && by_samples && row_sample_o == 2'd2);
+    cover (past_q && active_q && place_q.sample == 5'd1 && by_rows);
+    cover (past_q && active_q && start_q.row == 16'd1 && !by_rows && !by_samples);
+  end
+`endif
 `endif

@@ -44,4 +44,11 @@
       end
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (past_q && take_o && s_axi_len == 8'd15);
+    cover (past_q && take_q && asked == 3'd1 && past_len_q == 8'd2);
+    cover (past_q && s_axi_valid && s_axi_ready == 1'b0 && valid_q == 4'd5);
+  end
+`endif
 `endif

@@ -83,4 +83,12 @@
       end
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (past_q && row_valid && row_ready && tile_q == 16'd2 && !is_pool);
+    cover (past_q && row_valid && is_pool && window_q.tap_row == 8'd1 && window_q.tap_column == 8'd1);
+    cover (past_q && row_valid && row_lane && row_ready);
+    cover (past_q && row_valid && in_one_run && window_q.tap_row == 8'd1);
+  end
+`endif
 `endif

@@ -145,4 +145,11 @@
       if (s_axi_bvalid) assert (open_q < count_q);
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (past_q && answer && count_q == 8'd2);
+    cover (past_q && move && last && sent_q == 8'd3);
+    cover (past_q && take && cut_stays && open_q != '0);
+  end
+`endif
 `endif

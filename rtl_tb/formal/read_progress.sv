@@ -73,4 +73,11 @@ module read_progress (
       if (32'(flushing) > FlushBound + 1) assert (idle);
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (rst_n && flushing == 8'd12 && !idle);
+    cover (rst_n && idle && flushing == 8'd14);
+    cover (rst_n && still == 4'd3);
+  end
+`endif
 endmodule

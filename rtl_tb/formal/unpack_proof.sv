@@ -49,4 +49,11 @@ module unpack_proof (
       for (int unsigned i = 0; i < BeatWords; i++) if (beat_valid && i >= to_give) assert (beat[i*16+:16] == '0);
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (rst_n && beat_valid && beat_ready_i && to_give == 32'd2);
+    cover (rst_n && port_valid_i && port_ready && to_take == 32'd1);
+    cover (rst_n && job_ready && beat == '0 && missing == '0);
+  end
+`endif
 endmodule

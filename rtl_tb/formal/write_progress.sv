@@ -72,4 +72,11 @@ module write_progress (
       if (32'(flushing) > FlushBound + 1) assert (idle);
     end
   end
+`ifdef COVER
+  always_comb begin
+    cover (rst_n && flushing == 8'd10 && !idle);
+    cover (rst_n && idle && flushing == 8'd16);
+    cover (rst_n && still == 4'd3);
+  end
+`endif
 endmodule
