@@ -856,8 +856,8 @@ PROOFS: dict[str, Proof] = {
             Seed(
                 name="chunks-apart",
                 file="axi_stripe_cut.sv",
-                old="(10'(step) + 10'd1);\n",
-                new="(10'(step) + 10'd2);\n",
+                old="+ ((10'(step) + 10'd1) << b)",
+                new="+ ((10'(step) + 10'd2) << b)",
             ),
             Seed(name="a-busy-port", file="axi_stripe_cut.sv", old="(!valid_q[p] && RoomWidth'", new="(RoomWidth'"),
             Seed(
@@ -899,7 +899,7 @@ PROOFS: dict[str, Proof] = {
         ),
     ),
     "read-stripe": Proof(
-        says="striped reads: a word asked for is queued, owed or to be asked for, in the order in which words go out; no queue overflows",
+        says="striped reads: every word is queued, owed or to be asked for, in the order in which words go out; none is lost, no queue overflows",
         top="axi_read_stripe",
         reads=("axi_stripe_cut.sv", "fluidnpu_gather_fifo.sv", "axi_read_stripe.sv"),
         harness=("fifo_contract.sv",),
@@ -940,7 +940,7 @@ PROOFS: dict[str, Proof] = {
         ),
     ),
     "write-stripe": Proof(
-        says="striped writes: every narrow burst is to be asked for, to be sent or to be answered, or its answer is kept; none too early",
+        says="striped writes: every narrow burst is to be asked for, sent or answered, or its answer is kept; none is lost or given too early",
         top="axi_write_stripe",
         reads=("axi_stripe_cut.sv", "axi_write_stripe.sv"),
         harness=("fifo_contract.sv",),

@@ -63,7 +63,8 @@ module axi_stripe_cut #(
     used = '0;
     for (int unsigned p = 0; p < Ports; p++) begin
       chunk[p]   = PortBits'(p) - first_q;
-      start[p]   = 10'(chunk[p]) * (10'(step) + 10'd1);
+      start[p]   = '0;  // chunk times its words, without a multiplier
+      for (int unsigned b = 0; b < PortBits; b++) if (chunk[p][b]) start[p] = start[p] + ((10'(step) + 10'd1) << b);
       words_o[p] = '0;
       if (start[p] <= 10'(s_axi_len)) begin
         words_o[p] = WordsWidth'(10'(s_axi_len) - start[p] < 10'(step) ? 10'(s_axi_len) - start[p] + 10'd1 : 10'(step) + 10'd1);

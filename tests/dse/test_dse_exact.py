@@ -122,6 +122,7 @@ def test_refresh_counts_from_reset() -> None:
     ("wrong", "message"),
     [
         ({"t_p": 2}, "t_p must be at least 3"),
+        ({"stripes": 3}, "stripes must be 1, 2 or 4"),
         ({"buffer_words": 0}, "buffer_words must be at least 1"),
         ({"port_bytes": 64}, "multiple of 32 port words"),
     ],
