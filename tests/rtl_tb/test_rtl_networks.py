@@ -25,7 +25,7 @@ PLANS = [(word, batch) for _, word, batch in plans(DESIGN)]
 
 def npu_of(dram: DramModel) -> RtlNpu:
     return RtlNpu(
-        NpuModel(parameters=data_plane_parameters(DESIGN, buffer_words=1 << 18) | {"Layers": 1, "BuildId": 0}),
+        NpuModel(parameters=data_plane_parameters(DESIGN, buffer_words=1 << 21) | {"Layers": 1, "BuildId": 0}),
         dram=dram,
     )
 
