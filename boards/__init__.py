@@ -1,5 +1,5 @@
 """FPGA boards as data: one TOML file each, every fact with the document it comes from."""
 
-from .board import Board, BoardError, Dram, list_boards, load_board, parse_board
+from .board import STRIPES, Board, BoardError, Dram, list_boards, load_board, parse_board
 
-__all__ = ["Board", "BoardError", "Dram", "list_boards", "load_board", "parse_board"]
+__all__ = ["STRIPES", "Board", "BoardError", "Dram", "list_boards", "load_board", "parse_board"]

@@ -18,6 +18,7 @@ from enum import IntEnum, StrEnum
 from functools import cached_property
 from typing import Any
 
+from boards import STRIPES
 from models import Kind, LayerShape, Workload
 
 SCHEMA = 3  # 2: plans limit their row blocks; 3: memory, its ports, the input buffer
@@ -35,9 +36,6 @@ def line_words(input_words: int, port_bits: int) -> int:
 
 class DesignError(ValueError):
     """A design or a design file breaks a rule; the message says what must hold and what came."""
-
-
-STRIPES = (1, 2, 4)
 
 
 class Stack(StrEnum):

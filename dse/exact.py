@@ -20,6 +20,8 @@ from types import ModuleType
 
 import numpy as np
 
+from boards import STRIPES
+
 from .design import Design, DesignError, Mode
 from .dram import DramModel
 from .resources import BUFFER_WORDS
@@ -58,7 +60,7 @@ class Machine:
             raise DesignError(f"t_p must be at least 3 to carry a 48-bit bias in one slot, not {self.t_p}")
         if self.line_words % self.port_words:
             raise DesignError(f"line_words must be a multiple of {self.port_words} port words, not {self.line_words}")
-        if self.stripes not in (1, 2, 4) or self.port_bytes < 2 * self.stripes:
+        if self.stripes not in STRIPES or self.port_bytes < 2 * self.stripes:
             raise DesignError(
                 f"stripes must be 1, 2 or 4 ports of at least 2 bytes, not {self.stripes} of {self.port_bytes} together"
             )

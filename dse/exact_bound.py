@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from models import Kind, LayerShape, Window
+from models import Kind, LayerShape
 
 from .design import BatchPlan, Mode, Stack
 from .dram import DramModel
+from .roofline import awake, input_words
 
 Floats = npt.NDArray[np.float64]
-LINE_WORDS = 16
 SET_UP_CYCLES = 200  # descriptor and planner take more
 BLOCK_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 112)
 
@@ -38,17 +38,12 @@ class Arrays:
     @property
     def words_per_cycle(self) -> float:
         """Words that all ports together move in a cycle, refresh counted; infinite without a limit."""
-        return self.dram.total_words * self._awake if self.dram.total_words else np.inf
+        return self.dram.total_words * awake(self.dram) if self.dram.total_words else np.inf
 
     @property
     def link_words(self) -> float:
         """Words that one port moves in a cycle in one direction."""
-        return float(min(self.port_words, self.dram.link_words * self.stripes or np.inf)) * self._awake
-
-    @property
-    def _awake(self) -> float:
-        refresh = self.dram.refresh_cycles / self.dram.refresh_interval_cycles if self.dram.refresh_cycles else 0.0
-        return 1.0 - refresh
+        return float(min(self.port_words, self.dram.link_words * self.stripes or np.inf)) * awake(self.dram)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,21 +92,6 @@ def _up(value: npt.ArrayLike, by: npt.ArrayLike) -> Floats:
     return np.asarray(np.ceil(np.divide(value, by)))
 
 
-def _line_floor(window: Window, rows: Floats) -> Floats:
-    """Lines that the windows of `rows` neighbouring output rows of one sample touch at the least."""
-    high = np.maximum(1, rows // window.out[1])
-    wide = np.minimum(rows, window.out[1])
-    extent = (window.kernel[0] - 1) * window.dilation[0] + 1
-    step = min(window.stride[0], extent)
-    tall = (high - 1) * step + extent if window.dilation[0] == 1 else high * window.kernel[0]
-    if window.kernel[0] == 1 or window.dilation[0] > 1:
-        tall = np.minimum(tall, high * window.kernel[0])
-    across = (
-        (wide - 1) * min(window.stride[1], window.kernel[1]) + window.kernel[1] if window.dilation[1] == 1 else wide
-    )
-    return np.asarray(tall * across * window.channels / LINE_WORDS)
-
-
 def floor_cycles(layer: LayerShape, batch: int, way: Way, block: Floats, on: Arrays) -> Floats:
     """Cycles that a layer takes at the least, for every array and block (broadcast together)."""
     window = layer.window
@@ -120,7 +100,7 @@ def floor_cycles(layer: LayerShape, batch: int, way: Way, block: Floats, on: Arr
     block = np.minimum(np.minimum(block, on.t_r), beats)
     out = rows * layer.groups * layer.c
     outputs = layer.c if layer.kind is not Kind.GEMM else layer.groups * layer.c
-    unique = batch * _line_floor(window, np.asarray(float(layer.r))) * LINE_WORDS
+    unique = float(batch * input_words(layer))
     if layer.kind is not Kind.GEMM:
         core = rows * layer.p * _up(np.asarray(float(layer.c)), 2 * on.t_p)
         busy = np.maximum(core, np.maximum(unique, rows * outputs) / on.link_words)

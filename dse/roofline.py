@@ -10,29 +10,37 @@
 
 from __future__ import annotations
 
-from models import Kind, LayerShape
+from models import Kind, LayerShape, Window
 
 from .dram import DramModel
 
 
-def layer_words(layer: LayerShape, batch: int) -> int:
-    """Words of 16 bits that must cross the memory's pins: weights, inputs, residual and outputs, each once. A layer without a window is taken to read
-    each input once for every kernel position, as a matrix product does.
+def input_words(layer: LayerShape) -> int:
+    """Input words that the windows of one sample touch, each once; without a window each once for every kernel position, as a matrix product reads.
+
+    >>> from models import Window
+    >>> input_words(LayerShape(name="conv", r=4, p=9, c=1, window=Window(kernel=(3, 3), dilation=(8, 8), out=(2, 2), channels=1)))
+    36
     """
     window = layer.window
-    outputs = layer.r * layer.groups * layer.c
     if window is None:
-        inputs = layer.r * layer.groups * layer.p
-    else:
-        high, wide = (
-            (window.out[i] - 1) * min(window.stride[i], window.kernel[i])
-            + (window.kernel[i] - 1) * window.dilation[i]
-            + 1
-            for i in (0, 1)
-        )
-        inputs = high * wide * window.channels
+        return layer.r * layer.groups * layer.p
+    return _touched(window, 0) * _touched(window, 1) * window.channels
+
+
+def _touched(window: Window, axis: int) -> int:
+    """Rows (0) or columns (1) of the input that some window touches."""
+    out, kernel, stride, dilation = (
+        sizes[axis] for sizes in (window.out, window.kernel, window.stride, window.dilation)
+    )
+    return len({o * stride + k * dilation for o in range(out) for k in range(kernel)})
+
+
+def layer_words(layer: LayerShape, batch: int) -> int:
+    """Words of 16 bits that must cross the memory's pins: weights, inputs, residual and outputs, each once."""
+    outputs = layer.r * (layer.groups * layer.c if layer.kind is Kind.GEMM else layer.c)
     weights = layer.groups * layer.p * layer.c if layer.kind is Kind.GEMM else 0
-    return weights + batch * (inputs + (2 if layer.residual else 1) * outputs)
+    return weights + batch * (input_words(layer) + (2 if layer.residual else 1) * outputs)
 
 
 def roofline_cycles(layer: LayerShape, *, batch: int, macs_per_cycle: float, words_per_cycle: float) -> float:
@@ -41,7 +49,11 @@ def roofline_cycles(layer: LayerShape, *, batch: int, macs_per_cycle: float, wor
     return max(batch * layer.macs / macs_per_cycle, moved)
 
 
+def awake(dram: DramModel) -> float:
+    """Share of the time in which a memory does not refresh."""
+    return 1.0 - (dram.refresh_cycles / dram.refresh_interval_cycles if dram.refresh_cycles else 0.0)
+
+
 def awake_words(dram: DramModel) -> float:
     """Words a cycle of all ports together, refresh counted; 0 for no limit."""
-    refresh = dram.refresh_cycles / dram.refresh_interval_cycles if dram.refresh_cycles else 0.0
-    return dram.total_words * (1.0 - refresh)
+    return dram.total_words * awake(dram)

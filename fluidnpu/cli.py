@@ -21,7 +21,7 @@ B_MAX = click.option("--b-max", default=8, show_default=True, metavar="N", help=
 MEMORY = click.option(
     "--memory",
     metavar="NAME",
-    help="the board's memory that weights and activations lie in, as its file names them: ps, pl  [default: the first]",
+    help="the board's memory that weights and activations lie in, as its file names them: ps, pl, ps_striped  [default: the first]",
 )
 DATA = click.option(
     "--data",

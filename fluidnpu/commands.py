@@ -94,12 +94,9 @@ def workload(path: Path, exits: str | None, exit_rates: str | None) -> Workload:
     if exits is not None:
         model = with_exits(model, parse_places(exits))
     work = model if isinstance(model, Workload) else model.workload
-    if exit_rates is None:
+    rates = _numbers("--exit-rates", exit_rates)
+    if rates is None:
         return work
-    try:
-        rates = tuple(float(part) for part in exit_rates.split(","))
-    except ValueError:
-        raise UsageError(f"--exit-rates must be numbers with commas between them, not '{exit_rates}'") from None
     if len(rates) != len(work.exits) or min(rates) < 0 or abs(sum(rates) - 1) > 1e-6:
         raise UsageError(f"--exit-rates must be {len(work.exits)} shares that sum to 1, not '{exit_rates}'")
     return dataclasses.replace(work, exit_rates=rates)

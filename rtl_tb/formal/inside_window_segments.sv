@@ -47,8 +47,8 @@
     assume (layer_i.contiguous == in_one_run && layer_i.tap_h == tap_h && layer_i.tap_w == tap_w && !(is_pool && in_one_run));
     assume (layer_i.mode == (is_pool ? fluidnpu_pkg::ModeMaxPool : {2'b00, mode_code}));
     if (is_pool) assume (24'(run) == 24'(command_i.cols) && 32'(run) <= 2 * TP);
-    if (is_pool && past_q && busy_q) assert (24'(command_q.cols) == 24'(run));
     else assume (layer_i.run_words == 24'(run));
+    if (is_pool && past_q && busy_q) assert (24'(command_q.cols) == 24'(run));
     assume (layer_i.p_tiles == 16'(tiles));
     if (!is_pool) assume (times(8'(width), tiles[3:0]) >= all && times(8'(width), 4'(tiles - 6'd1)) < all);
     if (row_lane) assume (layer_i.mode == fluidnpu_pkg::ModeLanes);
