@@ -231,7 +231,7 @@ def layer_numbers(job: LayerJob, machine: Machine) -> list[int]:
     width, columns = machine.tile(job.mode)
     taps = job.kernel_h * job.kernel_w
     words = taps * job.group_words
-    p_tiles = taps if job.pool else _up(words, width)
+    p_tiles = _up(taps, 2) if job.mode is MAX_POOL else taps if job.pool else _up(words, width)
     tiles, last_cols = (job.columns - 1) // columns, (job.columns - 1) % columns + 1
 
     def tile_beats(cols: int) -> int:

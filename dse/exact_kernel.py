@@ -86,7 +86,7 @@ REMEMBERED = COUNTED + len(COUNTS)
     LATENCY, WRITE_LATENCY, LINK_RATE, TOTAL_RATE, REFRESH_INTERVAL, REFRESH_CYCLES, OUTSTANDING, LINK0, LINK1, LINK2,
 ) = range(REMEMBERED, REMEMBERED + len(MEMORY))  # fmt: skip
 
-NORMAL, WIDE, LANES, SPLIT = range(4)
+NORMAL, WIDE, LANES, SPLIT, MAX_POOL = range(5)
 FRACTION = 1024  # rates are in bytes of 1 / FRACTION, as the harness counts them
 DESCRIPTOR_BYTES = 128
 MAX_SLOTS = 32
@@ -110,7 +110,7 @@ STATES = REMEMBERED + len(MEMORY)
     W_JOBS_IN, W_JOBS_OUT, W_COUNT, W_LEFT, W_MISSING, W_SKIP,
     R_JOBS_IN, R_JOBS_OUT, R_COUNT, R_LEFT, R_MISSING, R_SKIP, R_COLS,
     # windows
-    BUSY, PASS_OPEN, TILE, NOW_COMMAND, POSITION,
+    BUSY, PASS_OPEN, TILE, NOW_COMMAND, POSITION, HALF,
     TAP_ROW, TAP_COLUMN, WORD,
     TILE_TAP_ROW, TILE_TAP_COLUMN, TILE_WORD,
     # row buffer: of each lane the row to be asked for, its place, rows there; rows under way
@@ -128,14 +128,14 @@ STATES = REMEMBERED + len(MEMORY)
     D_ROW, D_STORED, D_VALID, D_COLS, D_LEFT, D_LANE1, D_HAS_LANE1,
     # memory
     V_OPEN_IN, V_OPEN_OUT, V_SENT, V_ANSWERED_IN, V_ANSWERED_OUT, V_TOTAL,
-) = range(STATES, STATES + 103)  # fmt: skip
+) = range(STATES, STATES + 104)  # fmt: skip
 
 # Row walkers
 (
     A_ACTIVE, A_LANE, A_COMMIT, A_BEAT, A_BEATS, A_LANE1, A_SHIFT, A_SAMPLE, A_ROW, A_COLUMN, A_ROW_OFFSET, A_OFFSET,
     A_START_SAMPLE, A_START_ROW, A_START_COLUMN, A_START_ROW_OFFSET, A_START_OFFSET, A_STEP_H, A_STEP_W, A_SIZE,
 ) = range(20)  # fmt: skip
-WINDOWS = STATES + 103
+WINDOWS = STATES + 104
 OUTPUTS, RESIDUALS = WINDOWS + A_SIZE, WINDOWS + 2 * A_SIZE
 
 # Read masters, and what memory owes each
@@ -697,10 +697,44 @@ def _arrive(s: Ints, rows_old: int, level_old: int) -> int:
 
 
 @jit
-def _windows(s: Ints, there0: int, there1: int, beats_old: int) -> None:
-    """fluidnpu_window_segments: at most one segment is cut out of the row buffer; passes and commands follow one another.
+def _segment(s: Ints, position: int, width: int, run: int) -> tuple[int, bool]:
+    """fluidnpu_window_segments: (words, whether the run ends) of the segment where the window stands."""
+    space = width - position
+    if s[LINE_WORDS] < 2 * s[T_P]:
+        space = min(space, s[LINE_WORDS])
+    words = min(run - s[WORD], space)
+    return int(words), bool(words == run - s[WORD])
 
-    `there0`, `there1`: rows of each lane that were there before this cycle.
+
+@jit
+def _move(s: Ints, words: int, run_ends: bool) -> None:
+    """The window goes on behind a segment."""
+    s[WORD] += words
+    if run_ends:
+        s[WORD] = 0
+        if not s[CONTIGUOUS] and s[TAP_COLUMN] + 1 != s[KERNEL_W]:
+            s[TAP_COLUMN] += 1
+        else:
+            s[TAP_COLUMN] = 0
+            s[TAP_ROW] += 1
+
+
+@jit
+def _need(s: Ints, a: int, other: bool) -> int:
+    """Input rows of the lane that the window of the row at hand needs, or of the row of lane 1 behind it."""
+    sample, row = s[a + A_SAMPLE], s[a + A_ROW]
+    if other and s[ROW_LANES] and s[a + A_COLUMN] + 1 == s[OUT_W]:
+        row += 1
+        if row == s[OUT_H]:
+            sample, row = sample + 1, 0
+    return int(sample * s[SAMPLE_ROWS] + row * s[RISE] + s[SPAN])
+
+
+@jit
+def _windows(s: Ints, there0: int, there1: int, beats_old: int, arrived: int) -> None:
+    """fluidnpu_window_segments: at most two segments are cut out of the row buffer; passes and commands follow one another.
+
+    `there0`, `there1`: rows of each lane that were there before this cycle; `arrived`: memory gives a word in it, so a second segment waits.
     """
     if s[I_S1] and s[I_S1_ENDS]:
         s[I_BEATS] += 1
@@ -713,31 +747,45 @@ def _windows(s: Ints, there0: int, there1: int, beats_old: int) -> None:
     pass_is_last = pool or (s[TILE] + 2 if open_old else s[TILE] + 1) == s[P_TILES]
     tile_ends, ready_pass = False, s[a + A_ACTIVE] == 0
     there = there1 if s[SAMPLE_LANES] and s[a + A_LANE] else there0
-    need = s[a + A_SAMPLE] * s[SAMPLE_ROWS] + s[a + A_ROW] * s[RISE] + s[SPAN]
-    if s[a + A_ACTIVE] and there >= need and beats_old + 2 <= BEAT_QUEUE:
+    if s[a + A_ACTIVE] and there >= _need(s, a, False) and beats_old + 2 <= BEAT_QUEUE:
         width = 2 * s[T_P] if s[MODE] == WIDE or pool else s[T_P] // 2 if s[MODE] == SPLIT else s[T_P]
-        space = width - s[POSITION]
-        if s[LINE_WORDS] < 2 * s[T_P]:
-            space = min(space, s[LINE_WORDS])
-        rest = (s[q + Q_COLS] if pool else s[RUN_WORDS]) - s[WORD]
-        words = min(rest, space)
-        run_ends = words == rest
-        beat_full = run_ends if pool else s[POSITION] + words == width
-        s[WORD] += words
-        if run_ends:
-            s[WORD] = 0
-            if not s[CONTIGUOUS] and s[TAP_COLUMN] + 1 != s[KERNEL_W]:
-                s[TAP_COLUMN] += 1
-            else:
-                s[TAP_COLUMN] = 0
-                s[TAP_ROW] += 1
-        row_ends = (run_ends and s[TAP_ROW] == s[KERNEL_H]) or (beat_full and not pool)
-        row_ends_beat = _ends_beat(s, a)
+        run = s[q + Q_COLS] if pool else s[RUN_WORDS]
+        position, half = s[POSITION], s[HALF]
+        words, run_ends = _segment(s, position, width, run)
+        fills = run_ends if pool else position + words == width
+        _move(s, words, run_ends)
+        window_ends = run_ends and s[TAP_ROW] == s[KERNEL_H]
+        row_ends = window_ends or (fills and not pool)
+        lane_ends_beat = _ends_beat(s, a)
+        ends_beat = (fills and (s[MODE] != MAX_POOL or half or row_ends)) if pool else (row_ends and lane_ends_beat)
+        walks = 1
+        # The segment behind it in the same beat, if there is one.
+        two = False
+        if not row_ends and not arrived:
+            more, more_ends = _segment(s, 0 if pool else position + words, width, run)
+            if not pool:
+                two = True
+                words += more
+                _move(s, more, more_ends)
+                fills = position + words == width
+                row_ends = fills or (more_ends and s[TAP_ROW] == s[KERNEL_H])
+                ends_beat = row_ends and lane_ends_beat
+            elif s[MODE] == MAX_POOL and not half and position == 0 and fills and more_ends:
+                two = True
+                _move(s, more, more_ends)
+                row_ends = s[TAP_ROW] == s[KERNEL_H]
+                ends_beat = True
+        elif row_ends and not arrived and not lane_ends_beat and position == 0:
+            there = there1 if s[SAMPLE_LANES] else there0
+            if there >= _need(s, a, True):
+                two = ends_beat = True
+                walks = 2
+        s[HALF] = int(s[MODE] == MAX_POOL and not two and not ends_beat and (half or fills))
         s[I_S1] = 1
-        s[I_S1_ENDS] = int(beat_full if pool else row_ends and row_ends_beat)
-        s[POSITION] = 0 if row_ends or beat_full else s[POSITION] + words
+        s[I_S1_ENDS] = int(ends_beat)
+        s[POSITION] = 0 if row_ends or (pool and fills) else position + words
         if row_ends:
-            tile_ends = row_ends_beat and s[a + A_BEAT] + 1 == s[a + A_BEATS]
+            tile_ends = ends_beat and s[a + A_BEAT] + 1 == s[a + A_BEATS]
             if pool:
                 for i in range(3):
                     s[TAP_ROW + i] = 0
@@ -747,7 +795,8 @@ def _windows(s: Ints, there0: int, there1: int, beats_old: int) -> None:
             else:
                 for i in range(3):
                     s[TAP_ROW + i] = s[TILE_TAP_ROW + i]
-            _walk(s, a)
+            for _ in range(walks):
+                _walk(s, a)
             ready_pass = ready_pass or tile_ends
     pass_valid = busy_old and (not open_old or (tile_ends and not last_tile))
     if tile_ends:
@@ -764,6 +813,7 @@ def _windows(s: Ints, there0: int, there1: int, beats_old: int) -> None:
         s[NOW_COMMAND] = s[INPUT_OUT]
         s[INPUT_OUT] += 1
         s[POSITION] = 0
+        s[HALF] = 0
         for i in range(3):
             s[TAP_ROW + i] = 0
             s[TILE_TAP_ROW + i] = 0
@@ -1233,9 +1283,10 @@ def simulate(s: Ints, layers: Ints, counts: Ints, first_cycle: int, limit: int) 
         if in_old < 2 and beats_old > 0:
             s[IN_SKID] += 1
             s[I_BEATS] -= 1
-        s[M1 + X_LEVEL] -= _arrive(s, rows_old, m1_level)
+        arrived = _arrive(s, rows_old, m1_level)
+        s[M1 + X_LEVEL] -= arrived
         address, words = _load(s, M1, rows_old, oldest)
-        _windows(s, there0, there1, beats_old)
+        _windows(s, there0, there1, beats_old, arrived)
         _read_master(s, M1, m1_left, m1_level, taken >> 1 & 1, read >> 1 & 1, int(address >= 0), address, words)
 
         # Residuals.

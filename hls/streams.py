@@ -177,9 +177,10 @@ def gemm_words(descriptor: Descriptor) -> int:
 
 
 def _p_tiles(descriptor: Descriptor, mode: Mode, design: Design) -> int:
-    """P-tiles of a GEMM, taps of a pool."""
+    """P-tiles of a GEMM; of a pool its beats for a row: one a tap, or of a max pool one for two taps."""
     if descriptor.kind != GEMM:
-        return descriptor.kernel_h * descriptor.kernel_w
+        taps = descriptor.kernel_h * descriptor.kernel_w
+        return -(-taps // 2) if mode is Mode.MAX_POOL else taps
     return -(-gemm_words(descriptor) // design.tile(mode)[0])
 
 
@@ -298,12 +299,15 @@ def _gemm_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Int16
 
 
 def _pool_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Int16) -> Int16:
-    """Input beats of one pool command: output row by output row, one beat a tap, a channel for every word."""
+    """Input beats of one pool command: output row by output row, a channel for every word, one beat a tap; of a max pool the larger of two taps."""
     command = tile.command
     samples, taps = window_addresses(descriptor, tile.lanes[0], 0)
     address = taps[:, :, None] + tile.first_column + np.arange(command.cols)
     beats = np.zeros((command.beats, command.p_tiles, design.input_words), np.int16)
-    beats[:, :, : command.cols] = slots[samples[:, None, None], address]
+    words = slots[samples[:, None, None], address]
+    if command.mode is Mode.MAX_POOL:
+        words = np.maximum(words[:, ::2], words[:, np.minimum(np.arange(1, words.shape[1] + 1, 2), words.shape[1] - 1)])
+    beats[:, :, : command.cols] = words
     return beats.reshape(-1, design.input_words)
 
 

@@ -317,6 +317,16 @@ async def until(dut: Dut, done: Callable[[], object], cycles: int, what: str) ->
     raise AssertionError(f"{what} did not come within {cycles} cycles")
 
 
+def larger_words(a: int, b: int, words: int) -> int:
+    """Of two beats of int16 words the larger word at every place.
+
+    >>> hex(larger_words(0x0001_FFFF, 0xFFFE_0002, 2))
+    '0x10002'
+    """
+    both = (np.frombuffer(beat.to_bytes(2 * words, "little"), "<i2") for beat in (a, b))
+    return int.from_bytes(np.maximum(*both).astype("<i2").tobytes(), "little")
+
+
 def as_ints(array: npt.NDArray[np.int16]) -> list[int]:
     """Rows of int16 words as numbers, word 0 lowest."""
     return [int.from_bytes(row.tobytes(), "little") for row in array.astype("<i2")]

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Iterator
 
 import cocotb
 from cocotb.triggers import RisingEdge
 
+from dse import Mode
+
 from .common import Dut, begin, bench, reset
 from .jobs import Shape, bench_design
-from .parts import PORT_BYTES, Case, Reader, Sink, Source, pack, pulse, random_case, until
+from .parts import PORT_BYTES, Case, Reader, Sink, larger_words, pack, pulse, random_case, until
 
 IN_WORDS, CAPACITY = 8, 2 * 2 * 128 * 16  # bytes: two banks of 128 lines of 16 words
 DESIGN = bench_design(
     {"t_r": 7, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 1, "out_words": 4}
 )
-Segment = tuple[int, int, int, int, int, int]  # address, lane, rows, words, place, ends beat
+PORTS = ("addr", "lane", "rows", "words", "place", "ends_beat")
+Segment = tuple[int, int, int, int, int, int]
 
 
 def windows(case: Case) -> Iterator[tuple[int, int, int]]:
@@ -28,9 +32,16 @@ def windows(case: Case) -> Iterator[tuple[int, int, int]]:
 
 
 def random_beat(rng: random.Random, case: Case, lane: int, sample: int, top: int, need: int) -> list[Segment]:
-    """One to three runs of words somewhere in the window's rows; some words of the beat stay uncovered."""
+    """One to three runs of words somewhere in the window's rows; some words of the beat stay uncovered, of a max pool some are covered twice."""
     rows, low, out = case.rows, case.descriptor.in_offset % PORT_BYTES, []
     place = rng.choice([0, 0, 1, 4])
+    if case.run.mode is Mode.MAX_POOL:
+        words = rng.randrange(1, min(IN_WORDS, rows.row_bytes // 2) + 1)
+        for ends in range(2):
+            word = rng.randrange(rows.row_bytes // 2 - words + 1)
+            at = sample * rows.sample_pitch + (top + rng.randrange(rows.span)) * rows.pitch + low + 2 * word
+            out.append((at, lane, need, words, 0, ends))
+        return out
     for _ in range(rng.choice([1, 1, 2, 3])):
         words = rng.randrange(1, min(IN_WORDS - place, rows.row_bytes // 2) + 1)
         word = rng.randrange(rows.row_bytes // 2 - words + 1)
@@ -42,14 +53,40 @@ def random_beat(rng: random.Random, case: Case, lane: int, sample: int, top: int
     return [*out[:-1], (*out[-1][:-1], 1)]
 
 
+class Giver:
+    """Offers segments at random pace, with or without the next one of the same beat."""
+
+    def __init__(self, dut: Dut, rng: random.Random, pace: float) -> None:
+        self.dut, self.rng, self.pace, self.items, self.pairs = dut, rng, pace, deque[Segment](), 0
+
+    def _offer(self, which: str, segment: Segment | None) -> None:
+        getattr(self.dut, f"{which}_valid_i").value = int(segment is not None)
+        for port, value in zip(PORTS, segment or (), strict=False):
+            getattr(self.dut, f"{which}_{port}_i").value = value
+
+    async def run(self) -> None:
+        """For ever."""
+        dut, offered = self.dut, 0
+        while True:
+            await RisingEdge(dut.clk_i)
+            if offered and dut.segment_ready_o.value:
+                self.items.popleft()
+                if offered == 2 and dut.second_ready_o.value:
+                    self.items.popleft()
+                    self.pairs += 1
+                offered = 0
+            if not offered and self.items and self.rng.random() < self.pace:
+                offered = 2 if len(self.items) > 1 and not self.items[0][-1] and self.rng.random() < 0.8 else 1
+            self._offer("segment", self.items[0] if offered else None)
+            self._offer("second", self.items[1] if offered == 2 else None)
+
+
 class World:
     """Segments in, rows from memory, beats out; the bench says what is still needed."""
 
     def __init__(self, dut: Dut, rng: random.Random, case: Case, pace: float) -> None:
         self.dut, self.rng, self.case, self.lanes = dut, rng, case, case.buffered()
-        ports = ("addr", "lane", "rows", "words", "place", "ends_beat")
-        names = tuple(f"segment_{port}_i" for port in ports)
-        self.segments = Source(dut, rng, "segment_valid_i", "segment_ready_o", names, pace)
+        self.segments = Giver(dut, rng, pace)
         self.memory = Reader(dut, rng, case.program.memory, case.program.base, PORT_BYTES, pace=pace)
         self.beats = Sink(dut, rng, "beat_valid_o", "beat_ready_i", ("beat_o",), pace)
         self.tasks: list[cocotb.task.Task[None]] = []
@@ -69,8 +106,9 @@ class World:
     def ask(self, beat: list[Segment]) -> None:
         """One more beat."""
         self.segments.items.extend(beat)
-        words = (int.from_bytes(self.lanes[lane][at : at + 2 * n], "little") << 16 * p for at, lane, _, n, p, _ in beat)
-        self.want.append((sum(words),))
+        words = [int.from_bytes(self.lanes[lane][at : at + 2 * n], "little") << 16 * p for at, lane, _, n, p, _ in beat]
+        pooled = self.case.run.mode is Mode.MAX_POOL and len(words) == 2
+        self.want.append((larger_words(words[0], words[1], IN_WORDS) if pooled else sum(words),))
 
     async def served(self, cycles: int) -> None:
         """All beats so far have come and are right."""
@@ -102,9 +140,10 @@ def fetched(case: Case) -> list[list[int]]:
 async def windows_get_what_memory_holds(dut: Dut) -> None:
     """Random layers, window by window, at several paces; what lies above a window is given up as soon as it is served."""
     rng = await begin(dut)
-    seen: set[tuple[bool, bool]] = set()
-    while len(seen) < 4:
-        case = random_case(rng, DESIGN, kind=0)
+    seen: set[tuple[bool, bool, bool]] = set()
+    pairs = 0
+    while len(seen) < 6 or not pairs:
+        case = random_case(rng, DESIGN, kind=rng.randrange(2))
         part = CAPACITY // 2 if case.by_samples else CAPACITY
         if (case.rows.span + 1) * case.rows.pitch + PORT_BYTES > part:
             continue
@@ -124,7 +163,8 @@ async def windows_get_what_memory_holds(dut: Dut) -> None:
         assert sorted(asked) == sorted(lanes[0] + lanes[1]), "every row once"
         if not case.by_samples:
             assert asked == lanes[0]
-        seen.add((case.by_samples, case.rows.sample_rows * case.rows.pitch > part // 2))
+        seen.add((case.by_samples, case.rows.sample_rows * case.rows.pitch > part // 2, case.run.mode is Mode.MAX_POOL))
+        pairs += world.segments.pairs
         world.stop()
 
 
@@ -170,5 +210,5 @@ async def a_reset_forgets_what_was_under_way(dut: Dut) -> None:
             for _ in range(moment):
                 await RisingEdge(dut.clk_i)
             world.stop()
-            for name in ("segment_valid_i", "data_valid_i", "fetch_ready_i", "beat_ready_i"):
+            for name in ("segment_valid_i", "second_valid_i", "data_valid_i", "fetch_ready_i", "beat_ready_i"):
                 getattr(dut, name).value = 0

@@ -1,14 +1,17 @@
-"""Row walker against the address model: the place of every row, in every order that lanes give, again for passes that do not commit."""
+"""Row walker against the address model: the place of every row, in every order that lanes give, one a cycle or both of a beat, again for passes that
+do not commit.
+"""
 
 from __future__ import annotations
 
 import random
 
 import cocotb
+from cocotb.triggers import ReadWrite, RisingEdge
 
 from .common import Dut, begin, bench, reset
 from .jobs import bench_design
-from .parts import Case, Sink, Source, pulse, random_case, until
+from .parts import Case, Source, pulse, random_case, until
 
 DESIGN = bench_design(
     {"t_r": 7, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 1, "out_words": 4}
@@ -39,8 +42,44 @@ def rows_of(case: Case, number: int) -> list[tuple[int, int, int, int, int, int,
     return out
 
 
-async def walk(dut: Dut, rng: random.Random, case: Case) -> None:
-    """One layer: every command's pass once or several times, only the last of a block's last command commits."""
+PORTS = ("offset", "sample", "index", "top", "lane", "ends_beat", "ends_pass")
+Row = tuple[int, ...]
+
+
+class Taker:
+    """Takes rows, sometimes both of a beat at once; sees that what is offered stays until it is taken."""
+
+    def __init__(self, dut: Dut, rng: random.Random, case: Case) -> None:
+        self.dut, self.rng, self.case, self.got, self.pairs = dut, rng, case, list[Row](), 0
+
+    def _other(self, row: Row) -> Row:
+        """The row of lane 1, as it would be offered next."""
+        index, offset, top, ends_pass = (
+            int(getattr(self.dut, f"other_{port}_o").value) for port in ("index", "offset", "top", "ends_pass")
+        )
+        return offset, index + self.case.run.b_r * self.case.by_samples, index, top, 1, 1, ends_pass
+
+    async def run(self) -> None:
+        """For ever."""
+        dut, held, ready, both = self.dut, None, 0, 0
+        while True:
+            await RisingEdge(dut.clk_i)
+            row = tuple(int(getattr(dut, f"row_{port}_o").value) for port in PORTS) if dut.row_valid_o.value else None
+            if held is not None:
+                assert row == held, f"{held} was offered and became {row} before it was taken"
+            held = None if ready else row
+            if row is not None and ready:
+                self.got += [row, self._other(row)] if both else [row]
+                self.pairs += both
+            ready = int(self.rng.random() < 0.7)
+            dut.row_ready_i.value, dut.row_both_i.value = ready, 0
+            await ReadWrite()
+            both = int(ready and dut.row_valid_o.value and not dut.row_ends_beat_o.value and self.rng.random() < 0.5)
+            dut.row_both_i.value = both
+
+
+async def walk(dut: Dut, rng: random.Random, case: Case) -> int:
+    """One layer: every command's pass once or several times, only the last of a block's last command commits. How many pairs of rows were taken."""
     d, run = case.descriptor, case.run
     inputs = {
         "rise_i": RISE, "span_i": SPAN, "out_h_i": d.out_h, "out_w_i": d.out_w, "b_r_i": run.b_r, "step_h_i": d.out_row_bytes,
@@ -49,8 +88,7 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> None:
     await reset(dut, **inputs)
     await pulse(dut, "layer_start_i")
     passes = Source(dut, rng, "pass_valid_i", "pass_ready_o", ("beats_i", "lane1_beats_i", "shift_i", "commit_i"))
-    ports = ("offset", "sample", "index", "top", "lane", "ends_beat", "ends_pass")
-    rows = Sink(dut, rng, "row_valid_o", "row_ready_i", tuple(f"row_{port}_o" for port in ports))
+    rows = Taker(dut, rng, case)
     expected = []
     for number, command in enumerate(case.commands()):
         repeats = rng.randrange(1, 4)
@@ -66,15 +104,18 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> None:
     assert rows.got == expected
     for task in tasks:
         task.cancel()
+    return rows.pairs
 
 
 @bench(50_000)
 async def every_row_has_its_place(dut: Dut) -> None:
     """Random layers in random modes; rows that one cycle offers stay until they are taken."""
     rng = await begin(dut)
-    seen = set()
+    seen, paired = set(), set()
     for _ in range(40):
         case = random_case(rng, DESIGN)
-        await walk(dut, rng, case)
+        if await walk(dut, rng, case):
+            paired.add(case.run.row_lanes)
         seen.add((case.run.mode, case.run.row_lanes))
     assert len(seen) >= 5, f"only {seen} were met"
+    assert len(paired) == 2, "lanes by rows and by samples"

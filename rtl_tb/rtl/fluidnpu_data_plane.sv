@@ -276,18 +276,21 @@ module fluidnpu_data_plane #(
 
   // -- m1: inputs
   logic m1_idle, row_valid, row_ready, row_data_valid, row_data_ready, segment_valid, segment_ready, segment_ends, segment_lane;
+  logic second_valid, second_ready, second_ends, second_lane;
   logic [AddrWidth-1:0] row_addr;
-  logic [31:0] segment_addr, oldest;
-  logic [23:0] row_beats, segment_rows;
+  logic [31:0] segment_addr, second_addr, oldest;
+  logic [23:0] row_beats, segment_rows, second_rows;
   logic [BMax-1:0][31:0] base;
   logic [PortBytes*8-1:0] row_data;
-  logic [SegmentWidth-1:0] segment_words, segment_place;
+  logic [SegmentWidth-1:0] segment_words, segment_place, second_words, second_place;
 
   fluidnpu_window_segments #(.TP(TP), .BMax(BMax), .LineWords(LineWords), .PortBytes(PortBytes)) windows (
     .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .base_i(base), .layer_i(running), .command_valid_i(input_valid),
     .command_ready_o(input_take), .command_i(input_command), .segment_valid_o(segment_valid), .segment_ready_i(segment_ready),
     .segment_addr_o(segment_addr), .segment_lane_o(segment_lane), .segment_rows_o(segment_rows), .segment_words_o(segment_words),
-    .segment_place_o(segment_place), .segment_ends_beat_o(segment_ends), .oldest_o(oldest)
+    .segment_place_o(segment_place), .segment_ends_beat_o(segment_ends), .second_valid_o(second_valid), .second_ready_i(second_ready),
+    .second_addr_o(second_addr), .second_lane_o(second_lane), .second_rows_o(second_rows), .second_words_o(second_words),
+    .second_place_o(second_place), .second_ends_beat_o(second_ends), .oldest_o(oldest)
   );
 
   fluidnpu_row_buffer #(
@@ -297,6 +300,9 @@ module fluidnpu_data_plane #(
     .oldest_i(oldest), .stuck_o(stuck), .segment_valid_i(segment_valid), .segment_ready_o(segment_ready),
     .segment_addr_i(segment_addr), .segment_lane_i(segment_lane), .segment_rows_i(segment_rows),
     .segment_words_i(BeatCount'(segment_words)), .segment_place_i(BeatCount'(segment_place)), .segment_ends_beat_i(segment_ends),
+    .second_valid_i(second_valid), .second_ready_o(second_ready), .second_addr_i(second_addr), .second_lane_i(second_lane),
+    .second_rows_i(second_rows), .second_words_i(BeatCount'(second_words)), .second_place_i(BeatCount'(second_place)),
+    .second_ends_beat_i(second_ends),
     .fetch_valid_o(row_valid), .fetch_ready_i(row_ready), .fetch_addr_o(row_addr), .fetch_beats_o(row_beats),
     .data_valid_i(row_data_valid), .data_ready_o(row_data_ready), .data_i(row_data),
     .beat_valid_o(m_axis_input_tvalid), .beat_ready_i(m_axis_input_tready), .beat_o(m_axis_input_tdata)

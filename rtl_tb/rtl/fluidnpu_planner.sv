@@ -208,7 +208,7 @@ module fluidnpu_planner #(
         5'd3:  tap_w_q <= acc_q;
         5'd4:  taps_q <= acc_q;
         5'd5:  p_q <= acc_q;
-        5'd6:  p_tiles_q <= pool_o ? taps_q : acc_q;
+        5'd6:  p_tiles_q <= kind == 2'd1 ? (taps_q + 32'd1) >> 1 : pool_o ? taps_q : acc_q;  // a max pool takes two taps a beat
         5'd7:  rows_q <= acc_q;
         5'd8:  beats0_q <= plan_row_lanes_i ? (acc_q + 32'd1) >> 1 : acc_q;
         5'd9:  beats1_q <= plan_row_lanes_i ? beats0_q - 32'(odd_rows) : acc_q;

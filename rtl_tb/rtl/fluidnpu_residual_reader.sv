@@ -50,7 +50,8 @@ module fluidnpu_residual_reader #(
     .commit_i(command_i.block_last),
     .row_valid_o(row_valid), .row_ready_i(row_ready), .row_sample_o(row_sample), .row_index_o(), .row_offset_o(row_offset),
     .row_top_o(), .row_lane_o(), .row_ends_beat_o(),
-    .row_ends_pass_o(), .start_index_o(), .start_offset_o()
+    .row_ends_pass_o(), .row_both_i(1'b0), .other_index_o(), .other_offset_o(), .other_top_o(), .other_ends_pass_o(),
+    .start_index_o(), .start_offset_o()
   );
 
   assign skip          = row_addr[1+:SkipWidth] & SkipWidth'(PortWords - 1);

@@ -2,7 +2,9 @@
 ///
 /// A ring of lines in two banks, so that a segment may begin anywhere and straddle two lines. Rows follow one another in the order
 /// in which windows reach them, `layer_t.pitch` apart; with lanes by samples each lane has half of the ring. A segment waits until the rows of its
-/// window are there. `stuck_o`: a window waits for a row for which nothing can make room, so this row block does not fit.
+/// window are there. A second segment of the same beat goes with it when its rows are there too and memory gives nothing in this cycle: both share
+/// the port of the RAM that writes. In a max pool a word that is covered twice is the larger one.
+/// `stuck_o`: a window waits for a row for which nothing can make room, so this row block does not fit.
 module fluidnpu_row_buffer #(
   parameter int unsigned BMax = 4,
   parameter int unsigned InWords = 8,
@@ -30,6 +32,14 @@ module fluidnpu_row_buffer #(
   input  logic [CountWidth-1:0]           segment_words_i,
   input  logic [CountWidth-1:0]           segment_place_i,
   input  logic                            segment_ends_beat_i,
+  input  logic                            second_valid_i,
+  output logic                            second_ready_o,
+  input  logic [31:0]                     second_addr_i,
+  input  logic                            second_lane_i,
+  input  logic [23:0]                     second_rows_i,
+  input  logic [CountWidth-1:0]           second_words_i,
+  input  logic [CountWidth-1:0]           second_place_i,
+  input  logic                            second_ends_beat_i,
   output logic                            fetch_valid_o,
   input  logic                            fetch_ready_i,
   output logic [AddrWidth-1:0]            fetch_addr_o,
@@ -169,80 +179,133 @@ module fluidnpu_row_buffer #(
     if (layer_i.sample_lanes) to[PlaceBits-1] = head.lane;
   end
 
-  // Serve: both banks are read, the segment is cut out and put in its place.
-  logic                           there, take, s1_valid_q, s1_ends_q, s1_bank_q;
-  logic [OffsetBits-1:0]          s1_offset_q;
-  logic [CountWidth-1:0]          s1_words_q, s1_place_q;
-  logic [1:0][LineWords*16-1:0]   bank_q;
-  logic [LineBits-1:0]            line, next_line;
+  // Serve: both banks are read, segments are cut out and put in their places.
+  typedef struct packed {
+    logic                  bank;
+    logic [OffsetBits-1:0] offset;
+    logic [CountWidth-1:0] words;
+    logic [CountWidth-1:0] place;
+  } piece_t;
+
+  logic                           there, other_there, take, take_two, s1_valid_q, s1_two_q, s1_ends_q, maximum;
+  piece_t [1:0]                   s1_q;
+  logic [1:0][1:0][LineWords*16-1:0] bank_q;  // of each segment
+  logic [1:0][LineBits-1:0]       line, next_line;
   logic [$clog2(BeatQueue+1)-1:0] beat_level;
 
   always_comb begin
-    line      = segment_addr_i[1+OffsetBits+:LineBits];
-    next_line = line + 1'b1;
+    line[0] = segment_addr_i[1+OffsetBits+:LineBits];
+    line[1] = second_addr_i[1+OffsetBits+:LineBits];
+    for (int unsigned i = 0; i < 2; i++) next_line[i] = line[i] + 1'b1;
     if (layer_i.sample_lanes) begin
-      line[LineBits-1]      = segment_lane_i;
-      next_line[LineBits-1] = segment_lane_i;
+      line[0][LineBits-1]      = segment_lane_i;
+      next_line[0][LineBits-1] = segment_lane_i;
+      line[1][LineBits-1]      = second_lane_i;
+      next_line[1][LineBits-1] = second_lane_i;
     end
   end
 
   assign there           = loaded_q[segment_lane_i] >= segment_rows_i;
+  assign other_there     = loaded_q[second_lane_i] >= second_rows_i;
   assign segment_ready_o = there && 32'(beat_level) + 2 <= BeatQueue;
+  assign second_ready_o  = other_there && !arrive;
   assign take            = segment_valid_i && segment_ready_o;
+  assign take_two        = take && second_valid_i && second_ready_o;
   assign stuck_o         = segment_valid_i && !there && more[segment_lane_i] && !room[segment_lane_i]
       && asked_q[segment_lane_i] == loaded_q[segment_lane_i];
 
   for (genvar b = 0; b < 2; b++) begin : gen_banks
-    logic [SetBits-1:0] set;
-    assign set = line[0] == 1'(b) ? line[LineBits-1:1] : next_line[LineBits-1:1];
+    logic [SetBits-1:0] set, shared;
+    assign set    = line[0][0] == 1'(b) ? line[0][LineBits-1:1] : next_line[0][LineBits-1:1];
+    assign shared = arrive ? to[PartBits+1+:SetBits] : line[1][0] == 1'(b) ? line[1][LineBits-1:1] : next_line[1][LineBits-1:1];
     for (genvar p = 0; p < Parts; p++) begin : gen_parts
       logic here;
-      assign here = to[PartBits] == 1'(b) && 32'(to & PlaceBits'(Parts - 1)) == p;
+      assign here = arrive && to[PartBits] == 1'(b) && 32'(to & PlaceBits'(Parts - 1)) == p;
       if (Ultra) begin : gen_ultra
         (* ram_style = "ultra" *)logic [PortWords*16-1:0] words_q[Sets];
         always_ff @(posedge clk_i) begin
-          if (arrive && here) words_q[to[PartBits+1+:SetBits]] <= data_i;
-          if (take) bank_q[b][p*PortWords*16+:PortWords*16] <= words_q[set];
+          if (here) words_q[shared] <= data_i;
+          else if (take_two) bank_q[1][b][p*PortWords*16+:PortWords*16] <= words_q[shared];
+          if (take) bank_q[0][b][p*PortWords*16+:PortWords*16] <= words_q[set];
         end
       end else begin : gen_block
-        logic [PortWords*16-1:0] words_q[Sets];
+        (* ram_style = "block" *)logic [PortWords*16-1:0] words_q[Sets];
         always_ff @(posedge clk_i) begin
-          if (arrive && here) words_q[to[PartBits+1+:SetBits]] <= data_i;
-          if (take) bank_q[b][p*PortWords*16+:PortWords*16] <= words_q[set];
+          if (here) words_q[shared] <= data_i;
+          else if (take_two) bank_q[1][b][p*PortWords*16+:PortWords*16] <= words_q[shared];
+          if (take) bank_q[0][b][p*PortWords*16+:PortWords*16] <= words_q[set];
         end
       end
     end
   end
 
-  logic [2*LineWords*16-1:0] lines;
-  logic [LineWords*16-1:0]   cut;
-  logic [InWords*16-1:0]     piece, beat_d, part_q;
+  logic [1:0][LineWords*16-1:0] cut;
+  logic [1:0][InWords-1:0]      covers;
+  logic [1:0][InWords*16-1:0]   placed;
+  logic [InWords*16-1:0]        beat_d, part_q;
+  logic [InWords-1:0]           covered_d, covered_q;
 
-  assign lines = s1_bank_q ? {bank_q[0], bank_q[1]} : {bank_q[1], bank_q[0]};
-  assign cut   = (LineWords * 16)'(lines >> {s1_offset_q, 4'd0});
+  assign maximum = layer_i.mode == fluidnpu_pkg::ModeMaxPool;
+  for (genvar i = 0; i < 2; i++) begin : gen_segments
+    logic [2*LineWords*16-1:0] lines;
+    logic [InWords*16-1:0]     piece;
+    assign lines  = s1_q[i].bank ? {bank_q[i][0], bank_q[i][1]} : {bank_q[i][1], bank_q[i][0]};
+    assign cut[i] = (LineWords * 16)'(lines >> {s1_q[i].offset, 4'd0});
+    always_comb begin
+      piece = '0;
+      for (int unsigned w = 0; w < InWords && w < LineWords; w++) begin
+        if (w < 32'(s1_q[i].words)) piece[w*16+:16] = cut[i][w*16+:16];
+      end
+      covers[i] = '0;
+      for (int unsigned w = 0; w < InWords; w++) begin
+        covers[i][w] = (i == 0 || s1_two_q) && w >= 32'(s1_q[i].place) && w < 32'(s1_q[i].place) + 32'(s1_q[i].words);
+      end
+      placed[i] = i == 0 || s1_two_q ? piece << {s1_q[i].place, 4'd0} : '0;
+    end
+  end
+
+  function automatic logic signed [15:0] larger(logic signed [15:0] a, logic signed [15:0] b);
+    larger = a > b ? a : b;
+  endfunction
 
   always_comb begin
-    piece = '0;
-    for (int unsigned i = 0; i < InWords && i < LineWords; i++) begin
-      if (i < 32'(s1_words_q)) piece[i*16+:16] = cut[i*16+:16];
+    beat_d    = part_q | placed[0] | placed[1];
+    covered_d = covered_q | covers[0] | covers[1];
+    if (maximum) begin
+      beat_d = part_q;
+      covered_d = covered_q;
+      for (int unsigned i = 0; i < 2; i++) begin
+        for (int unsigned w = 0; w < InWords; w++) begin
+          if (covers[i][w]) beat_d[w*16+:16] = covered_d[w] ? larger(beat_d[w*16+:16], placed[i][w*16+:16]) : placed[i][w*16+:16];
+        end
+        covered_d = covered_d | covers[i];
+      end
     end
-    beat_d = part_q | piece << {s1_place_q, 4'd0};
   end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       s1_valid_q <= 1'b0;
       part_q     <= '0;
+      covered_q  <= '0;
     end else begin
       s1_valid_q <= take;
-      if (s1_valid_q) part_q <= s1_ends_q ? '0 : beat_d;
+      if (s1_valid_q) begin
+        part_q    <= s1_ends_q ? '0 : beat_d;
+        covered_q <= s1_ends_q ? '0 : covered_d;
+      end
     end
     if (take) begin
-      s1_ends_q   <= segment_ends_beat_i;
-      s1_bank_q   <= line[0];
-      s1_offset_q <= segment_addr_i[1+:OffsetBits];
-      s1_words_q  <= segment_words_i;
-      s1_place_q  <= segment_place_i;
+      s1_two_q        <= take_two;
+      s1_ends_q       <= take_two ? second_ends_beat_i : segment_ends_beat_i;
+      s1_q[0].bank    <= line[0][0];
+      s1_q[0].offset  <= segment_addr_i[1+:OffsetBits];
+      s1_q[0].words   <= segment_words_i;
+      s1_q[0].place   <= segment_place_i;
+      s1_q[1].bank    <= line[1][0];
+      s1_q[1].offset  <= second_addr_i[1+:OffsetBits];
+      s1_q[1].words   <= second_words_i;
+      s1_q[1].place   <= second_place_i;
     end
   end
 
@@ -256,7 +319,9 @@ module fluidnpu_row_buffer #(
     if (rst_ni) begin
       if (s1_valid_q && s1_ends_q) assert (out_ready);
       if (take) assert (32'(segment_words_i) <= LineWords && segment_words_i != '0 && !segment_addr_i[0]);
-      if (s1_valid_q) assert (32'(s1_place_q) + 32'(s1_words_q) <= InWords);
+      if (take_two) assert (32'(second_words_i) <= LineWords && second_words_i != '0 && !second_addr_i[0]);
+      if (s1_valid_q) assert (32'(s1_q[0].place) + 32'(s1_q[0].words) <= InWords);
+      if (s1_valid_q && s1_two_q) assert (32'(s1_q[1].place) + 32'(s1_q[1].words) <= InWords);
       if (ask) assert (at[PortBits-1:0] == addr[PortBits-1:0]);
       if (segment_valid_i && !there) assert (more[segment_lane_i] || asked_q[segment_lane_i] != loaded_q[segment_lane_i]);
     end

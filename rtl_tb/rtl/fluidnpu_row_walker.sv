@@ -1,7 +1,7 @@
 /// Visits the rows of a row block in the order of the core's beats and gives the place of each; lane 0, then lane 1.
 ///
 /// The walk begins where the last committed pass ended; a pass without `commit_i` is walked again by the next one.
-/// One row a cycle. Used for windows (steps of the input), outputs and residuals alike.
+/// One row a cycle, or with `row_both_i` the two rows of a beat. Used for windows (steps of the input), outputs and residuals alike.
 module fluidnpu_row_walker #(
   parameter int unsigned BMax = 4,
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1
@@ -35,6 +35,12 @@ module fluidnpu_row_walker #(
   output logic                                        row_lane_o,
   output logic                                        row_ends_beat_o,
   output logic                                        row_ends_pass_o,
+  // the row of lane 1 that shares the beat of this one of lane 0, which does not end it
+  input  logic                                        row_both_i,
+  output logic [SampleWidth-1:0]                      other_index_o,
+  output logic [31:0]                                 other_offset_o,
+  output logic [23:0]                                 other_top_o,
+  output logic                                        other_ends_pass_o,
   // where the next pass begins: nothing above will be visited again
   output logic [SampleWidth-1:0]                      start_index_o,
   output logic [31:0]                                 start_offset_o
@@ -53,49 +59,57 @@ module fluidnpu_row_walker #(
     logic [23:0] top;
   } place_t;
 
-  place_t      place_q, start_q, next;
+  place_t      place_q, start_q, behind, other, next;
   logic        active_q, lane_q, commit_q;
   logic [15:0] beat_q, beats_q, lane1_beats_q;
   logic [31:0] shift_q;
-  logic        two_lanes, ends_beat, ends_pass, step, advance;
+  logic        two_lanes, ends_beat, ends_pass, last_beat, step, advance;
   logic [4:0]  sample;
 
   assign two_lanes = beat_q < lane1_beats_q;
-  assign ends_beat = lane_q || !two_lanes;
-  assign ends_pass = ends_beat && beat_q + 16'd1 == beats_q;
+  assign last_beat = beat_q + 16'd1 == beats_q;
   assign step      = row_valid_o && row_ready_i;
+  assign ends_beat = lane_q || !two_lanes || (step && row_both_i);
+  assign ends_pass = ends_beat && last_beat;
   assign advance   = step && (ends_beat || row_lanes_i);
   assign sample    = place_q.sample + (sample_lanes_i && lane_q ? b_r_i : 5'd0);
 
-  always_comb begin
-    next = place_q;
-    if (place_q.column + 16'd1 != out_w_i) begin
-      next.column = place_q.column + 16'd1;
-      next.offset = place_q.offset + step_w_i;
-    end else if (place_q.row + 16'd1 != out_h_i) begin
-      next.column     = '0;
-      next.row        = place_q.row + 16'd1;
-      next.row_offset = place_q.row_offset + step_h_i;
-      next.offset     = place_q.row_offset + step_h_i;
-      next.top        = place_q.top + rise_i;
+  function automatic place_t follow(place_t place);
+    follow = place;
+    if (place.column + 16'd1 != out_w_i) begin
+      follow.column = place.column + 16'd1;
+      follow.offset = place.offset + step_w_i;
+    end else if (place.row + 16'd1 != out_h_i) begin
+      follow.column     = '0;
+      follow.row        = place.row + 16'd1;
+      follow.row_offset = place.row_offset + step_h_i;
+      follow.offset     = place.row_offset + step_h_i;
+      follow.top        = place.top + rise_i;
     end else begin
-      next        = '0;
-      next.sample = place_q.sample + 5'd1;
-      next.top    = place_q.top + span_i;
+      follow        = '0;
+      follow.sample = place.sample + 5'd1;
+      follow.top    = place.top + span_i;
     end
-  end
+  endfunction
+  assign behind = follow(place_q);
+  assign other  = row_lanes_i ? behind : place_q;
+  assign next   = row_both_i && row_lanes_i ? follow(behind) : behind;
 
-  assign pass_ready_o    = !active_q || (step && ends_pass);  // passes follow one another without a gap
-  assign row_valid_o     = active_q;
-  assign row_lane_o      = lane_q;
-  assign row_ends_beat_o = ends_beat;
-  assign row_ends_pass_o = ends_pass;
-  assign row_sample_o    = sample[SampleWidth-1:0];
-  assign row_index_o     = place_q.sample[SampleWidth-1:0];
-  assign row_offset_o    = place_q.offset + shift_q;
-  assign row_top_o       = place_q.top;
-  assign start_index_o   = start_q.sample[SampleWidth-1:0];
-  assign start_offset_o  = start_q.row_offset;
+  assign pass_ready_o      = !active_q || (step && ends_pass);  // passes follow one another without a gap
+  assign row_valid_o       = active_q;
+  assign row_lane_o        = lane_q;
+  assign row_ends_beat_o   = lane_q || !two_lanes;
+  assign row_ends_pass_o   = row_ends_beat_o && last_beat;
+  assign row_sample_o      = sample[SampleWidth-1:0];
+  assign row_index_o       = place_q.sample[SampleWidth-1:0];
+  assign row_offset_o      = place_q.offset + shift_q;
+  assign row_top_o         = place_q.top;
+  assign other_index_o     = other.sample[SampleWidth-1:0];
+  assign other_offset_o    = other.offset + shift_q;
+  assign other_top_o       = other.top;
+  assign other_ends_pass_o = last_beat;
+  assign start_index_o     = start_q.sample[SampleWidth-1:0];
+  assign start_offset_o    = start_q.row_offset;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -134,6 +148,7 @@ module fluidnpu_row_walker #(
 
   always_ff @(posedge clk_i) begin
     if (rst_ni && row_valid_o) assert (32'(sample) < BMax);
+    if (rst_ni && step && row_both_i) assert (!row_ends_beat_o);
     if (rst_ni && pass_valid_i && pass_ready_o) assert (beats_i != '0 && lane1_beats_i <= beats_i);
   end
 endmodule
