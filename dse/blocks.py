@@ -7,7 +7,7 @@ let loading, computing and writing overlap. The estimate ranks plans; it is no f
 >>> window = Window(kernel=(3, 3), out=(56, 56), channels=64)
 >>> layer = LayerShape(name="conv", r=3136, p=576, c=64, window=window)
 >>> path = Path(t_r=2048, t_p=7, t_c=128, weight_slots=1, out_words=8, port_words=8, buffer_words=1 << 16)
->>> best_plan(layer, path, batch=1)
+>>> estimated_plan(layer, window, path, batch=1)[1]
 BatchPlan(k=<Stack.TWO: '2'>, b_r=1, row_lanes=False, block=224)
 """
 
@@ -16,20 +16,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import gcd, inf
+from math import inf
+
+import numpy as np
 
 from models import Kind, LayerShape, Window
 
 from .design import BatchPlan, Mode, Stack
+from .dram import DramModel
+from .exact import Machine
+from .roofline import awake, awake_words
 from .row_buffer import WORD_BYTES, needed_bytes, row_bytes, rows
 
 LAYER_CYCLES = 300  # descriptor, plan, and the way through an empty pipeline
+WAITING = 6  # of `_both`; found by hand on ResNet-50, both boards, B = 1 and 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Path:
     """What a layer meets on its way. One port each for weights, inputs, outputs and residuals carries `port_words` words a cycle, all together
-    `total_words`.
+    `total_words`, the time in which memory refreshes itself taken off.
     """
 
     t_r: int
@@ -41,6 +47,15 @@ class Path:
     buffer_words: int
     total_words: float = inf
     stackable: bool = True
+
+    @classmethod
+    def of(cls, machine: Machine, t_r: int, dram: DramModel) -> Path:
+        """Of an NPU behind whose ports a memory stands."""
+        return cls(
+            t_r=t_r, t_p=machine.t_p, t_c=machine.t_c, weight_slots=machine.weight_slots, out_words=machine.out_words,
+            port_words=min(machine.port_words, dram.link_words * machine.stripes or inf) * awake(dram),
+            total_words=awake_words(dram) or inf, buffer_words=machine.buffer_words, stackable=machine.stackable,
+        )  # fmt: skip
 
     def tile(self, mode: Mode) -> tuple[int, int]:
         """Width of a P-tile in words and of a column tile in columns (ADR 4)."""
@@ -86,16 +101,32 @@ class _Run:
 
     @cached_property
     def p_tiles(self) -> int:
-        return self.layer.p if self.pool else -(-self.layer.p // self.path.tile(self.mode)[0])
+        """Beats of a row: P-tiles, or of a pool its taps, of a max pool two at once."""
+        if self.pool:
+            return -(-self.layer.p // 2) if self.mode is Mode.MAX_POOL else self.layer.p
+        return -(-self.layer.p // self.path.tile(self.mode)[0])
 
     @cached_property
-    def segments(self) -> int:
-        """Runs of words that a row's P-tiles are cut into: a tile that straddles kernel rows or taps takes one for each."""
+    def cuts(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Segments that each beat of a row is cut into, those of both lanes; two of a row or one of each lane are cut in a cycle."""
         if self.pool:
-            return self.layer.p
-        width, words = self.path.tile(self.mode)[0], self.window.run_words(self.layer)
-        runs = self.layer.p // words
-        return self.p_tiles + (runs - 1) - (runs - 1) // (width // gcd(words, width))
+            taps = np.full(self.p_tiles, 2 if self.mode is Mode.MAX_POOL else 1)
+            taps[-1] = self.layer.p - int(taps[:-1].sum())
+            return taps
+        width, run = self.path.tile(self.mode)[0], self.window.run_words(self.layer)
+        starts = np.arange(0, self.layer.p, width)
+        return self.lanes * ((np.minimum(starts + width, self.layer.p) - 1) // run - starts // run + 1)
+
+    @cached_property
+    def feed(self) -> int:
+        """Cycles in which the beats of a row are cut out of the input buffer."""
+        each = self.cuts // self.lanes
+        return int(np.sum(np.where(each == 1, 1, self.lanes * -(-each // 2))))
+
+    @cached_property
+    def paired(self) -> float:
+        """Share of the beats that want two segments at once; while memory gives words they get one."""
+        return float(np.mean(self.cuts > 1))
 
     @cached_property
     def cols(self) -> int:
@@ -121,32 +152,43 @@ class _Run:
 
     def column_cycles(self, block: int) -> float:
         """Cycles of a column tile of a block when its inputs are there."""
-        feed = block * self.lanes * self.segments
+        feed = block * self.feed
         if self.pool:
             return max(feed, block * -(-self.cols // self.path.out_words))
-        longest = max(block, self.tile_beats, self.path.t_p + 4, self.tile_words / self.path.port_words)
+        longest = max(_both(block, self.tile_words / self.path.port_words), self.tile_beats, self.path.t_p + 4)
         return max(feed, self.p_tiles * longest)
+
+    def busy_cycles(self, block: int) -> float:
+        """Cycles in which a block keeps the array or the way of its outputs busy."""
+        # A row is a burst where column tiles lie between, and bursts are a cycle apart.
+        row = max(-(-self.cols // self.path.out_words), self.cols / self.path.port_words + (self.tiles > 1))
+        return self.tiles * max(self.column_cycles(block), block * self.lanes * row)
 
     def cycles(self, block: int) -> float:
         """Estimated cycles of the layer in blocks of that many beats."""
         port, layer = self.path.port_words, self.layer
         _, span, sample_rows = rows(self.window)
         row_words = row_bytes(layer, self.window) / WORD_BYTES
-        blocks = -(-self.beats // block)
-        compute = self.tiles * self.column_cycles(block)
+        blocks, rest = divmod(self.beats, block)
+        loaded = self.batch * sample_rows * row_words / port
+        busy = blocks * self.busy_cycles(block) + self.busy_cycles(rest) + self.paired * loaded / 2
         height = (
             min(self.window.out[0], -(-block * self.lanes // self.window.out[1])) * self.window.stride[0] + span - 1
         )
         first = max(0.0, height * row_words / port - block)
-        loaded = self.batch * sample_rows * row_words / port
-        beat_rows = block * self.lanes
-        drained = self.tiles * beat_rows * max(-(-self.cols // self.path.out_words), self.cols / port)
-        last = drained / self.tiles
-        own = max(blocks * max(compute, drained) + first, loaded + compute) + last
+        last = (rest or block) * self.lanes * self.cols / port
+        own = max(busy + first, loaded + self.busy_cycles(rest or block)) + last
         outputs = self.batch * layer.r * layer.groups * layer.c
-        words = self.batch * sample_rows * row_words + blocks * self.tiles * self.p_tiles * self.tile_words
+        words = (
+            self.batch * sample_rows * row_words + (blocks + (rest > 0)) * self.tiles * self.p_tiles * self.tile_words
+        )
         words += (2 if layer.residual else 1) * outputs
-        return max(own, words / self.path.total_words) + LAYER_CYCLES
+        return _both(own, words / self.path.total_words) + LAYER_CYCLES
+
+
+def _both(a: float, b: float) -> float:
+    """Cycles of two that go on at the same time, which wait for each other now and then where both are about as long."""
+    return float((a**WAITING + b**WAITING) ** (1 / WAITING))
 
 
 def layer_key(layer: LayerShape) -> LayerShape:
@@ -154,16 +196,12 @@ def layer_key(layer: LayerShape) -> LayerShape:
     return replace(layer, name="", stage=0)
 
 
-def best_plan(layer: LayerShape, path: Path, batch: int) -> BatchPlan:
-    """The plan of fewest estimated cycles for a layer whose window is known; a tie goes to k = 1 without lanes, then k = 2, then the larger block.
-
-    Where not even single image rows fit the buffer the smallest block is given, and whoever builds must refuse it.
-    """
-    return BatchPlan(b_r=batch) if layer.window is None else estimated_plan(layer, layer.window, path, batch)[1]
-
-
 def estimated_plan(layer: LayerShape, window: Window, path: Path, batch: int) -> tuple[float, BatchPlan]:
-    """That plan with its estimated cycles, infinite when it does not fit the buffer."""
+    """Fewest estimated cycles, infinite when no plan fits the buffer, and their plan.
+
+    A tie goes to k = 1 without lanes, then k = 2, then the larger block. Where not even single image rows fit the buffer the smallest block is given,
+    and whoever builds must refuse it.
+    """
     found = [
         (not run.fits(block), run.cycles(block), order, -block, run)
         for order, run in enumerate(_runs(layer, window, path, batch))

@@ -102,7 +102,8 @@ def floor_cycles(layer: LayerShape, batch: int, way: Way, block: Floats, on: Arr
     outputs = layer.c if layer.kind is not Kind.GEMM else layer.groups * layer.c
     unique = float(batch * input_words(layer))
     if layer.kind is not Kind.GEMM:
-        core = rows * layer.p * _up(np.asarray(float(layer.c)), 2 * on.t_p)
+        taps = -(-layer.p // 2) if layer.kind is Kind.MAX_POOL else layer.p
+        core = rows * taps * _up(np.asarray(float(layer.c)), 2 * on.t_p)
         busy = np.maximum(core, np.maximum(unique, rows * outputs) / on.link_words)
         return np.asarray(SET_UP_CYCLES + np.maximum(busy, (unique + out) / on.words_per_cycle))
     width = on.t_p * (2 if way.mode is Mode.WIDE else 1)
@@ -125,7 +126,7 @@ def floor_cycles(layer: LayerShape, batch: int, way: Way, block: Floats, on: Arr
     words = window.run_words(layer)
     runs = layer.p // words
     together = width // np.gcd(words, width.astype(np.int64))
-    segments = rows * tiles * (p_tiles + (runs - 1) - (runs - 1) // together)
+    segments = rows * tiles * (p_tiles + (runs - 1) - (runs - 1) // together) / 2  # two a cycle
     drained = rows * layer.groups * (full * _up(columns, on.out_words) + _up(last, on.out_words))
     weights = blocks * weight_beats * on.weight_slots * on.t_p
     residual = out if layer.residual else 0.0

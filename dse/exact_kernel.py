@@ -94,7 +94,7 @@ COMMAND_QUEUE = 4
 JOB_QUEUE = 32
 ROW_QUEUE = 8
 BEAT_QUEUE = 8
-MAX_OUTSTANDING = 15
+MAX_OUTSTANDING = 63
 GENERATIONS = 4
 STEPS = 8  # of post-processing
 RING = 64  # commands remembered: more than all queues hold
@@ -168,7 +168,7 @@ Y_FIRST, Y_PORT, Y_SENT, Y_WITHIN, Y_IN, Y_OUT, Y_ANSWERED, Y_SIZE = range(8)
 Z_ASKED, Z_FREE, Z_LEVEL, Z_LANE, Z_IN, Z_OUT, Z_SENT, Z_DONE_IN, Z_DONE_OUT, Z_RESPONSES, Z_SIZE = range(11)
 MAX_STRIPES = 4
 STRIPED_BURSTS = 256  # under way in a stripe: as many as its queues hold words
-STRIPE_WRITE_WORDS, STRIPE_WRITE_BURSTS = 32, 16  # QueueWords and MaxOutstanding of axi_write_stripe
+STRIPE_WRITE_WORDS, STRIPE_WRITE_BURSTS = 32, 64  # QueueWords and MaxOutstanding of axi_write_stripe
 Z_RING = Z_SIZE  # read: when a burst may begin; written: words of bursts whose data are coming
 Z_OTHER = Z_RING + BURSTS  # read: lengths; written: when an answer may come
 Z_ROOM = Z_OTHER + BURSTS
@@ -823,45 +823,39 @@ def _windows(s: Ints, there0: int, there1: int, beats_old: int, arrived: int) ->
 
 
 @jit
-def _unpack(s: Ints, base: int, port: int, beat: int, valid: bool, ready: bool) -> tuple[int, int]:
-    """fluidnpu_unpack: (beat given, port word taken). `base`: place of COUNT, then LEFT, MISSING, SKIP."""
-    count, left, missing = s[base], s[base + 1], s[base + 2]
+def _unpack(
+    s: Ints, base: int, port: int, beat: int, valid: bool, ready: bool, words: int, skip: int
+) -> tuple[int, int, int]:
+    """fluidnpu_unpack: (beat given, port word taken, job taken). `base`: place of COUNT, LEFT, MISSING, SKIP; `words`: of a waiting job, or 0."""
+    count, left = s[base], s[base + 1]
     give = ready and left != 0 and (count >= beat or count >= left)
     if give:
-        count = max(count - beat, 0)
+        left = max(left - beat, 0)
+        count = 0 if left == 0 else count - beat
+        s[base + 1] = left
+    begins = words != 0 and left == 0
+    if begins:
+        s[base + 1] = s[base + 2] = words
+        s[base + 3] = skip
+    missing = s[base + 2]
     get = valid and missing != 0 and count + port <= port + beat
     if get:
         gained = port - s[base + 3]
         count += gained
         s[base + 2] = max(missing - gained, 0)
         s[base + 3] = 0
-    if give:
-        if left <= beat:
-            count = 0
-        s[base + 1] = max(left - beat, 0)
     s[base] = count
-    return int(give), int(get)
-
-
-@jit
-def _begin_job(s: Ints, base: int, words: int, skip: int) -> None:
-    s[base] = 0
-    s[base + 1] = words
-    s[base + 2] = words
-    s[base + 3] = skip
+    return int(give), int(get), int(begins)
 
 
 @jit
 def _weights(s: Ints, fetch: bool, skid_old: int, level_old: int, take: bool) -> int:
     """fluidnpu_weight_streamer: `take`: m0 takes a block's request. Whether a port word is popped."""
-    idle = s[W_LEFT] == 0
-    head = s[W_JOBS_IN] != s[W_JOBS_OUT]
+    words = s[BLOCK_WORDS] if s[W_JOBS_IN] != s[W_JOBS_OUT] else 0
     beat = s[WEIGHT_SLOTS] * s[T_P]
-    give, get = _unpack(s, W_COUNT, s[PORT_WORDS], beat, level_old > 0 and not fetch, skid_old < 2)
+    give, get, begins = _unpack(s, W_COUNT, s[PORT_WORDS], beat, level_old > 0 and not fetch, skid_old < 2, words, 0)
     s[W_SKID] += give
-    if idle and head:
-        s[W_JOBS_OUT] += 1
-        _begin_job(s, W_COUNT, s[BLOCK_WORDS], 0)
+    s[W_JOBS_OUT] += begins
     if take:
         s[W_JOBS_IN] += 1
         s[BLOCKS_OUT] += 1
@@ -873,13 +867,12 @@ def _residuals(s: Ints, x: int, skid_old: int, level_old: int) -> tuple[int, int
     """fluidnpu_residual_reader: (port word popped, address asked for or -1, port words asked for)."""
     a = RESIDUALS
     port = s[PORT_WORDS]
-    idle, head, room = s[R_LEFT] == 0, s[R_JOBS_IN] != s[R_JOBS_OUT], s[R_JOBS_IN] - s[R_JOBS_OUT] != JOB_QUEUE
-    give, get = _unpack(s, R_COUNT, port, s[OUT_WORDS], level_old > 0, skid_old < 2)
+    room = s[R_JOBS_IN] - s[R_JOBS_OUT] != JOB_QUEUE
+    job = s[R_JOBS_OUT] & (JOB_QUEUE - 1)
+    waits = s[R_JOB_COLS + job] if s[R_JOBS_IN] != s[R_JOBS_OUT] else 0
+    give, get, begins = _unpack(s, R_COUNT, port, s[OUT_WORDS], level_old > 0, skid_old < 2, waits, s[R_JOB_SKIP + job])
     s[R_SKID] += give
-    if idle and head:
-        job = s[R_JOBS_OUT] & (JOB_QUEUE - 1)
-        _begin_job(s, R_COUNT, s[R_JOB_COLS + job], s[R_JOB_SKIP + job])
-        s[R_JOBS_OUT] += 1
+    s[R_JOBS_OUT] += begins
     address, words, ready_pass = -1, 0, s[a + A_ACTIVE] == 0
     if s[a + A_ACTIVE] and room:
         row = _row_address(s, a)

@@ -23,15 +23,15 @@ from boards import Board
 from models import LayerShape, Workload
 
 from .blocks import Path, estimated_plan, layer_key
-from .design import BatchPlan, DesignError, LatencyTable, Mode, line_words
+from .design import BatchPlan, DesignError, LatencyTable, Mode
 from .dram import DramModel
 from .exact import LayerJob, Machine, TooLongError, job_cycles
 from .exact_bound import Arrays, Floats, Way, block_sizes, floor_cycles, ways
-from .geometry import MIN_T_C, MIN_T_P, Fit, FitError, fit, stream_words, weight_slots_for
+from .geometry import MIN_T_C, MIN_T_P, Fit, FitError, fit, weight_slots_for
 from .paper_model import Point
 from .row_buffer import WORD_BYTES, needed_bytes
 from .search import Progress, Space, check_b_max, check_weights, legal_space
-from .sharing import share_memory
+from .sharing import machine_on, share_memory
 
 TRIES = 3  # plans of a layer that are counted, best bound first
 NEAR = 0.99  # a plan whose bound promises less than a hundredth more is not counted
@@ -165,11 +165,7 @@ def _estimated(
 ) -> list[tuple[float, int, Way, int]]:
     """The plan that `blocks` estimates to be the fastest, to begin with."""
     assert layer.window is not None
-    path = Path(
-        t_r=t_r, t_p=machine.t_p, t_c=machine.t_c, weight_slots=machine.weight_slots, out_words=machine.out_words,
-        port_words=min(machine.port_words, dram.link_words * machine.stripes or inf), total_words=dram.total_words or inf,
-        buffer_words=machine.buffer_words, stackable=machine.stackable,
-    )  # fmt: skip
+    path = Path.of(machine, t_r, dram)
     cycles, plan = estimated_plan(layer, layer.window, path, batch)
     return (
         []
@@ -217,13 +213,12 @@ def floors(
     workload: Workload,
     space: Space,
     machine: Machine,
-    words: int,
     dram: DramModel,
     batches: Sequence[int],
     progress: Progress | None = None,
 ) -> Floats:
     """Floor under the cycles of all layers, shape (batches, points): for each layer the least over modes and blocks."""
-    slots = np.array([weight_slots_for(int(t_p), words) for t_p in space.t_p])
+    slots = np.array([weight_slots_for(int(t_p), machine.out_words) for t_p in space.t_p])
     on = _arrays(space.t_r, space.t_p, space.t_c, slots, machine, dram)
     counts: dict[LayerShape, int] = {}
     for layer in workload.layers:
@@ -278,18 +273,9 @@ def search_exact(
     check_windows(workload)
     dram = DramModel.of(board, memory) if dram is None else dram
     space = _buildable(legal_space(board))
-    words, port_bits = stream_words(board, memory), board.memory(memory).port_bits
-    machine = Machine(
-        t_p=MIN_T_P,
-        t_c=MIN_T_C,
-        weight_slots=1,
-        out_words=words,
-        port_bytes=port_bits // 8,
-        line_words=line_words(2 * MIN_T_P, port_bits),
-        stripes=board.memory(memory).stripes,
-    )
+    machine = machine_on(board, memory, Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C))
     batches = [1] if latency else [b for b in range(1, b_max + 1) if w[b - 1]]
-    bound = floors(workload, space, machine, words, dram, batches, progress)
+    bound = floors(workload, space, machine, dram, batches, progress)
     worth = _objective(workload, board, batches, w, latency)
     values = worth(bound)
     order = np.argsort(-values, kind="stable")
@@ -306,7 +292,7 @@ def search_exact(
             try:
                 built = replace(point, t_r=fit(point, board, fbcb_words=fbcb_words, b_max=b_max, memory=memory).t_r)
                 one = Space(t_r=np.array([built.t_r]), t_p=np.array([built.t_p]), t_c=np.array([built.t_c]))
-                value = float(worth(floors(workload, one, machine, words, dram, batches))[0])
+                value = float(worth(floors(workload, one, machine, dram, batches))[0])
                 heapq.heappush(waiting, (-value, int(upcoming), built))
             except FitError:
                 refused += 1
@@ -318,14 +304,7 @@ def search_exact(
             fitted, _ = share_memory(workload, board, point, memory=memory, b_max=b_max)
         except FitError:
             continue
-        own = replace(
-            machine,
-            t_p=point.t_p,
-            t_c=point.t_c,
-            weight_slots=weight_slots_for(point.t_p, words),
-            line_words=line_words(2 * point.t_p, port_bits),
-            buffer_words=fitted.buffer_words,
-        )
+        own = machine_on(board, memory, point, fitted.buffer_words)
         counted = count(workload, fitted, own, dram, batches)
         cycles = np.array([[float(counted.total(workload.layers, b))] for b in batches])
         exact = float(worth(cycles)[0])

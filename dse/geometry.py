@@ -74,12 +74,12 @@ def uram_count(depth: int, width: int) -> int:
 
 
 def weight_slots_for(t_p: int, words_per_cycle: int) -> int:
-    """Slots of T_P weights in a beat: as many as the memory delivers in a cycle, so that neither side waits for the other.
+    """Slots of T_P weights in a beat: no fewer than the memory delivers in a cycle, so that it never waits for the core.
 
     >>> [weight_slots_for(t_p, words_per_cycle=16) for t_p in (3, 10, 40)]
-    [5, 2, 1]
+    [6, 2, 1]
     """
-    return max(1, round(words_per_cycle / t_p))
+    return -(-words_per_cycle // t_p)
 
 
 def stream_words(board: Board, memory: str | None = None) -> int:

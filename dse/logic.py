@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .memories import Floats, Ints, block_chunks, free_memory, ultra_chunks
+from .memories import Floats, Ints, block_chunks, ultra_chunks
 from .resources import (
     PARTS,
     Memory,
@@ -28,6 +28,7 @@ from .resources import (
     data_plane_memories,
     data_plane_queues,
     log2_ceil,
+    mapped,
 )
 
 LOGIC_KINDS = ("lut", "ff")
@@ -40,7 +41,7 @@ _SRL_DELAY = 32  # steps of one LUT used as a shift register
 _SHORTEST_SRL = 3
 _POOL_BITS = 32
 _LOAD_COMPARATOR = 8  # LUTs that tell one column that a weight beat is its own
-_INPUT = 2.35  # LUTs a bit of a beat takes on its way from a line of the input buffer, for every doubling of the line
+_INPUT = 2.35  # LUTs a bit of a beat takes on its way from a line of the input buffer, for every doubling of the line; two ways
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +144,7 @@ def _data_plane_luts(s: NpuShape) -> dict[str, Any]:
         "wide port": port / 4 - 1,
         "unpacked bits": 16 * (beat + s.out_words) * (1.75 + port / 4),
         "packed bits": 16 * s.out_words * (1 + port / 4),
-        "input bits": 16 * inputs * _INPUT * log2_ceil(s.line_words),
+        "input bits": 2 * 16 * inputs * _INPUT * log2_ceil(s.line_words),
         "slot bits": 2 * 40 * s.b_max,
         "memory LUTs": _stored((*data_plane_memories(s), *data_plane_queues(s)), s.family),
     }
@@ -247,9 +248,4 @@ def _bank_selects(s: NpuShape) -> Ints:
 
 
 def _stored(memories: tuple[Memory, ...], family: str) -> Ints:
-    each = (
-        one.count * free_memory(one.depth, one.width, family, forwards=one.forwards).luts
-        for one in memories
-        if one.kind != "ultra"
-    )
-    return np.asarray(sum(each))
+    return np.asarray(sum(one.count * mapped(one, family).luts for one in memories))

@@ -47,7 +47,8 @@ class _Ram:
 _TRUE_DUAL = (_Ram(14, _WIDTHS[:5], 129, 1), _Ram(15, _WIDTHS[:6], 257, 2))
 _CASCADED = (_Ram(16, _WIDTHS[:1], 513, 4),)
 _SIMPLE_DUAL = (_Ram(14, _WIDTHS[:6], 129, 1), _Ram(15, _WIDTHS, 257, 2))
-_BLOCKS = {XC7: (*_TRUE_DUAL, *_CASCADED, *_SIMPLE_DUAL), XCUP: (*_TRUE_DUAL, *_SIMPLE_DUAL)}
+_DUAL_BLOCKS = {XC7: (*_TRUE_DUAL, *_CASCADED), XCUP: _TRUE_DUAL}
+_BLOCKS = {family: (*rams, *_SIMPLE_DUAL) for family, rams in _DUAL_BLOCKS.items()}
 # Distributed RAM with a write and a read port: rows and bits of a primitive, its LUTs, points for it and for the share of it that is used.
 _DISTRIBUTED = {XC7: (((32, 6), (64, 3)), 4, 1.0, 7.0), XCUP: (((32, 14), (64, 7)), 8, 0.0, 16.0)}
 
@@ -61,13 +62,18 @@ class Mapped:
     chunks: Ints
 
 
-def block_rams(depth: Ints | int, width: Ints | int, family: str = XC7) -> Ints:
+def block_rams(depth: Ints | int, width: Ints | int, family: str = XC7, *, dual: bool = False) -> Ints:
     """RAMB18s of a memory of `depth` rows (a number or an array of any shape) of `width` bits in block RAM; a RAMB36 is two of them.
+
+    `dual`: the port that writes reads, too, beside the port that only reads.
 
     >>> block_rams(np.array([2048, 4096]), 36)
     array([4, 8])
+    >>> int(block_rams(512, 36)), int(block_rams(512, 36, dual=True))
+    (1, 2)
     """
-    return _cheapest_block(np.asarray(depth, dtype=np.int64), np.asarray(width, dtype=np.int64), family, 1)[1]
+    depth, width = np.asarray(depth, dtype=np.int64), np.asarray(width, dtype=np.int64)
+    return _cheapest_block(depth, width, family, 1, dual)[1]
 
 
 def block_chunks(depth: Ints | int, width: Ints | int, family: str = XC7) -> Ints:
@@ -142,10 +148,12 @@ def _glue(chunks: Ints, width: Ints) -> Floats:
     return glue
 
 
-def _cheapest_block(depth: Ints, width: Ints, family: str, pieces: int) -> tuple[Floats, Ints, Ints]:
+def _cheapest_block(
+    depth: Ints, width: Ints, family: str, pieces: int, dual: bool = False
+) -> tuple[Floats, Ints, Ints]:
     """Points, RAMB18s and chunks of the cheapest shape. Within a kind of RAM a later width must save a whole point, as Yosys compares."""
     best: tuple[Floats, Ints, Ints] | None = None
-    for ram in _BLOCKS[family]:
+    for ram in (_DUAL_BLOCKS if dual else _BLOCKS)[family]:
         own: tuple[Floats, Ints, Ints] | None = None
         for level, bits in enumerate(ram.widths):
             chunks = -(-depth // (1 << (ram.address_bits - level)))

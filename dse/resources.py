@@ -18,7 +18,7 @@ import numpy as np
 from boards import Board
 
 from .design import Design
-from .memories import FAMILIES, XC7, Ints, block_rams, free_memory, ultra_rams
+from .memories import FAMILIES, XC7, Ints, Mapped, block_rams, free_memory, ultra_rams
 
 Number = Ints | int
 PARTS = ("core", "data_plane")  # of an NPU, synthesised apart
@@ -117,7 +117,10 @@ class NpuShape:
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """One memory of the RTL, `count` times. `kind`: "ultra", or "free" where the synthesiser chooses; see `memories.free_memory` for `forwards`."""
+    """One memory of the RTL, `count` times.
+
+    `kind`: "ultra", "dual" for block RAM whose writing port reads too, or "free" where the synthesiser chooses; `memories.free_memory` has `forwards`.
+    """
 
     name: str
     count: Number
@@ -152,11 +155,21 @@ def data_plane_memories(shape: NpuShape) -> tuple[Memory, ...]:
 
 
 def input_lines(shape: NpuShape) -> Memory:
-    """The input buffer: two banks of lines, a memory for each port word of a line."""
+    """The input buffer: two banks of lines, a memory for each port word of a line, two segments of which may be read at once."""
     port_words, lines = shape.port_bytes // 2, shape.line_words
-    kind = "ultra" if shape.ultra_buffer else "free"
+    kind = "ultra" if shape.ultra_buffer else "dual"
     depth = shape.buffer_words // (2 * lines)
     return Memory(name="input lines", count=2 * lines // port_words, depth=depth, width=16 * port_words, kind=kind)
+
+
+def mapped(memory: Memory, family: str) -> Mapped:
+    """What one of `count` becomes besides UltraRAM."""
+    if memory.kind == "free":
+        return free_memory(memory.depth, memory.width, family, forwards=memory.forwards)
+    nothing = np.zeros_like(np.asarray(memory.depth))
+    dual = memory.kind == "dual"
+    blocks = block_rams(memory.depth, memory.width, family, dual=True) if dual else nothing
+    return Mapped(ramb18=blocks, luts=nothing, chunks=nothing + 1)
 
 
 def data_plane_queues(shape: NpuShape) -> tuple[Memory, ...]:
@@ -230,9 +243,8 @@ def fixed_ramb18(shape: NpuShape) -> dict[str, Ints]:
         "fbcb": ("fbcb",),
     }
     each = {
-        one.name: one.count * free_memory(one.depth, one.width, shape.family, forwards=one.forwards).ramb18
+        one.name: one.count * mapped(one, shape.family).ramb18
         for one in (*core_memories(shape), *data_plane_memories(shape))
-        if one.kind != "ultra"
     }
     return {use: np.asarray(sum(each.get(name, 0) for name in names)) for use, names in uses.items()}
 

@@ -21,8 +21,9 @@ from boards import Board
 from models import LayerShape, Workload
 
 from .blocks import Path, estimated_plan, layer_key
-from .design import BatchPlan
+from .design import BatchPlan, line_words
 from .dram import DramModel
+from .exact import Machine
 from .fbcb import buildable_plan, plan_all
 from .geometry import Fit, FitError, fit, fits, stream_words, weight_slots_for
 from .paper_model import Point
@@ -32,19 +33,19 @@ from .row_buffer import WORD_BYTES, needed_bytes
 Plans = tuple[tuple[BatchPlan, ...], ...]
 
 
-def path_of(point: Point, board: Board, memory: str | None, buffer_words: int) -> Path:
-    """What the layers of an array meet on their way to a memory of a board."""
-    words, dram = stream_words(board, memory), DramModel.of(board, memory)
-    return Path(
-        t_r=point.t_r,
-        t_p=point.t_p,
-        t_c=point.t_c,
-        weight_slots=weight_slots_for(point.t_p, words),
-        out_words=words,
-        port_words=dram.link_words * board.memory(memory).stripes,
-        total_words=dram.total_words,
+def machine_on(board: Board, memory: str | None, point: Point, buffer_words: int = BUFFER_WORDS) -> Machine:
+    """The NPU with an array of `point` and ports to a memory of a board.
+
+    >>> from boards import load_board
+    >>> machine_on(load_board("zcu104"), "ps_striped", Point(t_r=512, t_p=27, t_c=64)).weight_slots
+    2
+    """
+    words, found = stream_words(board, memory), board.memory(memory)
+    return Machine(
+        t_p=point.t_p, t_c=point.t_c, weight_slots=weight_slots_for(point.t_p, words), out_words=words,
+        port_bytes=found.port_bits // 8, stripes=found.stripes, line_words=line_words(2 * point.t_p, found.port_bits),
         buffer_words=buffer_words,
-    )
+    )  # fmt: skip
 
 
 def estimated_plans(workload: Workload, path: Path, b_max: int) -> tuple[float, Plans]:
@@ -78,7 +79,7 @@ def share_memory(
         return found, plan_all(workload.layers, fitted, b_max, stream_words(board, memory), buildable_plan)
     every = []
     for found in fits(point, board, most_buffer_words=_most_buffer_words(workload, b_max), **given):
-        path = path_of(replace(point, t_r=found.t_r), board, memory, found.buffer_words)
+        path = Path.of(machine_on(board, memory, point, found.buffer_words), found.t_r, DramModel.of(board, memory))
         every.append((*estimated_plans(workload, path, b_max), found))
     total, plans, best = min(every, key=lambda one: one[0])
     if total == inf:

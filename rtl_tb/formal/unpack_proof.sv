@@ -26,25 +26,23 @@ module unpack_proof (
   );
 
   // The books of the job at hand, kept apart from the module: words still to give, words still to take with what is skipped.
-  logic [31:0] to_give = '0, to_take = '0;
+  logic [31:0] to_give = '0, to_take = '0, taking;
   always_ff @(posedge clk_i) begin
     if (rst_n) begin
       if (beat_valid && beat_ready_i) to_give <= to_give > BeatWords ? to_give - BeatWords : '0;
-      if (port_valid_i && port_ready) to_take <= to_take > PortWords ? to_take - PortWords : '0;
-      if (job_valid_i && job_ready) begin
-        to_give <= 32'(job_words_i);
-        to_take <= 32'(job_words_i) + 32'(job_skip_i);
-      end
+      if (job_valid_i && job_ready) to_give <= 32'(job_words_i);
+      to_take <= !(port_valid_i && port_ready) ? taking : taking > PortWords ? taking - PortWords : '0;
     end
   end
+  assign taking = job_valid_i && job_ready ? 32'(job_words_i) + 32'(job_skip_i) : to_take;  // a job may take its first word as it begins
 
   always_comb begin
     if (rst_n) begin
       assert (left == to_give && to_give <= 32'd255);
       assert (to_take == missing);
       if (beat_valid) assert (to_give != '0);
-      if (port_ready) assert (to_take != '0);
-      assert (job_ready == (to_give == '0));
+      if (port_ready) assert (taking != '0);
+      assert (job_ready == (to_give == '0 || (beat_valid && beat_ready_i && to_give <= BeatWords)));
       if (job_ready) assert (to_take == '0);
       for (int unsigned i = 0; i < BeatWords; i++) if (beat_valid && i >= to_give) assert (beat[i*16+:16] == '0);
     end

@@ -9,7 +9,7 @@ module axi_write_master #(
   parameter int unsigned DataBytes = 16,
   parameter int unsigned MaxBurst = 16,
   parameter int unsigned QueueBeats = 64,
-  parameter int unsigned MaxOutstanding = 15,
+  parameter int unsigned MaxOutstanding = 63,
   localparam int unsigned OutWidth = $clog2(MaxOutstanding + 1)
 ) (
   input  logic                   clk_i,

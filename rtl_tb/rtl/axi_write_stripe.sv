@@ -10,7 +10,7 @@ module axi_write_stripe #(
   parameter int unsigned Ports = 4,
   parameter int unsigned MaxBurst = 16,    // wide words
   parameter int unsigned QueueWords = 32,  // wide words of all ports
-  parameter int unsigned MaxOutstanding = 16,
+  parameter int unsigned MaxOutstanding = 64,
   localparam int unsigned NarrowBytes = DataBytes / Ports
 ) (
   input  logic                                clk_i,

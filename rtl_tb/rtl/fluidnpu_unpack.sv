@@ -1,7 +1,7 @@
 /// Takes port words and gives beats of BeatWords words: the way from a bus to a stream of the core.
 ///
 /// A job is `words` words that begin `skip` words into its first port word. Its last beat is filled up with zeros and what
-/// is left of its last port word is dropped. Several jobs follow one another without a gap of their own making but one cycle.
+/// is left of its last port word is dropped. The next job begins, and takes its first port word, while the last beat leaves.
 module fluidnpu_unpack #(
   parameter int unsigned PortWords = 8,
   parameter int unsigned BeatWords = 4,
@@ -27,9 +27,9 @@ module fluidnpu_unpack #(
 
   logic [Room*16-1:0]    store_q, shifted, filled;
   logic [CountWidth-1:0] count_q, count_after, gained;
-  logic [31:0]           left_q, missing_q;  // words to give; words still to come from the port
-  logic [SkipWidth-1:0]  skip_q;            // words to skip in the next port word
-  logic                  enough, give, get, ends;
+  logic [31:0]           left_q, missing_q, missing;  // words to give; words still to come from the port
+  logic [SkipWidth-1:0]  skip_q, skip;      // words to skip in the next port word
+  logic                  enough, give, get, begins, ends;
   logic [PortWords*16-1:0] useful;
 
   if (PortWords < 1 || BeatWords < 1) begin : gen_illegal
@@ -40,14 +40,17 @@ module fluidnpu_unpack #(
   assign beat_valid_o = enough;
   assign give         = beat_valid_o && beat_ready_i;
   assign ends         = give && left_q <= BeatWords;
-  assign count_after  = give ? (32'(count_q) > BeatWords ? count_q - CountWidth'(BeatWords) : '0) : count_q;
-  assign shifted      = give ? store_q >> (BeatWords * 16) : store_q;
-  assign gained       = CountWidth'(PortWords) - CountWidth'(skip_q);
-  assign useful       = port_i >> {skip_q, 4'd0};
-  assign port_ready_o = missing_q != '0 && 32'(count_after) + PortWords <= Room;
+  assign count_after  = give && !ends ? count_q - CountWidth'(BeatWords) : ends ? '0 : count_q;
+  assign shifted      = !give ? store_q : ends ? '0 : store_q >> (BeatWords * 16);
+  assign job_ready_o  = left_q == '0 || ends;
+  assign begins       = job_valid_i && job_ready_o;
+  assign skip         = begins ? job_skip_i : skip_q;
+  assign missing      = begins ? job_words_i : missing_q;
+  assign gained       = CountWidth'(PortWords) - CountWidth'(skip);
+  assign useful       = port_i >> {skip, 4'd0};
+  assign port_ready_o = missing != '0 && 32'(count_after) + PortWords <= Room;
   assign get          = port_valid_i && port_ready_o;
   assign filled       = (Room * 16)'(useful) << {count_after, 4'd0};
-  assign job_ready_o  = left_q == '0;
   assign left_o       = left_q;
   assign missing_o    = missing_q + 32'(skip_q);
 
@@ -66,24 +69,12 @@ module fluidnpu_unpack #(
       missing_q <= '0;
       skip_q    <= '0;
     end else begin
-      store_q <= get ? shifted | filled : shifted;
-      count_q <= count_after + (get ? gained : '0);
-      if (get) begin
-        skip_q    <= '0;
-        missing_q <= missing_q > 32'(gained) ? missing_q - 32'(gained) : '0;
-      end
-      if (give) left_q <= left_q > BeatWords ? left_q - BeatWords : '0;
-      if (ends) begin
-        store_q <= '0;
-        count_q <= '0;
-      end
-      if (job_valid_i && job_ready_o) begin
-        left_q    <= job_words_i;
-        missing_q <= job_words_i;
-        skip_q    <= job_skip_i;
-        store_q   <= '0;
-        count_q   <= '0;
-      end
+      store_q   <= get ? shifted | filled : shifted;
+      count_q   <= count_after + (get ? gained : '0);
+      skip_q    <= get ? '0 : skip;
+      missing_q <= !get ? missing : missing > 32'(gained) ? missing - 32'(gained) : '0;
+      if (begins) left_q <= job_words_i;
+      else if (give) left_q <= ends ? '0 : left_q - BeatWords;
     end
   end
 

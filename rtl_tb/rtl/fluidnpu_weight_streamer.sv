@@ -29,8 +29,8 @@ module fluidnpu_weight_streamer #(
 
   logic job_ready, head_valid, head_ready;
 
-  assign idle_o = !block_valid_i && !head_valid && head_ready;
-  logic [31:0] head;
+  logic [31:0] head, left;
+  assign idle_o = !block_valid_i && !head_valid && left == '0;
 
   if (PortWords * 2 > 64) begin : gen_illegal
     $fatal(1, "weight parts begin on 64-byte boundaries, so a port has at most 32 words in %m");
@@ -49,6 +49,6 @@ module fluidnpu_weight_streamer #(
   fluidnpu_unpack #(.PortWords(PortWords), .BeatWords(WeightSlots * TP)) unpack (
     .clk_i, .rst_ni, .job_valid_i(head_valid), .job_ready_o(head_ready), .job_skip_i(SkipWidth'(0)), .job_words_i(head),
     .port_valid_i(data_valid_i), .port_ready_o(data_ready_o), .port_i(data_i),
-    .beat_valid_o, .beat_ready_i, .beat_o, .left_o(), .missing_o()
+    .beat_valid_o, .beat_ready_i, .beat_o, .left_o(left), .missing_o()
   );
 endmodule
