@@ -218,7 +218,7 @@ def floors(
     progress: Progress | None = None,
 ) -> Floats:
     """Floor under the cycles of all layers, shape (batches, points): for each layer the least over modes and blocks."""
-    slots = np.array([weight_slots_for(int(t_p), machine.out_words) for t_p in space.t_p])
+    slots = np.array([weight_slots_for(int(t_p), 8 * machine.port_bytes) for t_p in space.t_p])
     on = _arrays(space.t_r, space.t_p, space.t_c, slots, machine, dram)
     counts: dict[LayerShape, int] = {}
     for layer in workload.layers:

@@ -73,17 +73,17 @@ def uram_count(depth: int, width: int) -> int:
     return int(ultra_rams(depth, width))
 
 
-def weight_slots_for(t_p: int, words_per_cycle: int) -> int:
-    """Slots of T_P weights in a beat: no fewer than the memory delivers in a cycle, so that it never waits for the core.
+def weight_slots_for(t_p: int, port_bits: int) -> int:
+    """Slots of T_P weights in a beat: no fewer words than a port to the memory carries, so that it never waits for the core.
 
-    >>> [weight_slots_for(t_p, words_per_cycle=16) for t_p in (3, 10, 40)]
+    >>> [weight_slots_for(t_p, port_bits=256) for t_p in (3, 10, 40)]
     [6, 2, 1]
     """
-    return -(-words_per_cycle // t_p)
+    return -(-port_bits // (16 * t_p))
 
 
 def stream_words(board: Board, memory: str | None = None) -> int:
-    """Words of a beat of outputs, and about as many of weights: as the `paper` model has it, and no fewer than a port to the memory carries.
+    """Words of a beat of outputs: as the `paper` model has it, and no fewer than a port to the memory carries.
 
     >>> from boards import load_board
     >>> stream_words(load_board("zc706"), "ps"), stream_words(load_board("zc706"), "pl")
@@ -108,7 +108,7 @@ def fit(
     `fbcb_words`: layers times `b_max`. `memory`: the one that tensors live in, the board's first by default.
     """
     _check_buildable(point, stackable)
-    words = stream_words(board, memory)
+    words, port_bits = stream_words(board, memory), board.memory(memory).port_bits
     deepest = max(2, min(point.t_r, MAX_T_R) // 2 * 2)
     steps = range(deepest // DEPTH_STEP * DEPTH_STEP, DEPTH_STEP, -DEPTH_STEP)
     shape = NpuShape(
@@ -116,12 +116,12 @@ def fit(
         t_p=point.t_p,
         t_c=point.t_c,
         acc_bits=acc_bits,
-        weight_slots=weight_slots_for(point.t_p, words),
+        weight_slots=weight_slots_for(point.t_p, port_bits),
         out_words=words,
         stackable=stackable,
         b_max=b_max,
         layers=-(-fbcb_words // b_max),
-        port_bytes=board.memory(memory).port_bits // 8,
+        port_bytes=port_bits // 8,
         stripes=board.memory(memory).stripes,
         buffer_words=buffer_words,
         ultra_buffer=board.uram288 > 0,

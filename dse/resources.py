@@ -119,7 +119,7 @@ class NpuShape:
 class Memory:
     """One memory of the RTL, `count` times.
 
-    `kind`: "ultra", "dual" for block RAM whose writing port reads too, or "free" where the synthesiser chooses; `memories.free_memory` has `forwards`.
+    `kind`: "ultra", "dual" for block RAM whose writing port reads too, or "free" where the synthesiser chooses. `forwards`: see `free_memory`.
     """
 
     name: str

@@ -40,9 +40,9 @@ def machine_on(board: Board, memory: str | None, point: Point, buffer_words: int
     >>> machine_on(load_board("zcu104"), "ps_striped", Point(t_r=512, t_p=27, t_c=64)).weight_slots
     2
     """
-    words, found = stream_words(board, memory), board.memory(memory)
+    found = board.memory(memory)
     return Machine(
-        t_p=point.t_p, t_c=point.t_c, weight_slots=weight_slots_for(point.t_p, words), out_words=words,
+        t_p=point.t_p, t_c=point.t_c, weight_slots=weight_slots_for(point.t_p, found.port_bits), out_words=stream_words(board, memory),
         port_bytes=found.port_bits // 8, stripes=found.stripes, line_words=line_words(2 * point.t_p, found.port_bits),
         buffer_words=buffer_words,
     )  # fmt: skip

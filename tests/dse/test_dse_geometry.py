@@ -132,4 +132,4 @@ def test_logic_must_fit_with_its_whole_interval(name: str, what: str) -> None:
 
 
 def test_weight_slots_follow_the_memory() -> None:
-    assert [weight_slots_for(t_p, 8) for t_p in (3, 7, 8, 16, 300)] == [3, 1, 1, 1, 1]
+    assert [weight_slots_for(t_p, 128) for t_p in (3, 7, 8, 16, 300)] == [3, 2, 1, 1, 1]
