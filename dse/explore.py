@@ -360,7 +360,7 @@ def _design(
         model="paper",
         published_t_r=point.t_r,
         acc_bits=acc_bits,
-        weight_slots=weight_slots_for(point.t_p, words),
+        weight_slots=weight_slots_for(point.t_p, dram.port_bits),
         out_words=words,
         memory=dram.name,
         port_bits=dram.port_bits,
