@@ -11,6 +11,7 @@ from .design import (
     Mode,
     Stack,
     line_words,
+    pool_beats,
 )
 from .dram import DramModel
 from .exact import LayerCycles, LayerJob, Machine, job_cycles
@@ -80,6 +81,7 @@ __all__ = [
     "part_logic",
     "part_primitives",
     "plan_all",
+    "pool_beats",
     "pool_cycles",
     "published_plan",
     "ramb18_count",

@@ -22,7 +22,7 @@ import numpy as np
 
 from models import Kind, LayerShape, Window
 
-from .design import BatchPlan, Mode, Stack
+from .design import BatchPlan, Mode, Stack, pool_beats
 from .dram import DramModel
 from .exact import Machine
 from .roofline import awake, awake_words
@@ -103,7 +103,7 @@ class _Run:
     def p_tiles(self) -> int:
         """Beats of a row: P-tiles, or of a pool its taps, of a max pool two at once."""
         if self.pool:
-            return -(-self.layer.p // 2) if self.mode is Mode.MAX_POOL else self.layer.p
+            return pool_beats(self.layer.p, maximum=self.mode is Mode.MAX_POOL)
         return -(-self.layer.p // self.path.tile(self.mode)[0])
 
     @cached_property

@@ -34,6 +34,15 @@ def line_words(input_words: int, port_bits: int) -> int:
     return max(16, 1 << (input_words - 1).bit_length(), port_bits // 16)
 
 
+def pool_beats(taps: int, *, maximum: bool) -> int:
+    """Input beats of a row of a pool (ADR 4): a tap each, of a max pool two taps, of which the larger words are sent.
+
+    >>> pool_beats(9, maximum=True), pool_beats(9, maximum=False)
+    (5, 9)
+    """
+    return -(-taps // 2) if maximum else taps
+
+
 class DesignError(ValueError):
     """A design or a design file breaks a rule; the message says what must hold and what came."""
 

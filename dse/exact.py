@@ -22,7 +22,7 @@ import numpy as np
 
 from boards import STRIPES
 
-from .design import Design, DesignError, Mode
+from .design import Design, DesignError, Mode, pool_beats
 from .dram import DramModel
 from .resources import BUFFER_WORDS
 
@@ -231,7 +231,7 @@ def layer_numbers(job: LayerJob, machine: Machine) -> list[int]:
     width, columns = machine.tile(job.mode)
     taps = job.kernel_h * job.kernel_w
     words = taps * job.group_words
-    p_tiles = _up(taps, 2) if job.mode is MAX_POOL else taps if job.pool else _up(words, width)
+    p_tiles = pool_beats(taps, maximum=job.mode is MAX_POOL) if job.pool else _up(words, width)
     tiles, last_cols = (job.columns - 1) // columns, (job.columns - 1) % columns + 1
 
     def tile_beats(cols: int) -> int:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from models import Kind, LayerShape
 
-from .design import BatchPlan, Mode, Stack
+from .design import BatchPlan, Mode, Stack, pool_beats
 from .dram import DramModel
 from .roofline import awake, input_words
 
@@ -102,8 +102,11 @@ def floor_cycles(layer: LayerShape, batch: int, way: Way, block: Floats, on: Arr
     outputs = layer.c if layer.kind is not Kind.GEMM else layer.groups * layer.c
     unique = float(batch * input_words(layer))
     if layer.kind is not Kind.GEMM:
-        taps = -(-layer.p // 2) if layer.kind is Kind.MAX_POOL else layer.p
-        core = rows * taps * _up(np.asarray(float(layer.c)), 2 * on.t_p)
+        core = (
+            rows
+            * pool_beats(layer.p, maximum=layer.kind is Kind.MAX_POOL)
+            * _up(np.asarray(float(layer.c)), 2 * on.t_p)
+        )
         busy = np.maximum(core, np.maximum(unique, rows * outputs) / on.link_words)
         return np.asarray(SET_UP_CYCLES + np.maximum(busy, (unique + out) / on.words_per_cycle))
     width = on.t_p * (2 if way.mode is Mode.WIDE else 1)

@@ -1,7 +1,8 @@
 """The per-exit latency table of a design: whole nanoseconds for each stage and batch size. Pure arithmetic.
 
 GEMM layers take the time of the `paper` model. That model has no pools, so here is an addition of ours: a pool costs the core
-R * P * ceil(C / W) cycles a sample (ADR 4: one beat a tap, W channels a beat, two lanes of T_P), and nothing overlaps it.
+R * P * ceil(C / W) cycles a sample (ADR 4: one beat a tap, W channels a beat, two lanes of T_P), about half of it if it is a max pool, and nothing
+overlaps it.
 
 >>> from dse.testing import tiny_design
 >>> latency_table(tiny_design()).ns
@@ -14,19 +15,20 @@ from collections.abc import Sequence
 
 from models import Kind, LayerShape
 
-from .design import Design, LatencyTable
+from .design import Design, LatencyTable, pool_beats
 from .paper_model import Batching, Point, best_stack
 
-POOL_NOTE = "pools cost R * P * ceil(C / W) cycles a sample, W words an input beat: an addition to the paper model, which has none"
+POOL_NOTE = "pools cost R * P * ceil(C / W) cycles a sample, W words a beat, max pools about half: an addition to the paper model, which has none"
 
 
 def pool_cycles(layer: LayerShape, input_words: int) -> int:
-    """Cycles of one sample of a pool, one tap a beat; zero for a GEMM.
+    """Cycles of one sample of a pool, one tap a beat or two taps of a max pool; zero for a GEMM.
 
     >>> pool_cycles(LayerShape(name="pool", r=3136, p=9, c=64, kind=Kind.MAX_POOL), input_words=14)
-    141120
+    78400
     """
-    return 0 if layer.kind is Kind.GEMM else layer.r * layer.p * -(-layer.c // input_words)
+    beats = pool_beats(layer.p, maximum=layer.kind is Kind.MAX_POOL)
+    return 0 if layer.kind is Kind.GEMM else layer.r * beats * -(-layer.c // input_words)
 
 
 def stage_latency(

@@ -13,7 +13,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dse import Design, Mode
+from dse import Design, Mode, pool_beats
 
 from .descriptor import NO_WEIGHTS, Descriptor
 from .fbcb import GEMM, Run, decode
@@ -179,8 +179,7 @@ def gemm_words(descriptor: Descriptor) -> int:
 def _p_tiles(descriptor: Descriptor, mode: Mode, design: Design) -> int:
     """P-tiles of a GEMM; of a pool its beats for a row: one a tap, or of a max pool one for two taps."""
     if descriptor.kind != GEMM:
-        taps = descriptor.kernel_h * descriptor.kernel_w
-        return -(-taps // 2) if mode is Mode.MAX_POOL else taps
+        return pool_beats(descriptor.kernel_h * descriptor.kernel_w, maximum=mode is Mode.MAX_POOL)
     return -(-gemm_words(descriptor) // design.tile(mode)[0])
 
 

@@ -96,12 +96,26 @@ def _network() -> tuple[Design, Program]:
     return design, compile_program(qnet, design)
 
 
+def on_rtl(latency: int = LATENCY) -> list[LayerRun]:
+    """Every layer of the network on the RTL."""
+    design, program = _network()
+    return BareNpu(design, _memory(latency)).run(program, 1)
+
+
+def by_model(latency: int = LATENCY, *, first_cycle: int = 0) -> Sequence[LayerCycles]:
+    """Every layer of the network by the exact model; `first_cycle` as `dse.job_cycles` takes it."""
+    design, program = _network()
+    return modelled(program, design, _memory(latency), 1, first_cycle=first_cycle)
+
+
+def _memory(latency: int) -> DramModel:
+    return replace(DramModel.of(load_board(BOARD), MEMORY), latency_cycles=latency)
+
+
 def measure(*, model_only: bool = False, latency: int = LATENCY) -> list[Use]:
     """Run the network and return what was counted for each distinct 1x1 and 3x3 layer of stride 1."""
-    design, program = _network()
-    dram = replace(DramModel.of(load_board(BOARD), MEMORY), latency_cycles=latency)
-    runs: Sequence[LayerRun | LayerCycles]
-    runs = modelled(program, design, dram, 1) if model_only else BareNpu(design, dram).run(program, 1)
+    design, _ = _network()
+    runs: Sequence[LayerRun | LayerCycles] = by_model(latency) if model_only else on_rtl(latency)
     found: dict[str, Use] = {}
     for use in uses(design, runs, 1):
         window = use.layer.window

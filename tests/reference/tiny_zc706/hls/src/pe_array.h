@@ -87,7 +87,7 @@ static void gemm(const command_t& c, command_fifo_t& to_loader, input_stream_t& 
     }
 }
 
-// Channel by channel the maximum or the sum of `p_tiles` taps; a beat holds one tap of InWords channels.
+// Channel by channel the maximum or the sum of `p_tiles` beats; a beat holds one tap of InWords channels, of a max pool the larger of two.
 static void pool(const command_t& c, input_stream_t& input, acc_t acc[Banks][Halves][BankDepth]) {
     acc_t best[InWords];
 #pragma HLS ARRAY_PARTITION variable=best complete dim=1
