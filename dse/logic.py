@@ -33,8 +33,8 @@ from .resources import (
 
 LOGIC_KINDS = ("lut", "ff")
 STRIPE_BIT = {
-    "lut": 17.8,
-    "ff": 2.8,
+    "lut": 17.9,
+    "ff": 2.9,
 }  # for each bit of a master: three reading stripes and one that writes, as Yosys maps them at 512 bits
 Terms = dict[str, Floats]
 _SRL_DELAY = 32  # steps of one LUT used as a shift register

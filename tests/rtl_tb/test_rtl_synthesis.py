@@ -1,5 +1,6 @@
 import pytest
 
+from dse.logic import STRIPE_BIT
 from rtl_tb.data_plane_synthesis import CONTROL_UNIT_CLAIM_PCT, ENGINE, FAMILIES, synthesise
 
 
@@ -11,3 +12,12 @@ def test_the_engine_is_as_small_as_the_paper_says(family: str) -> None:
     assert 0 < 100 * cells.lut / luts < CONTROL_UNIT_CLAIM_PCT
     assert cells.ramb18 == 1
     assert cells.dsp == 0
+
+
+@pytest.mark.long
+def test_a_bit_of_a_striped_master_costs_what_the_estimate_says() -> None:
+    """Three masters read, one writes; 512 bits over four ports."""
+    parts = [synthesise(top, {}, "xcup") for top in 3 * ["axi_read_stripe"] + ["axi_write_stripe"]]
+    assert sum(cells.lut + cells.lutram for cells in parts) / 512 == pytest.approx(STRIPE_BIT["lut"], rel=0.01)
+    assert sum(cells.ff for cells in parts) / 512 == pytest.approx(STRIPE_BIT["ff"], rel=0.02)
+    assert all(cells.ramb18 == cells.dsp == 0 for cells in parts)
