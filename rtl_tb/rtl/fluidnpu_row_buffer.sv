@@ -180,18 +180,13 @@ module fluidnpu_row_buffer #(
   end
 
   // Serve: both banks are read, segments are cut out and put in their places.
-  typedef struct packed {
-    logic                  bank;
-    logic [OffsetBits-1:0] offset;
-    logic [CountWidth-1:0] words;
-    logic [CountWidth-1:0] place;
-  } piece_t;
-
-  logic                           there, other_there, take, take_two, s1_valid_q, s1_two_q, s1_ends_q, maximum;
-  piece_t [1:0]                   s1_q;
-  logic [1:0][1:0][LineWords*16-1:0] bank_q;  // of each segment
-  logic [1:0][LineBits-1:0]       line, next_line;
-  logic [$clog2(BeatQueue+1)-1:0] beat_level;
+  logic                              there, other_there, take, take_two, s1_valid_q, s1_two_q, s1_ends_q, maximum;
+  logic [1:0]                        s1_bank_q;  // of each segment, as what follows
+  logic [1:0][OffsetBits-1:0]        s1_offset_q;
+  logic [1:0][CountWidth-1:0]        s1_words_q, s1_place_q;
+  logic [1:0][1:0][LineWords*16-1:0] bank_q;
+  logic [1:0][LineBits-1:0]          line, next_line;
+  logic [$clog2(BeatQueue+1)-1:0]    beat_level;
 
   always_comb begin
     line[0] = segment_addr_i[1+OffsetBits+:LineBits];
@@ -249,18 +244,18 @@ module fluidnpu_row_buffer #(
   for (genvar i = 0; i < 2; i++) begin : gen_segments
     logic [2*LineWords*16-1:0] lines;
     logic [InWords*16-1:0]     piece;
-    assign lines  = s1_q[i].bank ? {bank_q[i][0], bank_q[i][1]} : {bank_q[i][1], bank_q[i][0]};
-    assign cut[i] = (LineWords * 16)'(lines >> {s1_q[i].offset, 4'd0});
+    assign lines  = s1_bank_q[i] ? {bank_q[i][0], bank_q[i][1]} : {bank_q[i][1], bank_q[i][0]};
+    assign cut[i] = (LineWords * 16)'(lines >> {s1_offset_q[i], 4'd0});
     always_comb begin
       piece = '0;
       for (int unsigned w = 0; w < InWords && w < LineWords; w++) begin
-        if (w < 32'(s1_q[i].words)) piece[w*16+:16] = cut[i][w*16+:16];
+        if (w < 32'(s1_words_q[i])) piece[w*16+:16] = cut[i][w*16+:16];
       end
       covers[i] = '0;
       for (int unsigned w = 0; w < InWords; w++) begin
-        covers[i][w] = (i == 0 || s1_two_q) && w >= 32'(s1_q[i].place) && w < 32'(s1_q[i].place) + 32'(s1_q[i].words);
+        covers[i][w] = (i == 0 || s1_two_q) && w >= 32'(s1_place_q[i]) && w < 32'(s1_place_q[i]) + 32'(s1_words_q[i]);
       end
-      placed[i] = i == 0 || s1_two_q ? piece << {s1_q[i].place, 4'd0} : '0;
+      placed[i] = i == 0 || s1_two_q ? piece << {s1_place_q[i], 4'd0} : '0;
     end
   end
 
@@ -296,16 +291,16 @@ module fluidnpu_row_buffer #(
       end
     end
     if (take) begin
-      s1_two_q        <= take_two;
-      s1_ends_q       <= take_two ? second_ends_beat_i : segment_ends_beat_i;
-      s1_q[0].bank    <= line[0][0];
-      s1_q[0].offset  <= segment_addr_i[1+:OffsetBits];
-      s1_q[0].words   <= segment_words_i;
-      s1_q[0].place   <= segment_place_i;
-      s1_q[1].bank    <= line[1][0];
-      s1_q[1].offset  <= second_addr_i[1+:OffsetBits];
-      s1_q[1].words   <= second_words_i;
-      s1_q[1].place   <= second_place_i;
+      s1_two_q       <= take_two;
+      s1_ends_q      <= take_two ? second_ends_beat_i : segment_ends_beat_i;
+      s1_bank_q[0]   <= line[0][0];
+      s1_offset_q[0] <= segment_addr_i[1+:OffsetBits];
+      s1_words_q[0]  <= segment_words_i;
+      s1_place_q[0]  <= segment_place_i;
+      s1_bank_q[1]   <= line[1][0];
+      s1_offset_q[1] <= second_addr_i[1+:OffsetBits];
+      s1_words_q[1]  <= second_words_i;
+      s1_place_q[1]  <= second_place_i;
     end
   end
 
@@ -320,8 +315,8 @@ module fluidnpu_row_buffer #(
       if (s1_valid_q && s1_ends_q) assert (out_ready);
       if (take) assert (32'(segment_words_i) <= LineWords && segment_words_i != '0 && !segment_addr_i[0]);
       if (take_two) assert (32'(second_words_i) <= LineWords && second_words_i != '0 && !second_addr_i[0]);
-      if (s1_valid_q) assert (32'(s1_q[0].place) + 32'(s1_q[0].words) <= InWords);
-      if (s1_valid_q && s1_two_q) assert (32'(s1_q[1].place) + 32'(s1_q[1].words) <= InWords);
+      if (s1_valid_q) assert (32'(s1_place_q[0]) + 32'(s1_words_q[0]) <= InWords);
+      if (s1_valid_q && s1_two_q) assert (32'(s1_place_q[1]) + 32'(s1_words_q[1]) <= InWords);
       if (ask) assert (at[PortBits-1:0] == addr[PortBits-1:0]);
       if (segment_valid_i && !there) assert (more[segment_lane_i] || asked_q[segment_lane_i] != loaded_q[segment_lane_i]);
     end

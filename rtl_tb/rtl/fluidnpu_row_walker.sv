@@ -75,21 +75,23 @@ module fluidnpu_row_walker #(
   assign sample    = place_q.sample + (sample_lanes_i && lane_q ? b_r_i : 5'd0);
 
   function automatic place_t follow(place_t place);
-    follow = place;
+    place_t after;
+    after = place;
     if (place.column + 16'd1 != out_w_i) begin
-      follow.column = place.column + 16'd1;
-      follow.offset = place.offset + step_w_i;
+      after.column = place.column + 16'd1;
+      after.offset = place.offset + step_w_i;
     end else if (place.row + 16'd1 != out_h_i) begin
-      follow.column     = '0;
-      follow.row        = place.row + 16'd1;
-      follow.row_offset = place.row_offset + step_h_i;
-      follow.offset     = place.row_offset + step_h_i;
-      follow.top        = place.top + rise_i;
+      after.column     = '0;
+      after.row        = place.row + 16'd1;
+      after.row_offset = place.row_offset + step_h_i;
+      after.offset     = place.row_offset + step_h_i;
+      after.top        = place.top + rise_i;
     end else begin
-      follow        = '0;
-      follow.sample = place.sample + 5'd1;
-      follow.top    = place.top + span_i;
+      after        = '0;
+      after.sample = place.sample + 5'd1;
+      after.top    = place.top + span_i;
     end
+    follow = after;
   endfunction
   assign behind = follow(place_q);
   assign other  = row_lanes_i ? behind : place_q;

@@ -118,31 +118,33 @@ module fluidnpu_window_segments #(
                           two_taps, same_row, other_row, step, both, row_ends;
 
   function automatic cut_t cut(window_t window, logic [CountWidth-1:0] position);
+    cut_t                  piece;
     logic [CountWidth-1:0] space;
     logic [23:0]           rest;
     logic                  run_ends;
     space = width - position;
     if (LineWords < 2 * TP && 32'(space) > LineWords) space = CountWidth'(LineWords);
-    rest      = run_words - window.word;
-    cut.words = rest < 24'(space) ? rest[CountWidth-1:0] : space;
-    run_ends  = 24'(cut.words) == rest;
+    rest        = run_words - window.word;
+    piece.words = rest < 24'(space) ? rest[CountWidth-1:0] : space;
+    run_ends    = 24'(piece.words) == rest;
 
-    cut.next      = window;
-    cut.next.word = window.word + 24'(cut.words);
+    piece.next      = window;
+    piece.next.word = window.word + 24'(piece.words);
     if (run_ends) begin
-      cut.next.word = '0;
+      piece.next.word = '0;
       if (!layer_i.contiguous && window.tap_column + 8'd1 != layer_i.kernel_w) begin
-        cut.next.tap_column    = window.tap_column + 8'd1;
-        cut.next.column_offset = window.column_offset + layer_i.tap_w;
+        piece.next.tap_column    = window.tap_column + 8'd1;
+        piece.next.column_offset = window.column_offset + layer_i.tap_w;
       end else begin
-        cut.next.tap_column    = '0;
-        cut.next.column_offset = '0;
-        cut.next.tap_row       = window.tap_row + 8'd1;
-        cut.next.row_offset    = window.row_offset + layer_i.tap_h;
+        piece.next.tap_column    = '0;
+        piece.next.column_offset = '0;
+        piece.next.tap_row       = window.tap_row + 8'd1;
+        piece.next.row_offset    = window.row_offset + layer_i.tap_h;
       end
     end
-    cut.fills    = pool ? run_ends : position + cut.words == width;
-    cut.row_ends = (run_ends && cut.next.tap_row == layer_i.kernel_h) || (cut.fills && !pool);
+    piece.fills    = pool ? run_ends : position + piece.words == width;
+    piece.row_ends = (run_ends && piece.next.tap_row == layer_i.kernel_h) || (piece.fills && !pool);
+    cut = piece;
   endfunction
 
   function automatic logic [31:0] reach(window_t window);
