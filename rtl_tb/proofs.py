@@ -535,7 +535,7 @@ PROOFS: dict[str, Proof] = {
         ),
     ),
     "windows": Proof(
-        says="every segment, first or second, lies in its row's window, tile by tile, in its lane's part of the beat, not before the oldest place told",
+        says="every segment, first or second, lies in its row's window, tile by tile, in its lane's part of a beat, not before the oldest place",
         top="fluidnpu_window_segments",
         reads=(_TYPES, "fluidnpu_window_segments.sv"),
         harness=("row_walker_contract.sv",),
@@ -607,8 +607,8 @@ PROOFS: dict[str, Proof] = {
             Seed(
                 name="second-at-the-row-of-the-first",
                 file="fluidnpu_window_segments.sv",
-                old="base_i[other_index] + other_offset",
-                new="base_i[other_index] + row_offset",
+                old="base_i[other_index] + other_offset + reach(window_q);",
+                new="base_i[other_index] + row_offset + reach(window_q);",
             ),
             Seed(
                 name="second-asks-for-the-rows-of-the-first",
@@ -649,7 +649,7 @@ PROOFS: dict[str, Proof] = {
         ),
     ),
     "guard": Proof(
-        says="guard words are zero whatever came before: a word of a beat that none of its segments covers has no data; of a max pool the largest stays",
+        says="guard words are zero whatever came before: a word that no segment of its beat covers has no data; of a max pool the largest stays",
         top="fluidnpu_row_buffer",
         reads=(_TYPES, "fluidnpu_row_buffer.sv"),
         harness=("fifo_contract.sv",),
