@@ -1,6 +1,7 @@
 // Inside fluidnpu_row_buffer, for any small layer, whatever segments come and whatever memory answers. What is read from memory: every row of every
 // active sample, once, in order, and no port word more. Where it goes: where windows look for it, and only when its places are free of what is needed
-// from `oldest_i` on. No segment waits for ever without `stuck_o`. What becomes of the words is the proof `kept`.
+// from `oldest_i` on. No segment waits for ever without `stuck_o`, nor for the second one, which goes with it only when its own rows are there and the
+// port of the memory that both share is free. What becomes of the words is the proof `kept`.
 `ifdef FORMAL
   logic past_q = 1'b0;
   always_ff @(posedge clk_i) past_q <= 1'b1;
@@ -57,7 +58,13 @@
       assume (32'(segment_place_i) + 32'(segment_words_i) <= InWords);
       if (segment_valid_i) assume (!segment_lane_i || what.sample_lanes);
       if (segment_valid_i) assume (32'(segment_rows_i) <= times(32'(what.rows), samples[segment_lane_i]));
-      assume (!(s1_valid_q && 32'(s1_place_q) + 32'(s1_words_q) > InWords));  // shown by the proof `guard`
+      if (second_valid_i) assume (second_words_i != '0 && 32'(second_words_i) <= LineWords && !second_addr_i[0]);
+      if (second_valid_i) assume (32'(second_place_i) + 32'(second_words_i) <= InWords);
+      if (second_valid_i) assume (segment_valid_i && (!second_lane_i || what.sample_lanes));
+      if (second_valid_i) assume (32'(second_rows_i) <= times(32'(what.rows), samples[second_lane_i]));
+      // Shown by the proof `guard`
+      if (s1_valid_q) assume (32'(s1_place_q[0]) + 32'(s1_words_q[0]) <= InWords);
+      if (s1_valid_q && s1_two_q) assume (32'(s1_place_q[1]) + 32'(s1_words_q[1]) <= InWords);
     end
   end
 
@@ -186,6 +193,8 @@
         // 3. Who waits is served, or it is told that nothing can make room: data are taken whenever a row is on its way, and a lane with room is passed
         // over once at most.
         if (take) assert (loaded_q[segment_lane_i] >= segment_rows_i);
+        if (take_two) assert (take && second_valid_i && loaded_q[second_lane_i] >= second_rows_i && !(data_valid_i && data_ready_o));
+        if (take && second_valid_i && second_ready_o) assert (take_two);
         if (segment_valid_i && !there && !stuck_o) assert (flying[segment_lane_i] != '0 ? data_ready_o : able[segment_lane_i]);
         if (able != '0) assert (fetch_valid_o || data_ready_o);
         for (int l = 0; l < 2; l++) if (ask && lane != 1'(l) && able[l]) assert (!skipped_q[l]);
@@ -202,6 +211,8 @@
     cover (running && past_q && fetch_valid_o && lane && what.sample_lanes);
     cover (running && past_q && fetch_valid_o && index_q[0] == 2'd1 && next_q[0] == 2'd1);
     cover (running && past_q && take);
+    cover (running && past_q && take_two && second_lane_i != segment_lane_i);
+    cover (running && past_q && take && second_valid_i && other_there && !take_two);
     cover (running && past_q && stuck_o && loaded_q[0] != '0);
   end
 `endif

@@ -1,5 +1,5 @@
 // Inside fluidnpu_row_buffer, for any small rows, whatever segments come and whatever memory answers: a word that has come stays in its place until no
-// window needs it, and a segment is given the words that memory answered for its rows.
+// window needs it, and a segment, taken first or second, is given the words that memory answered for its rows.
 `ifdef FORMAL
   logic past_q = 1'b0;
   always_ff @(posedge clk_i) past_q <= 1'b1;
@@ -38,6 +38,9 @@
       assume (segment_words_i != '0 && 32'(segment_words_i) <= LineWords && !segment_addr_i[0]);
       assume (32'(segment_place_i) + 32'(segment_words_i) <= InWords);
       if (segment_valid_i) assume (!segment_lane_i || what.sample_lanes);
+      if (second_valid_i) assume (second_words_i != '0 && 32'(second_words_i) <= LineWords && !second_addr_i[0]);
+      if (second_valid_i) assume (32'(second_place_i) + 32'(second_words_i) <= InWords);
+      if (second_valid_i) assume (segment_valid_i && (!second_lane_i || what.sample_lanes));
       // Shown by the proof `buffer`: rows follow one another, each as long as it must be, as far into a port word as in memory
       if (running) begin
         for (int l = 0; l < 2; l++) begin
@@ -47,7 +50,9 @@
         if (ask) assume (at[PortBits-1:0] == addr[PortBits-1:0]);
       end
       assume (!segment_valid_i || there || more[segment_lane_i] || asked_q[segment_lane_i] != loaded_q[segment_lane_i]);
-      assume (!(s1_valid_q && 32'(s1_place_q) + 32'(s1_words_q) > InWords));  // shown by the proof `guard`
+      // Shown by the proof `guard`
+      if (s1_valid_q) assume (32'(s1_place_q[0]) + 32'(s1_words_q[0]) <= InWords);
+      if (s1_valid_q && s1_two_q) assume (32'(s1_place_q[1]) + 32'(s1_words_q[1]) <= InWords);
     end
   end
 
@@ -104,14 +109,21 @@
   (* anyconst *) logic [$clog2(PortWords+1)-1:0] at_word;  // of the port word
   logic [31:0] at_place_q, at_port, at_addr;
   logic [PlaceBits-1:0] at_ring;
-  logic        written_q, dead_q, given_q, covers;
+  logic        written_q, dead_q;
+  logic [1:0]  wanted, given_q;  // by the segment, by the second
   logic [15:0] value_q;
-  logic [$clog2(LineWords)-1:0] given_at_q;
+  logic [1:0][$clog2(LineWords)-1:0] given_at_q;
   assign at_port = port_word(at_place_q) + 32'(at_beat);
   assign at_addr = (at_port << PortBits) + {at_word, 1'b0};
   assign at_ring = ring(at_lane, at_port);
-  assign covers  = segment_lane_i == at_lane && segment_rows_i > 24'(at_row) && 32'(at_beat) < length(at_place_q)
-      && at_addr >= oldest_i && at_addr >= segment_addr_i && at_addr < segment_addr_i + {segment_words_i, 1'b0};
+  function automatic logic within(logic of, logic [23:0] rows, logic [31:0] from, logic [CountWidth-1:0] words);
+    within = of == at_lane && rows > 24'(at_row) && 32'(at_beat) < length(at_place_q)
+        && at_addr >= oldest_i && at_addr >= from && at_addr < from + {words, 1'b0};
+  endfunction
+  always_comb begin
+    wanted[0] = within(segment_lane_i, segment_rows_i, segment_addr_i, segment_words_i);
+    wanted[1] = within(second_lane_i, second_rows_i, second_addr_i, second_words_i);
+  end
   logic arrives;
   assign arrives = arrive && lane_of_q[0] == at_lane && loaded_q[at_lane] == 24'(at_row) && beat_q == 24'(at_beat);
   always_ff @(posedge clk_i) begin
@@ -119,8 +131,8 @@
     if (arrives) value_q <= data_i[at_word*16+:16];
     written_q  <= rst_ni && !layer_start_i && (written_q || arrives);
     dead_q     <= rst_ni && !layer_start_i && asked_q[at_lane] > 24'(at_row) && (dead_q || oldest_i >= (at_port + 32'd1) << PortBits);
-    given_q    <= take && covers;
-    given_at_q <= ($clog2(LineWords))'((at_addr - segment_addr_i) >> 1);
+    given_q    <= {take_two && wanted[1], take && wanted[0]};
+    given_at_q <= {($clog2(LineWords))'((at_addr - second_addr_i) >> 1), ($clog2(LineWords))'((at_addr - segment_addr_i) >> 1)};
   end
   always_comb assume (32'(at_word) < PortWords);
 
@@ -176,11 +188,13 @@
         if (arrives) assert (to == at_ring);
         if (arrive && written_q && !dead_q && oldest_i < (at_port + 32'd1) << PortBits) assert (to != at_ring);
 
-        if (take && covers) assert (written_q && !dead_q);
+        if ((take && wanted[0]) || (take_two && wanted[1])) assert (written_q && !dead_q);
       end
       // What a segment is given
-      if (s1_valid_q && given_q) assert (cut[given_at_q*16+:16] == value_q);
-      if (s1_valid_q && given_q) assert (32'(given_at_q) < 32'(s1_words_q));
+      for (int i = 0; i < 2; i++) begin
+        if (s1_valid_q && given_q[i]) assert (cut[i][given_at_q[i]*16+:16] == value_q && 32'(given_at_q[i]) < 32'(s1_words_q[i]));
+      end
+      if (s1_valid_q && given_q[1]) assert (s1_two_q);
     end
   end
   for (genvar b = 0; b < 2; b++) begin : gen_kept_banks
@@ -195,9 +209,10 @@
   end
 `ifdef COVER
   always_comb begin
-    cover (past_q && running && s1_valid_q && given_q && at_row == 4'd1 && value_q == 16'h1234);
+    cover (past_q && running && s1_valid_q && given_q[0] && at_row == 4'd1 && value_q == 16'h1234);
     cover (past_q && running && arrive && written_q && dead_q);
-    cover (past_q && running && take && covers && at_lane);
+    cover (past_q && running && take && wanted[0] && at_lane);
+    cover (past_q && running && s1_valid_q && given_q == 2'b10 && value_q == 16'h1234 && given_at_q[1] == '1);
   end
 `endif
 `endif

@@ -1,6 +1,7 @@
 // Inside fluidnpu_row_walker: for any small layer, any lanes and any passes that stay within the layer's rows, every row is one of an active sample, at
 // shift + y * step_h + x * step_w with y < out_h, x < out_w, so none ever leads into another slot; its window begins at input row index * sample_rows +
-// y * rise of its lane; and no row of a pass lies above the start that was told.
+// y * rise of its lane; and no row of a pass lies above the start that was told. What is told of the other row of a beat is just what that row will be
+// when it comes by itself, and the walk goes on behind both when both are taken. A row at hand stays until it is taken.
 `ifdef FORMAL
   (* anyconst *) logic [1:0]  h, w;
   (* anyconst *) logic [1:0]  samples, stacked;  // B_act and b_r
@@ -45,6 +46,7 @@
     assume (!(by_rows && by_samples) && (by_samples || stacked == samples) && {stacked, 1'b0} >= {1'b0, samples});
     assume (out_h_i == 16'(h) && out_w_i == 16'(w) && b_r_i == 5'(stacked) && row_lanes_i == by_rows && sample_lanes_i == by_samples);
     assume (step_h_i == step_h && step_w_i == step_w && rise_i == 24'(rise_small) && span_i == 24'(span_small));
+    if (row_both_i) assume (row_valid_o && !row_ends_beat_o);
     if (layer_start_i) assume (!active_q && !pass_valid_i);
     if (pass_valid_i) begin
       assume (beats_i != '0 && beats_i < 16'd64);
@@ -58,21 +60,33 @@
     end
   end
 
-  logic [1:0] lane_samples;  // samples of the lane at hand
-  assign lane_samples = !by_samples ? samples : row_lane_o ? samples - stacked : stacked;
+  logic [1:0] lane_samples, other_samples;  // samples of the lane at hand, of lane 1
+  assign lane_samples  = !by_samples ? samples : row_lane_o ? samples - stacked : stacked;
+  assign other_samples = !by_samples ? samples : samples - stacked;
 
   // What was told before, for what must not change.
   logic [31:0] shift_is_q;
   logic [7:0]  begun, begun_q;
   logic        kept_q = 1'b0, fresh_q = 1'b0;
   place_t      told_q;
-  assign begun = index(start_q);
+  logic [2*SampleWidth+58:0] at_hand, at_hand_q;
+  logic [SampleWidth+56:0]   at_other, at_other_q, at_lane1;
+  logic                      waits_q = 1'b0, alone_q = 1'b0;
+  assign begun    = index(start_q);
+  assign at_hand  = {row_sample_o, row_index_o, row_offset_o, row_top_o, row_lane_o, row_ends_beat_o, row_ends_pass_o};
+  assign at_other = {other_index_o, other_offset_o, other_top_o, other_ends_pass_o};
+  assign at_lane1 = {row_index_o, row_offset_o, row_top_o, row_ends_pass_o};
   always_ff @(posedge clk_i) begin
     if (pass_valid_i && pass_ready_o) shift_is_q <= shift_i;
     begun_q <= begun;
     told_q  <= start_q;
     fresh_q <= rst_ni && pass_valid_i && pass_ready_o;
     kept_q  <= rst_ni && !layer_start_i;
+
+    at_hand_q  <= at_hand;
+    at_other_q <= at_other;
+    waits_q    <= rst_ni && row_valid_o && !row_ready_i;
+    alone_q    <= rst_ni && row_valid_o && row_ready_i && !row_ends_beat_o && !row_both_i;
   end
 
   always_comb begin
@@ -105,7 +119,20 @@
         assert (32'(row_top_o) == steps(sample_rows, row_index_o) + steps(32'(rise_small), place_q.row[1:0]));
         assert (32'(row_top_o) + 32'(span_small) <= steps(sample_rows, lane_samples));
         assert (row_index_o > start_index_o || (row_index_o == start_index_o && row_offset_o - shift_is_q >= start_offset_o));
+        if (row_lane_o || lane1_beats_q == '0) assert (row_ends_beat_o);
+
+        // The other row of the beat: the very next one, or the same place in the sample of lane 1
+        if (!row_ends_beat_o) begin
+          assert (sound(other) && index(other) == index(place_q) + 8'(by_rows) && 32'(other_index_o) == 32'(other.sample));
+          assert (32'(other_index_o) + (by_samples ? 32'(stacked) : 32'd0) < 32'(samples));
+          assert (other_offset_o == shift_is_q + steps(step_h, other.row[1:0]) + steps(step_w, other.column[1:0]));
+          assert (32'(other_top_o) == steps(sample_rows, other_index_o) + steps(32'(rise_small), other.row[1:0]));
+          assert (32'(other_top_o) + 32'(span_small) <= steps(sample_rows, other_samples));
+          assert (other_index_o > start_index_o || (other_index_o == start_index_o && other_offset_o - shift_is_q >= start_offset_o));
+        end
       end
+      if (waits_q) assert (row_valid_o && at_hand == at_hand_q && (row_ends_beat_o || at_other == at_other_q));
+      if (alone_q) assert (row_valid_o && row_lane_o && at_lane1 == at_other_q);
     end
   end
 `ifdef COVER
@@ -114,6 +141,9 @@
     cover (past_q && row_valid_o && lane_q && by_samples && row_sample_o == 2'd2);
     cover (past_q && active_q && place_q.sample == 5'd1 && by_rows);
     cover (past_q && active_q && start_q.row == 16'd1 && !by_rows && !by_samples);
+    cover (past_q && step && row_both_i && by_rows && other.sample > place_q.sample && other_ends_pass_o);
+    cover (past_q && step && row_both_i && by_samples && place_q.column == 16'd1);
+    cover (past_q && alone_q && by_rows && row_ends_pass_o);
   end
 `endif
 `endif

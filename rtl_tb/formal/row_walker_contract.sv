@@ -1,4 +1,5 @@
-/// Stands for fluidnpu_row_walker in proofs of its users: rows come for as long as it likes, hold still until they are taken, and a pass ends once.
+/// Stands for fluidnpu_row_walker in proofs of its users: rows come for as long as it likes, hold still until they are taken, and a pass ends once. A row
+/// that does not end its beat is one of lane 0; the row of lane 1 that was told with it comes next, unless both are taken.
 /// What the proof `rows` shows of the places beyond that, a user's checker assumes.
 module fluidnpu_row_walker #(
   parameter int unsigned BMax = 4,
@@ -31,6 +32,11 @@ module fluidnpu_row_walker #(
   output logic                   row_lane_o,
   output logic                   row_ends_beat_o,
   output logic                   row_ends_pass_o,
+  input  logic                   row_both_i,
+  output logic [SampleWidth-1:0] other_index_o,
+  output logic [31:0]            other_offset_o,
+  output logic [23:0]            other_top_o,
+  output logic                   other_ends_pass_o,
   output logic [SampleWidth-1:0] start_index_o,
   output logic [31:0]            start_offset_o
 );
@@ -48,26 +54,32 @@ module fluidnpu_row_walker #(
     logic [31:0]            offset;
   } start_t;
 
-  (* anyseq *) row_t   any_row;
+  (* anyseq *) row_t   any_row, any_other;
   (* anyseq *) start_t any_start;
-  row_t   row, held_row_q;
+  row_t   row, other, held_row_q, held_other_q;
   start_t start, held_start_q;
-  logic   active_q = 1'b0, held_q = 1'b0, kept_q = 1'b0, ends;
+  logic   active_q = 1'b0, held_q = 1'b0, kept_q = 1'b0, ends, alone;
 
-  assign row             = held_q ? held_row_q : any_row;
-  assign start           = kept_q ? held_start_q : any_start;
-  assign row_sample_o    = row.sample;
-  assign row_index_o     = row.index;
-  assign row_offset_o    = row.offset;
-  assign row_top_o       = row.top;
-  assign row_lane_o      = row.lane;
-  assign row_ends_beat_o = row.ends_beat;
-  assign row_ends_pass_o = row.ends_pass && row.ends_beat;
-  assign start_index_o   = start.index;
-  assign start_offset_o  = start.offset;
-  assign row_valid_o     = active_q;
-  assign ends            = active_q && row_ready_i && row_ends_pass_o;
-  assign pass_ready_o    = !active_q || ends;
+  assign row               = held_q ? held_row_q : any_row;
+  assign other             = held_q ? held_other_q : any_other;
+  assign start             = kept_q ? held_start_q : any_start;
+  assign row_sample_o      = row.sample;
+  assign row_index_o       = row.index;
+  assign row_offset_o      = row.offset;
+  assign row_top_o         = row.top;
+  assign row_lane_o        = row.lane;
+  assign row_ends_beat_o   = row.lane || row.ends_beat;
+  assign row_ends_pass_o   = row.ends_pass && row_ends_beat_o;
+  assign other_index_o     = other.index;
+  assign other_offset_o    = other.offset;
+  assign other_top_o       = other.top;
+  assign other_ends_pass_o = other.ends_pass;
+  assign start_index_o     = start.index;
+  assign start_offset_o    = start.offset;
+  assign row_valid_o       = active_q;
+  assign ends              = active_q && row_ready_i && (row_both_i ? other_ends_pass_o : row_ends_pass_o);
+  assign alone             = row_ready_i && !row_ends_beat_o && !row_both_i;  // lane 1's row is still to come
+  assign pass_ready_o      = !active_q || ends;
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       active_q <= 1'b0;
@@ -76,10 +88,15 @@ module fluidnpu_row_walker #(
     end else begin
       if (ends) active_q <= 1'b0;
       if (pass_valid_i && pass_ready_o) active_q <= 1'b1;
-      held_q <= active_q && !row_ready_i;
+      held_q <= active_q && (!row_ready_i || alone);
       kept_q <= !layer_start_i && !ends;  // the start moves between passes only
     end
     held_row_q   <= row;
+    held_other_q <= other;
     held_start_q <= start;
+    if (alone) begin
+      held_row_q      <= other;
+      held_row_q.lane <= 1'b1;
+    end
   end
 endmodule
