@@ -377,7 +377,7 @@ PROOFS: dict[str, Proof] = {
             Seed(
                 name="skip-counted-as-words",
                 file="fluidnpu_unpack.sv",
-                old="CountWidth'(PortWords) - CountWidth'(skip_q)",
+                old="CountWidth'(PortWords) - CountWidth'(skip)",
                 new="CountWidth'(PortWords)",
             ),
             Seed(

@@ -51,6 +51,7 @@ module unpack_proof (
   always_comb begin
     cover (rst_n && beat_valid && beat_ready_i && to_give == 32'd2);
     cover (rst_n && port_valid_i && port_ready && to_take == 32'd1);
+    cover (rst_n && beat_valid && job_valid_i && job_ready && port_valid_i && port_ready && job_skip_i == 2'd3);
     cover (rst_n && job_ready && beat == '0 && missing == '0);
   end
 `endif

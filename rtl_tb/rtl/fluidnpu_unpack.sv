@@ -86,7 +86,7 @@ module fluidnpu_unpack #(
       else assert (32'(count_q) >= left_q);
       assert (beat_valid_o || port_ready_o);
     end
-    if (rst_ni && left_q == '0) assert (missing_q == '0 && !beat_valid_o);
+    if (rst_ni && left_q == '0) assert (missing_q == '0 && count_q == '0 && store_q == '0 && !beat_valid_o);
     if (rst_ni && job_valid_i && job_ready_o) assert (job_words_i != '0);
     if (rst_ni && ends) assert (missing_q == '0);
     if (rst_ni && skip_q != '0) assert (missing_q == left_q && missing_q != '0 && count_q == '0);

@@ -94,7 +94,8 @@ def test_both_boards_get_their_processing_system_clock_and_ports():
 
 
 def test_masters_share_the_ports_that_a_board_has():
-    board = replace(load_board("zc706"), axi_ports=2, sources={})
+    whole = load_board("zc706")
+    board = replace(whole, axi_ports=2, dram=(whole.memory("ps"),), sources={})
     qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])
     text = render_project(design_with(design_of(qnet), board="zc706"), None, board)["vivado/block_design.tcl"]
     assert "npu_0/m2_axi] [get_bd_intf_pins memory_0/S01_AXI]" in text
@@ -120,20 +121,23 @@ def test_memory_of_the_programmable_logic_gets_its_controller():
     assert ".PortBytes(64)" in files["rtl/fluid_npu.v"]
 
 
-def test_striped_masters_take_all_ports():
-    board = load_board("zcu104")
+@pytest.mark.parametrize(
+    ("name", "width"), [("zc706", "PCW_S_AXI_HP3_DATA_WIDTH {64}"), ("zcu104", "PSU__SAXIGP5__DATA_WIDTH {128}")]
+)
+def test_striped_masters_take_all_ports(name: str, width: str) -> None:
+    board = load_board(name)
     qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])
-    design = design_with(design_of(qnet), board="zcu104", memory="ps_striped")
+    design = design_with(design_of(qnet), board=name, memory="ps_striped")
     files = render_project(design, None, board)
     text, wrapper = files["vivado/block_design.tcl"], files["rtl/fluid_npu.v"]
     assert check_tcl(text, "vivado") == []
-    assert "PSU__SAXIGP5__DATA_WIDTH {128}" in text
+    assert width in text
     for port in range(4):
         for index in range(3):
             assert f"npu_0/m{index}_{port}_axi] [get_bd_intf_pins memory_{port}/S0{index}_AXI]" in text
     assert wrapper.count("axi_read_stripe #(") == 3
     assert wrapper.count("axi_write_stripe #(") == 1
-    assert "output wire [15:0] m2_3_axi_wstrb" in wrapper
+    assert f"output wire [{board.axi_port_bits // 8 - 1}:0] m2_3_axi_wstrb" in wrapper
 
 
 def test_an_hls_core_that_needs_ultraram_says_so():
