@@ -32,6 +32,9 @@ _SITUATIONS = (
     "concatenation",
     "contiguous kernel rows",
     "P-tile straddles taps",
+    "P-tile of three segments or more",
+    "max pool of an odd number of taps",
+    "max pool of an even number of taps",
     "P-tile has a tail",
     "P-tiles fit exactly",
     "one P-tile",
@@ -64,6 +67,10 @@ _EVENTS = (
     "slots not adjacent",
     "rough weather",
     "fair weather",
+    "read burst ends at a page",
+    "write burst ends at a page",
+    "soft reset while memory owes data",
+    "soft reset while memory owes an answer",
 )
 
 
@@ -113,6 +120,8 @@ def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) ->
     p = d.kernel_h * d.kernel_w * d.group_words
     tests = {
         "max pool": d.kind == 1,
+        "max pool of an odd number of taps": d.kind == 1 and d.kernel_h * d.kernel_w % 2 == 1,
+        "max pool of an even number of taps": d.kind == 1 and d.kernel_h * d.kernel_w % 2 == 0,
         "sum pool": d.kind == 2,
         "1x1 kernel": (d.kernel_h, d.kernel_w) == (1, 1),
         "square kernel": d.kernel_h == d.kernel_w > 1,
@@ -148,8 +157,14 @@ def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) ->
         "one output pixel": d.out_h == d.out_w == 1,
     }
     if d.kind == 0:
+        contiguous = d.dilation_w == 1 and d.in_pixel_bytes == 2 * d.group_words
+        run_words = d.group_words * (d.kernel_w if contiguous else 1)
+        starts = range(0, p, width)
         tests |= {
-            "contiguous kernel rows": d.kernel_w > 1 and d.dilation_w == 1 and d.in_pixel_bytes == 2 * d.group_words,
+            "contiguous kernel rows": d.kernel_w > 1 and contiguous,
+            "P-tile of three segments or more": any(
+                (min(at + width, p) - 1) // run_words - at // run_words >= 2 for at in starts
+            ),
             "P-tile straddles taps": d.kernel_w > 1 and d.group_words % width != 0 and p > width,
             "P-tile has a tail": p % width != 0,
             "P-tiles fit exactly": p % width == 0,

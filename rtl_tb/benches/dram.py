@@ -36,7 +36,14 @@ class Counters:
     read_beats: int = 0
     write_bursts: int = 0
     write_beats: int = 0
+    answers: int = 0
     log: list[tuple[int, str, int, int, str]] = field(default_factory=list)
+
+    @property
+    def owed(self) -> tuple[int, int]:
+        """(read beats asked for and not given, write bursts asked for and not answered)."""
+        asked = sum(beats for _, way, _, beats, _ in self.log if way == "r")
+        return asked - self.read_beats, self.write_bursts - self.answers
 
 
 class Dram:
@@ -150,6 +157,7 @@ class Dram:
                     response |= self._store(address + i * size, data.to_bytes(size, "little"), strobe)
                 answers.append((self._late(), response))
             if valid and port["bready"].value:
+                count.answers += 1
                 valid = 0
             if not valid and answers and answers[0][0] <= self.cycle and self._go():
                 port["bresp"].value = answers.popleft()[1]
