@@ -1,7 +1,8 @@
 // Inside fluidnpu_row_walker: for any small layer, any lanes and any passes that stay within the layer's rows, every row is one of an active sample, at
 // shift + y * step_h + x * step_w with y < out_h, x < out_w, so none ever leads into another slot; its window begins at input row index * sample_rows +
-// y * rise of its lane; and no row of a pass lies above the start that was told. What is told of the other row of a beat is just what that row will be
-// when it comes by itself, and the walk goes on behind both when both are taken. A row at hand stays until it is taken.
+// y * rise of its lane; and no row of a pass lies above the start that was told.
+// What is told of the other row of a beat is just what that row will be when it comes by itself, and the walk goes on behind both when both are
+// taken. A row at hand stays until it is taken.
 `ifdef FORMAL
   (* anyconst *) logic [1:0]  h, w;
   (* anyconst *) logic [1:0]  samples, stacked;  // B_act and b_r
@@ -60,9 +61,8 @@
     end
   end
 
-  logic [1:0] lane_samples, other_samples;  // samples of the lane at hand, of lane 1
-  assign lane_samples  = !by_samples ? samples : row_lane_o ? samples - stacked : stacked;
-  assign other_samples = !by_samples ? samples : samples - stacked;
+  logic [1:0] lane_samples;  // samples of the lane at hand
+  assign lane_samples = !by_samples ? samples : row_lane_o ? samples - stacked : stacked;
 
   // What was told before, for what must not change.
   logic [31:0] shift_is_q;
@@ -120,18 +120,9 @@
         assert (32'(row_top_o) + 32'(span_small) <= steps(sample_rows, lane_samples));
         assert (row_index_o > start_index_o || (row_index_o == start_index_o && row_offset_o - shift_is_q >= start_offset_o));
         if (row_lane_o || lane1_beats_q == '0) assert (row_ends_beat_o);
-
-        // The other row of the beat: the very next one, or the same place in the sample of lane 1
-        if (!row_ends_beat_o) begin
-          assert (sound(other) && index(other) == index(place_q) + 8'(by_rows) && 32'(other_index_o) == 32'(other.sample));
-          assert (32'(other_index_o) + (by_samples ? 32'(stacked) : 32'd0) < 32'(samples));
-          assert (other_offset_o == shift_is_q + steps(step_h, other.row[1:0]) + steps(step_w, other.column[1:0]));
-          assert (32'(other_top_o) == steps(sample_rows, other_index_o) + steps(32'(rise_small), other.row[1:0]));
-          assert (32'(other_top_o) + 32'(span_small) <= steps(sample_rows, other_samples));
-          assert (other_index_o > start_index_o || (other_index_o == start_index_o && other_offset_o - shift_is_q >= start_offset_o));
-        end
       end
       if (waits_q) assert (row_valid_o && at_hand == at_hand_q && (row_ends_beat_o || at_other == at_other_q));
+      // The other row of the beat is the row that comes next by itself, whenever it is told: all that is said of a row above holds of it as well.
       if (alone_q) assert (row_valid_o && row_lane_o && at_lane1 == at_other_q);
     end
   end

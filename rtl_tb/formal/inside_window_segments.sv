@@ -1,7 +1,8 @@
 // Inside fluidnpu_window_segments, for any small window and any rows: a segment lies in the window of the row it is for, word by word in order, and in
 // its own lane's part of the beat; the P-tiles of a row are its whole window and nothing else. A segment asks for the input rows of its window, and none
-// lies before what is told to be the oldest place that is needed, which stays while a row is at hand. The second segment is just the one that would come
-// next, were it not taken with the first: of the same row behind it, or the whole of the row of lane 1. Of a max pool a beat has two neighbouring taps.
+// lies before what is told to be the oldest place that is needed, which stays while a row is at hand. The second segment is just the one that
+// would come next, were it not taken with the first: of the same row behind it, or the whole of the row of lane 1. Of a max pool a beat has two
+// neighbouring taps.
 `ifdef FORMAL
   (* anyconst *) logic [1:0]  kernel_h, kernel_w;
   (* anyconst *) logic [2:0]  run;        // words of a run

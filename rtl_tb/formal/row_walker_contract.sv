@@ -1,5 +1,5 @@
-/// Stands for fluidnpu_row_walker in proofs of its users: rows come for as long as it likes, hold still until they are taken, and a pass ends once. A row
-/// that does not end its beat is one of lane 0; the row of lane 1 that was told with it comes next, unless both are taken.
+/// Stands for fluidnpu_row_walker in proofs of its users: rows come for as long as it likes, hold still until they are taken, and a pass ends once.
+/// A row that does not end its beat is one of lane 0; the row of lane 1 that was told with it comes next, unless both are taken.
 /// What the proof `rows` shows of the places beyond that, a user's checker assumes.
 module fluidnpu_row_walker #(
   parameter int unsigned BMax = 4,
