@@ -93,9 +93,11 @@ module fluidnpu_row_walker #(
     end
     follow = after;
   endfunction
-  assign behind = follow(place_q);
-  assign other  = row_lanes_i ? behind : place_q;
-  assign next   = row_both_i && row_lanes_i ? follow(behind) : behind;
+  always_comb begin  // no continuous assignments: those would not wait for what the function reads beside its argument
+    behind = follow(place_q);
+    other  = row_lanes_i ? behind : place_q;
+    next   = row_both_i && row_lanes_i ? follow(behind) : behind;
+  end
 
   assign pass_ready_o      = !active_q || (step && ends_pass);  // passes follow one another without a gap
   assign row_valid_o       = active_q;

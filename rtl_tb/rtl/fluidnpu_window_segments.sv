@@ -159,8 +159,10 @@ module fluidnpu_window_segments #(
     endcase
   end
   assign run_words = pool ? 24'(command_q.cols) : layer_i.run_words;
-  assign first     = cut(window_q, position_q);
-  assign behind    = cut(first.next, pool ? '0 : position_q + first.words);
+  always_comb begin  // no continuous assignments: those would not wait for what the function reads beside its arguments
+    first  = cut(window_q, position_q);
+    behind = cut(first.next, pool ? '0 : position_q + first.words);
+  end
   assign two_taps  = max_pool && !half_q && position_q == '0 && first.fills && behind.fills;
   assign same_row  = !first.row_ends && (!pool || two_taps);
   assign other_row = first.row_ends && !row_ends_beat && position_q == '0;  // the row of lane 1 is cut as this one

@@ -256,6 +256,6 @@ def test_dse_takes_a_memory_and_weights(tmp_path: Path) -> None:
     assert run(*words, "--memory", "pl", "--weights", "1,0", "--out", design).exit_code == 0
     made = json.loads(design.read_text())
     assert (made["memory"], made["port_bits"], made["out_words"]) == ("pl", 512, 32)
-    refused(run(*words, "--memory", "hbm"), "must be one of ps, pl, not 'hbm'")
+    refused(run(*words, "--memory", "hbm"), "must be one of ps, ps_striped, pl, not 'hbm'")
     refused(run(*words, "--weights", "1,much"), "numbers")
     refused(run(*words, "--weights", "1,2,3"), "one weight for each of 2 batch sizes, not 3")
