@@ -41,6 +41,10 @@ BATCHING: Mapping[str, tuple[str, ...]] = {
     "fluidnpu_planner.sv": (),
     "fluidnpu_row_walker.sv": (),
     "fluidnpu_window_segments.sv": (),
+    "fluidnpu_row_buffer.sv": ("guard", "buffer"),
+    "fluidnpu_unpack.sv": ("unpack",),
+    "fluidnpu_residual_reader.sv": ("residuals",),
+    "fluidnpu_output_writer.sv": ("outputs",),
 }
 # (file, what stands there, what replaces it) -> why nothing can see it.
 EXPLAINED: Mapping[tuple[str, str], str] = {}
