@@ -7,7 +7,7 @@ Deep accumulators send weights less often, a large input buffer reads inputs onc
 >>> layer = LayerShape(name="conv", r=3136, p=576, c=64, window=Window(kernel=(3, 3), out=(56, 56), channels=64))
 >>> found, plans = share_memory(Workload(name="one", layers=(layer,)), load_board("zc706"), Point(t_r=4096, t_p=7, t_c=128), b_max=1)
 >>> found.t_r, found.buffer_words, plans[0][0].block
-(1024, 262144, 224)
+(1024, 262144, 336)
 """
 
 from __future__ import annotations
