@@ -8,7 +8,7 @@ let loading, computing and writing overlap. The estimate ranks plans; it is no f
 >>> layer = LayerShape(name="conv", r=3136, p=576, c=64, window=window)
 >>> path = Path(t_r=2048, t_p=7, t_c=128, weight_slots=1, out_words=8, port_words=8, buffer_words=1 << 16)
 >>> estimated_plan(layer, window, path, batch=1)[1]
-BatchPlan(k=<Stack.TWO: '2'>, b_r=1, row_lanes=False, block=336)
+BatchPlan(k=<Stack.TWO: '2'>, b_r=1, row_lanes=False, block=224)
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class _Run:
         row_words = row_bytes(layer, self.window) / WORD_BYTES
         blocks, rest = divmod(self.beats, block)
         loaded = self.batch * sample_rows * row_words / port
-        busy = blocks * self.busy_cycles(block) + self.busy_cycles(rest) + self.paired * loaded / 2
+        busy = blocks * self.busy_cycles(block) + (self.busy_cycles(rest) if rest else 0.0) + self.paired * loaded / 2
         height = (
             min(self.window.out[0], -(-block * self.lanes // self.window.out[1])) * self.window.stride[0] + span - 1
         )

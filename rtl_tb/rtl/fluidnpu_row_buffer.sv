@@ -267,7 +267,7 @@ module fluidnpu_row_buffer #(
     beat_d    = part_q | placed[0] | placed[1];
     covered_d = covered_q | covers[0] | covers[1];
     if (maximum) begin
-      beat_d = part_q;
+      beat_d    = part_q;
       covered_d = covered_q;
       for (int unsigned i = 0; i < 2; i++) begin
         for (int unsigned w = 0; w < InWords; w++) begin

@@ -114,8 +114,8 @@ module fluidnpu_window_segments #(
   logic [CountWidth-1:0] position_q, width;
   logic [23:0]           run_words;
   cut_t                  first, behind;
-  logic                  half_q,  // a max pool's beat has one of its two taps
-                          two_taps, same_row, other_row, step, both, row_ends;
+  logic                  half_q;  // a max pool's beat has one of its two taps
+  logic                  two_taps, same_row, other_row, step, both, row_ends;
 
   function automatic cut_t cut(window_t window, logic [CountWidth-1:0] position);
     cut_t                  piece;
