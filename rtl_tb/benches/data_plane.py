@@ -206,7 +206,6 @@ class Host:
         self.core.finished()
         assert self.dram.memory == want.memory, first_difference(self.dram.memory, want.memory, self.program)
         self._cover(active, first, last)
-        self._cover_bursts()
         return await self.get("CYCLES_LO")
 
     def _cover(self, active: list[int], first: int, last: int) -> None:
@@ -221,7 +220,7 @@ class Host:
         if active[-1] - active[0] >= batch:
             meet("slots not adjacent")
 
-    def _cover_bursts(self) -> None:
+    def cover_bursts(self) -> None:
         """A burst shorter than it could be that ends where a page does was cut there."""
         for count in self.dram.counters.values():
             for _, way, address, beats, _ in count.log:
@@ -299,6 +298,7 @@ async def random_layers(dut: Dut) -> None:
             active = batch
             first = rng.randrange(LAYERS)
             await host.job(active, first, rng.randrange(first, LAYERS))
+        host.cover_bursts()
         host.stop()
 
 
@@ -323,6 +323,7 @@ async def every_plan_at_every_batch(dut: Dut) -> None:
             await change_batch(host, active, new)
         active = new
         await host.job(active, layer, layer)
+    host.cover_bursts()
 
 
 # -- what goes wrong ----------------------------------------------------------------------------------------------
