@@ -47,7 +47,15 @@ BATCHING: Mapping[str, tuple[str, ...]] = {
     "fluidnpu_output_writer.sv": ("outputs",),
 }
 # (file, what stands there, what replaces it) -> why nothing can see it.
-EXPLAINED: Mapping[tuple[str, str], str] = {}
+_NO_TOP = "it leads to the walker's row_top_o only, which is left open here"
+EXPLAINED: Mapping[tuple[str, str], str] = {
+    (file, f".step_h_i({step_h}), .step_w_i({step_w}), .rise_i({rise}), .span_i({span}),"): _NO_TOP
+    for file, step_h, step_w in (
+        ("fluidnpu_residual_reader.sv", "layer_i.residual_row", "layer_i.residual_pixel"),
+        ("fluidnpu_output_writer.sv", "layer_i.out_row", "layer_i.out_pixel"),
+    )
+    for rise, span in (("'1", "'0"), ("'0", "'1"))
+}
 
 _SWAPS = {
     "&&": "||", "||": "&&", "==": "!=", "!=": "==", " < ": " <= ", " > ": " >= ", " + ": " - ", " - ": " + ",

@@ -8,7 +8,7 @@ def test_mutants_are_one_change_each() -> None:
     for file in BATCHING:
         text = sources()[file]
         every = list(mutants(text))
-        assert len(every) > 40
+        assert len(every) > 10
         for mutant in every:
             changed = mutant.apply(text)
             assert changed != text
@@ -29,7 +29,7 @@ def test_a_harmless_change_survives_and_is_not_explained() -> None:
 @pytest.mark.parametrize("file", BATCHING)
 def test_a_sample_of_mutants_is_killed(file: str) -> None:
     """The whole campaign is `python -m rtl_tb.mutation`."""
-    tally = campaign(file, sample=4, seed=2)
+    tally = campaign(file, sample=3, seed=2)
     text = sources()[file]
     gaps = [mutant for mutant in tally.survivors if not explain(file, text, mutant)]
-    assert len(gaps) <= 1, gaps
+    assert not gaps, gaps
