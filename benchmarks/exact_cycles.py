@@ -1,12 +1,13 @@
 """Cycles of every layer of a full-size network: the exact model beside the RTL on Verilator, as a Markdown table.
 
     python benchmarks/exact_cycles.py [--network resnet50] [--board zc706] [--memory pl] [--ideal] [--latency N] [--batches 1,2,4,8]
-                                      [--point T_P,T_C | --search] [--model-only]
+                                      [--point T_P,T_C | --search] [--model-only] [--losses]
 
 `--memory`: of the board, its first by default (`DramModel.of`; simulated: efficiency, latency and refresh are assumptions). `--ideal`: a memory
 that never lets the ports wait stands behind them instead. The array is the `paper` model's best that fits, the one named, or that of `search_exact`.
 `--model-only` leaves the RTL out, which takes minutes a batch size. Last comes the share of busy multipliers beside three references: the device's
-DSPs, the roofline of device and memory, and the `paper` model's dataflow on the same array. Exit code 1 when a layer differs.
+DSPs, the roofline of device and memory, and the `paper` model's dataflow on the same array. `--losses` says where the rest of the time went. Exit code 1
+when a layer differs.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from dse import (
     total_ticks,
 )
 from hls import compile_program
-from models import FULL_SIZE, Workload, quantise, random_full_size
+from models import FULL_SIZE, Kind, Workload, quantise, random_full_size
 from rtl_tb import LayerRun
 from rtl_tb.bare import BareNpu, differs, modelled
 from rtl_tb.efficiency import uses
@@ -95,6 +96,27 @@ def efficiency(design: Design, board: Board, batches: Sequence[int], totals: Seq
         print(f"| {batch} | " + " | ".join(f"{100 * share:.1f} %" for share in shares) + " |")
 
 
+def losses(design: Design, board: Board, batches: Sequence[int], found: Sequence[Sequence[LayerCycles]]) -> None:
+    """Prints shares of the time in which multipliers are not busy: what memory must carry, beats beyond that (tiles that do not divide, taps), and waiting."""
+    words = awake_words(DramModel.of(board, design.memory))
+    print("\n| B | layers | memory | beats | waiting |\n|---:|---|---:|---:|---:|")
+    for batch, cycles in zip(batches, found, strict=True):
+        total = sum(one.cycles for one in cycles)
+        for kinds, what in (((Kind.GEMM,), "products"), ((Kind.MAX_POOL, Kind.SUM_POOL), "pools")):
+            memory = beats = waiting = 0.0
+            for layer, one in zip(design.layers, cycles, strict=True):
+                if layer.kind in kinds:
+                    busy = batch * layer.macs / design.macs_per_cycle
+                    bound = roofline_cycles(
+                        layer, batch=batch, macs_per_cycle=design.macs_per_cycle, words_per_cycle=words
+                    )
+                    memory += bound - busy
+                    beats += max(0.0, one.input_beats - bound)
+                    waiting += one.cycles - max(bound, one.input_beats)
+            shares = (memory, beats, waiting)
+            print(f"| {batch} | {what} | " + " | ".join(f"{100 * share / total:.2f} %" for share in shares) + " |")
+
+
 def design_of(work: Workload, board: Board, wanted: argparse.Namespace, batches: Sequence[int]) -> Design:
     """The design that the arguments ask for."""
     b_max = max(batches)
@@ -117,6 +139,7 @@ def main() -> None:
     parser.add_argument("--point", metavar="T_P,T_C")
     parser.add_argument("--search", action="store_true")
     parser.add_argument("--model-only", action="store_true")
+    parser.add_argument("--losses", action="store_true")
     wanted = parser.parse_args()
     batches = [int(batch) for batch in wanted.batches.split(",")]
     board = load_board(wanted.board)
@@ -131,7 +154,7 @@ def main() -> None:
           f"an input buffer of {design.buffer_words} words; designed in {time.monotonic() - began:.1f} s")  # fmt: skip
     program = compile_program(qnet, design)
     rtl = None if wanted.model_only else BareNpu(design, dram)
-    wrong, spent, totals = 0, [0.0, 0.0], []
+    wrong, spent, every = 0, [0.0, 0.0], []
     for batch in batches:
         started = time.process_time()
         runs = None
@@ -142,9 +165,12 @@ def main() -> None:
         first = 0 if runs is None else runs[0].start_cycle
         found = modelled(program, design, dram, batch, first_cycle=first)
         spent[0] += time.process_time() - started
-        totals.append(sum(layer.cycles for layer in found))
+        every.append(found)
         wrong += table(design, batch, found, runs)
+    totals = [sum(layer.cycles for layer in found) for found in every]
     efficiency(design, board, batches, totals)
+    if wanted.losses:
+        losses(design, board, batches, every)
     print(f"\nlayers that differ in cycles, beats or bursts: {'not compared' if rtl is None else wrong}")
     print(f"model: {sum(totals) / spent[0] / 1e6:.1f} million cycles a second of processor time"
           + ("" if rtl is None else f"; RTL: {sum(totals) / spent[1] / 1e3:.0f} thousand"))  # fmt: skip
