@@ -7,7 +7,7 @@ DEPS   := pyproject.toml constraints.txt Makefile
 # The tests mix BLAS threads with worker processes: one thread each is faster on few cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-rtl test-long lint format clean help
+.PHONY: demo test test-rtl test-long tables lint format clean help
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -25,6 +25,17 @@ test-rtl: $(VENV)/.installed-test ## every RTL bench, proof and coverage bin
 
 test-long: $(VENV)/.installed-test ## the long matrix
 	$(PY) -m pytest -q -n 2 -m long
+
+TABLES := $(foreach on,zc706-pl zcu104-ps_striped,resnet50-$(on) resnet50-$(on)-ideal inception_v3-$(on) inception_v3-$(on)-ideal)
+tables: $(VENV)/.installed-test ## docs/cycles anew: every layer of two networks on both boards, RTL beside the exact model (an hour)
+	$(MAKE) --no-print-directory --keep-going -j 2 $(TABLES:%=docs/cycles/%.md)
+
+docs/cycles/%.md: FORCE
+	@mkdir -p build
+	$(PY) benchmarks/exact_cycles.py --search $(call words_of,$(subst -, ,$*)) > build/$*.md
+	mv build/$*.md $@
+words_of = --network $(word 1,$1) --board $(word 2,$1) --memory $(word 3,$1) $(if $(word 4,$1),--$(word 4,$1))
+FORCE:
 
 lint: $(VENV)/.installed-test
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy

@@ -6,7 +6,7 @@ let loading, computing and writing overlap. The estimate ranks plans; it is no f
 >>> from models import LayerShape, Window
 >>> window = Window(kernel=(3, 3), out=(56, 56), channels=64)
 >>> layer = LayerShape(name="conv", r=3136, p=576, c=64, window=window)
->>> path = Path(t_r=2048, t_p=7, t_c=128, weight_slots=1, out_words=8, port_words=8, buffer_words=1 << 16)
+>>> path = Path(t_r=2048, t_p=7, t_c=128, weight_slots=1, input_words=14, out_words=8, port_words=8, buffer_words=1 << 16)
 >>> estimated_plan(layer, window, path, batch=1)[1]
 BatchPlan(k=<Stack.TWO: '2'>, b_r=1, row_lanes=False, block=224)
 """
@@ -42,6 +42,7 @@ class Path:
     t_p: int
     t_c: int
     weight_slots: int
+    input_words: int
     out_words: int
     port_words: float
     buffer_words: int
@@ -52,9 +53,10 @@ class Path:
     def of(cls, machine: Machine, t_r: int, dram: DramModel) -> Path:
         """Of an NPU behind whose ports a memory stands."""
         return cls(
-            t_r=t_r, t_p=machine.t_p, t_c=machine.t_c, weight_slots=machine.weight_slots, out_words=machine.out_words,
+            t_r=t_r, t_p=machine.t_p, t_c=machine.t_c, weight_slots=machine.weight_slots, input_words=machine.input_words,
+            out_words=machine.out_words, stackable=machine.stackable, buffer_words=machine.buffer_words,
             port_words=min(machine.port_words, dram.link_words * machine.stripes or inf) * awake(dram),
-            total_words=awake_words(dram) or inf, buffer_words=machine.buffer_words, stackable=machine.stackable,
+            total_words=awake_words(dram) or inf,
         )  # fmt: skip
 
     def tile(self, mode: Mode) -> tuple[int, int]:
@@ -62,8 +64,7 @@ class Path:
         if mode is Mode.WIDE:
             return 2 * self.t_p, self.t_c // 2
         if mode in (Mode.MAX_POOL, Mode.SUM_POOL):
-            words = (2 if self.stackable else 1) * self.t_p
-            return words, words
+            return self.input_words, self.input_words
         return self.t_p, self.t_c // 2 if mode is Mode.LANES else self.t_c
 
 

@@ -25,13 +25,22 @@ SCHEMA = 3  # 2: plans limit their row blocks; 3: memory, its ports, the input b
 B_MAX_LIMIT = 16  # a slot mask has 32 bits: twice the largest batch, so that new samples load while a batch runs
 
 
-def line_words(input_words: int, port_bits: int) -> int:
-    """Words of a line of the input buffer behind ports of a width.
+def input_words(t_p: int, port_bits: int, *, stackable: bool = True) -> int:
+    """Words of a beat of inputs: the P-tiles of both lanes, and of a pool no fewer channels than a port carries.
 
-    >>> line_words(14, 64), line_words(26, 64), line_words(14, 512)
+    >>> input_words(7, 64), input_words(7, 64, stackable=False), input_words(7, 512)
+    (14, 7, 32)
+    """
+    return max(2 * t_p if stackable else t_p, port_bits // 16)
+
+
+def line_words(input_words: int) -> int:
+    """Words of a line of the input buffer: a power of two that no beat straddles twice and no port exceeds.
+
+    >>> line_words(14), line_words(26), line_words(32)
     (16, 32, 32)
     """
-    return max(16, 1 << (input_words - 1).bit_length(), port_bits // 16)
+    return max(16, 1 << (input_words - 1).bit_length())
 
 
 def pool_beats(taps: int, *, maximum: bool) -> int:
@@ -250,7 +259,7 @@ class Design:
     @property
     def input_words(self) -> int:
         """Words of one beat of the core's input stream."""
-        return 2 * self.t_p if self.stackable else self.t_p
+        return input_words(self.t_p, self.port_bits, stackable=self.stackable)
 
     @property
     def port_bytes(self) -> int:
@@ -259,8 +268,8 @@ class Design:
 
     @property
     def line_words(self) -> int:
-        """Words of a line of the input buffer: a power of two that no beat straddles twice and no port exceeds."""
-        return line_words(self.input_words, self.port_bits)
+        """Words of a line of the input buffer."""
+        return line_words(self.input_words)
 
     @property
     def macs_per_cycle(self) -> int:

@@ -3,7 +3,7 @@
 A `LayerJob` says what a layer's descriptor, its FBCB word and the addresses say; `hls.layer_jobs` makes one for every layer of a program, and
 `Machine` holds the parameters of the RTL. Where time depends on the place of data (4 KiB pages, port words), places are part of the job.
 
->>> machine = Machine(t_p=4, t_c=8, weight_slots=1, out_words=4)
+>>> machine = Machine(t_p=4, t_c=8, weight_slots=1, input_words=8, out_words=4)
 >>> job = LayerJob(mode=Mode.NORMAL, batch=1, b_r=1, block=64, in_offset=0, in_row_bytes=64, in_pixel_bytes=8, kernel_h=1, kernel_w=1,
 ...     stride_h=1, stride_w=1, dilation_h=1, dilation_w=1, out_h=8, out_w=8, group_words=4, groups=1, columns=8, out_offset=4096,
 ...     out_row_bytes=128, out_pixel_bytes=16, weights=8192, descriptor=12288)
@@ -42,6 +42,7 @@ class Machine:
     t_p: int
     t_c: int
     weight_slots: int
+    input_words: int
     out_words: int
     stackable: bool = True
     split: bool = False
@@ -77,6 +78,7 @@ class Machine:
             t_p=design.t_p,
             t_c=design.t_c,
             weight_slots=design.weight_slots,
+            input_words=design.input_words,
             out_words=design.out_words,
             stackable=design.stackable,
             split=design.split,
@@ -94,6 +96,7 @@ class Machine:
             t_p=parameters["TP"],
             t_c=parameters["TC"],
             weight_slots=parameters["WeightSlots"],
+            input_words=parameters["InWords"],
             out_words=parameters["OutWords"],
             stackable=bool(parameters["Stackable"]),
             split=bool(parameters["Split"]),
@@ -135,7 +138,6 @@ class Machine:
         return {field.name: int(getattr(self, field.name)) for field in fields(self)} | {
             "split_depth": int(self.split),
             "late": self.t_p + 3 + int(self.stackable),
-            "in_words": (2 if self.stackable else 1) * self.t_p,
             "port_words": self.port_words,
             "buffer_bytes": 2 * self.buffer_words,
             "biases_per_beat": self.biases_per_beat,

@@ -105,7 +105,7 @@ def floor_cycles(layer: LayerShape, batch: int, way: Way, block: Floats, on: Arr
         core = (
             rows
             * pool_beats(layer.p, maximum=layer.kind is Kind.MAX_POOL)
-            * _up(np.asarray(float(layer.c)), 2 * on.t_p)
+            * _up(np.asarray(float(layer.c)), np.maximum(2 * on.t_p, on.port_words))
         )
         busy = np.maximum(core, np.maximum(unique, rows * outputs) / on.link_words)
         return np.asarray(SET_UP_CYCLES + np.maximum(busy, (unique + out) / on.words_per_cycle))

@@ -41,12 +41,12 @@ def jit(function: F) -> F:
 # -- one array of numbers: where each lies in it ------------------------------------------------------------------
 
 HARDWARE = (
-    "t_p", "in_words", "t_c", "weight_slots", "out_words", "split_depth", "late", "port_words", "max_burst", "line_words",
+    "t_p", "input_words", "t_c", "weight_slots", "out_words", "split_depth", "late", "port_words", "max_burst", "line_words",
     "buffer_bytes", "queue_beats", "biases_per_beat", "bias_depth", "port_shift", "late_mask", "bias_mask", "late_at",
     "bias_at", "stripes", "stripe_at",
 )  # fmt: skip
 (
-    T_P, IN_WORDS, T_C, WEIGHT_SLOTS, OUT_WORDS, SPLIT_DEPTH, LATE, PORT_WORDS, MAX_BURST, LINE_WORDS, BUFFER_BYTES,
+    T_P, INPUT_WORDS, T_C, WEIGHT_SLOTS, OUT_WORDS, SPLIT_DEPTH, LATE, PORT_WORDS, MAX_BURST, LINE_WORDS, BUFFER_BYTES,
     QUEUE_BEATS, BIASES_PER_BEAT, BIAS_DEPTH, PORT_SHIFT, LATE_MASK, BIAS_MASK, LATE_AT, BIAS_AT, STRIPES, STRIPE_AT,
 ) = range(len(HARDWARE))  # fmt: skip
 
@@ -700,7 +700,7 @@ def _arrive(s: Ints, rows_old: int, level_old: int) -> int:
 def _segment(s: Ints, position: int, width: int, run: int) -> tuple[int, bool]:
     """fluidnpu_window_segments: (words, whether the run ends) of the segment where the window stands."""
     space = width - position
-    if s[LINE_WORDS] < 2 * s[T_P]:
+    if s[LINE_WORDS] < s[INPUT_WORDS]:
         space = min(space, s[LINE_WORDS])
     words = min(run - s[WORD], space)
     return int(words), bool(words == run - s[WORD])
@@ -748,7 +748,9 @@ def _windows(s: Ints, there0: int, there1: int, beats_old: int, arrived: int) ->
     tile_ends, ready_pass = False, s[a + A_ACTIVE] == 0
     there = there1 if s[SAMPLE_LANES] and s[a + A_LANE] else there0
     if s[a + A_ACTIVE] and there >= _need(s, a, False) and beats_old + 2 <= BEAT_QUEUE:
-        width = 2 * s[T_P] if s[MODE] == WIDE or pool else s[T_P] // 2 if s[MODE] == SPLIT else s[T_P]
+        width = (
+            s[INPUT_WORDS] if pool else 2 * s[T_P] if s[MODE] == WIDE else s[T_P] // 2 if s[MODE] == SPLIT else s[T_P]
+        )
         run = s[q + Q_COLS] if pool else s[RUN_WORDS]
         position, half = s[POSITION], s[HALF]
         words, run_ends = _segment(s, position, width, run)
@@ -1131,7 +1133,7 @@ def _command(s: Ints) -> int:
     mode = s[MODE]
     width = s[T_C]
     if s[POOL]:
-        width = s[IN_WORDS]
+        width = s[INPUT_WORDS]
     elif mode == SPLIT:
         width = 2 * s[T_C]
     elif mode != NORMAL:

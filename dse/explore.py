@@ -21,7 +21,7 @@ from boards import Board
 from models import Kind, Workload
 
 from .blocks import layer_key
-from .design import Design, DesignError, Stack
+from .design import Design, DesignError, Stack, input_words
 from .dram import DramModel
 from .exact_search import check_windows, count, search_exact
 from .fbcb import plan_all, published_plan
@@ -356,7 +356,14 @@ def _design(
         exits=workload.exits,
         exit_rates=workload.exit_rates,
         plans=plans,
-        latency=stage_latency(workload.layers, fitted, clock_hz=board.clock_hz, words_per_cycle=words, b_max=b_max),
+        latency=stage_latency(
+            workload.layers,
+            fitted,
+            clock_hz=board.clock_hz,
+            words_per_cycle=words,
+            b_max=b_max,
+            input_words=input_words(fitted.t_p, dram.port_bits),
+        ),
         model="paper",
         published_t_r=point.t_r,
         acc_bits=acc_bits,

@@ -1,8 +1,7 @@
 """The per-exit latency table of a design: whole nanoseconds for each stage and batch size. Pure arithmetic.
 
 GEMM layers take the time of the `paper` model. That model has no pools, so here is an addition of ours: a pool costs the core
-R * P * ceil(C / W) cycles a sample (ADR 4: one beat a tap, W channels a beat, two lanes of T_P), about half of it if it is a max pool, and nothing
-overlaps it.
+R * P * ceil(C / W) cycles a sample (ADR 4: one beat a tap, W channels a beat), about half of it if it is a max pool, and nothing overlaps it.
 
 >>> from dse.testing import tiny_design
 >>> latency_table(tiny_design()).ns

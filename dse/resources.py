@@ -101,13 +101,13 @@ class NpuShape:
 
     @property
     def input_words(self) -> Number:
-        """Words of a beat of the input stream."""
-        return 2 * self.t_p if self.stackable else self.t_p
+        """Words of a beat of the input stream, as `design.input_words` has them."""
+        return np.maximum(2 * self.t_p if self.stackable else self.t_p, self.port_bytes // 2)
 
     @property
     def line_words(self) -> Ints:
         """Words of a line of the input buffer, as `design.line_words` has them."""
-        return np.maximum(max(16, self.port_bytes // 2), 1 << log2_ceil(np.asarray(self.input_words)))
+        return np.maximum(16, 1 << log2_ceil(np.asarray(self.input_words)))
 
     @property
     def place_bits(self) -> int:

@@ -21,7 +21,7 @@ from boards import Board
 from models import LayerShape, Workload
 
 from .blocks import Path, estimated_plan, layer_key
-from .design import BatchPlan, line_words
+from .design import BatchPlan, input_words, line_words
 from .dram import DramModel
 from .exact import Machine
 from .fbcb import buildable_plan, plan_all
@@ -41,9 +41,10 @@ def machine_on(board: Board, memory: str | None, point: Point, buffer_words: int
     2
     """
     found = board.memory(memory)
+    words = input_words(point.t_p, found.port_bits)
     return Machine(
-        t_p=point.t_p, t_c=point.t_c, weight_slots=weight_slots_for(point.t_p, found.port_bits), out_words=stream_words(board, memory),
-        port_bytes=found.port_bits // 8, stripes=found.stripes, line_words=line_words(2 * point.t_p, found.port_bits),
+        t_p=point.t_p, t_c=point.t_c, weight_slots=weight_slots_for(point.t_p, found.port_bits), input_words=words,
+        out_words=stream_words(board, memory), port_bytes=found.port_bits // 8, stripes=found.stripes, line_words=line_words(words),
         buffer_words=buffer_words,
     )  # fmt: skip
 

@@ -116,6 +116,7 @@ def _input(rng: _Random, command: Command, design: Design) -> Int16:
         beats[:, command.cols :] = 0
         return beats
     if command.mode is Mode.LANES:
+        beats[:, 2 * design.t_p :] = 0
         beats.reshape(command.p_tiles, command.beats, -1)[:, command.lane1_beats :, design.t_p :] = 0
     else:
         beats[:, design.tile(command.mode)[0] :] = 0

@@ -96,7 +96,9 @@ def _input(rng: np.random.Generator, design: Design, command: Command) -> Int16:
     else:
         beats[..., :width] = _words(rng, (command.p_tiles, command.beats, width))
     if command.mode is Mode.LANES:
-        beats[:, : command.lane1_beats, design.t_p :] = _words(rng, (command.p_tiles, command.lane1_beats, design.t_p))
+        beats[:, : command.lane1_beats, design.t_p : 2 * design.t_p] = _words(
+            rng, (command.p_tiles, command.lane1_beats, design.t_p)
+        )
     return beats.reshape(-1, design.input_words)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dse import Design, line_words
+from dse import Design
 from dse.testing import design_for
 from models import LayerShape, Workload
 
@@ -53,6 +53,6 @@ def _one(rng: np.random.Generator, index: int) -> Design:
         out_words=whole(1, 6),
     )
     port_bits = PORT_BITS[index % len(PORT_BITS)]
-    least = 16 * line_words(made.input_words, port_bits)
-    buffer_words = max(1 << 15 + index % 4, 1 << (least - 1).bit_length())
-    return replace(made, acc_bits=whole(32, 48), port_bits=port_bits, buffer_words=buffer_words)
+    made = replace(made, acc_bits=whole(32, 48), port_bits=port_bits)
+    least = 16 * made.line_words
+    return replace(made, buffer_words=max(1 << 15 + index % 4, 1 << (least - 1).bit_length()))

@@ -28,7 +28,7 @@ SIZES: dict[str, int] = json.loads(
     )
 )
 DESIGN = bench_design(SIZES)
-PORT_BYTES = setting("PORT_BYTES", 16)
+PORT_BYTES = DESIGN.port_bytes
 LAYERS = setting("LAYERS", 4)
 FAIR = Weather()
 ROUGH = Weather(latency=(2, 40), pause=0.25)

@@ -38,7 +38,7 @@ ALIGN = 64
 def bench_design(sizes: dict[str, int]) -> Design:
     """A design of the given sizes; the data plane cares for nothing else of it."""
     workload = Workload(name="bench", layers=(LayerShape(name="any", r=1, p=1, c=1),))
-    return design_for(
+    made = design_for(
         workload,
         t_r=sizes["t_r"],
         t_p=sizes["t_p"],
@@ -50,6 +50,7 @@ def bench_design(sizes: dict[str, int]) -> Design:
         out_words=sizes["out_words"],
         buffer_words=sizes.get("buffer_words", 1 << 13),
     )
+    return replace(made, port_bits=8 * sizes.get("port_bytes", 16))
 
 
 def align(value: int) -> int:

@@ -70,7 +70,7 @@
     assume (layer_i.kernel_h == 8'(kernel_h) && layer_i.kernel_w == 8'(kernel_w) && layer_i.pool == is_pool);
     assume (layer_i.contiguous == in_one_run && layer_i.tap_h == tap_h && layer_i.tap_w == tap_w && !(is_pool && in_one_run));
     assume (layer_i.mode == (!is_pool ? {2'b00, mode_code} : mode_code[0] ? fluidnpu_pkg::ModeMaxPool : fluidnpu_pkg::ModeSumPool));
-    if (is_pool) assume (24'(run) == 24'(command_i.cols) && 32'(run) <= 2 * TP);
+    if (is_pool) assume (24'(run) == 24'(command_i.cols) && 32'(run) <= InWords);
     else assume (layer_i.run_words == 24'(run));
     if (is_pool && past_q && busy_q) assert (24'(command_q.cols) == 24'(run));
     assume (layer_i.p_tiles == 16'(tiles) && layer_i.span == span && layer_i.sample_lanes == by_samples);

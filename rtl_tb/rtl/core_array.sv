@@ -12,7 +12,7 @@ module core_array #(
   parameter bit Split = 1'b0,
   parameter int unsigned Cells = core_pkg::CellsInferred,
   parameter int unsigned UltraBanks = 0,
-  localparam int unsigned InWords = Stackable ? 2 * TP : TP,
+  parameter int unsigned InWords = Stackable ? 2 * TP : TP,  // of a beat: at least so many
   localparam int unsigned Rows = Split ? (TR + 1) / 2 : TR,
   localparam int unsigned RowBits = Rows > 1 ? $clog2(Rows) : 1,
   localparam int unsigned Banks = Split ? 2 * TC : TC
@@ -34,6 +34,7 @@ module core_array #(
   localparam int unsigned SumBits = 48;
   localparam int unsigned Pairs = Stackable ? TC / 2 : TC;
   localparam int unsigned Half = TP / 2;
+  localparam int unsigned Second = Stackable ? TP : 0;  // where a beat's second P-tile begins
   localparam int unsigned BanksPerPe = Split ? 4 : 2;
   localparam int unsigned Early = TP + 3;
   localparam int unsigned Late = Stackable ? Early + 1 : Early;
@@ -47,7 +48,7 @@ module core_array #(
   end
   always_ff @(posedge clk_i) begin
     lower_half_q <= low;
-    upper_half_q <= Stackable && (mode_i == core_pkg::ModeWide || mode_i == core_pkg::ModeLanes) ? x_i[InWords-1-:TP] : low;
+    upper_half_q <= Stackable && (mode_i == core_pkg::ModeWide || mode_i == core_pkg::ModeLanes) ? x_i[Second+:TP] : low;
   end
   core_skew #(.Words(TP)) u_lower (.clk_i, .data_i(lower_half_q), .data_o(lower_x));
   core_skew #(.Words(TP)) u_upper (.clk_i, .data_i(upper_half_q), .data_o(upper_x));

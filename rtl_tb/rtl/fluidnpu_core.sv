@@ -76,8 +76,8 @@ module fluidnpu_core #(
   if (Columns > 4095 || TP > 4095) begin : gen_illegal_columns
     $fatal(1, "a column tile must have at most 4095 columns in %m");
   end
-  if (InWords != (Stackable ? 2 * TP : TP)) begin : gen_illegal_in_words
-    $fatal(1, "InWords must be 2 * TP when Stackable, else TP, in %m");
+  if (InWords < (Stackable ? 2 * TP : TP)) begin : gen_illegal_in_words
+    $fatal(1, "InWords must be at least 2 * TP when Stackable, else TP, in %m");
   end
 
   if (Cells > core_pkg::CellsDsp48e2) begin : gen_illegal_cells
@@ -168,7 +168,7 @@ module fluidnpu_core #(
   );
   core_array #(
     .TP(TP), .TC(TC), .TR(TR), .AccBits(AccBits), .WeightSlots(WeightSlots), .Stackable(Stackable), .Split(Split), .Cells(Cells),
-    .UltraBanks(UltraBanks)
+    .UltraBanks(UltraBanks), .InWords(InWords)
   ) u_array (
     .clk_i, .rst_ni, .beat_i(beat), .mode_i(beat_cmd.mode), .x_i(x), .load_i(load), .load_beat_i(load_beat),
     .load_mode_i(load_cmd.mode), .slots_i(slots), .written_o(written), .fetch_i(fetch), .fetch_row_i(fetch_row[RowBits-1:0]),

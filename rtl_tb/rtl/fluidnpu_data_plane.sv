@@ -114,12 +114,11 @@ module fluidnpu_data_plane #(
   output logic                           s_axis_output_tready
 );
   localparam int unsigned PortWords = PortBytes / 2;
-  localparam int unsigned SegmentWidth = $clog2(2 * TP + 1);
   localparam int unsigned BeatCount = $clog2(InWords + 1);
   localparam int unsigned CommandQueue = 4;
 
-  if (InWords != (Stackable ? 2 * TP : TP)) begin : gen_illegal_input
-    $fatal(1, "InWords must be 2 * TP when stackable, else TP in %m");
+  if (InWords < (Stackable ? 2 * TP : TP)) begin : gen_illegal_input
+    $fatal(1, "InWords must be at least 2 * TP when stackable, else TP in %m");
   end
   if (WeightSlots < 1 || OutWords < 1) begin : gen_illegal_beat
     $fatal(1, "WeightSlots and OutWords must be at least 1 in %m");
@@ -282,9 +281,9 @@ module fluidnpu_data_plane #(
   logic [23:0] row_beats, segment_rows, second_rows;
   logic [BMax-1:0][31:0] base;
   logic [PortBytes*8-1:0] row_data;
-  logic [SegmentWidth-1:0] segment_words, segment_place, second_words, second_place;
+  logic [BeatCount-1:0] segment_words, segment_place, second_words, second_place;
 
-  fluidnpu_window_segments #(.TP(TP), .BMax(BMax), .LineWords(LineWords), .PortBytes(PortBytes)) windows (
+  fluidnpu_window_segments #(.TP(TP), .InWords(InWords), .BMax(BMax), .LineWords(LineWords), .PortBytes(PortBytes)) windows (
     .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .base_i(base), .layer_i(running), .command_valid_i(input_valid),
     .command_ready_o(input_take), .command_i(input_command), .segment_valid_o(segment_valid), .segment_ready_i(segment_ready),
     .segment_addr_o(segment_addr), .segment_lane_o(segment_lane), .segment_rows_o(segment_rows), .segment_words_o(segment_words),
@@ -299,10 +298,9 @@ module fluidnpu_data_plane #(
     .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .slot_i(slot), .b_act_i(b_act), .layer_i(running), .base_o(base),
     .oldest_i(oldest), .stuck_o(stuck), .segment_valid_i(segment_valid), .segment_ready_o(segment_ready),
     .segment_addr_i(segment_addr), .segment_lane_i(segment_lane), .segment_rows_i(segment_rows),
-    .segment_words_i(BeatCount'(segment_words)), .segment_place_i(BeatCount'(segment_place)), .segment_ends_beat_i(segment_ends),
+    .segment_words_i(segment_words), .segment_place_i(segment_place), .segment_ends_beat_i(segment_ends),
     .second_valid_i(second_valid), .second_ready_o(second_ready), .second_addr_i(second_addr), .second_lane_i(second_lane),
-    .second_rows_i(second_rows), .second_words_i(BeatCount'(second_words)), .second_place_i(BeatCount'(second_place)),
-    .second_ends_beat_i(second_ends),
+    .second_rows_i(second_rows), .second_words_i(second_words), .second_place_i(second_place), .second_ends_beat_i(second_ends),
     .fetch_valid_o(row_valid), .fetch_ready_i(row_ready), .fetch_addr_o(row_addr), .fetch_beats_o(row_beats),
     .data_valid_i(row_data_valid), .data_ready_o(row_data_ready), .data_i(row_data),
     .beat_valid_o(m_axis_input_tvalid), .beat_ready_i(m_axis_input_tready), .beat_o(m_axis_input_tdata)

@@ -7,10 +7,11 @@
 /// those of the input buffer (`fluidnpu_pkg::layer_t`).
 module fluidnpu_window_segments #(
   parameter int unsigned TP = 4,
+  parameter int unsigned InWords = 2 * TP,  // of a beat: two P-tiles at least, and what a pool sends
   parameter int unsigned BMax = 4,
   parameter int unsigned LineWords = 16,
   parameter int unsigned PortBytes = 16,
-  localparam int unsigned CountWidth = $clog2(2 * TP + 1),
+  localparam int unsigned CountWidth = $clog2(InWords + 1),
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1
 ) (
   input  logic                                         clk_i,
@@ -123,7 +124,7 @@ module fluidnpu_window_segments #(
     logic [23:0]           rest;
     logic                  run_ends;
     space = width - position;
-    if (LineWords < 2 * TP && 32'(space) > LineWords) space = CountWidth'(LineWords);
+    if (LineWords < InWords && 32'(space) > LineWords) space = CountWidth'(LineWords);
     rest        = run_words - window.word;
     piece.words = rest < 24'(space) ? rest[CountWidth-1:0] : space;
     run_ends    = 24'(piece.words) == rest;
@@ -153,7 +154,8 @@ module fluidnpu_window_segments #(
 
   always_comb begin
     unique case (layer_i.mode)
-      fluidnpu_pkg::ModeWide, fluidnpu_pkg::ModeMaxPool, fluidnpu_pkg::ModeSumPool: width = CountWidth'(2 * TP);
+      fluidnpu_pkg::ModeMaxPool, fluidnpu_pkg::ModeSumPool: width = CountWidth'(InWords);
+      fluidnpu_pkg::ModeWide:  width = CountWidth'(2 * TP);
       fluidnpu_pkg::ModeSplit: width = CountWidth'(TP / 2);
       default:                 width = CountWidth'(TP);
     endcase
@@ -220,9 +222,9 @@ module fluidnpu_window_segments #(
   always_ff @(posedge clk_i) begin
     if (rst_ni && segment_valid_o) begin
       assert (first.words != '0);
-      assert (32'(segment_place_o) + 32'(segment_words_o) <= 2 * TP);
+      assert (32'(segment_place_o) + 32'(segment_words_o) <= InWords);
       assert (window_q.tap_row < layer_i.kernel_h);
     end
-    if (rst_ni && second_valid_o) assert (second_words_o != '0 && 32'(second_place_o) + 32'(second_words_o) <= 2 * TP);
+    if (rst_ni && second_valid_o) assert (second_words_o != '0 && 32'(second_place_o) + 32'(second_words_o) <= InWords);
   end
 endmodule

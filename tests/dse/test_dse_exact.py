@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dse import DesignError, DramModel, LayerJob, Machine, Mode, exact, exact_kernel, job_cycles
 
-MACHINE = Machine(t_p=4, t_c=8, weight_slots=1, out_words=4, split=True)
+MACHINE = Machine(t_p=4, t_c=8, weight_slots=1, input_words=8, out_words=4, split=True)
 JOB = LayerJob(
     mode=Mode.NORMAL, batch=1, b_r=1, block=24, in_offset=0, in_row_bytes=2 * 10 * 6, in_pixel_bytes=2 * 6, kernel_h=3, kernel_w=3,
     stride_h=1, stride_w=1, dilation_h=1, dilation_w=1, out_h=7, out_w=8, group_words=6, groups=1, columns=18, out_offset=4096,

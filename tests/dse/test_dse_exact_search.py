@@ -57,7 +57,14 @@ def test_no_layer_undercuts_the_floor(
     if pool:
         layer = replace(conv(size, channels, channels, kernel, stride), kind=Kind.MAX_POOL, p=kernel * kernel)
     machine = Machine(
-        t_p=t_p, t_c=t_c, weight_slots=slots, out_words=4, port_bytes=8, line_words=32, buffer_words=1 << words
+        t_p=t_p,
+        t_c=t_c,
+        weight_slots=slots,
+        input_words=max(2 * t_p, 4),
+        out_words=4,
+        port_bytes=8,
+        line_words=32,
+        buffer_words=1 << words,
     )
     every = ways(layer, batch)
     way = every[pick % len(every)]
@@ -100,7 +107,7 @@ def test_nothing_left_out_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_plan_is_the_fastest_of_those_tried() -> None:
-    machine = Machine(t_p=4, t_c=8, weight_slots=1, out_words=4, port_bytes=8)
+    machine = Machine(t_p=4, t_c=8, weight_slots=1, input_words=8, out_words=4, port_bytes=8)
     layer = layer_key(WORK.layers[2])
     plan, cycles = best_cycles(layer, 2, machine, 60, DramModel.IDEAL, tries=1000, near=1.0)
     for way in ways(layer, 2):

@@ -25,6 +25,7 @@ DESIGNS: dict[str, dict[str, int | bool]] = {
     "smallest": {"t_r": 5, "t_p": 3, "t_c": 3, "weight_slots": 1, "out_words": 1, "stackable": False},
     "narrow": {"t_r": 16, "t_p": 6, "t_c": 12, "weight_slots": 4, "out_words": 3, "split": True, "acc_bits": 40},
     "wide_ports": {"t_r": 32, "t_p": 9, "t_c": 7, "weight_slots": 5, "out_words": 16, "acc_bits": 32},
+    "wide_pools": {"t_r": 11, "t_p": 3, "t_c": 6, "weight_slots": 2, "out_words": 4, "port_bits": 256},
     "split_only": {"t_r": 9, "t_p": 4, "t_c": 3, "weight_slots": 2, "out_words": 5, "split": True, "stackable": False},
 }
 DEFAULT = ("all_modes", "stackable")
@@ -117,7 +118,7 @@ def test_missing_weights_end_in_an_error_that_says_what_was_taken():
         ({"AccBits": 49}, "AccBits must lie in 32..48"),
         ({"Split": 1, "TP": 5, "InWords": 10}, "even TP"),
         ({"TR": 65536}, "TR in 1..65535"),
-        ({"InWords": 4}, "InWords must be"),
+        ({"InWords": 4}, "InWords must be at least"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
 )
