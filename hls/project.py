@@ -214,7 +214,7 @@ class ProjectText:
         """Parameters of the reference core, its multiply-accumulates as the board's own cells and its banks in UltraRAM as far as that goes;
         the HLS core has its numbers in its text.
         """
-        wanted = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "Stackable", "Split")
+        wanted = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "InWords", "Stackable", "Split")
         given = self.design.rtl_parameters() | {"Cells": DSP_CELLS[self.board.dsp_primitive]}
         banks = int(ultra_banks(NpuShape.of(self.design, self.board), self.board))
         ultra = (("UltraBanks", banks),) if banks else ()
