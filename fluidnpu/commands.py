@@ -15,7 +15,7 @@ from rich.console import Console
 
 from boards import Board, load_board
 from dse import Design, Exploration, explore
-from hls import compile_program, csim_network, hls_core_lacks, render_project, write_project
+from hls import compile_program, csim_network, hls_core_lacks, hls_ultra_banks, render_project, write_project
 from host import Bundle, Driver, open_device
 from host import serve as serve_requests
 from models import (
@@ -272,7 +272,14 @@ def verify(
     design = _design(out, network, board, b_max, design_file)
     sizes = tuple(range(1, design.b_max + 1)) if batches is None else _batches(batches)
     with show.progress(out, "C simulation") as step:
-        report = csim_network(qnet, design, images.images[: max(sizes)], batches=sizes, progress=step)
+        report = csim_network(
+            qnet,
+            design,
+            images.images[: max(sizes)],
+            batches=sizes,
+            progress=step,
+            ultra_banks=hls_ultra_banks(design, board),
+        )
     if as_json:
         show.emit(
             {

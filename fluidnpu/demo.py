@@ -16,7 +16,7 @@ from rich.console import Console
 
 from boards import load_board
 from dse import Exploration, LatencyTable, equidistant_exits, explore
-from hls import CsimReport, compile_program, csim_network, hls_core_lacks, render_project, write_project
+from hls import CsimReport, compile_program, csim_network, render_project, write_project
 from host import Bundle, Driver, Served, open_device, serve
 from models import (
     GuardReport,
@@ -41,7 +41,8 @@ from .report import write_report
 from .trace import trace
 
 MODEL = "resnet8_fashion_mnist.onnx"
-BOARDS = ("zc706", "zcu104")
+CORES = {"zc706": "hls", "zcu104": "rtl"}  # the core of each board's project: one of each kind
+BOARDS = tuple(CORES)
 POLICIES = ("serial", "greedy", "fluid")
 SERVED = (*POLICIES, "credit")  # `credit` is solved for one rate, so it is shown at the demo's own, not over all loads
 NEAR_SATURATION = 0.95  # of what the NPU could serve in full batches
@@ -139,8 +140,7 @@ def _designs(screen: Console, demo: Demo, out: Path) -> None:
         demo.designs.append(explore(demo.network.workload, board))
         design = demo.designs[-1].design
         program = compile_program(demo.qnet, design)
-        core = "rtl" if hls_core_lacks(design, board) else "hls"
-        write_project(render_project(design, program, board, core=core, rtl=sources()), out / name)
+        write_project(render_project(design, program, board, core=CORES[name], rtl=sources()), out / name)
     screen.print(show.design_table(demo.designs))
     for note in dict.fromkeys(note for one in demo.designs for note in one.notes):
         where = [one.board.name for one in demo.designs if note in one.notes]

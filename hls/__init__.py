@@ -1,5 +1,6 @@
 """From a design to hardware: the register map, the NPU program, Vivado HLS C++ and project files, and C simulation."""
 
+from .banks import hls_core_lacks, hls_ultra_banks
 from .compiler import check_buildable, compile_program
 from .csim import CoreSimulator, CsimError, ap_headers, compile_core
 from .descriptor import DESCRIPTOR_BYTES, NO_WEIGHTS, Descriptor, DescriptorError
@@ -12,7 +13,7 @@ from .layout import LayoutError, TileLayout, column_tiles, pack_weights, part_wo
 from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, Platform
 from .pragmas import check_pragmas
 from .program import ExitPlace, Program, ProgramError, TensorPlace, build_id
-from .project import ProjectError, hls_core_lacks, render_project, write_project
+from .project import ProjectError, render_project, write_project
 from .reference_core import execute_streams_reference, round_half_even
 from .registers import REGISTERS, WINDOW_BYTES, Access, Cause, Field, Register, by_name
 from .render import render_core
@@ -103,6 +104,7 @@ __all__ = [
     "encode_fbcb",
     "execute_streams_reference",
     "hls_core_lacks",
+    "hls_ultra_banks",
     "import_reports",
     "layer_jobs",
     "layer_streams",

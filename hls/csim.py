@@ -53,11 +53,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("FLUIDNPU_BUILD", "build")).resolve() / "csim"
 
 
-def compile_core(design: Design, cache: Path | None = None, compiler: str = "g++") -> Path:
-    """The compiled test bench of a design's core, built if it is not in the cache; CsimError when that fails."""
+def compile_core(design: Design, cache: Path | None = None, compiler: str = "g++", *, ultra_banks: int = 0) -> Path:
+    """The compiled test bench of a design's core, built if it is not in the cache; CsimError when that fails. `ultra_banks`: of `render_core`."""
     if shutil.which(compiler) is None:
         raise CsimError(f"C simulation needs the C++ compiler '{compiler}', and it is not on the path")
-    texts = render_core(design)
+    texts = render_core(design, ultra_banks)
     shim = files("hls").joinpath("csim")
     headers = [item.read_text("utf-8") for item in sorted(shim.iterdir(), key=lambda item: item.name)]
     sha = hashlib.sha256(repr((FLAGS, compiler, headers)).encode())
@@ -94,10 +94,10 @@ class CoreSimulator:
     `stalls`: per cent of the core's looks at a stream that find it empty although it is not, as when memory answers late.
     """
 
-    def __init__(self, design: Design, cache: Path | None = None, stalls: int = 0) -> None:
+    def __init__(self, design: Design, cache: Path | None = None, stalls: int = 0, *, ultra_banks: int = 0) -> None:
         self.design = design
         self._process = subprocess.Popen(
-            [str(compile_core(design, cache)), "-"],
+            [str(compile_core(design, cache, ultra_banks=ultra_banks)), "-"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

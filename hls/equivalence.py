@@ -116,11 +116,12 @@ def csim_network(
     chain: bool = True,
     progress: Progress | None = None,
     cache: Path | None = None,
+    ultra_banks: int = 0,
 ) -> CsimReport:
     """Run every layer of `qnet` in C simulation for each batch size (default 1..b_max) and compare with golden.
 
     `images` (N, H, W, C): stored int16, or what `qnet.quantise_input` takes; batch b uses the first b of them. With `chain`, each layer
-    reads what the core wrote before, so the network as a whole runs on it; without, each reads golden's values.
+    reads what the core wrote before, so the network as a whole runs on it; without, each reads golden's values. `ultra_banks`: of `render_core`.
     """
     start = time.perf_counter()
     sizes = tuple(batches) if batches is not None else tuple(range(1, design.b_max + 1))
@@ -132,7 +133,7 @@ def csim_network(
     program = compile_program(qnet, design)
     stored = images if images.dtype == np.int16 else qnet.quantise_input(images)
     checks: list[LayerCheck] = []
-    with CoreSimulator(design, cache) as core:
+    with CoreSimulator(design, cache, ultra_banks=ultra_banks) as core:
         for size in sizes:
             for check in _run_batch(qnet, program, core, stored[:size], chain):
                 checks.append(check)

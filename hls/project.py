@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from boards import Board
-from dse import PARTS, Design, NpuShape, part_primitives, ultra_banks
+from dse import Design, NpuShape, ultra_banks
 
+from .banks import hls_core_lacks, hls_ultra_banks
 from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform, PlMemory
 from .pragmas import check_pragmas
 from .program import Program, build_id
@@ -397,20 +398,8 @@ def _missing(p: ProjectText, rtl: Mapping[str, str]) -> tuple[str, ...]:
     return (f"`{DATA_PLANE}.sv` lacks what `fluid_npu.v` joins: {', '.join(odd)}",) if odd else ()
 
 
-def hls_core_lacks(design: Design, board: Board) -> str:
-    """Why a design that fits a board does not fit it with the HLS core, whose C++ keeps all accumulators in block RAM; empty when it does."""
-    shape = NpuShape.of(design, board)
-    need = sum(int(part_primitives(part, shape)["ramb18"]) for part in PARTS)
-    if need <= board.ramb18:
-        return ""
-    return (
-        f"the HLS core keeps all accumulators in block RAM, where the NPU takes {need} RAMB18 and the board has {board.ramb18}; "
-        "the reference core (`--core rtl`) puts them into UltraRAM as the design counts them"
-    )
-
-
 def _hls_files(p: ProjectText) -> Files:
-    texts = render_core(p.design)
+    texts = render_core(p.design, hls_ultra_banks(p.design, p.board))
     bench = texts.pop("tb_core.cpp")
     files: Files = {f"hls/src/{name}": text for name, text in texts.items()}
     files["hls/tb/tb_core.cpp"] = bench

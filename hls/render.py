@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 CORE_FILES = (
     "params.h",
     "fluidnpu_core.h",
+    "banks.h",
     "words.h",
     "command.h",
     "loader.h",
@@ -64,6 +65,51 @@ class CoreText:
     """What the core's templates may ask: a design and all that follows from it."""
 
     design: Design
+    ultra_banks: int = 0  # banks in UltraRAM, counted as the C++ does
+
+    @property
+    def banks(self) -> int:
+        """Accumulator banks: one a PE, and one a channel of a pool."""
+        return max(self.design.t_c, self.design.input_words)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether some banks lie in UltraRAM and some in block RAM."""
+        return 0 < self.ultra_banks < self.banks
+
+    @property
+    def bank_memories(self) -> tuple[tuple[str, str, str], ...]:
+        """Arrays of banks: name, number of banks, core of Vivado HLS."""
+        if self.mixed:
+            return ("ultra", "UltraBanks", "RAM_2P_URAM"), ("block", "BlockBanks", "RAM_2P_BRAM")
+        return (("acc", "Banks", "RAM_2P_URAM" if self.ultra_banks else "RAM_2P_BRAM"),)
+
+    @property
+    def bank_arrays(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(name for name, _, _ in self.bank_memories)
+
+    @property
+    def banks_arguments(self) -> str:
+        """The banks as arguments of a call."""
+        return ", ".join(self.bank_arrays)
+
+    @property
+    def banks_parameters(self) -> str:
+        """The banks as parameters of a function."""
+        return ", ".join(f"acc_t {name}[{size}][Halves][BankDepth]" for name, size, _ in self.bank_memories)
+
+    @property
+    def banks_parameters_const(self) -> str:
+        """The banks as parameters of a function that only reads them."""
+        return ", ".join(f"const acc_t {name}[{size}][Halves][BankDepth]" for name, size, _ in self.bank_memories)
+
+    @property
+    def banks_text(self) -> str:
+        """Where the banks lie, in words."""
+        if self.mixed:
+            return f"the first {self.ultra_banks} banks lie in UltraRAM, the others in block RAM"
+        return f"{self.banks} banks in {'UltraRAM' if self.ultra_banks else 'block RAM'}"
 
     @property
     def stackable(self) -> bool:
@@ -78,12 +124,12 @@ class CoreText:
     @property
     def columns(self) -> int:
         """Most columns of a command in any mode."""
-        return max(self.design.input_words, self.design.t_c * (2 if self.split else 1))
+        return max(self.banks, self.design.t_c * (2 if self.split else 1))
 
     @property
     def row_distance(self) -> int:
-        """Fewest cycles of a P-tile, more than the array's pipeline is deep: product, tree, pair adder, read, add, write."""
-        return 10 + 2 * (self.design.t_p - 1).bit_length()
+        """Fewest cycles of a P-tile, more than the array's pipeline is deep: product, tree, pair adder, read (later from UltraRAM), add, write."""
+        return 10 + 2 * (self.design.t_p - 1).bit_length() + (4 if self.ultra_banks else 0)
 
     @property
     def constants(self) -> tuple[Constant, ...]:
@@ -106,12 +152,21 @@ class CoreText:
         given = [
             Constant(name, value, meanings[name]) for name, value in d.rtl_parameters().items() if name in meanings
         ]
+        ultra = (
+            (
+                Constant("UltraBanks", self.ultra_banks, "of them in UltraRAM, the first ones"),
+                Constant("BlockBanks", self.banks - self.ultra_banks, "of them in block RAM"),
+            )
+            if self.mixed
+            else ()
+        )
         line = -(-self.columns // d.out_words) * d.out_words + d.out_words
         halves = 2 if self.split else 1
         return (
             *given,
             Constant("MaxCols", self.columns, "most columns of a command"),
-            Constant("Banks", max(d.t_c, d.input_words), "accumulator banks: one a PE, and one a channel of a pool"),
+            Constant("Banks", self.banks, "accumulator banks: one a PE, and one a channel of a pool"),
+            *ultra,
             Constant("Halves", halves, "independent halves of a bank"),
             Constant("BankDepth", -(-d.t_r // halves), "rows of a half"),
             Constant("SumBits", 33 + (2 * d.t_p - 1).bit_length(), "bits of the sum of 2 TP products"),
@@ -130,10 +185,13 @@ class CoreText:
         return tuple(fields)
 
 
-def render_core(design: Design) -> dict[str, str]:
-    """File name -> text of the core's C++; ProgramError for a design that cannot be built."""
+def render_core(design: Design, ultra_banks: int = 0) -> dict[str, str]:
+    """File name -> text of the core's C++; ProgramError for a design that cannot be built.
+
+    `ultra_banks`: accumulator banks in UltraRAM, each of which is there twice, as `hls_ultra_banks` counts them.
+    """
     check_buildable(design)
-    core = CoreText(design)
+    core = CoreText(design, min(ultra_banks, CoreText(design).banks))
     return {name: render(f"core/{name}", {"core": core}) for name in CORE_FILES}
 
 

@@ -67,6 +67,22 @@ def test_every_b_r_equals_golden(rng):
             assert_equal(csim_network(qnet, design, images, [batch]))
 
 
+@pytest.mark.parametrize("split", [False, True], ids=["", "trees-split"])
+@pytest.mark.parametrize("ultra_banks", [3, 99], ids=["some", "all"])
+def test_accumulators_in_ultraram_equal_golden(ultra_banks, split, rng):
+    qnet = network_of(rng, (7, 6, 3), CHAIN)
+    for plan in (LANES, WIDE, SPLIT) if split else (LANES, WIDE):
+        design = design_of(qnet, plan, split=split, **SMALL)
+        assert_equal(csim_network(qnet, design, images_for(rng, qnet, 3), [1, 3], ultra_banks=ultra_banks))
+
+
+def test_pools_as_wide_as_a_port_equal_golden(rng):
+    qnet = network_of(rng, (7, 6, 3), CHAIN)
+    design = replace(design_of(qnet, LANES, **SMALL), port_bits=512)
+    assert design.input_words > 2 * design.t_p
+    assert_equal(csim_network(qnet, design, images_for(rng, qnet, 3), [1, 3]))
+
+
 SHAPES = [
     pytest.param((5, 4, 3), [Shape(7, kernel=(3, 1), padding=(1, 0, 1, 0), relu=False)], id="odd"),
     pytest.param((6, 6, 6), [Shape(6, kernel=(3, 3), padding=(1, 1, 1, 1), groups=6)], id="depthwise"),
@@ -142,8 +158,8 @@ BUGS = {
 def slips(tmp_path_factory):
     """The generator with every slip in one text, chosen by an environment variable: so the core compiles once."""
 
-    def broken(design):
-        texts = render_core(design)
+    def broken(design, ultra_banks):
+        texts = render_core(design, ultra_banks)
         for number, (name, right, wrong) in enumerate(BUGS.values(), 1):
             assert texts[name].count(right) == 1, right
             texts[name] = texts[name].replace(right, f"(Slip == {number} ? ({wrong}) : ({right}))")

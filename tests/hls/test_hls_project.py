@@ -33,6 +33,7 @@ from hls import (
     compile_program,
     core_modes,
     core_vectors,
+    hls_ultra_banks,
     render_c_header,
     render_project,
     render_register_table,
@@ -140,13 +141,27 @@ def test_striped_masters_take_all_ports(name: str, width: str) -> None:
     assert f"output wire [{board.axi_port_bits // 8 - 1}:0] m2_3_axi_wstrb" in wrapper
 
 
-def test_an_hls_core_that_needs_ultraram_says_so():
-    """96 banks of UltraRAM are worth 192 RAMB18s and more, which the C++ does not use."""
+def test_an_hls_core_has_the_ultraram_of_its_board():
+    """96 URAMs hold both copies of 40 banks beside the input buffer, which are worth 160 RAMB18s and more."""
     board = load_board("zcu104")
     work = Workload(name="one", layers=(LayerShape(name="conv", r=196, p=2304, c=256),))
     design = build_design(work, board, Point(t_r=8192, t_p=10, t_c=172))
+    ultra = hls_ultra_banks(design, board)
+    files = render_project(design, None, board, rtl=rtl_tb.sources())
+    assert json.loads(files["manifest.json"])["missing"] == []
+    assert f"UltraBanks = {ultra};" in files["hls/src/params.h"]
+    assert f"BlockBanks = {172 - ultra};" in files["hls/src/params.h"]
+    assert "variable=ultra core=RAM_2P_URAM" in files["hls/src/fluidnpu_core.cpp"]
+
+
+def test_an_hls_core_that_does_not_fit_says_so():
+    """Few PEs behind a wide beat: the C++ has a bank for every channel of a pool, the reference core one for every PE."""
+    board = load_board("zcu104")
+    work = Workload(name="one", layers=(LayerShape(name="conv", r=196, p=2304, c=256),))
+    design = build_design(work, board, Point(t_r=8192, t_p=54, t_c=8))
     (why,) = json.loads(render_project(design, None, board, rtl=rtl_tb.sources())["manifest.json"])["missing"]
-    assert "RAMB18 and the board has 624" in why
+    assert "keeps 108 banks" in why
+    assert "the board has 624" in why
     assert (
         json.loads(render_project(design, None, board, core="rtl", rtl=rtl_tb.sources())["manifest.json"])["missing"]
         == []
@@ -317,7 +332,9 @@ def test_names_from_files_cannot_leave_their_line():
 def test_a_slip_in_a_template_stops_the_project(monkeypatch):
     from hls import project
 
-    monkeypatch.setattr(project, "render_core", lambda design: {"a.h": "#pragma HLS PIPELIN", "tb_core.cpp": ""})
+    monkeypatch.setattr(
+        project, "render_core", lambda design, ultra_banks: {"a.h": "#pragma HLS PIPELIN", "tb_core.cpp": ""}
+    )
     with pytest.raises(
         ProjectError, match=r"generated hls/src/a\.h must pass its own checks: line 1: there is no pragma"
     ):

@@ -43,7 +43,7 @@ void fluidnpu_core(command_stream_t& cmd, input_stream_t& input, weight_stream_t
 #pragma HLS STREAM variable=to_post depth=4
 #pragma HLS DATA_PACK variable=to_post
 
-    // Written by the array, read by post-processing: a channel of the dataflow region, hence two of them in turn.
+    // Written by the array, read by post-processing: channels of the dataflow region, hence each of them twice, in turn.
     acc_t acc[Banks][Halves][BankDepth];
 #pragma HLS ARRAY_PARTITION variable=acc complete dim=1
 #pragma HLS RESOURCE variable=acc core=RAM_2P_BRAM

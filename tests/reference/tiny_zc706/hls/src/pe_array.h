@@ -2,6 +2,7 @@
 #ifndef FLUIDNPU_PE_ARRAY_H
 #define FLUIDNPU_PE_ARRAY_H
 
+#include "banks.h"
 #include "loader.h"
 
 // The tree of one PE. `lower` adds the products of the first half of its words, `upper` those of the rest.
@@ -48,9 +49,9 @@ static void multiply(const command_t& c, const input_beat_t& beat, const tile_t&
             const int half = 0;
             int column = stacked ? j / 2 : j;
             sum_t sum = lower[j] + upper[j];
-            const acc_t before = first_tile ? now.bias[column] : acc[j][half][address];
+            const acc_t before = first_tile ? now.bias[column] : stored(acc, j, half, address);
             if (wide && j % 2 == 0) sum += lower[j + 1] + upper[j + 1];
-            if (!(wide && j % 2 == 1)) acc[j][half][address] = before + sum;
+            if (!(wide && j % 2 == 1)) store(acc, j, half, address, before + sum);
         }
     }
 }
@@ -106,7 +107,7 @@ static void pool(const command_t& c, input_stream_t& input, acc_t acc[Banks][Hal
                 best[i] += word;
             else if (acc_t(word) > best[i])
                 best[i] = word;
-            if (last_tap) acc[i][0][int(row)] = best[i];
+            if (last_tap) store(acc, i, 0, int(row), best[i]);
         }
         if (last_tap) {
             tap = 0;

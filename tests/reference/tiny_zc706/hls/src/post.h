@@ -2,20 +2,32 @@
 #ifndef FLUIDNPU_POST_H
 #define FLUIDNPU_POST_H
 
+#include "banks.h"
 #include "command.h"
 
 // One row of outputs as wide numbers, column by column; a few beyond the last column so that it shifts by whole beats.
+// Every bank is read at the row's address, and a column takes one of the few banks that may hold it in some mode.
 static void load_line(const command_t& c, const acc_t acc[Banks][Halves][BankDepth], count_t row, int lane,
                       value_t line[LineWords]) {
 #pragma HLS INLINE
+    const int half = 0;
+    const int address = int(row);
+    const bool stacked = c.mode == ModeWide || c.mode == ModeLanes;
+    acc_t at_row[Banks][Halves];
+#pragma HLS ARRAY_PARTITION variable=at_row complete dim=0
+    for (int bank = 0; bank < Banks; ++bank) {
+#pragma HLS UNROLL
+        for (int h = 0; h < Halves; ++h) {
+#pragma HLS UNROLL
+            at_row[bank][h] = stored(acc, bank, h, address);
+        }
+    }
     for (int k = 0; k < MaxCols; ++k) {
 #pragma HLS UNROLL
         if (k < int(c.cols)) {
-            const int half = 0;
-            const int address = int(row);
-            int bank = k;
-            if (c.mode == ModeWide || c.mode == ModeLanes) bank = 2 * k + lane;
-            line[k] = bank < Banks ? value_t(acc[bank][half][address]) : value_t(0);
+            acc_t value = k < Banks ? at_row[k][half] : acc_t(0);
+            if (stacked && 2 * k + 1 < Banks) value = lane ? at_row[2 * k + 1][half] : at_row[2 * k][half];
+            line[k] = value;
         }
     }
 }
@@ -31,8 +43,8 @@ static value_t round_half_even(const value_t& v, ap_uint<6> shift) {
     return up ? value_t(floor + 1) : floor;
 }
 
-static void post_process(command_fifo_t& commands, const acc_t acc[Banks][Halves][BankDepth], output_stream_t& residual,
-                         output_stream_t& output, ap_uint<32>* saturations) {
+static void post_process(command_fifo_t& commands, const acc_t acc[Banks][Halves][BankDepth],
+                         output_stream_t& residual, output_stream_t& output, ap_uint<32>* saturations) {
     const command_t c = commands.read();
     value_t line[LineWords];
 #pragma HLS ARRAY_PARTITION variable=line complete dim=1
