@@ -1,6 +1,6 @@
 """Calibrates `dse.logic` against Yosys and checks all predicted primitives on other designs: `python -m rtl_tb.logic_calibration fit|check`.
 
-`fit` synthesises designs (random ones of FIT_SEED and a wide one a part) and writes `dse/logic.json`. `check` synthesises other ones (of CHECK_SEED),
+`fit` synthesises designs (random ones of FIT_SEED and wide ones) and writes `dse/logic.json`. `check` synthesises other ones (of CHECK_SEED),
 prints every design's counts beside the predicted ones and ends with 1 when a DSP or a RAM differs or LUTs or flip-flops are off by more than
 MOST_MAPE_PCT on average. Both take minutes to an hour; counts are cached by digest of the sources, so that a second run takes seconds.
 """
@@ -32,7 +32,7 @@ from dse import (
 
 from .core_synthesis import synthesise_core
 from .data_plane import data_plane_parameters
-from .random_designs import random_designs, wide_design
+from .random_designs import random_designs, wide_designs
 from .sources import needed, sources
 from .synthesis import Cells, digest, synthesise
 
@@ -99,9 +99,9 @@ def samples(part: str, count: int, seed: int, *, announce: bool = False) -> list
 
 
 def fitted_samples(part: str, *, announce: bool = False) -> list[Sample]:
-    """What the coefficients are fitted to: random designs and a wide one."""
+    """What the coefficients are fitted to: random designs and wide ones."""
     found = samples(part, FIT_DESIGNS[part], FIT_SEED, announce=announce)
-    return [*found, sample(part, wide_design(part))]
+    return [*found, *_synthesise_all(part, wide_designs(part), announce)]
 
 
 def _synthesise_all(part: str, designs: Sequence[Design], announce: bool) -> list[Sample]:

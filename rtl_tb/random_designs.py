@@ -26,12 +26,15 @@ def random_designs(count: int, seed: int) -> list[Design]:
     return [_one(rng, index) for index in range(count)]
 
 
-def wide_design(part: str) -> Design:
-    """A design beyond the random ones: many columns for the core, a wide tree and a wide output for the data plane."""
+def wide_designs(part: str) -> tuple[Design, ...]:
+    """Designs beyond the random ones. Core: many columns. Data plane: a wide tree and a wide output; streams that are all as wide as a port."""
     work = Workload(name="wide", layers=(LayerShape(name="layer", r=4, p=9, c=8),) * 54, exits=("final",))
     if part == "core":
-        return replace(design_for(work, t_r=600, t_p=4, t_c=64, b_max=8, weight_slots=2, out_words=8), port_bits=64)
-    return replace(design_for(work, t_r=512, t_p=13, t_c=8, b_max=8, out_words=16), port_bits=128)
+        return (replace(design_for(work, t_r=600, t_p=4, t_c=64, b_max=8, weight_slots=2, out_words=8), port_bits=64),)
+    return (
+        replace(design_for(work, t_r=512, t_p=13, t_c=8, b_max=8, out_words=16), port_bits=128),
+        replace(design_for(work, t_r=512, t_p=7, t_c=8, b_max=8, weight_slots=5, out_words=32), port_bits=512),
+    )
 
 
 def _one(rng: np.random.Generator, index: int) -> Design:
