@@ -18,8 +18,8 @@ demo: $(VENV)/.installed-demo ## design, verify and serve the shipped early-exit
 test: $(VENV)/.installed-test lint ## lint, types and the default tests with coverage
 	$(PY) -m pytest -q -n 2 -m "not long" --cov --cov-report=term:skip-covered
 
-# What only measures the RTL (synthesis, mutation, efficiency) is part of test-long.
-MEASURES := synthesis mutation efficiency
+# What only measures the RTL is part of test-long.
+MEASURES := synthesis mutation efficiency full_size
 test-rtl: $(VENV)/.installed-test ## every RTL bench, proof and coverage bin
 	$(PY) -m pytest -q -n 2 tests/rtl_tb $(MEASURES:%=--ignore-glob='*%*')
 

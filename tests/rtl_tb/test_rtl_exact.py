@@ -13,12 +13,11 @@ import pytest
 from exact_worlds import Bench, check, differences, random_plans, shared_model
 
 from boards import load_board
-from dse import DramModel, Point, build_design, explore
+from dse import DramModel, explore
 from dse.testing import design_for
 from hls import compile_program
 from models import quantise, random_full_size, random_network
 from rtl_tb import NpuModel, RtlNpu
-from rtl_tb.bare import BareNpu, differs, modelled
 
 SLOW = (
     DramModel(latency_cycles=38, write_latency_cycles=20, link_words=8.0, total_words=11.0, refresh_interval_cycles=1170, refresh_cycles=39),
@@ -98,31 +97,6 @@ def test_layers_of_resnet50_on_its_board(memory: str) -> None:
     for index in (2, 5, 14, 16, 28, 30, 46, 48, 54, 55):
         ((run, found),) = bench.both(program, design, 1 + index % 2, range(index, index + 1))
         assert not differences(run, found), design.layers[index]
-
-
-FULL_SIZE = [
-    ("resnet50", "zc706", "pl", Point(t_r=1024, t_p=7, t_c=128)),
-    ("resnet50", "zcu104", "ps_striped", Point(t_r=2048, t_p=27, t_c=64)),
-    ("inception_v3", "zc706", "pl", Point(t_r=2048, t_p=28, t_c=32)),
-    ("inception_v3", "zcu104", "ps_striped", Point(t_r=2048, t_p=54, t_c=32)),
-]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("network", "board", "memory", "point"), FULL_SIZE, ids=["-".join(case[:2]) for case in FULL_SIZE]
-)
-def test_every_layer_of_a_network_at_full_size(network: str, board: str, memory: str, point: Point) -> None:
-    """The arrays of docs/cycles behind the memory of their board, at B = 1; `make tables` goes on to B = 8, and to an ideal memory."""
-    qnet = quantise(random_full_size(network))
-    design = build_design(qnet.network.workload, load_board(board), point, memory=memory, b_max=1)
-    program, dram = compile_program(qnet, design), DramModel.of(load_board(board), memory)
-    runs = BareNpu(design, dram).run(program, 1)
-    found = modelled(program, design, dram, 1, first_cycle=runs[0].start_cycle)
-    assert len(runs) == len(design.layers)
-    assert not [
-        layer.name for layer, run, cycles in zip(design.layers, runs, found, strict=True) if differs(run, cycles)
-    ]
 
 
 def test_a_model_of_another_machine_is_told_apart() -> None:
