@@ -2,7 +2,7 @@
 
 >>> from dse.testing import tiny_design
 >>> sorted(render_core(tiny_design()))[:2]
-['command.h', 'fluidnpu_core.cpp']
+['banks.h', 'command.h']
 """
 
 from __future__ import annotations
