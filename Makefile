@@ -27,7 +27,7 @@ test-long: $(VENV)/.installed-test ## the long matrix
 	$(PY) -m pytest -q -n 2 -m long
 
 TABLES := $(foreach on,zc706-pl zcu104-ps_striped,resnet50-$(on) resnet50-$(on)-ideal inception_v3-$(on) inception_v3-$(on)-ideal)
-tables: $(VENV)/.installed-test ## docs/cycles anew: every layer of two networks on both boards, RTL beside the exact model (an hour)
+tables: $(VENV)/.installed-test ## docs/cycles anew: every layer of two networks on both boards, RTL beside the exact model (hours)
 	$(MAKE) --no-print-directory --keep-going -j 2 $(TABLES:%=docs/cycles/%.md)
 
 docs/cycles/%.md: FORCE
