@@ -1,6 +1,7 @@
 """Design-space exploration: legal designs, cycle and resource models, search, and the design file everyone else works from."""
 
 from .ablation import AblationRow, ablation
+from .buildable import Buildable, buildable, ram_bits
 from .calibration import Calibrated, Calibration, Measure, apply_calibration
 from .design import (
     B_MAX_LIMIT,
@@ -15,10 +16,11 @@ from .design import (
 )
 from .dram import DramModel
 from .exact import LayerCycles, LayerJob, Machine, job_cycles
-from .exact_search import ExactRanking, search_exact
-from .explore import Exploration, build_design, explore
+from .exact_search import EVALUATIONS, ExactRanking, search_exact
+from .explore import OBJECTIVES, Exploration, build_design, explore
 from .fbcb import buildable_plan, plan_all, published_plan
-from .geometry import Fit, FitError, fit, ramb18_count, stream_words, ultra_banks, uram_count
+from .front import Front
+from .geometry import CORES, Fit, FitError, fit, ramb18_count, stream_words, ultra_banks, uram_count
 from .latency import latency_table, pool_cycles, stage_latency
 from .logic import LOGIC_KINDS, Estimate, interval_pct, logic_table, logic_terms, npu_logic, part_logic
 from .paper_model import Batching, Point, gops, layer_ticks, total_ticks
@@ -31,11 +33,15 @@ from .virtual_exits import equidistant_exits, exits_after
 __all__ = [
     "BUFFER_WORDS",
     "B_MAX_LIMIT",
+    "CORES",
+    "EVALUATIONS",
     "LOGIC_KINDS",
+    "OBJECTIVES",
     "PARTS",
     "AblationRow",
     "BatchPlan",
     "Batching",
+    "Buildable",
     "Calibrated",
     "Calibration",
     "Design",
@@ -46,6 +52,7 @@ __all__ = [
     "Exploration",
     "Fit",
     "FitError",
+    "Front",
     "LatencyTable",
     "LayerCycles",
     "LayerJob",
@@ -60,6 +67,7 @@ __all__ = [
     "apply_calibration",
     "awake_words",
     "build_design",
+    "buildable",
     "buildable_plan",
     "equidistant_exits",
     "evaluate",
@@ -84,6 +92,7 @@ __all__ = [
     "pool_beats",
     "pool_cycles",
     "published_plan",
+    "ram_bits",
     "ramb18_count",
     "roofline_cycles",
     "search",

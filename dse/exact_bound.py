@@ -16,6 +16,8 @@ from models import Kind, LayerShape
 from .design import BatchPlan, Mode, Stack, pool_beats
 from .dram import DramModel
 from .roofline import awake, input_words
+from .row_buffer import WORD_BYTES, row_bytes
+from .row_buffer import rows as image_rows
 
 Floats = npt.NDArray[np.float64]
 SET_UP_CYCLES = 200  # descriptor and planner take more
@@ -44,6 +46,11 @@ class Arrays:
     def link_words(self) -> float:
         """Words that one port moves in a cycle in one direction."""
         return float(min(self.port_words, self.dram.link_words * self.stripes or np.inf)) * awake(self.dram)
+
+    @property
+    def burst_words(self) -> float:
+        """The same between two refreshes, when no other port moves any."""
+        return min(self.link_words, self.words_per_cycle) / awake(self.dram)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +99,14 @@ def _up(value: npt.ArrayLike, by: npt.ArrayLike) -> Floats:
     return np.asarray(np.ceil(np.divide(value, by)))
 
 
-def floor_cycles(layer: LayerShape, batch: int, way: Way, block: Floats, on: Arrays) -> Floats:
-    """Cycles that a layer takes at the least, for every array and block (broadcast together)."""
+def floor_cycles(
+    layer: LayerShape, batch: int, way: Way, block: Floats, on: Arrays, least: Floats | None = None
+) -> Floats:
+    """Cycles that a layer takes at the least, for every array and block (broadcast together).
+
+    With `least` in any block from `least` to `block`, and the wait for the first block's input rows counts. That is nearer to the truth, but worse
+    at ranking plans: it favours small blocks, which then meet the weights that they send more often.
+    """
     window = layer.window
     assert window is not None
     rows, beats = float(batch * layer.r), float(beats_of(layer, way, batch))
@@ -136,4 +149,22 @@ def floor_cycles(layer: LayerShape, batch: int, way: Way, block: Floats, on: Arr
     ports = np.maximum(np.maximum(weights, unique), out) / on.link_words
     together_words = (weights + unique + out + residual) / on.words_per_cycle
     most = np.maximum(np.maximum(core, segments), np.maximum(drained, blocks * weight_beats))
-    return np.asarray(SET_UP_CYCLES + np.maximum(most, np.maximum(ports, together_words)))
+    most = np.maximum(most, np.maximum(ports, together_words))
+    if least is not None:
+        # Before all rows of the first block are there nothing goes but its first P-tile, and before its last P-tile there is nothing to write.
+        least = np.minimum(least, block)
+        first = _first_rows(layer, way, least) * row_bytes(layer, window) / WORD_BYTES / on.burst_words
+        sums = np.where(p_tiles > 1, first + (p_tiles - 2) * least, 0.0)
+        most = np.maximum(most, np.maximum(first + core - block, sums + np.maximum(drained, out / on.burst_words)))
+        most += 2 * on.dram.latency_cycles + on.dram.write_latency_cycles - on.dram.refresh_cycles
+    return np.asarray(SET_UP_CYCLES + most)
+
+
+def _first_rows(layer: LayerShape, way: Way, block: Floats) -> Floats:
+    """Input rows that the windows of the first `block` beats need, those of lane 0 alone where lanes are samples."""
+    window = layer.window
+    assert window is not None
+    rise, span, sample_rows = image_rows(window)
+    samples, left = np.divmod(block * (2 if way.row_lanes else 1), layer.r)
+    lines = np.ceil(left / window.out[1])
+    return np.asarray(samples * sample_rows + np.where(lines > 0, (lines - 1) * rise + span, 0))

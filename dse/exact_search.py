@@ -1,18 +1,17 @@
-"""Search with the exact model: bound every array of a board from below, count the cycles of those that may still win, plans chosen on the way.
+"""Search with the exact model: bound every array that can be built from below, count the cycles of those that may still win, plans chosen on the way.
 
-The bound (`exact_bound`) is cheap and taken for the whole space; arrays are counted best bound first until none is left that could win, or until
-`evaluations` are spent: then `gap_pct` says how much better than the one found the best of the others could be at most.
-Where tensors lie is not known before a network is compiled; here each layer reads and writes tensors of its own, line by line.
+The bound (`exact_bound`) is cheap and taken for the whole space; arrays are counted best bound first, small batches before large ones, each until it
+cannot win any more, and until none is left that could, or `evaluations` are spent: then `gap_pct` says how much better than the one found the best of
+the others could be at most. Where tensors lie is not known before a network is compiled; here each layer reads and writes tensors of its own.
 """
 
 from __future__ import annotations
 
-import heapq
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import inf
 from typing import Any
 
@@ -23,11 +22,12 @@ from boards import Board
 from models import LayerShape, Workload
 
 from .blocks import Path, estimated_plan, layer_key
+from .buildable import buildable
 from .design import BatchPlan, DesignError, LatencyTable, Mode
 from .dram import DramModel
 from .exact import LayerJob, Machine, TooLongError, job_cycles
 from .exact_bound import Arrays, Floats, Way, block_sizes, floor_cycles, ways
-from .geometry import MIN_T_C, MIN_T_P, Fit, FitError, fit, weight_slots_for
+from .geometry import CORES, MIN_T_C, MIN_T_P, Fit, FitError, fit, weight_slots_for
 from .paper_model import Point
 from .row_buffer import WORD_BYTES, needed_bytes
 from .search import Progress, Space, check_b_max, check_weights, legal_space
@@ -35,6 +35,7 @@ from .sharing import machine_on, share_memory
 
 TRIES = 3  # plans of a layer that are counted, best bound first
 NEAR = 0.99  # a plan whose bound promises less than a hundredth more is not counted
+EVALUATIONS = 24  # arrays that are counted, at the most: seconds each for a large network, unless a few batch sizes show that it cannot win
 _ALIGNMENT = 4096
 _WEIGHTS, _DESCRIPTORS, _SLOTS = 1 << 30, 1 << 31, 1 << 32
 JOB_CYCLES = 32  # set-up of a job: one a stage
@@ -226,11 +227,12 @@ def floors(
     total = np.full((len(batches), len(space)), float(JOB_CYCLES))
     for done, (layer, times) in enumerate(counts.items()):
         for row, batch in enumerate(batches):
-            least = np.full(len(space), inf)
+            lowest = np.full(len(space), inf)
             for way in ways(layer, batch):
-                for size in block_sizes(layer, way, batch):
-                    np.minimum(least, floor_cycles(layer, batch, way, np.array(float(size)), on), out=least)
-            total[row] += times * least
+                for least, most in pairwise((0, *block_sizes(layer, way, batch))):
+                    found = floor_cycles(layer, batch, way, np.array(float(most)), on, np.array(least + 1.0))
+                    np.minimum(lowest, found, out=lowest)
+            total[row] += times * lowest
         if progress is not None:
             progress(done + 1, len(counts))
     return total
@@ -248,7 +250,9 @@ class ExactRanking:
     bounded: int
     evaluated: int
     gap_pct: float
-    trace: tuple[tuple[Point, float, float], ...] = field(repr=False, default=())  # point, bound, counted
+    trace: tuple[tuple[Point, float, float], ...] = field(
+        repr=False, default=()
+    )  # point, bound, what counting it left of that
 
 
 def search_exact(
@@ -259,69 +263,65 @@ def search_exact(
     weights: Sequence[float] | None = None,
     latency: bool = False,
     memory: str | None = None,
+    core: str = CORES[0],
     dram: DramModel | None = None,
-    evaluations: int = 2,
+    evaluations: int = EVALUATIONS,
     progress: Progress | None = None,
 ) -> ExactRanking:
     """The array of most throughput (sum over b of w_b GOP/s), or of least latency at b = 1, under the exact model.
 
-    `memory`: the board's first by default; `dram`: what stands behind its ports, if not what `DramModel.of` says. Raises DesignError where a layer
-    has no window, FitError where nothing can be built.
+    `memory`: the board's first by default; `core`: whose accumulators must fit; `dram`: what stands behind the ports, if not what `DramModel.of`
+    says. Raises DesignError where a layer has no window, FitError where nothing can be built.
     """
     check_b_max(b_max)
     w = check_weights(weights, b_max)
     check_windows(workload)
+    if evaluations < 1:
+        raise DesignError(f"evaluations must be at least 1, not {evaluations}")
     dram = DramModel.of(board, memory) if dram is None else dram
-    space = _buildable(legal_space(board))
+    on: dict[str, Any] = {"b_max": b_max, "memory": memory, "core": core}
+    fbcb_words = len(workload.layers) * b_max
+    space = buildable(legal_space(board), board, fbcb_words=fbcb_words, **on).space
+    if not len(space):  # raises, naming what even the smallest design lacks
+        fit(Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C), board, fbcb_words=fbcb_words, **on)
     machine = machine_on(board, memory, Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C))
     batches = [1] if latency else [b for b in range(1, b_max + 1) if w[b - 1]]
     bound = floors(workload, space, machine, dram, batches, progress)
     worth = _objective(workload, board, batches, w, latency)
     values = worth(bound)
-    order = np.argsort(-values, kind="stable")
     best: Counted | None = None
-    best_value, refused = -inf, 0
+    why_not: FitError | None = None
+    best_value, left = -inf, -inf
     trace: list[tuple[Point, float, float]] = []
-    fbcb_words = len(workload.layers) * b_max
-    waiting: list[tuple[float, int, Point]] = []  # of those built: bound with the rows that fit
-    queue = iter(order)
-    upcoming = next(queue, None)
-    while True:
-        while upcoming is not None and (not waiting or values[upcoming] > -waiting[0][0]):
-            point = space[int(upcoming)]
-            try:
-                built = replace(point, t_r=fit(point, board, fbcb_words=fbcb_words, b_max=b_max, memory=memory).t_r)
-                one = Space(t_r=np.array([built.t_r]), t_p=np.array([built.t_p]), t_c=np.array([built.t_c]))
-                value = float(worth(floors(workload, one, machine, dram, batches))[0])
-                heapq.heappush(waiting, (-value, int(upcoming), built))
-            except FitError:
-                refused += 1
-            upcoming = next(queue, None)
-        if not waiting or -waiting[0][0] <= best_value or len(trace) == evaluations:
+    for index in np.argsort(-values, kind="stable"):
+        if values[index] <= best_value:
             break
-        value, _, point = heapq.heappop(waiting)
+        if len(trace) == evaluations:
+            left = float(values[index])
+            break
+        point = space[int(index)]
         try:
-            fitted, _ = share_memory(workload, board, point, memory=memory, b_max=b_max)
-        except FitError:
+            fitted, _ = share_memory(workload, board, point, **on)
+        except FitError as error:
+            why_not = why_not or error
             continue
         own = machine_on(board, memory, point, fitted.buffer_words)
-        counted = count(workload, fitted, own, dram, batches)
-        cycles = np.array([[float(counted.total(workload.layers, b))] for b in batches])
-        exact = float(worth(cycles)[0])
-        trace.append((counted.point, -value, exact))
-        if exact > best_value:
-            best, best_value = counted, exact
+        cycles, counted = bound[:, [index]].copy(), None
+        for row, batch in enumerate(batches):
+            one = count(workload, fitted, own, dram, [batch])
+            counted = one if counted is None else counted.joined(one)
+            cycles[row] = counted.total(workload.layers, batch)
+            if (value := float(worth(cycles)[0])) <= best_value:
+                break  # not even if all larger batches took no longer than their bound
+        trace.append((replace(point, t_r=fitted.t_r), float(values[index]), value))
+        if progress is not None:
+            progress(len(trace), evaluations)
+        if value > best_value:
+            best, best_value = counted, value
     if best is None:
-        fit(Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C), board, fbcb_words=fbcb_words, b_max=b_max, memory=memory)  # raises
-        raise DesignError(f"no array for '{workload.name}' can be built on board '{board.name}'")
-    others = max(-waiting[0][0] if waiting else -inf, float(values[upcoming]) if upcoming is not None else -inf)
-    gap = (
-        max(0.0, 100 * (others / best_value - 1))
-        if not latency
-        else max(0.0, 100 * (best_value / others - 1))
-        if others > -inf
-        else 0.0
-    )
+        assert why_not is not None
+        raise why_not
+    gap = 0.0 if left == -inf else 100 * (best_value / left if latency else left / best_value) - 100
     return ExactRanking(
         best=best, objective=abs(best_value), bounded=len(space), evaluated=len(trace), gap_pct=gap,
         trace=tuple((point, abs(a), abs(b)) for point, a, b in trace),
@@ -337,11 +337,6 @@ def check_windows(workload: Workload) -> None:
         )
     if not workload.macs:
         raise DesignError(f"'{workload.name}' must have at least one GEMM layer to search for, and it has none")
-
-
-def _buildable(space: Space) -> Space:
-    keep = (space.t_p >= MIN_T_P) & (space.t_c >= MIN_T_C)
-    return Space(t_r=space.t_r[keep], t_p=space.t_p[keep], t_c=space.t_c[keep])
 
 
 def _objective(

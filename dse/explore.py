@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from typing import Any
-
-import numpy as np
 
 from boards import Board
 from models import Kind, Workload
@@ -23,20 +22,26 @@ from models import Kind, Workload
 from .blocks import layer_key
 from .design import Design, DesignError, Stack, input_words
 from .dram import DramModel
-from .exact_search import check_windows, count, search_exact
+from .exact_search import EVALUATIONS, check_windows, count, search_exact
 from .fbcb import plan_all, published_plan
-from .geometry import LOGIC_NOTE, MIN_T_C, MIN_T_P, Fit, FitError, fit, stream_words, weight_slots_for
+from .front import Front, front
+from .geometry import CORES, LOGIC_NOTE, MIN_T_C, MIN_T_P, Fit, FitError, fit, stream_words, weight_slots_for
 from .latency import POOL_NOTE, stage_latency
 from .paper_model import Point, gops, layer_ticks, memory_words, total_ticks
+from .roofline import awake_words, layer_words
 from .search import Progress, Ranking, check_b_max, search
 from .sharing import Plans, share_memory
+
+OBJECTIVES = ("throughput", "latency")  # the sum of w_b GOP/s over batch sizes, or time at b = 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Exploration:
     """What `fluidnpu dse` answers: the published optimum, and the design it becomes once RAM primitives are counted.
 
-    `published_gops[b - 1]` and `fitted_gops[b - 1]` are GOP/s of the `paper` model at batch b. `notes` are sentences for the reader.
+    `published_gops[b - 1]` are GOP/s of the `paper` model at batch b, `fitted_gops` those of the design's own model.
+    `layer_cycles`: of every layer at every batch size, where the `exact` model counted them. `objective`: what was searched for, `core`: for which
+    core. `notes` are sentences for the reader.
     """
 
     workload: Workload
@@ -48,6 +53,9 @@ class Exploration:
     design: Design
     fit: Fit
     notes: tuple[str, ...]
+    objective: str = OBJECTIVES[0]
+    core: str = CORES[0]
+    layer_cycles: tuple[tuple[int, ...], ...] | None = None
 
     @property
     def published(self) -> Point:
@@ -87,6 +95,9 @@ class Exploration:
         shape, words = self.workload.layers[layer], self.design.out_words
         if not shape.macs:
             return (0.0,) * self.b_max
+        if self.layer_cycles is not None:
+            every = enumerate(self.layer_cycles[layer], 1)
+            return tuple(2e-9 * b * shape.macs * self.board.clock_hz / cycles for b, cycles in every)
         plans = enumerate(self.design.plans[layer], 1)
         ticks = (layer_ticks(shape, self.built, batch, words, plan.k) for batch, plan in plans)
         return tuple(gops(shape.macs, batch, t, self.board.clock_hz, words) for batch, t in enumerate(ticks, 1))
@@ -96,36 +107,37 @@ class Exploration:
         return tuple(100 * value / self.design.peak_gops for value in self.layer_gops(layer))
 
     def layer_operations_per_word(self, layer: int, batch: int) -> float:
-        """Two operations a MAC over the words on the busiest of the three ports: where a layer stands on the roofline; 0 for pools."""
+        """Two operations a MAC over words of 16 bits: where a layer stands on the roofline; 0 for pools.
+
+        The words are those on the busiest of the `paper` model's three ports; under the `exact` model those that must cross the memory's pins.
+        """
+        if self.layer_cycles is not None:
+            return 2 * batch * self.workload.layers[layer].macs / layer_words(self.workload.layers[layer], batch)
         shape, plan = self.workload.layers[layer], self.design.plans[layer][batch - 1]
         point = self.built.stacked() if plan.k is Stack.TWO else self.built
         if not shape.macs or point is None:
             return 0.0
         return 2 * batch * shape.macs / (shape.groups * memory_words(shape, point, batch))
 
-    def pareto(self, limit: int | None = None) -> list[dict[str, float]]:
-        """Points that nothing beats in throughput, latency at b = 1, DSPs and memory at once, best throughput first.
+    @property
+    def words_per_cycle(self) -> float:
+        """Words that memory moves in a cycle at its best: the roof over `layer_operations_per_word`."""
+        if self.layer_cycles is None:
+            return self.design.out_words
+        return awake_words(DramModel.of(self.board, self.design.memory))
 
-        `limit` thins the front evenly to at most that many, both ends kept.
-        """
-        ranking, rows = self.ranking, []
-        front = ranking.pareto
-        if limit is not None and len(front) > limit:
-            front = front[np.linspace(0, len(front) - 1, limit).astype(int)]
-        for index in front:
-            point, one = ranking.space[int(index)], float(ranking.gops[0, index])
-            rows.append(
-                {
-                    "t_r": point.t_r,
-                    "t_p": point.t_p,
-                    "t_c": point.t_c,
-                    "objective_gops": float(ranking.objective[index]),
-                    "latency_1_ms": 2e-6 * self.workload.macs / one,
-                    "dsp": point.dsp,
-                    "memory_bits": point.memory_bits,
-                }
-            )
-        return rows
+    @property
+    def objective_gops(self) -> float:
+        """GOP/s of the design to build, weighted over batch sizes as the search weighted them."""
+        return sum(w * value for w, value in zip(self.ranking.weights, self.fitted_gops, strict=True))
+
+    @cached_property
+    def front(self) -> Front:
+        """What else can be built. Takes a second, under the `exact` model up to half a minute."""
+        return front(
+            self.workload, self.board, b_max=self.b_max, weights=self.ranking.weights, model=self.design.model,
+            memory=self.design.memory, core=self.core,
+        )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types. Top-level point, GOP/s and resources are the published ones; `fitted` holds those of the design to build."""
@@ -134,6 +146,8 @@ class Exploration:
             "board": self.board.name,
             "model": self.design.model,
             "b_max": self.b_max,
+            "objective": self.objective,
+            "core": self.core,
             "weights": list(self.ranking.weights),
             "designs_searched": len(self.ranking),
             "t_r": self.published.t_r,
@@ -158,8 +172,8 @@ class Exploration:
                 "latency_ns": [list(row) for row in self.design.latency.ns],
                 "digest": self.design.digest,
             },
-            "pareto_points": len(self.ranking.pareto),
-            "pareto": self.pareto(limit=32),
+            "pareto_points": len(self.front),
+            "pareto": self.front.rows(limit=32),
             "notes": list(self.notes),
         }
 
@@ -174,24 +188,40 @@ def explore(
     *,
     b_max: int = 8,
     weights: Sequence[float] | None = None,
+    objective: str = OBJECTIVES[0],
     model: str = "paper",
     memory: str | None = None,
+    core: str = CORES[0],
+    evaluations: int = EVALUATIONS,
     progress: Progress | None = None,
 ) -> Exploration:
     """Search the whole space, then build the best point that can be built. Raises DesignError, FitError or BoardError.
 
     With the `exact` model the published optimum is still the `paper` model's; the design to build, its plans, its GOP/s and its latency table are
-    what `search_exact` counts. `memory`: the board's memory behind the ports of what is built, its first by default.
+    what `search_exact` counts, in at most so many `evaluations`. `memory`: the board's memory behind the ports of what is built, its first by
+    default. `objective`: "throughput", weighted over batch sizes, or "latency" of a single sample, which is throughput at b = 1 alone. `core`: the
+    one whose accumulators must fit, "rtl" or "hls".
     """
     if model not in ("paper", "exact"):
         raise DesignError(f"model must be 'paper' or 'exact', not {model!r}")
+    if core not in CORES:
+        raise DesignError(f"core must be 'rtl' or 'hls', not {core!r}")
+    if objective not in OBJECTIVES:
+        raise DesignError(f"objective must be 'throughput' or 'latency', not {objective!r}")
+    if objective == "latency":
+        if weights is not None:
+            raise DesignError(
+                "weights of batch sizes must not be given with the objective 'latency', which is that of b = 1 alone"
+            )
+        check_b_max(b_max)
+        weights = (1.0, *(0.0,) * (b_max - 1))
     memory = board.memory(memory).name
     if model == "exact":
         check_windows(workload)
     ranking = search(workload, board, b_max=b_max, weights=weights, progress=progress)
     if model == "exact":
-        return _explore_exact(workload, board, b_max, memory, ranking, progress)
-    point, found, plans, why_not = _first_that_fits(ranking, workload, board, b_max, memory)
+        return _explore_exact(workload, board, b_max, memory, core, ranking, objective, evaluations, progress)
+    point, found, plans, why_not = _first_that_fits(ranking, workload, board, b_max, memory, core)
     design = _design(workload, board, point, found, plans, b_max=b_max, memory=memory)
     words, clock = design.out_words, board.clock_hz
     fitted = Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
@@ -210,14 +240,27 @@ def explore(
         design=design,
         fit=found,
         notes=_notes(workload, ranking, point, design, why_not),
+        objective=objective,
+        core=core,
     )
 
 
 def _explore_exact(
-    workload: Workload, board: Board, b_max: int, memory: str, ranking: Ranking, progress: Progress | None
+    workload: Workload,
+    board: Board,
+    b_max: int,
+    memory: str,
+    core: str,
+    ranking: Ranking,
+    objective: str,
+    evaluations: int,
+    progress: Progress | None,
 ) -> Exploration:
     dram = DramModel.of(board, memory)
-    found = search_exact(workload, board, b_max=b_max, weights=ranking.weights, memory=memory, progress=progress)
+    found = search_exact(
+        workload, board, b_max=b_max, weights=ranking.weights, latency=objective == "latency", memory=memory, core=core,
+        evaluations=evaluations, progress=progress,
+    )  # fmt: skip
     counted = found.best
     batches = range(1, b_max + 1)
     missing = [b for b in batches if not ranking.weights[b - 1]]
@@ -235,7 +278,12 @@ def _explore_exact(
     more = (
         f"counted with '{memory}' memory, {dram.total_words:.1f} words a cycle; each layer has tensors of its own there"
     )
-    bounds = f"{found.bounded} arrays were bounded, {found.evaluated} counted; the others could be at most {found.gap_pct:.1f} % better"
+    others = (
+        f"none of the others could be more than {found.gap_pct:.1f} % better"
+        if found.gap_pct
+        else "none of the others can be better"
+    )
+    bounds = f"{found.bounded} arrays can be built, {found.evaluated} were counted, and {others}"
     return Exploration(
         workload=workload,
         board=board,
@@ -246,11 +294,14 @@ def _explore_exact(
         design=design,
         fit=counted.fit,
         notes=(bounds, more, _memory_note(design), LOGIC_NOTE),
+        objective=objective,
+        core=core,
+        layer_cycles=tuple(counted.cycles[key] for key in keys),
     )
 
 
 def _first_that_fits(
-    ranking: Ranking, workload: Workload, board: Board, b_max: int, memory: str
+    ranking: Ranking, workload: Workload, board: Board, b_max: int, memory: str, core: str
 ) -> tuple[Point, Fit, Plans, FitError | None]:
     """The highest-ranked point that can be built, its fit and FBCB, and why the optimum itself could not be (None where it could)."""
     fbcb_words = len(workload.layers) * b_max
@@ -261,7 +312,7 @@ def _first_that_fits(
         if point.t_c >= columns:
             continue
         try:
-            return point, *share_memory(workload, board, point, memory=memory, b_max=b_max), why_not
+            return point, *share_memory(workload, board, point, memory=memory, b_max=b_max, core=core), why_not
         except FitError as error:
             why_not = why_not or error
             columns = point.t_c if error.resource == "buffer_bytes" else columns
@@ -269,7 +320,7 @@ def _first_that_fits(
         raise why_not
     least = Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C)
     fit(
-        least, board, fbcb_words=fbcb_words, b_max=b_max, memory=memory
+        least, board, fbcb_words=fbcb_words, b_max=b_max, memory=memory, core=core
     )  # raises, naming what even the smallest design lacks; else it is the bits that the model counts
     raise FitError(
         f"board '{board.name}' is too small: the smallest design that can be built needs {least.memory_bits} bits of on-chip memory, "

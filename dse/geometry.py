@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,10 @@ MAX_T_C = 4_095  # `cols` of a core command has 12 bits (ADR 4)
 SHALLOWER = (4096, 2048, 1024, 512)  # rows of a bank worth giving up for a larger input buffer
 MIN_T_P = 3  # a 48-bit bias is three words of one weight slot (ADR 4)
 MIN_T_C = 2  # stackable PEs come in pairs
+
+CORES = ("rtl", "hls")  # the reference core in SystemVerilog, and the one that Vivado HLS makes
+
+_Width = TypeVar("_Width", int, npt.NDArray[np.int64])
 
 LOGIC_NOTE = "LUTs and flip-flops are estimates calibrated against Yosys on 7-series, each with its interval; vendor tools pack differently"
 
@@ -73,8 +77,8 @@ def uram_count(depth: int, width: int) -> int:
     return int(ultra_rams(depth, width))
 
 
-def weight_slots_for(t_p: int, port_bits: int) -> int:
-    """Slots of T_P weights in a beat: no fewer words than a port to the memory carries, so that it never waits for the core.
+def weight_slots_for(t_p: _Width, port_bits: int) -> _Width:
+    """Slots of T_P weights in a beat: no fewer words than a port to the memory carries, so that it never waits for the core. Or of an array of T_P.
 
     >>> [weight_slots_for(t_p, port_bits=256) for t_p in (3, 10, 40)]
     [6, 2, 1]
@@ -102,31 +106,20 @@ def fit(
     stackable: bool = True,
     memory: str | None = None,
     buffer_words: int = BUFFER_WORDS,
+    core: str = CORES[0],
 ) -> Fit:
     """Shrink `point.t_r` (even, at least 2) until every memory fits the board. Raises FitError when nothing does.
 
-    `fbcb_words`: layers times `b_max`. `memory`: the one that tensors live in, the board's first by default.
+    `fbcb_words`: layers times `b_max`. `memory`: the one that tensors live in, the board's first by default. `core`: "hls" has more banks.
     """
     _check_buildable(point, stackable)
-    words, port_bits = stream_words(board, memory), board.memory(memory).port_bits
     deepest = max(2, min(point.t_r, MAX_T_R) // 2 * 2)
     steps = range(deepest // DEPTH_STEP * DEPTH_STEP, DEPTH_STEP, -DEPTH_STEP)
-    shape = NpuShape(
-        t_r=np.array([deepest, *steps, min(deepest, DEPTH_STEP)]),
-        t_p=point.t_p,
-        t_c=point.t_c,
-        acc_bits=acc_bits,
-        weight_slots=weight_slots_for(point.t_p, port_bits),
-        out_words=words,
-        stackable=stackable,
-        b_max=b_max,
-        layers=-(-fbcb_words // b_max),
-        port_bytes=port_bits // 8,
-        stripes=board.memory(memory).stripes,
-        buffer_words=buffer_words,
-        ultra_buffer=board.uram288 > 0,
-        family=FAMILIES[board.family],
-    )
+    shape = npu_shape(
+        board, memory, t_r=np.array([deepest, *steps, min(deepest, DEPTH_STEP)]), t_p=point.t_p, t_c=point.t_c,
+        weight_slots=weight_slots_for(point.t_p, board.memory(memory).port_bits), acc_bits=acc_bits, stackable=stackable,
+        b_max=b_max, layers=-(-fbcb_words // b_max), buffer_words=buffer_words, pool_banks=core == "hls",
+    )  # fmt: skip
     if (need := int(dsp(shape))) > board.dsp:
         raise FitError(
             f"board '{board.name}' is too small for {point.t_p} x {point.t_c} PEs: they need {need} DSPs, and it has {board.dsp}",
@@ -159,6 +152,15 @@ def fits(point: Point, board: Board, *, most_buffer_words: int, **given: Any) ->
         if not found or best.buffer_words > found[-1].buffer_words:
             found.append(best)
     return tuple(found)
+
+
+def npu_shape(board: Board, memory: str | None, **numbers: Any) -> NpuShape:
+    """The NPU of these `numbers` on a board, with ports to one of its memories."""
+    behind = board.memory(memory)
+    return NpuShape(
+        out_words=stream_words(board, memory), port_bytes=behind.port_bits // 8, stripes=behind.stripes,
+        ultra_buffer=board.uram288 > 0, family=FAMILIES[board.family], **numbers,
+    )  # fmt: skip
 
 
 def ultra_banks(shape: NpuShape, board: Board) -> npt.NDArray[np.int64]:

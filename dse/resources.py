@@ -38,7 +38,10 @@ _BIAS_WORDS = 3  # words of a slot that hold one bias
 
 @dataclass(frozen=True, kw_only=True)
 class NpuShape:
-    """The numbers that decide what an NPU takes. `ultra_banks`: accumulator banks in UltraRAM, of `banks`; `ultra_buffer`: and the input buffer."""
+    """The numbers that decide what an NPU takes. `ultra_banks`: accumulator banks in UltraRAM, of `banks`; `ultra_buffer`: and the input buffer.
+
+    `pool_banks`: a bank for each channel of a pool, too, as the HLS core has; the reference core pools without.
+    """
 
     t_r: Number
     t_p: Number
@@ -55,6 +58,7 @@ class NpuShape:
     buffer_words: int = BUFFER_WORDS
     ultra_banks: Number = 0
     ultra_buffer: bool = False
+    pool_banks: bool = False
     family: str = XC7
 
     @classmethod
@@ -87,7 +91,8 @@ class NpuShape:
     @property
     def banks(self) -> Number:
         """Accumulator banks: for every PE one that accumulates and one that drains, or twice that with split trees."""
-        return (4 if self.split else 2) * self.t_c
+        columns = np.maximum(self.t_c, self.input_words) if self.pool_banks else self.t_c
+        return (4 if self.split else 2) * columns
 
     @property
     def bank_rows(self) -> Number:

@@ -14,7 +14,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -189,15 +188,13 @@ def _cycles_of_a_tile(
 class Ranking:
     """Every legal point with its figures, best first: `order[0]` is the optimum's index into `space` and the arrays beside it.
 
-    `objective` is Eq. 2 of seed 004: the sum over b of w_b T(d, b), in GOP/s. `gops` has shape (b_max, points). `memory_pct` is the share of the
-    board's memory bits in whole per cent, rounded up: T_R takes whatever is left, so finer differences are remainders and no merit.
+    `objective` is Eq. 2 of seed 004: the sum over b of w_b T(d, b), in GOP/s. `gops` has shape (b_max, points).
     Equal objectives are ordered by lower latency at b = 1, then fewer DSPs, then smaller T_P.
     """
 
     space: Space
     objective: Floats
     gops: Floats
-    memory_pct: Ints
     order: Ints
     weights: tuple[float, ...]
 
@@ -217,12 +214,6 @@ class Ranking:
     def top(self, count: int) -> list[tuple[Point, float]]:
         """The first `count` points with their objective in GOP/s."""
         return [(self.space[int(i)], float(self.objective[i])) for i in self.order[:count]]
-
-    @cached_property
-    def pareto(self) -> Ints:
-        """Indices of the points that no other beats in objective, latency at b = 1, DSPs and memory at once, best objective first."""
-        costs = np.column_stack([-self.objective, -self.gops[0], self.space.dsp, self.memory_pct])
-        return pareto_front(costs)
 
 
 def pareto_front(costs: Floats) -> Ints:
@@ -277,5 +268,4 @@ def search(
         gops[b] = operations_rate(workload.macs, b + 1, board.clock_hz, words) / ticks[b]
         objective += w[b] * gops[b]
     order = np.lexsort((space.t_c, space.t_p, space.dsp, ticks[0], -objective))
-    memory_pct = -(-100 * space.memory_bits // board.paper_memory_bits)
-    return Ranking(space=space, objective=objective, gops=gops, memory_pct=memory_pct, order=order, weights=w)
+    return Ranking(space=space, objective=objective, gops=gops, order=order, weights=w)

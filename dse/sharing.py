@@ -25,7 +25,7 @@ from .design import BatchPlan, input_words, line_words
 from .dram import DramModel
 from .exact import Machine
 from .fbcb import buildable_plan, plan_all
-from .geometry import Fit, FitError, fit, fits, stream_words, weight_slots_for
+from .geometry import CORES, Fit, FitError, fit, fits, stream_words, weight_slots_for
 from .paper_model import Point
 from .resources import BUFFER_WORDS
 from .row_buffer import WORD_BYTES, needed_bytes
@@ -62,7 +62,14 @@ def estimated_plans(workload: Workload, path: Path, b_max: int) -> tuple[float, 
 
 
 def share_memory(
-    workload: Workload, board: Board, point: Point, *, b_max: int, memory: str | None = None, acc_bits: int = 48
+    workload: Workload,
+    board: Board,
+    point: Point,
+    *,
+    b_max: int,
+    memory: str | None = None,
+    acc_bits: int = 48,
+    core: str = CORES[0],
 ) -> tuple[Fit, Plans]:
     """How deep accumulators and how large an input buffer serve a workload best on one array, and the FBCB then. Raises FitError.
 
@@ -73,6 +80,7 @@ def share_memory(
         "b_max": b_max,
         "acc_bits": acc_bits,
         "memory": memory,
+        "core": core,
     }
     if any(layer.window is None for layer in workload.layers):
         found = fit(point, board, **given)

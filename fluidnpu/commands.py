@@ -155,7 +155,7 @@ def dse(
     )
     for note in found.notes:
         out.print(f"  [dim]{note}[/]")
-    out.print(f"  [dim]{len(found.ranking)} designs searched, {len(found.ranking.pareto)} on the Pareto front[/]")
+    out.print(f"  [dim]{len(found.ranking)} designs of the paper model searched[/]")
     if calibrated is not None:
         importing.print_scaled(out, calibrated)
     if design_file is not None:

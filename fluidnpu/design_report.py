@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from dse import Exploration
+from dse import Exploration, ram_bits
 
 from .figures import pareto_front, roofline, shares, throughput_bars
 from .report import plan_map, template
@@ -17,15 +17,20 @@ ALTERNATIVES = 12  # rows of the table beside the Pareto front
 def render_design_report(found: Exploration) -> str:
     """The report as HTML text."""
     board, design = found.board, found.design
-    words = design.out_words * board.clock_hz / 1e9
+    words = found.words_per_cycle * board.clock_hz / 1e9
+    per_word = (
+        "operations per word on the busiest port"
+        if design.model == "paper"
+        else "operations per word that memory must move"
+    )
     roofs = []
     for batch in sorted({1, design.b_max}):
         layers = [
             (layer.name, found.layer_operations_per_word(index, batch), found.layer_gops(index)[batch - 1])
             for index, layer in enumerate(design.layers)
         ]
-        roofs.append(Markup(roofline(layers, design.peak_gops, words, f"Roofline at batch {batch}")))
-    front = found.pareto()
+        roofs.append(Markup(roofline(layers, design.peak_gops, words, per_word, f"Roofline at batch {batch}")))
+    front, figure = found.front, "bounds of the exact model" if design.model == "exact" else "paper model"
     return template("design.html.j2").render(
         found=found,
         design=design,
@@ -36,19 +41,26 @@ def render_design_report(found: Exploration) -> str:
         rows=_layer_rows(found, words),
         front=Markup(
             pareto_front(
-                [_corner(row) for row in front],
-                _corner(front[0]),
-                f"Pareto front of the paper model, {len(front)} of {len(found.ranking)} designs: sum of GOP/s over batch sizes",
+                [_corner(row) for row in front.rows()],
+                _chosen(found),
+                f"{len(front)} of {front.candidates} designs that none beats in all of these ({figure}; ringed: the design to build): weighted GOP/s",
             )
         ),
-        alternatives=found.pareto(limit=ALTERNATIVES),
+        alternatives=front.rows(limit=ALTERNATIVES),
         map=_memory_map(found),
         memory=Markup(shares(_memory(found), "On-chip resources of the built design, per cent of the device")),
     )
 
 
-def _corner(row: dict[str, float]) -> tuple[float, float, float, float]:
-    return row["latency_1_ms"], row["memory_bits"] / 1e6, row["objective_gops"], row["dsp"]
+def _corner(row: dict[str, Any]) -> tuple[float, float, float, float, float]:
+    return row["latency_1_ms"], row["memory_bits"] / 1e6, row["lut"] / 1e3, row["objective_gops"], row["dsp"]
+
+
+def _chosen(found: Exploration) -> tuple[float, float, float, float, float]:
+    """The same of the design to build, by its own model."""
+    latency = 2e-6 * found.workload.macs / found.fitted_gops[0]
+    memory = ram_bits(found.fit.ramb18, found.fit.uram288) / 1e6
+    return latency, memory, found.fit.lut.value / 1e3, found.objective_gops, found.fit.dsp
 
 
 def _layer_rows(found: Exploration, gwords_per_s: float) -> list[dict[str, Any]]:

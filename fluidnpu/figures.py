@@ -218,8 +218,10 @@ def heat_map(
     return to_svg(figure)
 
 
-def roofline(layers: Sequence[tuple[str, float, float]], peak_gops: float, gwords_per_s: float, title: str) -> str:
-    """Layers (name, operations per word, GOP/s) under the roof of memory and array; both axes logarithmic."""
+def roofline(
+    layers: Sequence[tuple[str, float, float]], peak_gops: float, gwords_per_s: float, per_word: str, title: str
+) -> str:
+    """Layers (name, operations per word, GOP/s) under the roof of memory and array; both axes logarithmic. `per_word`: of which words."""
     figure, (axis,) = new_figure(14, 4.2)
     points = [(name, x, y) for name, x, y in layers if x > 0]
     low, high = min(x for _, x, _ in points) / 1.6, max(x for _, x, _ in points) * 1.6
@@ -241,33 +243,36 @@ def roofline(layers: Sequence[tuple[str, float, float]], peak_gops: float, gword
     for ruler in (axis.xaxis, axis.yaxis):
         ruler.set_major_formatter("{x:g}")
         ruler.set_minor_formatter("")
-    axis.set_xlabel("operations per word on the busiest port", fontsize=9, color=INK)
+    axis.set_xlabel(per_word, fontsize=9, color=INK)
     axis.set_title(f"{title} (GOP/s; named: those furthest below the roof)", fontsize=10, color=INK, loc="left")
     return to_svg(figure)
 
 
-def pareto_front(
-    points: Sequence[tuple[float, float, float, float]], chosen: tuple[float, float, float, float], title: str
-) -> str:
-    """Non-dominated designs (latency at B = 1 in ms, memory in Mbit, GOP/s over all batch sizes, DSPs); the chosen one is ringed."""
-    figure, panels = new_figure(14, 3.8, 2)
-    for axis, column, label in zip(panels, (0, 1), ("latency at B = 1 (ms)", "on-chip memory (Mbit)"), strict=True):
+Corner = tuple[float, float, float, float, float]
+
+
+def pareto_front(points: Sequence[Corner], chosen: Corner, title: str) -> str:
+    """Designs (latency at B = 1 in ms, memory in Mbit, thousand LUTs, weighted GOP/s, DSPs); the chosen one is ringed."""
+    labels = ("latency at B = 1 (ms)", "on-chip memory (Mbit)", "LUTs (thousands, estimated)")
+    figure, panels = new_figure(14, 3.8, len(labels))
+    for column, (axis, label) in enumerate(zip(panels, labels, strict=True)):
         shown = axis.scatter(
             [point[column] for point in points],
-            [point[2] for point in points],
-            c=[point[3] for point in points],
+            [point[3] for point in points],
+            c=[point[4] for point in points],
             cmap="viridis",
-            s=18,
+            s=10,
+            linewidths=0,
             zorder=3,
         )
         ring = {"s": 130, "facecolors": "none", "edgecolors": PALETTE[3], "linewidths": 1.8, "zorder": 4}
-        axis.scatter(chosen[column], chosen[2], **ring)
+        axis.scatter(chosen[column], chosen[3], **ring)
         axis.set_xlabel(label, fontsize=9, color=INK)
     panels[0].set_xscale("log")
     panels[0].xaxis.set_major_formatter("{x:g}")
     panels[0].xaxis.set_minor_formatter("")
     figure.colorbar(shown, ax=panels, label="DSPs", pad=0.01)
-    panels[0].set_title(title, fontsize=10, color=INK, loc="left")
+    figure.suptitle(title, fontsize=10, color=INK, x=0.01, ha="left")
     return to_svg(figure)
 
 

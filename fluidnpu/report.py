@@ -61,7 +61,7 @@ def render_report(demo: Demo) -> str:
 
 
 def plan_map(found: Exploration) -> str:
-    """Layers by batch sizes: the array's use in the `paper` model, with the k and B_R that the FBCB holds."""
+    """Layers by batch sizes: the array's use in the design's cycle model, with the k and B_R that the FBCB holds."""
     design = found.design
     values, cells = [], []
     for index, row in enumerate(design.plans):

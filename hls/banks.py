@@ -18,9 +18,7 @@ from dse import PARTS, Design, NpuShape, part_primitives, ultra_banks
 
 
 def _shape(design: Design, board: Board) -> NpuShape:
-    """The NPU with as many processing elements as the C++ has banks."""
-    shape = NpuShape.of(design, board)
-    return replace(shape, t_c=max(design.t_c, design.input_words))
+    return replace(NpuShape.of(design, board), pool_banks=True)
 
 
 def _copies(design: Design) -> int:
@@ -40,6 +38,6 @@ def hls_core_lacks(design: Design, board: Board) -> str:
     if need <= board.ramb18:
         return ""
     return (
-        f"the HLS core keeps {shape.t_c} banks of accumulators, with which the NPU takes {need} RAMB18 beside UltraRAM, and the board has "
-        f"{board.ramb18}; the reference core (`--core rtl`) needs what the design counts"
+        f"the HLS core keeps {int(shape.banks) // _copies(design)} banks of accumulators, with which the NPU takes {need} RAMB18 beside UltraRAM, "
+        f"and the board has {board.ramb18}; the reference core (`--core rtl`) needs what the design counts"
     )

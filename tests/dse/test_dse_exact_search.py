@@ -46,12 +46,12 @@ WORK = Workload(
 @given(
     size=st.integers(1, 12), channels=st.integers(1, 24), columns=st.integers(1, 40), kernel=st.integers(1, 3), stride=st.integers(1, 2),
     groups=st.integers(1, 2), residual=st.booleans(), pool=st.booleans(), batch=st.integers(1, 3), pick=st.integers(0, 1000),
-    t_p=st.integers(3, 9), t_c=st.integers(2, 12), slots=st.integers(1, 3), words=st.sampled_from([10, 12, 17]),
+    inside=st.integers(0, 10), t_p=st.integers(3, 9), t_c=st.integers(2, 12), slots=st.integers(1, 3), words=st.sampled_from([10, 12, 17]),
     dram=st.sampled_from([DramModel.IDEAL, SLOW]),
 )  # fmt: skip
-def test_no_layer_undercuts_the_floor(
+def test_no_layer_undercuts_the_floor_in_any_block(
     size: int, channels: int, columns: int, kernel: int, stride: int, groups: int, residual: bool, pool: bool, batch: int, pick: int,
-    t_p: int, t_c: int, slots: int, words: int, dram: DramModel,
+    inside: int, t_p: int, t_c: int, slots: int, words: int, dram: DramModel,
 ) -> None:  # fmt: skip
     layer = conv(size, channels, columns, kernel, stride, groups, residual=residual)
     if pool:
@@ -76,7 +76,9 @@ def test_no_layer_undercuts_the_floor(
     }
     on = Arrays(**one, out_words=4, port_words=4, dram=dram)
     floor = floor_cycles(layer, batch, way, np.array([float(block)]), on)[0]
-    block = min(block, 500)
+    least = float(max((size for size in sizes if size < block), default=0) + 1)
+    floor = max(floor, floor_cycles(layer, batch, way, np.array([float(block)]), on, np.array([least]))[0])
+    block = int(least) + inside * (min(block, 500) - int(least)) // 10 if inside else min(block, 500)
     assume(needed_bytes(layer, batch=batch, block=block, row_lanes=way.row_lanes, b_r=way.b_r) <= 2 << words)
     job, addresses = placed_job(layer, way.plan(block), way.mode, batch, block)
     found = job_cycles([job], addresses, machine, dram)[0].cycles
@@ -94,6 +96,13 @@ def test_the_best_array_is_the_best_of_all_when_all_may_be_counted(latency: bool
     assert better or every.best.point == found.best.point
     for _, bound, exact in found.trace:
         assert exact >= bound if latency else exact <= bound
+    asked: list[tuple[int, int]] = []
+    search_exact(
+        WORK, BOARD, b_max=2, latency=latency, evaluations=3, progress=lambda done, of: asked.append((done, of))
+    )
+    assert asked[-1] == (3, 3)
+    with pytest.raises(DesignError, match="at least 1"):
+        search_exact(WORK, BOARD, evaluations=0)
 
 
 def test_nothing_left_out_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +133,8 @@ def test_an_exact_design_holds_what_was_counted() -> None:
     assert found.design.latency.ns[0][1] >= found.design.latency.ns[0][0]
     one = found.design.latency.ns[0][0] * 1e-9
     assert found.fitted_gops[0] == pytest.approx(2e-9 * WORK.macs / one, rel=1e-4)
-    assert "arrays were bounded" in found.notes[0]
+    assert "none of the others can be better" in found.notes[0]
+    assert found.layer_cycles is not None
     cycles = 0
     for index, layer in enumerate(WORK.layers):
         plan = found.design.plans[index][0]

@@ -73,7 +73,9 @@ def test_json_answers_with_the_published_point_and_the_fitted_one() -> None:
     assert answer["fitted"]["digest"] == found.design.digest
     assert answer["fitted"]["difference_pct"] == list(found.difference_pct)
     assert 1 <= len(answer["pareto"]) <= 32
-    assert answer["pareto"][0]["objective_gops"] == pytest.approx(sum(answer["gops_by_batch"]))
+    assert answer["pareto_points"] == len(found.front)
+    assert {"dsp", "memory_bits", "lut", "latency_1_ms"} < set(answer["pareto"][0])
+    assert (answer["objective"], answer["core"]) == ("throughput", "rtl")
     assert any("pools cost" in note for note in answer["notes"])
     assert any("calibrated against Yosys" in note for note in answer["notes"])
     for name, available in (("lut", found.board.lut), ("ff", found.board.ff)):
@@ -105,6 +107,19 @@ def test_notes_say_how_many_plans_differ_from_the_printed_formula() -> None:
     )
     assert other > 0
     assert any(f"{other} of 8 FBCB entries" in note for note in found.notes)
+
+
+def test_latency_is_throughput_at_one() -> None:
+    board = load_board("zc706")
+    found = explore(SMALL, board, b_max=4, objective="latency")
+    alone = explore(SMALL, board, b_max=4, weights=(1.0, 0.0, 0.0, 0.0))
+    assert found.design == alone.design
+    assert found.objective_gops == found.fitted_gops[0] >= explore(SMALL, board, b_max=4).fitted_gops[0]
+    with pytest.raises(DesignError, match="weights of batch sizes must not be given"):
+        explore(SMALL, board, b_max=4, objective="latency", weights=(1.0, 0.0, 0.0, 0.0))
+    for wrong in ({"objective": "size"}, {"core": "verilog"}):
+        with pytest.raises(DesignError, match="must be '"):
+            explore(SMALL, board, **wrong)  # type: ignore[arg-type]
 
 
 def test_models_have_names() -> None:

@@ -132,9 +132,3 @@ def test_the_front_is_what_nobody_dominates(rows: list[tuple[int, int, int]]) ->
     front = pareto_front(costs)
     assert set(front.tolist()) == expected
     assert (np.diff(costs[front, 0]) >= 0).all()
-
-
-def test_the_front_holds_the_optimum_and_the_smallest_design() -> None:
-    ranking = search(ONE, load_board("zc706"))
-    assert int(ranking.order[0]) in ranking.pareto
-    assert int(ranking.space.dsp[ranking.pareto].min()) == 1

@@ -1,0 +1,59 @@
+"""What can be built, all points at once: the same as one point after another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from dse_strategies import points, small_boards
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from boards import Board, load_board
+from dse import CORES, FitError, Point, buildable, fit, ram_bits
+from dse.search import Space, legal_space
+
+BOARDS = [load_board(name) for name in ("zc706", "zcu104")]
+ON = [(board, memory.name) for board in BOARDS for memory in board.dram]
+
+
+def _space(given: list[Point]) -> Space:
+    t_r, t_p, t_c = np.array([(p.t_r, p.t_p, p.t_c) for p in given], dtype=np.int64).T
+    return Space(t_r=t_r, t_p=t_p, t_c=t_c)
+
+
+def _same(given: list[Point], board: Board, memory: str | None, core: str, fbcb_words: int) -> None:
+    found = buildable(_space(given), board, fbcb_words=fbcb_words, memory=memory, core=core)
+    left = iter(range(len(found)))
+    for point in given:
+        try:
+            one = fit(point, board, fbcb_words=fbcb_words, memory=memory, core=core)
+        except FitError:
+            continue
+        index = next(left)
+        assert found.space[index] == replace(point, t_r=one.t_r)
+        assert (found.dsp[index], found.ramb18[index], found.uram288[index]) == (one.dsp, one.ramb18, one.uram288)
+        assert (round(found.lut[index]), round(found.ff[index])) == (one.lut.value, one.ff.value)
+        assert found.memory_bits[index] == ram_bits(one.ramb18, one.uram288)
+    assert next(left, None) is None
+
+
+@settings(deadline=None)
+@given(st.lists(points, min_size=1, max_size=6), small_boards(), st.sampled_from(CORES), st.integers(0, 2000))
+def test_points_together_are_as_points_alone(given: list[Point], board: Board, core: str, fbcb_words: int) -> None:
+    _same(given, board, None, core, fbcb_words)
+
+
+@pytest.mark.parametrize(("board", "memory"), ON, ids=[f"{board.name}-{memory}" for board, memory in ON])
+@pytest.mark.parametrize("core", CORES)
+def test_points_of_the_shipped_boards(board: Board, memory: str, core: str) -> None:
+    space = legal_space(board)
+    _same([space[index] for index in range(0, len(space), len(space) // 60)], board, memory, core, 54 * 8)
+
+
+def test_the_hls_core_has_a_bank_for_each_channel_of_a_pool() -> None:
+    """32 columns are fewer than the 54 channels of a pool, 128 are more than 14."""
+    for point, more in ((Point(t_r=2048, t_p=27, t_c=32), True), (Point(t_r=512, t_p=7, t_c=128), False)):
+        rtl, hls = (fit(point, BOARDS[0], core=core) for core in CORES)
+        assert (hls.t_r < rtl.t_r or hls.ramb18 > rtl.ramb18) == more
