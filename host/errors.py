@@ -99,7 +99,11 @@ class OutOfMemory(DeviceError):  # noqa: N818  -- named as what happened
 
 
 class GaveUpError(DeviceError):
-    """A job failed every attempt it was given; the last failure is the cause."""
+    """A job failed every attempt it was given; the last failure is the cause. Its requests, `request_ids`, have no place any more."""
+
+    def __init__(self, message: str, request_ids: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.request_ids = request_ids
 
 
 def _listed(slots: tuple[int, ...]) -> str:
