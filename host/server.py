@@ -22,7 +22,7 @@ from .errors import DriverUsageError, GaveUpError, QueueFullError, ServerClosedE
 from .runtime import Answer, Image, Runtime
 
 LOST_IN_A_ROW = 3  # jobs given up one after another, each of other requests: then it is the device, not the batch
-LONGEST_SLO_NS = 10**18  # 32 years: still exact as a float of seconds, and a time a thread can wait for
+LONGEST_SLO_NS = 10**18  # 32 years: floats of it and waits of a thread do not overflow
 
 
 class Server:
