@@ -176,5 +176,5 @@ def test_without_a_board_pynqs_own_reason_is_named(tmp_path: Path, monkeypatch: 
     monkeypatch.delattr(pynq.Device, "_devices", raising=False)  # PYNQ looks once and warns
     with pytest.raises(DeviceAccessError, match=r"\.bit' on a board, and it cannot: No Devices Found"):
         open_overlay(bit)
-    with pytest.raises(DeviceAccessError, match="and it cannot: .*nowhere.bit"):
+    with pytest.raises(DeviceAccessError, match=r"and it cannot: .*nowhere\.bit"):
         open_overlay(tmp_path / "nowhere.bit", simulated_pynq_device())
