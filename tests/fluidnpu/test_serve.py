@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import tempfile
 from contextlib import nullcontext
@@ -140,6 +141,26 @@ def played_by(device: type[SimulatedNpu], project: Path, monkeypatch: pytest.Mon
 def test_devmem_serves(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = played_by(SimulatedNpu, project, monkeypatch)
     assert found(*words, "--requests", 40)["accuracy"] == found(project, *CALM, "--requests", 40)["accuracy"]
+
+
+@pytest.mark.parametrize(("memory", "base"), [("ps", 0x3000_0000), ("pl", 0x8000_0000)])
+def test_the_projects_readme_says_how(memory: str, base: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commands run as they stand, on a board without PYNQ and, where PYNQ reaches the memory, with."""
+    with shipped_file("resnet8_fashion_mnist.onnx") as model:
+        words = ["build", str(model), "--board", "zc706", "--b-max", "1", "--memory", memory, "--out", str(tmp_path)]
+        assert CliRunner().invoke(main, words).exit_code == 0
+    text = (tmp_path / "README.md").read_text()
+    commands = [words.split() for words in re.findall(r'^\$ sudo .*fluidnpu\)" serve bundle (.*)$', text, re.MULTILINE)]
+    asked: list[dict[str, int]] = []
+    npu = SimulatedNpu(Bundle.read(tmp_path / "bundle").design)
+    monkeypatch.setattr(opening, "DevMemNpu", lambda **words: asked.append(words) or nullcontext(npu))
+    monkeypatch.setattr(opening, "open_overlay", lambda bit: npu)
+    for name in ("fluidnpu.bit", "fluidnpu.hwh"):
+        (tmp_path / "bundle" / name).touch()
+    assert [words[1] for words in commands] == (["pynq", "devmem"] if memory == "ps" else ["devmem"])
+    for words in commands:
+        assert found(tmp_path / "bundle", *words, "--requests", 5)["answered"] == 5
+    assert asked == [{"register_base": 0x43C0_0000, "memory_base": base, "memory_bytes": 1 << 28}]
 
 
 def test_missing_interrupts_are_counted_and_said(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
