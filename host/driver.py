@@ -128,21 +128,20 @@ class Driver:
 
     def identify(self) -> None:
         """Raise BuildMismatch unless the device was built from this design, DeviceAccessError where nothing answers."""
-        for what, expected in (("BUILD_ID", build_id(self.design)), ("SHAPE", shape_word(self.design))):
-            found = self._read(what)
-            if found != expected:
-                if found == _SILENCE:
-                    raise _silent(what)
-                raise BuildMismatch(what=what, expected=expected, found=found)
+        self._expect("BUILD_ID", build_id(self.design))
+        self._expect("SHAPE", shape_word(self.design))
+
+    def _expect(self, what: str, expected: int) -> None:
+        found = self._read(what)
+        if found != expected:
+            raise _silent(what) if found == _SILENCE else BuildMismatch(what=what, expected=expected, found=found)
 
     def _load_fbcb(self) -> None:
         """Write every word; the index counts them and an error tells of a word that the device has no place for."""
         self._write("FBCB_INDEX", 0)
         for word in self.program.fbcb_words:
             self._write("FBCB_DATA", word)
-        found = self._read("FBCB_INDEX")
-        if found != len(self.program.fbcb_words):
-            raise BuildMismatch(what="FBCB_INDEX", expected=len(self.program.fbcb_words), found=found)
+        self._expect("FBCB_INDEX", len(self.program.fbcb_words))
         if _STATUS.field("ERROR").get(self._read("STATUS")):
             raise self._npu_error()
 
