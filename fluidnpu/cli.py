@@ -29,6 +29,7 @@ DATA = click.option(
     metavar="FILE.npz",
     help="labelled images (arrays `images` and `labels`); default: those that come with fluidnpu",
 )
+POLICIES = "adaptive, adaptive-l, adaptive-m, adaptive-s, credit, fluid, fluid-repaired, greedy, guarded, lazy, optimal, serial or staged"
 JSON = click.option("--json", "as_json", is_flag=True, help="one JSON object on standard output")
 
 
@@ -360,23 +361,43 @@ def simulate(table: Path | None, replayed: Path | None, study: str | None, out: 
     "--device",
     default="simulated",
     show_default=True,
-    type=click.Choice(["simulated", "rtl", "pynq"]),
-    help="where to run",
+    type=click.Choice(["simulated", "rtl", "pynq", "devmem"]),
+    help="where to run: simulated, in Verilator, on this board with PYNQ, or on this board without",
 )
-@click.option("--policy", default="fluid", show_default=True, help="serving policy")
+@click.option(
+    "--policy",
+    default="fluid",
+    show_default=True,
+    metavar="P[:KEY=VALUE...]",
+    help=f"{POLICIES}; each also with :shed=1 and :anytime=3%; docs/scheduling.md says more",
+)
 @click.option("--rate", required=True, type=float, help="mean arrivals per second")
 @click.option("--slo", required=True, metavar="200ms", help="latency objective of every request")
+@click.option(
+    "--requests", type=click.IntRange(min=1), metavar="N", help="serve the first N images only  [default: all]"
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="seed of the arrivals")
 @DATA
+@click.option(
+    "--registers",
+    metavar="ADDRESS",
+    help="devmem: physical address of the NPU's registers  [default: that of the board's generated design]",
+)
+@click.option(
+    "--reserved",
+    metavar="ADDRESS:SIZE",
+    help="devmem: physical memory that Linux leaves to the NPU, such as 0x30000000:128MiB  [default: the programmable logic's own]",
+)
 @JSON
 @command
-def serve(
-    bundle: Path, device: str, policy: str, rate: float, slo: str, seed: int, data: Path | None, as_json: bool
-) -> None:
-    """Serve images through a built BUNDLE, on the simulated NPU or on this board."""
-    from . import commands
+def serve(**words: Any) -> None:
+    """Serve images through a built BUNDLE (or the project around it), on a simulated NPU or on this board.
 
-    commands.serve(bundle, device, policy, rate, slo, seed, data, as_json)
+    Exit code: 0 all requests ended; 1 the device failed; 2 bad input; 130 or 143 stopped by Ctrl-C or SIGTERM.
+    """
+    from . import serving
+
+    serving.serve(serving.Asked(**words))
 
 
 @main.command()

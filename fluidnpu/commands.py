@@ -16,8 +16,6 @@ from rich.console import Console
 from boards import Board, load_board
 from dse import Design, Exploration, explore
 from hls import compile_program, csim_network, hls_core_lacks, hls_ultra_banks, render_project, write_project
-from host import Bundle, Driver, open_device
-from host import serve as serve_requests
 from models import (
     ImageSet,
     Network,
@@ -30,7 +28,6 @@ from models import (
     shipped_images,
 )
 from rtl_tb import sources
-from scheduler import Serving, make_policy, measure, parse_duration_ns, poisson
 
 from . import importing, show
 from .design_report import render_design_report
@@ -294,41 +291,6 @@ def verify(
         out.print(f"C simulation against golden: {report.summary()}")
     if not report.ok:
         raise NegativeAnswerError(f"C simulation must equal golden: {report.summary()}")
-
-
-def serve(
-    folder: Path, device_kind: str, policy: str, rate: float, slo: str, seed: int, data: Path | None, as_json: bool
-) -> None:
-    """Serve labelled images as a Poisson stream through a bundle."""
-    out = show.console(as_json)
-    inside = folder / "bundle"  # of a project; `make bitstream` puts the bitstream there too
-    folder = inside if inside.is_dir() else folder
-    bundle = Bundle.read(folder)
-    images = shipped_images() if data is None else read_image_file(data)
-    slo_ns = parse_duration_ns(slo, "--slo")
-    requests = poisson(rate, len(images), slo_ns=slo_ns, rng=np.random.default_rng(seed))
-    with open_device(device_kind, bundle, folder) as device:
-        driver = Driver(device, bundle.program, bundle.design)
-        driver.load()
-        served = serve_requests(
-            requests, images.images, make_policy(policy, Serving.of(bundle.design).setting(rate, slo_ns)), driver
-        )
-    accuracy = float(
-        np.mean([answer.prediction == label for answer, label in zip(served.answers, images.labels, strict=True)])
-    )
-    metrics = dataclasses.replace(measure(served.schedule, warmup=0), policy=policy)
-    if as_json:
-        show.emit({**metrics.to_dict(), "accuracy": accuracy, "failures": len(served.failures), "device": device_kind})
-        return
-    out.print(
-        show.serving_table(
-            f"{len(images)} images on the {device_kind} device at {rate:g}/s, SLO {slo}",
-            [metrics],
-            {"accuracy": [f"{100 * accuracy:.2f} %"]},
-        )
-    )
-    if served.failures:
-        out.print(f"{len(served.failures)} jobs failed and were run again; the last said: {served.failures[-1]}")
 
 
 def train(

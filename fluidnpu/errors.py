@@ -1,18 +1,24 @@
 """What the console command says when it cannot go on: exit codes and the one sentence.
 
-0 done; 1 the answer is no (a mismatch, a board that does not answer); 2 bad input.
+0 done; 1 the answer is no (a mismatch, a board that does not answer); 2 bad input; 130 stopped by Ctrl-C, 143 by SIGTERM. Notes that an
+error was given on its way (PEP 678) belong to its sentence.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 EXIT_NO = 1
 EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
 class UsageError(ValueError):
@@ -46,9 +52,14 @@ def world_errors() -> tuple[type[Exception], ...]:
     return (NegativeAnswerError, CsimError, HostError, SimulationError, TrainingError)
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came; whatever tidies up after Ctrl-C does so now."""
+
+
 def sentence(error: BaseException) -> str:
-    """The error's message on one line."""
-    return " ".join(str(error).split()) or type(error).__name__
+    """The error's message and its notes on one line."""
+    said = str(error) or type(error).__name__
+    return " ".join("; ".join((said, *getattr(error, "__notes__", ()))).split())
 
 
 def fail(error: BaseException, code: int, as_json: bool) -> NoReturn:
@@ -65,9 +76,12 @@ def fail(error: BaseException, code: int, as_json: bool) -> NoReturn:
 def one_sentence(as_json: bool) -> Iterator[None]:
     """Turn expected errors inside into one sentence and an exit code; anything else is a bug and keeps its traceback."""
     try:
-        yield
+        with _sigterm_raises():
+            yield
     except KeyboardInterrupt as error:
-        fail(type(error)("stopped by the user; nothing half-written was kept"), 130, as_json)
+        by_signal = isinstance(error, Terminated)
+        error.args = (f"stopped by {'a signal' if by_signal else 'the user'}; nothing half-written was kept",)
+        fail(error, EXIT_TERMINATED if by_signal else EXIT_INTERRUPTED, as_json)
     except OSError as error:
         where = f" '{error.filename}'" if error.filename else ""
         fail(type(error)(f"the file{where} could not be used: {error.strerror or error}"), EXIT_BAD_INPUT, as_json)
@@ -77,3 +91,24 @@ def one_sentence(as_json: bool) -> Iterator[None]:
         if isinstance(error, world_errors()):
             fail(error, EXIT_NO, as_json)
         raise
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """SIGTERM raises Terminated in this process, once; a second one ends it at once, and so does the first in a forked worker."""
+    if threading.current_thread() is not threading.main_thread():  # only there can signals be handled
+        yield
+        return
+    ours = os.getpid()
+
+    def handle(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        if os.getpid() != ours:
+            os.kill(os.getpid(), number)
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,8 +27,8 @@ def console(as_json: bool = False) -> Console:
 
 
 def emit(report: dict[str, Any]) -> None:
-    """One object on standard output."""
-    print(json.dumps(report, sort_keys=True))
+    """One object on standard output; what is not finite must come as None, since JSON has no word for it."""
+    print(json.dumps(report, sort_keys=True, allow_nan=False))
 
 
 @contextmanager
@@ -87,16 +87,26 @@ def _memories(resources: dict[str, dict[str, float]]) -> dict[str, dict[str, flo
     return {kind: resources[key] for kind, key in (("BRAM", "ramb18"), ("URAM", "uram288")) if key in resources}
 
 
-def serving_table(title: str, found: Sequence[Metrics], extra: dict[str, Sequence[str]] | None = None) -> Group:
+def serving_table(title: str, found: Sequence[Metrics], extra: Mapping[str, Sequence[str]] | None = None) -> Group:
     """Latency, violations and efficiency, a row a policy; `extra` adds columns."""
     extra = extra or {}
     rows = []
     for index, m in enumerate(found):
-        efficiency = "-" if m.busy_mac_efficiency_pct is None else f"{m.busy_mac_efficiency_pct:.1f} %"
-        row = (m.policy, f"{m.average_ms:.3f}", f"{m.p99_ms:.3f}", f"{m.violations_pct:.1f} %", f"{m.mean_batch:.2f}")
+        efficiency = number(m.busy_mac_efficiency_pct, ".1f", " %")
+        latencies = (number(m.average_ms, ".3f"), number(m.p99_ms, ".3f"))
+        row = (m.policy, *latencies, f"{m.violations_pct:.1f} %", f"{m.mean_batch:.2f}")
         rows.append((*row, efficiency, f"{m.busy_pct:.1f} %", *(column[index] for column in extra.values())))
     columns = ("policy", "average ms", "p99 ms", "SLO missed", "mean batch", "busy MAC eff.", "NPU busy", *extra)
     return table(title, columns, rows)
+
+
+def number(value: float | None, form: str, unit: str = "") -> str:
+    """The number, or a dash where there is none.
+
+    >>> number(12.34, ".1f", " %"), number(math.nan, ".1f", " %"), number(None, ".1f")
+    ('12.3 %', '-', '-')
+    """
+    return "-" if value is None or not math.isfinite(value) else f"{value:{form}}{unit}"
 
 
 def plus_minus(value: Interval, digits: int | None = None) -> str:

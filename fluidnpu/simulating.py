@@ -210,9 +210,10 @@ def _print(out: Console, found: StreamComparison) -> None:
             show.plus_minus(m["p99_ms"]),
         ]
         cells = cells if steady else ["-"] * 3
-        cells += [f"{m[key].mean:.1f}" if key in m else "-" for key in extra.values()]
+        cells += [show.number(m[key].mean, ".1f") if key in m else "-" for key in extra.values()]
         if found.accuracy_pct:
-            cells += [show.plus_minus(found.accuracy_pct[name], 2), f"{found.accuracy_lost_points[name].mean:.2f}"]
+            lost = show.number(found.accuracy_lost_points[name].mean, ".2f")
+            cells += [show.plus_minus(found.accuracy_pct[name], 2), lost]
         rows.append((name, *cells, "" if steady else "unstable: the backlog grows"))
     columns = ["policy", "violations %", "average ms", "p99 ms", *extra]
     columns += ["accuracy %", "points lost"] if found.accuracy_pct else []

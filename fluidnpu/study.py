@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
@@ -103,7 +104,8 @@ def run_study(size: Size, processes: int, progress: Callable[[int, int], None]) 
     answers: dict[int, Any] = {}
     progress(0, len(tasks))
     if processes > 1:
-        with ProcessPoolExecutor(processes, get_context("fork")) as pool:
+        with ProcessPoolExecutor(processes, get_context("fork")) as pool, ExitStack() as stack:
+            stack.callback(pool.shutdown, cancel_futures=True)  # stopped in the middle, no further task begins
             waiting = {pool.submit(task): index for index, task in enumerate(tasks)}
             for done in as_completed(waiting):
                 answers[waiting[done]] = done.result()

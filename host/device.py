@@ -40,7 +40,10 @@ class Buffer(Protocol):
 
 
 class Device(Protocol):
-    """One NPU: 32-bit registers by byte offset, contiguous memory, an interrupt and the clock its times are counted on."""
+    """One NPU: 32-bit registers by byte offset, contiguous memory, an interrupt and the clock its times are counted on.
+
+    Any verb may raise an OSError; the driver makes a DeviceAccessError of it.
+    """
 
     @property
     def clock(self) -> Clock:

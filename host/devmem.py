@@ -53,7 +53,7 @@ class DevMemNpu:
                 self._memory_map = mmap.mmap(fd, memory_bytes, offset=memory_base)
             finally:
                 os.close(fd)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, OverflowError) as error:
             raise DeviceAccessError(
                 f"the NPU's registers and memory must be mapped from '{path}', and they cannot be: {error}"
             ) from error

@@ -1,7 +1,8 @@
 """The driver: verbs on any `Device`. It owns the program's memory and the slots, waits with a deadline, and never guesses.
 
 Order of use: `load`, then `write_sample`, `activate` (or `merge` and `exit`), `run_stage`, `logits`, as often as one likes. After an
-`NpuTimeout` or `NpuError`, `reset` empties the batch; samples stay in their slots, so the same stage can be run again.
+`NpuTimeout` or `NpuError`, `reset` empties the batch; samples stay in their slots, so the same stage can be run again. An OSError of
+the device is a `DeviceAccessError`, so whatever goes wrong between host and NPU is a `DeviceError`.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import numpy.typing as npt
 from dse import Design
 from hls import Cause, Program, by_name
 
+from .bus import Bus
 from .device import Buffer, Device
-from .errors import BuildMismatch, DriverUsageError, NpuError, NpuTimeout
+from .errors import BuildMismatch, DeviceAccessError, DeviceError, DriverUsageError, NpuError, NpuTimeout
 from .identity import build_id, shape_word
 
 MASK_SLOTS = 32  # slots that a mask register can name
 _ALIGNMENT = 64
+_SILENCE = 0xFFFF_FFFF  # what a bus reads where nothing answers
 # Jobs may take this many times what the design predicts. Generous, since the `paper` model is no bound on what hardware takes: ResNet-8 on the
 # RTL needs up to four times its prediction (benchmarks/rtl_network.py). A hang is told from a slow job all the same.
 PATIENCE = 16.0
@@ -75,6 +78,8 @@ class Driver:
             raise DriverUsageError(f"patience must be at least 1, not {patience}")
         self.device, self.program, self.design = device, program, design
         self.slots = slots
+        self.missed_interrupts = 0  # jobs that ended, and no interrupt told of it by the deadline
+        self._bus = Bus(device)
         self._patience = patience
         self._pixel_codes = encode_image(program, np.arange(256) / 255)
         self._buffers: list[Buffer] = []
@@ -86,12 +91,15 @@ class Driver:
     # -- setting up --------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Refuse a foreign device, then give it the program, zeroed slots and the FBCB. Raises BuildMismatch, OutOfMemory, NpuTimeout."""
+        """Refuse a foreign device, then give it the program, zeroed slots and the FBCB.
+
+        Raises BuildMismatch, DeviceAccessError, OutOfMemory, NpuTimeout.
+        """
         self.identify()
         self.reset()
         self.close()
-        self._buffers.append(self.device.allocate(len(self.program.image()) + _ALIGNMENT))
-        self._buffers.append(self.device.allocate(self.slots * self.program.slot_bytes + _ALIGNMENT))
+        self._buffers.append(self._bus.allocate(len(self.program.image()) + _ALIGNMENT))
+        self._buffers.append(self._bus.allocate(self.slots * self.program.slot_bytes + _ALIGNMENT))
         data, _ = _aligned(self._buffers[1])
         self._memory = data[: self.slots * self.program.slot_bytes].view(np.int16).reshape(self.slots, -1)
         self._configure()
@@ -119,20 +127,21 @@ class Driver:
         self._write("IRQ_ENABLE", _EVENTS)
 
     def identify(self) -> None:
-        """Raise BuildMismatch unless the device was built from this design."""
-        for what, expected in (("BUILD_ID", build_id(self.design)), ("SHAPE", shape_word(self.design))):
-            found = self._read(what)
-            if found != expected:
-                raise BuildMismatch(what=what, expected=expected, found=found)
+        """Raise BuildMismatch unless the device was built from this design, DeviceAccessError where nothing answers."""
+        self._expect("BUILD_ID", build_id(self.design))
+        self._expect("SHAPE", shape_word(self.design))
+
+    def _expect(self, what: str, expected: int) -> None:
+        found = self._read(what)
+        if found != expected:
+            raise _silent(what) if found == _SILENCE else BuildMismatch(what=what, expected=expected, found=found)
 
     def _load_fbcb(self) -> None:
         """Write every word; the index counts them and an error tells of a word that the device has no place for."""
         self._write("FBCB_INDEX", 0)
         for word in self.program.fbcb_words:
             self._write("FBCB_DATA", word)
-        found = self._read("FBCB_INDEX")
-        if found != len(self.program.fbcb_words):
-            raise BuildMismatch(what="FBCB_INDEX", expected=len(self.program.fbcb_words), found=found)
+        self._expect("FBCB_INDEX", len(self.program.fbcb_words))
         if _STATUS.field("ERROR").get(self._read("STATUS")):
             raise self._npu_error()
 
@@ -140,7 +149,7 @@ class Driver:
         """Give all memory back."""
         self._memory = np.zeros((0, 0), np.int16)
         while self._buffers:
-            self.device.free(self._buffers.pop())
+            self._bus.free(self._buffers.pop())
 
     # -- samples -----------------------------------------------------------------------------------------------
 
@@ -148,16 +157,19 @@ class Driver:
         """One image (H, W, C) as the input stores it, a copy: from int16 as stored, uint8 pixels, or real values in the network's unit."""
         place = self.program.tensors[self.program.input]
         shape = (place.height, place.width, place.channels)
+        if not isinstance(image, np.ndarray):
+            raise DriverUsageError(f"a sample must be a NumPy array of shape {shape}, not {type(image).__name__}")
         if image.shape != shape:
             raise DriverUsageError(f"a sample must be of shape {shape}, not {image.shape}")
         if image.dtype == np.uint8:
             return np.asarray(self._pixel_codes[image])
         if image.dtype == np.int16:
             return image.astype(np.int16)
-        if not np.issubdtype(image.dtype, np.floating) or not np.isfinite(image).all():
-            raise DriverUsageError(
-                f"a sample must be uint8, int16 or finite floats, not {image.dtype} with other values"
-            )
+        if not np.issubdtype(image.dtype, np.floating):
+            raise DriverUsageError(f"a sample must be of uint8, int16 or floats, not {image.dtype}")
+        if not np.isfinite(image).all():
+            found = "NaN" if np.isnan(image).any() else "inf"
+            raise DriverUsageError(f"a sample must be of finite floats, and this one holds {found}")
         return encode_image(self.program, image)
 
     def write_sample(self, slot: int, image: npt.NDArray[np.generic]) -> None:
@@ -201,10 +213,10 @@ class Driver:
             self._edit(_MERGE, missing)
 
     def _edit(self, verb: int, mask: int) -> None:
-        write = self.device.write
+        write = self._bus.write
         write(_OFFSETS["SLOT_MASK"], mask)
         write(_OFFSETS["CTRL"], verb)
-        status = self.device.read(_OFFSETS["STATUS"])
+        status = self._bus.read(_OFFSETS["STATUS"])
         after = self._active | mask if verb == _MERGE else self._active & ~mask
         if _STATUS.field("ERROR").get(status):
             error = self._npu_error()
@@ -231,18 +243,23 @@ class Driver:
         )
 
     def run_layers(self, first: int, last: int, predicted_ns: int) -> Job:
-        """Run layers first..last (inclusive), which should take `predicted_ns`, on the active batch and wait."""
+        """Run layers first..last (inclusive), which should take `predicted_ns`, on the active batch and wait.
+
+        A job whose interrupt never comes is found in STATUS when the deadline is there, and counted in `missed_interrupts`.
+        """
         limit_ns = int(predicted_ns * self._patience)
         self._aim(first, last, limit_ns)
         start = self.device.clock.now_ns()
-        self.device.write(_OFFSETS["CTRL"], _START)
-        self.device.wait_interrupt(start + 2 * limit_ns + _GRACE_NS)
+        self._bus.write(_OFFSETS["CTRL"], _START)
+        told = self._bus.wait_interrupt(start + 2 * limit_ns + _GRACE_NS)
         end = self.device.clock.now_ns()
-        status = self.device.read(_OFFSETS["STATUS"])
-        self.device.write(_OFFSETS["IRQ_STATUS"], _EVENTS)
-        if _STATUS.field("ERROR").get(status):
+        status = self._bus.read(_OFFSETS["STATUS"])
+        self._bus.write(_OFFSETS["IRQ_STATUS"], _EVENTS)
+        failed, done = _STATUS.field("ERROR").get(status), _STATUS.field("DONE").get(status)
+        self.missed_interrupts += bool((failed or done) and not told and status != _SILENCE)
+        if failed:
             raise self._npu_error()
-        if not _STATUS.field("DONE").get(status):
+        if not done:
             layer = _STATUS.field("LAYER").get(status)
             raise NpuTimeout(waited_ns=end - start, layer_index=layer, layer=self._layer(layer), slots=self.active)
         return Job(start_ns=start, end_ns=end, slots=self.active)
@@ -250,9 +267,9 @@ class Driver:
     def _aim(self, first: int, last: int, limit_ns: int) -> None:
         """Write the job's registers, those that changed."""
         if first != self._first:
-            self.device.write(_OFFSETS["FIRST_LAYER"], first)
+            self._bus.write(_OFFSETS["FIRST_LAYER"], first)
         if last != self._last:
-            self.device.write(_OFFSETS["LAST_LAYER"], last)
+            self._bus.write(_OFFSETS["LAST_LAYER"], last)
         self._first, self._last = first, last
         cycles = min(limit_ns * self.design.clock_hz // 10**9 + 1, 0xFFFF_FFFF)
         if cycles != self._watchdog:
@@ -292,13 +309,15 @@ class Driver:
     # -- helpers -----------------------------------------------------------------------------------------------
 
     def _read(self, name: str) -> int:
-        return self.device.read(by_name(name).offset)
+        return self._bus.read(by_name(name).offset)
 
     def _write(self, name: str, value: int) -> None:
-        self.device.write(by_name(name).offset, value)
+        self._bus.write(by_name(name).offset, value)
 
-    def _npu_error(self) -> NpuError:
+    def _npu_error(self) -> DeviceError:
         word = self._read("ERROR")
+        if word == _SILENCE:  # STATUS read all ones, too, an error among them
+            return _silent("ERROR")
         layer = _ERROR.field("LAYER").get(word)
         cause = _cause(_ERROR.field("CAUSE").get(word))
         return NpuError(cause=cause, layer_index=layer, layer=self._layer(layer), slots=self.active)
@@ -330,6 +349,12 @@ def encode_image(program: Program, real: npt.NDArray[np.generic]) -> npt.NDArray
 
 def _bits(mask: int) -> tuple[int, ...]:
     return tuple(i for i in range(mask.bit_length()) if mask >> i & 1)
+
+
+def _silent(register: str) -> DeviceAccessError:
+    return DeviceAccessError(
+        f"the device does not answer: {register} reads {_SILENCE:#x}, as where no NPU is on the bus"
+    )
 
 
 def _cause(code: int) -> Cause:

@@ -10,7 +10,7 @@
         ├── BuildMismatch             the device was built from another design than the bundle
         ├── NpuTimeout                a wait passed its deadline
         ├── NpuError                  the ERROR register holds a cause
-        ├── DeviceAccessError         registers or memory of the device cannot be mapped
+        ├── DeviceAccessError         the device cannot be reached: not opened, not mapped, silent, or its bus failed
         ├── OutOfMemory               no contiguous memory is left
         └── GaveUpError               a job failed every attempt it was given
 
@@ -91,7 +91,7 @@ class NpuError(DeviceError):
 
 
 class DeviceAccessError(DeviceError):
-    """Registers or memory of the device cannot be mapped: no such file, no rights, or no such address."""
+    """The device cannot be reached: it cannot be opened or mapped, its bus failed, or nothing answers there."""
 
 
 class OutOfMemory(DeviceError):  # noqa: N818  -- named as what happened
@@ -99,7 +99,11 @@ class OutOfMemory(DeviceError):  # noqa: N818  -- named as what happened
 
 
 class GaveUpError(DeviceError):
-    """A job failed every attempt it was given; the last failure is the cause."""
+    """A job failed every attempt it was given; the last failure is the cause. Its requests, `request_ids`, have no place any more."""
+
+    def __init__(self, message: str, request_ids: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.request_ids = request_ids
 
 
 def _listed(slots: tuple[int, ...]) -> str:

@@ -1,7 +1,8 @@
 """One way to a device, by name: what the console command and the demo use.
 
 `simulated` goes through PYNQ where PYNQ is installed (overlay, MMIO, allocate, as on a board), else straight to the simulated NPU. `rtl` is the
-SystemVerilog itself in Verilator, behind the board's memory: exact, slow, on a clock of its own.
+SystemVerilog itself in Verilator, behind the board's memory: exact, slow, on a clock of its own. `pynq` and `devmem` are a board's own NPU, with
+PYNQ or without.
 """
 
 from __future__ import annotations
@@ -11,28 +12,46 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from boards import BoardError, load_board
+from boards import Board, BoardError, load_board
+from hls import PLATFORMS
 
 from .bundle import Bundle, bitstream
 from .device import Clock, Device, VirtualClock
+from .devmem import DevMemNpu
 from .errors import DriverUsageError, PynqMissingError
 from .pynq_device import open_overlay, simulated_pynq_device
 from .rtl_device import rtl_device
 from .simulated import SimulatedNpu
 from .simulated_bitstream import write_simulated_bitstream
 
-KINDS = ("simulated", "rtl", "pynq")
+KINDS = ("simulated", "rtl", "pynq", "devmem")
+_PL_BYTES = 1 << 28  # mapped of the programmable logic's memory: any program and its slots
 
 
 @contextmanager
 def open_device(
-    kind: str, bundle: Bundle, folder: Path | str | None = None, *, clock: Clock | None = None
+    kind: str,
+    bundle: Bundle,
+    folder: Path | str | None = None,
+    *,
+    clock: Clock | None = None,
+    registers: int | None = None,
+    reserved: tuple[int, int] | None = None,
 ) -> Iterator[Device]:
-    """The NPU for a bundle: `simulated` on `clock` (default: a virtual one), `rtl` on its own clock, or `pynq` with the bitstream in `folder`.
+    """The NPU for a bundle: `simulated` on `clock` (default: a virtual one), `rtl` on its own clock, `pynq` with the bitstream in `folder`, or
+    `devmem`, whose bitstream is loaded already.
 
-    Raises DriverUsageError, BundleError, PynqMissingError, and rtl_tb's SimulationError when the RTL cannot be built.
+    For `devmem` alone: `registers`, the physical address of the NPU's registers (default: that of the generated block design), and `reserved`,
+    physical address and bytes of the memory for programs and samples, which Linux must leave alone (default: the programmable logic's, where the
+    NPU reads it). Raises DriverUsageError, BundleError, PynqMissingError, DeviceAccessError, and rtl_tb's SimulationError when the RTL
+    cannot be built.
     """
-    if kind == "pynq":
+    if kind != "devmem" and (registers is not None or reserved is not None):
+        raise DriverUsageError(f"physical addresses are for the device 'devmem' alone, not for '{kind}'")
+    if kind == "devmem":
+        with _dev_mem(bundle, registers, reserved) as npu:
+            yield npu
+    elif kind == "pynq":
         if folder is None:
             raise DriverUsageError("a board needs the folder that holds its bitstream, and none came")
         _check_reachable(bundle)
@@ -49,28 +68,54 @@ def open_device(
             except PynqMissingError:
                 yield SimulatedNpu(bundle.design, clock=clock)
                 return
-            bit = write_simulated_bitstream(scratch, bundle.design, family=_family(bundle.design.board))
+            bit = write_simulated_bitstream(scratch, bundle.design, family=_family(bundle))
             yield open_overlay(bit, device)
     else:
         raise DriverUsageError(f"a device must be one of {', '.join(KINDS)}, not '{kind}'")
 
 
+def _dev_mem(bundle: Bundle, registers: int | None, reserved: tuple[int, int] | None) -> DevMemNpu:
+    """The NPU in /dev/mem; what is not given comes from the block design of the bundle's board."""
+    name, board = bundle.design.board, _shipped_board(bundle)
+    platform = None if board is None else PLATFORMS[board.family]
+    if registers is None:
+        if platform is None:
+            raise DriverUsageError(
+                f"the address of the NPU's registers must be given for a board of one's own ('{name}')"
+            )
+        registers = platform.registers_base
+    if reserved is None:
+        memory = bundle.design.memory
+        if board is None or platform is None or platform.pl_memory is None or board.memory(memory).side != "pl":
+            raise DriverUsageError(
+                f"the NPU reads memory '{memory}' of '{name}', so an address and a size there that Linux leaves alone must be given"
+            )
+        reserved = (platform.pl_memory.base, _PL_BYTES)
+    return DevMemNpu(register_base=registers, memory_base=reserved[0], memory_bytes=reserved[1])
+
+
 def _check_reachable(bundle: Bundle) -> None:
     """PYNQ allocates in the processing system's memory, which an NPU before another memory does not see."""
-    try:
-        memory = load_board(bundle.design.board).memory(bundle.design.memory)
-    except BoardError:
-        return
-    if memory.side == "pl":
+    board = _shipped_board(bundle)
+    memory = None if board is None else board.memory(bundle.design.memory)
+    if memory is not None and memory.side == "pl":
         raise DriverUsageError(
             f"PYNQ must allocate where the NPU reads, and this one reads the programmable logic's memory '{memory.name}': "
-            "open it with DevMemNpu, as the project's README says"
+            "open it as 'devmem', as the project's README says"
         )
 
 
-def _family(board: str) -> str:
-    """The processing system that the simulated board pretends to have: that of the named board, or any for a board of one's own."""
+def _shipped_board(bundle: Bundle) -> Board | None:
+    """None for a board of one's own, and for a memory that such a board has."""
     try:
-        return load_board(board).family
+        board = load_board(bundle.design.board)
+        board.memory(bundle.design.memory)
     except BoardError:
-        return "zynq7000"
+        return None
+    return board
+
+
+def _family(bundle: Bundle) -> str:
+    """The processing system that the simulated board pretends to have: that of the named board, or any for a board of one's own."""
+    board = _shipped_board(bundle)
+    return "zynq7000" if board is None else board.family

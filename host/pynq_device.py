@@ -21,7 +21,7 @@ import numpy as np
 from hls import NPU_VLNV, PLATFORMS
 
 from .device import ArrayBuffer, Buffer, Clock, Device, WallClock
-from .errors import BundleError, HostError, OutOfMemory, PynqMissingError
+from .errors import BundleError, DeviceAccessError, HostError, OutOfMemory, PynqMissingError
 from .hwh import IRQ_PIN, NPU_RANGE, PS
 from .memory import SimulatedMemory
 from .polling import wait_for_event
@@ -214,13 +214,24 @@ def active_device(device: Any) -> Iterator[None]:
 
 
 def open_overlay(bit: Path | str, device: Any = None) -> Device:
-    """Download a bitstream and return its NPU, on this board or on a `simulated_pynq_device`. Raises PynqMissingError, BundleError."""
+    """Download a bitstream and return its NPU, on this board or on a `simulated_pynq_device`.
+
+    Raises PynqMissingError, BundleError, and DeviceAccessError where PYNQ finds no board or cannot load the bitstream.
+    """
     pynq = _pynq()
     pynq_classes()
-    if device is None:
-        return npu_of(pynq.Overlay(str(bit)))
-    with active_device(device):
-        return npu_of(pynq.Overlay(str(bit), device=device))
+    try:
+        if device is None:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "No devices found")  # our sentence says it
+                return npu_of(pynq.Overlay(str(bit)))
+        with active_device(device):
+            return npu_of(pynq.Overlay(str(bit), device=device))
+    except HostError:
+        raise
+    except Exception as error:  # PYNQ says what it cannot do in errors of any kind
+        reason = str(error) or type(error).__name__
+        raise DeviceAccessError(f"PYNQ must load '{bit}' on a board, and it cannot: {reason}") from error
 
 
 def npu_of(overlay: Any) -> Device:

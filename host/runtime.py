@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NoReturn
@@ -21,7 +21,7 @@ from models import confidence
 from scheduler import Action, Outcome, Policy, PolicyError, Request, Run, Schedule, Shed, View, Wait
 from scheduler import Answer as AnswerNow
 
-from .driver import Driver, Job
+from .driver import Driver
 from .errors import DeviceError, DriverUsageError, GaveUpError
 
 Image = npt.NDArray[Any]
@@ -55,17 +55,22 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """Answers in the order of the requests, the schedule that made them, and the failures that were recovered from."""
+    """Answers in the order of the requests, the schedule that made them, and the failures that were recovered from.
+
+    `missed_interrupts`: jobs that ended well or not while no interrupt told of it; each cost a whole deadline.
+    """
 
     answers: tuple[Answer, ...]
     schedule: Schedule
     failures: tuple[DeviceError, ...]
+    missed_interrupts: int = 0
 
 
 class Runtime:
     """Requests in, answers out, one decision a `step`.
 
-    `attempts`: how often a job is tried before GaveUpError. `record`: keep log and answers for `schedule` (a server that runs for
+    `attempts`: how often a job is tried before GaveUpError. Then its requests are gone and their slots free; everyone else waits as before, so
+    whoever catches the error may `Driver.recover` and go on. `record`: keep log and answers for `schedule` (a server that runs for
     weeks does not).
     """
 
@@ -89,6 +94,7 @@ class Runtime:
         self.driver, self.policy = driver, policy
         self.failures: deque[DeviceError] = deque(maxlen=None if record else 1)
         self.failed = 0  # jobs, over all time
+        self.lost_in_a_row = 0  # jobs given up since one ended well
         self._attempts, self._record = attempts, record
         self._waiting: list[list[Request]] = [[] for _ in range(design.stages)]
         self._view = View(0, self._waiting, design.latency, tuple(rates), design.b_max, slots=driver.slots)
@@ -156,7 +162,7 @@ class Runtime:
         if stage == 0:
             self._launch(now, batch)
         slots = [self._slot[r.id] for r in batch]
-        self._work(stage, slots)
+        self._work(stage, batch, slots)
         end = self.now_ns
         if self._record:
             self._run_ends.append(end)
@@ -190,20 +196,35 @@ class Runtime:
             self._slot[request.id] = slot
             self._start[request.id] = now
 
-    def _work(self, stage: int, slots: Sequence[int]) -> Job:
-        """Run one stage, recovering from failures; GaveUpError after the last attempt."""
+    def _work(self, stage: int, batch: Sequence[Request], slots: Sequence[int]) -> None:
+        """Run one stage, recovering from failures; GaveUpError after the last attempt, without the batch."""
         for attempt in range(self._attempts):
             try:
                 if attempt:
                     self.driver.recover()
                 self.driver.activate(slots)
-                return self.driver.run_stage(stage)
+                self.driver.run_stage(stage)
             except DeviceError as error:
                 self.failures.append(error)
                 self.failed += 1
+            else:
+                self.lost_in_a_row = 0
+                return
+        self.lost_in_a_row += 1
+        for request in batch:
+            self._forget(request)
+        last = self.failures[-1]
         raise GaveUpError(
-            f"stage {stage} failed {self._attempts} times in a row; the last time: {self.failures[-1]}"
-        ) from self.failures[-1]
+            f"stage {stage} failed {self._attempts} times in a row; the last time: {last}",
+            request_ids=tuple(request.id for request in batch),
+        ) from last
+
+    def _forget(self, request: Request) -> int:
+        """Free the request's slot, if it has one, and return when it was started."""
+        slot = self._slot.pop(request.id, None)
+        if slot is not None:
+            heapq.heappush(self._free, slot)
+        return self._start.pop(request.id)
 
     def _answer_now(self, now: int, action: AnswerNow) -> list[Answer]:
         answers = []
@@ -231,16 +252,14 @@ class Runtime:
     def _leave(
         self, request: Request, end: int, at_exit: int, label: int, sure: float, outcome: Outcome = Outcome.EXIT
     ) -> Answer:
-        slot = self._slot.pop(request.id, None)
-        if slot is not None:
-            heapq.heappush(self._free, slot)
+        start = self._forget(request)
         return Answer(
             request_id=request.id,
             prediction=label,
             exit=at_exit,
             confidence=sure,
             arrival_ns=request.arrival_ns,
-            start_ns=self._start.pop(request.id),
+            start_ns=start,
             end_ns=end,
             deadline_ns=request.deadline_ns,
             outcome=outcome,
@@ -287,11 +306,13 @@ def serve(
     *,
     exit_rates: Sequence[float] | None = None,
     attempts: int = 3,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Served:
     """Serve requests whose arrivals are known, `images[i]` (H, W, C) for request i, on the device's own clock.
 
     On a virtual clock this takes as long as the arithmetic. The driver must be loaded. Every request gets exactly one answer, also
-    when jobs fail; GaveUpError when one fails `attempts` times in a row.
+    when jobs fail; GaveUpError when one fails `attempts` times in a row. `progress(answered, in all)` is called as answers come; shed
+    requests are not answered.
     """
     if len(requests) != len(images):
         raise DriverUsageError(f"each of {len(requests)} requests needs an image, and {len(images)} came")
@@ -299,7 +320,7 @@ def serve(
         raise DriverUsageError("requests must be sorted by arrival and id, and they are not")
     runtime = Runtime(driver, policy, exit_rates=exit_rates, attempts=attempts)
     found: dict[int, Answer] = {}
-    due = 0
+    due, answered, missed = 0, 0, driver.missed_interrupts
     while True:
         now = runtime.now_ns
         while due < len(requests) and requests[due].arrival_ns <= now:
@@ -312,9 +333,17 @@ def serve(
                 runtime.sleep_until(until if outcome.until_ns is None else min(until, outcome.until_ns))
             else:
                 found.update((answer.request_id, answer) for answer in outcome)
+                answered += sum(answer.outcome is not Outcome.SHED for answer in outcome)
+                if progress is not None:
+                    progress(answered, len(requests))
         elif due < len(requests):
             runtime.sleep_until(requests[due].arrival_ns)
         else:
             break
     answers = tuple(found[request.id] for request in requests)
-    return Served(answers=answers, schedule=runtime.schedule(requests, answers), failures=tuple(runtime.failures))
+    return Served(
+        answers=answers,
+        schedule=runtime.schedule(requests, answers),
+        failures=tuple(runtime.failures),
+        missed_interrupts=driver.missed_interrupts - missed,
+    )

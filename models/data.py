@@ -100,11 +100,14 @@ def shipped_images(count: int = 1000) -> ImageSet:
 def read_image_file(path: Path | str) -> ImageSet:
     """Images and labels from an archive such as `write_image_file` makes; DataError when it is not one."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise ValueError("it holds a single array, as .npy files do")
+        with archive:
             images, labels = archive["images"], archive["labels"]
     except FileNotFoundError:
         raise DataError(f"the image file {path} does not exist") from None
-    except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"the image file {path} must be an .npz with arrays 'images' and 'labels': {error}") from None
     if not np.issubdtype(labels.dtype, np.integer):
         raise DataError(f"the labels in {path} must be whole numbers, not {labels.dtype}")

@@ -29,9 +29,9 @@ class Metrics:
 
     `violations_pct`: answered late or shed. `goodput_per_s`: on-time answers per second between the first and the last counted arrival.
     `busy_pct`: share of wall-clock time in which the NPU ran. `busy_mac_efficiency_pct`: multiply-accumulates over the peak of the busy
-    time; `wall_utilisation_pct`: over the peak of the whole time; both None without MACs and a peak. `rise_ms`: the average
+    time (NaN when nothing ran); `wall_utilisation_pct`: over the peak of the whole time; both None without MACs and a peak. `rise_ms`: the average
     latency of the later half of the requests less that of the earlier half. `batches[b - 1]`: runs of size b,
-    `stage_batches[s][b - 1]` the same per stage. Latencies of shed requests are left out.
+    `stage_batches[s][b - 1]` the same per stage. Latencies of shed requests are left out; with nobody answered there are none (NaN).
     """
 
     policy: str
@@ -56,8 +56,11 @@ class Metrics:
     unstable: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return asdict(self)
+        """Plain JSON types; None for what is not a number."""
+        return {
+            key: None if isinstance(value, float) and math.isnan(value) else value
+            for key, value in asdict(self).items()
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +121,7 @@ def measure(
     efficiency = None
     if macs is not None and peak_macs_per_s is not None:
         work = float(batch @ tally.runs.T @ np.asarray(macs, float))
-        efficiency = 100 * work / (tally.busy_ns / 1e9 * peak_macs_per_s)
+        efficiency = 100 * work / (tally.busy_ns / 1e9 * peak_macs_per_s) if tally.busy_ns else math.nan
     busy = 100 * tally.busy_ns / max(int(tally.end_ns.max() - tally.arrival_ns[0]), 1)
     return Metrics(
         policy=tally.policy,
@@ -225,5 +228,5 @@ def _t_cdf(angle: float, freedom: int) -> float:
 
 def merge_metrics(runs: Sequence[Metrics]) -> Mapping[str, Interval]:
     """Mean and interval of every scalar metric over seeds."""
-    names = [k for k, v in runs[0].to_dict().items() if isinstance(v, int | float) and not isinstance(v, bool)]
+    names = [k for k, v in vars(runs[0]).items() if isinstance(v, int | float) and not isinstance(v, bool)]
     return {name: interval([float(getattr(m, name)) for m in runs]) for name in names}

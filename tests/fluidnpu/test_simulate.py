@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from dse.testing import tiny_design
 from fluidnpu.cli import main
 
 ROW = json.loads((Path(str(files("scheduler"))) / "data" / "table2_latency.json").read_text())["rows"][0]
@@ -264,3 +265,17 @@ def test_a_process_too_large_to_solve_is_one_sentence(tmp_path: Path) -> None:
 def test_simulate_without_a_table() -> None:
     refused(run(), "needs a DESIGN or TABLE.json")
     refused(run("none.json", *HERE), "none.json")
+
+
+def test_nobody_answered_is_null_and_a_dash(tmp_path: Path) -> None:
+    """Also of a design, whose efficiency has no busy time to refer to."""
+    design = tmp_path / "design.json"
+    design.write_text(tiny_design().dumps())
+    words = (design, "--policy", "greedy:shed=1", "--rate", 1e6, "--slo", "1ns", "--exit-rates", "0.5,0.5", *FEW)
+    one = found(*words)["policies"]["greedy:shed=1"]
+    assert one["shed_pct"]["mean"] == 100
+    for key in ("average_ms", "p99_ms", "busy_mac_efficiency_pct"):
+        assert one[key] == dict.fromkeys(("mean", "low", "high"))
+    text = run(*words).stdout
+    assert "nan" not in text
+    assert "greedy:shed=1" in text

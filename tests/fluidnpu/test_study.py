@@ -5,7 +5,9 @@ import functools
 import importlib
 import json
 import re
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -86,6 +88,24 @@ def test_processes_change_nothing(small_world: None, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(study, "study_tasks", lambda size: few)
     one, two = (run_study(TINY, n, lambda at, of: None) for n in (1, 2))
     assert dumps(one) == dumps(two)
+
+
+def _leave_a_mark(path: Path) -> None:
+    time.sleep(0.05)
+    path.touch()
+
+
+def test_a_study_stopped_in_the_middle_begins_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    marks = [Task("part", str(i), _leave_a_mark, (tmp_path / str(i),)) for i in range(100)]
+    monkeypatch.setattr(study, "study_tasks", lambda size: marks)
+
+    def stop(done: int, total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_study(TINY, 2, stop)
+    assert len(list(tmp_path.iterdir())) < 50
 
 
 def test_the_page_stands_alone(done: dict) -> None:

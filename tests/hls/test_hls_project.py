@@ -346,6 +346,7 @@ def test_a_project_without_a_program_says_so():
     files = render_project(design_with(design_of(qnet), board="zc706"), None, load_board("zc706"))
     assert "bundle/program.bin" not in files
     assert "a program is compiled when there are weights" in files["README.md"]
+    assert "## Running it" not in files["README.md"]
 
 
 def test_writing_again_removes_what_is_no_longer_part(tmp_path):

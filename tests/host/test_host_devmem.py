@@ -71,12 +71,14 @@ def test_memory_is_the_file(path: Path) -> None:
         assert not again.array.any()
 
 
-def test_wrong_use_is_refused(tmp_path: Path) -> None:
+def test_wrong_use_is_refused(path: Path, tmp_path: Path) -> None:
     with pytest.raises(DeviceAccessError, match="cannot be"):
         device(tmp_path / "nowhere")
     (tmp_path / "short").write_bytes(bytes(10))
     with pytest.raises(DeviceAccessError):
         device(tmp_path / "short")
+    with pytest.raises(DeviceAccessError, match="too large"):
+        DevMemNpu(path=path, register_base=PAGE, memory_base=1 << 80, memory_bytes=MEMORY)
     with pytest.raises(DriverUsageError, match="page size"):
         DevMemNpu(register_base=12, memory_base=0, memory_bytes=1)
     with pytest.raises(DriverUsageError, match="memory_bytes"):

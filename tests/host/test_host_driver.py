@@ -1,6 +1,8 @@
 """The driver: refusals, deadlines, recovery, and that it never disagrees with the NPU about the batch."""
 
+import errno
 from dataclasses import replace
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hls import REGISTERS, Access, Cause, compile_program
 from host import (
     PATIENCE,
     BuildMismatch,
+    DeviceAccessError,
     Driver,
     DriverUsageError,
     Fault,
@@ -85,7 +88,11 @@ def test_wrong_use_is_one_sentence() -> None:
     cases = {
         "a slot must lie": lambda: w.driver.write_sample(4, image),
         "a sample must be of shape": lambda: w.driver.write_sample(0, image[1:]),
-        "finite floats": lambda: w.driver.write_sample(0, np.full(image.shape, np.nan)),
+        "finite floats, and this one holds NaN": lambda: w.driver.write_sample(0, np.full(image.shape, np.nan)),
+        "finite floats, and this one holds inf": lambda: w.driver.write_sample(0, np.full(image.shape, -np.inf)),
+        "uint8, int16 or floats, not int64": lambda: w.driver.encode(image.astype(np.int64)),
+        "must be a NumPy array of shape .*, not list": lambda: w.driver.encode(image.tolist()),
+        "must be a NumPy array of shape .*, not NoneType": lambda: w.driver.encode(None),
         "an exit must lie": lambda: w.driver.logits([0], 2),
         "stages must be ordered": lambda: w.driver.run_to_exit(0, first_stage=1),
         "stages must be": lambda: w.driver.run_stage(2),
@@ -232,9 +239,54 @@ def test_a_lost_interrupt_is_found_in_the_status() -> None:
     w = world()
     w.driver.write_sample(0, w.images(1)[0])
     w.driver.merge([0])
+    w.driver.run_stage(0)
+    assert w.driver.missed_interrupts == 0
     write(w.npu, "IRQ_ENABLE", 0)
     w.driver.run_stage(0)
     assert w.driver.status().done
+    assert w.driver.missed_interrupts == 1
+
+
+@pytest.mark.parametrize("verb", ["read", "write", "allocate", "free", "wait_interrupt"])
+def test_what_the_system_says_of_a_device_is_a_device_error(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    w = world()
+    w.driver.write_sample(0, w.images(1)[0])
+    w.driver.merge([0])
+
+    def fail(*_: object) -> NoReturn:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(w.npu, verb, fail)
+    act = w.driver.load if verb in ("allocate", "free") else lambda: w.driver.run_stage(0)
+    with pytest.raises(DeviceAccessError, match=r"the device failed while .*: \[Errno 5\] Input/output error"):
+        act()
+
+
+class Silent(SimulatedNpu):
+    """A device whose bus reads all ones from now on once `dead` is set."""
+
+    dead = False
+
+    def read(self, offset: int) -> int:
+        return 0xFFFF_FFFF if self.dead else super().read(offset)
+
+
+def test_a_dead_bus_is_no_foreign_build() -> None:
+    w = world(loaded=False)
+    npu = Silent(w.design)
+    driver = Driver(npu, w.program, w.design)
+    npu.dead = True
+    with pytest.raises(DeviceAccessError, match="does not answer: BUILD_ID reads 0xffffffff"):
+        driver.load()
+    npu.dead = False
+    driver.load()
+    driver.merge([0])
+    npu.dead = True
+    with pytest.raises(DeviceAccessError, match="does not answer: ERROR"):
+        driver.run_stage(0)
+    assert driver.missed_interrupts == 0
+    with pytest.raises(DeviceAccessError, match="does not answer"):
+        driver.recover()
 
 
 def test_errors_are_one_tree() -> None:

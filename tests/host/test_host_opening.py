@@ -1,15 +1,21 @@
 """One way to a device by name: simulated with and without PYNQ, and the refusals."""
 
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from host_worlds import World, traffic_of, world
 
+from dse import Design
 from host import (
     Bundle,
     BundleError,
+    DeviceAccessError,
+    DevMemNpu,
     Driver,
     DriverUsageError,
     PynqMissingError,
@@ -17,6 +23,7 @@ from host import (
     SimulatedNpu,
     WallClock,
     open_device,
+    opening,
     serve,
 )
 from host import pynq_device as lazily
@@ -75,7 +82,7 @@ def test_a_live_server_through_the_simulated_board() -> None:
 
 def test_refusals(w: World, tmp_path: Path) -> None:
     cases: list[tuple[str, Path | None, type[Exception], str]] = [
-        ("cloud", None, DriverUsageError, "simulated, rtl, pynq, not 'cloud'"),
+        ("cloud", None, DriverUsageError, "simulated, rtl, pynq, devmem, not 'cloud'"),
         ("pynq", None, DriverUsageError, "needs the folder"),
         ("pynq", tmp_path, BundleError, "exactly one bitstream"),
     ]
@@ -87,5 +94,53 @@ def test_refusals(w: World, tmp_path: Path) -> None:
 def test_memory_that_pynq_does_not_reach_is_refused(w: World, tmp_path: Path) -> None:
     design = replace(w.design, board="zc706", memory="pl", port_bits=512)
     bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
-    with pytest.raises(DriverUsageError, match="'pl': open it with DevMemNpu"), open_device("pynq", bundle, tmp_path):
+    with pytest.raises(DriverUsageError, match="'pl': open it as 'devmem'"), open_device("pynq", bundle, tmp_path):
         pass
+
+
+@pytest.mark.parametrize(
+    ("board", "memory", "given", "found"),
+    [
+        ("zc706", "pl", {}, (0x43C0_0000, 0x8000_0000, 1 << 28)),
+        ("zc706", "ps", {"reserved": (0x3000_0000, 1 << 20)}, (0x43C0_0000, 0x3000_0000, 1 << 20)),
+        ("zcu104", "ps", {"reserved": (0x3000_0000, 1 << 20)}, (0xA000_0000, 0x3000_0000, 1 << 20)),
+        ("mine", "ps", {"reserved": (4096, 8192), "registers": 0x4000_0000}, (0x4000_0000, 4096, 8192)),
+    ],
+)
+def test_devmem_has_its_addresses_from_the_board_or_the_operator(
+    w: World,
+    monkeypatch: pytest.MonkeyPatch,
+    board: str,
+    memory: str,
+    given: dict[str, Any],
+    found: tuple[int, int, int],
+) -> None:
+    asked: list[dict[str, int]] = []
+    monkeypatch.setattr(opening, "DevMemNpu", lambda **words: asked.append(words) or nullcontext(w.npu))
+    design = replace(w.design, board=board, memory=memory, port_bits=512 if memory == "pl" else w.design.port_bits)
+    bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
+    with open_device("devmem", bundle, **given) as device:
+        assert device is w.npu
+    assert asked == [dict(zip(("register_base", "memory_base", "memory_bytes"), found, strict=True))]
+
+
+def test_devmem_says_what_is_missing(w: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, shipped = replace(w.design, board="mine"), replace(w.design, board="zc706", memory="ps")
+    cases: list[tuple[str, Design, dict[str, Any], type[Exception], str]] = [
+        ("devmem", shipped, {}, DriverUsageError, "an address and a size there that Linux leaves alone"),
+        ("devmem", ours, {"reserved": (0, 4096)}, DriverUsageError, "address of the NPU's registers must be given"),
+        ("devmem", ours, {"registers": 0}, DriverUsageError, "reads memory 'ps' of 'mine', so an address and a size"),
+        (
+            "simulated",
+            w.design,
+            {"registers": 0},
+            DriverUsageError,
+            "for the device 'devmem' alone, not for 'simulated'",
+        ),
+        ("devmem", shipped, {"reserved": (0, 4096)}, DeviceAccessError, "mapped from '.*nowhere', and they cannot be"),
+    ]
+    monkeypatch.setattr(opening, "DevMemNpu", partial(DevMemNpu, path=tmp_path / "nowhere"))
+    for kind, design, given, error, message in cases:
+        bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
+        with pytest.raises(error, match=message), open_device(kind, bundle, **given):
+            pass

@@ -13,6 +13,7 @@ from hls import NPU_VLNV, REGISTERS, Cause, by_name
 from host import (
     BuildMismatch,
     BundleError,
+    DeviceAccessError,
     Driver,
     NpuError,
     active_device,
@@ -168,3 +169,12 @@ def test_without_pynq_the_error_says_what_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert "pip install 'fluidnpu[board]'" in done.stdout
+
+
+def test_without_a_board_pynqs_own_reason_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bit = write_simulated_bitstream(tmp_path, world(3).design, family="zynq7000")
+    monkeypatch.delattr(pynq.Device, "_devices", raising=False)  # PYNQ looks once and warns
+    with pytest.raises(DeviceAccessError, match=r"\.bit' on a board, and it cannot: No Devices Found"):
+        open_overlay(bit)
+    with pytest.raises(DeviceAccessError, match=r"and it cannot: .*nowhere\.bit"):
+        open_overlay(tmp_path / "nowhere.bit", simulated_pynq_device())

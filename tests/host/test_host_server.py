@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from host_worlds import World, world
 
+from hls import by_name
 from host import (
     Answer,
     DriverUsageError,
     Fault,
     GaveUpError,
+    NpuTimeout,
     QueueFullError,
     Server,
     ServerClosedError,
@@ -24,6 +26,7 @@ from scheduler import Outcome, PolicyError, Run, View, Wait, make_policy
 
 SECOND_NS = 10**9
 PATIENCE_S = 30
+STATUS = by_name("STATUS").offset
 
 
 def live(seed: int = 3, **options) -> World:
@@ -111,11 +114,18 @@ def test_bad_requests_are_the_callers() -> None:
     with Server(w.driver, make_policy("greedy")) as server:
         with pytest.raises(DriverUsageError, match="shape"):
             server.submit(np.zeros((1, 1, 1), np.uint8), SECOND_NS)
-        with pytest.raises(DriverUsageError, match="latency objective"):
-            server.submit(w.images(1)[0], 0)
+        for objective in (0, -1, 1.5, float("nan"), float("inf"), True, "x", None, 10**19):
+            with pytest.raises(DriverUsageError, match=r"latency objective must be a whole number of ns in 1\.\."):
+                server.submit(w.images(1)[0], objective)
+        for image in (None, w.images(1)[0].tolist()):
+            with pytest.raises(DriverUsageError, match="must be a NumPy array"):
+                server.submit(image, SECOND_NS)
+        assert server.submit(w.images(1)[0], np.int64(SECOND_NS)).result(PATIENCE_S).met
         assert server.submit(w.images(1)[0], SECOND_NS).result(PATIENCE_S).outcome is Outcome.EXIT
     with pytest.raises(DriverUsageError, match="queue_limit"):
         Server(w.driver, make_policy("greedy"), queue_limit=0)
+    with pytest.raises(DriverUsageError, match="lost_in_a_row"):
+        Server(w.driver, make_policy("greedy"), lost_in_a_row=0)
 
 
 def test_a_full_queue_refuses() -> None:
@@ -141,6 +151,74 @@ def test_a_cancelled_request_is_never_run() -> None:
         first.result(0)
 
 
+def submit_one_by_one(server: Server, images: np.ndarray) -> list[Future[Answer]]:
+    """Each when the one before has ended, so that each is a job of its own."""
+    futures = []
+    for image in images:
+        futures.append(server.submit(image, SECOND_NS))
+        wait(futures, PATIENCE_S)
+    return futures
+
+
+def test_a_batch_given_up_is_its_own_loss() -> None:
+    """Others wait, some past an exit, while a batch is lost: they are answered, and each slot is free again at the end."""
+    w = live(slots=4, faults=[Fault(job=job) for job in range(4, 7)])
+    images = w.images(40)
+    server = Server(w.driver, make_policy("fluid"))
+    futures = [server.submit(image, SECOND_NS) for image in images]
+    with server:
+        done, undone = wait(futures, PATIENCE_S)
+        assert not undone
+        failed = [future for future in done if future.exception() is not None]
+        assert 1 <= len(failed) <= w.design.b_max
+        assert {type(future.exception()) for future in failed} == {GaveUpError}
+        assert sorted(failed[0].exception().request_ids) == [i for i, one in enumerate(futures) if one in failed]
+        assert (server.lost, server.answered, server.waiting) == (len(failed), 40 - len(failed), 0)
+        assert server.healthy
+        assert server.failure is None
+        again = [server.submit(image, SECOND_NS) for image in images]
+        exits, classes, _ = golden.early_exit(w.qnet, images)
+        assert [(f.result(PATIENCE_S).exit, f.result().prediction) for f in again] == list(
+            zip(exits, classes, strict=True)
+        )
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_batches_given_up_one_after_another_close_the_server(limit: int) -> None:
+    w = live(faults=[Fault(job=job) for job in range(50)])
+    server = Server(w.driver, make_policy("serial"), attempts=2, lost_in_a_row=limit).start()
+    futures = submit_one_by_one(server, w.images(limit))
+    assert all(isinstance(future.exception(), GaveUpError) for future in futures)
+    server.close(PATIENCE_S)
+    assert w.npu.jobs == 2 * limit
+    assert not server.healthy
+    with pytest.raises(
+        ServerClosedError, match=rf"{limit} jobs one after another were given up; the last: stage 0 failed 2"
+    ):
+        server.submit(w.images(1)[0], SECOND_NS)
+
+
+def test_a_job_that_ends_well_forgives_those_before() -> None:
+    faults = [Fault(job=job) for job in (*range(4), *range(5, 9), *range(10, 14))]
+    w = live(exits=1, faults=faults)
+    with Server(w.driver, make_policy("serial"), attempts=2, lost_in_a_row=3) as server:
+        futures = submit_one_by_one(server, w.images(8))
+    assert [future.exception() is None for future in futures] == [False, False, True, False, False, True, False, False]
+
+
+def test_a_device_that_cannot_be_reset_closes_the_server() -> None:
+    w = live(faults=[Fault(job=job) for job in range(50)])
+    server = Server(w.driver, make_policy("serial"), attempts=1).start()
+    read, w.npu.read = w.npu.read, lambda offset: 0 if offset == STATUS else read(offset)  # never idle again
+    first, second = (server.submit(image, SECOND_NS) for image in w.images(2))
+    assert isinstance(first.exception(PATIENCE_S), GaveUpError)
+    assert isinstance(second.exception(PATIENCE_S), NpuTimeout)
+    server.close(PATIENCE_S)
+    assert isinstance(server.failure, NpuTimeout)
+    with pytest.raises(ServerClosedError, match="has closed for this reason: no answer from the NPU"):
+        server.submit(w.images(1)[0], SECOND_NS)
+
+
 def test_a_dead_device_fails_every_request_and_closes() -> None:
     w = live(faults=[Fault(job=job) for job in range(2, 50)])
     server = Server(w.driver, make_policy("serial")).start()
@@ -148,9 +226,9 @@ def test_a_dead_device_fails_every_request_and_closes() -> None:
     done, undone = wait(futures, PATIENCE_S)
     assert not undone
     failed = [future for future in done if future.exception() is not None]
-    assert failed
+    assert len(failed) > 3
     assert all(isinstance(future.exception(), GaveUpError) for future in failed)
-    with pytest.raises(ServerClosedError) as caught:
+    with pytest.raises(ServerClosedError, match="3 jobs one after another") as caught:
         server.submit(w.images(1)[0], SECOND_NS)
     assert isinstance(caught.value.__cause__, GaveUpError)
     server.close(PATIENCE_S)
@@ -186,4 +264,38 @@ def test_an_image_may_change_after_submit() -> None:
 
 
 def test_a_server_never_started_closes() -> None:
-    Server(live().driver, make_policy("greedy")).close()
+    w = live()
+    server = Server(w.driver, make_policy("greedy"))
+    first, second = (server.submit(image, SECOND_NS) for image in w.images(2))
+    assert first.cancel()
+    server.close()
+    assert isinstance(second.exception(0), ServerClosedError)
+    assert (server.waiting, server.lost) == (0, 1)
+    server.close()
+    with pytest.raises(ServerClosedError, match="closed"):
+        server.start()
+
+
+def test_a_server_starts_once() -> None:
+    with (
+        Server(live().driver, make_policy("greedy")) as server,
+        pytest.raises(DriverUsageError, match="started only once"),
+    ):
+        server.start()
+
+
+def test_an_answers_callback_may_close(caplog: pytest.LogCaptureFixture) -> None:
+    w = live()
+    server = Server(w.driver, make_policy("serial")).start()
+    future = server.submit(w.images(1)[0], SECOND_NS)
+    future.add_done_callback(lambda _: server.close())
+    assert future.result(PATIENCE_S).met
+    server.close(PATIENCE_S)
+    assert not caplog.records
+
+
+def test_a_policy_may_wait_on_a_virtual_clock() -> None:
+    w = world(3)
+    with Server(w.driver, make_policy("adaptive:timeout=5ms")) as server:
+        answer = server.submit(w.images(1)[0], SECOND_NS).result(PATIENCE_S)
+    assert answer.start_ns - answer.arrival_ns == 5 * 10**6

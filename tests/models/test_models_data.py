@@ -93,7 +93,10 @@ def test_image_files_of_ones_own(tmp_path: Path) -> None:
         read_image_file(tmp_path / "none.npz")
     (tmp_path / "text.npz").write_text("no archive")
     np.savez(tmp_path / "other.npz", pictures=few.images)
-    for name in ("text.npz", "other.npz"):
+    np.save(tmp_path / "plain.npy", few.images)
+    whole = (tmp_path / "few.npz").read_bytes()
+    (tmp_path / "damaged.npz").write_bytes(whole[:200] + bytes(100) + whole[300:])
+    for name in ("text.npz", "other.npz", "plain.npy", "damaged.npz"):
         with pytest.raises(DataError, match="with arrays 'images' and 'labels'"):
             read_image_file(tmp_path / name)
     np.savez(tmp_path / "real.npz", images=few.images, labels=np.ones(3))

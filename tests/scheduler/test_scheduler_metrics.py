@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -18,6 +19,7 @@ from scheduler import (
     draw_exits,
     exits_from_confidences,
     interval,
+    make_policy,
     measure,
     merge_metrics,
     parse_duration_ns,
@@ -140,3 +142,18 @@ def test_durations(text, ns):
 def test_bad_durations(text):
     with pytest.raises(SchedulerError, match=r"slo must be"):
         parse_duration_ns(text, "slo")
+
+
+def test_with_nobody_answered_there_are_no_latencies() -> None:
+    requests = [Request(i, i, i + 5) for i in range(4)]
+    done = simulate(requests, make_policy("serial:shed=1"), latency=TABLE, exits=[0] * 4, exit_rates=(0.5, 0.5))
+    found = measure(done, warmup=0, macs=(1, 1), peak_macs_per_s=1.0)
+    assert found.shed_pct == 100
+    assert math.isnan(found.average_ms)
+    plain = found.to_dict()
+    for key in ("average_ms", "p50_ms", "p95_ms", "p99_ms", "busy_mac_efficiency_pct", "wall_utilisation_pct"):
+        assert plain[key] is None
+    json.dumps(plain, allow_nan=False)
+    merged = merge_metrics([found, found])
+    assert json.dumps({key: value.to_dict() for key, value in merged.items()}, allow_nan=False)
+    assert "average_ms" in merged
