@@ -16,6 +16,17 @@ from .errors import one_sentence
 
 Command = Callable[..., Any]
 
+
+class UserPath(click.Path):
+    """A path as the user gives it; an empty one would quietly mean the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, or click's own error and exit code 2."""
+        return self.fail("a path must not be empty", param, ctx) if value == "" else super().convert(value, param, ctx)
+
+
+PATH = UserPath(path_type=Path)
+
 BOARD = click.option("--board", required=True, metavar="NAME|FILE.toml", help="zc706, zcu104, or your own board file")
 B_MAX = click.option("--b-max", default=8, show_default=True, metavar="N", help="largest batch, 1 to 16")
 MEMORY = click.option(
@@ -25,7 +36,7 @@ MEMORY = click.option(
 )
 DATA = click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE.npz",
     help="labelled images (arrays `images` and `labels`); default: those that come with fluidnpu",
 )
@@ -54,7 +65,7 @@ def main() -> None:
     "--out",
     default="out/demo",
     show_default=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="folder for report, trace and projects",
 )
 @click.option(
@@ -71,7 +82,7 @@ def demo(out: Path, requests: int, seed: int, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @JSON
 @command
 def check(model: Path, as_json: bool) -> None:
@@ -82,13 +93,13 @@ def check(model: Path, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @click.option(
     "--exits", "places", metavar="N|at=NAME,NAME", help="attach exits at equal MACs, N in all, or at named tensors"
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="NEW.onnx",
     help="where to write the network, normalisations folded",
 )
@@ -112,7 +123,7 @@ def exits(model: Path, places: str | None, out: Path | None, threshold: float, s
 
 
 @main.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @BOARD
 @B_MAX
 @MEMORY
@@ -137,11 +148,11 @@ def exits(model: Path, places: str | None, out: Path | None, threshold: float, s
 @click.option(
     "--exit-rates", metavar="A,B,...", help="share of samples that leaves at each exit, for the design's users"
 )
-@click.option("--out", type=click.Path(path_type=Path), metavar="design.json", help="where to write the fitted design")
-@click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html", help="where to write the design report")
+@click.option("--out", type=PATH, metavar="design.json", help="where to write the fitted design")
+@click.option("--report", type=PATH, metavar="FILE.html", help="where to write the design report")
 @click.option(
     "--calibration",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="calibration.json",
     help="scale by what `import-reports` read of a built project",
 )
@@ -169,14 +180,14 @@ def dse(
 
 
 @main.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @BOARD
 @B_MAX
 @MEMORY
 @click.option(
     "--design",
     "design_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="design.json",
     help="use this design instead of searching",
 )
@@ -187,7 +198,7 @@ def dse(
     type=click.Choice(["hls", "rtl"]),
     help="Vivado HLS core or SystemVerilog core",
 )
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="folder for the bitstream project")
+@click.option("--out", required=True, type=PATH, help="folder for the bitstream project")
 @DATA
 @click.option(
     "--tolerance", default=0.5, show_default=True, help="points of accuracy that int16 may lose against float"
@@ -213,11 +224,11 @@ def build(
 
 
 @main.command("import-reports")
-@click.argument("project", type=click.Path(path_type=Path))
+@click.argument("project", type=PATH)
 @click.option("--board", metavar="NAME|FILE.toml", help="the project's board, where it is a file of your own")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE.json",
     help="where to write the record  [default: PROJECT/calibration.json]",
 )
@@ -231,13 +242,13 @@ def import_reports(project: Path, board: str | None, out: Path | None, as_json: 
 
 
 @main.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @BOARD
 @B_MAX
 @click.option(
     "--design",
     "design_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="design.json",
     help="use this design instead of searching",
 )
@@ -257,7 +268,7 @@ def verify(
 
 
 @main.command()
-@click.argument("table", required=False, type=click.Path(path_type=Path), metavar="DESIGN|TABLE.json")
+@click.argument("table", required=False, type=PATH, metavar="DESIGN|TABLE.json")
 @click.option(
     "--policy",
     "policies",
@@ -295,7 +306,7 @@ def verify(
 )
 @click.option(
     "--confidences",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE.csv|.npz|MODEL.onnx",
     help="recorded confidences decide who leaves where, and give the accuracy",
 )
@@ -311,18 +322,18 @@ def verify(
 )
 @click.option(
     "--log",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE.jsonl",
     help="where to write the first seed's decisions and reasons",
 )
 @click.option(
     "--replay",
     "replayed",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE.jsonl",
     help="check that such a log repeats to the same schedule (on DESIGN|TABLE.json, if given)",
 )
-@click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html", help="where to write an HTML report")
+@click.option("--report", type=PATH, metavar="FILE.html", help="where to write an HTML report")
 @click.option(
     "--study",
     type=click.Choice(["fluid-batching"]),
@@ -330,7 +341,7 @@ def verify(
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default="out/study",
     show_default=True,
     help="folder for the study's page and numbers",
@@ -389,12 +400,10 @@ def serve(
     show_default=True,
     help="points of accuracy that early exits may cost on the held-out split",
 )
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), metavar="MODEL.onnx", help="where to write the model"
-)
+@click.option("--out", required=True, type=PATH, metavar="MODEL.onnx", help="where to write the model")
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="folder with Fashion-MNIST's four files; default: where Debian puts them",
 )
 @JSON

@@ -13,7 +13,7 @@ from .layout import LayoutError, TileLayout, column_tiles, pack_weights, part_wo
 from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, Platform
 from .pragmas import check_pragmas
 from .program import ExitPlace, Program, ProgramError, TensorPlace, build_id
-from .project import ProjectError, render_project, write_project
+from .project import ProjectError, render_project
 from .reference_core import execute_streams_reference, round_half_even
 from .registers import REGISTERS, WINDOW_BYTES, Access, Cause, Field, Register, by_name
 from .render import render_core
@@ -46,6 +46,7 @@ from .streams import (
 from .tcl import check_tcl
 from .vectors import core_modes, core_vectors, vector_files
 from .views import render_c_header, render_register_table, render_sv_package
+from .writing import check_folder, write_project
 
 __all__ = [
     "COMMAND_BITS",
@@ -92,6 +93,7 @@ __all__ = [
     "build_id",
     "by_name",
     "check_buildable",
+    "check_folder",
     "check_pragmas",
     "check_tcl",
     "column_tiles",

@@ -1,4 +1,4 @@
-"""A whole bitstream project as text: HLS C++, RTL, Tcl, constraints, software, bundle, manifest. `render_project` is pure; `write_project` writes.
+"""A whole bitstream project as text: HLS C++, RTL, Tcl, constraints, software, bundle, manifest. Pure; `write_project` writes it.
 
 Vivado and Vivado HLS are needed only to turn it into a bitstream, and nothing here runs them.
 """
@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from boards import Board
 from dse import Design, NpuShape, ultra_banks
@@ -26,6 +25,7 @@ from .tcl import check_tcl
 from .vectors import vector_files
 from .views import one_word, render_c_header, render_register_table, render_sv_package
 
+MANIFEST = "manifest.json"
 MANIFEST_SCHEMA = 1
 TOOL_VERSION = "2019.2"
 ADDRESS_BITS = 40
@@ -322,21 +322,8 @@ def render_project(
     if program is not None:
         files |= {f"bundle/{name}": content for name, content in program.files().items()}
     _check_texts(files)
-    files["manifest.json"] = _manifest(p, files)
+    files[MANIFEST] = _manifest(p, files)
     return dict(sorted(files.items()))
-
-
-def write_project(files: Mapping[str, str | bytes], out: Path | str) -> None:
-    """Write a project into a folder; files of an earlier project there that are no longer part of it are removed."""
-    folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        raise ProjectError(f"a project is written into a folder, and '{folder}' is a file")
-    for name in _earlier(folder) - set(files):
-        (folder / name).unlink(missing_ok=True)
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def _check(design: Design, program: Program | None, board: Board, core: str, rtl: Mapping[str, str]) -> None:
@@ -427,19 +414,6 @@ def _manifest(p: ProjectText, files: Mapping[str, str | bytes]) -> str:
         "files": digests,
     }
     return json.dumps(body, sort_keys=True, indent=1) + "\n"
-
-
-def _earlier(folder: Path) -> set[str]:
-    """Files that the manifest of an earlier project names; none when it is not one."""
-    try:
-        names = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["files"]
-    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError):
-        return set()
-    return {
-        name
-        for name in names
-        if isinstance(name, str) and not Path(name).is_absolute() and ".." not in Path(name).parts
-    }
 
 
 def _axi_lite(name: str) -> tuple[BusPort, ...]:

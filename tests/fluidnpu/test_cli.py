@@ -227,6 +227,12 @@ def test_a_project_is_not_written_over_a_file(model: Path, tmp_path: Path) -> No
     assert precious.read_text() == "mine"
 
 
+def test_an_empty_path_is_not_the_current_folder(model: Path) -> None:
+    result = run("build", model, "--board", "zc706", "--out", "")
+    assert result.exit_code == 2
+    assert "a path must not be empty" in result.stderr
+
+
 @pytest.mark.parametrize(
     "words", [("demo", "--seed", -1), ("simulate", "x.json", "--rate", 1, "--slo", "1ms", "--seeds", 0)]
 )

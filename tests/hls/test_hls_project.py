@@ -357,6 +357,70 @@ def test_writing_again_removes_what_is_no_longer_part(tmp_path):
     assert left == {*files, "notes.txt"}
 
 
+def test_no_empty_folder_of_the_other_core_is_left(tmp_path):
+    write_project(project_of("zc706"), tmp_path)
+    write_project(
+        project_of("zc706", core="rtl", rtl={"fluidnpu_core.sv": "module fluidnpu_core; endmodule"}), tmp_path
+    )
+    assert not (tmp_path / "hls").exists()
+    assert [path for path in tmp_path.rglob("*") if path.is_dir() and not any(path.iterdir())] == []
+
+
+MANIFESTS = {
+    "none": None,
+    "a list": '{"files": ["thesis.txt"]}',
+    "a number": '{"files": 5}',
+    "nothing": "null",
+    "another schema": json.dumps({"schema": 0, "design": "", "build_id": "", "files": {"thesis.txt": 64 * "0"}}),
+    "no digest": json.dumps({"schema": 1, "design": "", "build_id": "", "files": {"thesis.txt": 5}}),
+    "outside": json.dumps({"schema": 1, "design": "", "build_id": "", "files": {"../thesis.txt": 64 * "0"}}),
+    "binary": "\ufffe\0",
+}
+
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS)
+def test_a_folder_that_is_not_a_project_is_left_alone(manifest, tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    if manifest is not None:
+        (tmp_path / "manifest.json").write_text(manifest)
+    before = contents(tmp_path)
+    with pytest.raises(ProjectError, match="holds files without a manifest of one"):
+        write_project(project_of("zc706"), tmp_path)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["README.md", "hls/src/params.h"], ids=["to be replaced", "to be removed"])
+def test_a_file_that_was_changed_since_is_not_lost(name, tmp_path):
+    write_project(project_of("zc706"), tmp_path)
+    (tmp_path / name).write_text("my own words")
+    before = contents(tmp_path)
+    other = project_of("zc706", core="rtl", rtl={"fluidnpu_core.sv": "module fluidnpu_core; endmodule"})
+    with pytest.raises(ProjectError, match=rf"nobody changed since, and '.*{name}' is none"):
+        write_project(other, tmp_path)
+    assert contents(tmp_path) == before
+    (tmp_path / name).unlink()
+    write_project(other, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["rtl/core_pe.sv", "hls", "docs/registers.md/mine"])
+def test_what_lies_in_the_way_is_not_lost(name, tmp_path):
+    """A file of the user's where the new project has another, or a folder; a folder where it has a file."""
+    old = {key: text for key, text in project_of("zc706").items() if not key.startswith(("hls/", "docs/"))}
+    manifest = json.loads(old.pop("manifest.json"))
+    manifest["files"] = {key: manifest["files"][key] for key in old}
+    write_project(old | {"manifest.json": json.dumps(manifest)}, tmp_path)
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    before = contents(tmp_path)
+    with pytest.raises(ProjectError, match="is none: move it away"):
+        write_project(project_of("zc706", rtl={"core_pe.sv": "// ours"}) | {"rtl/core_pe.sv": "// ours"}, tmp_path)
+    assert contents(tmp_path) == before
+
+
 def test_views_hold_every_register_and_field():
     header, table = render_c_header(), render_register_table()
     for register in REGISTERS:
