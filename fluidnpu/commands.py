@@ -27,6 +27,7 @@ from models import (
     quantise,
     read_image_file,
     read_model,
+    read_text,
     shipped_images,
 )
 from rtl_tb import sources
@@ -199,7 +200,7 @@ def _design(
 ) -> Design:
     if design_file is None:
         return _explore(out, network.workload, board, b_max, memory).design
-    design = Design.loads(design_file.read_text(encoding="utf-8"), str(design_file))
+    design = Design.loads(read_text(design_file, "a design"), str(design_file))
     if design.board != board.name:
         raise UsageError(f"'{design_file}' must be a design for {board.name}, not for {design.board}")
     if memory not in (None, design.memory):

@@ -13,7 +13,17 @@ import numpy as np
 from rich.console import Console
 
 from dse import Design
-from models import Network, confidence, golden, quantise, read_image_file, read_model, shipped_images
+from models import (
+    Network,
+    confidence,
+    golden,
+    quantise,
+    read_image_file,
+    read_model,
+    read_text,
+    regular_file,
+    shipped_images,
+)
 from scheduler import (
     Comparison,
     PolicyError,
@@ -106,7 +116,7 @@ def circumstances(asked: Asked) -> tuple[Serving, Source]:
     slo_ns = None if asked.slo is None else parse_duration_ns(asked.slo, "--slo")
     truth = Truth(exit_rates=_numbers("--true-exit-rates", asked.true_exit_rates), latency_factor=asked.latency_factor)
     if asked.traffic.endswith(".csv"):
-        text = _text(Path(asked.traffic), "a trace in CSV")
+        text = read_text(Path(asked.traffic), "a trace in CSV")
         source = Source.of_trace(
             text,
             slo_ns=slo_ns,
@@ -132,7 +142,7 @@ def circumstances(asked: Asked) -> tuple[Serving, Source]:
 
 
 def _serving(path: Path, rates: tuple[float, ...] | None) -> Serving:
-    text = _text(path, "a design or a table in JSON")
+    text = read_text(path, "a design or a table in JSON")
     try:
         raw = json.loads(text)
     except (json.JSONDecodeError, RecursionError):
@@ -155,7 +165,7 @@ def _recorded(asked: Asked) -> tuple[Recorded | None, tuple[float, ...]]:
         recorded, own = record_network(asked.confidences, asked.data)
         thresholds = thresholds or own
     else:
-        recorded = read_confidence_file(asked.confidences)
+        recorded = read_confidence_file(regular_file(asked.confidences))
     exits = np.asarray(recorded.correct).shape[1]
     if thresholds is None or len(thresholds) not in (exits - 1, exits):
         came = "none" if thresholds is None else str(len(thresholds))
@@ -274,7 +284,7 @@ def _first_log(serving: Serving, source: Source, policy: str) -> str:
 def replay_log(log: Path, table: Path | None, as_json: bool) -> None:
     """Check that a decision log repeats to the same schedule; what differs is exit code 1."""
     latency = None if table is None else _serving(table, None).latency
-    lines = _text(log, "a decision log").splitlines()
+    lines = read_text(log, "a decision log").splitlines()
     try:
         found = replay(lines, latency)
     except PolicyError as error:
@@ -316,13 +326,6 @@ def run_study_command(folder: Path, seeds: int, requests: int, processes: int, a
     tally = ", ".join(f"{count} {verdict}" for verdict, count in sorted(brief["tally"].items()))
     out.print(f"\n{tally}; reasons and everything else: [bold]{folder / 'report.html'}[/]")
     out.print(f"numbers: [bold]{folder / 'study.json'}[/], in brief [bold]{folder / 'summary.json'}[/]")
-
-
-def _text(path: Path, what: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise UsageError(f"'{path}' must be {what}, which is text") from None
 
 
 def _write(path: Path, text: str) -> None:

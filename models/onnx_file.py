@@ -18,6 +18,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, TensorProto, numpy_helper
 
+from .files import regular_file
 from .network import NetworkError
 from .onnx_wire import WireError, count_fields
 
@@ -131,10 +132,7 @@ class OnnxFile:
 
 def _parse(path: Path) -> onnx.ModelProto:
     try:
-        size = path.stat().st_size
-        if size > MOST_FILE_BYTES:
-            raise ModelFileError(f"{path} must be at most {MOST_FILE_BYTES >> 20} MiB, and it is {size >> 20} MiB")
-        raw = path.read_bytes()
+        raw = regular_file(path, MOST_FILE_BYTES).read_bytes()
     except FileNotFoundError:
         raise ModelFileError(f"the model file {path} does not exist") from None
     except OSError as error:

@@ -1,6 +1,7 @@
 """The console command as scripts and people meet it: exit codes, one sentence, JSON."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from importlib.resources import files
@@ -218,6 +219,40 @@ def test_a_design_changed_by_hand_is_refused(model: Path, tmp_path: Path) -> Non
     run("dse", model, "--board", "zc706", "--out", design)
     design.write_text(design.read_text().replace('"t_r": 2', '"t_r": 3'))
     refused(run("build", model, "--board", "zc706", "--design", design, "--out", tmp_path / "p"), "digest")
+
+
+@pytest.mark.parametrize("content", [b"\x80\xff\0", b"[" * 100_000], ids=["binary", "deep"])
+@pytest.mark.parametrize("command", ["build", "verify", "dse", "import-reports", "simulate", "serve"])
+def test_a_file_that_is_not_text_is_refused(command: str, content: bytes, model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "bundle" / "design.json"
+    file.parent.mkdir()
+    file.write_bytes(content)
+    board, load = ("--board", "zc706", "--b-max", 1), ("--rate", 1, "--slo", "1ms")
+    words = {
+        "build": ("build", model, *board, "--design", file, "--out", tmp_path / "p"),
+        "verify": ("verify", model, *board, "--design", file),
+        "dse": ("dse", DATA / "layers_resnet50.json", *board, "--calibration", file),
+        "import-reports": ("import-reports", tmp_path),
+        "simulate": ("simulate", file, *load),
+        "serve": ("serve", tmp_path, *load),
+    }[command]
+    refused(run(*words), "must be")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_only_regular_files_are_read(model: Path, tmp_path: Path) -> None:
+    """A device gives bytes without end, and a pipe that nobody writes to none at all."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    board = ("--board", "zc706")
+    for file, kind in (("/dev/zero", "a device"), (pipe, "a pipe"), (tmp_path, "a folder")):
+        refused(run("check", file), f"'{file}' must be a regular file, and it is {kind}")
+        refused(run("verify", model, *board, "--data", file), "must be a regular file", kind)
+        refused(run("verify", model, *board, "--design", file), "must be a regular file", kind)
+        refused(run("simulate", file, "--rate", 1, "--slo", "1ms"), "must be a regular file", kind)
+    table = pipe.with_suffix(".json")
+    os.mkfifo(table)
+    refused(run("check", table), "must be a regular file, and it is a pipe")
 
 
 def test_a_project_is_not_written_over_a_file(model: Path, tmp_path: Path) -> None:
