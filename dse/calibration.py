@@ -67,7 +67,9 @@ class Calibration:
     def dumps(self) -> str:
         """Canonical JSON with schema number; the ratios stand in it for readers."""
         rows = [asdict(measure) | {"ratio": measure.ratio} for measure in self.measures]
-        text = json.dumps(asdict(self) | {"schema": SCHEMA, "measures": rows}, sort_keys=True, indent=1)
+        text = json.dumps(
+            asdict(self) | {"schema": SCHEMA, "measures": rows}, sort_keys=True, indent=1, allow_nan=False
+        )
         return text + "\n"
 
     @classmethod

@@ -29,6 +29,9 @@ PATH = UserPath(path_type=Path)
 
 BOARD = click.option("--board", required=True, metavar="NAME|FILE.toml", help="zc706, zcu104, or your own board file")
 B_MAX = click.option("--b-max", default=8, show_default=True, metavar="N", help="largest batch, 1 to 16")
+DESIGN_B_MAX = click.option(
+    "--b-max", type=int, metavar="N", help="largest batch, 1 to 16  [default: the design's, else 8]"
+)
 MEMORY = click.option(
     "--memory",
     metavar="NAME",
@@ -182,7 +185,7 @@ def dse(
 @main.command()
 @click.argument("model", type=PATH)
 @BOARD
-@B_MAX
+@DESIGN_B_MAX
 @MEMORY
 @click.option(
     "--design",
@@ -208,7 +211,7 @@ def dse(
 def build(
     model: Path,
     board: str,
-    b_max: int,
+    b_max: int | None,
     memory: str | None,
     design_file: Path | None,
     core: str,
@@ -244,7 +247,7 @@ def import_reports(project: Path, board: str | None, out: Path | None, as_json: 
 @main.command()
 @click.argument("model", type=PATH)
 @BOARD
-@B_MAX
+@DESIGN_B_MAX
 @click.option(
     "--design",
     "design_file",
@@ -259,7 +262,13 @@ def import_reports(project: Path, board: str | None, out: Path | None, as_json: 
 @JSON
 @command
 def verify(
-    model: Path, board: str, b_max: int, design_file: Path | None, batches: str | None, data: Path | None, as_json: bool
+    model: Path,
+    board: str,
+    b_max: int | None,
+    design_file: Path | None,
+    batches: str | None,
+    data: Path | None,
+    as_json: bool,
 ) -> None:
     """Compile the generated HLS C++ and compare every layer with the golden model, bit for bit."""
     from . import commands

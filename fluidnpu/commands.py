@@ -37,6 +37,10 @@ from . import importing, show
 from .design_report import render_design_report
 from .errors import NegativeAnswerError, UsageError
 from .exits import parse_places, with_exits
+from .options import numbers
+
+DEFAULT_B_MAX = 8
+MOST_WEIGHT = 1e100
 
 
 def check(path: Path, as_json: bool) -> None:
@@ -95,7 +99,7 @@ def workload(path: Path, exits: str | None, exit_rates: str | None) -> Workload:
     if exits is not None:
         model = with_exits(model, parse_places(exits))
     work = model if isinstance(model, Workload) else model.workload
-    rates = _numbers("--exit-rates", exit_rates)
+    rates = numbers("--exit-rates", exit_rates)
     if rates is None:
         return work
     if len(rates) != len(work.exits) or min(rates) < 0 or abs(sum(rates) - 1) > 1e-6:
@@ -103,11 +107,12 @@ def workload(path: Path, exits: str | None, exit_rates: str | None) -> Workload:
     return dataclasses.replace(work, exit_rates=rates)
 
 
-def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
-    try:
-        return None if text is None else tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"{option} must be numbers with commas between them, not '{text}'") from None
+def _weights(text: str | None) -> tuple[float, ...] | None:
+    """The weights of batch sizes, small enough to be summed and multiplied."""
+    found = numbers("--weights", text)
+    if found is not None and not 0 <= min(found) <= max(found) <= MOST_WEIGHT:
+        raise UsageError(f"--weights must be numbers of 0..{MOST_WEIGHT:g}, not '{text}'")
+    return found
 
 
 def dse(
@@ -125,7 +130,7 @@ def dse(
     """Search the whole space; print the published point and the design that fits; write the design."""
     out = show.console(as_json)
     board = load_board(board_name)
-    found = _explore(out, work, board, b_max, memory, cycle_model, _numbers("--weights", weights))
+    found = _explore(out, work, board, b_max, memory, cycle_model, _weights(weights))
     calibrated = None if calibration is None else importing.scaled(calibration, found)
     if design_file is not None:
         _write(design_file, found.design.dumps())
@@ -196,13 +201,16 @@ def _quantised(network: Network, images: ImageSet) -> QuantisedNetwork:
 
 
 def _design(
-    out: Console, network: Network, board: Board, b_max: int, design_file: Path | None, memory: str | None = None
+    out: Console, network: Network, board: Board, b_max: int | None, design_file: Path | None, memory: str | None = None
 ) -> Design:
+    """The design of a file, with which the options must agree, or else the one that the search finds."""
     if design_file is None:
-        return _explore(out, network.workload, board, b_max, memory).design
+        return _explore(out, network.workload, board, DEFAULT_B_MAX if b_max is None else b_max, memory).design
     design = Design.loads(read_text(design_file, "a design"), str(design_file))
     if design.board != board.name:
         raise UsageError(f"'{design_file}' must be a design for {board.name}, not for {design.board}")
+    if b_max not in (None, design.b_max):
+        raise UsageError(f"'{design_file}' must be a design for batches up to {b_max}, not up to {design.b_max}")
     if memory not in (None, design.memory):
         raise UsageError(f"'{design_file}' must be a design for memory '{memory}', not for '{design.memory}'")
     return design
@@ -211,7 +219,7 @@ def _design(
 def build(
     path: Path,
     board_name: str,
-    b_max: int,
+    b_max: int | None,
     memory: str | None,
     design_file: Path | None,
     core: str,
@@ -259,7 +267,7 @@ def _batches(text: str) -> tuple[int, ...]:
 def verify(
     path: Path,
     board_name: str,
-    b_max: int,
+    b_max: int | None,
     design_file: Path | None,
     batches: str | None,
     data: Path | None,

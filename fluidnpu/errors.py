@@ -56,7 +56,7 @@ def fail(error: BaseException, code: int, as_json: bool) -> NoReturn:
     if as_json:
         report: dict[str, Any] = {"error": sentence(error)}
         report |= {key: getattr(error, key) for key in ("node", "operator", "suggestion") if getattr(error, key, None)}
-        print(json.dumps(report, sort_keys=True))
+        print(json.dumps(report, sort_keys=True, allow_nan=False))
     print(f"fluidnpu: {sentence(error)}", file=sys.stderr)
     sys.exit(code)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,8 +27,16 @@ def console(as_json: bool = False) -> Console:
 
 
 def emit(report: dict[str, Any]) -> None:
-    """One object on standard output."""
-    print(json.dumps(report, sort_keys=True))
+    """One object on standard output; what is no finite number, such as the mean of nothing, is null."""
+    print(json.dumps(_finite(report), sort_keys=True, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextmanager

@@ -43,6 +43,7 @@ from scheduler import (
 
 from . import show
 from .errors import NegativeAnswerError, UsageError
+from .options import numbers
 
 SHORT = 2000  # requests a seed below which a slowly growing backlog may go unseen
 
@@ -107,14 +108,14 @@ def circumstances(asked: Asked) -> tuple[Serving, Source]:
     if asked.table is None:
         raise UsageError("simulate needs a DESIGN or TABLE.json (or --study, or --replay)")
     recorded, thresholds = _recorded(asked)
-    rates = _numbers("--exit-rates", asked.exit_rates)
+    rates = numbers("--exit-rates", asked.exit_rates)
     if recorded is not None:
         if rates:
             raise UsageError("--exit-rates and --confidences both say how many leave at each exit; give one of them")
         rates = recorded.exit_rates(thresholds)
     serving = _serving(asked.table, rates)
     slo_ns = None if asked.slo is None else parse_duration_ns(asked.slo, "--slo")
-    truth = Truth(exit_rates=_numbers("--true-exit-rates", asked.true_exit_rates), latency_factor=asked.latency_factor)
+    truth = Truth(exit_rates=numbers("--true-exit-rates", asked.true_exit_rates), latency_factor=asked.latency_factor)
     if asked.traffic.endswith(".csv"):
         text = read_text(Path(asked.traffic), "a trace in CSV")
         source = Source.of_trace(
@@ -160,7 +161,7 @@ def _recorded(asked: Asked) -> tuple[Recorded | None, tuple[float, ...]]:
         if asked.thresholds is not None:
             raise UsageError("--thresholds needs --confidences, which they are compared with")
         return None, ()
-    thresholds = _numbers("--thresholds", asked.thresholds)
+    thresholds = numbers("--thresholds", asked.thresholds)
     if asked.confidences.suffix == ".onnx":
         recorded, own = record_network(asked.confidences, asked.data)
         thresholds = thresholds or own
@@ -190,15 +191,6 @@ def record_network(path: Path, data: Path | None = None) -> tuple[Recorded, tupl
         correct=np.stack([np.argmax(one, axis=1) == images.labels for one in logits], axis=1),
     )
     return recorded, tuple(exit.threshold for exit in network.exits)
-
-
-def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
-    if text is None:
-        return None
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"{option} must be numbers with commas between them, not '{text}'") from None
 
 
 def _print(out: Console, found: StreamComparison) -> None:

@@ -221,7 +221,10 @@ class Program:
             "image_sha256": hashlib.sha256(image).hexdigest(),
         }
         body["digest"] = _digest(body)
-        return {"program.json": (json.dumps(body, sort_keys=True, indent=1) + "\n").encode(), "program.bin": image}
+        return {
+            "program.json": (json.dumps(body, sort_keys=True, indent=1, allow_nan=False) + "\n").encode(),
+            "program.bin": image,
+        }
 
     @cached_property
     def digest(self) -> str:
@@ -292,4 +295,4 @@ def build_id(design_digest: str) -> int:
 
 
 def _digest(body: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()

@@ -413,7 +413,7 @@ def _manifest(p: ProjectText, files: Mapping[str, str | bytes]) -> str:
         "missing": list(p.missing),
         "files": digests,
     }
-    return json.dumps(body, sort_keys=True, indent=1) + "\n"
+    return json.dumps(body, sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 
 def _axi_lite(name: str) -> tuple[BusPort, ...]:

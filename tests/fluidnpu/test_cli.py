@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 
+from fluidnpu import show
 from fluidnpu.cli import main
 from models import ImageSet, read_image_file, shipped_file, shipped_images
 
@@ -289,6 +290,22 @@ def test_layer_tables_can_be_cut_into_stages(tmp_path: Path) -> None:
     assert json.loads(design.read_text())["exit_rates"] == [0.25, 0.75]
     refused(run(*words, "--exits", 2, "--exit-rates", "0.25,0.7"), "sum to 1")
     refused(run(*words, "--exits", 2, "--exit-rates", "some"), "numbers")
+    refused(run(*words, "--exits", 4, "--exit-rates", "0.25,0.25,0.25,nan"), "--exit-rates must be finite numbers")
+
+
+def test_a_given_b_max_must_be_the_designs(model: Path, tmp_path: Path) -> None:
+    design = tmp_path / "design.json"
+    assert run("dse", model, "--board", "zc706", "--b-max", 2, "--out", design).exit_code == 0
+    words = (model, "--board", "zc706", "--design", design)
+    for command in (("verify",), ("build", "--out", tmp_path / "p")):
+        refused(run(*command, *words, "--b-max", 8), "must be a design for batches up to 8, not up to 2")
+    assert not (tmp_path / "p").exists()
+    assert run("verify", *words, "--batches", 2, "--json").exit_code == 0
+
+
+def test_json_holds_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    show.emit({"mean": float("nan"), "rows": [{"most": float("inf"), "share": 0.5}, 1, "NaN"]})
+    assert json.loads(capsys.readouterr().out) == {"mean": None, "rows": [{"most": None, "share": 0.5}, 1, "NaN"]}
 
 
 def test_dse_takes_a_memory_and_weights(tmp_path: Path) -> None:
@@ -299,4 +316,7 @@ def test_dse_takes_a_memory_and_weights(tmp_path: Path) -> None:
     assert (made["memory"], made["port_bits"], made["out_words"]) == ("pl", 512, 32)
     refused(run(*words, "--memory", "hbm"), "must be one of ps, ps_striped, pl, not 'hbm'")
     refused(run(*words, "--weights", "1,much"), "numbers")
+    refused(run(*words, "--weights", "1,nan"), "--weights must be finite numbers")
+    refused(run(*words, "--weights", "1e308,1e308"), "--weights must be numbers of 0..1e+100")
+    refused(run(*words, "--weights=-1,1"), "--weights must be numbers of 0..1e+100")
     refused(run(*words, "--weights", "1,2,3"), "one weight for each of 2 batch sizes, not 3")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from models import (
+    FileError,
     ModelFileError,
     Network,
     NetworkError,
@@ -81,7 +82,7 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
 def test_missing_empty_truncated_and_foreign_files(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match=r"the model file .*nowhere.onnx does not exist"):
         read_onnx(tmp_path / "nowhere.onnx")
-    with pytest.raises(ModelFileError, match="cannot be read"):
+    with pytest.raises(FileError, match="must be a regular file, and it is a folder"):
         read_onnx(tmp_path)
     whole = model(good_nodes(), {"w": WEIGHTS}).SerializeToString()
     for name, content in {"empty": b"", "text": b"hello, world" * 50, "half": whole[: len(whole) // 2]}.items():
