@@ -15,7 +15,16 @@ from rich.console import Console
 
 from boards import Board, load_board
 from dse import Design, Exploration, explore
-from hls import compile_program, csim_network, hls_core_lacks, hls_ultra_banks, render_project, write_project
+from hls import (
+    check_folder,
+    check_made_for,
+    compile_program,
+    csim_network,
+    hls_core_lacks,
+    hls_ultra_banks,
+    render_project,
+    write_project,
+)
 from host import Bundle, Driver, open_device
 from host import serve as serve_requests
 from models import (
@@ -203,7 +212,7 @@ def _quantised(network: Network, images: ImageSet) -> QuantisedNetwork:
 def _design(
     out: Console, network: Network, board: Board, b_max: int | None, design_file: Path | None, memory: str | None = None
 ) -> Design:
-    """The design of a file, with which the options must agree, or else the one that the search finds."""
+    """The design of a file, with which network and options must agree, or else the one that the search finds."""
     if design_file is None:
         return _explore(out, network.workload, board, DEFAULT_B_MAX if b_max is None else b_max, memory).design
     design = Design.loads(read_text(design_file, "a design"), str(design_file))
@@ -213,6 +222,7 @@ def _design(
         raise UsageError(f"'{design_file}' must be a design for batches up to {b_max}, not up to {design.b_max}")
     if memory not in (None, design.memory):
         raise UsageError(f"'{design_file}' must be a design for memory '{memory}', not for '{design.memory}'")
+    check_made_for(design, network)
     return design
 
 
@@ -228,16 +238,18 @@ def build(
     tolerance: float,
     as_json: bool,
 ) -> None:
-    """Guard the accuracy, then write the project and bundle."""
+    """Guard the accuracy, then write the project and bundle; exit code 1 where no bitstream can come of them."""
     out = show.console(as_json)
+    check_folder(folder)
     board, network = load_board(board_name), _network(path)
+    design = _design(out, network, board, b_max, design_file, memory)
     images = _images(data, network)
     qnet = _quantised(network, images)
     guard = accuracy_guard(network, qnet, images.images, images.labels, tolerance)
-    design = _design(out, network, board, b_max, design_file, memory)
     program = compile_program(qnet, design)
     files = render_project(design, program, board, core, rtl=sources())
     write_project(files, folder)
+    lacks = hls_core_lacks(design, board) if core == "hls" else ""
     report = {
         "folder": str(folder),
         "files": len(files),
@@ -245,15 +257,17 @@ def build(
         "build_id": f"{program.build_id:08x}",
         "float_accuracy": guard.float_accuracy,
         "int16_accuracy": guard.int16_accuracy,
+        "missing": [lacks] if lacks else [],
     }
-    if as_json:
+    if as_json and not lacks:
         show.emit(report)
         return
     out.print(f"<{design.t_r}, {design.t_p}, {design.t_c}> for {board.name}, build id {report['build_id']}")
     accuracies = f"float {100 * guard.float_accuracy:.2f} %, int16 {100 * guard.int16_accuracy:.2f} %"
     out.print(f"accuracy on {guard.images} images: {accuracies} (tolerance {tolerance:g} points)")
-    if lacks := hls_core_lacks(design, board) if core == "hls" else "":
-        out.print(f"[yellow]no bitstream can come of it[/]: {lacks}")
+    if lacks:
+        out.print(f"{len(files)} files in [bold]{folder}[/]")
+        raise NegativeAnswerError(f"no bitstream can come of '{folder}': {lacks}", report)
     out.print(f"{len(files)} files in [bold]{folder}[/]; its README says how to make the bitstream")
 
 
@@ -276,9 +290,9 @@ def verify(
     """C simulation against golden; a mismatch is exit code 1."""
     out = show.console(as_json)
     board, network = load_board(board_name), _network(path)
+    design = _design(out, network, board, b_max, design_file)
     images = _images(data, network)
     qnet = _quantised(network, images)
-    design = _design(out, network, board, b_max, design_file)
     sizes = tuple(range(1, design.b_max + 1)) if batches is None else _batches(batches)
     with show.progress(out, "C simulation") as step:
         report = csim_network(
@@ -289,20 +303,19 @@ def verify(
             progress=step,
             ultra_banks=hls_ultra_banks(design, board),
         )
+    answer = {
+        "layers": report.layers,
+        "batches": list(report.batches),
+        "mismatches": report.mismatches,
+        "outputs": report.outputs,
+        "ok": report.ok,
+    }
+    if not report.ok:
+        raise NegativeAnswerError(f"C simulation must equal golden: {report.summary()}", answer)
     if as_json:
-        show.emit(
-            {
-                "layers": report.layers,
-                "batches": list(report.batches),
-                "mismatches": report.mismatches,
-                "outputs": report.outputs,
-                "ok": report.ok,
-            }
-        )
+        show.emit(answer)
     else:
         out.print(f"C simulation against golden: {report.summary()}")
-    if not report.ok:
-        raise NegativeAnswerError(f"C simulation must equal golden: {report.summary()}")
 
 
 def serve(

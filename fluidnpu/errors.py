@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -20,7 +20,11 @@ class UsageError(ValueError):
 
 
 class NegativeAnswerError(RuntimeError):
-    """The command ran and the answer is no; one sentence."""
+    """The command ran and the answer is no; one sentence, and what else `--json` says beside it."""
+
+    def __init__(self, message: str, answer: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.answer = answer
 
 
 def caller_errors() -> tuple[type[Exception], ...]:
@@ -54,7 +58,8 @@ def sentence(error: BaseException) -> str:
 def fail(error: BaseException, code: int, as_json: bool) -> NoReturn:
     """Say it once, on standard error (and as one object on standard output for scripts), and leave."""
     if as_json:
-        report: dict[str, Any] = {"error": sentence(error)}
+        answer = error.answer if isinstance(error, NegativeAnswerError) else None
+        report: dict[str, Any] = {**(answer or {}), "error": sentence(error)}
         report |= {key: getattr(error, key) for key in ("node", "operator", "suggestion") if getattr(error, key, None)}
         print(json.dumps(report, sort_keys=True, allow_nan=False))
     print(f"fluidnpu: {sentence(error)}", file=sys.stderr)

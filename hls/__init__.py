@@ -1,7 +1,7 @@
 """From a design to hardware: the register map, the NPU program, Vivado HLS C++ and project files, and C simulation."""
 
 from .banks import hls_core_lacks, hls_ultra_banks
-from .compiler import check_buildable, compile_program
+from .compiler import check_buildable, check_made_for, compile_program
 from .csim import CoreSimulator, CsimError, ap_headers, compile_core
 from .descriptor import DESCRIPTOR_BYTES, NO_WEIGHTS, Descriptor, DescriptorError
 from .equivalence import CsimReport, Difference, LayerCheck, csim_network
@@ -94,6 +94,7 @@ __all__ = [
     "by_name",
     "check_buildable",
     "check_folder",
+    "check_made_for",
     "check_pragmas",
     "check_tcl",
     "column_tiles",

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 
-from fluidnpu import show
+from fluidnpu import commands, show
 from fluidnpu.cli import main
 from models import ImageSet, read_image_file, shipped_file, shipped_images
 
@@ -261,6 +261,38 @@ def test_a_project_is_not_written_over_a_file(model: Path, tmp_path: Path) -> No
     precious.write_text("mine")
     refused(run("build", model, "--board", "zc706", "--out", precious), "folder", "file")
     assert precious.read_text() == "mine"
+
+
+def test_a_project_of_which_no_bitstream_can_come_is_the_answer_no(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "hls_core_lacks", lambda design, board: "the HLS core needs 9 RAMB18")
+    words = ("build", model, "--board", "zc706", "--b-max", 1)
+    refused(run(*words, "--out", tmp_path / "text"), "no bitstream can come of", "needs 9 RAMB18", code=1)
+    assert (tmp_path / "text" / "manifest.json").exists()
+    result = run(*words, "--out", tmp_path / "json", "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert found["missing"] == ["the HLS core needs 9 RAMB18"]
+    assert found["missing"][0] in found["error"]
+    assert found["files"] > 20
+    rtl = run(*words, "--core", "rtl", "--out", tmp_path / "rtl", "--json")
+    assert (rtl.exit_code, json.loads(rtl.stdout)["missing"]) == (0, [])
+
+
+@pytest.mark.parametrize("option", ["--out", "--design"])
+def test_what_is_wrong_with_out_and_design_is_said_at_once(
+    option: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").write_text("{}")
+    monkeypatch.setattr(commands, "accuracy_guard", None)
+    words = {"--out": tmp_path / "p", "--design": tmp_path / "mine"} | (
+        {"--out": tmp_path} if option == "--out" else {}
+    )
+    refused(
+        run("build", model, "--board", "zc706", *(word for pair in words.items() for word in pair)),
+        "without a manifest" if option == "--out" else "must be a design of schema",
+    )
 
 
 def test_an_empty_path_is_not_the_current_folder(model: Path) -> None:
