@@ -15,7 +15,7 @@ from boards import Board
 from dse import Design, NpuShape, ultra_banks
 
 from .banks import hls_core_lacks, hls_ultra_banks
-from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform, PlMemory
+from .platform import CLOCK_CELL, CLOCK_VLNV, NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform, PlMemory
 from .pragmas import check_pragmas
 from .program import Program, build_id
 from .registers import REGISTERS, Register
@@ -108,6 +108,8 @@ class ProjectText:
     tool_version = TOOL_VERSION
     vlnv = NPU_VLNV
     npu_cell = NPU_CELL
+    clock_vlnv = CLOCK_VLNV
+    clock_cell = CLOCK_CELL
     address_bits = ADDRESS_BITS
     registers_range = REGISTERS_RANGE
 
@@ -267,12 +269,12 @@ class ProjectText:
     @property
     def ps_settings(self) -> tuple[tuple[str, str], ...]:
         """The processing system's settings."""
-        own = self.ps.settings_for(self.clock_mhz, len(self.memory_links), self.design.port_bits // self.design.stripes)
+        own = self.ps.settings_for(len(self.memory_links), self.design.port_bits // self.design.stripes)
         return (*own, *(self.pl_memory.settings.items() if self.pl_memory else ()))
 
     @property
     def clocked_pins(self) -> tuple[str, ...]:
-        """Everything that the one clock drives."""
+        """Everything that the NPU's clock drives."""
         links, pl = self.memory_links, self.pl_memory
         return (
             f"{NPU_CELL}/aclk",

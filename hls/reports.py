@@ -19,7 +19,7 @@ MOST_BYTES = 1 << 26
 CSYNTH = "hls/fluidnpu_core/solution1/syn/report/csynth.xml"
 UTILISATION = "build/utilization.rpt"
 TIMING = "build/timing.rpt"
-PERIOD_TOLERANCE = 0.01  # a PLL does not meet a period to the picosecond
+PERIOD_TOLERANCE = 0.01  # an MMCM does not meet a period to the picosecond
 
 
 class ReportError(ValueError):

@@ -94,6 +94,45 @@ def test_both_boards_get_their_processing_system_clock_and_ports():
         assert found.part in project_of(board)["hls/synth.tcl"]
 
 
+def nets(text):
+    """Pin -> the pin that drives it, of a block design; loops over pins are unrolled and variables filled in."""
+    variables = dict(re.findall(r"set (\w+) \[get_bd_pins ([\w/]+)\]", text))
+    for pins, body in re.findall(r"foreach pin \{([^}]*)\} \{([^}]*)\}", text):
+        text += "".join(body.replace("$pin", pin) for pin in pins.split())
+    for name, pin in variables.items():
+        text = text.replace(f"connect_bd_net ${name} ", f"connect_bd_net [get_bd_pins {pin}] ")
+    found = {}
+    for line in re.findall(r"^\s*connect_bd_net (.*)$", text, flags=re.MULTILINE):
+        driver, *sinks = re.findall(r"\[get_bd_pins ([\w/]+)\]", line)
+        assert not set(sinks) & set(found), "no pin has two drivers"
+        found |= dict.fromkeys(sinks, driver)
+    return found
+
+
+@pytest.mark.parametrize(("name", "memory"), [("zc706", "ps"), ("zc706", "pl"), ("zcu104", "ps")])
+def test_the_npu_is_clocked_by_an_mmcm_behind_the_processing_system(name, memory):
+    """A division of the PLL alone comes to 142.857 MHz where 150 are asked for."""
+    qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])
+    board = load_board(name)
+    design = design_with(design_of(qnet), board=name, memory=memory, clock_hz=board.clock_hz)
+    text = render_project(design, None, board)["vivado/block_design.tcl"]
+    ps = PLATFORMS[board.family]
+    assert re.search(r"(FPGA0_PERIPHERAL_|PL0_REF_CTRL__)FREQMHZ \{100\}", text)
+    assert "clk_wiz:6.0 clock_0" in text
+    assert f"CONFIG.CLKOUT1_REQUESTED_OUT_FREQ {{{board.clock_hz // 10**6}}}" in text
+    wires = nets(text)
+    assert wires["clock_0/clk_in1"] == f"{ps.cell}/{ps.clock_pin}"
+    assert wires["clock_0/resetn"] == wires["reset_0/ext_reset_in"] == f"{ps.cell}/{ps.reset_pin}"
+    assert wires["reset_0/dcm_locked"] == "clock_0/locked"
+    clocked = {pin for pin, driver in wires.items() if driver == "clock_0/clk_out1"}
+    assert {"npu_0/aclk", "reset_0/slowest_sync_clk", f"{ps.cell}/{ps.control_clock}", "memory_0/aclk"} <= clocked
+    assert wires["npu_0/aresetn"] == "reset_0/peripheral_aresetn"
+    if memory == "pl":  # the controller has a clock of its own, from the board
+        assert wires["memory_0/aclk1"] == wires["reset_1/slowest_sync_clk"] == "mig_0/ui_clk"
+        assert wires["reset_1/dcm_locked"] == "mig_0/mmcm_locked"
+        assert f"{ps.cell}/M_AXI_GP1_ACLK" in clocked
+
+
 def test_masters_share_the_ports_that_a_board_has():
     whole = load_board("zc706")
     board = replace(whole, axi_ports=2, dram=(whole.memory("ps"),), sources={})
@@ -118,6 +157,10 @@ def test_memory_of_the_programmable_logic_gets_its_controller():
     assert "M_AXI_GP1] [get_bd_intf_pins memory_0/S03_AXI]" in text
     assert "-range 0x40000000 -offset 0x80000000" in text
     assert "memory_base=0x80000000" in files["README.md"]
+    constraints = files["vivado/fluidnpu.xdc"]
+    assert "or to the memory controller (mig_0)" in constraints
+    assert "There are two clocks: clock_0/clk_out1" in constraints
+    assert "mig_0/ui_clk" in constraints
     assert re.search(r"m0_axi_rdata", files["rtl/fluid_npu.v"])
     assert ".PortBytes(64)" in files["rtl/fluid_npu.v"]
 
@@ -176,6 +219,17 @@ def test_memory_that_does_not_go_with_the_board_is_refused():
     other = replace(load_board("zcu104"), dram=(replace(load_board("zcu104").dram[0], side="pl"),), sources={})
     with pytest.raises(ProjectError, match="controller in the programmable logic"):
         render_project(design_with(design_of(qnet), board="zcu104"), None, other)
+
+
+@pytest.mark.parametrize(
+    ("slack", "says"), [("WNS", "timing is not met at 150 MHz"), ("WHS", "hold times are not met")]
+)
+def test_a_build_that_misses_its_timing_leaves_no_bitstream(slack, says):
+    text = project_of("zc706")["vivado/build.tcl"]
+    test = re.search(rf'STATS\.{slack} \[get_runs impl_1\]\] < 0\}} \{{\s*error "([^"]*)"', text)
+    assert test
+    assert test[1].startswith(says)
+    assert test.end() < text.index("bundle/fluidnpu.bit")
 
 
 @pytest.mark.parametrize("board", ["zc706", "zcu104"])
