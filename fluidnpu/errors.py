@@ -1,6 +1,6 @@
 """What the console command says when it cannot go on: exit codes and the one sentence.
 
-0 done; 1 the answer is no (a mismatch, a board that does not answer); 2 bad input.
+0 done; 1 the answer is no (a mismatch, a board too small or one that does not answer); 2 bad input.
 """
 
 from __future__ import annotations
@@ -27,16 +27,23 @@ class NegativeAnswerError(RuntimeError):
         self.answer = answer
 
 
+def negative_answers() -> tuple[type[Exception], ...]:
+    """Good questions whose answer is no. FitError is a DesignError too, so these are looked at first."""
+    from dse import FitError
+
+    return (NegativeAnswerError, FitError)
+
+
 def caller_errors() -> tuple[type[Exception], ...]:
     """Errors that are the user's to mend: each room's ValueErrors, imported only when something went wrong."""
     from boards import BoardError
-    from dse import DesignError, FitError
+    from dse import DesignError
     from hls import DescriptorError, ProgramError, ProjectError, ReportError
     from host import BundleError, DriverUsageError
     from models import NetworkError
     from scheduler import SchedulerError
 
-    ours = (UsageError, BoardError, DesignError, FitError, DescriptorError, ProgramError, ProjectError, ReportError)
+    ours = (UsageError, BoardError, DesignError, DescriptorError, ProgramError, ProjectError, ReportError)
     return (*ours, BundleError, DriverUsageError, NetworkError, SchedulerError)
 
 
@@ -47,7 +54,7 @@ def world_errors() -> tuple[type[Exception], ...]:
     from models import TrainingError
     from rtl_tb import SimulationError
 
-    return (NegativeAnswerError, CsimError, HostError, SimulationError, TrainingError)
+    return (CsimError, HostError, SimulationError, TrainingError)
 
 
 def sentence(error: BaseException) -> str:
@@ -77,6 +84,8 @@ def one_sentence(as_json: bool) -> Iterator[None]:
         where = f" '{error.filename}'" if error.filename else ""
         fail(type(error)(f"the file{where} could not be used: {error.strerror or error}"), EXIT_BAD_INPUT, as_json)
     except Exception as error:
+        if isinstance(error, negative_answers()):
+            fail(error, EXIT_NO, as_json)
         if isinstance(error, caller_errors()):
             fail(error, EXIT_BAD_INPUT, as_json)
         if isinstance(error, world_errors()):

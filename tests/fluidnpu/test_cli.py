@@ -177,7 +177,10 @@ def test_a_board_too_small_says_which_resource_and_how_much(
     assert changed == 1
     board = tmp_path / "small.toml"
     board.write_text(text, encoding="utf-8")
-    refused(run("dse", model, "--board", board), resource, str(2 * value if fact == "ramb36" else value))
+    says = (resource, str(2 * value if fact == "ramb36" else value))
+    refused(run("dse", model, "--board", board), *says, code=1)
+    refused(run("build", model, "--board", board, "--out", tmp_path / "p"), *says, code=1)
+    assert not (tmp_path / "p").exists()
 
 
 @pytest.mark.parametrize("b_max", [0, 1000, -3])
