@@ -1,7 +1,7 @@
 """Design-space exploration: legal designs, cycle and resource models, search, and the design file everyone else works from."""
 
 from .ablation import AblationRow, ablation
-from .calibration import Calibrated, Calibration, Measure, apply_calibration
+from .calibration import Calibrated, Calibration, Measure, apply_calibration, calibrated_board
 from .design import (
     B_MAX_LIMIT,
     BatchPlan,
@@ -61,6 +61,7 @@ __all__ = [
     "awake_words",
     "build_design",
     "buildable_plan",
+    "calibrated_board",
     "equidistant_exits",
     "evaluate",
     "exits_after",

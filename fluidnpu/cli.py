@@ -157,7 +157,7 @@ def exits(model: Path, places: str | None, out: Path | None, threshold: float, s
     "--calibration",
     type=PATH,
     metavar="calibration.json",
-    help="scale by what `import-reports` read of a built project",
+    help="search and scale by what `import-reports` read of a built project",
 )
 @JSON
 @command

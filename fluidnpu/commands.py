@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from boards import Board, load_board
-from dse import Design, Exploration, explore
+from dse import Design, Exploration, FitError, calibrated_board, explore
 from hls import (
     check_folder,
     check_made_for,
@@ -139,8 +139,14 @@ def dse(
     """Search the whole space; print the published point and the design that fits; write the design."""
     out = show.console(as_json)
     board = load_board(board_name)
-    found = _explore(out, work, board, b_max, memory, cycle_model, _weights(weights))
-    calibrated = None if calibration is None else importing.scaled(calibration, found)
+    record = None if calibration is None else importing.read_record(calibration)
+    room, taken = (board, ()) if record is None else calibrated_board(record, board)
+    try:
+        found = _explore(out, work, room, b_max, memory, cycle_model, _weights(weights))
+    except FitError as error:
+        raise NegativeAnswerError("; ".join((str(error), *taken))) from None
+    found = dataclasses.replace(found, board=board, notes=(*taken, *found.notes))
+    calibrated = None if record is None else importing.scaled(record, found)
     if design_file is not None:
         _write(design_file, found.design.dumps())
     if report is not None:

@@ -39,9 +39,13 @@ def _text(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}" if value % 1 else f"{value:.0f}"
 
 
-def scaled(file: Path, found: Exploration) -> Calibrated:
+def read_record(file: Path) -> Calibration:
+    """What `fluidnpu import-reports` wrote."""
+    return Calibration.loads(read_text(file, "what `fluidnpu import-reports` writes"), f"'{file}'")
+
+
+def scaled(record: Calibration, found: Exploration) -> Calibrated:
     """An exploration's design by the factors of a record."""
-    record = Calibration.loads(read_text(file, "what `fluidnpu import-reports` writes"), f"'{file}'")
     estimates = {name: found.fitted_resources[name]["used"] for name in ("lut", "ff")}
     return apply_calibration(record, found.design, found.board, found.fitted_gops, estimates)
 

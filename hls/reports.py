@@ -230,6 +230,8 @@ def _utilisation_measures(text: str, what: str, design: Design, board: Board) ->
         b_max=design.b_max,
         acc_bits=design.acc_bits,
         stackable=design.stackable,
+        memory=design.memory,
+        buffer_words=design.buffer_words,
     )
     predicted = {
         "dsp": need.dsp,
