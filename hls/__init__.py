@@ -45,7 +45,7 @@ from .streams import (
 )
 from .tcl import check_tcl
 from .vectors import core_modes, core_vectors, vector_files
-from .views import render_c_header, render_register_table, render_sv_package
+from .views import render_c_header, render_register_json, render_register_table, render_sv_package
 from .writing import check_folder, write_project
 
 __all__ = [
@@ -120,6 +120,7 @@ __all__ = [
     "render_c_header",
     "render_core",
     "render_project",
+    "render_register_json",
     "render_register_table",
     "render_sv_package",
     "round_half_even",

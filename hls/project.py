@@ -23,7 +23,7 @@ from .render import render, render_core
 from .streams import COMMAND_BITS
 from .tcl import check_tcl
 from .vectors import vector_files
-from .views import one_word, render_c_header, render_register_table, render_sv_package
+from .views import one_word, render_c_header, render_register_json, render_register_table, render_sv_package
 
 MANIFEST = "manifest.json"
 MANIFEST_SCHEMA = 1
@@ -321,6 +321,7 @@ def render_project(
     files |= {"Makefile": _text("Makefile", p), "README.md": _text("README.md", p)}
     files |= {"software/fluidnpu_registers.h": render_c_header(), "docs/registers.md": render_register_table()}
     files["bundle/design.json"] = design.dumps()
+    files["bundle/registers.json"] = render_register_json(design, p.ps.registers_base)
     if program is not None:
         files |= {f"bundle/{name}": content for name, content in program.files().items()}
     _check_texts(files)

@@ -484,6 +484,21 @@ def test_views_hold_every_register_and_field():
             assert f"#define FLUIDNPU_{register.name}_{field.name}_MASK 0x{field.mask:08X}u" in header
 
 
+@pytest.mark.parametrize("board", ["zc706", "zcu104"])
+def test_the_bundle_has_the_register_map_and_the_build_id(board, tmp_path):
+    files = project_of(board)
+    found = json.loads(files["bundle/registers.json"])
+    assert found["design"] == json.loads(files["bundle/design.json"])["digest"]
+    assert found["build_id"] == json.loads(files["manifest.json"])["build_id"]
+    assert f"-offset 0x{found['base']:08X} " in files["vivado/block_design.tcl"]
+    offsets = {one["name"]: (one["offset"], one["access"], one["reset"]) for one in found["registers"]}
+    assert offsets == {one.name: (one.offset, one.access, one.reset) for one in REGISTERS}
+    bits = [(f["name"], f["low"], f["width"]) for one in found["registers"] for f in one["fields"]]
+    assert bits == [(f.name, f.low, f.width) for one in REGISTERS for f in one.fields]
+    write_project(files, tmp_path)
+    assert host.Bundle.read(tmp_path / "bundle").design.board == board  # a file more is no harm
+
+
 def test_the_c_header_compiles(tmp_path):
     (tmp_path / "registers.h").write_text(render_c_header())
     (tmp_path / "use.c").write_text(
