@@ -277,11 +277,14 @@ def build(
     out.print(f"{len(files)} files in [bold]{folder}[/]; its README says how to make the bitstream")
 
 
-def _batches(text: str) -> tuple[int, ...]:
+def _batches(text: str, b_max: int) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in text.split(","))
+        found = tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise UsageError(f"--batches must be whole numbers with commas between them, not '{text}'") from None
+        found = ()
+    if not found or not all(1 <= one <= b_max for one in found):
+        raise UsageError(f"--batches must be whole numbers of 1..{b_max} with commas between them, not '{text}'")
+    return found
 
 
 def verify(
@@ -299,7 +302,7 @@ def verify(
     design = _design(out, network, board, b_max, design_file)
     images = _images(data, network)
     qnet = _quantised(network, images)
-    sizes = tuple(range(1, design.b_max + 1)) if batches is None else _batches(batches)
+    sizes = tuple(range(1, design.b_max + 1)) if batches is None else _batches(batches, design.b_max)
     with show.progress(out, "C simulation") as step:
         report = csim_network(
             qnet,

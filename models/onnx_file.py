@@ -153,7 +153,9 @@ def _parse(path: Path) -> onnx.ModelProto:
 def array_of(tensor: TensorProto, what: str, folder: Path | None = None) -> npt.NDArray[Any]:
     """A TensorProto as an array; refuses hostile shapes, foreign types, too few bytes, NaN and infinity."""
     dims = [int(d) for d in tensor.dims]
-    if any(d < 0 for d in dims) or math.prod(dims) > MOST_ELEMENTS:
+    if any(d < 0 for d in dims):
+        raise ModelFileError(f"{what} must have sizes of at least 0, and its shape is {tuple(dims)}")
+    if math.prod(dims) > MOST_ELEMENTS:
         raise ModelFileError(f"{what} must have at most {MOST_ELEMENTS} elements, and its shape is {tuple(dims)}")
     if tensor.data_type not in _WEIGHT_TYPES | _INDEX_TYPES:
         kind = (

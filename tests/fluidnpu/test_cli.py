@@ -105,6 +105,12 @@ def test_verify_says_zero_mismatches(model: Path) -> None:
     assert found["layers"] == 18
 
 
+@pytest.mark.parametrize("batches", ["0", "1,99", "-1", "", "some"])
+def test_verify_says_which_batches_there_are(batches: str, model: Path) -> None:
+    result = run("verify", model, "--board", "zc706", f"--batches={batches}")
+    refused(result, f"--batches must be whole numbers of 1..8 with commas between them, not '{batches}'")
+
+
 def test_doctor_names_the_parts() -> None:
     assert json.loads(run("doctor", "--json").stdout)["numpy"] == np.__version__
     assert "vivado" in run("doctor").stdout
