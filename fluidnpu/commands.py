@@ -145,8 +145,8 @@ def dse(
         found = _explore(out, work, room, b_max, memory, cycle_model, _weights(weights))
     except FitError as error:
         raise NegativeAnswerError("; ".join((str(error), *taken))) from None
-    found = dataclasses.replace(found, board=board, notes=(*taken, *found.notes))
-    calibrated = None if record is None else importing.scaled(record, found)
+    found = dataclasses.replace(found, notes=(*taken, *found.notes))
+    calibrated = None if record is None else importing.scaled(record, found, board)
     if design_file is not None:
         _write(design_file, found.design.dumps())
     if report is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from boards import load_board
+from boards import Board, load_board
 from dse import Calibrated, Calibration, Design, Exploration, apply_calibration
 from hls import import_reports
 from models import read_text
@@ -44,10 +44,10 @@ def read_record(file: Path) -> Calibration:
     return Calibration.loads(read_text(file, "what `fluidnpu import-reports` writes"), f"'{file}'")
 
 
-def scaled(record: Calibration, found: Exploration) -> Calibrated:
-    """An exploration's design by the factors of a record."""
+def scaled(record: Calibration, found: Exploration, board: Board) -> Calibrated:
+    """An exploration's design by the factors of a record, beside the whole board (`found` may know of less: `calibrated_board`)."""
     estimates = {name: found.fitted_resources[name]["used"] for name in ("lut", "ff")}
-    return apply_calibration(record, found.design, found.board, found.fitted_gops, estimates)
+    return apply_calibration(record, found.design, board, found.fitted_gops, estimates)
 
 
 def print_scaled(out: Console, one: Calibrated) -> None:
