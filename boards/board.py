@@ -147,7 +147,7 @@ class Board:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types, with schema number and digest."""
         body = {**asdict(self), "sources": dict(self.sources)}
-        text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return {"schema": SCHEMA, "digest": hashlib.sha256(text.encode()).hexdigest(), **body}
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from .ablation import AblationRow, ablation
 from .buildable import Buildable, buildable, ram_bits
-from .calibration import Calibrated, Calibration, Measure, apply_calibration
+from .calibration import Calibrated, Calibration, Measure, apply_calibration, calibrated_board
 from .design import (
     B_MAX_LIMIT,
     BatchPlan,
@@ -69,6 +69,7 @@ __all__ = [
     "build_design",
     "buildable",
     "buildable_plan",
+    "calibrated_board",
     "equidistant_exits",
     "evaluate",
     "exits_after",

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from boards import Board
@@ -21,6 +21,7 @@ from boards import Board
 from .design import Design, DesignError
 
 SCHEMA = 1
+_FACTS = {"dsp": "dsp", "ramb18": "ramb36", "uram288": "uram288", "lut": "lut", "ff": "ff"}  # quantity: fact of a board
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +65,23 @@ class Calibration:
         """A number after place and route."""
         return next((m.reported for m in self.measures if (m.stage, m.quantity) == ("route", quantity)), None)
 
+    def ratio(self, quantity: str) -> float | None:
+        """Reported over predicted after place and route; None where either is not known."""
+        return next((m.ratio for m in self.measures if (m.stage, m.quantity) == ("route", quantity)), None)
+
+    def check_board(self, board: Board) -> None:
+        """DesignError for another board."""
+        if self.board != board.name:
+            raise DesignError(
+                f"a calibration must be of the board it is used for, {board.name}, and it is of {self.board}"
+            )
+
     def dumps(self) -> str:
         """Canonical JSON with schema number; the ratios stand in it for readers."""
         rows = [asdict(measure) | {"ratio": measure.ratio} for measure in self.measures]
-        text = json.dumps(asdict(self) | {"schema": SCHEMA, "measures": rows}, sort_keys=True, indent=1)
+        text = json.dumps(
+            asdict(self) | {"schema": SCHEMA, "measures": rows}, sort_keys=True, indent=1, allow_nan=False
+        )
         return text + "\n"
 
     @classmethod
@@ -115,13 +129,10 @@ def apply_calibration(
 
     Factors: reported over predicted, of a whole bitstream over the NPU alone; the clock met over the one asked for, never above 1.
     """
-    if record.board != board.name:
-        raise DesignError(
-            f"a calibration must be of the board it is used for, {board.name}, and it is of {record.board}"
-        )
+    record.check_board(board)
     resources, notes = {}, []
     for quantity, available in (("lut", board.lut), ("ff", board.ff)):
-        ratio = next((m.ratio for m in record.measures if (m.stage, m.quantity) == ("route", quantity)), None)
+        ratio = record.ratio(quantity)
         if ratio is not None and quantity in estimates:
             used = ratio * estimates[quantity]
             resources[quantity] = {"used": used, "available": available, "percent": 100 * used / available}
@@ -147,3 +158,28 @@ def apply_calibration(
         gops_by_batch=tuple(value * factor for value in gops_by_batch),
         notes=tuple(notes),
     )
+
+
+def calibrated_board(record: Calibration, board: Board) -> tuple[Board, tuple[str, ...]]:
+    """The board with less of each resource by as much as one built design took more of it than was predicted, and what was taken in words.
+
+    What fits it fits the board with its predictions scaled. A ratio below 1 changes nothing: one design may take room away, and promise none.
+    Raises DesignError for a record of another board.
+
+    >>> from boards import load_board
+    >>> row = Measure(stage="route", quantity="ramb18", predicted=400.0, reported=500.0)
+    >>> facts = {"design": "0" * 64, "network": "n", "clock_hz": 150_000_000, "t_r": 512, "t_p": 7, "t_c": 128}
+    >>> calibrated_board(Calibration(board="zc706", measures=(row,), **facts), load_board("zc706"))[1]
+    ('the search has 436 of 545 RAMB36, since the built design took 1.250 times the RAMB18 predicted',)
+    """
+    record.check_board(board)
+    room, notes = {}, []
+    for quantity, fact in _FACTS.items():
+        ratio, available = record.ratio(quantity), getattr(board, fact)
+        if ratio is not None and ratio > 1 and available:
+            room[fact] = max(1, math.floor(available / ratio))
+            notes.append(
+                f"the search has {room[fact]} of {available} {fact.upper()}, since the built design took {ratio:.3f} times the "
+                f"{quantity.upper()} predicted"
+            )
+    return replace(board, **room), tuple(notes)

@@ -207,6 +207,9 @@ class Design:
             raise DesignError(
                 f"the latency table must be {len(self.exits)} stages by {self.b_max} batch sizes, not {self.latency.stages} by {self.latency.b_max}"
             )
+        rates = self.exit_rates
+        if rates is not None and (len(rates) != len(self.exits) or not all(0 <= rate <= 1 for rate in rates)):
+            raise DesignError(f"exit_rates must be {len(self.exits)} shares of 0..1, not {rates}")
         for layer, row in zip(self.layers, self.plans, strict=True):
             if len(row) != self.b_max:
                 raise DesignError(
@@ -323,12 +326,12 @@ class Design:
             [[plan.k.value, plan.b_r, int(plan.row_lanes), plan.block] for plan in row] for row in self.plans
         ]
         body["latency"] = {"ns": [list(row) for row in self.latency.ns]}
-        text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return {"schema": SCHEMA, "digest": hashlib.sha256(text.encode()).hexdigest(), **body}
 
     def dumps(self) -> str:
         """Canonical JSON text: sorted keys, schema number, digest."""
-        return json.dumps(self.to_dict(), sort_keys=True, indent=1) + "\n"
+        return json.dumps(self.to_dict(), sort_keys=True, indent=1, allow_nan=False) + "\n"
 
     @cached_property
     def digest(self) -> str:

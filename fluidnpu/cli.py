@@ -16,8 +16,22 @@ from .errors import one_sentence
 
 Command = Callable[..., Any]
 
+
+class UserPath(click.Path):
+    """A path as the user gives it; an empty one would quietly mean the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, or click's own error and exit code 2."""
+        return self.fail("a path must not be empty", param, ctx) if value == "" else super().convert(value, param, ctx)
+
+
+PATH = UserPath(path_type=Path)
+
 BOARD = click.option("--board", required=True, metavar="NAME|FILE.toml", help="zc706, zcu104, or your own board file")
 B_MAX = click.option("--b-max", default=8, show_default=True, metavar="N", help="largest batch, 1 to 16")
+DESIGN_B_MAX = click.option(
+    "--b-max", type=int, metavar="N", help="largest batch, 1 to 16  [default: the design's, else 8]"
+)
 MEMORY = click.option(
     "--memory",
     metavar="NAME",
@@ -25,7 +39,7 @@ MEMORY = click.option(
 )
 DATA = click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE.npz",
     help="labelled images (arrays `images` and `labels`); default: those that come with fluidnpu",
 )
@@ -55,7 +69,7 @@ def main() -> None:
     "--out",
     default="out/demo",
     show_default=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="folder for report, trace and projects",
 )
 @click.option(
@@ -72,7 +86,7 @@ def demo(out: Path, requests: int, seed: int, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @JSON
 @command
 def check(model: Path, as_json: bool) -> None:
@@ -83,13 +97,13 @@ def check(model: Path, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @click.option(
     "--exits", "places", metavar="N|at=NAME,NAME", help="attach exits at equal MACs, N in all, or at named tensors"
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="NEW.onnx",
     help="where to write the network, normalisations folded",
 )
@@ -113,7 +127,7 @@ def exits(model: Path, places: str | None, out: Path | None, threshold: float, s
 
 
 @main.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @BOARD
 @B_MAX
 @MEMORY
@@ -138,13 +152,13 @@ def exits(model: Path, places: str | None, out: Path | None, threshold: float, s
 @click.option(
     "--exit-rates", metavar="A,B,...", help="share of samples that leaves at each exit, for the design's users"
 )
-@click.option("--out", type=click.Path(path_type=Path), metavar="design.json", help="where to write the fitted design")
-@click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html", help="where to write the design report")
+@click.option("--out", type=PATH, metavar="design.json", help="where to write the fitted design")
+@click.option("--report", type=PATH, metavar="FILE.html", help="where to write the design report")
 @click.option(
     "--calibration",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="calibration.json",
-    help="scale by what `import-reports` read of a built project",
+    help="search and scale by what `import-reports` read of a built project",
 )
 @JSON
 @command
@@ -170,14 +184,14 @@ def dse(
 
 
 @main.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @BOARD
-@B_MAX
+@DESIGN_B_MAX
 @MEMORY
 @click.option(
     "--design",
     "design_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="design.json",
     help="use this design instead of searching",
 )
@@ -188,7 +202,7 @@ def dse(
     type=click.Choice(["hls", "rtl"]),
     help="Vivado HLS core or SystemVerilog core",
 )
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="folder for the bitstream project")
+@click.option("--out", required=True, type=PATH, help="folder for the bitstream project")
 @DATA
 @click.option(
     "--tolerance", default=0.5, show_default=True, help="points of accuracy that int16 may lose against float"
@@ -198,7 +212,7 @@ def dse(
 def build(
     model: Path,
     board: str,
-    b_max: int,
+    b_max: int | None,
     memory: str | None,
     design_file: Path | None,
     core: str,
@@ -214,11 +228,11 @@ def build(
 
 
 @main.command("import-reports")
-@click.argument("project", type=click.Path(path_type=Path))
+@click.argument("project", type=PATH)
 @click.option("--board", metavar="NAME|FILE.toml", help="the project's board, where it is a file of your own")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE.json",
     help="where to write the record  [default: PROJECT/calibration.json]",
 )
@@ -232,13 +246,13 @@ def import_reports(project: Path, board: str | None, out: Path | None, as_json: 
 
 
 @main.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @BOARD
-@B_MAX
+@DESIGN_B_MAX
 @click.option(
     "--design",
     "design_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="design.json",
     help="use this design instead of searching",
 )
@@ -249,7 +263,13 @@ def import_reports(project: Path, board: str | None, out: Path | None, as_json: 
 @JSON
 @command
 def verify(
-    model: Path, board: str, b_max: int, design_file: Path | None, batches: str | None, data: Path | None, as_json: bool
+    model: Path,
+    board: str,
+    b_max: int | None,
+    design_file: Path | None,
+    batches: str | None,
+    data: Path | None,
+    as_json: bool,
 ) -> None:
     """Compile the generated HLS C++ and compare every layer with the golden model, bit for bit."""
     from . import commands
@@ -258,7 +278,7 @@ def verify(
 
 
 @main.command()
-@click.argument("table", required=False, type=click.Path(path_type=Path), metavar="DESIGN|TABLE.json")
+@click.argument("table", required=False, type=PATH, metavar="DESIGN|TABLE.json")
 @click.option(
     "--policy",
     "policies",
@@ -296,7 +316,7 @@ def verify(
 )
 @click.option(
     "--confidences",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE.csv|.npz|MODEL.onnx",
     help="recorded confidences decide who leaves where, and give the accuracy",
 )
@@ -312,18 +332,18 @@ def verify(
 )
 @click.option(
     "--log",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE.jsonl",
     help="where to write the first seed's decisions and reasons",
 )
 @click.option(
     "--replay",
     "replayed",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE.jsonl",
     help="check that such a log repeats to the same schedule (on DESIGN|TABLE.json, if given)",
 )
-@click.option("--report", type=click.Path(path_type=Path), metavar="FILE.html", help="where to write an HTML report")
+@click.option("--report", type=PATH, metavar="FILE.html", help="where to write an HTML report")
 @click.option(
     "--study",
     type=click.Choice(["fluid-batching"]),
@@ -331,7 +351,7 @@ def verify(
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default="out/study",
     show_default=True,
     help="folder for the study's page and numbers",
@@ -410,12 +430,10 @@ def serve(**words: Any) -> None:
     show_default=True,
     help="points of accuracy that early exits may cost on the held-out split",
 )
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), metavar="MODEL.onnx", help="where to write the model"
-)
+@click.option("--out", required=True, type=PATH, metavar="MODEL.onnx", help="where to write the model")
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="folder with Fashion-MNIST's four files; default: where Debian puts them",
 )
 @JSON

@@ -14,8 +14,17 @@ import numpy as np
 from rich.console import Console
 
 from boards import Board, load_board
-from dse import Design, Exploration, explore
-from hls import compile_program, csim_network, hls_core_lacks, hls_ultra_banks, render_project, write_project
+from dse import Design, Exploration, FitError, calibrated_board, explore
+from hls import (
+    check_folder,
+    check_made_for,
+    compile_program,
+    csim_network,
+    hls_core_lacks,
+    hls_ultra_banks,
+    render_project,
+    write_project,
+)
 from models import (
     ImageSet,
     Network,
@@ -25,6 +34,7 @@ from models import (
     quantise,
     read_image_file,
     read_model,
+    read_text,
     shipped_images,
 )
 from rtl_tb import sources
@@ -33,6 +43,10 @@ from . import importing, show
 from .design_report import render_design_report
 from .errors import NegativeAnswerError, UsageError
 from .exits import parse_places, with_exits
+from .options import numbers
+
+DEFAULT_B_MAX = 8
+MOST_WEIGHT = 1e100
 
 
 def check(path: Path, as_json: bool) -> None:
@@ -91,7 +105,7 @@ def workload(path: Path, exits: str | None, exit_rates: str | None) -> Workload:
     if exits is not None:
         model = with_exits(model, parse_places(exits))
     work = model if isinstance(model, Workload) else model.workload
-    rates = _numbers("--exit-rates", exit_rates)
+    rates = numbers("--exit-rates", exit_rates)
     if rates is None:
         return work
     if len(rates) != len(work.exits) or min(rates) < 0 or abs(sum(rates) - 1) > 1e-6:
@@ -99,11 +113,12 @@ def workload(path: Path, exits: str | None, exit_rates: str | None) -> Workload:
     return dataclasses.replace(work, exit_rates=rates)
 
 
-def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
-    try:
-        return None if text is None else tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"{option} must be numbers with commas between them, not '{text}'") from None
+def _weights(text: str | None) -> tuple[float, ...] | None:
+    """The weights of batch sizes, small enough to be summed and multiplied."""
+    found = numbers("--weights", text)
+    if found is not None and not 0 <= min(found) <= max(found) <= MOST_WEIGHT:
+        raise UsageError(f"--weights must be numbers of 0..{MOST_WEIGHT:g}, not '{text}'")
+    return found
 
 
 def dse(
@@ -121,8 +136,14 @@ def dse(
     """Search the whole space; print the published point and the design that fits; write the design."""
     out = show.console(as_json)
     board = load_board(board_name)
-    found = _explore(out, work, board, b_max, memory, cycle_model, _numbers("--weights", weights))
-    calibrated = None if calibration is None else importing.scaled(calibration, found)
+    record = None if calibration is None else importing.read_record(calibration)
+    room, taken = (board, ()) if record is None else calibrated_board(record, board)
+    try:
+        found = _explore(out, work, room, b_max, memory, cycle_model, _weights(weights))
+    except FitError as error:
+        raise NegativeAnswerError("; ".join((str(error), *taken))) from None
+    found = dataclasses.replace(found, notes=(*taken, *found.notes))
+    calibrated = None if record is None else importing.scaled(record, found, board)
     if design_file is not None:
         _write(design_file, found.design.dumps())
     if report is not None:
@@ -192,22 +213,26 @@ def _quantised(network: Network, images: ImageSet) -> QuantisedNetwork:
 
 
 def _design(
-    out: Console, network: Network, board: Board, b_max: int, design_file: Path | None, memory: str | None = None
+    out: Console, network: Network, board: Board, b_max: int | None, design_file: Path | None, memory: str | None = None
 ) -> Design:
+    """The design of a file, with which network and options must agree, or else the one that the search finds."""
     if design_file is None:
-        return _explore(out, network.workload, board, b_max, memory).design
-    design = Design.loads(design_file.read_text(encoding="utf-8"), str(design_file))
+        return _explore(out, network.workload, board, DEFAULT_B_MAX if b_max is None else b_max, memory).design
+    design = Design.loads(read_text(design_file, "a design"), str(design_file))
     if design.board != board.name:
         raise UsageError(f"'{design_file}' must be a design for {board.name}, not for {design.board}")
+    if b_max not in (None, design.b_max):
+        raise UsageError(f"'{design_file}' must be a design for batches up to {b_max}, not up to {design.b_max}")
     if memory not in (None, design.memory):
         raise UsageError(f"'{design_file}' must be a design for memory '{memory}', not for '{design.memory}'")
+    check_made_for(design, network)
     return design
 
 
 def build(
     path: Path,
     board_name: str,
-    b_max: int,
+    b_max: int | None,
     memory: str | None,
     design_file: Path | None,
     core: str,
@@ -216,16 +241,18 @@ def build(
     tolerance: float,
     as_json: bool,
 ) -> None:
-    """Guard the accuracy, then write the project and bundle."""
+    """Guard the accuracy, then write the project and bundle; exit code 1 where no bitstream can come of them."""
     out = show.console(as_json)
+    check_folder(folder)
     board, network = load_board(board_name), _network(path)
+    design = _design(out, network, board, b_max, design_file, memory)
     images = _images(data, network)
     qnet = _quantised(network, images)
     guard = accuracy_guard(network, qnet, images.images, images.labels, tolerance)
-    design = _design(out, network, board, b_max, design_file, memory)
     program = compile_program(qnet, design)
     files = render_project(design, program, board, core, rtl=sources())
     write_project(files, folder)
+    lacks = hls_core_lacks(design, board) if core == "hls" else ""
     report = {
         "folder": str(folder),
         "files": len(files),
@@ -233,29 +260,34 @@ def build(
         "build_id": f"{program.build_id:08x}",
         "float_accuracy": guard.float_accuracy,
         "int16_accuracy": guard.int16_accuracy,
+        "missing": [lacks] if lacks else [],
     }
-    if as_json:
+    if as_json and not lacks:
         show.emit(report)
         return
     out.print(f"<{design.t_r}, {design.t_p}, {design.t_c}> for {board.name}, build id {report['build_id']}")
     accuracies = f"float {100 * guard.float_accuracy:.2f} %, int16 {100 * guard.int16_accuracy:.2f} %"
     out.print(f"accuracy on {guard.images} images: {accuracies} (tolerance {tolerance:g} points)")
-    if lacks := hls_core_lacks(design, board) if core == "hls" else "":
-        out.print(f"[yellow]no bitstream can come of it[/]: {lacks}")
+    if lacks:
+        out.print(f"{len(files)} files in [bold]{folder}[/]")
+        raise NegativeAnswerError(f"no bitstream can come of '{folder}': {lacks}", report)
     out.print(f"{len(files)} files in [bold]{folder}[/]; its README says how to make the bitstream")
 
 
-def _batches(text: str) -> tuple[int, ...]:
+def _batches(text: str, b_max: int) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in text.split(","))
+        found = tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise UsageError(f"--batches must be whole numbers with commas between them, not '{text}'") from None
+        found = ()
+    if not found or not all(1 <= one <= b_max for one in found):
+        raise UsageError(f"--batches must be whole numbers of 1..{b_max} with commas between them, not '{text}'")
+    return found
 
 
 def verify(
     path: Path,
     board_name: str,
-    b_max: int,
+    b_max: int | None,
     design_file: Path | None,
     batches: str | None,
     data: Path | None,
@@ -264,10 +296,10 @@ def verify(
     """C simulation against golden; a mismatch is exit code 1."""
     out = show.console(as_json)
     board, network = load_board(board_name), _network(path)
+    design = _design(out, network, board, b_max, design_file)
     images = _images(data, network)
     qnet = _quantised(network, images)
-    design = _design(out, network, board, b_max, design_file)
-    sizes = tuple(range(1, design.b_max + 1)) if batches is None else _batches(batches)
+    sizes = tuple(range(1, design.b_max + 1)) if batches is None else _batches(batches, design.b_max)
     with show.progress(out, "C simulation") as step:
         report = csim_network(
             qnet,
@@ -277,20 +309,19 @@ def verify(
             progress=step,
             ultra_banks=hls_ultra_banks(design, board),
         )
+    answer = {
+        "layers": report.layers,
+        "batches": list(report.batches),
+        "mismatches": report.mismatches,
+        "outputs": report.outputs,
+        "ok": report.ok,
+    }
+    if not report.ok:
+        raise NegativeAnswerError(f"C simulation must equal golden: {report.summary()}", answer)
     if as_json:
-        show.emit(
-            {
-                "layers": report.layers,
-                "batches": list(report.batches),
-                "mismatches": report.mismatches,
-                "outputs": report.outputs,
-                "ok": report.ok,
-            }
-        )
+        show.emit(answer)
     else:
         out.print(f"C simulation against golden: {report.summary()}")
-    if not report.ok:
-        raise NegativeAnswerError(f"C simulation must equal golden: {report.summary()}")
 
 
 def train(

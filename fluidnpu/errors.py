@@ -1,7 +1,7 @@
 """What the console command says when it cannot go on: exit codes and the one sentence.
 
-0 done; 1 the answer is no (a mismatch, a board that does not answer); 2 bad input; 130 stopped by Ctrl-C, 143 by SIGTERM. Notes that an
-error was given on its way (PEP 678) belong to its sentence.
+0 done; 1 the answer is no (a mismatch, a board too small or one that does not answer); 2 bad input; 130 stopped by Ctrl-C, 143 by SIGTERM.
+Notes that an error was given on its way (PEP 678) belong to its sentence.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -26,19 +26,30 @@ class UsageError(ValueError):
 
 
 class NegativeAnswerError(RuntimeError):
-    """The command ran and the answer is no; one sentence."""
+    """The command ran and the answer is no; one sentence, and what else `--json` says beside it."""
+
+    def __init__(self, message: str, answer: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.answer = answer
+
+
+def negative_answers() -> tuple[type[Exception], ...]:
+    """Good questions whose answer is no. FitError is a DesignError too, so these are looked at first."""
+    from dse import FitError
+
+    return (NegativeAnswerError, FitError)
 
 
 def caller_errors() -> tuple[type[Exception], ...]:
     """Errors that are the user's to mend: each room's ValueErrors, imported only when something went wrong."""
     from boards import BoardError
-    from dse import DesignError, FitError
+    from dse import DesignError
     from hls import DescriptorError, ProgramError, ProjectError, ReportError
     from host import BundleError, DriverUsageError
     from models import NetworkError
     from scheduler import SchedulerError
 
-    ours = (UsageError, BoardError, DesignError, FitError, DescriptorError, ProgramError, ProjectError, ReportError)
+    ours = (UsageError, BoardError, DesignError, DescriptorError, ProgramError, ProjectError, ReportError)
     return (*ours, BundleError, DriverUsageError, NetworkError, SchedulerError)
 
 
@@ -49,7 +60,7 @@ def world_errors() -> tuple[type[Exception], ...]:
     from models import TrainingError
     from rtl_tb import SimulationError
 
-    return (NegativeAnswerError, CsimError, HostError, SimulationError, TrainingError)
+    return (CsimError, HostError, SimulationError, TrainingError)
 
 
 class Terminated(KeyboardInterrupt):
@@ -65,9 +76,10 @@ def sentence(error: BaseException) -> str:
 def fail(error: BaseException, code: int, as_json: bool) -> NoReturn:
     """Say it once, on standard error (and as one object on standard output for scripts), and leave."""
     if as_json:
-        report: dict[str, Any] = {"error": sentence(error)}
+        answer = error.answer if isinstance(error, NegativeAnswerError) else None
+        report: dict[str, Any] = {**(answer or {}), "error": sentence(error)}
         report |= {key: getattr(error, key) for key in ("node", "operator", "suggestion") if getattr(error, key, None)}
-        print(json.dumps(report, sort_keys=True))
+        print(json.dumps(report, sort_keys=True, allow_nan=False))
     print(f"fluidnpu: {sentence(error)}", file=sys.stderr)
     sys.exit(code)
 
@@ -86,6 +98,8 @@ def one_sentence(as_json: bool) -> Iterator[None]:
         where = f" '{error.filename}'" if error.filename else ""
         fail(type(error)(f"the file{where} could not be used: {error.strerror or error}"), EXIT_BAD_INPUT, as_json)
     except Exception as error:
+        if isinstance(error, negative_answers()):
+            fail(error, EXIT_NO, as_json)
         if isinstance(error, caller_errors()):
             fail(error, EXIT_BAD_INPUT, as_json)
         if isinstance(error, world_errors()):

@@ -39,7 +39,7 @@ def parse_places(text: str) -> Places:
             return names
     number = value if equals and key == "equidistant" else "" if equals else key
     if not number.isdecimal() or len(number) > 9:
-        raise UsageError(f"--exits must be N, equidistant=N or at=NAME,NAME, not '{text}'")
+        raise UsageError(f"--exits must be N or at=NAME,NAME, not '{text}'")
     return int(number)
 
 
@@ -112,7 +112,7 @@ def _print(report: dict[str, Any], places: bool) -> None:
         ]  # fmt: skip
         title = f"{report['name']}: tensors that an exit can stand at (height x width x channels)"
         out.print(show.table(title, ("tensor", "shape", "MMAC before", "share", "cut"), rows, left=2))
-        out.print("  [dim]cut: everything later depends on it alone; --exits equidistant=N chooses among these[/]")
+        out.print("  [dim]cut: everything later depends on it alone; --exits N chooses among these[/]")
     rows = [
         (e["name"], e["logits"], f"{e['macs'] / 1e6:.2f}", f"{100 * e['share']:.1f} %", f"{e['threshold']:g}")
         for e in report["exits"]

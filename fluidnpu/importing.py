@@ -6,9 +6,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from boards import load_board
+from boards import Board, load_board
 from dse import Calibrated, Calibration, Design, Exploration, apply_calibration
 from hls import import_reports
+from models import read_text
 
 from . import show
 
@@ -16,7 +17,7 @@ from . import show
 def import_project(project: Path, board_name: str | None, out: Path | None, as_json: bool) -> None:
     """Write the record beside the project and print predicted against reported."""
     file = project / "bundle" / "design.json"
-    design = Design.loads(file.read_text(encoding="utf-8"), str(file))
+    design = Design.loads(read_text(file, "a design"), str(file))
     record = import_reports(project, design, load_board(board_name or design.board))
     target = project / "calibration.json" if out is None else out
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -38,11 +39,15 @@ def _text(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}" if value % 1 else f"{value:.0f}"
 
 
-def scaled(file: Path, found: Exploration) -> Calibrated:
-    """An exploration's design by the factors of a record."""
-    record = Calibration.loads(file.read_text(encoding="utf-8"), f"'{file}'")
+def read_record(file: Path) -> Calibration:
+    """What `fluidnpu import-reports` wrote."""
+    return Calibration.loads(read_text(file, "what `fluidnpu import-reports` writes"), f"'{file}'")
+
+
+def scaled(record: Calibration, found: Exploration, board: Board) -> Calibrated:
+    """An exploration's design by the factors of a record, beside the whole board (`found` may know of less: `calibrated_board`)."""
     estimates = {name: found.fitted_resources[name]["used"] for name in ("lut", "ff")}
-    return apply_calibration(record, found.design, found.board, found.fitted_gops, estimates)
+    return apply_calibration(record, found.design, board, found.fitted_gops, estimates)
 
 
 def print_scaled(out: Console, one: Calibrated) -> None:

@@ -27,8 +27,16 @@ def console(as_json: bool = False) -> Console:
 
 
 def emit(report: dict[str, Any]) -> None:
-    """One object on standard output; what is not finite must come as None, since JSON has no word for it."""
-    print(json.dumps(report, sort_keys=True, allow_nan=False))
+    """One object on standard output; what is no finite number, such as the mean of nothing, is null."""
+    print(json.dumps(_finite(report), sort_keys=True, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextmanager

@@ -13,7 +13,17 @@ import numpy as np
 from rich.console import Console
 
 from dse import Design
-from models import Network, confidence, golden, quantise, read_image_file, read_model, shipped_images
+from models import (
+    Network,
+    confidence,
+    golden,
+    quantise,
+    read_image_file,
+    read_model,
+    read_text,
+    regular_file,
+    shipped_images,
+)
 from scheduler import (
     Comparison,
     PolicyError,
@@ -33,6 +43,7 @@ from scheduler import (
 
 from . import show
 from .errors import NegativeAnswerError, UsageError
+from .options import numbers
 
 SHORT = 2000  # requests a seed below which a slowly growing backlog may go unseen
 
@@ -97,16 +108,16 @@ def circumstances(asked: Asked) -> tuple[Serving, Source]:
     if asked.table is None:
         raise UsageError("simulate needs a DESIGN or TABLE.json (or --study, or --replay)")
     recorded, thresholds = _recorded(asked)
-    rates = _numbers("--exit-rates", asked.exit_rates)
+    rates = numbers("--exit-rates", asked.exit_rates)
     if recorded is not None:
         if rates:
             raise UsageError("--exit-rates and --confidences both say how many leave at each exit; give one of them")
         rates = recorded.exit_rates(thresholds)
     serving = _serving(asked.table, rates)
     slo_ns = None if asked.slo is None else parse_duration_ns(asked.slo, "--slo")
-    truth = Truth(exit_rates=_numbers("--true-exit-rates", asked.true_exit_rates), latency_factor=asked.latency_factor)
+    truth = Truth(exit_rates=numbers("--true-exit-rates", asked.true_exit_rates), latency_factor=asked.latency_factor)
     if asked.traffic.endswith(".csv"):
-        text = _text(Path(asked.traffic), "a trace in CSV")
+        text = read_text(Path(asked.traffic), "a trace in CSV")
         source = Source.of_trace(
             text,
             slo_ns=slo_ns,
@@ -132,7 +143,7 @@ def circumstances(asked: Asked) -> tuple[Serving, Source]:
 
 
 def _serving(path: Path, rates: tuple[float, ...] | None) -> Serving:
-    text = _text(path, "a design or a table in JSON")
+    text = read_text(path, "a design or a table in JSON")
     try:
         raw = json.loads(text)
     except (json.JSONDecodeError, RecursionError):
@@ -150,12 +161,12 @@ def _recorded(asked: Asked) -> tuple[Recorded | None, tuple[float, ...]]:
         if asked.thresholds is not None:
             raise UsageError("--thresholds needs --confidences, which they are compared with")
         return None, ()
-    thresholds = _numbers("--thresholds", asked.thresholds)
+    thresholds = numbers("--thresholds", asked.thresholds)
     if asked.confidences.suffix == ".onnx":
         recorded, own = record_network(asked.confidences, asked.data)
         thresholds = thresholds or own
     else:
-        recorded = read_confidence_file(asked.confidences)
+        recorded = read_confidence_file(regular_file(asked.confidences))
     exits = np.asarray(recorded.correct).shape[1]
     if thresholds is None or len(thresholds) not in (exits - 1, exits):
         came = "none" if thresholds is None else str(len(thresholds))
@@ -180,15 +191,6 @@ def record_network(path: Path, data: Path | None = None) -> tuple[Recorded, tupl
         correct=np.stack([np.argmax(one, axis=1) == images.labels for one in logits], axis=1),
     )
     return recorded, tuple(exit.threshold for exit in network.exits)
-
-
-def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
-    if text is None:
-        return None
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"{option} must be numbers with commas between them, not '{text}'") from None
 
 
 def _print(out: Console, found: StreamComparison) -> None:
@@ -275,7 +277,7 @@ def _first_log(serving: Serving, source: Source, policy: str) -> str:
 def replay_log(log: Path, table: Path | None, as_json: bool) -> None:
     """Check that a decision log repeats to the same schedule; what differs is exit code 1."""
     latency = None if table is None else _serving(table, None).latency
-    lines = _text(log, "a decision log").splitlines()
+    lines = read_text(log, "a decision log").splitlines()
     try:
         found = replay(lines, latency)
     except PolicyError as error:
@@ -317,13 +319,6 @@ def run_study_command(folder: Path, seeds: int, requests: int, processes: int, a
     tally = ", ".join(f"{count} {verdict}" for verdict, count in sorted(brief["tally"].items()))
     out.print(f"\n{tally}; reasons and everything else: [bold]{folder / 'report.html'}[/]")
     out.print(f"numbers: [bold]{folder / 'study.json'}[/], in brief [bold]{folder / 'summary.json'}[/]")
-
-
-def _text(path: Path, what: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise UsageError(f"'{path}' must be {what}, which is text") from None
 
 
 def _write(path: Path, text: str) -> None:

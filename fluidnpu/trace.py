@@ -22,7 +22,7 @@ def trace(schedules: Sequence[Schedule], exits: Sequence[str]) -> str:
     events: list[Event] = []
     for process, schedule in enumerate(schedules, 1):
         events.extend(_events(process, schedule, exits))
-    return json.dumps({"displayTimeUnit": "ns", "traceEvents": events}, separators=(",", ":"))
+    return json.dumps({"displayTimeUnit": "ns", "traceEvents": events}, separators=(",", ":"), allow_nan=False)
 
 
 def _events(process: int, schedule: Schedule, exits: Sequence[str]) -> Iterator[Event]:

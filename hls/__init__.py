@@ -1,7 +1,7 @@
 """From a design to hardware: the register map, the NPU program, Vivado HLS C++ and project files, and C simulation."""
 
 from .banks import hls_core_lacks, hls_ultra_banks
-from .compiler import check_buildable, compile_program
+from .compiler import check_buildable, check_made_for, compile_program
 from .csim import CoreSimulator, CsimError, ap_headers, compile_core
 from .descriptor import DESCRIPTOR_BYTES, NO_WEIGHTS, Descriptor, DescriptorError
 from .equivalence import CsimReport, Difference, LayerCheck, csim_network
@@ -13,7 +13,7 @@ from .layout import LayoutError, TileLayout, column_tiles, pack_weights, part_wo
 from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, Platform
 from .pragmas import check_pragmas
 from .program import ExitPlace, Program, ProgramError, TensorPlace, build_id
-from .project import ProjectError, render_project, write_project
+from .project import ProjectError, render_project
 from .reference_core import execute_streams_reference, round_half_even
 from .registers import REGISTERS, WINDOW_BYTES, Access, Cause, Field, Register, by_name
 from .render import render_core
@@ -45,7 +45,8 @@ from .streams import (
 )
 from .tcl import check_tcl
 from .vectors import core_modes, core_vectors, vector_files
-from .views import render_c_header, render_register_table, render_sv_package
+from .views import render_c_header, render_register_json, render_register_table, render_sv_package
+from .writing import check_folder, write_project
 
 __all__ = [
     "COMMAND_BITS",
@@ -92,6 +93,8 @@ __all__ = [
     "build_id",
     "by_name",
     "check_buildable",
+    "check_folder",
+    "check_made_for",
     "check_pragmas",
     "check_tcl",
     "column_tiles",
@@ -117,6 +120,7 @@ __all__ = [
     "render_c_header",
     "render_core",
     "render_project",
+    "render_register_json",
     "render_register_table",
     "render_sv_package",
     "round_half_even",

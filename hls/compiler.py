@@ -25,10 +25,7 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
     """The program that runs `qnet` on an NPU of `design`; ProgramError when the two do not go together."""
     network = qnet.network
     check_buildable(design)
-    if not design.matches(network.workload):
-        raise ProgramError(
-            f"the design must be made for network '{network.name}', and it was made for another workload ('{design.network}')"
-        )
+    check_made_for(design, network)
     tensors = place_tensors(network)
     weights = bytearray()
     descriptors, fbcb = [], []
@@ -82,6 +79,14 @@ def check_buildable(design: Design) -> None:
     columns = max(design.t_p, design.t_c * (2 if design.split else 1))
     if columns > COLS_LIMIT:
         raise ProgramError(f"a column tile must have at most {COLS_LIMIT} columns, and this design has {columns}")
+
+
+def check_made_for(design: Design, network: Network) -> None:
+    """ProgramError for the design of another workload."""
+    if not design.matches(network.workload):
+        raise ProgramError(
+            f"the design must be made for network '{network.name}', and it was made for another workload ('{design.network}')"
+        )
 
 
 def check_accumulator(qlayer: QuantisedLayer, design: Design) -> None:

@@ -3,7 +3,8 @@
 >>> PLATFORMS["zynq7000"].registers_base == 0x43C0_0000
 True
 
-Sources: PG082 (Zynq-7000 processing system), PG201 (Zynq UltraScale+ processing system), UG586 (7 series memory interface), all for Vivado 2019.2.
+Sources: PG082 (Zynq-7000 processing system), PG201 (Zynq UltraScale+ processing system), UG586 (7 series memory interface), PG065 (Clocking Wizard),
+all for Vivado 2019.2; UG585 and UG1085 for the PLLs, which the boards' presets feed with 33.333 MHz.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from dataclasses import dataclass
 NPU_VLNV = "fluidnpu:npu:fluid_npu:1.0"  # what the driver looks for in the hardware description
 NPU_CELL = "npu_0"
 REGISTERS_RANGE = 4096  # a page
+PS_CLOCK_MHZ = 100  # what the processing system gives: a whole division of its IO PLL, 1000 MHz on Zynq-7000 and 1500 MHz on UltraScale+
+CLOCK_VLNV = "xilinx.com:ip:clk_wiz:6.0"  # makes the NPU's clock of it, since a division alone comes only near most clocks (150 MHz: 142.857)
+CLOCK_CELL = "clock_0"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,14 +63,14 @@ class Platform:
     registers_base: int
     pl_memory: PlMemory | None = None
 
-    def settings_for(self, clock_mhz: str, memory_ports: int, port_bits: int) -> tuple[tuple[str, str], ...]:
+    def settings_for(self, memory_ports: int, port_bits: int) -> tuple[tuple[str, str], ...]:
         """(name, value) of every setting: clock, control port, interrupt, and the first `memory_ports` memory ports."""
         pairs = []
         for name, value in self.settings.items():
             ports = range(memory_ports) if "{port}" in name or "{gp}" in name else range(1)
             for port in ports:
                 filled = name.format(port=port, gp=port + 2)
-                pairs.append((filled, value.format(clock=clock_mhz, bits=port_bits)))
+                pairs.append((filled, value.format(clock=PS_CLOCK_MHZ, bits=port_bits)))
         return tuple(pairs)
 
 

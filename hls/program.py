@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from models import FileError, read_text, regular_file
+
 from .descriptor import DESCRIPTOR_BYTES, Descriptor, DescriptorError
 
 SCHEMA = 1
@@ -219,7 +221,10 @@ class Program:
             "image_sha256": hashlib.sha256(image).hexdigest(),
         }
         body["digest"] = _digest(body)
-        return {"program.json": (json.dumps(body, sort_keys=True, indent=1) + "\n").encode(), "program.bin": image}
+        return {
+            "program.json": (json.dumps(body, sort_keys=True, indent=1, allow_nan=False) + "\n").encode(),
+            "program.bin": image,
+        }
 
     @cached_property
     def digest(self) -> str:
@@ -237,8 +242,8 @@ class Program:
         """Read what `save` wrote; ProgramError when a file is missing, damaged or of another schema."""
         manifest, binary = Path(folder) / "program.json", Path(folder) / "program.bin"
         try:
-            raw, image = json.loads(manifest.read_text(encoding="utf-8")), binary.read_bytes()
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+            raw, image = json.loads(read_text(manifest, "JSON")), regular_file(binary).read_bytes()
+        except (OSError, FileError, json.JSONDecodeError) as error:
             raise ProgramError(f"'{folder}' must hold a readable program.json and program.bin: {error}") from None
         if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
             found = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
@@ -290,4 +295,4 @@ def build_id(design_digest: str) -> int:
 
 
 def _digest(body: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""A whole bitstream project as text: HLS C++, RTL, Tcl, constraints, software, bundle, manifest. `render_project` is pure; `write_project` writes.
+"""A whole bitstream project as text: HLS C++, RTL, Tcl, constraints, software, bundle, manifest. Pure; `write_project` writes it.
 
 Vivado and Vivado HLS are needed only to turn it into a bitstream, and nothing here runs them.
 """
@@ -10,13 +10,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from boards import Board
 from dse import Design, NpuShape, ultra_banks
 
 from .banks import hls_core_lacks, hls_ultra_banks
-from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform, PlMemory
+from .platform import CLOCK_CELL, CLOCK_VLNV, NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform, PlMemory
 from .pragmas import check_pragmas
 from .program import Program, build_id
 from .registers import REGISTERS, Register
@@ -24,8 +23,9 @@ from .render import render, render_core
 from .streams import COMMAND_BITS
 from .tcl import check_tcl
 from .vectors import vector_files
-from .views import one_word, render_c_header, render_register_table, render_sv_package
+from .views import one_word, render_c_header, render_register_json, render_register_table, render_sv_package
 
+MANIFEST = "manifest.json"
 MANIFEST_SCHEMA = 1
 TOOL_VERSION = "2019.2"
 ADDRESS_BITS = 40
@@ -108,6 +108,8 @@ class ProjectText:
     tool_version = TOOL_VERSION
     vlnv = NPU_VLNV
     npu_cell = NPU_CELL
+    clock_vlnv = CLOCK_VLNV
+    clock_cell = CLOCK_CELL
     address_bits = ADDRESS_BITS
     registers_range = REGISTERS_RANGE
 
@@ -267,12 +269,12 @@ class ProjectText:
     @property
     def ps_settings(self) -> tuple[tuple[str, str], ...]:
         """The processing system's settings."""
-        own = self.ps.settings_for(self.clock_mhz, len(self.memory_links), self.design.port_bits // self.design.stripes)
+        own = self.ps.settings_for(len(self.memory_links), self.design.port_bits // self.design.stripes)
         return (*own, *(self.pl_memory.settings.items() if self.pl_memory else ()))
 
     @property
     def clocked_pins(self) -> tuple[str, ...]:
-        """Everything that the one clock drives."""
+        """Everything that the NPU's clock drives."""
         links, pl = self.memory_links, self.pl_memory
         return (
             f"{NPU_CELL}/aclk",
@@ -319,24 +321,12 @@ def render_project(
     files |= {"Makefile": _text("Makefile", p), "README.md": _text("README.md", p)}
     files |= {"software/fluidnpu_registers.h": render_c_header(), "docs/registers.md": render_register_table()}
     files["bundle/design.json"] = design.dumps()
+    files["bundle/registers.json"] = render_register_json(design, p.ps.registers_base)
     if program is not None:
         files |= {f"bundle/{name}": content for name, content in program.files().items()}
     _check_texts(files)
-    files["manifest.json"] = _manifest(p, files)
+    files[MANIFEST] = _manifest(p, files)
     return dict(sorted(files.items()))
-
-
-def write_project(files: Mapping[str, str | bytes], out: Path | str) -> None:
-    """Write a project into a folder; files of an earlier project there that are no longer part of it are removed."""
-    folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        raise ProjectError(f"a project is written into a folder, and '{folder}' is a file")
-    for name in _earlier(folder) - set(files):
-        (folder / name).unlink(missing_ok=True)
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def _check(design: Design, program: Program | None, board: Board, core: str, rtl: Mapping[str, str]) -> None:
@@ -426,20 +416,7 @@ def _manifest(p: ProjectText, files: Mapping[str, str | bytes]) -> str:
         "missing": list(p.missing),
         "files": digests,
     }
-    return json.dumps(body, sort_keys=True, indent=1) + "\n"
-
-
-def _earlier(folder: Path) -> set[str]:
-    """Files that the manifest of an earlier project names; none when it is not one."""
-    try:
-        names = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["files"]
-    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError):
-        return set()
-    return {
-        name
-        for name in names
-        if isinstance(name, str) and not Path(name).is_absolute() and ".." not in Path(name).parts
-    }
+    return json.dumps(body, sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 
 def _axi_lite(name: str) -> tuple[BusPort, ...]:

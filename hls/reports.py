@@ -19,7 +19,7 @@ MOST_BYTES = 1 << 26
 CSYNTH = "hls/fluidnpu_core/solution1/syn/report/csynth.xml"
 UTILISATION = "build/utilization.rpt"
 TIMING = "build/timing.rpt"
-PERIOD_TOLERANCE = 0.01  # a PLL does not meet a period to the picosecond
+PERIOD_TOLERANCE = 0.01  # an MMCM does not meet a period to the picosecond
 
 
 class ReportError(ValueError):
@@ -230,6 +230,8 @@ def _utilisation_measures(text: str, what: str, design: Design, board: Board) ->
         b_max=design.b_max,
         acc_bits=design.acc_bits,
         stackable=design.stackable,
+        memory=design.memory,
+        buffer_words=design.buffer_words,
     )
     predicted = {
         "dsp": need.dsp,

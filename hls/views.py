@@ -1,4 +1,4 @@
-"""Views of the register map and of a design's parameters: C header, Markdown table, SystemVerilog package. Text only.
+"""Views of the register map and of a design's parameters: C header, JSON, Markdown table, SystemVerilog package. Text only.
 
 >>> "#define FLUIDNPU_CTRL 0x00u" in render_c_header()
 True
@@ -6,13 +6,18 @@ True
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import asdict
 
 from dse import Design
 
 from .fbcb import GEMM, MAX_POOL, SUM_POOL
+from .platform import NPU_VLNV
 from .program import build_id
 from .registers import REGISTERS, WINDOW_BYTES, Cause, fields
+
+REGISTER_SCHEMA = 1
 
 
 def one_word(name: str) -> str:
@@ -71,6 +76,21 @@ def render_register_table() -> str:
         lines.append(f"| {register.name} | {field.name} | {bits} | {field.meaning} |")
     lines += ["", "| cause | name |", "|---|---|", *(f"| {cause.value} | {cause.name} |" for cause in Cause)]
     return "\n".join([*lines, ""])
+
+
+def render_register_json(design: Design, base: int) -> str:
+    """The register map at byte address `base` and the build id of a design as JSON, for a driver in any language; offsets in bytes."""
+    body = {
+        "schema": REGISTER_SCHEMA,
+        "design": design.digest,
+        "build_id": f"{build_id(design.digest):08x}",
+        "vlnv": NPU_VLNV,
+        "base": base,
+        "window_bytes": WINDOW_BYTES,
+        "registers": [asdict(register) for register in REGISTERS],
+        "causes": {cause.name: cause.value for cause in Cause},
+    }
+    return json.dumps(body, sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 
 def render_sv_package(design: Design) -> str:

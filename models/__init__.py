@@ -17,6 +17,7 @@ from .data import (
 )
 from .exit_heads import ExitPlace, attach_exits, equidistant_tensors, exit_places, single_exit, unknown_name
 from .exits import ExitChoice, choose_threshold, confidence, decide_exits, early_exit_predictions
+from .files import FileError, read_text, regular_file
 from .float_reference import early_exit_float, run_float, tensor_ranges
 from .full_size import FULL_SIZE, full_size, random_full_size
 from .guard import AccuracyError, GuardReport, accuracy_guard
@@ -68,6 +69,7 @@ __all__ = [
     "Exit",
     "ExitChoice",
     "ExitPlace",
+    "FileError",
     "Format",
     "GuardReport",
     "ImageSet",
@@ -107,6 +109,8 @@ __all__ = [
     "read_layer_table",
     "read_model",
     "read_onnx",
+    "read_text",
+    "regular_file",
     "run_float",
     "shipped_file",
     "shipped_images",

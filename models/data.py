@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from .files import FileError, regular_file
 from .network import NetworkError
 
 FASHION_MNIST_FOLDER = Path("/usr/share/datasets/fashion-mnist")
@@ -56,7 +57,7 @@ class ImageSet:
 def _read_idx(path: Path) -> npt.NDArray[np.uint8]:
     """One gzipped idx file of unsigned bytes: magic 0x00000800 + rank, big-endian sizes, then the bytes."""
     try:
-        with gzip.open(path) as stream:
+        with gzip.open(regular_file(path)) as stream:
             raw = stream.read(_MOST_BYTES + 1)
     except FileNotFoundError:
         raise DataError(
@@ -100,13 +101,15 @@ def shipped_images(count: int = 1000) -> ImageSet:
 def read_image_file(path: Path | str) -> ImageSet:
     """Images and labels from an archive such as `write_image_file` makes; DataError when it is not one."""
     try:
-        archive = np.load(path, allow_pickle=False)
+        archive = np.load(regular_file(path), allow_pickle=False)
         if isinstance(archive, np.ndarray):
             raise ValueError("it holds a single array, as .npy files do")
         with archive:
             images, labels = archive["images"], archive["labels"]
     except FileNotFoundError:
         raise DataError(f"the image file {path} does not exist") from None
+    except FileError:
+        raise
     except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"the image file {path} must be an .npz with arrays 'images' and 'labels': {error}") from None
     if not np.issubdtype(labels.dtype, np.integer):

@@ -170,9 +170,9 @@ def _metadata(network: Network) -> dict[str, str]:
     ranges = {name: value * gains[name] for name, value in network.calibration.items()}
     return {
         PREFIX + "name": network.name,
-        PREFIX + "exits": json.dumps([_exit_row(exit) for exit in network.exits]),
-        PREFIX + "calibration": json.dumps(ranges),
-        PREFIX + "provenance": json.dumps(dict(network.metadata), sort_keys=True),
+        PREFIX + "exits": json.dumps([_exit_row(exit) for exit in network.exits], allow_nan=False),
+        PREFIX + "calibration": json.dumps(ranges, allow_nan=False),
+        PREFIX + "provenance": json.dumps(dict(network.metadata), sort_keys=True, allow_nan=False),
     }
 
 

@@ -11,6 +11,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from .files import FileError, regular_file
 from .network import Kind, LayerShape, NetworkError, Workload
 
 MOST_TABLE_BYTES = 1 << 26
@@ -26,11 +27,9 @@ def read_layer_table(path: Path | str) -> Workload:
     """The workload a JSON layer table describes."""
     path = Path(path)
     try:
-        if path.stat().st_size > MOST_TABLE_BYTES:
-            raise LayerTableError(
-                f"the layer table {path} must be at most {MOST_TABLE_BYTES >> 20} MiB, and it is larger"
-            )
-        table = json.loads(path.read_bytes())
+        table = json.loads(regular_file(path, MOST_TABLE_BYTES).read_bytes())
+    except FileError:
+        raise
     except FileNotFoundError:
         raise LayerTableError(f"the layer table {path} does not exist") from None
     except OSError as error:

@@ -125,6 +125,9 @@ class Workload:
         stages = [layer.stage for layer in self.layers]
         if stages != sorted(stages) or set(stages) != set(range(len(self.exits))):
             raise NetworkError(f"the layers of '{self.name}' must stand in stages 0..{len(self.exits) - 1} in order")
+        rates = self.exit_rates
+        if rates is not None and (len(rates) != len(self.exits) or not all(0 <= rate <= 1 for rate in rates)):
+            raise NetworkError(f"the exit rates of '{self.name}' must be {len(self.exits)} shares of 0..1, not {rates}")
 
     @property
     def macs(self) -> int:
@@ -134,7 +137,7 @@ class Workload:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the canonical JSON of the shapes."""
-        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
 

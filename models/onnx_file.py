@@ -18,6 +18,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, TensorProto, numpy_helper
 
+from .files import regular_file
 from .network import NetworkError
 from .onnx_wire import WireError, count_fields
 
@@ -131,10 +132,7 @@ class OnnxFile:
 
 def _parse(path: Path) -> onnx.ModelProto:
     try:
-        size = path.stat().st_size
-        if size > MOST_FILE_BYTES:
-            raise ModelFileError(f"{path} must be at most {MOST_FILE_BYTES >> 20} MiB, and it is {size >> 20} MiB")
-        raw = path.read_bytes()
+        raw = regular_file(path, MOST_FILE_BYTES).read_bytes()
     except FileNotFoundError:
         raise ModelFileError(f"the model file {path} does not exist") from None
     except OSError as error:
@@ -155,7 +153,9 @@ def _parse(path: Path) -> onnx.ModelProto:
 def array_of(tensor: TensorProto, what: str, folder: Path | None = None) -> npt.NDArray[Any]:
     """A TensorProto as an array; refuses hostile shapes, foreign types, too few bytes, NaN and infinity."""
     dims = [int(d) for d in tensor.dims]
-    if any(d < 0 for d in dims) or math.prod(dims) > MOST_ELEMENTS:
+    if any(d < 0 for d in dims):
+        raise ModelFileError(f"{what} must have sizes of at least 0, and its shape is {tuple(dims)}")
+    if math.prod(dims) > MOST_ELEMENTS:
         raise ModelFileError(f"{what} must have at most {MOST_ELEMENTS} elements, and its shape is {tuple(dims)}")
     if tensor.data_type not in _WEIGHT_TYPES | _INDEX_TYPES:
         kind = (

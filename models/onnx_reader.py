@@ -14,6 +14,7 @@ from typing import Any
 import onnx
 
 from .export import PREFIX
+from .files import regular_file
 from .layer_table import read_layer_table
 from .network import Exit, Network, NetworkError, Workload
 from .onnx_constants import folded
@@ -206,7 +207,7 @@ def read_model(path: Path | str, threshold: float = DEFAULT_THRESHOLD) -> Networ
 
 def _looks_like_json(path: Path) -> bool:
     try:
-        with path.open("rb") as stream:
+        with regular_file(path).open("rb") as stream:
             return stream.read(64).lstrip()[:1] in (b"{", b"[")
     except OSError:
         return False

@@ -60,14 +60,15 @@ class Walk:
         if len(found) != 1:
             raise ModelFileError(f"{self.file.path} must have one input image, and it has {len(found)} inputs")
         dims = [d.dim_value if d.HasField("dim_value") else 0 for d in found[0].type.tensor_type.shape.dim]
-        if (
-            len(dims) not in (2, 4)
-            or not all(1 <= d <= MOST_EXTENT for d in dims[1:])
-            or math.prod(dims[1:]) > MOST_ELEMENTS
-        ):
+        if len(dims) not in (2, 4) or not all(d >= 1 for d in dims[1:]):
             raise ModelFileError(
                 f"input '{found[0].name}' must have the shape (N, channels, height, width) with fixed positive sizes, not "
                 f"{tuple(_dim(d) for d in found[0].type.tensor_type.shape.dim)}"
+            )
+        if max(dims[1:]) > MOST_EXTENT or math.prod(dims[1:]) > MOST_ELEMENTS:
+            raise ModelFileError(
+                f"input '{found[0].name}' must have sizes of at most {MOST_EXTENT} and an image of at most {MOST_ELEMENTS} elements, and its "
+                f"shape is {tuple(dims)}"
             )
         shape = (dims[2], dims[3], dims[1]) if len(dims) == 4 else (1, 1, dims[1])
         plane = Plane(name=found[0].name, shape=shape)

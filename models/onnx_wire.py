@@ -50,13 +50,13 @@ def count_fields(raw: bytes, limit: int = MOST_FIELDS) -> int:
                 elif wire in (_FIXED64, _FIXED32):
                     position += 8 if wire == _FIXED64 else 4
                 else:
-                    raise WireError("a field has a wire type that nothing writes")
+                    raise WireError("its bytes are something else")
                 if position > end:
-                    raise WireError("a field is longer than what is left of it")
+                    raise WireError("it is cut off, or its bytes are something else")
                 if count > limit:
                     raise WireError(f"it has more than {limit} fields")
     except IndexError:
-        raise WireError("its last field is cut off") from None
+        raise WireError("it is cut off, or its bytes are something else") from None
     return count
 
 
@@ -90,4 +90,4 @@ def _varint(raw: bytes, position: int) -> tuple[int, int]:
         value |= (byte & 127) << shift
         if byte < 128:
             return value, position
-    raise WireError("a number has more than ten bytes")
+    raise WireError("its bytes are something else")

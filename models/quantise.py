@@ -173,7 +173,7 @@ class QuantisedNetwork:
             "formats": {name: asdict(one) for name, one in self.formats.items()},
             "exits": [asdict(exit) for exit in self.network.exits],
         }
-        sha = hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode())
+        sha = hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode())
         for q in self.layers:
             sha.update(q.weights.astype("<i2").tobytes())
             sha.update(q.bias.astype("<i8").tobytes())

@@ -72,7 +72,7 @@ def record(
         dict(zip(_FATE, (r.id, r.arrival_ns, r.deadline_ns, e, end, left, int(outcome)), strict=True))
         for r, e, end, left, outcome in rows
     ]
-    lines = [json.dumps(header), *map(json.dumps, fates), *done.log_lines()]
+    lines = [*(json.dumps(one, allow_nan=False) for one in (header, *fates)), *done.log_lines()]
     return "\n".join(lines) + "\n", done
 
 

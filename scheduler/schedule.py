@@ -93,7 +93,7 @@ class Schedule:
 
     def log_lines(self) -> Iterator[str]:
         """The decision log as JSON lines: time, what, stage, ids, until, why."""
-        return (json.dumps(_line(at, action)) for at, action in self.log)
+        return (json.dumps(_line(at, action), allow_nan=False) for at, action in self.log)
 
     def check(self) -> None:
         """Raise PolicyError unless each request is answered once, in order, and runs neither overlap nor break b_max or the slots."""

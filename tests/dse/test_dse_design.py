@@ -63,6 +63,8 @@ def test_broken_files_end_in_one_sentence(text: str, says: str) -> None:
         ({"t_c": 1}, "t_c must be at least 2"),
         ({"split": True, "t_p": 3}, "t_p must be even"),
         ({"plans": ()}, "one row for each"),
+        ({"exit_rates": (0.5, float("nan"))}, "exit_rates must be 2 shares of 0..1"),
+        ({"exit_rates": (1.0,)}, "exit_rates must be 2 shares of 0..1"),
         ({"latency": LatencyTable(ns=((1, 2, 3, 4),))}, "2 stages by 4"),
     ],
 )

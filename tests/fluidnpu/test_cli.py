@@ -1,6 +1,7 @@
 """The console command as scripts and people meet it: exit codes, one sentence, JSON."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from importlib.resources import files
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 
+from fluidnpu import commands, show
 from fluidnpu.cli import main
 from models import ImageSet, read_image_file, shipped_file, shipped_images
 
@@ -103,6 +105,12 @@ def test_verify_says_zero_mismatches(model: Path) -> None:
     assert found["layers"] == 18
 
 
+@pytest.mark.parametrize("batches", ["0", "1,99", "-1", "", "some"])
+def test_verify_says_which_batches_there_are(batches: str, model: Path) -> None:
+    result = run("verify", model, "--board", "zc706", f"--batches={batches}")
+    refused(result, f"--batches must be whole numbers of 1..8 with commas between them, not '{batches}'")
+
+
 def test_doctor_names_the_parts() -> None:
     assert json.loads(run("doctor", "--json").stdout)["numpy"] == np.__version__
     assert "vivado" in run("doctor").stdout
@@ -175,7 +183,10 @@ def test_a_board_too_small_says_which_resource_and_how_much(
     assert changed == 1
     board = tmp_path / "small.toml"
     board.write_text(text, encoding="utf-8")
-    refused(run("dse", model, "--board", board), resource, str(2 * value if fact == "ramb36" else value))
+    says = (resource, str(2 * value if fact == "ramb36" else value))
+    refused(run("dse", model, "--board", board), *says, code=1)
+    refused(run("build", model, "--board", board, "--out", tmp_path / "p"), *says, code=1)
+    assert not (tmp_path / "p").exists()
 
 
 @pytest.mark.parametrize("b_max", [0, 1000, -3])
@@ -220,11 +231,83 @@ def test_a_design_changed_by_hand_is_refused(model: Path, tmp_path: Path) -> Non
     refused(run("build", model, "--board", "zc706", "--design", design, "--out", tmp_path / "p"), "digest")
 
 
+@pytest.mark.parametrize("content", [b"\x80\xff\0", b"[" * 100_000], ids=["binary", "deep"])
+@pytest.mark.parametrize("command", ["build", "verify", "dse", "import-reports", "simulate", "serve"])
+def test_a_file_that_is_not_text_is_refused(command: str, content: bytes, model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "bundle" / "design.json"
+    file.parent.mkdir()
+    file.write_bytes(content)
+    board, load = ("--board", "zc706", "--b-max", 1), ("--rate", 1, "--slo", "1ms")
+    words = {
+        "build": ("build", model, *board, "--design", file, "--out", tmp_path / "p"),
+        "verify": ("verify", model, *board, "--design", file),
+        "dse": ("dse", DATA / "layers_resnet50.json", *board, "--calibration", file),
+        "import-reports": ("import-reports", tmp_path),
+        "simulate": ("simulate", file, *load),
+        "serve": ("serve", tmp_path, *load),
+    }[command]
+    refused(run(*words), "must be")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_only_regular_files_are_read(model: Path, tmp_path: Path) -> None:
+    """A device gives bytes without end, and a pipe that nobody writes to none at all."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    board = ("--board", "zc706")
+    for file, kind in (("/dev/zero", "a device"), (pipe, "a pipe"), (tmp_path, "a folder")):
+        refused(run("check", file), f"'{file}' must be a regular file, and it is {kind}")
+        refused(run("verify", model, *board, "--data", file), "must be a regular file", kind)
+        refused(run("verify", model, *board, "--design", file), "must be a regular file", kind)
+        refused(run("simulate", file, "--rate", 1, "--slo", "1ms"), "must be a regular file", kind)
+    table = pipe.with_suffix(".json")
+    os.mkfifo(table)
+    refused(run("check", table), "must be a regular file, and it is a pipe")
+
+
 def test_a_project_is_not_written_over_a_file(model: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("mine")
     refused(run("build", model, "--board", "zc706", "--out", precious), "folder", "file")
     assert precious.read_text() == "mine"
+
+
+def test_a_project_of_which_no_bitstream_can_come_is_the_answer_no(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "hls_core_lacks", lambda design, board: "the HLS core needs 9 RAMB18")
+    words = ("build", model, "--board", "zc706", "--b-max", 1)
+    refused(run(*words, "--out", tmp_path / "text"), "no bitstream can come of", "needs 9 RAMB18", code=1)
+    assert (tmp_path / "text" / "manifest.json").exists()
+    result = run(*words, "--out", tmp_path / "json", "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert found["missing"] == ["the HLS core needs 9 RAMB18"]
+    assert found["missing"][0] in found["error"]
+    assert found["files"] > 20
+    rtl = run(*words, "--core", "rtl", "--out", tmp_path / "rtl", "--json")
+    assert (rtl.exit_code, json.loads(rtl.stdout)["missing"]) == (0, [])
+
+
+@pytest.mark.parametrize("option", ["--out", "--design"])
+def test_what_is_wrong_with_out_and_design_is_said_at_once(
+    option: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").write_text("{}")
+    monkeypatch.setattr(commands, "accuracy_guard", None)
+    words = {"--out": tmp_path / "p", "--design": tmp_path / "mine"} | (
+        {"--out": tmp_path} if option == "--out" else {}
+    )
+    refused(
+        run("build", model, "--board", "zc706", *(word for pair in words.items() for word in pair)),
+        "without a manifest" if option == "--out" else "must be a design of schema",
+    )
+
+
+def test_an_empty_path_is_not_the_current_folder(model: Path) -> None:
+    result = run("build", model, "--board", "zc706", "--out", "")
+    assert result.exit_code == 2
+    assert "a path must not be empty" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -248,6 +331,22 @@ def test_layer_tables_can_be_cut_into_stages(tmp_path: Path) -> None:
     assert json.loads(design.read_text())["exit_rates"] == [0.25, 0.75]
     refused(run(*words, "--exits", 2, "--exit-rates", "0.25,0.7"), "sum to 1")
     refused(run(*words, "--exits", 2, "--exit-rates", "some"), "numbers")
+    refused(run(*words, "--exits", 4, "--exit-rates", "0.25,0.25,0.25,nan"), "--exit-rates must be finite numbers")
+
+
+def test_a_given_b_max_must_be_the_designs(model: Path, tmp_path: Path) -> None:
+    design = tmp_path / "design.json"
+    assert run("dse", model, "--board", "zc706", "--b-max", 2, "--out", design).exit_code == 0
+    words = (model, "--board", "zc706", "--design", design)
+    for command in (("verify",), ("build", "--out", tmp_path / "p")):
+        refused(run(*command, *words, "--b-max", 8), "must be a design for batches up to 8, not up to 2")
+    assert not (tmp_path / "p").exists()
+    assert run("verify", *words, "--batches", 2, "--json").exit_code == 0
+
+
+def test_json_holds_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    show.emit({"mean": float("nan"), "rows": [{"most": float("inf"), "share": 0.5}, 1, "NaN"]})
+    assert json.loads(capsys.readouterr().out) == {"mean": None, "rows": [{"most": None, "share": 0.5}, 1, "NaN"]}
 
 
 def test_dse_takes_a_memory_and_weights(tmp_path: Path) -> None:
@@ -258,4 +357,7 @@ def test_dse_takes_a_memory_and_weights(tmp_path: Path) -> None:
     assert (made["memory"], made["port_bits"], made["out_words"]) == ("pl", 512, 32)
     refused(run(*words, "--memory", "hbm"), "must be one of ps, ps_striped, pl, not 'hbm'")
     refused(run(*words, "--weights", "1,much"), "numbers")
+    refused(run(*words, "--weights", "1,nan"), "--weights must be finite numbers")
+    refused(run(*words, "--weights", "1e308,1e308"), "--weights must be numbers of 0..1e+100")
+    refused(run(*words, "--weights=-1,1"), "--weights must be numbers of 0..1e+100")
     refused(run(*words, "--weights", "1,2,3"), "one weight for each of 2 batch sizes, not 3")

@@ -59,5 +59,34 @@ def test_reports_become_a_record_that_dse_applies(project: Path) -> None:
     for mine, plain in zip(found["calibrated"]["gops_by_batch"], found["fitted"]["gops_by_batch"], strict=True):
         assert mine == pytest.approx(plain * rows["clock_mhz"]["ratio"])
     assert "calibrated by one built design: 100000 LUT" in shown
+    assert found["fitted"]["digest"] == record["design"]
     assert other.exit_code == 2
     assert "zc706" in other.stderr
+
+
+def test_a_record_takes_room_from_the_search(project: Path, tmp_path: Path) -> None:
+    """What was built took three times the RAM predicted: what is found must fit with its predictions tripled, or not at all."""
+    (project / "build").mkdir(exist_ok=True)
+    (project / "build" / "utilization.rpt").write_text(UTILISATION)
+    record = json.loads(run("import-reports", project, "--json").stdout)
+    calibration = tmp_path / "calibration.json"
+    words = ("--board", "zcu104", "--b-max", 2, "--calibration", calibration)
+
+    def search(ratio: float, *more: object) -> Result:
+        rows = [
+            row | {"predicted": row["reported"] / ratio} for row in record["measures"] if row["quantity"] == "ramb18"
+        ]
+        calibration.write_text(json.dumps(record | {"measures": rows}))
+        with shipped_file("resnet8_fashion_mnist.onnx") as model:
+            return run("dse", model, *words, *more)
+
+    free, tight = (json.loads(search(ratio, "--json").stdout) for ratio in (0.5, 3))
+    assert free["fitted"]["digest"] == record["design"]
+    used, before = (one["fitted"]["resources"]["ramb18"] for one in (tight, free))
+    assert (before["available"], used["available"]) == (624, 208)
+    assert used["used"] <= 208 < before["used"]
+    assert "the search has 104 of 312 RAMB36, since the built design took 3.000 times" in tight["notes"][0]
+    assert "104 of 312 RAMB36" in search(3).stdout
+    none = search(1000)
+    assert none.exit_code == 1
+    assert "1 of 312 RAMB36" in none.stderr

@@ -129,7 +129,7 @@ def test_recorded_confidences_give_accuracy(table: Path, tmp_path: Path) -> None
     assert one["greedy"]["accuracy_lost_points"]["mean"] == 0
     assert "points lost" in run(*words, "--thresholds", "0.8,0.8,0.8,0").stdout
     refused(run(*words), "--thresholds must be 3")
-    refused(run(*words, "--thresholds", "0.8,x,0.8"), "--thresholds must be numbers")
+    refused(run(*words, "--thresholds", "0.8,x,0.8"), "--thresholds must be finite numbers")
 
 
 def test_drift_that_policies_are_not_told_of(table: Path) -> None:

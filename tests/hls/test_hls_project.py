@@ -94,6 +94,45 @@ def test_both_boards_get_their_processing_system_clock_and_ports():
         assert found.part in project_of(board)["hls/synth.tcl"]
 
 
+def nets(text):
+    """Pin -> the pin that drives it, of a block design; loops over pins are unrolled and variables filled in."""
+    variables = dict(re.findall(r"set (\w+) \[get_bd_pins ([\w/]+)\]", text))
+    for pins, body in re.findall(r"foreach pin \{([^}]*)\} \{([^}]*)\}", text):
+        text += "".join(body.replace("$pin", pin) for pin in pins.split())
+    for name, pin in variables.items():
+        text = text.replace(f"connect_bd_net ${name} ", f"connect_bd_net [get_bd_pins {pin}] ")
+    found = {}
+    for line in re.findall(r"^\s*connect_bd_net (.*)$", text, flags=re.MULTILINE):
+        driver, *sinks = re.findall(r"\[get_bd_pins ([\w/]+)\]", line)
+        assert not set(sinks) & set(found), "no pin has two drivers"
+        found |= dict.fromkeys(sinks, driver)
+    return found
+
+
+@pytest.mark.parametrize(("name", "memory"), [("zc706", "ps"), ("zc706", "pl"), ("zcu104", "ps")])
+def test_the_npu_is_clocked_by_an_mmcm_behind_the_processing_system(name, memory):
+    """A division of the PLL alone comes to 142.857 MHz where 150 are asked for."""
+    qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])
+    board = load_board(name)
+    design = design_with(design_of(qnet), board=name, memory=memory, clock_hz=board.clock_hz)
+    text = render_project(design, None, board)["vivado/block_design.tcl"]
+    ps = PLATFORMS[board.family]
+    assert re.search(r"(FPGA0_PERIPHERAL_|PL0_REF_CTRL__)FREQMHZ \{100\}", text)
+    assert "clk_wiz:6.0 clock_0" in text
+    assert f"CONFIG.CLKOUT1_REQUESTED_OUT_FREQ {{{board.clock_hz // 10**6}}}" in text
+    wires = nets(text)
+    assert wires["clock_0/clk_in1"] == f"{ps.cell}/{ps.clock_pin}"
+    assert wires["clock_0/resetn"] == wires["reset_0/ext_reset_in"] == f"{ps.cell}/{ps.reset_pin}"
+    assert wires["reset_0/dcm_locked"] == "clock_0/locked"
+    clocked = {pin for pin, driver in wires.items() if driver == "clock_0/clk_out1"}
+    assert {"npu_0/aclk", "reset_0/slowest_sync_clk", f"{ps.cell}/{ps.control_clock}", "memory_0/aclk"} <= clocked
+    assert wires["npu_0/aresetn"] == "reset_0/peripheral_aresetn"
+    if memory == "pl":  # the controller has a clock of its own, from the board
+        assert wires["memory_0/aclk1"] == wires["reset_1/slowest_sync_clk"] == "mig_0/ui_clk"
+        assert wires["reset_1/dcm_locked"] == "mig_0/mmcm_locked"
+        assert f"{ps.cell}/M_AXI_GP1_ACLK" in clocked
+
+
 def test_masters_share_the_ports_that_a_board_has():
     whole = load_board("zc706")
     board = replace(whole, axi_ports=2, dram=(whole.memory("ps"),), sources={})
@@ -118,6 +157,10 @@ def test_memory_of_the_programmable_logic_gets_its_controller():
     assert "M_AXI_GP1] [get_bd_intf_pins memory_0/S03_AXI]" in text
     assert "-range 0x40000000 -offset 0x80000000" in text
     assert "memory_base=0x80000000" in files["README.md"]
+    constraints = files["vivado/fluidnpu.xdc"]
+    assert "or to the memory controller (mig_0)" in constraints
+    assert "There are two clocks: clock_0/clk_out1" in constraints
+    assert "mig_0/ui_clk" in constraints
     assert re.search(r"m0_axi_rdata", files["rtl/fluid_npu.v"])
     assert ".PortBytes(64)" in files["rtl/fluid_npu.v"]
 
@@ -176,6 +219,17 @@ def test_memory_that_does_not_go_with_the_board_is_refused():
     other = replace(load_board("zcu104"), dram=(replace(load_board("zcu104").dram[0], side="pl"),), sources={})
     with pytest.raises(ProjectError, match="controller in the programmable logic"):
         render_project(design_with(design_of(qnet), board="zcu104"), None, other)
+
+
+@pytest.mark.parametrize(
+    ("slack", "says"), [("WNS", "timing is not met at 150 MHz"), ("WHS", "hold times are not met")]
+)
+def test_a_build_that_misses_its_timing_leaves_no_bitstream(slack, says):
+    text = project_of("zc706")["vivado/build.tcl"]
+    test = re.search(rf'STATS\.{slack} \[get_runs impl_1\]\] < 0\}} \{{\s*error "([^"]*)"', text)
+    assert test
+    assert test[1].startswith(says)
+    assert test.end() < text.index("bundle/fluidnpu.bit")
 
 
 @pytest.mark.parametrize("board", ["zc706", "zcu104"])
@@ -358,6 +412,70 @@ def test_writing_again_removes_what_is_no_longer_part(tmp_path):
     assert left == {*files, "notes.txt"}
 
 
+def test_no_empty_folder_of_the_other_core_is_left(tmp_path):
+    write_project(project_of("zc706"), tmp_path)
+    write_project(
+        project_of("zc706", core="rtl", rtl={"fluidnpu_core.sv": "module fluidnpu_core; endmodule"}), tmp_path
+    )
+    assert not (tmp_path / "hls").exists()
+    assert [path for path in tmp_path.rglob("*") if path.is_dir() and not any(path.iterdir())] == []
+
+
+MANIFESTS = {
+    "none": None,
+    "a list": '{"files": ["thesis.txt"]}',
+    "a number": '{"files": 5}',
+    "nothing": "null",
+    "another schema": json.dumps({"schema": 0, "design": "", "build_id": "", "files": {"thesis.txt": 64 * "0"}}),
+    "no digest": json.dumps({"schema": 1, "design": "", "build_id": "", "files": {"thesis.txt": 5}}),
+    "outside": json.dumps({"schema": 1, "design": "", "build_id": "", "files": {"../thesis.txt": 64 * "0"}}),
+    "binary": "\ufffe\0",
+}
+
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS)
+def test_a_folder_that_is_not_a_project_is_left_alone(manifest, tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    if manifest is not None:
+        (tmp_path / "manifest.json").write_text(manifest)
+    before = contents(tmp_path)
+    with pytest.raises(ProjectError, match="holds files without a manifest of one"):
+        write_project(project_of("zc706"), tmp_path)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["README.md", "hls/src/params.h"], ids=["to be replaced", "to be removed"])
+def test_a_file_that_was_changed_since_is_not_lost(name, tmp_path):
+    write_project(project_of("zc706"), tmp_path)
+    (tmp_path / name).write_text("my own words")
+    before = contents(tmp_path)
+    other = project_of("zc706", core="rtl", rtl={"fluidnpu_core.sv": "module fluidnpu_core; endmodule"})
+    with pytest.raises(ProjectError, match=rf"nobody changed since, and '.*{name}' is none"):
+        write_project(other, tmp_path)
+    assert contents(tmp_path) == before
+    (tmp_path / name).unlink()
+    write_project(other, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["rtl/core_pe.sv", "hls", "docs/registers.md/mine"])
+def test_what_lies_in_the_way_is_not_lost(name, tmp_path):
+    """A file of the user's where the new project has another, or a folder; a folder where it has a file."""
+    old = {key: text for key, text in project_of("zc706").items() if not key.startswith(("hls/", "docs/"))}
+    manifest = json.loads(old.pop("manifest.json"))
+    manifest["files"] = {key: manifest["files"][key] for key in old}
+    write_project(old | {"manifest.json": json.dumps(manifest)}, tmp_path)
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    before = contents(tmp_path)
+    with pytest.raises(ProjectError, match="is none: move it away"):
+        write_project(project_of("zc706", rtl={"core_pe.sv": "// ours"}) | {"rtl/core_pe.sv": "// ours"}, tmp_path)
+    assert contents(tmp_path) == before
+
+
 def test_views_hold_every_register_and_field():
     header, table = render_c_header(), render_register_table()
     for register in REGISTERS:
@@ -365,6 +483,21 @@ def test_views_hold_every_register_and_field():
         assert f"| 0x{register.offset:02X} | {register.name} |" in table
         for field in register.fields:
             assert f"#define FLUIDNPU_{register.name}_{field.name}_MASK 0x{field.mask:08X}u" in header
+
+
+@pytest.mark.parametrize("board", ["zc706", "zcu104"])
+def test_the_bundle_has_the_register_map_and_the_build_id(board, tmp_path):
+    files = project_of(board)
+    found = json.loads(files["bundle/registers.json"])
+    assert found["design"] == json.loads(files["bundle/design.json"])["digest"]
+    assert found["build_id"] == json.loads(files["manifest.json"])["build_id"]
+    assert f"-offset 0x{found['base']:08X} " in files["vivado/block_design.tcl"]
+    offsets = {one["name"]: (one["offset"], one["access"], one["reset"]) for one in found["registers"]}
+    assert offsets == {one.name: (one.offset, one.access, one.reset) for one in REGISTERS}
+    bits = [(f["name"], f["low"], f["width"]) for one in found["registers"] for f in one["fields"]]
+    assert bits == [(f.name, f.low, f.width) for one in REGISTERS for f in one.fields]
+    write_project(files, tmp_path)
+    assert host.Bundle.read(tmp_path / "bundle").design.board == board  # a file more is no harm
 
 
 def test_the_c_header_compiles(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from boards import load_board
-from dse import Calibration, Design, DesignError, Measure, Point, apply_calibration, build_design, fit
+from dse import Calibration, Design, DesignError, Measure, Point, apply_calibration, build_design, explore, fit
 from hls import ReportError, import_reports, parse_csynth, parse_timing, parse_utilization
 from models import random_network
 
@@ -70,7 +70,9 @@ def timing(slack: float = 0.667, period: float = 6.667, device: str = "7z045-ffg
 
 Clock        Waveform(ns)       Period(ns)      Frequency(MHz)
 -----        ------------       ----------      --------------
-clk_fpga_0   {{0.000 3.333}}      {period:.3f}           {1e3 / period:.3f}
+clk_fpga_0   {{0.000 5.000}}      10.000           100.000
+  clk_out1_system_clock_0_0   {{0.000 3.333}}      {period:.3f}           {1e3 / period:.3f}
+  clkfbout_system_clock_0_0   {{0.000 5.000}}      10.000           100.000
 """
     )
 
@@ -117,7 +119,8 @@ def test_flat_utilisation(luts: str) -> None:
 
 def test_timing() -> None:
     found = parse_timing(timing(slack=-0.25))
-    assert (found.slack_ns, dict(found.periods_ns)) == (-0.25, {"clk_fpga_0": 6.667})
+    periods = {"clk_fpga_0": 10.0, "clk_out1_system_clock_0_0": 6.667, "clkfbout_system_clock_0_0": 10.0}
+    assert (found.slack_ns, dict(found.periods_ns)) == (-0.25, periods)
 
 
 def test_a_record_has_predicted_and_reported_side_by_side(design: Design, tmp_path: Path) -> None:
@@ -127,7 +130,8 @@ def test_a_record_has_predicted_and_reported_side_by_side(design: Design, tmp_pa
     assert rows["route", "dsp"].predicted == design.macs_per_cycle == 28
     assert rows["route", "dsp"].ratio == 1.0
     assert rows["hls", "dsp"].ratio == pytest.approx(30 / 28)
-    need = fit(Point(t_r=design.t_r, t_p=7, t_c=4), BOARD, fbcb_words=len(design.layers) * 2, b_max=2)
+    given = {"fbcb_words": len(design.layers) * 2, "b_max": 2, "buffer_words": design.buffer_words}
+    need = fit(Point(t_r=design.t_r, t_p=7, t_c=4), BOARD, **given)
     assert rows["route", "ramb18"].predicted == need.ramb18
     assert rows["route", "lut"].ratio == 12000 / need.lut.value
     assert rows["route", "ff"].ratio == 15000 / need.ff.value
@@ -136,6 +140,15 @@ def test_a_record_has_predicted_and_reported_side_by_side(design: Design, tmp_pa
     assert rows["hls", "best_latency_cycles"].reported == 41
     assert ("hls", "worst_latency_cycles") not in rows
     assert Calibration.loads(record.dumps()) == record
+
+
+@pytest.mark.parametrize("memory", ["ps", "pl"])
+def test_what_is_predicted_is_what_the_exploration_says(memory: str, tmp_path: Path) -> None:
+    found = explore(random_network(3).workload, BOARD, b_max=2, memory=memory)
+    record = import_reports(project(tmp_path, utilisation=hierarchical()), found.design, BOARD)
+    predicted = {m.quantity: m.predicted for m in record.measures}
+    said = {name: found.fitted_resources[name]["used"] for name in ("dsp", "ramb18", "lut", "ff")}
+    assert {name: predicted[name] for name in said} == said
 
 
 def test_any_report_may_be_missing_but_not_all(design: Design, tmp_path: Path) -> None:

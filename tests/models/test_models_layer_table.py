@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from models import (
+    FileError,
     Kind,
     LayerTableError,
     Network,
@@ -80,7 +81,7 @@ def test_malformed_tables(tmp_path: Path, content: Any, words: str) -> None:
 def test_missing_tables_and_folders(tmp_path: Path) -> None:
     with pytest.raises(LayerTableError, match="does not exist"):
         read_layer_table(tmp_path / "no.json")
-    with pytest.raises(LayerTableError, match="cannot be read"):
+    with pytest.raises(FileError, match="must be a regular file, and it is a folder"):
         read_layer_table(tmp_path)
 
 

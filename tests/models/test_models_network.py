@@ -56,6 +56,9 @@ def test_workloads_refuse_nonsense() -> None:
         Workload(name="w", layers=())
     with pytest.raises(NetworkError, match=r"must stand in stages 0\.\.1 in order"):
         Workload(name="w", layers=(one,), exits=("a", "b"))
+    for rates in ((float("nan"),), (-0.5,), (0.5, 0.5)):
+        with pytest.raises(NetworkError, match=r"must be 1 shares of 0\.\.1"):
+            Workload(name="w", layers=(one,), exit_rates=rates)
 
 
 def test_gains_multiply_through_pools_and_end_at_a_gemm() -> None:

@@ -4,7 +4,7 @@ create_bd_design system
 set ps [create_bd_cell -type ip -vlnv xilinx.com:ip:processing_system7:5.5 processing_system7_0]
 apply_bd_automation -rule xilinx.com:bd_rule:processing_system7 -config {make_external "FIXED_IO, DDR" apply_board_preset "1" Master "Disable" Slave "Disable"} $ps
 set_property -dict [list \
-    CONFIG.PCW_FPGA0_PERIPHERAL_FREQMHZ {150} \
+    CONFIG.PCW_FPGA0_PERIPHERAL_FREQMHZ {100} \
     CONFIG.PCW_USE_M_AXI_GP0 {1} \
     CONFIG.PCW_USE_FABRIC_INTERRUPT {1} \
     CONFIG.PCW_IRQ_F2P_INTR {1} \
@@ -18,6 +18,19 @@ set_property -dict [list \
 
 create_bd_cell -type ip -vlnv fluidnpu:npu:fluid_npu:1.0 npu_0
 create_bd_cell -type ip -vlnv xilinx.com:ip:proc_sys_reset:5.0 reset_0
+
+# The NPU's clock: an MMCM makes it of the processing system's. How fast that one is comes with its net, so it is not said again.
+set wizard [create_bd_cell -type ip -vlnv xilinx.com:ip:clk_wiz:6.0 clock_0]
+set_property -dict [list \
+    CONFIG.PRIMITIVE {MMCM} \
+    CONFIG.PRIM_SOURCE {Global_buffer} \
+    CONFIG.CLKOUT1_REQUESTED_OUT_FREQ {150} \
+    CONFIG.USE_LOCKED {true} \
+    CONFIG.USE_RESET {true} \
+    CONFIG.RESET_TYPE {ACTIVE_LOW} \
+] $wizard
+connect_bd_net [get_bd_pins processing_system7_0/FCLK_CLK0] [get_bd_pins clock_0/clk_in1]
+connect_bd_net [get_bd_pins clock_0/locked] [get_bd_pins reset_0/dcm_locked]
 
 # Registers: one master, one slave.
 set control [create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect:1.0 control_0]
@@ -43,8 +56,8 @@ set_property -dict [list CONFIG.NUM_SI {1} CONFIG.NUM_MI {1}] $memory
 connect_bd_intf_net [get_bd_intf_pins npu_0/m2_axi] [get_bd_intf_pins memory_2/S00_AXI]
 connect_bd_intf_net [get_bd_intf_pins memory_2/M00_AXI] [get_bd_intf_pins processing_system7_0/S_AXI_HP2]
 
-# One clock and one reset for all of it.
-set clock [get_bd_pins processing_system7_0/FCLK_CLK0]
+# That clock and one reset for all of it.
+set clock [get_bd_pins clock_0/clk_out1]
 foreach pin {
     npu_0/aclk
     reset_0/slowest_sync_clk
@@ -59,7 +72,7 @@ foreach pin {
 } {
     connect_bd_net $clock [get_bd_pins $pin]
 }
-connect_bd_net [get_bd_pins processing_system7_0/FCLK_RESET0_N] [get_bd_pins reset_0/ext_reset_in]
+connect_bd_net [get_bd_pins processing_system7_0/FCLK_RESET0_N] [get_bd_pins clock_0/resetn] [get_bd_pins reset_0/ext_reset_in]
 foreach pin {
     npu_0/aresetn
     control_0/aresetn

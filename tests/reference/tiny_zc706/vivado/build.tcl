@@ -25,5 +25,8 @@ report_timing_summary -file build/timing.rpt
 if {[get_property STATS.WNS [get_runs impl_1]] < 0} {
     error "timing is not met at 150 MHz: see build/timing.rpt"
 }
+if {[get_property STATS.WHS [get_runs impl_1]] < 0} {
+    error "hold times are not met, whatever the clock: see build/timing.rpt"
+}
 file copy -force build/vivado/system.runs/impl_1/system_wrapper.bit bundle/fluidnpu.bit
 file copy -force build/vivado/system.srcs/sources_1/bd/system/hw_handoff/system.hwh bundle/fluidnpu.hwh
