@@ -47,6 +47,17 @@ POLICIES = "adaptive, adaptive-l, adaptive-m, adaptive-s, credit, fluid, fluid-r
 JSON = click.option("--json", "as_json", is_flag=True, help="one JSON object on standard output")
 
 
+def cycle_model(default: str) -> Callable[[Command], Command]:
+    """The option `--model`."""
+    models = click.Choice(["paper", "exact"])
+    return click.option("--model", "cycle_model", default=default, show_default=True, type=models, help="cycle model")
+
+
+def core_option(default: str, help: str) -> Callable[[Command], Command]:
+    """The option `--core`."""
+    return click.option("--core", default=default, show_default=True, type=click.Choice(["hls", "rtl"]), help=help)
+
+
 def command(function: Command) -> Command:
     """Expected errors leave as one sentence and an exit code (see errors.py)."""
 
@@ -131,13 +142,22 @@ def exits(model: Path, places: str | None, out: Path | None, threshold: float, s
 @BOARD
 @B_MAX
 @MEMORY
+@cycle_model("paper")
+@core_option("rtl", "whose accumulators must fit: those of the SystemVerilog or of the HLS core")
 @click.option(
-    "--model",
-    "cycle_model",
-    default="paper",
+    "--objective",
+    default="throughput",
     show_default=True,
-    type=click.Choice(["paper", "exact"]),
-    help="cycle model",
+    type=click.Choice(["throughput", "latency"]),
+    help="throughput over batch sizes, or the latency of a single sample",
+)
+@click.option(
+    "--evaluations",
+    default=24,
+    show_default=True,
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="arrays that the exact model counts, at the most",
 )
 @click.option(
     "--weights",
@@ -165,22 +185,19 @@ def exits(model: Path, places: str | None, out: Path | None, threshold: float, s
 def dse(
     model: Path,
     board: str,
-    b_max: int,
-    memory: str | None,
-    cycle_model: str,
-    weights: str | None,
     exits: str | None,
     exit_rates: str | None,
     out: Path | None,
     report: Path | None,
     calibration: Path | None,
     as_json: bool,
+    **search: Any,
 ) -> None:
-    """Search the whole design space of a board for MODEL (ONNX or a layer table)."""
+    """Search the whole design space of a board for MODEL: ONNX, a layer table, resnet50 or inception_v3."""
     from . import commands
 
     work = commands.workload(model, exits, exit_rates)
-    commands.dse(work, board, b_max, memory, cycle_model, weights, out, report, calibration, as_json)
+    commands.dse(work, board, commands.Search(**search), out, report, calibration, as_json)
 
 
 @main.command()
@@ -195,13 +212,8 @@ def dse(
     metavar="design.json",
     help="use this design instead of searching",
 )
-@click.option(
-    "--core",
-    default="hls",
-    show_default=True,
-    type=click.Choice(["hls", "rtl"]),
-    help="Vivado HLS core or SystemVerilog core",
-)
+@cycle_model("exact")
+@core_option("hls", "Vivado HLS core or SystemVerilog core")
 @click.option("--out", required=True, type=PATH, help="folder for the bitstream project")
 @DATA
 @click.option(
@@ -213,18 +225,17 @@ def build(
     model: Path,
     board: str,
     b_max: int | None,
-    memory: str | None,
     design_file: Path | None,
-    core: str,
     out: Path,
     data: Path | None,
     tolerance: float,
     as_json: bool,
+    **search: Any,
 ) -> None:
     """Write the bitstream project and the driver's bundle for MODEL on a board."""
     from . import commands
 
-    commands.build(model, board, b_max, memory, design_file, core, out, data, tolerance, as_json)
+    commands.build(model, board, b_max, design_file, commands.Search(**search), out, data, tolerance, as_json)
 
 
 @main.command("import-reports")

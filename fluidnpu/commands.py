@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from rich.console import Console
 
 from boards import Board, load_board
-from dse import Design, Exploration, FitError, calibrated_board, explore
+from dse import CORES, EVALUATIONS, OBJECTIVES, Design, Exploration, FitError, calibrated_board, explore
 from hls import (
     check_folder,
     check_made_for,
@@ -26,11 +27,13 @@ from hls import (
     write_project,
 )
 from models import (
+    FULL_SIZE,
     ImageSet,
     Network,
     QuantisedNetwork,
     Workload,
     accuracy_guard,
+    full_size,
     quantise,
     read_image_file,
     read_model,
@@ -86,22 +89,34 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-def _explore(
-    out: Console,
-    work: Workload,
-    board: Board,
-    b_max: int,
-    memory: str | None = None,
-    cycle_model: str = "paper",
-    weights: Sequence[float] | None = None,
-) -> Exploration:
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """What the options of a search say; `weights` as they were typed."""
+
+    b_max: int = DEFAULT_B_MAX
+    memory: str | None = None
+    cycle_model: str = "paper"
+    weights: str | None = None
+    objective: str = OBJECTIVES[0]
+    core: str = CORES[0]
+    evaluations: int = EVALUATIONS
+
+
+def _explore(out: Console, work: Workload, board: Board, search: Search) -> Exploration:
+    if search.cycle_model == "exact" and importlib.util.find_spec("numba") is None:
+        raise UsageError(
+            "the exact model must have Numba, which is not installed: add the extra 'fast', or say --model paper"
+        )
     with show.progress(out, f"searching designs for {board.name}") as step:
-        return explore(work, board, b_max=b_max, model=cycle_model, memory=memory, weights=weights, progress=step)
+        return explore(
+            work, board, b_max=search.b_max, model=search.cycle_model, memory=search.memory, weights=_weights(search.weights),
+            objective=search.objective, core=search.core, evaluations=search.evaluations, progress=step,
+        )  # fmt: skip
 
 
 def workload(path: Path, exits: str | None, exit_rates: str | None) -> Workload:
     """The layers of a model, given further exits and exit rates where asked."""
-    model = read_model(path)
+    model = full_size(str(path)) if str(path) in FULL_SIZE and not path.exists() else read_model(path)
     if exits is not None:
         model = with_exits(model, parse_places(exits))
     work = model if isinstance(model, Workload) else model.workload
@@ -124,10 +139,7 @@ def _weights(text: str | None) -> tuple[float, ...] | None:
 def dse(
     work: Workload,
     board_name: str,
-    b_max: int,
-    memory: str | None,
-    cycle_model: str,
-    weights: str | None,
+    search: Search,
     design_file: Path | None,
     report: Path | None,
     calibration: Path | None,
@@ -139,7 +151,7 @@ def dse(
     record = None if calibration is None else importing.read_record(calibration)
     room, taken = (board, ()) if record is None else calibrated_board(record, board)
     try:
-        found = _explore(out, work, room, b_max, memory, cycle_model, _weights(weights))
+        found = _explore(out, work, room, search)
     except FitError as error:
         raise NegativeAnswerError("; ".join((str(error), *taken))) from None
     found = dataclasses.replace(found, notes=(*taken, *found.notes))
@@ -173,7 +185,9 @@ def dse(
     )
     for note in found.notes:
         out.print(f"  [dim]{note}[/]")
-    out.print(f"  [dim]{len(found.ranking)} designs of the paper model searched[/]")
+    out.print(f"  [dim]{len(found.ranking)} points of the paper model searched[/]")
+    if report is not None:
+        out.print(f"  [dim]{found.front.candidates} designs can be built, {len(found.front)} on the Pareto front[/]")
     if calibrated is not None:
         importing.print_scaled(out, calibrated)
     if design_file is not None:
@@ -213,11 +227,13 @@ def _quantised(network: Network, images: ImageSet) -> QuantisedNetwork:
 
 
 def _design(
-    out: Console, network: Network, board: Board, b_max: int | None, design_file: Path | None, memory: str | None = None
+    out: Console, network: Network, board: Board, b_max: int | None, design_file: Path | None, search: Search
 ) -> Design:
     """The design of a file, with which network and options must agree, or else the one that the search finds."""
+    memory = search.memory
     if design_file is None:
-        return _explore(out, network.workload, board, DEFAULT_B_MAX if b_max is None else b_max, memory).design
+        search = search if b_max is None else dataclasses.replace(search, b_max=b_max)
+        return _explore(out, network.workload, board, search).design
     design = Design.loads(read_text(design_file, "a design"), str(design_file))
     if design.board != board.name:
         raise UsageError(f"'{design_file}' must be a design for {board.name}, not for {design.board}")
@@ -233,9 +249,8 @@ def build(
     path: Path,
     board_name: str,
     b_max: int | None,
-    memory: str | None,
     design_file: Path | None,
-    core: str,
+    search: Search,
     folder: Path,
     data: Path | None,
     tolerance: float,
@@ -245,7 +260,7 @@ def build(
     out = show.console(as_json)
     check_folder(folder)
     board, network = load_board(board_name), _network(path)
-    design = _design(out, network, board, b_max, design_file, memory)
+    design, core = _design(out, network, board, b_max, design_file, search), search.core
     images = _images(data, network)
     qnet = _quantised(network, images)
     guard = accuracy_guard(network, qnet, images.images, images.labels, tolerance)
@@ -265,7 +280,9 @@ def build(
     if as_json and not lacks:
         show.emit(report)
         return
-    out.print(f"<{design.t_r}, {design.t_p}, {design.t_c}> for {board.name}, build id {report['build_id']}")
+    out.print(
+        f"<{design.t_r}, {design.t_p}, {design.t_c}> for {board.name} by the {design.model} model, build id {report['build_id']}"
+    )
     accuracies = f"float {100 * guard.float_accuracy:.2f} %, int16 {100 * guard.int16_accuracy:.2f} %"
     out.print(f"accuracy on {guard.images} images: {accuracies} (tolerance {tolerance:g} points)")
     if lacks:
@@ -296,7 +313,7 @@ def verify(
     """C simulation against golden; a mismatch is exit code 1."""
     out = show.console(as_json)
     board, network = load_board(board_name), _network(path)
-    design = _design(out, network, board, b_max, design_file)
+    design = _design(out, network, board, b_max, design_file, Search())
     images = _images(data, network)
     qnet = _quantised(network, images)
     sizes = tuple(range(1, design.b_max + 1)) if batches is None else _batches(batches, design.b_max)

@@ -87,7 +87,7 @@ def test_check_counts(model: Path) -> None:
 
 
 def test_serve_answers_every_image_of_a_built_bundle(model: Path, tmp_path: Path) -> None:
-    assert run("build", model, "--board", "zc706", "--out", tmp_path / "p").exit_code == 0
+    assert run("build", model, "--board", "zc706", "--model", "paper", "--out", tmp_path / "p").exit_code == 0
     images = tmp_path / "images.npz"
     some: ImageSet = shipped_images(40)
     np.savez(images, images=some.images, labels=some.labels)
@@ -185,7 +185,7 @@ def test_a_board_too_small_says_which_resource_and_how_much(
     board.write_text(text, encoding="utf-8")
     says = (resource, str(2 * value if fact == "ramb36" else value))
     refused(run("dse", model, "--board", board), *says, code=1)
-    refused(run("build", model, "--board", board, "--out", tmp_path / "p"), *says, code=1)
+    refused(run("build", model, "--board", board, "--model", "paper", "--out", tmp_path / "p"), *says, code=1)
     assert not (tmp_path / "p").exists()
 
 
@@ -201,7 +201,9 @@ def test_the_accuracy_guard_fails_the_build_and_writes_nothing(model: Path, tmp_
             prop.value = json.dumps({name: value / 1000 for name, value in json.loads(prop.value).items()})
     path = tmp_path / "lost.onnx"
     onnx.save(lost, path)
-    refused(run("build", path, "--board", "zc706", "--out", tmp_path / "p"), "accuracy", "0.5 points")
+    refused(
+        run("build", path, "--board", "zc706", "--model", "paper", "--out", tmp_path / "p"), "accuracy", "0.5 points"
+    )
     assert not (tmp_path / "p").exists()
 
 
@@ -268,7 +270,7 @@ def test_only_regular_files_are_read(model: Path, tmp_path: Path) -> None:
 def test_a_project_is_not_written_over_a_file(model: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("mine")
-    refused(run("build", model, "--board", "zc706", "--out", precious), "folder", "file")
+    refused(run("build", model, "--board", "zc706", "--model", "paper", "--out", precious), "folder", "file")
     assert precious.read_text() == "mine"
 
 
@@ -276,7 +278,7 @@ def test_a_project_of_which_no_bitstream_can_come_is_the_answer_no(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commands, "hls_core_lacks", lambda design, board: "the HLS core needs 9 RAMB18")
-    words = ("build", model, "--board", "zc706", "--b-max", 1)
+    words = ("build", model, "--board", "zc706", "--b-max", 1, "--model", "paper")
     refused(run(*words, "--out", tmp_path / "text"), "no bitstream can come of", "needs 9 RAMB18", code=1)
     assert (tmp_path / "text" / "manifest.json").exists()
     result = run(*words, "--out", tmp_path / "json", "--json")
@@ -299,13 +301,13 @@ def test_what_is_wrong_with_out_and_design_is_said_at_once(
         {"--out": tmp_path} if option == "--out" else {}
     )
     refused(
-        run("build", model, "--board", "zc706", *(word for pair in words.items() for word in pair)),
+        run("build", model, "--board", "zc706", "--model", "paper", *(word for pair in words.items() for word in pair)),
         "without a manifest" if option == "--out" else "must be a design of schema",
     )
 
 
 def test_an_empty_path_is_not_the_current_folder(model: Path) -> None:
-    result = run("build", model, "--board", "zc706", "--out", "")
+    result = run("build", model, "--board", "zc706", "--model", "paper", "--out", "")
     assert result.exit_code == 2
     assert "a path must not be empty" in result.stderr
 
@@ -320,7 +322,7 @@ def test_counts_and_seeds_are_checked_at_the_door(words: tuple[object, ...]) -> 
 
 
 def test_a_board_needs_its_bitstream(model: Path, tmp_path: Path) -> None:
-    run("build", model, "--board", "zc706", "--out", tmp_path / "p")
+    run("build", model, "--board", "zc706", "--model", "paper", "--out", tmp_path / "p")
     refused(run("serve", tmp_path / "p", "--device", "pynq", "--rate", 1, "--slo", "1ms"), "bitstream", "bundle")
 
 
@@ -342,6 +344,33 @@ def test_a_given_b_max_must_be_the_designs(model: Path, tmp_path: Path) -> None:
         refused(run(*command, *words, "--b-max", 8), "must be a design for batches up to 8, not up to 2")
     assert not (tmp_path / "p").exists()
     assert run("verify", *words, "--batches", 2, "--json").exit_code == 0
+
+
+def test_a_search_for_latency_says_so(model: Path) -> None:
+    words = ("dse", model, "--board", "zc706", "--b-max", 2, "--objective", "latency", "--json")
+    answer = json.loads(run(*words).stdout)
+    assert (answer["objective"], answer["weights"]) == ("latency", [1.0, 0.0])
+    refused(run(*words, "--weights", "1,1"), "must not be given with the objective 'latency'")
+
+
+def test_a_full_size_network_is_known_by_its_name(tmp_path: Path) -> None:
+    answer = json.loads(run("dse", "resnet50", "--board", "zc706", "--b-max", 1, "--json").stdout)
+    assert (answer["network"], answer["core"]) == ("resnet50", "rtl")
+    refused(run("dse", "resnet51", "--board", "zc706"), "resnet51", "does not exist")
+
+
+def test_a_build_is_driven_by_the_exact_model_and_fits_its_core(model: Path, tmp_path: Path) -> None:
+    for core in ("hls", "rtl"):
+        folder = tmp_path / core
+        result = run("build", model, "--board", "zc706", "--b-max", 1, "--core", core, "--out", folder, "--json")
+        assert result.exit_code == 0
+        assert json.loads(result.stdout)["missing"] == []
+        assert json.loads((folder / "bundle" / "design.json").read_text())["model"] == "exact"
+
+
+def test_without_numba_the_exact_model_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    refused(run("dse", model, "--board", "zc706", "--model", "exact"), "Numba", "--model paper")
 
 
 def test_json_holds_no_nan(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,9 @@ def run(*words: object) -> Result:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built") / "project"
     with shipped_file("resnet8_fashion_mnist.onnx") as model:
-        assert run("build", model, "--board", "zcu104", "--b-max", 2, "--out", folder).exit_code == 0
+        assert (
+            run("build", model, "--board", "zcu104", "--b-max", 2, "--model", "paper", "--out", folder).exit_code == 0
+        )
     return folder
 
 

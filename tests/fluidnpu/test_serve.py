@@ -28,7 +28,7 @@ OVERLOAD = ("--rate", 300_000, "--slo", "2ms")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built") / "project"
     with shipped_file("resnet8_fashion_mnist.onnx") as model:
-        words = ["build", str(model), "--board", "zc706", "--out", str(folder)]
+        words = ["build", str(model), "--board", "zc706", "--model", "paper", "--out", str(folder)]
         assert CliRunner().invoke(main, words).exit_code == 0
     return folder
 
@@ -147,7 +147,20 @@ def test_devmem_serves(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_projects_readme_says_how(memory: str, base: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its commands run as they stand, on a board without PYNQ and, where PYNQ reaches the memory, with."""
     with shipped_file("resnet8_fashion_mnist.onnx") as model:
-        words = ["build", str(model), "--board", "zc706", "--b-max", "1", "--memory", memory, "--out", str(tmp_path)]
+        words = [
+            "build",
+            str(model),
+            "--board",
+            "zc706",
+            "--b-max",
+            "1",
+            "--model",
+            "paper",
+            "--memory",
+            memory,
+            "--out",
+            str(tmp_path),
+        ]
         assert CliRunner().invoke(main, words).exit_code == 0
     text = (tmp_path / "README.md").read_text()
     commands = [words.split() for words in re.findall(r'^\$ sudo .*fluidnpu\)" serve bundle (.*)$', text, re.MULTILINE)]
