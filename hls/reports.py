@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -184,7 +185,9 @@ def import_reports(project: Path | str, design: Design, board: Board) -> Calibra
     interconnects included.
     """
     folder = Path(project)
-    readers = ((CSYNTH, _hls_measures), (UTILISATION, _utilisation_measures), (TIMING, _timing_measures))
+    core = "hls" if (folder / "hls").is_dir() else "rtl"
+    utilisation = partial(_utilisation_measures, core=core)
+    readers = ((CSYNTH, _hls_measures), (UTILISATION, utilisation), (TIMING, _timing_measures))
     present = [(folder / name, reader) for name, reader in readers if (folder / name).is_file()]
     if not present:
         raise ReportError(
@@ -219,7 +222,7 @@ def _hls_measures(text: str, what: str, design: Design, board: Board) -> list[Me
     return rows + [_measure("hls", name, count, None) for name, count in cycles if count is not None]
 
 
-def _utilisation_measures(text: str, what: str, design: Design, board: Board) -> list[Measure]:
+def _utilisation_measures(text: str, what: str, design: Design, board: Board, *, core: str) -> list[Measure]:
     report = parse_utilization(text, what)
     _check_device(report.device, board, what)
     point = Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
@@ -232,6 +235,7 @@ def _utilisation_measures(text: str, what: str, design: Design, board: Board) ->
         stackable=design.stackable,
         memory=design.memory,
         buffer_words=design.buffer_words,
+        core=core,
     )
     predicted = {
         "dsp": need.dsp,

@@ -130,7 +130,7 @@ def test_a_record_has_predicted_and_reported_side_by_side(design: Design, tmp_pa
     assert rows["route", "dsp"].predicted == design.macs_per_cycle == 28
     assert rows["route", "dsp"].ratio == 1.0
     assert rows["hls", "dsp"].ratio == pytest.approx(30 / 28)
-    given = {"fbcb_words": len(design.layers) * 2, "b_max": 2, "buffer_words": design.buffer_words}
+    given = {"fbcb_words": len(design.layers) * 2, "b_max": 2, "buffer_words": design.buffer_words, "core": "hls"}
     need = fit(Point(t_r=design.t_r, t_p=7, t_c=4), BOARD, **given)
     assert rows["route", "ramb18"].predicted == need.ramb18
     assert rows["route", "lut"].ratio == 12000 / need.lut.value
