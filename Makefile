@@ -53,7 +53,7 @@ $(PY):
 # hls4ml is installed without its dependencies: C simulation needs nothing but the ap_int headers inside it.
 $(VENV)/.installed-demo: $(DEPS) | $(PY)
 	@echo "installing what the demo needs into $(VENV) (once)"
-	@$(PIP) -e ".[board]"
+	@$(PIP) -e ".[board,fast]"
 	@$(PIP) --no-deps "hls4ml==1.3.0"
 	@touch $@
 
