@@ -52,9 +52,14 @@ DEFAULT_B_MAX = 8
 MOST_WEIGHT = 1e100
 
 
+def _model(path: Path) -> Network | Workload:
+    """The model of a file, or a full-size network by its name, without weights."""
+    return full_size(str(path)) if str(path) in FULL_SIZE and not path.exists() else read_model(path)
+
+
 def check(path: Path, as_json: bool) -> None:
     """Read a model and say what is in it."""
-    model = read_model(path)
+    model = _model(path)
     work = model if isinstance(model, Workload) else model.workload
     kinds = sorted({layer.kind.value for layer in work.layers})
     report: dict[str, Any] = {
@@ -116,7 +121,7 @@ def _explore(out: Console, work: Workload, board: Board, search: Search) -> Expl
 
 def workload(path: Path, exits: str | None, exit_rates: str | None) -> Workload:
     """The layers of a model, given further exits and exit rates where asked."""
-    model = full_size(str(path)) if str(path) in FULL_SIZE and not path.exists() else read_model(path)
+    model = _model(path)
     if exits is not None:
         model = with_exits(model, parse_places(exits))
     work = model if isinstance(model, Workload) else model.workload

@@ -356,6 +356,7 @@ def test_a_search_for_latency_says_so(model: Path) -> None:
 def test_a_full_size_network_is_known_by_its_name(tmp_path: Path) -> None:
     answer = json.loads(run("dse", "resnet50", "--board", "zc706", "--b-max", 1, "--json").stdout)
     assert (answer["network"], answer["core"]) == ("resnet50", "rtl")
+    assert json.loads(run("check", "resnet50", "--json").stdout)["macs"] == 4_089_184_256
     refused(run("dse", "resnet51", "--board", "zc706"), "resnet51", "does not exist")
 
 
