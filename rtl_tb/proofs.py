@@ -955,8 +955,14 @@ PROOFS: dict[str, Proof] = {
             Seed(
                 name="a-word-too-many",
                 file="fluidnpu_weight_streamer.sv",
-                old="32'(PortWords) - 32'd1) / PortWords",
-                new="32'(PortWords)) / PortWords",
+                old="32'(layer_i.block_words % PortWords != '0)",
+                new="32'd1",
+            ),
+            Seed(
+                name="long-blocks-cut-off",
+                file="fluidnpu_weight_streamer.sv",
+                old="layer_i.block_words / PortWords",
+                new="32'(24'(layer_i.block_words / PortWords))",
             ),
         ),
     ),

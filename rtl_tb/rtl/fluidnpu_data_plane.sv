@@ -242,16 +242,19 @@ module fluidnpu_data_plane #(
   // -- m0: descriptors and weights; the two never overlap: a layer ends when its weights are taken
   logic m0_idle, m0_req_valid, m0_req_ready, m0_data_valid, m0_data_ready;
   logic [AddrWidth-1:0] m0_req_addr, d_addr, w_addr;
-  logic [23:0] m0_req_beats, d_beats, w_beats;
+  logic [23:0] d_beats;
+  logic [31:0] m0_req_beats, w_beats;
   logic [PortBytes*8-1:0] m0_data;
   logic d_valid, w_valid, d_take, w_take, weights_idle;
 
   assign m0_req_valid  = fetch ? d_valid : w_valid;
   assign m0_req_addr   = fetch ? d_addr : w_addr;
-  assign m0_req_beats  = fetch ? d_beats : w_beats;
+  assign m0_req_beats  = fetch ? 32'(d_beats) : w_beats;
   assign m0_data_ready = fetch ? d_take : w_take;
 
-  axi_read_master #(.AddrWidth(AddrWidth), .DataBytes(PortBytes), .MaxBurst(MaxBurst), .QueueBeats(QueueBeats)) m0 (
+  axi_read_master #(
+    .AddrWidth(AddrWidth), .DataBytes(PortBytes), .MaxBurst(MaxBurst), .QueueBeats(QueueBeats), .BeatsWidth(32)
+  ) m0 (
     .clk_i, .rst_ni, .flush_i(flush), .idle_o(m0_idle), .error_o(m0_error), .inflight_o(), .pending_o(),
     .req_valid_i(m0_req_valid), .req_ready_o(m0_req_ready), .req_addr_i(m0_req_addr), .req_beats_i(m0_req_beats),
     .data_valid_o(m0_data_valid), .data_ready_i(m0_data_ready), .data_o(m0_data),
