@@ -30,6 +30,7 @@ SIZES: dict[str, int] = json.loads(
 DESIGN = bench_design(SIZES)
 PORT_BYTES = DESIGN.port_bytes
 LAYERS = setting("LAYERS", 4)
+COUNTER_FULL = (1 << 32) - 1
 FAIR = Weather()
 ROUGH = Weather(latency=(2, 40), pause=0.25)
 HIT: set[str] = set()  # coverage bins met in this run of the simulator
@@ -51,6 +52,7 @@ class Core:
     want: Expected = field(default_factory=Expected)
     got: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("cmd", "input", "weight", "residual"), 0))
     sent: int = 0
+    saturations: int = COUNTER_FULL  # of a long life so far; one a beat of output
     wrong: str = ""
 
     def expect(self, want: Expected) -> None:
@@ -83,7 +85,10 @@ class Core:
         dut.s_axis_output_tvalid.value = 0
         while True:
             await RisingEdge(dut.clk_i)
+            if dut.core_clear_o.value:
+                self.saturations = 0
             if not dut.core_rst_no.value:
+                self.saturations = dut.saturations_i.value = 0
                 self.want = Expected()  # the dropped job's beats are nobody's any more
                 out_valid = command = 0
                 dut.s_axis_output_tvalid.value = 0
@@ -96,7 +101,9 @@ class Core:
                     ready_port.value = ready[name] = now
             if out_valid and dut.s_axis_output_tready.value:
                 self.sent += 1
+                self.saturations = min(self.saturations + 1, COUNTER_FULL)
                 out_valid = 0
+            dut.saturations_i.value = self.saturations
             if not self.sent:
                 command = 0
             if not out_valid and self.sent < len(self.want.output) and self.rng.random() < self.pace:
@@ -205,6 +212,7 @@ class Host:
         assert by_name("STATUS").field("DONE").get(status)
         self.core.finished()
         assert self.dram.memory == want.memory, first_difference(self.dram.memory, want.memory, self.program)
+        assert await self.get("SATURATIONS") == len(want.output), "they are those of this job alone"
         self._cover(active, first, last)
         return await self.get("CYCLES_LO")
 

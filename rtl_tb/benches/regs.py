@@ -97,6 +97,13 @@ async def first_error_stays(dut: Dut) -> None:
     assert int(dut.irq_o.value) == 1
     await lite.write(irq.offset, irq.field("ERROR").mask)
     assert int(dut.irq_o.value) == 0
+    # A START that is refused because a job runs, or its flush, is no new beginning.
+    dut.busy_i.value, dut.start_refused_i.value, dut.error_i.value, dut.cause_i.value = 1, 1, 1, int(Cause.BUSY)
+    await lite.write(by_name("CTRL").offset, by_name("CTRL").field("START").mask)
+    dut.busy_i.value, dut.start_refused_i.value, dut.error_i.value = 0, 0, 0
+    value, _ = await lite.read(error.offset)
+    assert (error.field("CAUSE").get(value), error.field("LAYER").get(value)) == (Cause.BUS_READ, 5)
+    assert int(dut.irq_o.value) == 0
     await lite.write(by_name("CTRL").offset, by_name("CTRL").field("SOFT_RESET").mask)
     assert (await lite.read(error.offset))[0] == 0
     await event(Cause.WATCHDOG, 9)

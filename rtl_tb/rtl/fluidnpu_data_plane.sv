@@ -1,7 +1,8 @@
 /// The NPU's data plane: registers, Fluid Batching Engine, layer sequencer, DMA. The core hangs on the five streams (ADR 4).
 ///
 /// AXI ports: `m0` reads descriptors and weights, `m1` reads inputs, `m2` reads residuals and writes outputs. `core_rst_no`
-/// is low while a job is dropped: the core must forget its half-done command. `saturations_i` counts since then.
+/// is low while a job is dropped: the core must forget its half-done command. `saturations_i` counts since then and since
+/// `core_clear_o`, one cycle as a job starts: a counter that stays at its largest value could not tell the next job's share.
 module fluidnpu_data_plane #(
   parameter int unsigned TR = 64,
   parameter int unsigned TP = 4,
@@ -96,6 +97,7 @@ module fluidnpu_data_plane #(
   output logic                           m2_axi_bready,
   // core
   output logic                           core_rst_no,
+  output logic                           core_clear_o,
   input  logic [31:0]                    saturations_i,
   output logic [127:0]                   m_axis_cmd_tdata,
   output logic                           m_axis_cmd_tvalid,
@@ -142,6 +144,7 @@ module fluidnpu_data_plane #(
   assign idle  = !busy && masters_idle;
   assign run_n = rst_ni && !flush;
   assign core_rst_no = run_n;
+  assign core_clear_o = start && !start_refused;
 
   fluidnpu_regs #(
     .BMax(BMax), .TP(TP), .TC(TC), .Stackable(Stackable), .Split(Split), .BuildId(BuildId)
