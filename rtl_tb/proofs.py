@@ -389,7 +389,7 @@ PROOFS: dict[str, Proof] = {
         ),
     ),
     "fifo": Proof(
-        says="a queue gives what was put in, in order; its head stays until it is taken; a clear empties it",
+        says="a queue offers what was put in, in order, counts it and says whether there is room; its head stays until it is taken; a clear empties it",
         top="fluidnpu_fifo",
         reads=("fluidnpu_fifo.sv",),
         inside={"fluidnpu_fifo.sv": "inside_fifo.sv"},
@@ -403,6 +403,20 @@ PROOFS: dict[str, Proof] = {
                 name="wraps-late", file="fluidnpu_fifo.sv", old="IndexWidth'(Depth - 1) ?", new="IndexWidth'(Depth) ?"
             ),
             Seed(name="clear-keeps-level", file="fluidnpu_fifo.sv", old="if (!rst_ni || clear_i)", new="if (!rst_ni)"),
+            Seed(
+                name="data-inverted",
+                file="fluidnpu_fifo.sv",
+                old="data_o  = store_q[head_q]",
+                new="data_o  = ~store_q[head_q]",
+            ),
+            Seed(name="never-valid", file="fluidnpu_fifo.sv", old="valid_o = level_q != '0;", new="valid_o = 1'b0;"),
+            Seed(name="counts-nothing", file="fluidnpu_fifo.sv", old="level_o = level_q;", new="level_o = '0;"),
+            Seed(
+                name="always-ready",
+                file="fluidnpu_fifo.sv",
+                old="ready_o = level_q != LevelWidth'(Depth);",
+                new="ready_o = 1'b1;",
+            ),
         ),
     ),
     "registers": Proof(
