@@ -268,7 +268,8 @@ PROOFS: dict[str, Proof] = {
         ),
     ),
     "sequencer": Proof(
-        says="soft reset, error and watchdog reach idle within a bound once the masters are idle; commands are legal; no state waits for itself",
+        says="soft reset, error and watchdog reach idle within a bound once the masters are idle; commands are those of the layer, "
+        "in order, and hold still; no state waits for itself",
         top="sequencer_proof",
         reads=(_REGISTERS, _TYPES, "fluidnpu_sequencer.sv"),
         inside={"fluidnpu_sequencer.sv": "inside_sequencer.sv"},
@@ -295,6 +296,34 @@ PROOFS: dict[str, Proof] = {
                 file="fluidnpu_sequencer.sv",
                 old="left0_q > 32'(running_q.block) ? running_q.block",
                 new="left0_q > 32'd9 ? running_q.block",
+                depth=20,
+            ),
+            Seed(
+                name="command-not-waited-for",
+                file="fluidnpu_sequencer.sv",
+                old="          if (issued) begin",
+                new="          if (command_valid_o) begin",
+                depth=20,
+            ),
+            Seed(
+                name="layer-never-last",
+                file="fluidnpu_sequencer.sv",
+                old="last_tile && last_group && last_block;",
+                new="1'b0;",
+                depth=24,
+            ),
+            Seed(
+                name="second-lane-forgotten",
+                file="fluidnpu_sequencer.sv",
+                old="lane1      = left1_q > 32'(beats) ? beats : left1_q[15:0];",
+                new="lane1      = '0;",
+                depth=20,
+            ),
+            Seed(
+                name="group-reads-the-first",
+                file="fluidnpu_sequencer.sv",
+                old="group_in_q + {15'd0, running_q.group_words, 1'b0};",
+                new="group_in_q;",
                 depth=20,
             ),
             Seed(
