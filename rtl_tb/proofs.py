@@ -418,7 +418,7 @@ PROOFS: dict[str, Proof] = {
         ),
     ),
     "fifo": Proof(
-        says="a queue offers what was put in, in order, counts it and says whether there is room; its head stays until it is taken; a clear empties it",
+        says="a queue offers what was put in, in order, counts it, says whether there is room; its head stays until taken; a clear empties it",
         top="fluidnpu_fifo",
         reads=("fluidnpu_fifo.sv",),
         inside={"fluidnpu_fifo.sv": "inside_fifo.sv"},
@@ -449,7 +449,7 @@ PROOFS: dict[str, Proof] = {
         ),
     ),
     "registers": Proof(
-        says="AXI4-Lite: every access is taken and answered once, illegal ones with SLVERR and without any effect; no event is lost, ERROR keeps the first",
+        says="AXI4-Lite: every access is taken and answered once, illegal ones with SLVERR and no effect; no event is lost, ERROR keeps the first",
         top="fluidnpu_regs",
         reads=(_REGISTERS, "fluidnpu_regs.sv"),
         inside={"fluidnpu_regs.sv": "inside_regs.sv"},

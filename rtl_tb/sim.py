@@ -13,10 +13,10 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -127,7 +127,7 @@ def run(
 ) -> list[str]:
     """Run the tests of `rtl_tb.benches.<bench>` on a model and return their names; SimulationError when one fails.
 
-    `tests` is a regular expression that chooses among them, `env` is passed to the bench.
+    `tests` is a regular expression that chooses among them, `env` is passed to the bench, and so are the model's parameters.
     """
     folder = model.build()
     from cocotb_tools.runner import get_runner
@@ -148,7 +148,7 @@ def run(
             seed=seed,
             test_filter=tests,
             waves=model.waves,
-            extra_env={"COCOTB_LOG_LEVEL": "INFO", **(env or {})},
+            extra_env={"COCOTB_LOG_LEVEL": "INFO", "PARAMETERS": json.dumps(dict(model.parameters)), **(env or {})},
         )
     return _passed(results, log)
 
@@ -191,8 +191,3 @@ def _lock(folder: Path) -> Iterator[None]:
     with folder.with_suffix(".lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-
-
-if __name__ == "__main__":  # python -m rtl_tb.sim TOP BENCH [NAME=VALUE ...]: one bench by hand
-    numbers = dict(item.split("=") for item in sys.argv[3:])
-    print("\n".join(run(Model(top=sys.argv[1], parameters={k: int(v) for k, v in numbers.items()}), sys.argv[2])))

@@ -21,7 +21,8 @@ def test_engine_without_stackable_but_split() -> None:
 
 
 def test_registers() -> None:
-    assert len(run(Model(top="fluidnpu_regs"), "regs")) == 4
+    shape = {"BMax": 5, "TP": 7, "TC": 300, "Stackable": 0, "Split": 1, "BuildId": 0x89AB_CDEF}
+    assert len(run(Model(top="fluidnpu_regs", parameters=shape), "regs")) == 5
 
 
 DEFAULT = ("fluidnpu_fifo", "fluidnpu_row_buffer", "fluidnpu_unpack")
