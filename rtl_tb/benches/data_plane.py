@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import cocotb
+import numpy as np
 from cocotb.triggers import RisingEdge
 
 from hls import Cause, by_name, decode_fbcb
@@ -30,6 +31,7 @@ SIZES: dict[str, int] = json.loads(
 DESIGN = bench_design(SIZES)
 PORT_BYTES = DESIGN.port_bytes
 LAYERS = setting("LAYERS", 4)
+COUNTER_FULL = (1 << 32) - 1
 FAIR = Weather()
 ROUGH = Weather(latency=(2, 40), pause=0.25)
 HIT: set[str] = set()  # coverage bins met in this run of the simulator
@@ -51,6 +53,7 @@ class Core:
     want: Expected = field(default_factory=Expected)
     got: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("cmd", "input", "weight", "residual"), 0))
     sent: int = 0
+    saturations: int = COUNTER_FULL  # of a long life so far; one a beat of output
     wrong: str = ""
 
     def expect(self, want: Expected) -> None:
@@ -83,7 +86,10 @@ class Core:
         dut.s_axis_output_tvalid.value = 0
         while True:
             await RisingEdge(dut.clk_i)
+            if dut.core_clear_o.value:
+                self.saturations = 0
             if not dut.core_rst_no.value:
+                self.saturations = dut.saturations_i.value = 0
                 self.want = Expected()  # the dropped job's beats are nobody's any more
                 out_valid = command = 0
                 dut.s_axis_output_tvalid.value = 0
@@ -96,7 +102,9 @@ class Core:
                     ready_port.value = ready[name] = now
             if out_valid and dut.s_axis_output_tready.value:
                 self.sent += 1
+                self.saturations = min(self.saturations + 1, COUNTER_FULL)
                 out_valid = 0
+            dut.saturations_i.value = self.saturations
             if not self.sent:
                 command = 0
             if not out_valid and self.sent < len(self.want.output) and self.rng.random() < self.pace:
@@ -205,8 +213,15 @@ class Host:
         assert by_name("STATUS").field("DONE").get(status)
         self.core.finished()
         assert self.dram.memory == want.memory, first_difference(self.dram.memory, want.memory, self.program)
+        assert await self.get("SATURATIONS") == len(want.output), "they are those of this job alone"
         self._cover(active, first, last)
         return await self.get("CYCLES_LO")
+
+    def dropped(self, before: bytes, want: Expected) -> None:
+        """A job that was dropped has left every byte as it was or as the whole job would: nothing outside its outputs."""
+        now, old, new = (np.frombuffer(memory, np.uint8) for memory in (self.dram.memory, before, want.memory))
+        wrong = np.flatnonzero((now != old) & (now != new))
+        assert not len(wrong), f"byte {wrong[0]} became {now[wrong[0]]:#x}, and it was {old[wrong[0]]:#x}"
 
     def _cover(self, active: list[int], first: int, last: int) -> None:
         p, batch = self.program, len(active)
@@ -454,9 +469,11 @@ async def bus_errors_end_the_job(dut: Dut) -> None:
     )
     for address, cause, at in places:
         host.dram.bad = {address}
-        host.core.expect(expect(program, [0], range(2), host.dram.memory))
+        before, want = bytes(host.dram.memory), expect(program, [0], range(2), host.dram.memory)
+        host.core.expect(want)
         await host.start(0, 1)
         await must_fail(host, cause, at)
+        host.dropped(before, want)
         host.dram.bad = set()
         await host.job([0], 0, 1)
 
@@ -469,9 +486,16 @@ async def a_soft_reset_always_returns_to_idle(dut: Dut) -> None:
     for _ in range(setting("RESETS", 12)):
         active = some_slots(rng, host.program, rng.randrange(1, DESIGN.b_max + 1))
         await change_batch(host, [], active)
-        host.core.expect(expect(host.program, active, range(LAYERS), host.dram.memory))
+        before, want = bytes(host.dram.memory), expect(host.program, active, range(LAYERS), host.dram.memory)
+        host.core.expect(want)
         await host.start(0, LAYERS - 1)
         for _ in range(rng.choice([rng.randrange(60), rng.randrange(600), rng.randrange(3000)])):
+            await RisingEdge(dut.clk_i)
+        for _ in range(
+            rng.choice([0, 3000])
+        ):  # half of them as a write begins: what is flushed then must not reach memory
+            if dut.m2_axi_awvalid.value:
+                break
             await RisingEdge(dut.clk_i)
         for count in host.dram.counters.values():
             data, answers = count.owed
@@ -480,6 +504,7 @@ async def a_soft_reset_always_returns_to_idle(dut: Dut) -> None:
             if answers:
                 meet("soft reset while memory owes an answer")
         await host.soft_reset()
+        host.dropped(before, want)
         assert await host.get("ACTIVE") == 0
         assert await host.error() is Cause.NONE
         await host.put("IRQ_STATUS", 3)
@@ -495,7 +520,7 @@ async def the_watchdog_ends_a_hung_job(dut: Dut) -> None:
     await change_batch(host, [], [0])
     await host.put("WATCHDOG", 3000)
     for hang in ("memory", "core"):
-        want = expect(host.program, [0], range(2), host.dram.memory)
+        before, want = bytes(host.dram.memory), expect(host.program, [0], range(1), host.dram.memory)
         host.core.expect(want)
         await host.start(0, 0)
         for _ in range(300):
@@ -507,5 +532,6 @@ async def the_watchdog_ends_a_hung_job(dut: Dut) -> None:
         assert await host.error() is Cause.WATCHDOG
         host.dram.silent, host.core.pace = False, 1.0
         await must_fail(host, Cause.WATCHDOG, 0)
+        host.dropped(before, want)
     await host.put("WATCHDOG", 0)
     await host.job([0], 0, LAYERS - 1)

@@ -8,7 +8,7 @@ from cocotb.triggers import RisingEdge
 
 from .common import Dut, begin, bench, setting
 
-DEPTH = setting("DEPTH", 5)
+WIDTH, DEPTH = setting("WIDTH", 8), setting("DEPTH", 5)
 
 
 @bench(1_000)
@@ -35,6 +35,6 @@ async def it_is_a_queue(dut: Dut) -> None:
         levels.add(len(model))
         bias = (0.9, 0.1, 0.5)[cycle // 50 % 3]
         push, pop, clear = int(rng.random() < bias), int(rng.random() < 1 - bias), int(rng.random() < 0.01)
-        data = rng.getrandbits(8)
+        data = rng.getrandbits(WIDTH)
         dut.valid_i.value, dut.ready_i.value, dut.clear_i.value, dut.data_i.value = push, pop, clear, data
     assert levels == set(range(DEPTH + 1))

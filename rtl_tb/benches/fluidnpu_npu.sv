@@ -96,7 +96,7 @@ module fluidnpu_npu #(
   input  logic [Stripes-1:0]                    m2_axi_bvalid,
   output logic [Stripes-1:0]                    m2_axi_bready
 );
-  logic        core_rst_n, cmd_valid, cmd_ready, input_valid, input_ready, weight_valid, weight_ready;
+  logic        core_rst_n, core_clear, cmd_valid, cmd_ready, input_valid, input_ready, weight_valid, weight_ready;
   logic        residual_valid, residual_ready, output_valid, output_ready;
   logic [31:0] saturations;
   logic [127:0]                  cmd_data;
@@ -140,7 +140,7 @@ module fluidnpu_npu #(
     .m2_axi_awaddr(awaddr), .m2_axi_awlen(awlen), .m2_axi_awsize(awsize), .m2_axi_awburst(awburst),
     .m2_axi_awvalid(awvalid), .m2_axi_awready(awready), .m2_axi_wdata(wdata), .m2_axi_wstrb(wstrb), .m2_axi_wlast(wlast),
     .m2_axi_wvalid(wvalid), .m2_axi_wready(wready), .m2_axi_bresp(bresp), .m2_axi_bvalid(bvalid), .m2_axi_bready(bready),
-    .core_rst_no(core_rst_n), .saturations_i(saturations),
+    .core_rst_no(core_rst_n), .core_clear_o(core_clear), .saturations_i(saturations),
     .m_axis_cmd_tdata(cmd_data), .m_axis_cmd_tvalid(cmd_valid), .m_axis_cmd_tready(cmd_ready),
     .m_axis_input_tdata(input_data), .m_axis_input_tvalid(input_valid), .m_axis_input_tready(input_ready),
     .m_axis_weight_tdata(weight_data), .m_axis_weight_tvalid(weight_valid), .m_axis_weight_tready(weight_ready),
@@ -153,7 +153,7 @@ module fluidnpu_npu #(
     .TR(TR), .TP(TP), .TC(TC), .AccBits(AccBits), .WeightSlots(WeightSlots), .OutWords(OutWords), .InWords(InWords),
     .Stackable(Stackable), .Split(Split)
   ) core (
-    .clk_i, .rst_ni(core_rst_n), .clear_i(1'b0), .saturations_o(saturations),
+    .clk_i, .rst_ni(core_rst_n), .clear_i(core_clear), .saturations_o(saturations),
     .cmd_i(cmd_data), .cmd_valid_i(cmd_valid), .cmd_ready_o(cmd_ready),
     .input_i(input_data), .input_valid_i(input_valid), .input_ready_o(input_ready),
     .weight_i(weight_data), .weight_valid_i(weight_valid), .weight_ready_o(weight_ready),

@@ -7,9 +7,17 @@ from cocotb.triggers import RisingEdge
 
 from hls import REGISTERS, WINDOW_BYTES, Access, Cause, by_name
 
-from .common import Dut, Lite, begin, bench
+from .common import Dut, Lite, begin, bench, setting
 
 OKAY, SLVERR = 0, 2
+SHAPE = {
+    "B_MAX": setting("B_MAX", 4),
+    "T_P": setting("T_P", 4),
+    "T_C": setting("T_C", 8),
+    "STACKABLE": setting("STACKABLE", 1),
+    "SPLIT": setting("SPLIT", 0),
+}
+COUNTER_FULL = (1 << 32) - 1
 SETTINGS = [r for r in REGISTERS if r.access is Access.RW]
 
 
@@ -97,11 +105,78 @@ async def first_error_stays(dut: Dut) -> None:
     assert int(dut.irq_o.value) == 1
     await lite.write(irq.offset, irq.field("ERROR").mask)
     assert int(dut.irq_o.value) == 0
+    # A START that is refused because a job runs, or its flush, is no new beginning.
+    dut.busy_i.value, dut.start_refused_i.value, dut.error_i.value, dut.cause_i.value = 1, 1, 1, int(Cause.BUSY)
+    await lite.write(by_name("CTRL").offset, by_name("CTRL").field("START").mask)
+    dut.busy_i.value, dut.start_refused_i.value, dut.error_i.value = 0, 0, 0
+    value, _ = await lite.read(error.offset)
+    assert (error.field("CAUSE").get(value), error.field("LAYER").get(value)) == (Cause.BUS_READ, 5)
+    assert int(dut.irq_o.value) == 0
     await lite.write(by_name("CTRL").offset, by_name("CTRL").field("SOFT_RESET").mask)
     assert (await lite.read(error.offset))[0] == 0
     await event(Cause.WATCHDOG, 9)
     value, _ = await lite.read(error.offset)
     assert error.field("CAUSE").get(value) == Cause.WATCHDOG
+
+
+def word(name: str, **values: int) -> int:
+    """A register with these fields."""
+    return sum(by_name(name).field(field).put(value) for field, value in values.items())
+
+
+@bench(5000)
+async def what_is_read_is_what_is_there(dut: Dut) -> None:
+    """Every register that the hardware sets: the shape, the state, the events, and the counters beyond 32 bits and at their largest value."""
+    rng = await begin(dut)
+    lite = Lite(dut, rng)
+
+    async def shows(name: str, value: int) -> None:
+        assert await lite.read(by_name(name).offset) == (value, OKAY), f"{name} must be {value:#x}"
+
+    async def start() -> None:
+        dut.busy_i.value = 0
+        await lite.write(by_name("CTRL").offset, word("CTRL", START=1))
+        dut.busy_i.value = 1
+
+    await shows("SHAPE", word("SHAPE", **SHAPE))
+    await shows("BUILD_ID", setting("BUILD_ID", 0))
+    for _ in range(20):
+        idle, busy, b_act, layer = rng.randrange(2), rng.randrange(2), rng.randrange(32), rng.getrandbits(16)
+        dut.idle_i.value, dut.busy_i.value, dut.b_act_i.value, dut.layer_i.value = idle, busy, b_act, layer
+        dut.active_i.value = active = rng.getrandbits(32)
+        await shows("STATUS", word("STATUS", IDLE=idle, BUSY=busy, B_ACT=b_act, LAYER=layer))
+        await shows("ACTIVE", active)
+    dut.idle_i.value = dut.b_act_i.value = dut.layer_i.value = 0
+
+    await start()
+    for count in (5, COUNTER_FULL, 0):  # the last: a dropped job has reset the core
+        dut.saturations_i.value = count
+        await RisingEdge(dut.clk_i)
+        await shows("SATURATIONS", count or COUNTER_FULL)
+    await start()
+    await shows("SATURATIONS", 0)
+
+    dut.cycles_q.value = COUNTER_FULL - 2
+    for _ in range(10):
+        await RisingEdge(dut.clk_i)
+    dut.done_i.value = 1
+    await RisingEdge(dut.clk_i)
+    dut.done_i.value = dut.busy_i.value = 0
+    await shows("CYCLES_HI", 1)
+    low, _ = await lite.read(by_name("CYCLES_LO").offset)
+    assert 5 < low < 10
+    await shows("STATUS", word("STATUS", DONE=1))
+    await shows("IRQ_STATUS", word("IRQ_STATUS", DONE=1))
+    dut.error_i.value, dut.cause_i.value, dut.layer_i.value = 1, int(Cause.WATCHDOG), 3
+    await RisingEdge(dut.clk_i)
+    dut.error_i.value = 0
+    await shows("ERROR", word("ERROR", CAUSE=int(Cause.WATCHDOG), LAYER=3))
+    await shows("STATUS", word("STATUS", DONE=1, ERROR=1, LAYER=3))
+    for events in ({"DONE": 1, "ERROR": 1}, {"ERROR": 1}, {}):
+        await shows("IRQ_STATUS", word("IRQ_STATUS", **events))
+        await lite.write(
+            by_name("IRQ_STATUS").offset, word("IRQ_STATUS", **{"DONE" if "DONE" in events else "ERROR": 1})
+        )
 
 
 @bench(5000)

@@ -14,13 +14,14 @@ module addresses_proof (
   localparam int unsigned PortBytes = 8;
   logic rst_n = 1'b0;
   always_ff @(posedge clk_i) rst_n <= 1'b1;
-  // As START and the planner demand: 64-byte boundaries, addresses of 40 bits.
+  // As START and the planner demand: 64-byte boundaries, addresses of 40 bits. A block has any number of words.
   always_comb assume (program_i[5:0] == '0 && image_i[5:0] == '0 && layer_i.weights[5:0] == '0);
-  always_comb assume (program_i[39] == '0 && image_i[39] == '0 && layer_i.block_words[31:24] == '0);
+  always_comb assume (program_i[39] == '0 && image_i[39] == '0);
 
   logic d_valid, w_valid;
   logic [39:0] d_addr, w_addr, w_end, weights_end;
-  logic [23:0] d_beats, w_beats;
+  logic [23:0] d_beats;
+  logic [31:0] w_beats;
 
   fluidnpu_descriptor_fetch #(.PortWords(4)) descriptor (
     .clk_i, .rst_ni(rst_n), .fetch_i, .program_i, .layer_i(layer_index_i), .fetched_o(), .words_o(), .fetch_valid_o(d_valid),
@@ -33,7 +34,7 @@ module addresses_proof (
   );
 
   assign weights_end = image_i + 40'(layer_i.weights) + {7'd0, layer_i.block_words, 1'b0};
-  assign w_end       = w_addr + {13'd0, w_beats, 3'd0};
+  assign w_end       = w_addr + {5'd0, w_beats, 3'd0};
 
   always_comb begin
     if (rst_n) begin
@@ -45,7 +46,8 @@ module addresses_proof (
 `ifdef COVER
   always_comb begin
     cover (rst_n && d_valid && ready_i && layer_index_i == 16'd3);
-    cover (rst_n && w_valid && ready_i && w_beats == 24'd3);
+    cover (rst_n && w_valid && ready_i && w_beats == 32'd3);
+    cover (rst_n && w_valid && ready_i && w_beats > 32'h0100_0000);
   end
 `endif
 endmodule

@@ -1,4 +1,4 @@
-// Inside fluidnpu_fifo: a shadow queue says what must come out; a head that is offered stays; a clear empties it.
+// Inside fluidnpu_fifo: a shadow queue says what is offered, and whether there is room; a head that is offered stays; a clear empties it.
 `ifdef FORMAL
   logic [Width-1:0] ghost_q [Depth];  // entry i from the head on
   logic             past_q = 1'b0, past_hold_q = 1'b0, past_clear_q = 1'b0;
@@ -23,7 +23,8 @@
       end
       if (past_hold_q) assert (valid_o && data_o == past_data_q);
       if (past_clear_q) assert (!valid_o);
-      if (32'(level_q) < Depth) assert (ready_o);
+      assert (level_o == level_q && valid_o == (level_q != '0) && ready_o == (32'(level_q) < Depth));
+      if (valid_o) assert (data_o == ghost_q[0]);
     end
   end
 `ifdef COVER

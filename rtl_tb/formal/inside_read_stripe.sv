@@ -1,6 +1,7 @@
 // Inside axi_read_stripe, with the queue of bursts by the contract that the proof `fifo` shows: any bursts and any ports that obey AXI. Every word
 // that was asked for is queued, owed by a port or still to be asked there, in the order in which words go out; so none is lost and none waits
-// for another for ever, a queue never overflows, and RLAST is at a burst's end.
+// for another for ever, a queue never overflows, and RLAST is at a burst's end. A wide word is the narrow ones at its port's head, whose errors it
+// tells; what memory answered is what was queued (the proof `gather` follows it from there).
 `ifdef FORMAL
   localparam int unsigned Entries = Ports == 4 ? 3 : QueueWords;  // with four ports fewer bursts are followed than there is room for
   logic [8:0]              ghost_q [Entries];  // bursts under way from the oldest on: stays, length - 1
@@ -63,6 +64,25 @@
     end
   end
 
+  for (genvar p = 0; p < Ports; p++) begin : gen_carried
+    logic                  full_q = 1'b0;  // a narrow word came that made the queue's first wide word whole
+    logic [PartWidth-1:0]  came_q;
+    logic [1:0]            told;
+    always_ff @(posedge clk_i) begin
+      full_q <= past_q && m_axi_rvalid[p] && 32'(level[p]) == Ports - 1;
+      came_q <= {m_axi_rresp[p], m_axi_rdata[p]};
+    end
+    always_comb begin
+      told = '0;
+      for (int unsigned lane = 0; lane < Ports; lane++) told = told | gen_port[p].parts[lane*PartWidth+NarrowBits+:2];
+      if (past_q && full_q) assert (gen_port[p].parts[(Ports-1)*PartWidth+:PartWidth] == came_q);
+      if (past_q && s_axi_rvalid && port_q == PortBits'(p)) begin
+        assert (s_axi_rresp == told);
+        for (int unsigned lane = 0; lane < Ports; lane++)
+          assert (s_axi_rdata[lane*NarrowBits+:NarrowBits] == gen_port[p].parts[lane*PartWidth+:NarrowBits]);
+      end
+    end
+  end
   always_comb begin
     assume (rst_ni == past_q);
     if (s_axi_arvalid) begin

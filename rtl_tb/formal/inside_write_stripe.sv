@@ -1,6 +1,7 @@
 // Inside axi_write_stripe, with its queues by the contract that the proof `fifo` shows: any bursts and any ports that obey AXI. Every narrow burst of
 // a burst under way is still to be asked for, to be sent, to be answered, or its answer is kept; so no answer is lost or given too early, what is
-// kept has room, and a burst that all ports have answered is answered.
+// kept has room, and a burst that all ports have answered is answered. What is queued is the word and the port's response that came, and what is sent
+// and told is what is queued (`fifo`): data, strobes, and the error of any port of the burst.
 `ifdef FORMAL
   localparam int unsigned Entries = MaxOutstanding;
   logic [Ports+8:0]                 ghost_q [Entries];  // bursts under way from the oldest on: its ports, stays, length - 1
@@ -115,6 +116,41 @@
     end
   end
 
+  // What the queues are given; with two ports the last two are nobody's.
+  (* hierconn *) wire [DataBytes*9:0] \gen_port[0].queue.data_i ;
+  (* hierconn *) wire [DataBytes*9:0] \gen_port[1].queue.data_i ;
+  (* hierconn *) wire [DataBytes*9:0] \gen_port[2].queue.data_i ;
+  (* hierconn *) wire [DataBytes*9:0] \gen_port[3].queue.data_i ;
+  (* hierconn *) wire [1:0] \gen_port[0].responses.data_i ;
+  (* hierconn *) wire [1:0] \gen_port[1].responses.data_i ;
+  (* hierconn *) wire [1:0] \gen_port[2].responses.data_i ;
+  (* hierconn *) wire [1:0] \gen_port[3].responses.data_i ;
+  logic [3:0][DataBytes*9:0] queue_in;
+  logic [3:0][1:0]           responses_in;
+  logic [1:0]                told;
+  assign queue_in = {\gen_port[3].queue.data_i , \gen_port[2].queue.data_i , \gen_port[1].queue.data_i , \gen_port[0].queue.data_i };
+  assign responses_in = {
+    \gen_port[3].responses.data_i , \gen_port[2].responses.data_i , \gen_port[1].responses.data_i , \gen_port[0].responses.data_i
+  };
+  always_comb begin
+    told = '0;
+    for (int unsigned p = 0; p < Ports; p++) told = told | (wanted[p] ? response[p] : 2'b00);
+    if (past_q && s_axi_bvalid) assert (s_axi_bresp == told);
+    for (int unsigned p = 0; p < Ports; p++) begin
+      if (past_q && move && port_q == PortBits'(p)) assert (queue_in[p][DataBytes*9-1:0] == {s_axi_wstrb, s_axi_wdata});
+      if (past_q && m_axi_bvalid[p]) assert (responses_in[p] == m_axi_bresp[p]);
+    end
+  end
+  for (genvar p = 0; p < Ports; p++) begin : gen_carried
+    always_comb begin
+      for (int unsigned lane = 0; lane < Ports; lane++) begin
+        if (past_q && m_axi_wvalid[p] && gen_port[p].lane_q == PortBits'(lane)) begin
+          assert (m_axi_wdata[p] == gen_port[p].data[lane*NarrowBytes*8+:NarrowBytes*8]);
+          assert (m_axi_wstrb[p] == gen_port[p].strobe[lane*NarrowBytes+:NarrowBytes]);
+        end
+      end
+    end
+  end
   always_comb begin
     assume (rst_ni == past_q);
     if (s_axi_awvalid) begin

@@ -43,6 +43,7 @@ module sequencer_proof (
     plan_layer.block   = 16'd4;
     plan_layer.beats1  = 32'd5;
     plan_layer.groups  = 16'd2;
+    plan_layer.group_words = 16'd5;
     plan_layer.columns = 16'd7;
   end
 
@@ -59,7 +60,11 @@ module sequencer_proof (
   // Cycles of a flush since it began or was asked for again, with the masters idle all the time.
   logic [5:0] waited = '0;
   logic       past_valid = 1'b0, past_flush_cause = 1'b0, past_refused = 1'b0, past_busy = 1'b0;
+  logic       past_offered = 1'b0;
+  fluidnpu_pkg::command_t past_command;
   always_ff @(posedge clk_i) begin
+    past_offered     <= rst_n && command_valid && !command_ready_i;
+    past_command     <= command;
     past_valid       <= rst_n;
     past_flush_cause <= rst_n && (soft_reset_i || (busy && !flush && (watchdog_i || bus_error_i || stuck_i)));
     past_refused     <= rst_n && start_i && refused && !soft_reset_i;
@@ -72,6 +77,7 @@ module sequencer_proof (
       if (past_valid && past_flush_cause) assert (flush);
       assert (waited <= 6'(Bound));
       if (past_valid && past_refused && !past_busy) assert (!busy);
+      if (past_offered && !flush) assert (command_valid && command == past_command);
       if (flush) assert (!command_valid && !fetch && !done);
       if (command_valid) assert (command.beats != '0 && command.beats <= plan_layer.block && command.lane1_beats <= command.beats);
       if (command_valid || layer_start) assert (running == plan_layer);

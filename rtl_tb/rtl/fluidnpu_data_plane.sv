@@ -1,7 +1,8 @@
 /// The NPU's data plane: registers, Fluid Batching Engine, layer sequencer, DMA. The core hangs on the five streams (ADR 4).
 ///
 /// AXI ports: `m0` reads descriptors and weights, `m1` reads inputs, `m2` reads residuals and writes outputs. `core_rst_no`
-/// is low while a job is dropped: the core must forget its half-done command. `saturations_i` counts since then.
+/// is low while a job is dropped: the core must forget its half-done command. `saturations_i` counts since then and since
+/// `core_clear_o`, one cycle as a job starts: a counter that stays at its largest value could not tell the next job's share.
 module fluidnpu_data_plane #(
   parameter int unsigned TR = 64,
   parameter int unsigned TP = 4,
@@ -96,6 +97,7 @@ module fluidnpu_data_plane #(
   output logic                           m2_axi_bready,
   // core
   output logic                           core_rst_no,
+  output logic                           core_clear_o,
   input  logic [31:0]                    saturations_i,
   output logic [127:0]                   m_axis_cmd_tdata,
   output logic                           m_axis_cmd_tvalid,
@@ -142,6 +144,7 @@ module fluidnpu_data_plane #(
   assign idle  = !busy && masters_idle;
   assign run_n = rst_ni && !flush;
   assign core_rst_no = run_n;
+  assign core_clear_o = start && !start_refused;
 
   fluidnpu_regs #(
     .BMax(BMax), .TP(TP), .TC(TC), .Stackable(Stackable), .Split(Split), .BuildId(BuildId)
@@ -242,16 +245,19 @@ module fluidnpu_data_plane #(
   // -- m0: descriptors and weights; the two never overlap: a layer ends when its weights are taken
   logic m0_idle, m0_req_valid, m0_req_ready, m0_data_valid, m0_data_ready;
   logic [AddrWidth-1:0] m0_req_addr, d_addr, w_addr;
-  logic [23:0] m0_req_beats, d_beats, w_beats;
+  logic [23:0] d_beats;
+  logic [31:0] m0_req_beats, w_beats;
   logic [PortBytes*8-1:0] m0_data;
   logic d_valid, w_valid, d_take, w_take, weights_idle;
 
   assign m0_req_valid  = fetch ? d_valid : w_valid;
   assign m0_req_addr   = fetch ? d_addr : w_addr;
-  assign m0_req_beats  = fetch ? d_beats : w_beats;
+  assign m0_req_beats  = fetch ? 32'(d_beats) : w_beats;
   assign m0_data_ready = fetch ? d_take : w_take;
 
-  axi_read_master #(.AddrWidth(AddrWidth), .DataBytes(PortBytes), .MaxBurst(MaxBurst), .QueueBeats(QueueBeats)) m0 (
+  axi_read_master #(
+    .AddrWidth(AddrWidth), .DataBytes(PortBytes), .MaxBurst(MaxBurst), .QueueBeats(QueueBeats), .BeatsWidth(32)
+  ) m0 (
     .clk_i, .rst_ni, .flush_i(flush), .idle_o(m0_idle), .error_o(m0_error), .inflight_o(), .pending_o(),
     .req_valid_i(m0_req_valid), .req_ready_o(m0_req_ready), .req_addr_i(m0_req_addr), .req_beats_i(m0_req_beats),
     .data_valid_o(m0_data_valid), .data_ready_i(m0_data_ready), .data_o(m0_data),

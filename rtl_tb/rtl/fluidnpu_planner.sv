@@ -59,7 +59,7 @@ module fluidnpu_planner #(
     endcase
     malformed = words_i[0] != Magic || sum != '0 || odd || zero || kind == 2'd3 || words_i[1][15:8] > 8'd47
         || words_i[1][23:16] > 8'd31 || $signed(words_i[7][15:0]) > $signed(words_i[7][31:16])
-        || (pool_o && words_i[5][31:16] != 16'd1) || (!pool_o && (part == NoWeights || part[5:0] != '0));
+        || (kind != 2'd0 && words_i[5][31:16] != 16'd1) || (kind == 2'd0 && (part == NoWeights || part[5:0] != '0));
   end
   assign pool_o = kind != 2'd0;
 

@@ -2,7 +2,8 @@
 ///
 /// A read or write of no register, of a read-only one (write), unaligned or with partial strobes answers SLVERR and does
 /// nothing; every access is answered. START, EXIT, MERGE and SOFT_RESET leave as one-cycle pulses. ERROR keeps the first
-/// error since the last START or SOFT_RESET; a START clears it, and `start_refused_i` (same cycle) sets it again.
+/// error since the last SOFT_RESET or START of an idle NPU; `start_refused_i` (same cycle) sets it again. `saturations_i` counts from
+/// zero in each job, and what a dropped job had counted stays when the core forgets it.
 module fluidnpu_regs #(
   parameter int unsigned AddrWidth = 12,
   parameter int unsigned BMax = 4,
@@ -85,7 +86,7 @@ module fluidnpu_regs #(
   logic [7:0]  cause_q;
   logic [15:0] error_layer_q;
   logic [63:0] cycles_q;
-  logic [31:0] saturations_q, before_q;  // of this job; what the core had counted before it
+  logic [31:0] saturations_q;
 
   // Write channel: both halves must be there, one answer at a time.
   logic       write, write_ok;
@@ -128,7 +129,7 @@ module fluidnpu_regs #(
 
   logic error_set, conflict;
   assign conflict  = control && !soft_reset_o && several;
-  assign error_set = (error_i || conflict) && (!error_q || (start_o && start_refused_i));
+  assign error_set = (error_i || conflict) && (!error_q || (start_o && !busy_i));
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -155,7 +156,6 @@ module fluidnpu_regs #(
       error_layer_q <= '0;
       cycles_q      <= '0;
       saturations_q <= '0;
-      before_q      <= '0;
     end else begin
       if (s_axil_bready) bvalid_q <= 1'b0;
       if (write) begin
@@ -202,12 +202,8 @@ module fluidnpu_regs #(
       end
       if (start_o && !start_refused_i) cycles_q <= '0;
       else if (busy_i) cycles_q <= cycles_q + 64'd1;
-      if (start_o && !start_refused_i) begin
-        saturations_q <= '0;
-        before_q      <= saturations_i;
-      end else if ((busy_i || done_i) && saturations_i >= before_q) begin  // less when a dropped job has reset the core
-        saturations_q <= saturations_i - before_q;
-      end
+      if (start_o && !start_refused_i) saturations_q <= '0;
+      else if ((busy_i || done_i) && saturations_i > saturations_q) saturations_q <= saturations_i;
     end
   end
 

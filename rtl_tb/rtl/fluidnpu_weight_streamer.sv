@@ -17,7 +17,7 @@ module fluidnpu_weight_streamer #(
   output logic                            fetch_valid_o,
   input  logic                            fetch_ready_i,
   output logic [AddrWidth-1:0]            fetch_addr_o,
-  output logic [23:0]                     fetch_beats_o,
+  output logic [31:0]                     fetch_beats_o,  // more than 2^24: a fully connected layer behind a narrow port
   input  logic                            data_valid_i,
   output logic                            data_ready_o,
   input  logic [PortWords*16-1:0]         data_i,
@@ -39,7 +39,7 @@ module fluidnpu_weight_streamer #(
   assign fetch_valid_o = block_valid_i && job_ready;
   assign block_ready_o = fetch_valid_o && fetch_ready_i;
   assign fetch_addr_o  = image_i + AddrWidth'(layer_i.weights);
-  assign fetch_beats_o = 24'((layer_i.block_words + 32'(PortWords) - 32'd1) / PortWords);
+  assign fetch_beats_o = layer_i.block_words / PortWords + 32'(layer_i.block_words % PortWords != '0);
 
   fluidnpu_fifo #(.Width(32), .Depth(2)) jobs (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(block_ready_o), .ready_o(job_ready), .data_i(layer_i.block_words),

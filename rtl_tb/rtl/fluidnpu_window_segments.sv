@@ -50,7 +50,7 @@ module fluidnpu_window_segments #(
   } window_t;
 
   logic        busy_q, pool, max_pool, last_tile, pass_valid, pass_ready, row_valid, row_ready, row_lane, row_ends_beat, row_ends_pass;
-  logic        row_both, other_ends_pass;
+  logic        row_both, other_ends_pass, pass_open_q, tile_ends, pass_is_last;
   logic [15:0] tile_q;
   logic [SampleWidth-1:0] row_index, other_index, start_index;
   logic [31:0] row_offset, other_offset, start_offset;
@@ -77,7 +77,6 @@ module fluidnpu_window_segments #(
   );
 
   // A pass runs for every P-tile; the next may start when the last row of this one leaves.
-  logic pass_open_q, tile_ends, pass_is_last;
   assign pass_is_last = pool || (pass_open_q ? tile_q + 16'd2 : tile_q + 16'd1) == layer_i.p_tiles;
   assign pass_valid = busy_q && (!pass_open_q || (tile_ends && !last_tile));
   assign tile_ends  = row_valid && row_ready && (row_both ? other_ends_pass : row_ends_pass);

@@ -80,6 +80,17 @@ def test_busy(verb: str) -> None:
     assert np.array_equal(w.driver.stored_logits([0, 1], 0), expected)
 
 
+def test_a_start_while_busy_keeps_the_first_error() -> None:
+    w = world()
+    active(w)
+    aim(w, *w.program.stages[0])
+    write(w.npu, "CTRL", CTRL["START"])
+    write(w.npu, "FBCB_INDEX", 0xFFFF)
+    write(w.npu, "FBCB_DATA", 0)
+    command(w, "START")
+    assert field(w.npu, "ERROR", "CAUSE") == Cause.BAD_FBCB
+
+
 def test_error_keeps_the_first_cause_until_start() -> None:
     w = world()
     command(w, "EXIT", 0b1)

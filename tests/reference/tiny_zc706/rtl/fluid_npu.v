@@ -86,7 +86,7 @@ module fluid_npu (
     wire residual_valid, residual_ready;
     wire [63:0] output_data;
     wire output_valid, output_ready;
-    wire core_rst_n;
+    wire core_rst_n, core_clear;
     wire [31:0] saturations;
 
     fluidnpu_data_plane #(
@@ -189,13 +189,14 @@ module fluid_npu (
         .s_axis_output_tvalid(output_valid),
         .s_axis_output_tready(output_ready),
         .core_rst_no(core_rst_n),
+        .core_clear_o(core_clear),
         .saturations_i(saturations)
     );
 
     fluidnpu_hls_core core (
         .clk_i(aclk),
         .rst_ni(core_rst_n),
-        .clear_i(1'b0),
+        .clear_i(core_clear),
         .saturations_o(saturations),
         .cmd_i(cmd_data),
         .cmd_valid_i(cmd_valid),
