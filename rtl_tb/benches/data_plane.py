@@ -208,7 +208,7 @@ class Host:
         want = expect(self.program, active, range(first, last + 1), self.dram.memory)
         self.core.expect(want)
         await self.start(first, last)
-        status = await self.wait_idle(20_000 + 10 * (len(want.input) + len(want.output)))
+        status = await self.wait_idle(20_000 + 10 * (len(want.input) + len(want.weight) + len(want.output)))
         assert await self.error() is Cause.NONE, self.program.descriptors[first : last + 1]
         assert by_name("STATUS").field("DONE").get(status)
         self.core.finished()
