@@ -239,7 +239,13 @@ def test_stopped_in_the_middle(
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(Driver, "run_stage", run_some)
-    result = run(project, *CALM, "--json")
+    interrupted = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a job in the background starts with it ignored
+    try:
+        result = run(project, *CALM, "--json")
+    finally:
+        signal.signal(signal.SIGINT, interrupted)
     refused(result, "stopped by", "of 1000 requests were answered before", code=code)
     assert " of 1000 requests were answered before" in json.loads(result.stdout)["error"]
     assert 20 < int(result.stderr.split("; ")[-1].split(" of ")[0]) < 100
