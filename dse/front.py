@@ -1,8 +1,8 @@
 """The Pareto front of what can be built: throughput, latency of a single sample, DSPs, on-chip memory and LUTs.
 
 Candidates are all arrays of a board's space that fit it, each with accumulators as deep as can be and with shallower ones (`DEPTHS`), all beside the
-least input buffer. The `paper` model times them; under the `exact` model counting them all would take days, so its floor does (`exact_bound`):
-no plan is faster, and the figures of arrays that were counted stand beside it.
+least input buffer. The `paper` model times them; under the `exact` model, which would take days to count them all, its floor does (`exact_bound`):
+no plan of theirs is faster.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def design_table(found: Sequence[Exploration]) -> Group:
         "memory",
         f"GOP/s, B = 1 .. {b_max}",
         "busy MAC eff.",
-        "vs published",
+        "vs published" if found[0].design.model == "paper" else "vs published (paper model)",
     )
     return table(f"Designs ({found[0].design.model} model, simulated)", columns, rows, left=3)
 
