@@ -1,4 +1,4 @@
-"""The ablation of Fig. 10 of Fluid Batching (seed 004) in the `paper` model: each way of batching on its own best design.
+"""The ablation of Fig. 10 of Fluid Batching in the `paper` model: each way of batching on its own best design.
 
     python benchmarks/ablation.py [folder with layers_resnet50.json and layers_inception_v3.json]
 

@@ -1,4 +1,4 @@
-"""Table I of Fluid Batching (seed 004) beside what our search finds, and what each point becomes once RAM primitives are counted.
+"""Table I of Fluid Batching beside what our search finds, and what each point becomes once RAM primitives are counted.
 
     python benchmarks/table1.py [folder with layers_resnet50.json and layers_inception_v3.json]
 
@@ -100,7 +100,7 @@ def speed(workload: Workload, board: Board) -> None:
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT
     work = {name: read_layer_table(folder / f"layers_{name}.json") for name in ("resnet50", "inception_v3")}
-    print("Table I (seed 004), `paper` model\n")
+    print("Table I, `paper` model\n")
     for row in TABLE:
         found = explore(work[row.network], load_board(row.board), b_max=B_MAX)
         compare(row, found)

@@ -1,4 +1,4 @@
-"""Reproduces Table II and Figs. 7-9 of Fluid Batching (seed 004) in simulation, next to the paper's numbers, and shows what other policies reach.
+"""Reproduces Table II and Figs. 7-9 of Fluid Batching in simulation, next to the paper's numbers, and shows what other policies reach.
 
     python benchmarks/table2.py all --seeds 30 --processes 2 --out build/table2
 

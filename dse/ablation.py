@@ -1,4 +1,4 @@
-"""What each way of batching can reach on its own best design: the ablation of Fig. 10 of Fluid Batching (seed 004), in the `paper` model.
+"""What each way of batching can reach on its own best design: the ablation of Fig. 10 of Fluid Batching, in the `paper` model.
 
 >>> from boards import load_board
 >>> from models import LayerShape, Workload

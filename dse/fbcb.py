@@ -1,6 +1,6 @@
 """What the Fluid Batching Control Block holds in `paper` mode: k and B_R for each layer and batch size. Pure arithmetic.
 
-Two readings live here side by side. `published_plan` is Eq. 1 of Fluid Batching (seed 004) as printed, with B_R anywhere in 1..b. `buildable_plan` is
+Two readings live here side by side. `published_plan` is Eq. 1 of Fluid Batching as printed, with B_R anywhere in 1..b. `buildable_plan` is
 what two lanes can do (ADR 4): all samples along the rows, or half of them in each lane, so B_R is b or ceil(b / 2).
 
 >>> from models import LayerShape

@@ -6,8 +6,8 @@ For a layer <R, P, C> at batch b on <T_R, T_P, T_C>, with P^ = T_P ceil(P / T_P)
     memory words   = max(b R P^ n_C, P^ C^ n_R, b R C^)                    inputs, weights, outputs, each on its own port
     time           = max(compute cycles, memory words / W)                 W: 16-bit words a cycle
 
-and with k = 2 the same on <T_R // 2, 2 T_P, T_C // 2>; each layer and batch takes the faster k. The form is a fit to Table I of Fluid Batching
-(seed 004), whose text gives the tiles, Eq. 1-2 and "analytical and roofline modelling" but neither traffic nor bandwidth: good for that table, and
+and with k = 2 the same on <T_R // 2, 2 T_P, T_C // 2>; each layer and batch takes the faster k. The form is a fit to Table I of Fluid Batching,
+whose text gives the tiles, Eq. 1-2 and "analytical and roofline modelling" but neither traffic nor bandwidth: good for that table, and
 nothing else should be built on it. `groups` repeat a layer one after another. Pools have no multiply-accumulates and take no time here
 (latency tables do count them); the residual operand of an add is not counted either.
 
@@ -97,7 +97,7 @@ def _ceil(a: int, b: int) -> int:
 def compute_cycles(layer: LayerShape, point: Point, batch: int, batching: Batching = Batching.FLUID) -> int:
     """Cycles the PE array needs for one group of a GEMM layer if memory is never waited for.
 
-    Eq. 1 of seed 004 puts B_R samples along the rows and leaves (b - B_R + 1) side by side.
+    Eq. 1 of Fluid Batching puts B_R samples along the rows and leaves (b - B_R + 1) side by side.
     """
     tiles = _ceil(layer.p, point.t_p)
     match batching:
@@ -112,7 +112,7 @@ def compute_cycles(layer: LayerShape, point: Point, batch: int, batching: Batchi
 
 
 def eq1_cycles(layer: LayerShape, point: Point, batch: int, b_r: int) -> int:
-    """Cycles of Eq. 1 as printed (seed 004): B_R R rows, with (b - B_R + 1) C columns asked of T_C PEs.
+    """Cycles of Eq. 1 as printed: B_R R rows, with (b - B_R + 1) C columns asked of T_C PEs.
 
     B_R = 1 is always among the cheapest, since B_R (b - B_R + 1) >= b: the hybrids of Eq. 1 provide more places than there are samples.
     """

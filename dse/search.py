@@ -188,7 +188,7 @@ def _cycles_of_a_tile(
 class Ranking:
     """Every legal point with its figures, best first: `order[0]` is the optimum's index into `space` and the arrays beside it.
 
-    `objective` is Eq. 2 of seed 004: the sum over b of w_b T(d, b), in GOP/s. `gops` has shape (b_max, points).
+    `objective` is Eq. 2 of Fluid Batching: the sum over b of w_b T(d, b), in GOP/s. `gops` has shape (b_max, points).
     Equal objectives are ordered by lower latency at b = 1, then fewer DSPs, then smaller T_P.
     """
 

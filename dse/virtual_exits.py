@@ -15,7 +15,7 @@ from .design import DesignError
 def equidistant_exits(workload: Workload, exits: int, exit_rates: Sequence[float] | None = None) -> Workload:
     """The same layers cut into `exits` stages of as equal multiply-accumulates as whole layers allow; exit heads cost nothing.
 
-    Seed 004 places three intermediate exits this way. Raises DesignError when there are fewer layers than exits.
+    Fluid Batching places three intermediate exits this way. Raises DesignError when there are fewer layers than exits.
 
     >>> from models import LayerShape
     >>> layers = tuple(LayerShape(name=n, r=1, p=1, c=c) for n, c in (("a", 4), ("b", 3), ("c", 9)))

@@ -1,4 +1,4 @@
-"""The study of Fluid Batching (seed 004): every table and figure about serving, run again here and set beside the paper's numbers.
+"""The study of Fluid Batching: every table and figure about serving, run again here and set beside the paper's numbers.
 
 One list of tasks, each deterministic in its seeds, run in any order on any number of processes; the result is one plain dictionary that
 says nothing about when or how fast it was made, so two runs can be diffed. An interval is `[mean, low, high]`, 95 % over seeds.

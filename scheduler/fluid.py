@@ -1,4 +1,4 @@
-"""Exit-aware preemptive scheduling: Algorithm 1 of Fluid Batching (seed 004, section III-B), as its text means it.
+"""Exit-aware preemptive scheduling: Algorithm 1 of Fluid Batching (section III-B), as its text means it.
 
 At each exit the batch in flight may be preempted: up to `b_max - B_rem` queued samples run from the start to the same exit, then all go on
 together. Back-filling is repeated until the batch is full, the queue is empty or the criterion says no, and is never nested.

@@ -15,7 +15,7 @@ from .units import format_ms
 
 @dataclass(kw_only=True)
 class Lazy:
-    """LazyBatching as seed 004 (section IV) describes it: preemption at every boundary, in the hope of catching up and merging.
+    """LazyBatching as Fluid Batching (section IV) describes it: preemption at every boundary, in the hope of catching up and merging.
 
     Three traits, each a source of loss there: it is asked at every layer (serve it on `layered` tables, with its cost per layer as the engine's
     `overhead_ns`); exits do not free room (the batch is counted as admitted until it has left); and a batch is predicted to

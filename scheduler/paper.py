@@ -1,4 +1,4 @@
-"""What Fluid Batching (seed 004) measured, as data: its Table II and where Figs. 7 to 9 were taken, with the tables that stand for its boards.
+"""What Fluid Batching measured, as data: its Table II and where Figs. 7 to 9 were taken, with the tables that stand for its boards.
 
 The paper gives no latency per stage and batch. `data/table2_latency.json` holds one table for each row of Table II, made with a roofline model
 whose one free factor was fitted so that the average latency of `fluid` is the paper's; everything else that comes out is a prediction.

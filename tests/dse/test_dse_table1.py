@@ -1,4 +1,4 @@
-"""Table I of Fluid Batching (seed 004) comes out of the search: three rows as printed, the fourth as the project's reproduction notes explain."""
+"""Table I of Fluid Batching comes out of the search: three rows as printed, the fourth is a copying slip in print (benchmarks/table1.py)."""
 
 from importlib.resources import files
 from pathlib import Path
