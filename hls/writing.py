@@ -33,10 +33,11 @@ def write_project(files: Mapping[str, str | bytes], out: Path | str) -> None:
             )
     for name in set(earlier) - set(new):
         _remove(folder, name)
-    for name, content in new.items():
+    # Into a new folder the manifest goes first, over an earlier project last: so whoever is stopped in the middle may write the same again.
+    for name in sorted(new, key=lambda name: (name == MANIFEST) == bool(earlier)):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        path.write_bytes(new[name])
 
 
 def check_folder(folder: Path) -> dict[str, str]:

@@ -461,6 +461,28 @@ def test_a_file_that_was_changed_since_is_not_lost(name, tmp_path):
     write_project(other, tmp_path)
 
 
+@pytest.mark.parametrize("over", [False, True], ids=["a new folder", "an earlier project"])
+def test_whoever_is_stopped_in_the_middle_may_write_again(over, tmp_path, monkeypatch):
+    files = project_of("zc706")
+    if over:
+        write_project(project_of("zcu104"), tmp_path)
+    write_bytes, left = Path.write_bytes, 5
+
+    def stopped(path, content):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt
+        return write_bytes(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            write_project(files, tmp_path)
+    write_project(files, tmp_path)
+    assert json.loads((tmp_path / "manifest.json").read_text()) == json.loads(files["manifest.json"])
+
+
 @pytest.mark.parametrize("name", ["rtl/core_pe.sv", "hls", "docs/registers.md/mine"])
 def test_what_lies_in_the_way_is_not_lost(name, tmp_path):
     """A file of the user's where the new project has another, or a folder; a folder where it has a file."""
