@@ -243,6 +243,7 @@ class ExactRanking:
     """What a search found: the best array, how many were bounded and counted, and how far from the optimum it can be at most.
 
     `objective`: GOP/s weighted over batch sizes, or milliseconds at b = 1 when `latency` was asked for.
+    `trace`: of each array in turn its bound and what counting left of it.
     """
 
     best: Counted
@@ -250,9 +251,7 @@ class ExactRanking:
     bounded: int
     evaluated: int
     gap_pct: float
-    trace: tuple[tuple[Point, float, float], ...] = field(
-        repr=False, default=()
-    )  # point, bound, what counting it left of that
+    trace: tuple[tuple[Point, float, float], ...] = field(repr=False, default=())
 
 
 def search_exact(

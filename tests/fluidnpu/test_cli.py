@@ -12,6 +12,7 @@ import onnx
 import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
+from refusals import refused
 
 from fluidnpu import commands, show
 from fluidnpu.cli import main
@@ -28,16 +29,6 @@ def model() -> Iterator[Path]:
 
 def run(*words: object) -> Result:
     return CliRunner().invoke(main, [str(word) for word in words])
-
-
-def refused(result: Result, *must_say: str, code: int = 2) -> None:
-    """One sentence on standard error that says what it must, no traceback, the right exit code."""
-    assert result.exit_code == code, (result.output, result.exception)
-    assert isinstance(result.exception, SystemExit)
-    lines = result.stderr.strip().splitlines()
-    assert len(lines) == 1, lines
-    for words in must_say:
-        assert words in lines[0]
 
 
 TABLE_1 = (

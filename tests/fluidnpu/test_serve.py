@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from refusals import refused
 
 from fluidnpu.cli import main
 from host import Bundle, DevMemNpu, Driver, SimulatedNpu, opening, write_simulated_bitstream
@@ -46,15 +47,6 @@ def found(*words: object) -> dict[str, Any]:
 
     report: dict[str, Any] = json.loads(result.stdout, parse_constant=refuse)
     return report
-
-
-def refused(result: Result, *must_say: str, code: int = 2) -> None:
-    assert result.exit_code == code, (result.output, result.exception)
-    assert isinstance(result.exception, SystemExit)
-    lines = result.stderr.strip().splitlines()
-    assert len(lines) == 1, lines
-    for words in must_say:
-        assert words in lines[0]
 
 
 # -- what is counted and said --------------------------------------------------------------------------------------

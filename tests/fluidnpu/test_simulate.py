@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from refusals import refused
 
 from dse.testing import tiny_design
 from fluidnpu.cli import main
@@ -32,15 +33,6 @@ def found(*words: object) -> dict:
     result = run(*words, "--json")
     assert result.exit_code == 0, (result.output, result.exception)
     return json.loads(result.stdout)
-
-
-def refused(result: Result, *must_say: str, code: int = 2) -> None:
-    assert result.exit_code == code, (result.output, result.exception)
-    assert isinstance(result.exception, SystemExit)
-    lines = result.stderr.strip().splitlines()
-    assert len(lines) == 1, lines
-    for words in must_say:
-        assert words in lines[0]
 
 
 def test_the_contract(table: Path) -> None:
