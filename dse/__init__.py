@@ -20,7 +20,7 @@ from .exact_search import EVALUATIONS, ExactRanking, search_exact
 from .explore import OBJECTIVES, Exploration, build_design, explore
 from .fbcb import buildable_plan, plan_all, published_plan
 from .front import Front
-from .geometry import CORES, Fit, FitError, fit, ramb18_count, stream_words, ultra_banks, uram_count
+from .geometry import CORES, HLS_BEAT_BITS, Fit, FitError, fit, ramb18_count, stream_words, ultra_banks, uram_count
 from .latency import latency_table, pool_cycles, stage_latency
 from .logic import LOGIC_KINDS, Estimate, interval_pct, logic_table, logic_terms, npu_logic, part_logic
 from .paper_model import Batching, Point, gops, layer_ticks, total_ticks
@@ -35,6 +35,7 @@ __all__ = [
     "B_MAX_LIMIT",
     "CORES",
     "EVALUATIONS",
+    "HLS_BEAT_BITS",
     "LOGIC_KINDS",
     "OBJECTIVES",
     "PARTS",

@@ -21,6 +21,7 @@ from boards import Board
 from .geometry import (
     CORES,
     DEPTH_STEP,
+    HLS_BEAT_BITS,
     MAX_T_C,
     MAX_T_R,
     MIN_T_C,
@@ -96,6 +97,8 @@ def buildable(
     )  # fmt: skip
     fixed = np.broadcast_to(sum(fixed_ramb18(shape).values()), depth.shape)
     possible = (np.asarray(dsp(shape)) <= board.dsp) & (np.asarray(buffer_uram288(shape)) <= board.uram288)
+    if core == "hls":
+        possible &= shape.beat_bits <= HLS_BEAT_BITS
     found, banks, rams = np.zeros_like(depth), np.zeros_like(depth), np.zeros_like(depth)
     left = np.flatnonzero(possible)
     while len(left):

@@ -32,6 +32,8 @@ SHALLOWER = (4096, 2048, 1024, 512)  # rows of a bank worth giving up for a larg
 MIN_T_P = 3  # a 48-bit bias is three words of one weight slot (ADR 4)
 MIN_T_C = 2  # stackable PEs come in pairs
 
+HLS_BEAT_BITS = 4096  # the widest number of Vivado HLS: AP_INT_MAX_W at most (UG902)
+
 CORES = ("rtl", "hls")  # the reference core in SystemVerilog, and the one that Vivado HLS makes
 
 _Width = TypeVar("_Width", int, npt.NDArray[np.int64])
@@ -120,6 +122,14 @@ def fit(
         weight_slots=weight_slots_for(point.t_p, board.memory(memory).port_bits), acc_bits=acc_bits, stackable=stackable,
         b_max=b_max, layers=-(-fbcb_words // b_max), buffer_words=buffer_words, pool_banks=core == "hls",
     )  # fmt: skip
+    if core == "hls" and (bits := int(shape.beat_bits)) > HLS_BEAT_BITS:
+        raise FitError(
+            f"a beat of the HLS core has at most {HLS_BEAT_BITS} bits, the widest number of Vivado HLS, and {point.t_p} words of inputs a PE need "
+            f"{bits}; the reference core has no such limit",
+            resource="beat_bits",
+            needed=bits,
+            available=HLS_BEAT_BITS,
+        )
     if (need := int(dsp(shape))) > board.dsp:
         raise FitError(
             f"board '{board.name}' is too small for {point.t_p} x {point.t_c} PEs: they need {need} DSPs, and it has {board.dsp}",

@@ -40,7 +40,7 @@ _BIAS_WORDS = 3  # words of a slot that hold one bias
 class NpuShape:
     """The numbers that decide what an NPU takes. `ultra_banks`: accumulator banks in UltraRAM, of `banks`; `ultra_buffer`: and the input buffer.
 
-    `pool_banks`: a bank for each channel of a pool, too, as the HLS core has; the reference core pools without.
+    `pool_banks`: one that drains for each channel of a pool, too, as the HLS core has; the reference core pools without.
     """
 
     t_r: Number
@@ -91,8 +91,8 @@ class NpuShape:
     @property
     def banks(self) -> Number:
         """Accumulator banks: for every PE one that accumulates and one that drains, or twice that with split trees."""
-        columns = np.maximum(self.t_c, self.input_words) if self.pool_banks else self.t_c
-        return (4 if self.split else 2) * columns
+        drains = np.maximum(self.t_c, self.input_words) if self.pool_banks else self.t_c
+        return (2 if self.split else 1) * (self.t_c + drains)
 
     @property
     def bank_rows(self) -> Number:
@@ -108,6 +108,11 @@ class NpuShape:
     def input_words(self) -> Number:
         """Words of a beat of the input stream, as `design.input_words` has them."""
         return np.maximum(2 * self.t_p if self.stackable else self.t_p, self.port_bytes // 2)
+
+    @property
+    def beat_bits(self) -> Ints:
+        """Bits of the widest beat of the core's streams."""
+        return 16 * np.maximum(np.maximum(self.input_words, self.weight_slots * self.t_p), self.out_words)
 
     @property
     def line_words(self) -> Ints:

@@ -16,7 +16,7 @@ from .program import ExitPlace, Program, ProgramError, TensorPlace, build_id
 from .project import ProjectError, render_project
 from .reference_core import execute_streams_reference, round_half_even
 from .registers import REGISTERS, WINDOW_BYTES, Access, Cause, Field, Register, by_name
-from .render import render_core
+from .render import render_core, row_distance
 from .reports import (
     HlsReport,
     ReportError,
@@ -124,6 +124,7 @@ __all__ = [
     "render_register_table",
     "render_sv_package",
     "round_half_even",
+    "row_distance",
     "scatter_output",
     "tiles",
     "toeplitz_rows",

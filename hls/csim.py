@@ -77,7 +77,7 @@ def _compile(texts: dict[str, str], folder: Path, shim: Path, compiler: str) -> 
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     includes = ["-I", str(shim), "-isystem", str(ap_headers())]  # ours first: hls_stream.h is of that name in both
-    command = [compiler, *FLAGS, *includes, "fluidnpu_core.cpp", "tb_core.cpp", "-o", "tb_core", "-lpthread"]
+    command = [compiler, *FLAGS, *includes, "fluidnpu_core.cpp", "tb_core.cpp", "-o", "tb_core"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CsimError(f"the generated C++ must compile, and {compiler} says: {_first_error(done.stderr)}")
@@ -91,8 +91,11 @@ def _first_error(text: str) -> str:
 class CoreSimulator:
     """The compiled core of one design as a running process: streams in, output stream out. A context manager.
 
-    `stalls`: per cent of the core's looks at a stream that find it empty although it is not, as when memory answers late.
+    `stalls`: per cent of the core's looks at a stream that find it empty or full although it is not, as when memory answers late.
+    `calls`: of the core in the last layer; a call is a cycle of its pipelines as long as none of them is held up.
     """
+
+    calls: int = 0
 
     def __init__(self, design: Design, cache: Path | None = None, stalls: int = 0, *, ultra_banks: int = 0) -> None:
         self.design = design
@@ -117,8 +120,10 @@ class CoreSimulator:
             raise self._died()
         magic, beats, left, saturations = struct.unpack("<4i", head)
         words = sink.read(2 * self.design.out_words * beats)
-        if magic != MAGIC or len(words) != 2 * self.design.out_words * beats:
+        calls = sink.read(8)
+        if magic != MAGIC or len(calls) != 8:
             raise self._died()
+        self.calls = struct.unpack("<q", calls)[0]
         if left or beats != streams.outputs:
             raise CsimError(
                 f"the core left {left} input beats unread and wrote {beats} output beats of {streams.outputs}"

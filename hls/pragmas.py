@@ -40,7 +40,7 @@ DIRECTIVES: Mapping[str, Directive] = {
     "ARRAY_RESHAPE": Directive(
         {"variable": _NAME, "dim": _NUMBER, "factor": _NUMBER}, _one_of("complete", "cyclic", "block"), _one_of("variable")
     ),
-    "DATAFLOW": Directive(),
+    "DATAFLOW": Directive({}, _one_of("disable_start_propagation")),
     "DATA_PACK": Directive({"variable": _NAME, "instance": _NAME}, _one_of("struct_level", "field_level"), _one_of("variable")),
     "DEPENDENCE": Directive(
         {"variable": _NAME, "distance": _NUMBER},

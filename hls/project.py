@@ -19,7 +19,7 @@ from .platform import CLOCK_CELL, CLOCK_VLNV, NPU_CELL, NPU_VLNV, PLATFORMS, REG
 from .pragmas import check_pragmas
 from .program import Program, build_id
 from .registers import REGISTERS, Register
-from .render import render, render_core
+from .render import render, render_core, row_distance
 from .streams import COMMAND_BITS
 from .tcl import check_tcl
 from .vectors import vector_files
@@ -177,6 +177,11 @@ class ProjectText:
     def period_ns(self) -> str:
         """Its period."""
         return f"{1e9 / self.design.clock_hz:.3f}"
+
+    @property
+    def row_distance(self) -> int:
+        """The HLS core's array must be less deep a pipeline."""
+        return row_distance(self.design, hls_ultra_banks(self.design, self.board))
 
     @property
     def registers(self) -> tuple[Register, ...]:

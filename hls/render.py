@@ -61,55 +61,86 @@ class BitField:
 
 
 @dataclass(frozen=True)
+class BankMemory:
+    """An array of the C++: as many banks in one kind of RAM."""
+
+    name: str
+    size: str  # as the C++ says it
+    cell: str  # the core of Vivado HLS
+
+
+@dataclass(frozen=True)
+class BankArray:
+    """Banks that are numbered on although the first `ultra` of them lie in UltraRAM and the others in block RAM."""
+
+    name: str
+    size: str
+    banks: int
+    ultra: int
+
+    @property
+    def mixed(self) -> bool:
+        """Whether there are both."""
+        return 0 < self.ultra < self.banks
+
+    @property
+    def memories(self) -> tuple[BankMemory, ...]:
+        """What it is made of."""
+        if self.mixed:
+            return (
+                BankMemory(f"{self.name}_ultra", str(self.ultra), "RAM_2P_URAM"),
+                BankMemory(f"{self.name}_block", f"{self.size} - {self.ultra}", "RAM_2P_BRAM"),
+            )
+        return (BankMemory(self.name, self.size, "RAM_2P_URAM" if self.ultra else "RAM_2P_BRAM"),)
+
+    @property
+    def arguments(self) -> str:
+        """Of a call."""
+        return ", ".join(memory.name for memory in self.memories)
+
+    def parameters(self, prefix: str = "") -> str:
+        """Of a function."""
+        return ", ".join(f"{prefix}acc_t {memory.name}[{memory.size}][Halves][BankDepth]" for memory in self.memories)
+
+
+@dataclass(frozen=True)
 class CoreText:
     """What the core's templates may ask: a design and all that follows from it."""
 
     design: Design
-    ultra_banks: int = 0  # banks in UltraRAM, counted as the C++ does
+    ultra_banks: int = 0  # of finished rows first, then of partial sums
 
     @property
     def banks(self) -> int:
-        """Accumulator banks: one a PE, and one a channel of a pool."""
+        """Banks of finished rows: one a PE, and one a channel of a pool."""
         return max(self.design.t_c, self.design.input_words)
 
     @property
-    def mixed(self) -> bool:
-        """Whether some banks lie in UltraRAM and some in block RAM."""
-        return 0 < self.ultra_banks < self.banks
+    def sums(self) -> BankArray:
+        """Partial sums: a bank for each PE."""
+        return BankArray("sums", "TC", self.design.t_c, min(self.design.t_c, max(0, self.ultra_banks - self.banks)))
 
     @property
-    def bank_memories(self) -> tuple[tuple[str, str, str], ...]:
-        """Arrays of banks: name, number of banks, core of Vivado HLS."""
-        if self.mixed:
-            return ("ultra", "UltraBanks", "RAM_2P_URAM"), ("block", "BlockBanks", "RAM_2P_BRAM")
-        return (("acc", "Banks", "RAM_2P_URAM" if self.ultra_banks else "RAM_2P_BRAM"),)
+    def ready(self) -> BankArray:
+        """Finished rows: a bank for each PE, and for each channel of a pool."""
+        return BankArray("ready", "Banks", self.banks, min(self.banks, self.ultra_banks))
 
     @property
-    def bank_arrays(self) -> tuple[str, ...]:
-        """Their names."""
-        return tuple(name for name, _, _ in self.bank_memories)
+    def bank_arrays(self) -> tuple[BankArray, BankArray]:
+        """Both of them."""
+        return self.sums, self.ready
 
     @property
-    def banks_arguments(self) -> str:
-        """The banks as arguments of a call."""
-        return ", ".join(self.bank_arrays)
-
-    @property
-    def banks_parameters(self) -> str:
-        """The banks as parameters of a function."""
-        return ", ".join(f"acc_t {name}[{size}][Halves][BankDepth]" for name, size, _ in self.bank_memories)
-
-    @property
-    def banks_parameters_const(self) -> str:
-        """The banks as parameters of a function that only reads them."""
-        return ", ".join(f"const acc_t {name}[{size}][Halves][BankDepth]" for name, size, _ in self.bank_memories)
+    def bank_memories(self) -> tuple[BankMemory, ...]:
+        """The arrays of the C++."""
+        return (*self.sums.memories, *self.ready.memories)
 
     @property
     def banks_text(self) -> str:
         """Where the banks lie, in words."""
-        if self.mixed:
-            return f"the first {self.ultra_banks} banks lie in UltraRAM, the others in block RAM"
-        return f"{self.banks} banks in {'UltraRAM' if self.ultra_banks else 'block RAM'}"
+        if self.ultra_banks in (0, self.banks + self.design.t_c):
+            return f"All banks lie in {'UltraRAM' if self.ultra_banks else 'block RAM'}."
+        return f"{self.ready.ultra} banks of `ready` and {self.sums.ultra} of `sums` lie in UltraRAM, the others in block RAM."
 
     @property
     def stackable(self) -> bool:
@@ -127,8 +158,18 @@ class CoreText:
         return max(self.banks, self.design.t_c * (2 if self.split else 1))
 
     @property
+    def widest_bits(self) -> int:
+        """Bits of the widest beat, in whole 1024."""
+        d = self.design
+        words = max(d.input_words, d.t_p * d.weight_slots, d.out_words)
+        return 1024 * -(-16 * words // 1024)
+
+    @property
     def row_distance(self) -> int:
-        """Fewest cycles of a P-tile, more than the array's pipeline is deep: product, tree, pair adder, read (later from UltraRAM), add, write."""
+        """Fewest cycles between writing and reading a row, more than the array's pipeline is deep.
+
+        In it are the product, the adder tree, the pair's adder, reading the sum (later from UltraRAM), adding and writing it.
+        """
         return 10 + 2 * (self.design.t_p - 1).bit_length() + (4 if self.ultra_banks else 0)
 
     @property
@@ -152,27 +193,18 @@ class CoreText:
         given = [
             Constant(name, value, meanings[name]) for name, value in d.rtl_parameters().items() if name in meanings
         ]
-        ultra = (
-            (
-                Constant("UltraBanks", self.ultra_banks, "of them in UltraRAM, the first ones"),
-                Constant("BlockBanks", self.banks - self.ultra_banks, "of them in block RAM"),
-            )
-            if self.mixed
-            else ()
-        )
         line = -(-self.columns // d.out_words) * d.out_words + d.out_words
         halves = 2 if self.split else 1
         return (
             *given,
             Constant("MaxCols", self.columns, "most columns of a command"),
-            Constant("Banks", self.banks, "accumulator banks: one a PE, and one a channel of a pool"),
-            *ultra,
+            Constant("Banks", self.banks, "banks of finished rows: one a PE, and one a channel of a pool"),
             Constant("Halves", halves, "independent halves of a bank"),
             Constant("BankDepth", -(-d.t_r // halves), "rows of a half"),
             Constant("SumBits", 33 + (2 * d.t_p - 1).bit_length(), "bits of the sum of 2 TP products"),
             Constant("BiasesPerSlot", d.t_p // BIAS_WORDS, "48-bit biases in a weight slot"),
             Constant("LineWords", line, "columns of a row of outputs, in whole beats and one more"),
-            Constant("RowDistance", self.row_distance, "fewest cycles of a P-tile"),
+            Constant("RowDistance", self.row_distance, "fewest cycles between writing and reading a row"),
         )
 
     @property
@@ -185,13 +217,18 @@ class CoreText:
         return tuple(fields)
 
 
+def row_distance(design: Design, ultra_banks: int = 0) -> int:
+    """Fewest cycles between writing and reading a row of sums: the pipeline of `run_array` must be less deep. `ultra_banks` as `render_core`."""
+    return CoreText(design, ultra_banks).row_distance
+
+
 def render_core(design: Design, ultra_banks: int = 0) -> dict[str, str]:
     """File name -> text of the core's C++; ProgramError for a design that cannot be built.
 
-    `ultra_banks`: accumulator banks in UltraRAM, each of which is there twice, as `hls_ultra_banks` counts them.
+    `ultra_banks`: so many accumulator banks lie in UltraRAM, as `hls_ultra_banks` has them.
     """
     check_buildable(design)
-    core = CoreText(design, min(ultra_banks, CoreText(design).banks))
+    core = CoreText(design, min(ultra_banks, CoreText(design).banks + design.t_c))
     return {name: render(f"core/{name}", {"core": core}) for name in CORE_FILES}
 
 

@@ -16,8 +16,12 @@ from xml.etree import ElementTree
 from boards import Board
 from dse import Calibration, Design, Measure, Point, fit
 
+from .banks import hls_ultra_banks
+from .render import row_distance
+
 MOST_BYTES = 1 << 26
 CSYNTH = "hls/fluidnpu_core/solution1/syn/report/csynth.xml"
+ARRAY = "hls/fluidnpu_core/solution1/syn/report/run_array_csynth.xml"
 UTILISATION = "build/utilization.rpt"
 TIMING = "build/timing.rpt"
 PERIOD_TOLERANCE = 0.01  # an MMCM does not meet a period to the picosecond
@@ -29,7 +33,7 @@ class ReportError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class HlsReport:
-    """Estimates of the HLS tool; a latency is None where it depends on data."""
+    """Estimates of the HLS tool; a latency is None where it depends on data, the interval where the function is no pipeline."""
 
     part: str
     target_ns: float
@@ -37,6 +41,7 @@ class HlsReport:
     resources: Mapping[str, int]
     best_cycles: int | None
     worst_cycles: int | None
+    interval: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +93,9 @@ def parse_csynth(text: str, what: str = "csynth.xml") -> HlsReport:
         resources=resources,
         best_cycles=_cycles(root.findtext(f"{latency}/Best-caseLatency")),
         worst_cycles=_cycles(root.findtext(f"{latency}/Worst-caseLatency")),
+        interval=_cycles(
+            root.findtext(f"{latency}/PipelineInitiationInterval") or root.findtext(f"{latency}/Interval-max")
+        ),
     )
 
 
@@ -179,7 +187,7 @@ def _check_device(device: str, board: Board, what: str) -> None:
 
 
 def import_reports(project: Path | str, design: Design, board: Board) -> Calibration:
-    """The record of what the tools reported of a built project; any of the three reports may be missing, not all.
+    """The record of what the tools reported of a built project; any of the reports may be missing, not all.
 
     Predicted are what `dse.fit` counts and estimates for the NPU, and the clock that the design asks for; reported is the whole bitstream,
     interconnects included.
@@ -187,7 +195,12 @@ def import_reports(project: Path | str, design: Design, board: Board) -> Calibra
     folder = Path(project)
     core = "hls" if (folder / "hls").is_dir() else "rtl"
     utilisation = partial(_utilisation_measures, core=core)
-    readers = ((CSYNTH, _hls_measures), (UTILISATION, utilisation), (TIMING, _timing_measures))
+    readers = (
+        (CSYNTH, _hls_measures),
+        (ARRAY, _array_measures),
+        (UTILISATION, utilisation),
+        (TIMING, _timing_measures),
+    )
     present = [(folder / name, reader) for name, reader in readers if (folder / name).is_file()]
     if not present:
         raise ReportError(
@@ -220,6 +233,20 @@ def _hls_measures(text: str, what: str, design: Design, board: Board) -> list[Me
     rows.append(_measure("hls", "clock_mhz", 1e3 / max(report.estimated_ns, 1e-3), design.clock_hz / 1e6))
     cycles = (("best_latency_cycles", report.best_cycles), ("worst_latency_cycles", report.worst_cycles))
     return rows + [_measure("hls", name, count, None) for name, count in cycles if count is not None]
+
+
+def _array_measures(text: str, what: str, design: Design, board: Board) -> list[Measure]:
+    """The process that multiplies: one beat a cycle is what the latency table counts on, and a pipeline too deep would read sums too soon."""
+    report = parse_csynth(text, what)
+    _check_device(report.part, board, what)
+    most = row_distance(design, hls_ultra_banks(design, board))
+    if report.worst_cycles is not None and report.worst_cycles >= most:
+        raise ReportError(
+            f"{what} must tell of a pipeline of less than {most} cycles, after which rows of sums are read again, and it has {report.worst_cycles}: "
+            "such a core computes with stale sums"
+        )
+    rows = (("array_interval_cycles", report.interval, 1.0), ("array_latency_cycles", report.worst_cycles, None))
+    return [_measure("hls", name, count, predicted) for name, count, predicted in rows if count is not None]
 
 
 def _utilisation_measures(text: str, what: str, design: Design, board: Board, *, core: str) -> list[Measure]:

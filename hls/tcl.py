@@ -57,6 +57,10 @@ TCL: Mapping[str, Command] = {
     "catch": _command(1, 3),
     "return": _command(0, 1),
     "cd": _command(1, 1),
+    "open": _command(1, 2),
+    "read": _command(1, 2),
+    "close": _command(1, 1),
+    "regexp": _command(2, 99, "", "-nocase -all -inline -line"),
 }
 
 VIVADO_HLS: Mapping[str, Command] = {
@@ -174,6 +178,9 @@ class _Checker:
     def _check_bodies(self, line: int, name: str, words: list[str]) -> Iterator[str]:
         if name in ("set", "lappend") and len(words) > (2 if name == "set" else 1):
             self._set.add(words[1])
+        elif name == "regexp":
+            operands = [word for word in words[1:] if word not in self._commands[name].flags]
+            self._set.update(operands[2:])
         elif name == "foreach":
             self._set.update(_inner(words[1]).split())
             yield from self.check(_inner(words[-1]), line)

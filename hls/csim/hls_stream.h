@@ -1,5 +1,5 @@
 // hls::stream for C simulation: an unbounded FIFO. A read of an empty stream ends the program and names the stream.
-// `csim_stalls()` per cent of the questions whether a stream is empty are answered with yes though it is not: data that come late.
+// `csim_stalls()` per cent of the questions whether a stream is empty or full are answered with yes though it is not: data that come late.
 // Only what the generated core and its test bench use; Vivado HLS brings a header of the same name.
 #ifndef FLUIDNPU_CSIM_HLS_STREAM_H
 #define FLUIDNPU_CSIM_HLS_STREAM_H
@@ -29,7 +29,7 @@ class stream {
     explicit stream(const char* name) : name_(name), head_(0) {}
 
     bool empty() const { return head_ == items_.size() || (csim_stalls() != 0 && csim_late()); }
-    bool full() const { return false; }
+    bool full() const { return csim_stalls() != 0 && csim_late(); }
     std::size_t size() const { return items_.size() - head_; }
 
     void write(const T& item) { items_.push_back(item); }

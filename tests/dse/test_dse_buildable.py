@@ -52,6 +52,17 @@ def test_points_of_the_shipped_boards(board: Board, memory: str, core: str) -> N
     _same([space[index] for index in range(0, len(space), len(space) // 60)], board, memory, core, 54 * 8)
 
 
+def test_the_hls_core_has_no_beat_above_4096_bits() -> None:
+    """So many the widest number of Vivado HLS has; two halves of 128 words of 16 bits."""
+    large = replace(BOARDS[0], lut=1 << 20, ff=1 << 20)
+    fit(Point(t_r=512, t_p=128, t_c=4), large, core="hls")
+    with pytest.raises(FitError, match=r"at most 4096 bits.* 129 words of inputs a PE need 4128"):
+        fit(Point(t_r=512, t_p=129, t_c=4), large, core="hls")
+    fit(Point(t_r=512, t_p=129, t_c=4), large, core="rtl")
+    wide = _space([Point(t_r=512, t_p=t_p, t_c=4) for t_p in (128, 129)])
+    assert [len(buildable(wide, large, core=core).space) for core in ("hls", "rtl")] == [1, 2]
+
+
 def test_the_hls_core_has_a_bank_for_each_channel_of_a_pool() -> None:
     """32 columns are fewer than the 54 channels of a pool, 128 are more than 14."""
     for point, more in ((Point(t_r=2048, t_p=27, t_c=32), True), (Point(t_r=512, t_p=7, t_c=128), False)):

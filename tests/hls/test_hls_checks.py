@@ -8,6 +8,55 @@ from hls_cases import project_of
 from hls import check_pragmas, check_tcl
 from hls.tcl import TclError, split_commands
 
+# The commands of Vivado HLS, played: what is asked of the tool is written down, and a synthesis leaves the report that the test wants.
+PLAYED = """
+set ::done {}
+foreach name {open_project set_top add_files open_solution set_part create_clock config_rtl export_design} {
+    proc $name {args} "lappend ::done $name"
+}
+proc csynth_design {} {
+    lappend ::done csynth_design
+    if {$::report eq ""} {return}
+    file mkdir fluidnpu_core/solution1/syn/report
+    set file [open fluidnpu_core/solution1/syn/report/run_array_csynth.xml w]
+    puts $file $::report
+    close $file
+}
+set ::said ""
+rename puts _puts
+proc puts {args} {if {[llength $args] == 1} {append ::said [lindex $args 0]} else {_puts {*}$args}}
+proc exit {args} {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("report", "said", "error"),
+    [
+        ("<a><Worst-caseLatency>13</Worst-caseLatency><PipelineInitiationInterval>1</PipelineInitiationInterval></a>", "", ""),
+        ("<Worst-caseLatency>13</Worst-caseLatency><Interval-max>1</Interval-max>", "", ""),
+        ("<Worst-caseLatency>13</Worst-caseLatency><Interval-max>2</Interval-max>", "does not tell that run_array takes a beat every cycle", ""),
+        ("<Worst-caseLatency>14</Worst-caseLatency>", "", "must be less than 14 cycles deep, and it has 14"),
+        ("<Worst-caseLatency>undef</Worst-caseLatency><Interval-max>1</Interval-max>", "does not tell how deep", ""),
+        ("", "does not tell how deep", ""),
+    ],
+)  # fmt: skip
+def test_synthesis_stops_at_a_pipeline_that_reads_sums_too_soon(report, said, error, tmp_path, monkeypatch):
+    """The script itself in a Tcl interpreter, before any core is exported."""
+    tkinter = pytest.importorskip("tkinter")
+    monkeypatch.chdir(tmp_path)
+    tcl = tkinter.Tcl()
+    tcl.setvar("report", report)
+    tcl.eval(PLAYED)
+    script = project_of("zc706")["hls/synth.tcl"]
+    if error:
+        with pytest.raises(tkinter.TclError, match=error):
+            tcl.eval(script)
+    else:
+        tcl.eval(script)
+    assert said in tcl.getvar("said")
+    assert bool(tcl.getvar("said")) == bool(said)
+    assert ("export_design" in tcl.getvar("done")) == (not error)
+
 
 def tool_of(path):
     return "vivado_hls" if path.startswith("hls/") else "vivado"
@@ -74,6 +123,7 @@ def test_mistyped_pragmas_are_found(line, problem):
         ("if {$x} {exit}", "variable 'x' is read before it is set"),
         ("foreach {a b} {1 2} {puts $c}", "variable 'c' is read before it is set"),
         ("create_bd_cell -type ip x", "there is no command 'create_bd_cell'"),
+        ("if {[regexp {(a)} b all one]} {puts $two}", "variable 'two' is read before it is set"),
     ],
 )
 def test_slips_in_tcl_are_found(text, problem):

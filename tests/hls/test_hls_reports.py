@@ -14,13 +14,13 @@ from models import random_network
 BOARD = load_board("zc706")
 
 
-def csynth(part: str = "xc7z045ffg900-2", worst: str = "undef") -> str:
+def csynth(part: str = "xc7z045ffg900-2", worst: str = "undef", interval: str = "") -> str:
     return f"""<?xml version="1.0"?>
 <profile><!-- hand-made -->
   <UserAssignments><Part>{part}</Part><TopModelName>fluidnpu_core</TopModelName><TargetClockPeriod>6.667</TargetClockPeriod></UserAssignments>
   <PerformanceEstimates>
     <SummaryOfTimingAnalysis><unit>ns</unit><EstimatedClockPeriod>5.000</EstimatedClockPeriod></SummaryOfTimingAnalysis>
-    <SummaryOfOverallLatency><Best-caseLatency>41</Best-caseLatency><Worst-caseLatency>{worst}</Worst-caseLatency></SummaryOfOverallLatency>
+    <SummaryOfOverallLatency><Best-caseLatency>41</Best-caseLatency><Worst-caseLatency>{worst}</Worst-caseLatency>{interval}</SummaryOfOverallLatency>
   </PerformanceEstimates>
   <AreaEstimates>
     <Resources><BRAM_18K>40</BRAM_18K><DSP48E>30</DSP48E><FF>9000</FF><LUT>7000</LUT><URAM>0</URAM></Resources>
@@ -85,6 +85,7 @@ def design() -> Design:
 def project(folder: Path, **files: str) -> Path:
     places = {
         "csynth": "hls/fluidnpu_core/solution1/syn/report/csynth.xml",
+        "array": "hls/fluidnpu_core/solution1/syn/report/run_array_csynth.xml",
         "utilisation": "build/utilization.rpt",
         "timing": "build/timing.rpt",
     }
@@ -101,6 +102,28 @@ def test_csynth() -> None:
     assert (found.part, found.target_ns, found.estimated_ns) == ("xc7z045ffg900-2", 6.667, 5.0)
     assert (found.best_cycles, found.worst_cycles) == (41, None)
     assert parse_csynth(csynth(worst="77")).worst_cycles == 77
+
+
+def test_the_array_is_a_pipeline_that_is_not_too_deep(design: Design, tmp_path: Path) -> None:
+    """T_P = 7: rows of sums come back after 16 cycles at the earliest."""
+    one = "<PipelineInitiationInterval>1</PipelineInitiationInterval>"
+    rows = {
+        m.quantity: m
+        for m in import_reports(project(tmp_path, array=csynth(worst="15", interval=one)), design, BOARD).measures
+    }
+    assert rows["array_latency_cycles"].reported == 15
+    assert rows["array_interval_cycles"].ratio == 1.0
+    two = "<Interval-min>2</Interval-min><Interval-max>2</Interval-max>"
+    rows = {
+        m.quantity: m
+        for m in import_reports(project(tmp_path, array=csynth(worst="15", interval=two)), design, BOARD).measures
+    }
+    assert rows["array_interval_cycles"].ratio == 2.0
+    with pytest.raises(
+        ReportError,
+        match=r"run_array_csynth\.xml' must tell of a pipeline of less than 16 cycles, .* and it has 16: such a core",
+    ):
+        import_reports(project(tmp_path, array=csynth(worst="16")), design, BOARD)
 
 
 @pytest.mark.parametrize("dsp_column", ["DSP48 Blocks", "DSP Blocks"])

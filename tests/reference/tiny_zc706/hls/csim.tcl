@@ -8,5 +8,5 @@ add_files -tb tb/expected.bin
 open_solution -reset solution1
 set_part {xc7z045ffg900-2}
 create_clock -period 6.667 -name default
-csim_design -clean -ldflags {-lpthread} -argv {jobs.bin expected.bin}
+csim_design -clean -argv {jobs.bin expected.bin}
 exit

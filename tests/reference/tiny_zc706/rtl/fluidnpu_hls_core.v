@@ -50,8 +50,9 @@ module fluidnpu_hls_core (
         .output_V_V_TDATA(output_o),
         .output_V_V_TVALID(output_valid_o),
         .output_V_V_TREADY(output_ready_i),
-        .saturations_V(count),
-        .saturations_V_ap_vld(count_valid)
+        .saturations_V_V_TDATA(count),
+        .saturations_V_V_TVALID(count_valid),
+        .saturations_V_V_TREADY(1'b1)
     );
 endmodule
 

@@ -2,6 +2,7 @@
 #ifndef FLUIDNPU_CORE_H
 #define FLUIDNPU_CORE_H
 
+#define AP_INT_MAX_W 1024  // bits of the widest beat, before the header that has 1024
 #include <ap_int.h>
 #include <hls_stream.h>
 
@@ -22,6 +23,7 @@ typedef hls::stream<command_beat_t> command_stream_t;
 typedef hls::stream<input_beat_t> input_stream_t;
 typedef hls::stream<weight_beat_t> weight_stream_t;
 typedef hls::stream<output_beat_t> output_stream_t;
+typedef hls::stream<ap_uint<32> > count_stream_t;
 
 enum mode_e { ModeNormal = 0, ModeWide = 1, ModeLanes = 2, ModeSplit = 3, ModeMaxPool = 4, ModeSumPool = 5 };
 
@@ -42,8 +44,15 @@ struct command_t {
 
 typedef hls::stream<command_t> command_fifo_t;
 
-// One call takes one command. `saturations` is the number of outputs of that command that left int16 before lo and hi applied.
+// Sums of OutWords columns on their way to post-processing.
+struct line_beat_t {
+    acc_t value[OutWords];
+};
+
+typedef hls::stream<line_beat_t> line_fifo_t;
+
+// One call is one cycle. `saturations`: a beat a command, the number of its outputs that left int16 before lo and hi applied.
 void fluidnpu_core(command_stream_t& cmd, input_stream_t& input, weight_stream_t& weight, output_stream_t& residual,
-                   output_stream_t& output, ap_uint<32>* saturations);
+                   output_stream_t& output, count_stream_t& saturations);
 
 #endif

@@ -12,11 +12,9 @@ struct tile_t {
 
 struct loader_t {
     command_t command;
-    bool loading;      // `command` still has weights to come
-    bool in_header;    // they begin with biases
-    bool full;         // a whole tile waits to be taken
-    count_t slot;      // of the header or tile at hand
-    count_t tile;      // tiles loaded
+    bool in_header;  // its weights begin with biases
+    count_t slot;    // of the header or tile at hand
+    count_t tile;    // tiles loaded
 };
 
 static void store_bias(const weight_beat_t& beat, count_t first_slot, tile_t& next) {
@@ -50,18 +48,18 @@ static void store_weights(const weight_beat_t& beat, count_t first_slot, bool tw
     }
 }
 
-// At most one beat a call; waits for nothing.
-static void advance(loader_t& loader, tile_t& next, command_fifo_t& commands, weight_stream_t& weight) {
+// At most one beat a call; waits for nothing. `loading`: a command still has weights to come; `loaded`: a whole tile waits to be taken.
+static void advance(loader_t& loader, bool& loading, bool& loaded, tile_t& next, command_fifo_t& commands, weight_stream_t& weight) {
 #pragma HLS INLINE
-    if (!loader.loading) {
-        if (!loader.full && !commands.empty()) {
+    if (!loading) {
+        if (!loaded && !commands.empty()) {
             loader.command = commands.read();
-            loader.loading = true;
+            loading = true;
             loader.in_header = true;
             loader.slot = 0;
             loader.tile = 0;
         }
-    } else if (!loader.full && !weight.empty()) {
+    } else if (!loaded && !weight.empty()) {
         const weight_beat_t beat = weight.read();
         const count_t first_slot = loader.slot;
         loader.slot += WeightSlots;
@@ -74,10 +72,10 @@ static void advance(loader_t& loader, tile_t& next, command_fifo_t& commands, we
         } else {
             store_weights(beat, first_slot, loader.command.mode == ModeLanes, next);
             if (loader.slot >= tile_slots(loader.command)) {
-                loader.full = true;
+                loaded = true;
                 loader.slot = 0;
                 ++loader.tile;
-                loader.loading = loader.tile != loader.command.p_tiles;
+                loading = loader.tile != loader.command.p_tiles;
             }
         }
     }

@@ -12,12 +12,12 @@ static const int InWords = 8;  // words of an input beat
 static const int Stackable = 1;  // k = 2 and lanes exist
 static const int Split = 0;  // k = 1/2 exists
 static const int MaxCols = 8;  // most columns of a command
-static const int Banks = 8;  // accumulator banks: one a PE, and one a channel of a pool
+static const int Banks = 8;  // banks of finished rows: one a PE, and one a channel of a pool
 static const int Halves = 1;  // independent halves of a bank
 static const int BankDepth = 16;  // rows of a half
 static const int SumBits = 36;  // bits of the sum of 2 TP products
 static const int BiasesPerSlot = 1;  // 48-bit biases in a weight slot
 static const int LineWords = 12;  // columns of a row of outputs, in whole beats and one more
-static const int RowDistance = 14;  // fewest cycles of a P-tile
+static const int RowDistance = 14;  // fewest cycles between writing and reading a row
 
 #endif

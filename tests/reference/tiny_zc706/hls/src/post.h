@@ -2,35 +2,7 @@
 #ifndef FLUIDNPU_POST_H
 #define FLUIDNPU_POST_H
 
-#include "banks.h"
 #include "command.h"
-
-// One row of outputs as wide numbers, column by column; a few beyond the last column so that it shifts by whole beats.
-// Every bank is read at the row's address, and a column takes one of the few banks that may hold it in some mode.
-static void load_line(const command_t& c, const acc_t acc[Banks][Halves][BankDepth], count_t row, int lane,
-                      value_t line[LineWords]) {
-#pragma HLS INLINE
-    const int half = 0;
-    const int address = int(row);
-    const bool stacked = c.mode == ModeWide || c.mode == ModeLanes;
-    acc_t at_row[Banks][Halves];
-#pragma HLS ARRAY_PARTITION variable=at_row complete dim=0
-    for (int bank = 0; bank < Banks; ++bank) {
-#pragma HLS UNROLL
-        for (int h = 0; h < Halves; ++h) {
-#pragma HLS UNROLL
-            at_row[bank][h] = stored(acc, bank, h, address);
-        }
-    }
-    for (int k = 0; k < MaxCols; ++k) {
-#pragma HLS UNROLL
-        if (k < int(c.cols)) {
-            acc_t value = k < Banks ? at_row[k][half] : acc_t(0);
-            if (stacked && 2 * k + 1 < Banks) value = lane ? at_row[2 * k + 1][half] : at_row[2 * k][half];
-            line[k] = value;
-        }
-    }
-}
 
 // v / 2^shift to the nearest integer, halves to even.
 static value_t round_half_even(const value_t& v, ap_uint<6> shift) {
@@ -43,31 +15,35 @@ static value_t round_half_even(const value_t& v, ap_uint<6> shift) {
     return up ? value_t(floor + 1) : floor;
 }
 
-static void post_process(command_fifo_t& commands, const acc_t acc[Banks][Halves][BankDepth],
-                         output_stream_t& residual, output_stream_t& output, ap_uint<32>* saturations) {
-    const command_t c = commands.read();
-    value_t line[LineWords];
-#pragma HLS ARRAY_PARTITION variable=line complete dim=1
-    ap_uint<32> saturated = 0;
-    count_t row = 0, column = 0;
-    bool lane = false;
-    while (row != c.beats) {
+// One call a cycle: at most one beat of outputs, once its sums and its residual are there.
+static void post_process(command_fifo_t& commands, line_fifo_t& lines, output_stream_t& residual, output_stream_t& output,
+                         count_stream_t& saturations) {
+#pragma HLS INLINE off
 #pragma HLS PIPELINE II=1
-        if (column == 0) {
-            load_line(c, acc, row, lane ? 1 : 0, line);
-        } else {
-            for (int k = 0; k < MaxCols; ++k) {
-#pragma HLS UNROLL
-                if (k < int(c.cols)) line[k] = line[k + OutWords];
-            }
-        }
+    static command_t c;
+    static bool lane;
+    static count_t row, column;
+    static ap_uint<32> saturated;
+    static bool busy = false;
+#pragma HLS RESET variable=busy
+    if (!busy && !commands.empty()) {
+        c = commands.read();
+        busy = true;
+        lane = false;
+        row = 0;
+        column = 0;
+        saturated = 0;
+    }
+    if (busy && !lines.empty() && (!c.has_residual || !residual.empty())) {
+        const line_beat_t line = lines.read();
+#pragma HLS ARRAY_PARTITION variable=line.value complete dim=0
         output_beat_t added = 0, beat = 0;
         if (c.has_residual) added = residual.read();
         for (int i = 0; i < OutWords; ++i) {
 #pragma HLS UNROLL
             if (int(column) + i < int(c.cols)) {
                 const word_t extra = get_word(added, i);
-                const value_t rounded = round_half_even(line[i] + (value_t(extra) << c.residual_shift), c.shift);
+                const value_t rounded = round_half_even(value_t(line.value[i]) + (value_t(extra) << c.residual_shift), c.shift);
                 if (rounded < -32768 || rounded > 32767) ++saturated;
                 const word_t low = rounded < value_t(c.lo) ? c.lo : word_t(rounded);
                 const word_t word = rounded > value_t(c.hi) ? c.hi : low;
@@ -80,9 +56,12 @@ static void post_process(command_fifo_t& commands, const acc_t acc[Banks][Halves
             column = 0;
             lane = !lane && row < c.lane1_beats;
             if (!lane) ++row;
+            if (row == c.beats) {
+                saturations.write(saturated);
+                busy = false;
+            }
         }
     }
-    *saturations = saturated;
 }
 
 #endif

@@ -1,8 +1,8 @@
 // Test bench of the core. `tb_core JOBS EXPECTED` runs every job and compares; `tb_core -` reads jobs from standard input until
 // its end and writes results to standard output. All numbers little endian; a result has the form of a file of expectations.
 //   job:    int32 magic 0x0F1D0B00, commands, input, weight, residual, output beats; then the four input streams, word by word
-//   result: int32 magic, output beats, beats left over on the input streams, saturations; then the output stream
-#include <pthread.h>
+//   result: int32 magic, output beats, beats left over on the input streams, saturations; then the output stream. With `-` each is
+//   followed by an int64: calls of the core, which are cycles as long as no process is held up
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +13,12 @@
 #include "words.h"
 
 static const int32_t Magic = 0x0F1D0B00;
+static const int Patience = 64 * RowDistance + 1024;  // calls in which no beat moves; a core that has all it needs waits no longer than RowDistance
 
 struct run_t {
     FILE* jobs;
     FILE* expected;  // compared with when it is there
     FILE* results;   // written to when it is there
-    int status;
 };
 
 static bool read_words(FILE* file, std::vector<int16_t>& words, size_t count) {
@@ -38,6 +38,10 @@ static bool read_beats(FILE* file, hls::stream<ap_uint<16 * Words> >& stream, in
     return true;
 }
 
+static void take(const output_beat_t& beat, std::vector<int16_t>& words) {
+    for (int i = 0; i < OutWords; ++i) words.push_back(int16_t(get_word(beat, i).to_int()));
+}
+
 // Runs one job; 0 done, 1 a difference, 2 a damaged file, -1 no more jobs.
 static int run_job(run_t& run) {
     static command_stream_t cmd("cmd");
@@ -45,6 +49,7 @@ static int run_job(run_t& run) {
     static weight_stream_t weight("weight");
     static output_stream_t residual("residual");
     static output_stream_t output("output");
+    static count_stream_t counts("saturations");
     int32_t head[6];
     if (fread(head, sizeof(int32_t), 6, run.jobs) != 6) return -1;
     if (head[0] != Magic || !read_beats<8>(run.jobs, cmd, head[1]) || !read_beats<InWords>(run.jobs, input, head[2]) ||
@@ -52,23 +57,28 @@ static int run_job(run_t& run) {
         fprintf(stderr, "the file of jobs is damaged\n");
         return 2;
     }
-    int64_t saturations = 0;
 #ifdef FLUIDNPU_CSIM
     const char* stalls = getenv("FLUIDNPU_CSIM_STALLS");
     hls::csim_stalls() = stalls ? atoi(stalls) : 0;
 #endif
-    for (int c = 0; c < head[1]; ++c) {
-        ap_uint<32> count = 0;
-        fluidnpu_core(cmd, input, weight, residual, output, &count);
-        saturations += int64_t(count.to_uint());
+    std::vector<int16_t> words;
+    int64_t saturations = 0, calls = 0;
+    int commands = 0, idle = 0;
+    for (size_t left = 0; commands < head[1] && idle < Patience; ++calls) {
+        fluidnpu_core(cmd, input, weight, residual, output, counts);
+        const size_t now = cmd.size() + input.size() + weight.size() + residual.size();
+        idle = now == left && output.size() == 0 ? idle + 1 : 0;
+        left = now;
+        while (output.size() != 0) take(output.read(), words);
+        for (; counts.size() != 0; ++commands) saturations += int64_t(counts.read().to_uint());
     }
 #ifdef FLUIDNPU_CSIM
     hls::csim_stalls() = 0;
 #endif
-    std::vector<int16_t> words;
-    while (!output.empty()) {
-        const output_beat_t beat = output.read();
-        for (int i = 0; i < OutWords; ++i) words.push_back(int16_t(get_word(beat, i).to_int()));
+    if (commands < head[1]) {
+        fprintf(stderr, "%d of %d commands were done, and no more came out; empty:%s%s%s\n", commands, head[1], input.empty() ? " input" : "",
+                weight.empty() ? " weight" : "", residual.empty() ? " residual" : "");
+        exit(3);
     }
     int32_t left = 0;
     for (; !input.empty(); ++left) input.read();
@@ -78,6 +88,8 @@ static int run_job(run_t& run) {
     if (run.results) {
         fwrite(result, sizeof(int32_t), 4, run.results);
         if (!words.empty()) fwrite(&words[0], sizeof(int16_t), words.size(), run.results);
+        const int64_t took = calls;
+        fwrite(&took, sizeof(took), 1, run.results);
         fflush(run.results);
         return 0;
     }
@@ -90,8 +102,7 @@ static int run_job(run_t& run) {
     return memcmp(want, result, sizeof(want)) == 0 && wanted == words ? 0 : 1;
 }
 
-static void* run_all(void* argument) {
-    run_t& run = *static_cast<run_t*>(argument);
+static int run_all(run_t& run) {
     int jobs = 0, status = 0;
     for (int one = run_job(run); one >= 0; one = run_job(run), ++jobs) {
         if (one != 0) printf("job %d differs\n", jobs);
@@ -99,12 +110,11 @@ static void* run_all(void* argument) {
         if (one == 2) break;
     }
     if (!run.results) printf("%d jobs, %s\n", jobs, status ? "NOT as expected" : "all as expected");
-    run.status = status;
-    return 0;
+    return status;
 }
 
 int main(int argc, char** argv) {
-    run_t run = {0, 0, 0, 2};
+    run_t run = {0, 0, 0};
     if (argc == 2 && strcmp(argv[1], "-") == 0) {
         run.jobs = stdin;
         run.results = stdout;
@@ -116,15 +126,5 @@ int main(int argc, char** argv) {
         fprintf(stderr, "usage: tb_core JOBS EXPECTED | tb_core -\n");
         return 2;
     }
-    // The accumulators of a large design do not fit the stack that a program begins with.
-    const size_t stack = sizeof(acc_t) * Banks * Halves * BankDepth + (size_t(16) << 20);
-    pthread_attr_t attributes;
-    pthread_t thread;
-    pthread_attr_init(&attributes);
-    if (pthread_attr_setstacksize(&attributes, stack) || pthread_create(&thread, &attributes, run_all, &run)) {
-        fprintf(stderr, "no thread with a stack of %lu bytes\n", (unsigned long)stack);
-        return 2;
-    }
-    pthread_join(thread, 0);
-    return run.status;
+    return run_all(run);
 }

@@ -1,0 +1,39 @@
+// For C simulation: what `DEPENDENCE inter false` promises of the accumulators, held to. A call of the array is a cycle of its pipeline; in hardware a
+// sum is written some cycles after its row was read, so no row may be read again before it is there.
+#ifndef FLUIDNPU_CSIM_ROW_WATCH_H
+#define FLUIDNPU_CSIM_ROW_WATCH_H
+
+#include <cstdio>
+#include <cstdlib>
+
+template <int Cells, int Distance>
+class row_watch_t {
+  public:
+    explicit row_watch_t(const char* name) : name_(name), now_(Distance) {
+        for (int i = 0; i < Cells; ++i) written_[i] = 0;
+    }
+
+    void call() { ++now_; }
+
+    // A row is `cells` cells of each bank: one, or two with split trees at work.
+    void writes(int row, int cells) {
+        for (int i = row * cells; i < (row + 1) * cells; ++i) written_[i] = now_;
+    }
+
+    void reads(int row, int cells) const {
+        for (int i = row * cells; i < (row + 1) * cells; ++i) {
+            if (now_ - written_[i] < Distance) {
+                std::fprintf(stderr, "row %d of '%s' was read %lld calls after it was written, and %d is the least\n", row, name_,
+                             now_ - written_[i], Distance);
+                std::exit(3);
+            }
+        }
+    }
+
+  private:
+    const char* name_;
+    long long now_;
+    long long written_[Cells];
+};
+
+#endif
