@@ -61,6 +61,15 @@ class BitField:
 
 
 @dataclass(frozen=True)
+class Queue:
+    """A stream inside the core, of so many beats."""
+
+    name: str
+    type: str
+    depth: int
+
+
+@dataclass(frozen=True)
 class BankMemory:
     """An array of the C++: as many banks in one kind of RAM."""
 
@@ -141,6 +150,16 @@ class CoreText:
         if self.ultra_banks in (0, self.banks + self.design.t_c):
             return f"All banks lie in {'UltraRAM' if self.ultra_banks else 'block RAM'}."
         return f"{self.ready.ultra} banks of `ready` and {self.sums.ultra} of `sums` lie in UltraRAM, the others in block RAM."
+
+    @property
+    def queues(self) -> tuple[Queue, ...]:
+        """The streams between processes: a few commands ahead, and so many beats of rows that a short halt of the outputs is none of the array."""
+        return (
+            Queue("to_loader", "command_fifo_t", 4),
+            Queue("to_array", "command_fifo_t", 2),
+            Queue("to_post", "command_fifo_t", 4),
+            Queue("lines", "line_fifo_t", 32),
+        )
 
     @property
     def stackable(self) -> bool:

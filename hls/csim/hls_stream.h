@@ -1,4 +1,4 @@
-// hls::stream for C simulation: an unbounded FIFO. A read of an empty stream ends the program and names the stream.
+// hls::stream for C simulation: a FIFO, unbounded unless `csim_depth` says otherwise. To read an empty one or to write to a full one ends the program.
 // `csim_stalls()` per cent of the questions whether a stream is empty or full are answered with yes though it is not: data that come late.
 // Only what the generated core and its test bench use; Vivado HLS brings a header of the same name.
 #ifndef FLUIDNPU_CSIM_HLS_STREAM_H
@@ -25,20 +25,22 @@ inline bool csim_late() {
 template <typename T>
 class stream {
   public:
-    stream() : name_("stream"), head_(0) {}
-    explicit stream(const char* name) : name_(name), head_(0) {}
+    stream() : name_("stream"), head_(0), depth_(0) {}
+    explicit stream(const char* name) : name_(name), head_(0), depth_(0) {}
+
+    void csim_depth(std::size_t depth) { depth_ = depth; }
 
     bool empty() const { return head_ == items_.size() || (csim_stalls() != 0 && csim_late()); }
-    bool full() const { return csim_stalls() != 0 && csim_late(); }
+    bool full() const { return filled() || (csim_stalls() != 0 && csim_late()); }
     std::size_t size() const { return items_.size() - head_; }
 
-    void write(const T& item) { items_.push_back(item); }
+    void write(const T& item) {
+        if (filled()) fail("written while it was full");
+        items_.push_back(item);
+    }
 
     T read() {
-        if (size() == 0) {
-            std::fprintf(stderr, "stream '%s' was read while it was empty\n", name_.c_str());
-            std::exit(3);
-        }
+        if (size() == 0) fail("read while it was empty");
         const T item = items_[head_++];
         if (head_ == items_.size()) {
             items_.clear();
@@ -54,12 +56,20 @@ class stream {
     }
 
   private:
+    bool filled() const { return depth_ != 0 && size() >= depth_; }
+
+    void fail(const char* what) const {
+        std::fprintf(stderr, "stream '%s' was %s\n", name_.c_str(), what);
+        std::exit(3);
+    }
+
     stream(const stream&);
     stream& operator=(const stream&);
 
     std::string name_;
     std::vector<T> items_;
     std::size_t head_;
+    std::size_t depth_;
 };
 
 }  // namespace hls

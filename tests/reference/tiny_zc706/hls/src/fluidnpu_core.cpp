@@ -1,5 +1,5 @@
 // Top of the core: three processes that run for ever, one call of each a cycle, and meet only at streams.
-// Each looks whether a stream has something before it reads, so that none of them holds up another.
+// Each looks whether a stream has something before it reads, or room before it writes, so that none of them holds up another.
 #include "fluidnpu_core.h"
 
 #include "pe_array.h"
@@ -10,7 +10,7 @@
 static void distribute(command_stream_t& cmd, command_fifo_t& to_loader, command_fifo_t& to_array, command_fifo_t& to_post) {
 #pragma HLS INLINE off
 #pragma HLS PIPELINE II=1
-    if (!cmd.empty()) {
+    if (!cmd.empty() && !to_loader.full() && !to_array.full() && !to_post.full()) {
         const command_t c = decode(cmd.read());
         if (is_gemm(c)) to_loader.write(c);
         to_array.write(c);
@@ -31,16 +31,25 @@ void fluidnpu_core(command_stream_t& cmd, input_stream_t& input, weight_stream_t
     static command_fifo_t to_loader("to_loader");
 #pragma HLS STREAM variable=to_loader depth=4
 #pragma HLS DATA_PACK variable=to_loader
+#pragma HLS RESOURCE variable=to_loader core=FIFO_SRL
     static command_fifo_t to_array("to_array");
 #pragma HLS STREAM variable=to_array depth=2
 #pragma HLS DATA_PACK variable=to_array
+#pragma HLS RESOURCE variable=to_array core=FIFO_SRL
     static command_fifo_t to_post("to_post");
 #pragma HLS STREAM variable=to_post depth=4
 #pragma HLS DATA_PACK variable=to_post
+#pragma HLS RESOURCE variable=to_post core=FIFO_SRL
     static line_fifo_t lines("lines");
 #pragma HLS STREAM variable=lines depth=32
 #pragma HLS DATA_PACK variable=lines
 #pragma HLS RESOURCE variable=lines core=FIFO_SRL
+#ifdef FLUIDNPU_CSIM  // so that what fills up in hardware does in simulation
+    to_loader.csim_depth(4);
+    to_array.csim_depth(2);
+    to_post.csim_depth(4);
+    lines.csim_depth(32);
+#endif
 
     distribute(cmd, to_loader, to_array, to_post);
     run_array(to_array, to_loader, input, weight, lines);

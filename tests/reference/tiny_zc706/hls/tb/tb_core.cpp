@@ -13,7 +13,7 @@
 #include "words.h"
 
 static const int32_t Magic = 0x0F1D0B00;
-static const int Patience = 64 * RowDistance + 1024;  // calls in which no beat moves; a core that has all it needs waits no longer than RowDistance
+static const int Patience = 100000;  // calls in which no beat moves; a core that has all it needs waits for some dozens, and longer only with stalls
 
 struct run_t {
     FILE* jobs;
