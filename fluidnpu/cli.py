@@ -392,8 +392,8 @@ def simulate(table: Path | None, replayed: Path | None, study: str | None, out: 
     "--device",
     default="simulated",
     show_default=True,
-    type=click.Choice(["simulated", "rtl", "pynq", "devmem"]),
-    help="where to run: simulated, in Verilator, on this board with PYNQ, or on this board without",
+    type=click.Choice(["simulated", "rtl", "cosim", "pynq", "devmem"]),
+    help="where to run: simulated; in Verilator, with the core in SystemVerilog (rtl) or in C++ (cosim); on this board with PYNQ, or without",
 )
 @click.option(
     "--policy",

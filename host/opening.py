@@ -1,7 +1,8 @@
 """One way to a device, by name: what the console command and the demo use.
 
 `simulated` goes through PYNQ where PYNQ is installed (overlay, MMIO, allocate, as on a board), else straight to the simulated NPU. `rtl` is the
-SystemVerilog itself in Verilator, behind the board's memory: exact, slow, on a clock of its own. `pynq` and `devmem` are a board's own NPU, with
+SystemVerilog itself in Verilator, behind the board's memory: exact, slow, on a clock of its own; `cosim` is the same with the HLS core's C++ in
+the core's place. `pynq` and `devmem` are a board's own NPU, with
 PYNQ or without.
 """
 
@@ -24,7 +25,7 @@ from .rtl_device import rtl_device
 from .simulated import SimulatedNpu
 from .simulated_bitstream import write_simulated_bitstream
 
-KINDS = ("simulated", "rtl", "pynq", "devmem")
+KINDS = ("simulated", "rtl", "cosim", "pynq", "devmem")
 _PL_BYTES = 1 << 28  # mapped of the programmable logic's memory: any program and its slots
 
 
@@ -38,13 +39,13 @@ def open_device(
     registers: int | None = None,
     reserved: tuple[int, int] | None = None,
 ) -> Iterator[Device]:
-    """The NPU for a bundle: `simulated` on `clock` (default: a virtual one), `rtl` on its own clock, `pynq` with the bitstream in `folder`, or
-    `devmem`, whose bitstream is loaded already.
+    """The NPU for a bundle: `simulated` on `clock` (default: a virtual one), `rtl` and `cosim` on a clock of their own, `pynq` with the bitstream in
+    `folder`, or `devmem`, whose bitstream is loaded already.
 
     For `devmem` alone: `registers`, the physical address of the NPU's registers (default: that of the generated block design), and `reserved`,
     physical address and bytes of the memory for programs and samples, which Linux must leave alone (default: the programmable logic's, where the
-    NPU reads it). Raises DriverUsageError, BundleError, PynqMissingError, DeviceAccessError, and rtl_tb's SimulationError when the RTL
-    cannot be built.
+    NPU reads it). Raises DriverUsageError, BundleError, PynqMissingError, DeviceAccessError, and rtl_tb's SimulationError or hls'
+    CsimError when RTL or C++ cannot be built.
     """
     if kind != "devmem" and (registers is not None or reserved is not None):
         raise DriverUsageError(f"physical addresses are for the device 'devmem' alone, not for '{kind}'")
@@ -56,10 +57,10 @@ def open_device(
             raise DriverUsageError("a board needs the folder that holds its bitstream, and none came")
         _check_reachable(bundle)
         yield open_overlay(bitstream(folder))
-    elif kind == "rtl":
+    elif kind in ("rtl", "cosim"):
         if clock is not None:
             raise DriverUsageError("the RTL counts time in its own cycles, so no clock can be given to it")
-        yield rtl_device(bundle.design)
+        yield rtl_device(bundle.design, core="hls" if kind == "cosim" else "rtl")
     elif kind == "simulated":
         clock = VirtualClock() if clock is None else clock
         with tempfile.TemporaryDirectory() as scratch:

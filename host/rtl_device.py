@@ -91,10 +91,11 @@ class RtlDevice:
         return self._clock.advance(deadline_ns, until_interrupt=True)
 
 
-def rtl_device(design: Design, dram: DramModel | None = None, *, seed: int = 1) -> RtlDevice:
+def rtl_device(design: Design, dram: DramModel | None = None, *, core: str = "rtl", seed: int = 1) -> RtlDevice:
     """The RTL of a design as a device, built if need be; `dram` is that of the design's board, ideal memory for a board of one's own.
 
-    Raises rtl_tb's SimulationError when the extra `rtl` or a compiler is missing.
+    `core`: "hls" puts the HLS core's C++ in the place of the core in SystemVerilog, a call a cycle. Raises rtl_tb's SimulationError or hls'
+    CsimError when the extra `rtl`, the ap_int headers or a compiler is missing.
     """
     from rtl_tb import DramModel, NpuModel, RtlNpu
 
@@ -103,7 +104,7 @@ def rtl_device(design: Design, dram: DramModel | None = None, *, seed: int = 1) 
             dram = DramModel.of(load_board(design.board), design.memory, clock_hz=design.clock_hz)
         except BoardError:
             dram = DramModel.IDEAL
-    npu = RtlNpu(NpuModel.of(design), dram=dram, seed=seed)
+    npu = RtlNpu(NpuModel.of(design, core=core), dram=dram, seed=seed)
     return RtlDevice(npu, design.clock_hz)
 
 

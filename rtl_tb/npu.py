@@ -121,7 +121,9 @@ class NpuModel:
     @classmethod
     def of(cls, design: Design, *, core: str = "rtl", **memory: int) -> NpuModel:
         """The NPU of a design with a `core` of CORES; `memory` is what `data_plane_parameters` may be told besides."""
-        return cls(parameters=data_plane_parameters(design, **memory), hls_core=core_texts(design) if core == "hls" else {})
+        return cls(
+            parameters=data_plane_parameters(design, **memory), hls_core=core_texts(design) if core == "hls" else {}
+        )
 
     @cached_property
     def texts(self) -> dict[str, str]:
@@ -171,7 +173,8 @@ class NpuModel:
             harness.append("hls_core.cpp")
             defines = f' -DHLS_CORE="\\"{folder / "core.so"}\\""'
             compile_shared_core(
-                {**self.hls_core, "harness.cpp": _bench("hls_core_harness.cpp"), "hls_core.h": _bench("hls_core.h")}, folder / "core.so"
+                {**self.hls_core, "harness.cpp": _bench("hls_core_harness.cpp"), "hls_core.h": _bench("hls_core.h")},
+                folder / "core.so",
             )
         ports = f"-DPORT_BYTES={self.parameters.get('PortBytes', 16)} -DSTRIPES={self.parameters.get('Stripes', 1)}"
         cflags = f"-fPIC -fvisibility=hidden {ports}{defines}"

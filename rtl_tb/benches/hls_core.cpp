@@ -1,9 +1,9 @@
-// The functions that `hls_core.sv` imports: a library of the generated C++ for each NPU, loaded anew from memory after each reset, since that is how
-// static state begins again.
+// The functions that `hls_core.sv` imports: a library of the generated C++ for each NPU, loaded anew after each reset, since that is how static state
+// begins again. A file that is loaded already is not loaded again, nor is one of the same name: so each time it is a copy of another name.
 #include <dlfcn.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -41,16 +41,17 @@ class Core {
 
  private:
   void load() {
-    const int file = memfd_create("fluidnpu_hls_core", MFD_CLOEXEC);
-    const std::string path = "/proc/self/fd/" + std::to_string(file);
-    const bool whole = write(file, bytes_.data(), bytes_.size()) == ssize_t(bytes_.size());
-    library_ = whole ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
-    if (library_) cycle_ = reinterpret_cast<int (*)(hls_cycle_t*)>(dlsym(library_, "core_cycle"));
-    if (!cycle_) {
-      std::fprintf(stderr, "the library of the HLS core cannot be loaded: %s\n", dlerror());
+    static std::atomic<unsigned long> copies{0};
+    const std::string path = HLS_CORE "." + std::to_string(getpid()) + "." + std::to_string(copies++);
+    std::ofstream(path, std::ios::binary).write(bytes_.data(), std::streamsize(bytes_.size()));
+    library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    std::remove(path.c_str());
+    void* found = library_ ? dlsym(library_, "core_cycle") : nullptr;
+    if (!found) {
+      std::fprintf(stderr, "the library of the HLS core must load, and it does not: %s\n", dlerror());
       std::abort();
     }
-    close(file);
+    cycle_ = reinterpret_cast<int (*)(hls_cycle_t*)>(found);
     used_ = false;
   }
 

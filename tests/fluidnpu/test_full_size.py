@@ -1,4 +1,7 @@
-"""ResNet-50 and Inception-v3 at full size behind the driver, simulated and in RTL: all exits, preempted and merged in the middle."""
+"""ResNet-50 and Inception-v3 at full size behind the driver, simulated, in RTL, and in RTL with the HLS core: all exits, preempted and merged in the
+middle."""
+
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,13 +15,16 @@ from models import FULL_SIZE, golden, quantise, random_full_size
 PATIENCE = 100  # of the latency that the `paper` model expects: it knows of no memory
 
 
+DEVICES = {"simulated": SimulatedNpu, "rtl": rtl_device, "cosim": partial(rtl_device, core="hls")}
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("device", ["simulated", "rtl"])
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", FULL_SIZE)
 def test_a_full_size_network_is_golden_behind_the_driver(name: str, device: str) -> None:
     qnet = quantise(random_full_size(name, 4))
     design = explore(qnet.network.workload, load_board("zc706"), b_max=3, memory="pl").design
-    npu = SimulatedNpu(design) if device == "simulated" else rtl_device(design)
+    npu = DEVICES[device](design)
     driver = Driver(npu, compile_program(qnet, design), design, slots=3, patience=PATIENCE)
     driver.load()
     shape = (3, *qnet.network.tensors[qnet.network.input])

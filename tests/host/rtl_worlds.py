@@ -38,8 +38,8 @@ def design_of(seed: int, plan: BatchPlan | None = None, shape: Shape = SMALL) ->
 
 
 @cache
-def model(shape: Shape = SMALL, port_bytes: int = 16) -> NpuModel:
-    return NpuModel.of(design_of(BASE_SEED, shape=shape), port_bytes=port_bytes)
+def model(shape: Shape = SMALL, port_bytes: int = 16, core: str = "rtl") -> NpuModel:
+    return NpuModel.of(design_of(BASE_SEED, shape=shape), core=core, port_bytes=port_bytes)
 
 
 class Forged(RtlDevice):
@@ -79,9 +79,10 @@ def rtl_world(
     shape: Shape = SMALL,
     port_bytes: int = 16,
     noise: int = 1,
+    core: str = "rtl",
 ) -> RtlWorld:
     qnet, design = network(seed), design_of(seed, plan, shape)
-    npu = RtlNpu(model(shape, port_bytes), dram=dram, memory_bytes=1 << 22, seed=noise)
+    npu = RtlNpu(model(shape, port_bytes, core), dram=dram, memory_bytes=1 << 22, seed=noise)
     device = Forged(npu, design.clock_hz)
     device.design = design
     program = compile_program(qnet, design)

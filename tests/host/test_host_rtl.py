@@ -1,4 +1,7 @@
-"""The same driver on the RTL: every exit bit-identical to golden, whatever the plan, the batch, the memory and the order; errors and recovery."""
+"""The same driver on the RTL: every exit bit-identical to golden, whatever the plan, the batch, the memory and the order; errors and recovery.
+
+With the core in SystemVerilog, and with the HLS core's C++ in its place.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rtl_worlds import BASE_SEED, EXITS, ROUGH, RtlWorld, design_of, model, network, rtl_world
 
-from dse import BatchPlan, Stack
+from dse import CORES, BatchPlan, Stack
 from hls import Cause, by_name, compile_program
-from host import Bundle, Driver, DriverUsageError, NpuError, NpuTimeout, VirtualClock, open_device, serve
+from host import Bundle, Driver, DriverUsageError, NpuError, NpuTimeout, RtlDevice, VirtualClock, open_device, serve
 from models import golden
-from rtl_tb import DramModel
+from rtl_tb import DramModel, RtlNpu, SimulationError
 from scheduler import Request, make_policy
 
 PLANS = {
@@ -24,6 +27,7 @@ PLANS = {
     "split": BatchPlan(k=Stack.HALF, b_r=4),
     "rows_in_lanes": BatchPlan(b_r=4, row_lanes=True),
 }
+CORE = pytest.mark.parametrize("core", CORES)
 START = by_name("CTRL").field("START").mask
 
 
@@ -37,18 +41,20 @@ def check_all_exits(w: RtlWorld, batch: int, seed: int = 0) -> None:
         np.testing.assert_array_equal(w.driver.stored_logits(range(batch), stage), expected[stage])
 
 
+@CORE
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("dram", [DramModel.IDEAL, ROUGH], ids=["ideal", "rough"])
-def test_every_exit_equals_golden_for_every_batch_and_plan(plan: str, dram: DramModel) -> None:
-    w = rtl_world(plan=PLANS[plan], dram=dram)
+def test_every_exit_equals_golden_for_every_batch_and_plan(plan: str, dram: DramModel, core: str) -> None:
+    w = rtl_world(plan=PLANS[plan], dram=dram, core=core)
     for batch in range(1, w.design.b_max + 1):
         check_all_exits(w, batch, seed=batch)
 
 
+@CORE
 @pytest.mark.parametrize("seed", range(1, 14))
-def test_any_network(seed: int) -> None:
+def test_any_network(seed: int, core: str) -> None:
     for noise, (plan, dram) in enumerate(zip(PLANS.values(), (ROUGH, DramModel.IDEAL) * 3, strict=False), 1):
-        w = rtl_world(seed, plan, dram, noise=noise)
+        w = rtl_world(seed, plan, dram, noise=noise, core=core)
         check_all_exits(w, 1 + (seed + noise) % 4, seed)
 
 
@@ -84,11 +90,11 @@ def test_other_arrays(shape: dict[str, int | bool], port_bytes: int, seed: int) 
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(seed=st.integers(0, 1 << 32), plan=st.sampled_from(sorted(PLANS)))
-def test_preemption_and_merge_in_the_middle_change_no_bit(seed: int, plan: str) -> None:
+@given(seed=st.integers(0, 1 << 32), plan=st.sampled_from(sorted(PLANS)), core=st.sampled_from(CORES))
+def test_preemption_and_merge_in_the_middle_change_no_bit(seed: int, plan: str, core: str) -> None:
     """Samples run in any company: a random batch of those at the same stage, until everyone has left."""
     rng = np.random.default_rng(seed)
-    w = rtl_world(plan=PLANS[plan], dram=ROUGH)
+    w = rtl_world(plan=PLANS[plan], dram=ROUGH, core=core)
     images = w.images(7, seed % 1000)
     expected = golden.run(w.qnet, images)
     w.put(images)
@@ -104,8 +110,9 @@ def test_preemption_and_merge_in_the_middle_change_no_bit(seed: int, plan: str) 
                 np.testing.assert_array_equal(w.driver.stored_logits([slot], exit_index)[0], expected[exit_index][slot])
 
 
-def test_saturations_are_those_of_the_last_job() -> None:
-    w = rtl_world(3)
+@CORE
+def test_saturations_are_those_of_the_last_job(core: str) -> None:
+    w = rtl_world(3, core=core)
     images = w.images(4)
     counts = golden.saturations(w.qnet, images)
     w.put(images)
@@ -157,10 +164,11 @@ def test_a_damaged_descriptor_is_named_and_repaired() -> None:
     check_all_exits(w, 2)
 
 
+@CORE
 @pytest.mark.parametrize("dram", [DramModel.IDEAL, ROUGH], ids=["ideal", "rough"])
 @pytest.mark.parametrize("which", ["program", "weights", "input", "output"])
-def test_bus_errors_are_reported_and_recovered_from(which: str, dram: DramModel) -> None:
-    w = rtl_world(dram=dram)
+def test_bus_errors_are_reported_and_recovered_from(which: str, dram: DramModel, core: str) -> None:
+    w = rtl_world(dram=dram, core=core)
     address = {name: w.device.read(by_name(f"{name}_LO").offset) for name in ("PROGRAM", "WEIGHTS", "SLOT_BASE")}
     slot = address["SLOT_BASE"]
     first = w.program.descriptors[0]
@@ -190,8 +198,9 @@ def test_addresses_outside_memory_are_bus_errors() -> None:
     check_all_exits(w, 1)
 
 
-def test_the_watchdog_drops_a_job_and_the_next_one_is_right() -> None:
-    w = rtl_world(dram=ROUGH)
+@CORE
+def test_the_watchdog_drops_a_job_and_the_next_one_is_right(core: str) -> None:
+    w = rtl_world(dram=ROUGH, core=core)
     images = w.images(2)
     w.put(images)
     w.driver.activate([0, 1])
@@ -223,7 +232,8 @@ def test_a_bus_that_falls_silent_is_no_trap() -> None:
 @given(data=st.data())
 def test_a_soft_reset_at_any_moment_leaves_a_sound_npu(data: st.DataObject) -> None:
     plan, rough = data.draw(st.sampled_from(sorted(PLANS))), data.draw(st.booleans())
-    w = rtl_world(plan=PLANS[plan], dram=ROUGH if rough else DramModel.IDEAL, noise=data.draw(st.integers(1, 99)))
+    core, noise = data.draw(st.sampled_from(CORES)), data.draw(st.integers(1, 99))
+    w = rtl_world(plan=PLANS[plan], dram=ROUGH if rough else DramModel.IDEAL, noise=noise, core=core)
     w.put(w.images(3))
     for _ in range(4):
         w.driver.activate([0, 1, 2])
@@ -239,13 +249,14 @@ def test_a_soft_reset_at_any_moment_leaves_a_sound_npu(data: st.DataObject) -> N
 # -- through the front door ------------------------------------------------------------------------------------
 
 
-def test_a_bundle_opens_as_rtl_and_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("kind", "core"), [("rtl", "rtl"), ("cosim", "hls")])
+def test_a_bundle_opens_as_rtl_and_serves(kind: str, core: str) -> None:
     qnet, design = network(BASE_SEED), design_of(BASE_SEED)
     bundle = Bundle(design=design, program=compile_program(qnet, design))
-    with open_device("rtl", bundle) as device:
+    with open_device(kind, bundle) as device:
         driver = Driver(device, bundle.program, design, slots=8, patience=20_000)
         driver.load()
-        assert device.npu.model.digest == model().digest  # type: ignore[attr-defined]
+        assert device.npu.model.digest == model(core=core).digest  # type: ignore[attr-defined]
         shape = qnet.network.tensors[qnet.network.input]
         images = np.random.default_rng(5).integers(0, 256, (9, *shape), dtype=np.uint8)
         requests = [Request(id=i, arrival_ns=i * 9_000, deadline_ns=i * 9_000 + 10**9) for i in range(9)]
@@ -253,6 +264,48 @@ def test_a_bundle_opens_as_rtl_and_serves(monkeypatch: pytest.MonkeyPatch) -> No
     exits, classes, _ = golden.early_exit(qnet, images)
     assert [(a.exit, a.prediction) for a in served.answers] == list(zip(exits, classes, strict=True))
     assert not served.failures
+
+
+def test_npus_with_an_hls_core_share_nothing() -> None:
+    """The C++ keeps its state in static variables, and both have one library."""
+    first, second = rtl_world(core="hls"), rtl_world(core="hls", plan=PLANS["wide"], dram=ROUGH)
+    for w in (first, second):
+        w.put(w.images(2))
+        w.driver.activate([0, 1])
+    w = second
+    w.device.write(by_name("LAST_LAYER").offset, len(w.design.layers) - 1)
+    w.device.write(by_name("CTRL").offset, START)
+    w.device.npu.run(500)  # in the middle of a job
+    check_all_exits(first, 2)
+    w.driver.recover()
+    check_all_exits(second, 3)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_job_takes_as_long_with_either_core(plan: str) -> None:
+    """But for tiles of few rows, which wait longer in the HLS core, and of which so small a network has many."""
+    cycles = []
+    for core in CORES:
+        w = rtl_world(plan=PLANS[plan], dram=ROUGH, core=core)
+        w.put(w.images(4))
+        w.driver.activate(range(4))
+        w.driver.run_layers(0, len(w.design.layers) - 1, 1_000_000)
+        cycles.append(w.driver.status().cycles)
+    assert abs(cycles[1] / cycles[0] - 1) < 0.1
+
+
+def test_a_core_that_reads_its_sums_too_soon_ends_the_simulation() -> None:
+    sound = model(core="hls")
+    text = sound.hls_core["pe_array.h"]
+    assert text.count("written_rows[RowDistance - 1]") == 1
+    hasty = {**sound.hls_core, "pe_array.h": text.replace("written_rows[RowDistance - 1]", "written_rows[0]")}
+    design = design_of(BASE_SEED)
+    device = RtlDevice(RtlNpu(replace(sound, hls_core=hasty), memory_bytes=1 << 22), design.clock_hz)
+    driver = Driver(device, compile_program(network(BASE_SEED), design), design, slots=4, patience=20_000)
+    driver.load()
+    driver.activate([0])
+    with pytest.raises(SimulationError, match="an assertion in the RTL failed"):
+        driver.run_stage(0)
 
 
 def test_the_rtl_takes_no_clock() -> None:

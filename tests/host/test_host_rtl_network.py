@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from boards import load_board
-from dse import BatchPlan, Design, explore
+from dse import CORES, BatchPlan, Design, explore
 from dse.testing import design_for
 from hls import compile_program
 from host import Driver, RtlDevice, rtl_device, serve
@@ -34,8 +34,8 @@ def small_design(plan: BatchPlan | None) -> Design:
     return design_for(qnet().network.workload, plan=plan, t_r=96, t_p=6, t_c=12, b_max=8, weight_slots=2, out_words=8)
 
 
-def loaded(design: Design, dram: DramModel | None = None) -> tuple[Driver, RtlDevice]:
-    device = rtl_device(design, dram)
+def loaded(design: Design, dram: DramModel | None = None, core: str = "rtl") -> tuple[Driver, RtlDevice]:
+    device = rtl_device(design, dram, core=core)
     driver = Driver(device, compile_program(qnet(), design), design, slots=16, patience=50_000)
     driver.load()
     return driver, device
@@ -57,11 +57,12 @@ def test_a_small_array_runs_the_shipped_network(plan: BatchPlan) -> None:
             np.testing.assert_array_equal(driver.stored_logits(range(batch), stage), logits[:batch])
 
 
+@pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("board", ["zc706", "zcu104"])
-def test_each_boards_own_design_serves_the_shipped_network(board: str) -> None:
+def test_each_boards_own_design_serves_the_shipped_network(board: str, core: str) -> None:
     """Through the runtime, with preemption and merges, behind the board's memory."""
     design = explore(qnet().network.workload, load_board(board)).design
-    driver, device = loaded(design)
+    driver, device = loaded(design, core=core)
     count = len(images())
     alone_ns = 3 * design.latency.between(0, design.stages - 1, 1)
     requests = poisson(1e9 / alone_ns, count, slo_ns=10 * alone_ns, rng=np.random.default_rng(3))
@@ -71,3 +72,18 @@ def test_each_boards_own_design_serves_the_shipped_network(board: str) -> None:
     assert not served.failures
     assert len({len(run.ids) for run in served.schedule.runs}) > 1  # batches of several sizes
     assert device.clock.now_ns() >= max(answer.end_ns for answer in served.answers)
+
+
+@pytest.mark.parametrize("board", ["zc706", "zcu104"])
+def test_a_job_takes_as_long_with_either_core(board: str) -> None:
+    """The data plane in RTL with the core in SystemVerilog, and with the HLS core's C++, a call a cycle."""
+    design = explore(qnet().network.workload, load_board(board)).design
+    cycles = []
+    for core in CORES:
+        driver, _ = loaded(design, core=core)
+        for slot in range(3):
+            driver.write_sample(slot, images()[slot])
+        driver.activate(range(3))
+        driver.run_layers(0, len(design.layers) - 1, 10_000_000)
+        cycles.append(driver.status().cycles)
+    assert abs(cycles[1] / cycles[0] - 1) < 0.005
