@@ -71,6 +71,9 @@ VIVADO_HLS: Mapping[str, Command] = {
     "set_part": _command(1, 1, "-tool"),
     "create_clock": _command(0, 1, "-period -name"),
     "set_clock_uncertainty": _command(1, 2),
+    "config_array_partition": _command(
+        0, 0, "-maximum_size -auto_partition_threshold -auto_promotion_threshold", "-scalarize_all -include_ports"
+    ),
     "config_rtl": _command(0, 0, "-reset -reset_level -module_prefix", "-reset_async -register_reset_num"),
     "config_schedule": _command(0, 0, "-effort", "-relax_ii_for_timing -verbose"),
     "config_compile": _command(0, 0, "-pipeline_loops -name_max_length", "-no_signed_zeros -unsafe_math_optimizations"),

@@ -14,4 +14,22 @@ static inline void set_word(ap_uint<Bits>& beat, int index, word_t word) {
     beat.V.set_pVal(index / 4, rest | static_cast<unsigned long long>(word.to_int() & 0xFFFF) << low);
 }
 
+template <int Bits>
+static inline part_t get_part(const ap_uint<Bits>& beat, int index) {
+    part_t part = 0;
+    for (int i = 0; i < TP; ++i) set_word(part, i, get_word(beat, index * TP + i));
+    return part;
+}
+
+template <int From, int To>
+static inline sum_t products(const part_t& x, const part_t& weight) {
+    long long sum = 0;
+    for (int i = From; i < To; ++i) {
+        const unsigned long long a = static_cast<unsigned long long>(x.V.get_pVal(i / 4)) >> 16 * (i % 4);
+        const unsigned long long b = static_cast<unsigned long long>(weight.V.get_pVal(i / 4)) >> 16 * (i % 4);
+        sum += int(short(a)) * int(short(b));
+    }
+    return sum_t(sum);
+}
+
 #endif

@@ -11,7 +11,7 @@ from hls.tcl import TclError, split_commands
 # The commands of Vivado HLS, played: what is asked of the tool is written down, and a synthesis leaves the report that the test wants.
 PLAYED = """
 set ::done {}
-foreach name {open_project set_top add_files open_solution set_part create_clock config_rtl export_design} {
+foreach name {open_project set_top add_files open_solution set_part create_clock config_rtl config_array_partition export_design} {
     proc $name {args} "lappend ::done $name"
 }
 proc csynth_design {} {
@@ -29,17 +29,31 @@ proc exit {args} {}
 """
 
 
+DEPTH, ONE = "<Worst-caseLatency>13</Worst-caseLatency>", "<Interval-max>1</Interval-max>"
+PERIOD = "<EstimatedClockPeriod>6.5</EstimatedClockPeriod>"
+
+
 @pytest.mark.parametrize(
     ("report", "said", "error"),
     [
-        ("<a><Worst-caseLatency>13</Worst-caseLatency><PipelineInitiationInterval>1</PipelineInitiationInterval></a>", "", ""),
-        ("<Worst-caseLatency>13</Worst-caseLatency><Interval-max>1</Interval-max>", "", ""),
-        ("<Worst-caseLatency>13</Worst-caseLatency><Interval-max>2</Interval-max>", "does not tell that run_array takes a beat every cycle", ""),
-        ("<Worst-caseLatency>14</Worst-caseLatency>", "", "must be less than 14 cycles deep, and it has 14"),
-        ("<Worst-caseLatency>undef</Worst-caseLatency><Interval-max>1</Interval-max>", "does not tell how deep", ""),
-        ("", "does not tell how deep", ""),
+        (f"<a>{DEPTH}<PipelineInitiationInterval>1</PipelineInitiationInterval>{PERIOD}</a>", "", ""),
+        (DEPTH + ONE + PERIOD, "", ""),
+        (
+            DEPTH + "<Interval-max>2</Interval-max>" + PERIOD,
+            "does not tell that run_array takes a beat every cycle",
+            "",
+        ),
+        (DEPTH + ONE, "must tell of a clock period of at most 6.667 ns", ""),
+        (DEPTH + ONE + PERIOD.replace("6.5", "7.1"), "must tell of a clock period of at most 6.667 ns", ""),
+        (
+            "<Worst-caseLatency>14</Worst-caseLatency>" + ONE + PERIOD,
+            "",
+            "must be less than 14 cycles deep, and it has 14",
+        ),
+        ("<Worst-caseLatency>undef</Worst-caseLatency>" + ONE + PERIOD, "", "must tell how deep the pipeline"),
+        ("", "", "must tell how deep the pipeline"),
     ],
-)  # fmt: skip
+)
 def test_synthesis_stops_at_a_pipeline_that_reads_sums_too_soon(report, said, error, tmp_path, monkeypatch):
     """The script itself in a Tcl interpreter, before any core is exported."""
     tkinter = pytest.importorskip("tkinter")

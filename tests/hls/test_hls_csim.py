@@ -144,7 +144,7 @@ def test_unchained_layers_read_golden_values(rng):
 # One slip for each thing a core can get wrong; each must be caught and located. (file, what it says, what it says with the slip)
 BUGS = {
     "ties round up": ("post.h", "rest == half && floor[0]", "rest == half"),
-    "bias forgotten": ("pe_array.h", "now.bias[column]", "acc_t(0)"),
+    "bias forgotten": ("pe_array.h", "stacked ? now_bias[j / 2] : now_bias[j]", "acc_t(0)"),
     "pair adder missing": ("pe_array.h", "wide && j % 2 == 0", "false"),
     "lane 1 takes lane 0": ("pe_array.h", "stacked && j % 2 == 1", "false"),
     "hi ignored": ("post.h", "rounded > value_t(c.hi)", "rounded > value_t(32767)"),
@@ -188,19 +188,19 @@ def test_seeded_bugs_are_found(bug, monkeypatch, slips):
 
 # The accumulators' DEPENDENCE pragma is a promise that C simulation cannot see broken unless it counts calls.
 HAZARDS = {
-    "sums": ("last_tile || fill.row >= RowDistance", "true"),
-    "ready": ("written_rows[RowDistance - 1]", "written_rows[RowDistance - 2]"),
+    "sums": ("command.h", "c.beats < RowDistance ? RowDistance : int(c.beats)", "int(c.beats)"),
+    "ready": ("pe_array.h", "written_rows[RowDistance - 2]", "written_rows[RowDistance - 3]"),
 }
 
 
 @pytest.mark.parametrize("hazard", HAZARDS)
 def test_a_row_read_before_it_is_written_is_found(hazard, rng, monkeypatch, tmp_path):
-    right, wrong = HAZARDS[hazard]
+    file, right, wrong = HAZARDS[hazard]
 
     def broken(design, ultra_banks):
         texts = render_core(design, ultra_banks)
-        assert texts["pe_array.h"].count(right) == 1
-        return {**texts, "pe_array.h": texts["pe_array.h"].replace(right, wrong)}
+        assert texts[file].count(right) == 1
+        return {**texts, file: texts[file].replace(right, wrong)}
 
     monkeypatch.setattr(csim, "render_core", broken)
     monkeypatch.setattr(csim, "FLAGS", tuple(flag for flag in csim.FLAGS if flag != "-O2"))

@@ -5,9 +5,10 @@ add_files src/fluidnpu_core.cpp -cflags "-std=c++0x"
 open_solution -reset solution1
 set_part {xc7z045ffg900-2}
 create_clock -period 6.667 -name default
+config_array_partition -maximum_size 4096
 config_rtl -reset control -reset_level low
 csynth_design
-# A row of sums may be read again 14 cycles after it was written. A deeper pipeline would read it before it is there.
+# A row of sums may be read again 14 cycles after it was written. A deeper pipeline would read it before it is there: no such core is exported.
 set name fluidnpu_core/solution1/syn/report/run_array_csynth.xml
 set text ""
 if {[file exists $name]} {
@@ -16,9 +17,12 @@ if {[file exists $name]} {
     close $report
 }
 if {![regexp {<Worst-caseLatency>(\d+)</Worst-caseLatency>} $text all depth]} {
-    puts "WARNING: $name does not tell how deep the pipeline of run_array is; it must be less than 14 cycles"
+    error "$name must tell how deep the pipeline of run_array is, which must be less than 14 cycles, and it does not"
 } elseif {$depth >= 14} {
     error "the pipeline of run_array must be less than 14 cycles deep, and it has $depth: a slower clock makes it shorter"
+}
+if {![regexp {<EstimatedClockPeriod>([0-9.]+)</EstimatedClockPeriod>} $text all period] || $period > 6.667} {
+    puts "WARNING: $name must tell of a clock period of at most 6.667 ns, and it does not: see whether routing meets it"
 }
 if {![regexp {<(PipelineInitiationInterval|Interval-max)>1</} $text]} {
     puts "WARNING: $name does not tell that run_array takes a beat every cycle; if it does not, layers take longer than the latency table says"

@@ -1,42 +1,54 @@
-// Decodes a command beat, low bit first.
+// Decodes a command beat, low bit first, and prepares what counters are compared with.
 #ifndef FLUIDNPU_COMMAND_H
 #define FLUIDNPU_COMMAND_H
 
 #include "words.h"
 
+// ceil(value / Step).
+template <int Step>
+static count_t steps_of(int value) {
+#pragma HLS INLINE
+    return count_t((value + Step - 1) / Step);
+}
+
 static command_t decode(const command_beat_t& beat) {
 #pragma HLS INLINE
     command_t c;
+    count_t lane1_beats;
     c.mode = beat.range(3, 0);
     c.beats = beat.range(19, 4);
-    c.lane1_beats = beat.range(35, 20);
+    lane1_beats = beat.range(35, 20);
     c.p_tiles = beat.range(51, 36);
     c.cols = beat.range(63, 52);
     c.shift = beat.range(69, 64);
     c.residual_shift = beat.range(74, 70);
     c.has_residual = beat[75];
-    c.last = beat[76];
     c.lo = beat.range(92, 77);
     c.hi = beat.range(108, 93);
+    c.gemm = c.mode < ModeMaxPool;
+    // Weight slots of one P-tile; with lanes a slot feeds two PEs.
+    int slots = int(c.cols);
+    c.pes = c.cols;
+    if (c.mode == ModeWide) slots = 2 * int(c.cols);
+    if (c.mode == ModeWide || c.mode == ModeLanes) c.pes = 2 * int(c.cols);
+    const int padded = c.beats < RowDistance ? RowDistance : int(c.beats);
+    const count_t row_beats = steps_of<OutWords>(int(c.cols));
+    const count_t header_beats = steps_of<WeightSlots>(int(steps_of<BiasesPerSlot>(int(c.cols)))), part_beats = steps_of<WeightSlots>(slots);
+    c.one_row = c.beats == 1;
+    c.one_tile = c.p_tiles == 1;
+    c.last_row = c.beats - 1;
+    c.row_before_last = c.beats - 2;
+    c.padded_before_last = padded - 2;
+    c.tile_before_last = c.p_tiles - 2;
+    c.one_beat = row_beats == 1;
+    c.beat_before_last = row_beats - 2;
+    c.has_lane1 = lane1_beats != 0;
+    c.last_lane1 = lane1_beats - 1;
+    c.one_header = header_beats == 1;
+    c.header_before_last = header_beats - 2;
+    c.one_part = part_beats == 1;
+    c.part_before_last = part_beats - 2;
     return c;
-}
-
-static bool is_gemm(const command_t& c) {
-#pragma HLS INLINE
-    return c.mode < ModeMaxPool;
-}
-
-// Weight slots of one P-tile, which is also the number of PEs at work, save that with lanes a slot feeds two.
-static count_t tile_slots(const command_t& c) {
-#pragma HLS INLINE
-    if (c.mode == ModeWide) return count_t(c.cols) << 1;
-    return c.cols;
-}
-
-static count_t working_pes(const command_t& c) {
-#pragma HLS INLINE
-    if (c.mode == ModeLanes) return count_t(c.cols) << 1;
-    return tile_slots(c);
 }
 
 #endif

@@ -1,5 +1,5 @@
 // Top of the core: three processes that run for ever, one call of each a cycle, and meet only at streams.
-// Each looks whether a stream has something before it reads, or room before it writes, so that none of them holds up another.
+// Each looks whether a stream has something before it reads, and goes on without; only a full stream halts the one that writes to it.
 #include "fluidnpu_core.h"
 
 #include "pe_array.h"
@@ -10,9 +10,9 @@
 static void distribute(command_stream_t& cmd, command_fifo_t& to_loader, command_fifo_t& to_array, command_fifo_t& to_post) {
 #pragma HLS INLINE off
 #pragma HLS PIPELINE II=1
-    if (!cmd.empty() && !to_loader.full() && !to_array.full() && !to_post.full()) {
+    if (!cmd.empty()) {
         const command_t c = decode(cmd.read());
-        if (is_gemm(c)) to_loader.write(c);
+        if (c.gemm) to_loader.write(c);
         to_array.write(c);
         to_post.write(c);
     }
@@ -44,14 +44,17 @@ void fluidnpu_core(command_stream_t& cmd, input_stream_t& input, weight_stream_t
 #pragma HLS STREAM variable=lines depth=32
 #pragma HLS DATA_PACK variable=lines
 #pragma HLS RESOURCE variable=lines core=FIFO_SRL
-#ifdef FLUIDNPU_CSIM  // so that what fills up in hardware does in simulation
+#ifdef FLUIDNPU_CSIM  // what halts in hardware is not called in simulation
     to_loader.csim_depth(4);
     to_array.csim_depth(2);
     to_post.csim_depth(4);
     lines.csim_depth(32);
-#endif
-
+    if (!to_loader.full() && !to_array.full() && !to_post.full()) distribute(cmd, to_loader, to_array, to_post);
+    if (!lines.full()) run_array(to_array, to_loader, input, weight, lines);
+    if (!output.full()) post_process(to_post, lines, residual, output, saturations);
+#else
     distribute(cmd, to_loader, to_array, to_post);
     run_array(to_array, to_loader, input, weight, lines);
     post_process(to_post, lines, residual, output, saturations);
+#endif
 }

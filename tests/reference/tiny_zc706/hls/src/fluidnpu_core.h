@@ -17,6 +17,7 @@ typedef ap_uint<16> count_t;
 typedef ap_uint<128> command_beat_t;
 typedef ap_uint<16 * InWords> input_beat_t;
 typedef ap_uint<16 * TP * WeightSlots> weight_beat_t;
+typedef ap_uint<16 * TP> part_t;  // words that a PE multiplies at a time
 typedef ap_uint<16 * OutWords> output_beat_t;
 
 typedef hls::stream<command_beat_t> command_stream_t;
@@ -27,19 +28,32 @@ typedef hls::stream<ap_uint<32> > count_stream_t;
 
 enum mode_e { ModeNormal = 0, ModeWide = 1, ModeLanes = 2, ModeSplit = 3, ModeMaxPool = 4, ModeSumPool = 5 };
 
-// One command, decoded.
+// One command, decoded. What the processes would have to compute from it in the cycle that needs it comes with it: counters that are compared with a
+// number of their own, one or two before the end, leave the comparison out of the path from one cycle to the next.
 struct command_t {
     ap_uint<4> mode;
     count_t beats;
-    count_t lane1_beats;
     count_t p_tiles;
     ap_uint<12> cols;
     ap_uint<6> shift;
     ap_uint<5> residual_shift;
     bool has_residual;
-    bool last;
     word_t lo;
     word_t hi;
+
+    bool gemm;
+    ap_uint<13> pes;             // at work
+    bool one_row, one_tile;      // of beats, of P-tiles
+    count_t last_row;            // beats - 1
+    count_t row_before_last;     // beats - 2
+    count_t padded_before_last;  // of a tile of at least RowDistance rows
+    count_t tile_before_last;    // p_tiles - 2
+    bool one_beat;               // of outputs a row
+    count_t beat_before_last;    // of a row
+    bool has_lane1;
+    count_t last_lane1;             // the last row with a second lane
+    bool one_header, one_part;      // beats of the biases, and of a tile of weights
+    count_t header_before_last, part_before_last;
 };
 
 typedef hls::stream<command_t> command_fifo_t;

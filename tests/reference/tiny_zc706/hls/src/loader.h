@@ -4,79 +4,72 @@
 
 #include "command.h"
 
-// What the array works with, or the next of it: one P-tile of weights and the biases of its column tile.
-struct tile_t {
-    word_t weight[TC][TP];
-    acc_t bias[MaxCols];
-};
-
 struct loader_t {
     command_t command;
     bool in_header;  // its weights begin with biases
-    count_t slot;    // of the header or tile at hand
-    count_t tile;    // tiles loaded
+    bool last_beat;  // of the header or tile at hand
+    bool last_tile;
+    count_t beat;
+    count_t tile;
 };
 
-static void store_bias(const weight_beat_t& beat, count_t first_slot, tile_t& next) {
+// Each register looks for its own word in the beat, so that no register is chosen by a number.
+static void store_bias(const weight_beat_t& beat, count_t number, acc_t next_bias[MaxCols]) {
 #pragma HLS INLINE
-    for (int s = 0; s < WeightSlots; ++s) {
+    for (int k = 0; k < MaxCols; ++k) {
 #pragma HLS UNROLL
-        for (int b = 0; b < BiasesPerSlot; ++b) {
-#pragma HLS UNROLL
-            const int low = 16 * (s * TP + 3 * b);
-            const int column = (int(first_slot) + s) * BiasesPerSlot + b;
+        const int slot = k / BiasesPerSlot;
+        if (number == slot / WeightSlots) {
+            const int low = 16 * (slot % WeightSlots * TP + 3 * (k % BiasesPerSlot));
             const ap_int<48> bias = beat.range(low + 47, low);
-            if (column < MaxCols) next.bias[column] = bias;
+            next_bias[k] = bias;
         }
     }
 }
 
-static void store_weights(const weight_beat_t& beat, count_t first_slot, bool twice, tile_t& next) {
+static void store_weights(const weight_beat_t& beat, count_t number, bool twice, part_t next_weight[TC]) {
 #pragma HLS INLINE
-    for (int s = 0; s < WeightSlots; ++s) {
+    for (int j = 0; j < TC; ++j) {
 #pragma HLS UNROLL
-        const int slot = int(first_slot) + s;
-        for (int i = 0; i < TP; ++i) {
-#pragma HLS UNROLL
-            const word_t word = get_word(beat, s * TP + i);
-            if (twice) {
-                if (2 * slot + 1 < TC) next.weight[2 * slot][i] = next.weight[2 * slot + 1][i] = word;
-            } else if (slot < TC) {
-                next.weight[slot][i] = word;
-            }
-        }
+        if (number == (twice ? j / 2 / WeightSlots : j / WeightSlots))
+            next_weight[j] = twice ? get_part(beat, j / 2 % WeightSlots) : get_part(beat, j % WeightSlots);
     }
 }
 
 // At most one beat a call; waits for nothing. `loading`: a command still has weights to come; `loaded`: a whole tile waits to be taken.
-static void advance(loader_t& loader, bool& loading, bool& loaded, tile_t& next, command_fifo_t& commands, weight_stream_t& weight) {
+static void advance(loader_t& loader, bool& loading, bool& loaded, part_t next_weight[TC], acc_t next_bias[MaxCols], command_fifo_t& commands,
+                    weight_stream_t& weight) {
 #pragma HLS INLINE
+    const command_t& c = loader.command;
     if (!loading) {
-        if (!loaded && !commands.empty()) {
+        if (!commands.empty()) {
             loader.command = commands.read();
-            loading = true;
             loader.in_header = true;
-            loader.slot = 0;
+            loader.last_beat = loader.command.one_header;
+            loader.last_tile = loader.command.one_tile;
+            loader.beat = 0;
             loader.tile = 0;
+            loading = true;
         }
     } else if (!loaded && !weight.empty()) {
         const weight_beat_t beat = weight.read();
-        const count_t first_slot = loader.slot;
-        loader.slot += WeightSlots;
-        if (loader.in_header) {
-            store_bias(beat, first_slot, next);
-            if (int(loader.slot) * BiasesPerSlot >= int(loader.command.cols)) {
-                loader.in_header = false;
-                loader.slot = 0;
-            }
-        } else {
-            store_weights(beat, first_slot, loader.command.mode == ModeLanes, next);
-            if (loader.slot >= tile_slots(loader.command)) {
+        if (loader.in_header)
+            store_bias(beat, loader.beat, next_bias);
+        else
+            store_weights(beat, loader.beat, c.mode == ModeLanes, next_weight);
+        if (loader.last_beat) {
+            if (!loader.in_header) {
                 loaded = true;
-                loader.slot = 0;
+                loading = !loader.last_tile;
+                loader.last_tile = loader.tile == c.tile_before_last;
                 ++loader.tile;
-                loading = loader.tile != loader.command.p_tiles;
             }
+            loader.in_header = false;
+            loader.last_beat = c.one_part;
+            loader.beat = 0;
+        } else {
+            loader.last_beat = loader.beat == (loader.in_header ? c.header_before_last : c.part_before_last);
+            ++loader.beat;
         }
     }
 }

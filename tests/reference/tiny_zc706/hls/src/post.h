@@ -21,46 +21,57 @@ static void post_process(command_fifo_t& commands, line_fifo_t& lines, output_st
 #pragma HLS INLINE off
 #pragma HLS PIPELINE II=1
     static command_t c;
-    static bool lane;
-    static count_t row, column;
+    static bool lane, other_lane, last_row, last_beat;
+    static count_t row, beats;
     static ap_uint<32> saturated;
     static bool busy = false;
 #pragma HLS RESET variable=busy
-    if (!busy && !commands.empty()) {
-        c = commands.read();
-        busy = true;
-        lane = false;
-        row = 0;
-        column = 0;
-        saturated = 0;
-    }
-    if (busy && !lines.empty() && (!c.has_residual || !residual.empty())) {
+    if (!busy) {
+        if (!commands.empty()) {
+            c = commands.read();
+            lane = false;
+            other_lane = c.has_lane1;
+            last_row = c.one_row;
+            last_beat = c.one_beat;
+            row = 0;
+            beats = 0;
+            saturated = 0;
+            busy = true;
+        }
+    } else if (!lines.empty() && (!c.has_residual || !residual.empty())) {
         const line_beat_t line = lines.read();
 #pragma HLS ARRAY_PARTITION variable=line.value complete dim=0
         output_beat_t added = 0, beat = 0;
         if (c.has_residual) added = residual.read();
+        ap_uint<8> saturations_here = 0;
         for (int i = 0; i < OutWords; ++i) {
 #pragma HLS UNROLL
-            if (int(column) + i < int(c.cols)) {
-                const word_t extra = get_word(added, i);
-                const value_t rounded = round_half_even(value_t(line.value[i]) + (value_t(extra) << c.residual_shift), c.shift);
-                if (rounded < -32768 || rounded > 32767) ++saturated;
-                const word_t low = rounded < value_t(c.lo) ? c.lo : word_t(rounded);
-                const word_t word = rounded > value_t(c.hi) ? c.hi : low;
-                set_word(beat, i, word);
-            }
+            const word_t extra = get_word(added, i);
+            const value_t rounded = round_half_even(value_t(line.value[i]) + (value_t(extra) << c.residual_shift), c.shift);
+            const word_t low = rounded < value_t(c.lo) ? c.lo : word_t(rounded);
+            const word_t word = rounded > value_t(c.hi) ? c.hi : low;
+            const bool is_column = int(beats) * OutWords + i < int(c.cols);
+            if (is_column && (rounded < -32768 || rounded > 32767)) ++saturations_here;
+            if (is_column) set_word(beat, i, word);
         }
         output.write(beat);
-        column += OutWords;
-        if (column >= c.cols) {
-            column = 0;
-            lane = !lane && row < c.lane1_beats;
-            if (!lane) ++row;
-            if (row == c.beats) {
-                saturations.write(saturated);
-                busy = false;
-            }
+        const ap_uint<32> total = saturated + saturations_here;
+        saturated = total;
+
+        const bool ends_row = last_beat && (lane || !other_lane);
+        if (ends_row && last_row) {
+            saturations.write(total);
+            busy = false;
         }
+        lane = last_beat ? !lane && other_lane : lane;
+        if (ends_row) {
+            other_lane = other_lane && row != c.last_lane1;
+            last_row = row == c.row_before_last;
+            ++row;
+        }
+        const bool next_is_last = last_beat ? c.one_beat : beats == c.beat_before_last;
+        beats = last_beat ? count_t(0) : count_t(beats + 1);
+        last_beat = next_is_last;
     }
 }
 
