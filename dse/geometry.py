@@ -32,7 +32,7 @@ SHALLOWER = (4096, 2048, 1024, 512)  # rows of a bank worth giving up for a larg
 MIN_T_P = 3  # a 48-bit bias is three words of one weight slot (ADR 4)
 MIN_T_C = 2  # stackable PEs come in pairs
 
-HLS_BEAT_BITS = 4096  # the widest number of Vivado HLS: AP_INT_MAX_W at most (UG902)
+HLS_BEAT_BITS = 4096  # the widest number of Vivado HLS, by its manuals: AP_INT_MAX_W at most
 
 CORES = ("rtl", "hls")  # the reference core in SystemVerilog, and the one that Vivado HLS makes
 

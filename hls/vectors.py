@@ -1,6 +1,6 @@
 """Test vectors of the core: random streams over all its modes with the answers of the reference core. Deterministic, independent of a network.
 
-The generated test bench runs them in Vivado's C simulation and co-simulation; any other form of the core is held to the same bytes.
+The generated test bench runs them in Vivado's C simulation; any other form of the core is held to the same bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .layout import GEMM_MODES, Int16, pack_weights
 from .reference_core import execute_streams_reference
 from .streams import Command, LayerStreams, output_beats
 
-ROWS = 7  # most beats of a command: small, since co-simulation is slow
+ROWS = 7  # most beats of a command: small, since every project carries these files
 SEED = 2019
 BOUNDS = ((-32768, 32767), (0, 32767), (-20000, 20000), (0, 20000))  # none, ReLU, and two that cut
 
