@@ -6,7 +6,7 @@ for each channel of a pool. What of them a board's UltraRAM holds beside the inp
 >>> from boards import load_board
 >>> from dse.testing import tiny_design
 >>> hls_ultra_banks(tiny_design(), load_board("zc706")), hls_ultra_banks(tiny_design(), load_board("zcu104"))
-(0, 8)
+(0, 16)
 """
 
 from __future__ import annotations
