@@ -36,6 +36,8 @@ CORE_FILES = (
     "tb_core.cpp",
 )
 
+LINES_AHEAD = 32  # more than the array's pipeline is deep from reading a row to writing a beat of it, and back
+
 
 @dataclass(frozen=True)
 class Constant:
@@ -67,6 +69,7 @@ class Queue:
     name: str
     type: str
     depth: int
+    packed: bool = True  # a struct as one word
 
 
 @dataclass(frozen=True)
@@ -153,12 +156,13 @@ class CoreText:
 
     @property
     def queues(self) -> tuple[Queue, ...]:
-        """The streams between processes: a few commands ahead, and so many beats of rows that a short halt of the outputs is none of the array."""
+        """The streams between processes: a few commands ahead, and beats of rows on their way to post-processing."""
         return (
             Queue("to_loader", "command_fifo_t", 4),
             Queue("to_array", "command_fifo_t", 2),
             Queue("to_post", "command_fifo_t", 4),
-            Queue("lines", "line_fifo_t", 32),
+            Queue("lines", "line_fifo_t", LINES_AHEAD),
+            Queue("credits", "credit_fifo_t", LINES_AHEAD, packed=False),
         )
 
     @property
@@ -223,6 +227,7 @@ class CoreText:
             Constant("SumBits", 33 + (2 * d.t_p - 1).bit_length(), "bits of the sum of 2 TP products"),
             Constant("BiasesPerSlot", d.t_p // BIAS_WORDS, "48-bit biases in a weight slot"),
             Constant("LineWords", line, "columns of a row of outputs, in whole beats and one more"),
+            Constant("LinesAhead", LINES_AHEAD, "beats of a row on their way to post-processing"),
             Constant("RowDistance", self.row_distance, "fewest cycles between writing and reading a row"),
         )
 

@@ -1,5 +1,6 @@
 // Top of the core: three processes that run for ever, one call of each a cycle, and meet only at streams.
-// Each looks whether a stream has something before it reads, and goes on without; only a full stream halts the one that writes to it.
+// Each looks whether a stream has something before it reads, and goes on without. Only a full stream halts the one that writes to it, which is never
+// the array: of `lines` it knows by `credits` how much there is.
 #include "fluidnpu_core.h"
 
 #include "pe_array.h"
@@ -44,17 +45,21 @@ void fluidnpu_core(command_stream_t& cmd, input_stream_t& input, weight_stream_t
 #pragma HLS STREAM variable=lines depth=32
 #pragma HLS DATA_PACK variable=lines
 #pragma HLS RESOURCE variable=lines core=FIFO_SRL
+    static credit_fifo_t credits("credits");
+#pragma HLS STREAM variable=credits depth=32
+#pragma HLS RESOURCE variable=credits core=FIFO_SRL
 #ifdef FLUIDNPU_CSIM  // what halts in hardware is not called in simulation
     to_loader.csim_depth(4);
     to_array.csim_depth(2);
     to_post.csim_depth(4);
     lines.csim_depth(32);
+    credits.csim_depth(32);
     if (!to_loader.full() && !to_array.full() && !to_post.full()) distribute(cmd, to_loader, to_array, to_post);
-    if (!lines.full()) run_array(to_array, to_loader, input, weight, lines);
-    if (!output.full()) post_process(to_post, lines, residual, output, saturations);
+    run_array(to_array, to_loader, input, weight, lines, credits);
+    if (!output.full()) post_process(to_post, lines, credits, residual, output, saturations);
 #else
     distribute(cmd, to_loader, to_array, to_post);
-    run_array(to_array, to_loader, input, weight, lines);
-    post_process(to_post, lines, residual, output, saturations);
+    run_array(to_array, to_loader, input, weight, lines, credits);
+    post_process(to_post, lines, credits, residual, output, saturations);
 #endif
 }

@@ -64,6 +64,7 @@ struct line_beat_t {
 };
 
 typedef hls::stream<line_beat_t> line_fifo_t;
+typedef hls::stream<bool> credit_fifo_t;
 
 // One call is one cycle. `saturations`: a beat a command, the number of its outputs that left int16 before lo and hi applied.
 void fluidnpu_core(command_stream_t& cmd, input_stream_t& input, weight_stream_t& weight, output_stream_t& residual,

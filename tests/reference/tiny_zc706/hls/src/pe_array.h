@@ -115,7 +115,9 @@ static int address_of(const command_t& c, int row) {
 
 // One call a cycle; what is not there yet is looked for again in the next call. Decisions are made from what the call before left, so that there is
 // little between one state and the next; only the end of a tile, or of a command, hands over to the next in the same call.
-static void run_array(command_fifo_t& commands, command_fifo_t& to_loader, input_stream_t& input, weight_stream_t& weight, line_fifo_t& lines) {
+// Outputs that wait for memory halt what leaves, and not what is at work: so many beats may be on their way to post-processing, which gives each back.
+static void run_array(command_fifo_t& commands, command_fifo_t& to_loader, input_stream_t& input, weight_stream_t& weight, line_fifo_t& lines,
+                      credit_fifo_t& credits) {
 #pragma HLS INLINE off
 #pragma HLS PIPELINE II=1
 #pragma HLS LATENCY max=13
@@ -155,6 +157,7 @@ static void run_array(command_fifo_t& commands, command_fifo_t& to_loader, input
     static bool loaded = false;     // and the next tile is whole
     static count_t settled = 0;     // rows that can be read in `ready`, counted on and on
     static count_t drained = 0;     // rows that have left
+    static count_t on_the_way = 0;  // beats of them that post-processing has not taken yet
     static ap_uint<RowDistance - 1> written_rows = 0;  // a bit a call: whether a row of `ready` was written in it
 #pragma HLS RESET variable=coming
 #pragma HLS RESET variable=busy
@@ -167,6 +170,7 @@ static void run_array(command_fifo_t& commands, command_fifo_t& to_loader, input
 #pragma HLS RESET variable=loaded
 #pragma HLS RESET variable=settled
 #pragma HLS RESET variable=drained
+#pragma HLS RESET variable=on_the_way
 #pragma HLS RESET variable=written_rows
 
     // What this call does.
@@ -179,7 +183,8 @@ static void run_array(command_fifo_t& commands, command_fifo_t& to_loader, input
     const bool ends_command = ends_tile && last_tile;
     const bool starts_command = (!busy || ends_command) && coming && (!upcoming.gemm || loaded);
     const bool starts_tile = c.gemm && loaded && busy && (!running || ends_tile) && !ends_command;
-    const bool gives = draining && settled != drained;
+    const bool gives = draining && settled != drained && on_the_way != LinesAhead;
+    const bool given_back = !credits.empty();
 
     const int address = address_of(c, int(fill.row)), drain_address = address_of(drain.command, int(drain.row));
     const bool writes_row = takes && last_tile;
@@ -269,6 +274,8 @@ static void run_array(command_fifo_t& commands, command_fifo_t& to_loader, input
     // From here on the next call's state. First what leaves.
     const bool announces = !waiting && (starts_command || (busy && !announced));  // takes its place behind the command whose rows leave
     const bool room_for_next = announced && (!waiting || address_of(c, int(fill.row) + 1) < drain_address);
+    if (given_back) credits.read();
+    if (gives != given_back) on_the_way += gives ? 1 : -1;
     settled += written_rows[RowDistance - 2];
     written_rows = (written_rows << 1) | ap_uint<RowDistance - 1>(writes_row);
     if (waiting && !draining) {

@@ -16,8 +16,8 @@ static value_t round_half_even(const value_t& v, ap_uint<6> shift) {
 }
 
 // One call a cycle: at most one beat of outputs, once its sums and its residual are there.
-static void post_process(command_fifo_t& commands, line_fifo_t& lines, output_stream_t& residual, output_stream_t& output,
-                         count_stream_t& saturations) {
+static void post_process(command_fifo_t& commands, line_fifo_t& lines, credit_fifo_t& credits, output_stream_t& residual,
+                         output_stream_t& output, count_stream_t& saturations) {
 #pragma HLS INLINE off
 #pragma HLS PIPELINE II=1
     static command_t c;
@@ -40,6 +40,7 @@ static void post_process(command_fifo_t& commands, line_fifo_t& lines, output_st
         }
     } else if (!lines.empty() && (!c.has_residual || !residual.empty())) {
         const line_beat_t line = lines.read();
+        credits.write(true);
 #pragma HLS ARRAY_PARTITION variable=line.value complete dim=0
         output_beat_t added = 0, beat = 0;
         if (c.has_residual) added = residual.read();
