@@ -12,7 +12,7 @@ DATA = {
     "boards": ("*.toml",),
     "models": ("data/*",),
     "hls": ("templates/*/*", "csim/*"),
-    "rtl_tb": ("rtl/*.sv", "formal/*.sv", "**/*.cpp"),
+    "rtl_tb": ("rtl/*.sv", "formal/*.sv", "benches/*.sv", "benches/*.h", "**/*.cpp"),
     "scheduler": ("tuned/*.json",),
     "fluidnpu": ("templates/*",),
 }
