@@ -8,9 +8,9 @@ Numbers are modelled, not measured. The figure itself cannot be compared digit b
 import sys
 from pathlib import Path
 
-from boards import list_boards, load_board
-from dse import ablation
-from models import read_layer_table
+from fluidnpu.boards import list_boards, load_board
+from fluidnpu.dse import ablation
+from fluidnpu.models import read_layer_table
 
 DEFAULT = Path(__file__).resolve().parent.parent / "models" / "data"
 B_MAX = 8

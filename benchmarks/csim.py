@@ -7,10 +7,10 @@ Compiling is counted apart; the compiled core is cached. The NumPy model of the 
 
 import time
 
-from boards import list_boards, load_board
-from dse import explore
-from hls import compile_core, compile_program, csim_network, execute_streams_reference, layer_streams
-from models import golden, quantise, read_onnx, shipped_file, shipped_images
+from fluidnpu.boards import list_boards, load_board
+from fluidnpu.dse import explore
+from fluidnpu.hls import compile_core, compile_program, csim_network, execute_streams_reference, layer_streams
+from fluidnpu.models import golden, quantise, read_onnx, shipped_file, shipped_images
 
 
 def main() -> None:

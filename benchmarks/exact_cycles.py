@@ -19,8 +19,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from boards import Board, load_board
-from dse import (
+from fluidnpu.boards import Board, load_board
+from fluidnpu.dse import (
     Design,
     DramModel,
     LayerCycles,
@@ -31,11 +31,11 @@ from dse import (
     roofline_cycles,
     total_ticks,
 )
-from hls import compile_program
-from models import FULL_SIZE, Kind, Workload, quantise, random_full_size
-from rtl_tb import LayerRun
-from rtl_tb.bare import BareNpu, differs, modelled
-from rtl_tb.efficiency import uses
+from fluidnpu.hls import compile_program
+from fluidnpu.models import FULL_SIZE, Kind, Workload, quantise, random_full_size
+from fluidnpu.rtl_tb import LayerRun
+from fluidnpu.rtl_tb.bare import BareNpu, differs, modelled
+from fluidnpu.rtl_tb.efficiency import uses
 
 DEEPEST = 8192  # rows of a bank, before RAM is shared
 

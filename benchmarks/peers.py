@@ -45,10 +45,10 @@ def main() -> None:
 
 
 def compare(given: argparse.Namespace) -> None:
-    from boards import load_board
-    from dse import search
-    from dse.paper_model import Point, best_stack
-    from models import read_layer_table
+    from fluidnpu.boards import load_board
+    from fluidnpu.dse import search
+    from fluidnpu.dse.paper_model import Point, best_stack
+    from fluidnpu.models import read_layer_table
 
     board = load_board(BOARD)
     words = board.paper_words_per_cycle

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from boards import Board, load_board
-from dse import Design, Point, explore, layer_ticks, pool_cycles
-from hls import compile_program
-from host import Driver, RtlDevice
-from models import QuantisedNetwork, golden, quantise, read_onnx, shipped_file
-from rtl_tb import DramModel, LayerRun, NpuModel, RtlNpu
+from fluidnpu.boards import Board, load_board
+from fluidnpu.dse import Design, Point, explore, layer_ticks, pool_cycles
+from fluidnpu.hls import compile_program
+from fluidnpu.host import Driver, RtlDevice
+from fluidnpu.models import QuantisedNetwork, golden, quantise, read_onnx, shipped_file
+from fluidnpu.rtl_tb import DramModel, LayerRun, NpuModel, RtlNpu
 
 SHIPPED = "resnet8_fashion_mnist.onnx"
 

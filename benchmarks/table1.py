@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from boards import Board, load_board
-from dse import Exploration, explore, search, total_ticks
-from models import Workload, read_layer_table
+from fluidnpu.boards import Board, load_board
+from fluidnpu.dse import Exploration, explore, search, total_ticks
+from fluidnpu.models import Workload, read_layer_table
 
 DEFAULT = Path(__file__).resolve().parent.parent / "models" / "data"
 SAMPLE_POINTS = 200

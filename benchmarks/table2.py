@@ -30,7 +30,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scheduler import (
+from fluidnpu.scheduler import (
     REGISTRY,
     Comparison,
     Interval,
@@ -308,9 +308,9 @@ def other_hardware(network: str, board: str, row: dict) -> dict[str, Serving]:
 
     Their tables are the row's table times the `paper` model's ratio to the fluid design, stage by stage and batch by batch.
     """
-    from boards import load_board
-    from dse import Batching, LatencyTable, equidistant_exits, search, stage_latency
-    from models import read_layer_table
+    from fluidnpu.boards import load_board
+    from fluidnpu.dse import Batching, LatencyTable, equidistant_exits, search, stage_latency
+    from fluidnpu.models import read_layer_table
 
     file = {"resnet50": "layers_resnet50.json", "inceptionv3": "layers_inception_v3.json"}[network]
     workload, chip = equidistant_exits(read_layer_table(LAYERS / file), 4, row["exit_rates"]), load_board(board)
@@ -338,9 +338,9 @@ def other_hardware(network: str, board: str, row: dict) -> dict[str, Serving]:
 
 def part_accuracy(args) -> dict:
     """What anytime answers cost in accuracy, on real confidences: the shipped ResNet-8 on 1,000 Fashion-MNIST test images, drawn with replacement."""
-    from boards import load_board
-    from dse import explore
-    from models import confidence, read_onnx, run_float, shipped_file, shipped_images
+    from fluidnpu.boards import load_board
+    from fluidnpu.dse import explore
+    from fluidnpu.models import confidence, read_onnx, run_float, shipped_file, shipped_images
 
     images = shipped_images()
     with shipped_file("resnet8_fashion_mnist.onnx") as path:
@@ -386,9 +386,9 @@ def part_accuracy(args) -> dict:
 
 def part_codesign(args) -> dict:
     """The batch histogram under the expected traffic becomes the search's weights w_b, until the design stays the same; against w_b = 1."""
-    from boards import load_board
-    from dse import equidistant_exits, explore
-    from models import read_layer_table
+    from fluidnpu.boards import load_board
+    from fluidnpu.dse import equidistant_exits, explore
+    from fluidnpu.models import read_layer_table
 
     out = {}
     for row in rows():

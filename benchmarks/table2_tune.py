@@ -24,12 +24,12 @@ from pathlib import Path
 
 import numpy as np
 
-from dse import LatencyTable
-from scheduler import Anytime, Fluid, draw_exits, halve_early_exits, kernel, measure, poisson, simulate
-from scheduler.compiled import rules_of
-from scheduler.credit import KNOTS, Credit, Weights
-from scheduler.setting import Setting
-from scheduler.weights import fingerprint, read_weights
+from fluidnpu.dse import LatencyTable
+from fluidnpu.scheduler import Anytime, Fluid, draw_exits, halve_early_exits, kernel, measure, poisson, simulate
+from fluidnpu.scheduler.compiled import rules_of
+from fluidnpu.scheduler.credit import KNOTS, Credit, Weights
+from fluidnpu.scheduler.setting import Setting
+from fluidnpu.scheduler.weights import fingerprint, read_weights
 
 HERE = Path(__file__).parent
 TABLE2 = HERE.parent / "tests" / "data" / "table2_latency.json"

@@ -1,7 +1,7 @@
 """What each way of batching can reach on its own best design: the ablation of Fig. 10 of Fluid Batching, in the `paper` model.
 
->>> from boards import load_board
->>> from models import LayerShape, Workload
+>>> from fluidnpu.boards import load_board
+>>> from fluidnpu.models import LayerShape, Workload
 >>> work = Workload(name="one", layers=(LayerShape(name="conv", r=49, p=512, c=48),))
 >>> [row.name for row in ablation(work, load_board("zc706"), b_max=2)]
 ['R', 'P', 'fluid', 'fluid + stackable']
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from boards import Board
-from models import Workload
+from fluidnpu.boards import Board
+from fluidnpu.models import Workload
 
 from .paper_model import Batching, Point
 from .search import search

@@ -3,7 +3,7 @@
 The `paper` model knows neither windows nor the input buffer. A block's windows must fit that buffer. Large blocks send weights less often, small ones
 let loading, computing and writing overlap. The estimate ranks plans; it is no figure to report: `exact` counts.
 
->>> from models import LayerShape, Window
+>>> from fluidnpu.models import LayerShape, Window
 >>> window = Window(kernel=(3, 3), out=(56, 56), channels=64)
 >>> layer = LayerShape(name="conv", r=3136, p=576, c=64, window=window)
 >>> path = Path(t_r=2048, t_p=7, t_c=128, weight_slots=1, input_words=14, out_words=8, port_words=8, buffer_words=1 << 16)
@@ -20,7 +20,7 @@ from math import inf
 
 import numpy as np
 
-from models import Kind, LayerShape, Window
+from fluidnpu.models import Kind, LayerShape, Window
 
 from .design import BatchPlan, Mode, Stack, pool_beats
 from .dram import DramModel

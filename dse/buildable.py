@@ -1,7 +1,7 @@
 """Which arrays of a space can be built on a board, how deep their accumulators can be, and what they take: `geometry.fit` for all points at once.
 
->>> from boards import load_board
->>> from dse import legal_space
+>>> from fluidnpu.boards import load_board
+>>> from fluidnpu.dse import legal_space
 >>> found = buildable(legal_space(load_board("zc706")), load_board("zc706"), b_max=8, memory="pl")
 >>> index = int(np.flatnonzero((found.space.t_p == 7) & (found.space.t_c == 128))[0])
 >>> found.space[index], int(found.ramb18[index])
@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from boards import Board
+from fluidnpu.boards import Board
 
 from .geometry import (
     CORES,

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from boards import Board
+from fluidnpu.boards import Board
 
 from .design import Design, DesignError
 
@@ -166,7 +166,7 @@ def calibrated_board(record: Calibration, board: Board) -> tuple[Board, tuple[st
     What fits it fits the board with its predictions scaled. A ratio below 1 changes nothing: one design may take room away, and promise none.
     Raises DesignError for a record of another board.
 
-    >>> from boards import load_board
+    >>> from fluidnpu.boards import load_board
     >>> row = Measure(stage="route", quantity="ramb18", predicted=400.0, reported=500.0)
     >>> facts = {"design": "0" * 64, "network": "n", "clock_hz": 150_000_000, "t_r": 512, "t_p": 7, "t_c": 128}
     >>> calibrated_board(Calibration(board="zc706", measures=(row,), **facts), load_board("zc706"))[1]

@@ -2,7 +2,7 @@
 
 A design is the contract between the search and everything that builds, simulates or serves: its digest names build folders and caches.
 
->>> from dse.testing import tiny_design
+>>> from fluidnpu.dse.testing import tiny_design
 >>> design = tiny_design()
 >>> Design.loads(design.dumps()) == design
 True
@@ -18,8 +18,8 @@ from enum import IntEnum, StrEnum
 from functools import cached_property
 from typing import Any
 
-from boards import STRIPES
-from models import Kind, LayerShape, Workload
+from fluidnpu.boards import STRIPES
+from fluidnpu.models import Kind, LayerShape, Workload
 
 SCHEMA = 3  # 2: plans limit their row blocks; 3: memory, its ports, the input buffer
 B_MAX_LIMIT = 16  # a slot mask has 32 bits: twice the largest batch, so that new samples load while a batch runs

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from boards import Board
+from fluidnpu.boards import Board
 
 _AXI3_BURST = 16
 EFFICIENCY = 0.8  # of a memory's peak
@@ -62,7 +62,7 @@ class DramModel:
         (there and back through the interconnect) and refresh (every 7.8 us, 260 ns long: DDR3 of 4 Gb by JESD79-3) are assumptions: measure them
         on your board.
 
-        >>> from boards import load_board
+        >>> from fluidnpu.boards import load_board
         >>> DramModel.of(load_board("zc706"), "pl").latency_cycles
         38
         """

@@ -20,7 +20,7 @@ from types import ModuleType
 
 import numpy as np
 
-from boards import STRIPES
+from fluidnpu.boards import STRIPES
 
 from .design import Design, DesignError, Mode, pool_beats
 from .dram import DramModel
@@ -70,7 +70,7 @@ class Machine:
     def of(cls, design: Design, **memory: int) -> Machine:
         """The NPU of a design; `memory` is what is not the design's: `port_bytes`, `sets`, ...
 
-        >>> from dse.testing import tiny_design
+        >>> from fluidnpu.dse.testing import tiny_design
         >>> Machine.of(tiny_design(), port_bytes=8).port_words
         4
         """

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from models import Kind, LayerShape
+from fluidnpu.models import Kind, LayerShape
 
 from .design import BatchPlan, Mode, Stack, pool_beats
 from .dram import DramModel

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boards import Board
-from models import LayerShape, Workload
+from fluidnpu.boards import Board
+from fluidnpu.models import LayerShape, Workload
 
 from .blocks import Path, estimated_plan, layer_key
 from .buildable import buildable
@@ -44,7 +44,7 @@ JOB_CYCLES = 32  # set-up of a job: one a stage
 def placed_job(layer: LayerShape, plan: BatchPlan, mode: Mode, batch: int, block: int) -> tuple[LayerJob, list[int]]:
     """A layer with tensors of its own, and the addresses of the samples' slots. DesignError without a window.
 
-    >>> from models import Window
+    >>> from fluidnpu.models import Window
     >>> window = Window(kernel=(1, 1), out=(4, 4), channels=8)
     >>> layer = LayerShape(name="conv", r=16, p=8, c=8, window=window)
     >>> placed_job(layer, BatchPlan(b_r=2), Mode.NORMAL, 2, 16)[1]

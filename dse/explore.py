@@ -1,7 +1,7 @@
 """From a workload and a board to a published point and a design that can be built: the search, the geometry check and the difference between them.
 
->>> from boards import load_board
->>> from models import LayerShape, Workload
+>>> from fluidnpu.boards import load_board
+>>> from fluidnpu.models import LayerShape, Workload
 >>> work = Workload(name="one", layers=(LayerShape(name="conv", r=196, p=288, c=64),))
 >>> found = explore(work, load_board("zc706"), b_max=2)
 >>> found.published.dsp <= 900 and found.fit.ramb18 <= 1090
@@ -16,8 +16,8 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
-from boards import Board
-from models import Kind, Workload
+from fluidnpu.boards import Board
+from fluidnpu.models import Kind, Workload
 
 from .blocks import layer_key
 from .design import Design, DesignError, Stack, input_words

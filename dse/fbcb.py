@@ -3,7 +3,7 @@
 Two readings live here side by side. `published_plan` is Eq. 1 of Fluid Batching as printed, with B_R anywhere in 1..b. `buildable_plan` is
 what two lanes can do (ADR 4): all samples along the rows, or half of them in each lane, so B_R is b or ceil(b / 2).
 
->>> from models import LayerShape
+>>> from fluidnpu.models import LayerShape
 >>> layer, point = LayerShape(name="fc", r=1, p=8, c=10), Point(t_r=64, t_p=8, t_c=32)
 >>> [published_plan(layer, point, b, words_per_cycle=8).b_r for b in (1, 2, 3, 4)]
 [1, 1, 1, 2]
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from models import Kind, LayerShape
+from fluidnpu.models import Kind, LayerShape
 
 from .design import BatchPlan, Stack
 from .paper_model import Point, best_stack, eq1_cycles

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from boards import Board
-from models import Workload
+from fluidnpu.boards import Board
+from fluidnpu.models import Workload
 
 from .buildable import Buildable, buildable, ram_bits
 from .dram import DramModel

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from boards import Board
+from fluidnpu.boards import Board
 
 from .design import DesignError
 from .logic import Estimate, estimate, interval_pct, npu_logic
@@ -91,7 +91,7 @@ def weight_slots_for(t_p: _Width, port_bits: int) -> _Width:
 def stream_words(board: Board, memory: str | None = None) -> int:
     """Words of a beat of outputs: as the `paper` model has it, and no fewer than a port to the memory carries.
 
-    >>> from boards import load_board
+    >>> from fluidnpu.boards import load_board
     >>> stream_words(load_board("zc706"), "ps"), stream_words(load_board("zc706"), "pl")
     (8, 32)
     """

@@ -3,7 +3,7 @@
 GEMM layers take the time of the `paper` model. That model has no pools, so here is an addition of ours: a pool costs the core
 R * P * ceil(C / W) cycles a sample (ADR 4: one beat a tap, W channels a beat), about half of it if it is a max pool, and nothing overlaps it.
 
->>> from dse.testing import tiny_design
+>>> from fluidnpu.dse.testing import tiny_design
 >>> latency_table(tiny_design()).ns
 ((480, 960, 1440, 1920), (80, 80, 80, 80))
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models import Kind, LayerShape
+from fluidnpu.models import Kind, LayerShape
 
 from .design import Design, LatencyTable, pool_beats
 from .paper_model import Batching, Point, best_stack

@@ -15,7 +15,7 @@ Times are whole **ticks** of 1/W cycle, so that nothing is ever rounded: time in
 
 Worked example, one image on <4652, 7, 128> with W = 8: 576 = 83 tiles of 7 less 5, 64 columns are half an array, so two rows share a beat:
 
->>> from models import LayerShape
+>>> from fluidnpu.models import LayerShape
 >>> layer = LayerShape(name="conv", r=3136, p=576, c=64)
 >>> point = Point(t_r=4652, t_p=7, t_c=128)
 >>> compute_cycles(layer, point, batch=1)      # 83 * ceil(3136 * 64 / 128)
@@ -33,7 +33,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from models import Kind, LayerShape
+from fluidnpu.models import Kind, LayerShape
 
 from .design import DesignError, Stack
 

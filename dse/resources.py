@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from boards import Board
+from fluidnpu.boards import Board
 
 from .design import Design
 from .memories import FAMILIES, XC7, Ints, Mapped, block_rams, free_memory, ultra_rams

@@ -1,6 +1,6 @@
 """The roofline: cycles that no NPU of so many multipliers before such a memory can undercut, whatever its dataflow. Pure arithmetic.
 
->>> from models import LayerShape
+>>> from fluidnpu.models import LayerShape
 >>> layer = LayerShape(name="conv", r=196, p=256, c=1024)
 >>> roofline_cycles(layer, batch=1, macs_per_cycle=900, words_per_cycle=34.0)
 57089.137777777774
@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from models import Kind, LayerShape, Window
+from fluidnpu.models import Kind, LayerShape, Window
 
 from .dram import DramModel
 
@@ -18,7 +18,7 @@ from .dram import DramModel
 def input_words(layer: LayerShape) -> int:
     """Input words that the windows of one sample touch, each once; without a window each once for every kernel position, as a matrix product reads.
 
-    >>> from models import Window
+    >>> from fluidnpu.models import Window
     >>> input_words(LayerShape(name="conv", r=4, p=9, c=1, window=Window(kernel=(3, 3), dilation=(8, 8), out=(2, 2), channels=1)))
     36
     """

@@ -3,7 +3,7 @@
 The buffer is a ring. Input rows follow one another in it in the order in which windows reach them, `pitch` bytes apart; what the block at hand
 needs stays, what comes next is loaded behind it. With lanes by samples each lane has half of the ring. The RTL's `fluidnpu_row_buffer` does this.
 
->>> from models import LayerShape, Window
+>>> from fluidnpu.models import LayerShape, Window
 >>> window = Window(kernel=(3, 3), out=(14, 14), channels=64)
 >>> layer = LayerShape(name="conv", r=196, p=576, c=64, window=window)
 >>> needed_bytes(layer, batch=2, block=28, port_bytes=8), needed_bytes(layer, batch=2, block=392, port_bytes=8)
@@ -16,7 +16,7 @@ from math import ceil
 
 import numpy as np
 
-from models import Kind, LayerShape, Window
+from fluidnpu.models import Kind, LayerShape, Window
 
 WORD_BYTES = 2
 MOST_PORT_BYTES = 64  # slots begin on such a boundary, so wider ports see rows shifted against each other

@@ -2,7 +2,7 @@
 
 Plain iteration in typed stages: `legal_space` lists the points, `evaluate` times them, `search` ranks them. Deterministic by construction.
 
->>> from boards import load_board
+>>> from fluidnpu.boards import load_board
 >>> space = legal_space(load_board("zc706"))
 >>> len(space), space[0]
 (6276, Point(t_r=314572, t_p=1, t_c=1))
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from boards import Board
-from models import LayerShape, Workload
+from fluidnpu.boards import Board
+from fluidnpu.models import LayerShape, Workload
 
 from .design import B_MAX_LIMIT, DesignError
 from .paper_model import Batching, Point, distinct, operations_rate

@@ -2,8 +2,8 @@
 
 Deep accumulators send weights less often, a large input buffer reads inputs once and keeps large row blocks; both are bits of the same RAM.
 
->>> from boards import load_board
->>> from models import Window
+>>> from fluidnpu.boards import load_board
+>>> from fluidnpu.models import Window
 >>> layer = LayerShape(name="conv", r=3136, p=576, c=64, window=Window(kernel=(3, 3), out=(56, 56), channels=64))
 >>> found, plans = share_memory(Workload(name="one", layers=(layer,)), load_board("zc706"), Point(t_r=4096, t_p=7, t_c=128), b_max=1)
 >>> found.t_r, found.buffer_words, plans[0][0].block
@@ -17,8 +17,8 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from boards import Board
-from models import LayerShape, Workload
+from fluidnpu.boards import Board
+from fluidnpu.models import LayerShape, Workload
 
 from .blocks import Path, estimated_plan, layer_key
 from .design import BatchPlan, input_words, line_words
@@ -36,7 +36,7 @@ Plans = tuple[tuple[BatchPlan, ...], ...]
 def machine_on(board: Board, memory: str | None, point: Point, buffer_words: int = BUFFER_WORDS) -> Machine:
     """The NPU with an array of `point` and ports to a memory of a board.
 
-    >>> from boards import load_board
+    >>> from fluidnpu.boards import load_board
     >>> machine_on(load_board("zcu104"), "ps_striped", Point(t_r=512, t_p=27, t_c=64)).weight_slots
     2
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models import LayerShape, Workload
+from fluidnpu.models import LayerShape, Workload
 
 from .design import BatchPlan, Design, LatencyTable
 

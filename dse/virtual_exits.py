@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from models import Workload, unknown_name
+from fluidnpu.models import Workload, unknown_name
 
 from .design import DesignError
 
@@ -17,7 +17,7 @@ def equidistant_exits(workload: Workload, exits: int, exit_rates: Sequence[float
 
     Fluid Batching places three intermediate exits this way. Raises DesignError when there are fewer layers than exits.
 
-    >>> from models import LayerShape
+    >>> from fluidnpu.models import LayerShape
     >>> layers = tuple(LayerShape(name=n, r=1, p=1, c=c) for n, c in (("a", 4), ("b", 3), ("c", 9)))
     >>> [layer.stage for layer in equidistant_exits(Workload(name="w", layers=layers), 2).layers]
     [0, 0, 1]
@@ -40,7 +40,7 @@ def exits_after(workload: Workload, layers: Sequence[str], exit_rates: Sequence[
 
     Raises DesignError for a name that is unknown, comes twice, or is the last layer's.
 
-    >>> from models import LayerShape
+    >>> from fluidnpu.models import LayerShape
     >>> layers = tuple(LayerShape(name=n, r=1, p=1, c=1) for n in "abc")
     >>> [layer.stage for layer in exits_after(Workload(name="w", layers=layers), ["a"]).layers]
     [0, 1, 1]

@@ -7,15 +7,22 @@
 """
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+if not (Path(__file__).parent / "boards").is_dir():
+    raise ImportError(
+        "fluidnpu/boards must be a symbolic link to ../boards, not a text file: clone with "
+        "'git clone -c core.symlinks=true', or install the wheel, which has no links"
+    )
+
 if TYPE_CHECKING:
-    from boards import load_board
-    from dse import Design, explore
-    from hls import compile_program, csim_network, render_project, write_project
-    from host import Bundle, Driver, Server, open_device, serve
-    from models import LayerShape, Network, Workload, accuracy_guard, quantise, read_model, read_onnx
-    from scheduler import compare, make_policy, measure, poisson, simulate
+    from fluidnpu.boards import load_board
+    from fluidnpu.dse import Design, explore
+    from fluidnpu.hls import compile_program, csim_network, render_project, write_project
+    from fluidnpu.host import Bundle, Driver, Server, open_device, serve
+    from fluidnpu.models import LayerShape, Network, Workload, accuracy_guard, quantise, read_model, read_onnx
+    from fluidnpu.scheduler import compare, make_policy, measure, poisson, simulate
 
 _ROOM_OF = {
     "boards": ("load_board",),
@@ -58,4 +65,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'fluidnpu' has no attribute '{name}'")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(f"fluidnpu.{_HOME[name]}"), name)

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from boards import Board, load_board
-from dse import CORES, EVALUATIONS, OBJECTIVES, Design, Exploration, FitError, calibrated_board, explore
-from hls import (
+from fluidnpu.boards import Board, load_board
+from fluidnpu.dse import CORES, EVALUATIONS, OBJECTIVES, Design, Exploration, FitError, calibrated_board, explore
+from fluidnpu.hls import (
     check_folder,
     check_made_for,
     compile_program,
@@ -26,7 +26,7 @@ from hls import (
     render_project,
     write_project,
 )
-from models import (
+from fluidnpu.models import (
     FULL_SIZE,
     ImageSet,
     Network,
@@ -40,7 +40,7 @@ from models import (
     read_text,
     shipped_images,
 )
-from rtl_tb import sources
+from fluidnpu.rtl_tb import sources
 
 from . import importing, show
 from .design_report import render_design_report
@@ -350,7 +350,7 @@ def train(
     architecture: str, output: Path, epochs: int, seed: int, tolerance: float, data: Path | None, as_json: bool
 ) -> None:
     """Train and write one ONNX file."""
-    from models import FASHION_MNIST_FOLDER, train_model
+    from fluidnpu.models import FASHION_MNIST_FOLDER, train_model
 
     out = show.console(as_json)
     folder = FASHION_MNIST_FOLDER if data is None else data

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
-from boards import load_board
-from dse import Exploration, LatencyTable, equidistant_exits, explore
-from hls import CsimReport, compile_program, csim_network, render_project, write_project
-from host import Bundle, Driver, Served, open_device, serve
-from models import (
+from fluidnpu.boards import load_board
+from fluidnpu.dse import Exploration, LatencyTable, equidistant_exits, explore
+from fluidnpu.hls import CsimReport, compile_program, csim_network, render_project, write_project
+from fluidnpu.host import Bundle, Driver, Served, open_device, serve
+from fluidnpu.models import (
     GuardReport,
     ImageSet,
     Network,
@@ -31,8 +31,8 @@ from models import (
     shipped_file,
     shipped_images,
 )
-from rtl_tb import sources
-from scheduler import Metrics, Serving, draw_exits, make_policy, measure, poisson, requests_at, simulate
+from fluidnpu.rtl_tb import sources
+from fluidnpu.scheduler import Metrics, Serving, draw_exits, make_policy, measure, poisson, requests_at, simulate
 
 from . import show
 from .errors import NegativeAnswerError, UsageError

@@ -35,19 +35,19 @@ class NegativeAnswerError(RuntimeError):
 
 def negative_answers() -> tuple[type[Exception], ...]:
     """Good questions whose answer is no. FitError is a DesignError too, so these are looked at first."""
-    from dse import FitError
+    from fluidnpu.dse import FitError
 
     return (NegativeAnswerError, FitError)
 
 
 def caller_errors() -> tuple[type[Exception], ...]:
     """Errors that are the user's to mend: each room's ValueErrors, imported only when something went wrong."""
-    from boards import BoardError
-    from dse import DesignError
-    from hls import DescriptorError, ProgramError, ProjectError, ReportError
-    from host import BundleError, DriverUsageError
-    from models import NetworkError
-    from scheduler import SchedulerError
+    from fluidnpu.boards import BoardError
+    from fluidnpu.dse import DesignError
+    from fluidnpu.hls import DescriptorError, ProgramError, ProjectError, ReportError
+    from fluidnpu.host import BundleError, DriverUsageError
+    from fluidnpu.models import NetworkError
+    from fluidnpu.scheduler import SchedulerError
 
     ours = (UsageError, BoardError, DesignError, DescriptorError, ProgramError, ProjectError, ReportError)
     return (*ours, BundleError, DriverUsageError, NetworkError, SchedulerError)
@@ -55,10 +55,10 @@ def caller_errors() -> tuple[type[Exception], ...]:
 
 def world_errors() -> tuple[type[Exception], ...]:
     """Errors of the machine or the board."""
-    from hls import CsimError
-    from host import HostError
-    from models import TrainingError
-    from rtl_tb import SimulationError
+    from fluidnpu.hls import CsimError
+    from fluidnpu.host import HostError
+    from fluidnpu.models import TrainingError
+    from fluidnpu.rtl_tb import SimulationError
 
     return (CsimError, HostError, SimulationError, TrainingError)
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dse import equidistant_exits, exits_after
-from models import (
+from fluidnpu.dse import equidistant_exits, exits_after
+from fluidnpu.models import (
     FULL_SIZE,
     Network,
     Workload,
@@ -72,7 +72,7 @@ def exits(source: Path, places: str | None, out: Path | None, threshold: float, 
         assert isinstance(changed, Network)
         network = changed
     if out is not None:
-        from models import write_onnx
+        from fluidnpu.models import write_onnx
 
         if bare:
             network = with_random_weights(network, seed, CALIBRATION_IMAGES)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from boards import Board, load_board
-from dse import Calibrated, Calibration, Design, Exploration, apply_calibration
-from hls import import_reports
-from models import read_text
+from fluidnpu.boards import Board, load_board
+from fluidnpu.dse import Calibrated, Calibration, Design, Exploration, apply_calibration
+from fluidnpu.hls import import_reports
+from fluidnpu.models import read_text
 
 from . import show
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from dse import Exploration
-from scheduler import Schedule
+from fluidnpu.dse import Exploration
+from fluidnpu.scheduler import Schedule
 
 from .figures import Bar, SampleRow, batch_timeline, heat_map, load_curves, throughput_bars
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from scheduler import (
+from fluidnpu.scheduler import (
     Interval,
     Lazy,
     Run,

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from rich.markup import escape
 
-from host import Bundle, DeviceError, Driver, Served, open_device
-from host import serve as serve_requests
-from models import ImageSet, read_image_file, shipped_images
-from rtl_tb import SimulationError
-from scheduler import Metrics, Outcome, Serving, make_policy, measure, parse_duration_ns, poisson
+from fluidnpu.host import Bundle, DeviceError, Driver, Served, open_device
+from fluidnpu.host import serve as serve_requests
+from fluidnpu.models import ImageSet, read_image_file, shipped_images
+from fluidnpu.rtl_tb import SimulationError
+from fluidnpu.scheduler import Metrics, Outcome, Serving, make_policy, measure, parse_duration_ns, poisson
 
 from . import show
 from .errors import UsageError

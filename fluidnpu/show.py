@@ -13,8 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from dse import Exploration
-from scheduler import Interval, Metrics
+from fluidnpu.dse import Exploration
+from fluidnpu.scheduler import Interval, Metrics
 
 PIPE_COLUMNS = 160  # where no terminal says how wide it is
 Step = Callable[[int, int], None]  # (done, in all)

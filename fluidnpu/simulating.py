@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from dse import Design
-from models import (
+from fluidnpu.dse import Design
+from fluidnpu.models import (
     Network,
     confidence,
     golden,
@@ -24,7 +24,7 @@ from models import (
     regular_file,
     shipped_images,
 )
-from scheduler import (
+from fluidnpu.scheduler import (
     Comparison,
     PolicyError,
     Recorded,

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from dse import LatencyTable, ablation, explore
-from scheduler import (
+from fluidnpu.dse import LatencyTable, ablation, explore
+from fluidnpu.scheduler import (
     Comparison,
     Interval,
     PaperRow,

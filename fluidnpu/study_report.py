@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from scheduler import Source, Sweep, sweeps, table2_rows
+from fluidnpu.scheduler import Source, Sweep, sweeps, table2_rows
 
 from . import show
 from .report import template

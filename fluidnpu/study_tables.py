@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scheduler import table2_rows
+from fluidnpu.scheduler import table2_rows
 
 from .study import ANYTIME, BASELINES, DRIFT, OURS, worlds
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from scheduler import Outcome, Schedule
+from fluidnpu.scheduler import Outcome, Schedule
 
 Event = dict[str, Any]
 NPU_TRACK = 1

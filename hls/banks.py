@@ -3,8 +3,8 @@
 The C++ has two banks for each PE, one that adds up and one that rows leave from, and where a beat of inputs is wider than the array one of the latter
 for each channel of a pool. What of them a board's UltraRAM holds beside the input buffer goes there.
 
->>> from boards import load_board
->>> from dse.testing import tiny_design
+>>> from fluidnpu.boards import load_board
+>>> from fluidnpu.dse.testing import tiny_design
 >>> hls_ultra_banks(tiny_design(), load_board("zc706")), hls_ultra_banks(tiny_design(), load_board("zcu104"))
 (0, 16)
 """
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from boards import Board
-from dse import HLS_BEAT_BITS, PARTS, Design, NpuShape, part_primitives, ultra_banks
+from fluidnpu.boards import Board
+from fluidnpu.dse import HLS_BEAT_BITS, PARTS, Design, NpuShape, part_primitives, ultra_banks
 
 
 def _shape(design: Design, board: Board) -> NpuShape:

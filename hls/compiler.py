@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dse import Design, Mode
-from models import Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
+from fluidnpu.dse import Design, Mode
+from fluidnpu.models import Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
 
 from .descriptor import NO_WEIGHTS, Descriptor, DescriptorError
 from .fbcb import GEMM, MAX_POOL, SUM_POOL, FbcbError, decode, encode

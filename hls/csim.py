@@ -23,7 +23,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
-from dse import Design
+from fluidnpu.dse import Design
 
 from .render import render_core
 from .streams import LayerStreams
@@ -57,7 +57,7 @@ def cache_folder() -> Path:
 def compile_core(design: Design, cache: Path | None = None, compiler: str = "g++", *, ultra_banks: int = 0) -> Path:
     """The compiled test bench of a design's core, built if it is not in the cache; CsimError when that fails. `ultra_banks`: of `render_core`."""
     texts = render_core(design, ultra_banks)
-    shim = files("hls").joinpath("csim")
+    shim = files("fluidnpu.hls").joinpath("csim")
     headers = [item.read_text("utf-8") for item in sorted(shim.iterdir(), key=lambda item: item.name)]
     sha = hashlib.sha256(repr((FLAGS, compiler, headers)).encode())
     for name, text in sorted(texts.items()):
@@ -74,7 +74,7 @@ def compile_core(design: Design, cache: Path | None = None, compiler: str = "g++
 
 def core_texts(design: Design, ultra_banks: int = 0) -> dict[str, str]:
     """The core of a design and all that it is compiled with in C simulation, less its test bench: file name -> text."""
-    shim = files("hls").joinpath("csim")
+    shim = files("fluidnpu.hls").joinpath("csim")
     texts = render_core(design, ultra_banks)
     del texts["tb_core.cpp"]
     return texts | {item.name: item.read_text("utf-8") for item in sorted(shim.iterdir(), key=lambda item: item.name)}

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dse import Design, Mode
-from models import Layer, QuantisedNetwork, golden
+from fluidnpu.dse import Design, Mode
+from fluidnpu.models import Layer, QuantisedNetwork, golden
 
 from .compiler import compile_program
 from .csim import CoreSimulator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dse import Design, LayerJob
+from fluidnpu.dse import Design, LayerJob
 
 from .descriptor import DESCRIPTOR_BYTES
 from .fbcb import decode

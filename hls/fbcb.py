@@ -1,6 +1,6 @@
 """FBCB words: how a layer runs at one active batch size, as the hardware reads it (ADR 5). Pure arithmetic.
 
->>> from dse import BatchPlan, Mode
+>>> from fluidnpu.dse import BatchPlan, Mode
 >>> word = encode(Mode.LANES, BatchPlan(b_r=2), batch=3)
 >>> decode(word, kind=0, batch=3, t_r=64, stackable=True)
 Run(mode=<Mode.LANES: 2>, batch=3, b_r=2, block=64, row_lanes=False)
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dse import BatchPlan, Mode
+from fluidnpu.dse import BatchPlan, Mode
 
 from .registers import by_name
 

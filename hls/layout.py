@@ -4,8 +4,8 @@ The order is ADR 4's: for each column tile a bias header, then P-tile by P-tile,
 The image in memory has the same order, so the data plane copies without understanding.
 
 >>> import numpy as np
->>> from dse import Mode
->>> from dse.testing import tiny_design
+>>> from fluidnpu.dse import Mode
+>>> from fluidnpu.dse.testing import tiny_design
 >>> weights, bias = np.arange(90, dtype=np.int16).reshape(9, 10), np.arange(10)
 >>> words = pack_weights(weights, bias, Mode.WIDE, tiny_design())
 >>> back = unpack_weights(words, p=9, columns=10, mode=Mode.WIDE, design=tiny_design())
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dse import Design, Mode
+from fluidnpu.dse import Design, Mode
 
 Int16 = npt.NDArray[np.int16]
 Int64 = npt.NDArray[np.int64]
@@ -87,7 +87,7 @@ class TileLayout:
 def column_tiles(columns: int, mode: Mode, design: Design) -> Iterator[tuple[int, int]]:
     """(first column, columns) of every column tile of a group.
 
-    >>> from dse.testing import tiny_design
+    >>> from fluidnpu.dse.testing import tiny_design
     >>> list(column_tiles(10, Mode.WIDE, tiny_design()))
     [(0, 4), (4, 4), (8, 2)]
     """

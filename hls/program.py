@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models import FileError, read_text, regular_file
+from fluidnpu.models import FileError, read_text, regular_file
 
 from .descriptor import DESCRIPTOR_BYTES, Descriptor, DescriptorError
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from dse import Design, Mode
+from fluidnpu.dse import Design, Mode
 
 from .layout import TileLayout, unpack_weights
 from .streams import Command, LayerStreams, StreamError, output_beats

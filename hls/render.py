@@ -1,6 +1,6 @@
 """Render the Vivado HLS C++ of the core from a design: text in, text out. All decisions are made here, none in the templates.
 
->>> from dse.testing import tiny_design
+>>> from fluidnpu.dse.testing import tiny_design
 >>> sorted(render_core(tiny_design()))[:2]
 ['banks.h', 'command.h']
 """
@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from dse import Design
+from fluidnpu.dse import Design
 
 from .compiler import check_buildable
 from .layout import BIAS_WORDS
@@ -277,4 +277,4 @@ def _environment() -> jinja2.Environment:
 
 
 def _source(name: str) -> str:
-    return files("hls").joinpath("templates", *name.split("/")).read_text(encoding="utf-8")
+    return files("fluidnpu.hls").joinpath("templates", *name.split("/")).read_text(encoding="utf-8")

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
-from boards import Board
-from dse import Calibration, Design, Measure, Point, fit
+from fluidnpu.boards import Board
+from fluidnpu.dse import Calibration, Design, Measure, Point, fit
 
 from .banks import hls_ultra_banks
 from .render import row_distance

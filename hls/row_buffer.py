@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dse import needed_bytes
-from models import Kind, LayerShape, Window
+from fluidnpu.dse import needed_bytes
+from fluidnpu.models import Kind, LayerShape, Window
 
 from .descriptor import Descriptor
 from .fbcb import GEMM, Run

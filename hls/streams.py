@@ -13,7 +13,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dse import Design, Mode, pool_beats
+from fluidnpu.dse import Design, Mode, pool_beats
 
 from .descriptor import NO_WEIGHTS, Descriptor
 from .fbcb import GEMM, Run, decode

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from dse import Design, Mode
+from fluidnpu.dse import Design, Mode
 
 from .csim import expectation, job
 from .fbcb import deepest_block

@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import asdict
 
-from dse import Design
+from fluidnpu.dse import Design
 
 from .fbcb import GEMM, MAX_POOL, SUM_POOL
 from .platform import NPU_VLNV

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from dse import Design, DesignError
-from hls import Program, ProgramError
+from fluidnpu.dse import Design, DesignError
+from fluidnpu.hls import Program, ProgramError
 
 from .errors import BundleError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hls import REGISTERS
+from fluidnpu.hls import REGISTERS
 
 from .device import Buffer, Device
 from .errors import DeviceAccessError

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dse import Design, Mode
-from hls import (
+from fluidnpu.dse import Design, Mode
+from fluidnpu.hls import (
     DESCRIPTOR_BYTES,
     NO_WEIGHTS,
     Cause,
@@ -26,7 +26,7 @@ from hls import (
     part_words,
     unpack_weights,
 )
-from models import Kind, Layer, NetworkError, QuantisedLayer, golden
+from fluidnpu.models import Kind, Layer, NetworkError, QuantisedLayer, golden
 
 from .memory import BusError, SimulatedMemory
 

@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from hls import WINDOW_BYTES
+from fluidnpu.hls import WINDOW_BYTES
 
 from .device import ArrayBuffer, Buffer, Clock, WallClock
 from .errors import DeviceAccessError, DriverUsageError, OutOfMemory

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dse import Design
-from hls import Cause, Program, by_name
+from fluidnpu.dse import Design
+from fluidnpu.hls import Cause, Program, by_name
 
 from .bus import Bus
 from .device import Buffer, Device

@@ -20,7 +20,7 @@
 
 from __future__ import annotations
 
-from hls import Cause
+from fluidnpu.hls import Cause
 
 
 class HostError(Exception):

@@ -1,15 +1,15 @@
 """What a device made from a design says of itself: BUILD_ID and SHAPE. Pure arithmetic; the simulated device and the driver share it.
 
->>> from dse.testing import tiny_design
+>>> from fluidnpu.dse.testing import tiny_design
 >>> by_name("SHAPE").field("T_C").get(shape_word(tiny_design()))
 8
 """
 
 from __future__ import annotations
 
-from dse import Design
-from hls import build_id as digest_build_id
-from hls import by_name
+from fluidnpu.dse import Design
+from fluidnpu.hls import build_id as digest_build_id
+from fluidnpu.hls import by_name
 
 
 def build_id(design: Design) -> int:

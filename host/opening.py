@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from boards import Board, BoardError, load_board
-from hls import PLATFORMS
+from fluidnpu.boards import Board, BoardError, load_board
+from fluidnpu.hls import PLATFORMS
 
 from .bundle import Bundle, bitstream
 from .device import Clock, Device, VirtualClock

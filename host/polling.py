@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hls import by_name
+from fluidnpu.hls import by_name
 
 from .device import Device
 

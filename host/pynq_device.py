@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hls import NPU_VLNV, PLATFORMS
+from fluidnpu.hls import NPU_VLNV, PLATFORMS
 
 from .device import ArrayBuffer, Buffer, Clock, Device, WallClock
 from .errors import BundleError, DeviceAccessError, HostError, OutOfMemory, PynqMissingError

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from boards import BoardError, load_board
-from dse import Design
-from hls import WINDOW_BYTES
+from fluidnpu.boards import BoardError, load_board
+from fluidnpu.dse import Design
+from fluidnpu.hls import WINDOW_BYTES
 
 from .device import ArrayBuffer, Buffer
 from .memory import SimulatedMemory
 
 if TYPE_CHECKING:
-    from rtl_tb import DramModel, RtlNpu
+    from fluidnpu.rtl_tb import DramModel, RtlNpu
 
 _WORD = 0xFFFF_FFFF
 
@@ -97,7 +97,7 @@ def rtl_device(design: Design, dram: DramModel | None = None, *, core: str = "rt
     `core`: "hls" puts the HLS core's C++ in the place of the core in SystemVerilog, a call a cycle. Raises rtl_tb's SimulationError or hls'
     CsimError when the extra `rtl`, the ap_int headers or a compiler is missing.
     """
-    from rtl_tb import DramModel, NpuModel, RtlNpu
+    from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu
 
     if dram is None:
         try:

@@ -17,9 +17,9 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from models import confidence
-from scheduler import Action, Outcome, Policy, PolicyError, Request, Run, Schedule, Shed, View, Wait
-from scheduler import Answer as AnswerNow
+from fluidnpu.models import confidence
+from fluidnpu.scheduler import Action, Outcome, Policy, PolicyError, Request, Run, Schedule, Shed, View, Wait
+from fluidnpu.scheduler import Answer as AnswerNow
 
 from .driver import Driver
 from .errors import DeviceError, DriverUsageError, GaveUpError

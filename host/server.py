@@ -15,7 +15,7 @@ from typing import Self
 
 import numpy as np
 
-from scheduler import Policy, Request, Wait
+from fluidnpu.scheduler import Policy, Request, Wait
 
 from .driver import Driver
 from .errors import DriverUsageError, GaveUpError, QueueFullError, ServerClosedError

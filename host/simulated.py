@@ -4,7 +4,7 @@ It reads descriptors, weights and slots from simulated DRAM by physical address 
 `VirtualClock` a job costs only its arithmetic; on a `WallClock` it takes as long as the hardware would, or as long as the
 arithmetic if that is more.
 
->>> from dse.testing import tiny_design
+>>> from fluidnpu.dse.testing import tiny_design
 >>> npu = SimulatedNpu(tiny_design())
 >>> npu.read(by_name("STATUS").offset) == by_name("STATUS").reset
 True
@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from dse import Design
-from hls import DESCRIPTOR_BYTES, REGISTERS, WINDOW_BYTES, Access, Cause, Register, by_name
+from fluidnpu.dse import Design
+from fluidnpu.hls import DESCRIPTOR_BYTES, REGISTERS, WINDOW_BYTES, Access, Cause, Register, by_name
 
 from .dataplane import DataPlane, LayerError, Slots, Step
 from .device import ArrayBuffer, Buffer, Clock, VirtualClock

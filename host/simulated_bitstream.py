@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dse import Design, DesignError
+from fluidnpu.dse import Design, DesignError
 
 from .errors import BundleError
 from .hwh import PS, hardware_description

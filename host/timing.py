@@ -2,7 +2,7 @@
 
 A whole stage takes exactly what the table says. Inside a stage, layers share that time in proportion to their work.
 
->>> from dse.testing import tiny_design
+>>> from fluidnpu.dse.testing import tiny_design
 >>> times = JobTimes(tiny_design())
 >>> times.layer_ends(0, 1, batch=2), tiny_design().latency.ns
 ([96, 100], ((48, 96, 144, 192), (2, 4, 6, 8)))
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from dse import Design
-from models import Kind, LayerShape
+from fluidnpu.dse import Design
+from fluidnpu.models import Kind, LayerShape
 
 
 def layer_work(shape: LayerShape, design: Design) -> int:

@@ -127,5 +127,5 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
-        raise AttributeError(f"module 'models' has no attribute {name!r}")
+        raise AttributeError(f"module 'fluidnpu.models' has no attribute {name!r}")
     return getattr(import_module("." + _LAZY[name], __name__), name)

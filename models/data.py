@@ -124,4 +124,4 @@ def write_image_file(path: Path | str, images: ImageSet) -> None:
 
 def shipped_file(name: str) -> AbstractContextManager[Path]:
     """Context manager: the path of a file in models/data, also when installed from a wheel."""
-    return as_file(files("models") / "data" / name)
+    return as_file(files("fluidnpu.models") / "data" / name)

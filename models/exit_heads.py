@@ -3,7 +3,7 @@
 A head is a global average pool and one linear classifier with random weights: enough to explore and to build, to be trained before it
 answers anybody. A *cut* is a tensor that everything later depends on, so that nothing else of the network waits in memory there.
 
->>> from models import skeleton
+>>> from fluidnpu.models import skeleton
 >>> net = attach_exits(single_exit(skeleton("resnet8")), ["stage1_block1_b_out"])
 >>> [exit.name for exit in net.exits], [layer.name for layer in net.layers][3:5], net.layers[-1].stage
 (['exit1', 'final'], ['exit1_pool', 'exit1_fc'], 1)

@@ -2,7 +2,7 @@
 
 >>> regular_file("/dev/null")
 Traceback (most recent call last):
-models.files.FileError: '/dev/null' must be a regular file, and it is a device
+fluidnpu.models.files.FileError: '/dev/null' must be a regular file, and it is a device
 """
 
 from __future__ import annotations

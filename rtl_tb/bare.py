@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from dse import Design, DramModel, LayerCycles, Machine, job_cycles
-from hls import Program, by_name, layer_jobs
+from fluidnpu.dse import Design, DramModel, LayerCycles, Machine, job_cycles
+from fluidnpu.hls import Program, by_name, layer_jobs
 
 from .npu import LayerRun, NpuModel, RtlNpu
 

@@ -1,4 +1,4 @@
-"""One bench by hand: `python -m rtl_tb.bench TOP [NAME=VALUE ...]` prints the tests that passed; the exit code is 1 when one failed.
+"""One bench by hand: `python -m fluidnpu.rtl_tb.bench TOP [NAME=VALUE ...]` prints the tests that passed; the exit code is 1 when one failed.
 
 A parameter that is not given is the one of the bench's own test, and the bench is told all of them. Benches that play whole layers know one
 array only: they hold for the array of their test.
@@ -32,7 +32,7 @@ def _harness(top: str) -> Mapping[str, str]:
     """The file of `formal/` that holds a top which is no module of the RTL."""
     if f"{top}.sv" in sources():
         return {}
-    return {f"{top}.sv": files("rtl_tb").joinpath("formal", f"{top}.sv").read_text()}
+    return {f"{top}.sv": files("fluidnpu.rtl_tb").joinpath("formal", f"{top}.sv").read_text()}
 
 
 def parameters_of(top: str) -> list[str]:
@@ -47,7 +47,9 @@ def parameters_of(top: str) -> list[str]:
 
 def main() -> None:
     """Build, run, print."""
-    parser = argparse.ArgumentParser(prog="python -m rtl_tb.bench", description="one bench of the data plane by hand")
+    parser = argparse.ArgumentParser(
+        prog="python -m fluidnpu.rtl_tb.bench", description="one bench of the data plane by hand"
+    )
     parser.add_argument("top", metavar="TOP", help=f"one of {', '.join(sorted(BY_HAND))}")
     parser.add_argument(
         "parameters", metavar="NAME=VALUE", nargs="*", default=[], help="a parameter of TOP and its number"

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dse import Design, Mode
-from hls import Command, TileLayout, output_beats
+from fluidnpu.dse import Design, Mode
+from fluidnpu.hls import Command, TileLayout, output_beats
 
 Cycles = npt.NDArray[np.int64]
 
@@ -43,7 +43,7 @@ class CoreTiming:
     def of(cls, design: Design) -> CoreTiming:
         """TP cycles through the chain, and what lies around it.
 
-        >>> from dse.testing import tiny_design
+        >>> from fluidnpu.dse.testing import tiny_design
         >>> CoreTiming.of(tiny_design())
         CoreTiming(turnaround=8, late=8)
         """
@@ -54,7 +54,7 @@ class CoreTiming:
 def command_cycles(command: Command, design: Design) -> int:
     """Cycles of one command alone, from its handshake to its last output's, both counted.
 
-    >>> from dse.testing import tiny_design
+    >>> from fluidnpu.dse.testing import tiny_design
     >>> command_cycles(Command(mode=Mode.NORMAL, beats=20, p_tiles=3, cols=8), tiny_design())
     116
     """

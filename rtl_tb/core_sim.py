@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dse import Design
-from hls import LayerStreams
+from fluidnpu.dse import Design
+from fluidnpu.hls import LayerStreams
 
 from .sim import SimulationError, _call, _lock, _verilator, build_root
 from .sources import sources
@@ -217,7 +217,7 @@ class CoreModel:
 
 
 def _driver() -> str:
-    return files("rtl_tb").joinpath("benches", "core_driver.cpp").read_text()
+    return files("fluidnpu.rtl_tb").joinpath("benches", "core_driver.cpp").read_text()
 
 
 @cache

@@ -1,6 +1,6 @@
 """Random streams for the core, valid by ADR 4: any mode after any other, tails, lanes, residuals. What a core answers says `hls`.
 
->>> from dse.testing import tiny_design
+>>> from fluidnpu.dse.testing import tiny_design
 >>> streams = random_streams(np.random.default_rng(0), tiny_design(), commands=3)
 >>> len(streams.commands), streams.commands[-1].last
 (3, 1)
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dse import Design, Mode
-from hls import Command, LayerStreams, output_beats, pack_weights
+from fluidnpu.dse import Design, Mode
+from fluidnpu.hls import Command, LayerStreams, output_beats, pack_weights
 
 Int16 = npt.NDArray[np.int16]
 

@@ -1,4 +1,4 @@
-"""Synthesises the reference core with Yosys and sets its primitives beside the predicted ones; `python -m rtl_tb.core_synthesis` prints a table.
+"""Synthesises the reference core with Yosys and sets its primitives beside the predicted ones: `python -m fluidnpu.rtl_tb.core_synthesis`.
 
 Multiply-accumulates are the device's own cells (`Cells` of `fluidnpu_core`): Yosys leaves registers and cascades of inferred ones outside the
 slices, on UltraScale+ the adders too. Needs the extra `rtl`.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
-from dse import Design, NpuShape, part_primitives
-from dse.testing import tiny_design
+from fluidnpu.dse import Design, NpuShape, part_primitives
+from fluidnpu.dse.testing import tiny_design
 
 from .core_sim import core_parameters
 from .synthesis import Cells, synthesise

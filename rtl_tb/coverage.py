@@ -1,6 +1,6 @@
 """Functional coverage of the data plane: which situations of a layer a run has met, and which it must. Pure; benches write, tests read.
 
->>> from dse.testing import tiny_design
+>>> from fluidnpu.dse.testing import tiny_design
 >>> "plan LANES by samples, batch 3, b_r 2" in required(tiny_design())
 True
 """
@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from dse import Design, Mode
-from hls import Descriptor, FbcbError, decode_fbcb
+from fluidnpu.dse import Design, Mode
+from fluidnpu.hls import Descriptor, FbcbError, decode_fbcb
 
 FILE = "coverage.json"
 _SITUATIONS = (

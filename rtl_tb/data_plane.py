@@ -1,7 +1,7 @@
 """What the data plane is built with: a design's numbers, and those that only a test would change. Pure; no I/O.
 
->>> from dse.testing import tiny_design
->>> from rtl_tb.data_plane import data_plane_parameters
+>>> from fluidnpu.dse.testing import tiny_design
+>>> from fluidnpu.rtl_tb.data_plane import data_plane_parameters
 >>> data_plane_parameters(tiny_design(), port_bytes=8)["PortBytes"]
 8
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dse import Design, Machine
+from fluidnpu.dse import Design, Machine
 
 TOP = "fluidnpu_data_plane"
 

@@ -1,4 +1,4 @@
-"""Synthesises parts of the data plane with Yosys and prints them beside the paper's claims: `python -m rtl_tb.data_plane_synthesis`.
+"""Synthesises parts of the data plane with Yosys and prints them beside the paper's claims: `python -m fluidnpu.rtl_tb.data_plane_synthesis`.
 
 Out of context and flattened; the engine for ResNet-50's 54 layers and batches 1..8. Claims are shares of the device; ours are too.
 Devices: Z7045 has 218 600 LUTs and 437 200 flip-flops (DS190), ZU7EV 230 400 and 460 800 (DS891).

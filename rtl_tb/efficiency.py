@@ -1,4 +1,4 @@
-"""Sustained efficiency of the input DMA, layer by layer: `python -m rtl_tb.efficiency [--model-only]` prints the table.
+"""Sustained efficiency of the input DMA, layer by layer: `python -m fluidnpu.rtl_tb.efficiency [--model-only]` prints the table.
 
 The whole NPU runs ResNet-50 at batch 1, at full size, on ZC706 with the memory of its programmable logic, which answers after 100 cycles; shown are
 the layers with 1x1 and 3x3 kernels of stride 1, each shape once. Figures are simulated (`DramModel`). `--model-only` asks the exact cycle model,
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from boards import load_board
-from dse import Design, DramModel, LayerCycles, Point, build_design
-from hls import Program, compile_program
-from models import Kind, LayerShape, quantise, random_full_size
+from fluidnpu.boards import load_board
+from fluidnpu.dse import Design, DramModel, LayerCycles, Point, build_design
+from fluidnpu.hls import Program, compile_program
+from fluidnpu.models import Kind, LayerShape, quantise, random_full_size
 
 from .bare import BareNpu, modelled
 from .npu import LayerRun
@@ -128,7 +128,7 @@ def measure(*, model_only: bool = False, latency: int = LATENCY) -> list[Use]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table and name the worst layer; 1 when a layer misses the goal."""
-    parser = argparse.ArgumentParser(prog="python -m rtl_tb.efficiency", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m fluidnpu.rtl_tb.efficiency", description=__doc__.split("\n")[0])
     parser.add_argument("--model-only", action="store_true")
     results = measure(model_only=parser.parse_args(arguments).model_only)
     print(

@@ -99,7 +99,7 @@ def cover(proof: Proof, timeout_s: int = 600) -> str:
 
 
 def _texts(proof: Proof, override: Mapping[str, str]) -> dict[str, str]:
-    formal = files("rtl_tb").joinpath("formal")
+    formal = files("fluidnpu.rtl_tb").joinpath("formal")
     texts = {name: {**sources(), **override}[name] for name in proof.reads}
     if proof.smaller:
         file, old, new = proof.smaller

@@ -1,4 +1,4 @@
-"""Calibrates `dse.logic` against Yosys and checks all predicted primitives on other designs: `python -m rtl_tb.logic_calibration fit|check`.
+"""Calibrates `dse.logic` against Yosys and checks all predicted primitives on other designs: `python -m fluidnpu.rtl_tb.logic_calibration fit|check`.
 
 `fit` synthesises designs (random ones of FIT_SEED and wide ones) and writes `dse/logic.json`. `check` synthesises other ones (of CHECK_SEED),
 prints every design's counts beside the predicted ones and ends with 1 when a DSP or a RAM differs or LUTs or flip-flops are off by more than
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dse import (
+from fluidnpu.dse import (
     LOGIC_KINDS,
     PARTS,
     Design,
@@ -149,7 +149,7 @@ def calibrate(parts: Sequence[str] = PARTS) -> dict[str, Any]:
     """The whole table, as `dse/logic.json` holds it; parts that are not asked for stay as they are there."""
     table: dict[str, Any] = {
         **logic_table(),
-        "made_by": "python -m rtl_tb.logic_calibration fit",
+        "made_by": "python -m fluidnpu.rtl_tb.logic_calibration fit",
         "synthesiser": "Yosys synth_xilinx -family xc7 -flatten",
         "seed": FIT_SEED,
     }
@@ -201,14 +201,14 @@ def report(found: Sequence[Sample], table: Mapping[str, Any] | None = None) -> t
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m rtl_tb.logic_calibration", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m fluidnpu.rtl_tb.logic_calibration", description=__doc__)
     parser.add_argument("what", choices=("fit", "check"))
     parser.add_argument("--designs", type=int, default=CHECK_DESIGNS, help="how many to check")
     parser.add_argument("--part", choices=PARTS, help="this part only")
     given = parser.parse_args(arguments)
     parts = PARTS if given.part is None else (given.part,)
     if given.what == "fit":
-        path = Path(str(files("dse").joinpath("logic.json")))
+        path = Path(str(files("fluidnpu.dse").joinpath("logic.json")))
         path.write_text(json.dumps(calibrate(parts), indent=1) + "\n")
         print(path.read_text())
         return 0

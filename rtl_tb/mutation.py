@@ -1,7 +1,7 @@
-"""Flips operators, constants and conditions in the batching RTL and counts what benches and proofs kill: `python -m rtl_tb.mutation`.
+"""Flips operators, constants and conditions in the batching RTL and counts what benches and proofs kill: `python -m fluidnpu.rtl_tb.mutation`.
 
-    python -m rtl_tb.mutation                                     every mutant of every file of the batching RTL (long)
-    python -m rtl_tb.mutation --sample 20 fluidnpu_sequencer.sv   a seeded sample of the files named
+    python -m fluidnpu.rtl_tb.mutation                                     every mutant of every file of the batching RTL (long)
+    python -m fluidnpu.rtl_tb.mutation --sample 20 fluidnpu_sequencer.sv   a seeded sample of the files named
 
 A mutant is one change in one place. It is killed when the module's own bench fails (a bench that hits its deadline does), or a proof of the
 module no longer passes. One that no longer builds does not count. Survivors are listed with their line, and with the reason where
@@ -184,7 +184,9 @@ def campaign(file: str, sample: int | None = None, seed: int = 1) -> Tally:
 
 def main() -> None:
     """The table."""
-    parser = argparse.ArgumentParser(prog="python -m rtl_tb.mutation", description="mutation of the batching RTL")
+    parser = argparse.ArgumentParser(
+        prog="python -m fluidnpu.rtl_tb.mutation", description="mutation of the batching RTL"
+    )
     parser.add_argument("files", nargs="*", metavar="FILE", help=f"of {', '.join(BATCHING)}; all by default")
     parser.add_argument("--sample", type=int, help="mutants of each file, all by default")
     parser.add_argument("--seed", type=int, default=1, help="of the sample")

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dse import Design
-from dse import DramModel as DramModel
-from hls import compile_shared_core, core_texts
+from fluidnpu.dse import Design
+from fluidnpu.dse import DramModel as DramModel
+from fluidnpu.hls import compile_shared_core, core_texts
 
 from .data_plane import data_plane_parameters
 from .sim import _LENIENT, _LINT, SimulationError, _call, _lock, _verilator, build_root
@@ -327,7 +327,7 @@ def _layer_run(first: _Event, after: _Event) -> LayerRun:
 
 
 def _bench(name: str) -> str:
-    return files("rtl_tb").joinpath("benches", name).read_text()
+    return files("fluidnpu.rtl_tb").joinpath("benches", name).read_text()
 
 
 def _probes() -> str:

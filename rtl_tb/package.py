@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from hls import REGISTERS, WINDOW_BYTES, Access, Cause
+from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause
 
 PACKAGE = "fluidnpu_registers_pkg"
 

@@ -1,4 +1,4 @@
-"""Runs the proofs, their covers and their seeded bugs and prints a line for each: `python -m rtl_tb.proof_report [NAME ...]`.
+"""Runs the proofs, their covers and their seeded bugs and prints a line for each: `python -m fluidnpu.rtl_tb.proof_report [NAME ...]`.
 
 The exit code is 1 when a verdict is not as it must be, 2 when no proof has that name.
 """

@@ -1,4 +1,4 @@
-"""What is proven of the data plane, and the bugs that each proof must find: data for `rtl_tb.formal`. `python -m rtl_tb.proof_report` runs them all.
+"""The proofs of the data plane and the seeded bugs that each must find; `python -m fluidnpu.rtl_tb.proof_report` runs them all.
 
 `reads` is the RTL under proof, `harness` what stands around it; a contract in `harness` takes the place of a module that has a proof of its own.
 

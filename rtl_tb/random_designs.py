@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dse import Design
-from dse.testing import design_for
-from models import LayerShape, Workload
+from fluidnpu.dse import Design
+from fluidnpu.dse.testing import design_for
+from fluidnpu.models import LayerShape, Workload
 
 MAX_MACS = 64
 PORT_BITS = (64, 128, 512, 64, 128)  # design by design in turn

@@ -74,7 +74,7 @@ class Model:
 
     def _texts(self) -> dict[str, str]:
         """The files that the top needs: an edit elsewhere rebuilds nothing."""
-        extra = {name: files("rtl_tb").joinpath("formal", name).read_text() for name in self.harness}
+        extra = {name: files("fluidnpu.rtl_tb").joinpath("formal", name).read_text() for name in self.harness}
         return needed({**sources(), **extra, **self.override}, self.top)
 
     def build(self) -> Path:
@@ -147,7 +147,7 @@ def run(
     results, log = out / "results.xml", out / "log.txt"
     with suppress(SystemExit, RuntimeError):  # how the runner tells of a failure; what failed stands in the results
         get_runner("verilator").test(
-            test_module=f"rtl_tb.benches.{bench}",
+            test_module=f"fluidnpu.rtl_tb.benches.{bench}",
             hdl_toplevel=model.top,
             hdl_toplevel_lang="verilog",
             build_dir=folder,

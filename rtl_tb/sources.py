@@ -14,7 +14,9 @@ from .package import PACKAGE, render_package
 def sources() -> dict[str, str]:
     """File name -> text; packages first, so that any tool may read them in this order."""
     rtl = {
-        item.name: item.read_text() for item in files("rtl_tb").joinpath("rtl").iterdir() if item.name.endswith(".sv")
+        item.name: item.read_text()
+        for item in files("fluidnpu.rtl_tb").joinpath("rtl").iterdir()
+        if item.name.endswith(".sv")
     }
     packages = {name: text for name, text in sorted(rtl.items()) if name.endswith("_pkg.sv")}
     modules = {name: text for name, text in sorted(rtl.items()) if not name.endswith("_pkg.sv")}

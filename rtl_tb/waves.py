@@ -1,4 +1,4 @@
-"""Writes a waveform (FST) of one layer and a decoded log beside it: `python -m rtl_tb.waves '{"kernel": [3, 3]}' 0 '[[0, 1, 2], [0, 2]]'`.
+"""Writes a waveform (FST) of one layer and a decoded log beside it: `python -m fluidnpu.rtl_tb.waves '{"kernel": [3, 3]}' 0 '[[0, 1, 2], [0, 2]]'`.
 
 Verilator traces to VCD, which needs no library; `write_fst` turns that into FST, some thirty times smaller, through `pylibfst` of the extra
 `rtl` (Verilator's own FST wants headers of liblz4 and zlib). The VCD is removed unless it was asked for.
@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from hls import decode_fbcb
+from fluidnpu.hls import decode_fbcb
 
 from .data_plane import TOP, data_plane_parameters
 from .sim import Model, SimulationError, run, run_folder
@@ -41,9 +41,9 @@ block in bits 7 and up (0: as deep as the banks); b_r is raised or lowered to wh
 BATCHES are the slots of one job after another: who is missing in the next has left, who is new has been merged.
 
 A 3 x 3 layer with a residual on slots 0, 1, 2, then without slot 1, two samples stacked in the lanes of the first job:
-  python -m rtl_tb.waves '{"kernel": [3, 3], "residual": true}' 4 '[[0, 1, 2], [0, 2]]'
+  python -m fluidnpu.rtl_tb.waves '{"kernel": [3, 3], "residual": true}' 4 '[[0, 1, 2], [0, 2]]'
 A layer of ResNet-50 at batch 2, which slot 5 joins:
-  python -m rtl_tb.waves 'resnet50 3x3 s1 64 -> 64' 0 '[[0, 1], [0, 1, 5]]'
+  python -m fluidnpu.rtl_tb.waves 'resnet50 3x3 s1 64 -> 64' 0 '[[0, 1], [0, 1, 5]]'
 
 Everything goes below $FLUIDNPU_BUILD (build/ by default).
 """
@@ -236,8 +236,8 @@ def record(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Record and say where the files are; exit code 2 for wrong arguments, 1 when the simulation fails."""
     parser = argparse.ArgumentParser(
-        prog="python -m rtl_tb.waves",
-        usage="python -m rtl_tb.waves [--vcd] SHAPE FBCB_WORD BATCHES, or --list",
+        prog="python -m fluidnpu.rtl_tb.waves",
+        usage="python -m fluidnpu.rtl_tb.waves [--vcd] SHAPE FBCB_WORD BATCHES, or --list",
         description="Simulate one layer through a sequence of batches and write its waveform (FST) and a log that decodes every burst.",
         epilog=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -128,7 +128,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """What loads Numba comes when it is asked for: a board does without."""
     if name not in ("Trace", "serve_compiled"):
-        raise AttributeError(f"module 'scheduler' has no attribute {name!r}")
+        raise AttributeError(f"module 'fluidnpu.scheduler' has no attribute {name!r}")
     from . import compiled
 
     return getattr(compiled, name)

@@ -7,7 +7,7 @@ request at a time, and the most that can be on time there is known exactly when 
 go through the requests in order; when one is late, drop the request without which the others end soonest. A request whose stages one by one
 do not fit into its window is late anyway and is left out first.
 
->>> from dse import LatencyTable
+>>> from fluidnpu.dse import LatencyTable
 >>> two = [Request(0, 0, 10), Request(1, 0, 10)]
 >>> least_violations(two, [0, 0], LatencyTable(ns=((8, 16),))), least_violations(two, [0, 0], LatencyTable(ns=((8, 9),)))
 (1, 0)
@@ -19,7 +19,7 @@ import itertools
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dse import LatencyTable
+from fluidnpu.dse import LatencyTable
 
 from .engine import check_requests
 from .errors import SchedulerError

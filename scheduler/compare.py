@@ -3,7 +3,7 @@
 Seed s draws arrivals from generator [ARRIVALS, s] and exits from [EXITS, s], so all policies (and all kinds of traffic) meet the same
 samples. The policies believe the table and the exit rates they are given; `truth` may differ.
 
->>> from dse import LatencyTable
+>>> from fluidnpu.dse import LatencyTable
 >>> what = Serving(latency=LatencyTable(ns=((10**6, 18 * 10**5), (10**6, 15 * 10**5))), exit_rates=(0.4, 0.6))
 >>> result = compare(what, ["serial", "greedy"], rate_per_s=400, slo_ns=10**7, requests=500, seeds=2)
 >>> sorted(result.to_dict()["policies"]["greedy"]["p99_ms"])
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from dse import Design, DesignError, LatencyTable
+from fluidnpu.dse import Design, DesignError, LatencyTable
 
 from .anytime import Anytime
 from .basic import Adaptive, Greedy, Serial

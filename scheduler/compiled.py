@@ -4,8 +4,8 @@
 the reasons of decisions. `rules_of` says None for a policy that it does not know, and for anything that the engine would refuse: then
 `simulate` is to be asked, which names the fault.
 
->>> from dse import LatencyTable
->>> from scheduler import Greedy, Request
+>>> from fluidnpu.dse import LatencyTable
+>>> from fluidnpu.scheduler import Greedy, Request
 >>> two = [Request(0, 0, 100), Request(1, 5, 105)]
 >>> table = LatencyTable(ns=((10, 15), (10, 15)))
 >>> done = serve_compiled(two, Greedy(), latency=table, exits=[0, 1], exit_rates=[0.5, 0.5])
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from dse import LatencyTable
+from fluidnpu.dse import LatencyTable
 
 from . import kernel
 from .anytime import Anytime

@@ -7,7 +7,7 @@ number of samples present, so by Little's law the optimal average cost is the ar
 Solved as a stochastic shortest path back to the empty system (Bertsekas, Dynamic Programming and Optimal Control II, section 5.3): for a
 guessed average cost g, values h by value iteration with h(empty) = 0; g is moved until one cycle costs nothing.
 
->>> from dse import LatencyTable
+>>> from fluidnpu.dse import LatencyTable
 >>> solved = solve_counts(LatencyTable(ns=((10**6,),)), [1.0], rate_per_s=500.0, queue_max=60)
 >>> round(solved.average_ms, 2)  # M/D/1 at load 1/2: 1 + 1/2
 1.5
@@ -28,7 +28,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from dse import LatencyTable
+from fluidnpu.dse import LatencyTable
 
 from .errors import OverloadError, SchedulerError
 

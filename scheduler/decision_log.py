@@ -3,7 +3,7 @@ r"""A decision log that stands alone: what the policy was told, every request, e
 JSON lines: one header, one line per request in order of arrival, one line per decision. `replay` lets the engine repeat the decisions and
 compares what became of every request; it also asks the policy again and compares every decision.
 
->>> from dse import LatencyTable
+>>> from fluidnpu.dse import LatencyTable
 >>> what = Serving(latency=LatencyTable(ns=((10, 15), (10, 15))), exit_rates=(0.5, 0.5))
 >>> two = [Request(0, 0, 100), Request(1, 5, 105)]
 >>> log, _ = record(what, "greedy", two, [0, 1], rate_per_s=1000, slo_ns=100)
@@ -18,7 +18,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dse import LatencyTable
+from fluidnpu.dse import LatencyTable
 
 from .compare import Serving, Truth, serve
 from .errors import PolicyError, SchedulerError

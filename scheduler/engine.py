@@ -8,8 +8,8 @@ When a policy is asked (the runtime loop on a device keeps exactly the same rule
 A `Run` takes `latency[stage][batch]` and cannot be interrupted. `Answer` and `Shed` take no time. A `Wait` ends at the next arrival or at
 its `until_ns`, whichever is first. After the last arrival (`view.closed`) a `Wait` is an error.
 
->>> from dse import LatencyTable
->>> from scheduler import Greedy, Request
+>>> from fluidnpu.dse import LatencyTable
+>>> from fluidnpu.scheduler import Greedy, Request
 >>> two = [Request(0, 0, 100), Request(1, 5, 105)]
 >>> done = simulate(two, Greedy(), latency=LatencyTable(ns=((10, 15), (10, 15))), exits=[0, 1], exit_rates=[0.5, 0.5])
 >>> [(r.start_ns, r.end_ns, r.exit) for r in done.records]
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
-from dse import LatencyTable
+from fluidnpu.dse import LatencyTable
 
 from .errors import PolicyError, SchedulerError, TrafficError
 from .policy import Action, Answer, Policy, Request, Run, Shed, View, Wait

@@ -130,7 +130,7 @@ class Guarded:
 def remaining_work_ns(setting: Setting) -> tuple[int, ...]:
     """What a sample at the entry of each stage still costs the NPU on average, at the most efficient batches.
 
-    >>> from dse import LatencyTable
+    >>> from fluidnpu.dse import LatencyTable
     >>> table = LatencyTable(ns=((10, 12), (20, 20)))
     >>> remaining_work_ns(Setting(latency=table, exit_rates=(0.5, 0.5), rate_per_s=1, slo_ns=100))
     (11, 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dse import LatencyTable
+from fluidnpu.dse import LatencyTable
 
 from .basic import deepest
 from .errors import SchedulerError

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dse import LatencyTable
+from fluidnpu.dse import LatencyTable
 
 
 @dataclass(frozen=True, slots=True)

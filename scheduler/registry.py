@@ -7,7 +7,7 @@ fit every policy.
 0.03
 >>> make_policy("lifo")
 Traceback (most recent call last):
-scheduler.errors.SchedulerError: policy must be one of adaptive, ..., staged, not 'lifo'
+fluidnpu.scheduler.errors.SchedulerError: policy must be one of adaptive, ..., staged, not 'lifo'
 """
 
 from __future__ import annotations

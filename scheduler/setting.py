@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from dse import LatencyTable
+from fluidnpu.dse import LatencyTable
 
 from .counts import CountTable, solve_counts, table_key
 from .errors import OverloadError, SchedulerError

@@ -2,7 +2,7 @@
 
 `Source.draw(seed)` gives the same stream to every policy. Synthetic traffic with drawn exits is exactly what `compare` serves for that seed.
 
->>> from dse import LatencyTable
+>>> from fluidnpu.dse import LatencyTable
 >>> what = Serving(latency=LatencyTable(ns=((10**6, 18 * 10**5), (10**6, 15 * 10**5))), exit_rates=(0.4, 0.6))
 >>> source = Source(rate_per_s=400, slo_ns=10**7, count=500)
 >>> found = compare_streams(what, ["serial", "greedy"], source, seeds=2)

@@ -1,9 +1,7 @@
 """The layout is a promise: rooms on disk are packages in pyproject, and imports run only along the drawn arrows."""
 
 import ast
-import importlib.metadata
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,7 +38,7 @@ def sources(room: str) -> list[Path]:
 def test_imports_follow_the_arrows(room: str) -> None:
     for path in sources(room):
         for name in imports(path):
-            top, _, rest = name.partition(".")
+            top, _, rest = name.removeprefix("fluidnpu.").partition(".")
             if top == room or top not in MAY_IMPORT:
                 continue
             assert top in MAY_IMPORT[room], f"{path.relative_to(ROOT)} imports {name}: {room} must not know {top}"
@@ -61,22 +59,27 @@ def test_pynq_and_torch_have_one_file_each() -> None:
         assert 1 <= len(files) <= limit, f"{package} is imported in {files}"
 
 
-def test_rooms_on_disk_are_the_packages() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    listed = set(project["tool"]["setuptools"]["packages"])
-    assert {name.partition(".")[0] for name in listed} == set(MAY_IMPORT)
-    on_disk = {p.parent for p in ROOT.glob("*/**/__init__.py")} - {ROOT / "tests"}
-    on_disk = {p for p in on_disk if p.relative_to(ROOT).parts[0] in MAY_IMPORT}
-    assert {".".join(p.relative_to(ROOT).parts) for p in on_disk} == listed
-    for room in MAY_IMPORT:
-        assert (ROOT / room / "py.typed").is_file(), f"{room} lacks py.typed"
+def test_every_room_is_a_folder_at_the_root_and_a_link_in_the_front_door() -> None:
+    for room in set(MAY_IMPORT) - {"fluidnpu"}:
+        link = ROOT / "fluidnpu" / room
+        assert link.is_symlink(), f"fluidnpu/{room} must be a link"
+        assert link.readlink() == Path("..") / room
+        assert (ROOT / room / "__init__.py").is_file()
+    links = {path.name for path in (ROOT / "fluidnpu").iterdir() if path.is_symlink()}
+    assert links == set(MAY_IMPORT) - {"fluidnpu"}
 
 
-def test_no_other_distribution_provides_our_names() -> None:
-    owners = importlib.metadata.packages_distributions()
+def test_every_folder_with_python_is_a_package() -> None:
     for room in MAY_IMPORT:
-        others = set(owners.get(room, [])) - {"fluidnpu"}
-        assert not others, f"'{room}' is also a package of {others}: install fluidnpu into an environment of its own"
+        for path in sources(room):
+            assert (path.parent / "__init__.py").is_file(), f"{path.parent.relative_to(ROOT)} lacks __init__.py"
+
+
+def test_no_room_is_imported_under_a_second_name() -> None:
+    for path in [*ROOT.glob("tests/**/*.py"), *ROOT.glob("benchmarks/*.py"), *ROOT.glob("docs/*.py")]:
+        for name in imports(path):
+            top = name.partition(".")[0]
+            assert top == "fluidnpu" or top not in MAY_IMPORT, f"{path.relative_to(ROOT)} imports {name}"
 
 
 def test_every_room_states_its_contract() -> None:
@@ -91,7 +94,7 @@ def test_a_bare_import_needs_only_the_base() -> None:
     import subprocess
 
     code = (
-        "import sys, boards, models, dse, hls, scheduler, host, fluidnpu\n"
+        "import sys; from fluidnpu import boards, models, dse, hls, scheduler, host\n"
         "heavy = {'torch', 'pynq', 'ray', 'cocotb', 'scipy'} & set(sys.modules)\n"
         "sys.exit(f'imported at start: {heavy}' if heavy else 0)"
     )

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from fluidnpu.cli import main
-from models import shipped_file
+from fluidnpu.models import shipped_file
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)

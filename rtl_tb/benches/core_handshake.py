@@ -16,9 +16,9 @@ import numpy.typing as npt
 from cocotb.task import Task
 from cocotb.triggers import RisingEdge
 
-from dse import Design
-from dse.testing import tiny_design
-from hls import LayerStreams, execute_streams_reference
+from fluidnpu.dse import Design
+from fluidnpu.dse.testing import tiny_design
+from fluidnpu.hls import LayerStreams, execute_streams_reference
 
 from ..core_streams import random_streams
 from .common import Dut, begin, bench, reset

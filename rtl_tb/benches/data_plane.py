@@ -16,7 +16,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 
-from hls import Cause, by_name, decode_fbcb
+from fluidnpu.hls import Cause, by_name, decode_fbcb
 
 from .. import coverage
 from .common import Dut, Lite, begin, bench, reset, setting

@@ -6,7 +6,7 @@ import random
 
 from cocotb.triggers import RisingEdge
 
-from hls import Cause, FbcbError, decode_fbcb
+from fluidnpu.hls import Cause, FbcbError, decode_fbcb
 
 from .common import Dut, begin, bench, setting
 

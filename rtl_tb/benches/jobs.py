@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from dse import Design, Mode
-from dse.testing import design_for
-from hls import (
+from fluidnpu.dse import Design, Mode
+from fluidnpu.dse.testing import design_for
+from fluidnpu.hls import (
     NO_WEIGHTS,
     Descriptor,
     FbcbError,
@@ -27,7 +27,7 @@ from hls import (
     pack_weights,
     scatter_output,
 )
-from models import LayerShape, Workload
+from fluidnpu.models import LayerShape, Workload
 
 from ..coverage import plans
 

@@ -7,7 +7,7 @@ import random
 import cocotb
 import numpy as np
 
-from hls import scatter_output
+from fluidnpu.hls import scatter_output
 
 from .common import Dut, begin, bench, reset
 from .jobs import bench_design

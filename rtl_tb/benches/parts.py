@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from cocotb.triggers import RisingEdge
 
-from dse import Design, Mode
-from hls import InputRows, LayerStreams, Run, decode_fbcb, layer_streams, part_words, tiles
+from fluidnpu.dse import Design, Mode
+from fluidnpu.hls import InputRows, LayerStreams, Run, decode_fbcb, layer_streams, part_words, tiles
 
 from ..sources import sources
 from .common import Dut

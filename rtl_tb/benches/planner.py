@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cocotb.triggers import RisingEdge
 
-from hls import Cause
+from fluidnpu.hls import Cause
 
 from .common import Dut, begin, bench, reset
 from .jobs import bench_design

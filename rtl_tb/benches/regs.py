@@ -5,7 +5,7 @@ from __future__ import annotations
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from hls import REGISTERS, WINDOW_BYTES, Access, Cause, by_name
+from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, by_name
 
 from .common import Dut, Lite, begin, bench, setting
 

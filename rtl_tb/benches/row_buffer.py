@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from dse import Mode
+from fluidnpu.dse import Mode
 
 from .common import Dut, begin, bench, reset
 from .jobs import Shape, bench_design

@@ -7,7 +7,7 @@ import random
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from hls import Cause
+from fluidnpu.hls import Cause
 
 from .common import Dut, begin, bench, reset
 from .jobs import bench_design

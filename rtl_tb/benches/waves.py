@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hls import Descriptor
+from fluidnpu.hls import Descriptor
 
 from .common import Dut, begin, bench
 from .data_plane import DESIGN, FAIR, PORT_BYTES, Host, attach, change_batch

@@ -7,7 +7,7 @@ import random
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from dse import Mode
+from fluidnpu.dse import Mode
 
 from .common import Dut, begin, bench, reset, setting
 from .jobs import bench_design

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from boards import Board, BoardError, list_boards, load_board, parse_board
+from fluidnpu.boards import Board, BoardError, list_boards, load_board, parse_board
 
 
 def text_of(name: str) -> str:
-    return resources.files("boards").joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    return resources.files("fluidnpu.boards").joinpath(f"{name}.toml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", list_boards())

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from boards import Board, load_board
-from dse import BatchPlan, Design, LatencyTable, Point, Stack
-from models import Kind, LayerShape, Workload
+from fluidnpu.boards import Board, load_board
+from fluidnpu.dse import BatchPlan, Design, LatencyTable, Point, Stack
+from fluidnpu.models import Kind, LayerShape, Workload
 
 kinds = st.sampled_from((Kind.GEMM, Kind.GEMM, Kind.GEMM, Kind.MAX_POOL, Kind.SUM_POOL))
 

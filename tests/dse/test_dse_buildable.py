@@ -10,9 +10,9 @@ from dse_strategies import points, small_boards
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boards import Board, load_board
-from dse import CORES, FitError, Point, buildable, fit, ram_bits
-from dse.search import Space, legal_space
+from fluidnpu.boards import Board, load_board
+from fluidnpu.dse import CORES, FitError, Point, buildable, fit, ram_bits
+from fluidnpu.dse.search import Space, legal_space
 
 BOARDS = [load_board(name) for name in ("zc706", "zcu104")]
 ON = [(board, memory.name) for board in BOARDS for memory in board.dram]

@@ -9,8 +9,8 @@ import pytest
 from dse_strategies import designs
 from hypothesis import HealthCheck, given, settings
 
-from dse import B_MAX_LIMIT, BatchPlan, Design, DesignError, LatencyTable, Stack
-from dse.testing import tiny_design
+from fluidnpu.dse import B_MAX_LIMIT, BatchPlan, Design, DesignError, LatencyTable, Stack
+from fluidnpu.dse.testing import tiny_design
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -89,6 +89,6 @@ def test_plans_must_be_possible(plan: BatchPlan, says: str) -> None:
 
 
 def test_importing_dse_needs_numpy_and_nothing_heavier() -> None:
-    code = "import dse, sys; print(sorted({'scipy', 'torch', 'matplotlib', 'pynq'} & set(sys.modules)))"
+    code = "import fluidnpu.dse, sys; print(sorted({'scipy', 'torch', 'matplotlib', 'pynq'} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert out.stdout.strip() == "[]"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dse import DesignError, DramModel, LayerJob, Machine, Mode, exact, exact_kernel, job_cycles
+from fluidnpu.dse import DesignError, DramModel, LayerJob, Machine, Mode, exact, exact_kernel, job_cycles
 
 MACHINE = Machine(t_p=4, t_c=8, weight_slots=1, input_words=8, out_words=4, split=True)
 JOB = LayerJob(
@@ -44,7 +44,7 @@ def test_compiled_or_not_the_cycles_are_the_same(dram: DramModel, monkeypatch: p
     slots = {1: [0], 2: [0, 1 << 15]}
     compiled = [job_cycles([job], slots[job.batch], MACHINE, dram, first_cycle=7) for job in jobs]
     monkeypatch.setitem(sys.modules, "numba", None)
-    spec = importlib.util.find_spec("dse.exact_kernel")
+    spec = importlib.util.find_spec("fluidnpu.dse.exact_kernel")
     assert spec is not None
     assert spec.loader is not None
     plain = importlib.util.module_from_spec(spec)

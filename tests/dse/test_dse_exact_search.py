@@ -9,11 +9,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from boards import load_board
-from dse import DesignError, DramModel, Machine, exact_search, explore, job_cycles, needed_bytes
-from dse.exact_bound import Arrays, block_sizes, floor_cycles, ways
-from dse.exact_search import best_cycles, layer_key, placed_job, search_exact
-from models import Kind, LayerShape, Window, Workload
+from fluidnpu.boards import load_board
+from fluidnpu.dse import DesignError, DramModel, Machine, exact_search, explore, job_cycles, needed_bytes
+from fluidnpu.dse.exact_bound import Arrays, block_sizes, floor_cycles, ways
+from fluidnpu.dse.exact_search import best_cycles, layer_key, placed_job, search_exact
+from fluidnpu.models import Kind, LayerShape, Window, Workload
 
 BOARD = replace(load_board("zc706"), dsp=24)
 SLOW = DramModel(

@@ -8,8 +8,8 @@ from dse_strategies import small_boards, workloads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boards import Board, load_board
-from dse import (
+from fluidnpu.boards import Board, load_board
+from fluidnpu.dse import (
     Design,
     DesignError,
     FitError,
@@ -23,7 +23,7 @@ from dse import (
     latency_table,
     published_plan,
 )
-from models import Kind, LayerShape, Workload
+from fluidnpu.models import Kind, LayerShape, Workload
 
 SMALL = Workload(
     name="small",

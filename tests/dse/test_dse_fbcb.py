@@ -4,9 +4,9 @@ from dse_strategies import layers, points, workloads
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dse import Point, Stack, buildable_plan, plan_all, published_plan
-from dse.paper_model import best_stack
-from models import Kind, LayerShape, Workload
+from fluidnpu.dse import Point, Stack, buildable_plan, plan_all, published_plan
+from fluidnpu.dse.paper_model import best_stack
+from fluidnpu.models import Kind, LayerShape, Workload
 
 batches = st.integers(1, 16)
 words = st.integers(1, 64)

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from boards import load_board
-from dse import DramModel, FitError, Point, explore, fit
-from dse.buildable import ram_bits
-from dse.exact_search import floors
-from dse.front import DEPTHS, Front, front
-from dse.search import Space
-from dse.sharing import machine_on
-from models import LayerShape, Window, Workload
+from fluidnpu.boards import load_board
+from fluidnpu.dse import DramModel, FitError, Point, explore, fit
+from fluidnpu.dse.buildable import ram_bits
+from fluidnpu.dse.exact_search import floors
+from fluidnpu.dse.front import DEPTHS, Front, front
+from fluidnpu.dse.search import Space
+from fluidnpu.dse.sharing import machine_on
+from fluidnpu.models import LayerShape, Window, Workload
 
 BOARD = replace(load_board("zc706"), dsp=24)
 WINDOWS = tuple(Window(kernel=(kernel, kernel), out=(9, 9), channels=10) for kernel in (1, 3))

@@ -7,11 +7,11 @@ from dse_strategies import points, small_boards
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from boards import Board, load_board
-from dse import Fit, FitError, Point, fit
-from dse.geometry import DEPTH_STEP, MAX_T_R, ramb18_count, uram_count, weight_slots_for
-from dse.memories import FAMILIES
-from dse.resources import NpuShape, fixed_ramb18
+from fluidnpu.boards import Board, load_board
+from fluidnpu.dse import Fit, FitError, Point, fit
+from fluidnpu.dse.geometry import DEPTH_STEP, MAX_T_R, ramb18_count, uram_count, weight_slots_for
+from fluidnpu.dse.memories import FAMILIES
+from fluidnpu.dse.resources import NpuShape, fixed_ramb18
 
 
 @pytest.mark.parametrize(

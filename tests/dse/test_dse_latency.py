@@ -7,9 +7,9 @@ from dse_strategies import points, workloads
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dse import Batching, LatencyTable, Point, latency_table, pool_cycles, stage_latency, total_ticks
-from dse.testing import design_for
-from models import Kind, LayerShape, Workload
+from fluidnpu.dse import Batching, LatencyTable, Point, latency_table, pool_cycles, stage_latency, total_ticks
+from fluidnpu.dse.testing import design_for
+from fluidnpu.models import Kind, LayerShape, Workload
 
 clocks = st.integers(10**6, 10**9)
 words = st.integers(1, 32)

@@ -8,10 +8,10 @@ from dse_strategies import layers, points, workloads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dse import Batching, DesignError, Point, Stack, evaluate, layer_ticks, total_ticks
-from dse.paper_model import best_stack, compute_cycles, distinct, eq1_cycles, memory_words
-from dse.search import Space
-from models import Kind, LayerShape, Workload
+from fluidnpu.dse import Batching, DesignError, Point, Stack, evaluate, layer_ticks, total_ticks
+from fluidnpu.dse.paper_model import best_stack, compute_cycles, distinct, eq1_cycles, memory_words
+from fluidnpu.dse.search import Space
+from fluidnpu.models import Kind, LayerShape, Workload
 
 batches = st.integers(1, 16)
 words = st.integers(1, 64)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from boards import load_board
-from dse import LOGIC_KINDS, PARTS, NpuShape, logic_table, logic_terms, npu_logic, part_primitives, ultra_banks
-from dse.memories import block_rams, free_memory, ultra_rams
-from dse.resources import core_memories, data_plane_memories, dsp, engine_dsp, mapped, ramb18, uram288
-from dse.testing import tiny_design
+from fluidnpu.boards import load_board
+from fluidnpu.dse import LOGIC_KINDS, PARTS, NpuShape, logic_table, logic_terms, npu_logic, part_primitives, ultra_banks
+from fluidnpu.dse.memories import block_rams, free_memory, ultra_rams
+from fluidnpu.dse.resources import core_memories, data_plane_memories, dsp, engine_dsp, mapped, ramb18, uram288
+from fluidnpu.dse.testing import tiny_design
 
 # RAMB18s and URAMs that Yosys 0.70 took for `core_bank`, by family, depth and width; the tests of rtl_tb synthesise some of them again.
 MEASURED_BANKS = [

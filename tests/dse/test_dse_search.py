@@ -8,10 +8,10 @@ from dse_strategies import small_boards, workloads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boards import Board, load_board
-from dse import DesignError, Point, gops, legal_space, search, total_ticks
-from dse.search import pareto_front
-from models import Kind, LayerShape, Workload
+from fluidnpu.boards import Board, load_board
+from fluidnpu.dse import DesignError, Point, gops, legal_space, search, total_ticks
+from fluidnpu.dse.search import pareto_front
+from fluidnpu.models import Kind, LayerShape, Workload
 
 ONE = Workload(name="one", layers=(LayerShape(name="conv", r=196, p=288, c=64),))
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from boards import load_board
-from dse import Point, explore, legal_space, search
-from models import read_layer_table
+from fluidnpu.boards import load_board
+from fluidnpu.dse import Point, explore, legal_space, search
+from fluidnpu.models import read_layer_table
 
-DATA = Path(str(files("models"))) / "data"
+DATA = Path(str(files("fluidnpu.models"))) / "data"
 ROWS = [
     ("resnet50", "zc706", (4652, 7, 128), 99.56, 99.96),
     ("resnet50", "zcu104", (6832, 10, 172), 99.53, 99.99),

@@ -16,9 +16,9 @@ from refusals import refused
 
 from fluidnpu import commands, show
 from fluidnpu.cli import main
-from models import ImageSet, read_image_file, shipped_file, shipped_images
+from fluidnpu.models import ImageSet, read_image_file, shipped_file, shipped_images
 
-DATA = Path(str(files("models"))) / "data"
+DATA = Path(str(files("fluidnpu.models"))) / "data"
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def test_unknown_board(model: Path) -> None:
 def test_a_board_too_small_says_which_resource_and_how_much(
     model: Path, tmp_path: Path, fact: str, value: int, resource: str
 ) -> None:
-    shipped = files("boards").joinpath("zc706.toml").read_text(encoding="utf-8")
+    shipped = files("fluidnpu.boards").joinpath("zc706.toml").read_text(encoding="utf-8")
     text, changed = re.subn(rf"^{fact} = \d+", f"{fact} = {value}", shipped, flags=re.MULTILINE)
     assert changed == 1
     board = tmp_path / "small.toml"

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fluidnpu.cli import main
-from host import Bundle
+from fluidnpu.host import Bundle
 
 IMAGES = 60
 

@@ -1,9 +1,9 @@
 """The design report shows the exploration it was given."""
 
-from boards import load_board
-from dse import explore
+from fluidnpu.boards import load_board
 from fluidnpu.design_report import _layer_rows, _memory_map, render_design_report
-from models import LayerShape, Workload
+from fluidnpu.dse import explore
+from fluidnpu.models import LayerShape, Workload
 
 WORK = Workload(
     name="two <layers>",  # a name may hold anything; the page must still be one

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fluidnpu.cli import main
-from models import random_network, read_onnx, shipped_file, write_onnx
+from fluidnpu.models import random_network, read_onnx, shipped_file, write_onnx
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from boards import load_board
-from dse import explore
-from hls import compile_program
-from host import Driver, SimulatedNpu, rtl_device
-from models import FULL_SIZE, golden, quantise, random_full_size
+from fluidnpu.boards import load_board
+from fluidnpu.dse import explore
+from fluidnpu.hls import compile_program
+from fluidnpu.host import Driver, SimulatedNpu, rtl_device
+from fluidnpu.models import FULL_SIZE, golden, quantise, random_full_size
 
 PATIENCE = 100  # of the latency that the `paper` model expects: it knows of no memory
 

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fluidnpu.cli import main
-from models import shipped_file
+from fluidnpu.models import shipped_file
 
 UTILISATION = """| Device : xczu7ev-ffvc1156-2-e
 | Instance | Module | Total LUTs | Logic LUTs | LUTRAMs | SRLs | FFs | RAMB36 | RAMB18 | URAM | DSP Blocks |

@@ -17,9 +17,9 @@ from click.testing import CliRunner, Result
 from refusals import refused
 
 from fluidnpu.cli import main
-from host import Bundle, DevMemNpu, Driver, SimulatedNpu, opening, write_simulated_bitstream
-from models import shipped_file, shipped_images
-from scheduler import REGISTRY
+from fluidnpu.host import Bundle, DevMemNpu, Driver, SimulatedNpu, opening, write_simulated_bitstream
+from fluidnpu.models import shipped_file, shipped_images
+from fluidnpu.scheduler import REGISTRY
 
 CALM = ("--rate", 3000, "--slo", "2ms")
 OVERLOAD = ("--rate", 300_000, "--slo", "2ms")

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 from refusals import refused
 
-from dse.testing import tiny_design
 from fluidnpu.cli import main
+from fluidnpu.dse.testing import tiny_design
 
-ROW = json.loads((Path(str(files("scheduler"))) / "data" / "table2_latency.json").read_text())["rows"][0]
+ROW = json.loads((Path(str(files("fluidnpu.scheduler"))) / "data" / "table2_latency.json").read_text())["rows"][0]
 FEW = ("--requests", 200, "--seeds", 2)
 HERE = ("--rate", 15, "--slo", "200ms", *FEW)
 

@@ -15,11 +15,11 @@ from click.testing import CliRunner
 
 from fluidnpu import study, study_hardware, study_report
 from fluidnpu.cli import main
+from fluidnpu.scheduler import Interval, Recorded, solve_counts, table2_rows
 from fluidnpu.study import Size, Task, crossing, dumps, run_study, study_tasks
 from fluidnpu.study_report import render_study, summary
 from fluidnpu.study_tables import goals, tables_markdown
 from fluidnpu.study_verdicts import AGREES, DIFFERS, FITTED, PARTLY, Verdict, verdicts
-from scheduler import Interval, Recorded, solve_counts, table2_rows
 
 TINY = Size(seeds=2, requests=200)
 
@@ -27,7 +27,7 @@ TINY = Size(seeds=2, requests=200)
 @pytest.fixture(scope="module")
 def small_world() -> Iterator[None]:
     """Solved tables that are good enough to look at, and few recorded samples: the study's pieces, quickly."""
-    setting = importlib.import_module("scheduler.setting")
+    setting = importlib.import_module("fluidnpu.scheduler.setting")
     rng = np.random.default_rng(0)
     sure = np.sort(rng.random((50, 3)), axis=1)
     recorded = Recorded(confidences=sure, correct=rng.random((50, 3)) < sure)

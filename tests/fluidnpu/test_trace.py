@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dse import LatencyTable
+from fluidnpu.dse import LatencyTable
+from fluidnpu.scheduler import Fluid, Schedule, draw_exits, poisson, simulate
 from fluidnpu.trace import FIRST_SAMPLE_TRACK, NPU_TRACK, trace
-from scheduler import Fluid, Schedule, draw_exits, poisson, simulate
 
 EXITS = ("early", "final")
 RATES = (0.4, 0.6)

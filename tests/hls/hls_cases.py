@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from boards import load_board
-from dse import BatchPlan, Design, Stack
-from dse.testing import design_for
-from hls import compile_program, render_project
-from models import Exit, Format, Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
+from fluidnpu.boards import load_board
+from fluidnpu.dse import BatchPlan, Design, Stack
+from fluidnpu.dse.testing import design_for
+from fluidnpu.hls import compile_program, render_project
+from fluidnpu.models import Exit, Format, Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
 
 R_BATCHING = None
 WIDE = BatchPlan(k=Stack.TWO)

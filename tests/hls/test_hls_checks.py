@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hls_cases import project_of
 
-from hls import check_pragmas, check_tcl
-from hls.tcl import TclError, split_commands
+from fluidnpu.hls import check_pragmas, check_tcl
+from fluidnpu.hls.tcl import TclError, split_commands
 
 # The commands of Vivado HLS, played: what is asked of the tool is written down, and a synthesis leaves the report that the test wants.
 PLAYED = """

@@ -22,11 +22,11 @@ from hls_cases import (
 )
 from test_hls_streams import CHAIN
 
-import hls.csim as csim
-from dse.testing import design_for
-from hls import CoreSimulator, CsimError, ProgramError, compile_program, csim_network, layer_streams
-from hls.render import render_core
-from models import Kind, quantise, random_network, read_onnx, shipped_file, shipped_images
+import fluidnpu.hls.csim as csim
+from fluidnpu.dse.testing import design_for
+from fluidnpu.hls import CoreSimulator, CsimError, ProgramError, compile_program, csim_network, layer_streams
+from fluidnpu.hls.render import render_core
+from fluidnpu.models import Kind, quantise, random_network, read_onnx, shipped_file, shipped_images
 
 PLANS = pytest.mark.parametrize("plan", [R_BATCHING, WIDE, ROW_LANES, LANES], ids=["r", "wide", "rows", "lanes"])
 
@@ -250,7 +250,7 @@ def test_our_own_stream_header_is_used(tmp_path):
         (tmp_path / name).write_text(text)
     from importlib.resources import files
 
-    includes = ["-I", str(files("hls").joinpath("csim")), "-isystem", str(csim.ap_headers())]
+    includes = ["-I", str(files("fluidnpu.hls").joinpath("csim")), "-isystem", str(csim.ap_headers())]
     done = subprocess.run(
         ["g++", "-M", *csim.FLAGS, *includes, "fluidnpu_core.cpp"],
         cwd=tmp_path,

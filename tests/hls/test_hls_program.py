@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_hls_streams import CHAIN
 
-from dse import BatchPlan, Mode
-from dse.testing import design_for
-from hls import (
+from fluidnpu.dse import BatchPlan, Mode
+from fluidnpu.dse.testing import design_for
+from fluidnpu.hls import (
     Descriptor,
     FbcbError,
     LayoutError,
@@ -28,7 +28,7 @@ from hls import (
     part_words,
     unpack_weights,
 )
-from models import LayerShape, Workload
+from fluidnpu.models import LayerShape, Workload
 
 WORKLOAD = Workload(name="any", layers=(LayerShape(name="one", r=4, p=4, c=4),))
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hls import DESCRIPTOR_BYTES, REGISTERS, WINDOW_BYTES, Access, Cause, Descriptor, DescriptorError, by_name
+from fluidnpu.hls import DESCRIPTOR_BYTES, REGISTERS, WINDOW_BYTES, Access, Cause, Descriptor, DescriptorError, by_name
 
 ONE = Descriptor(
     kind=0, in_offset=0, in_row_bytes=8, in_pixel_bytes=2, kernel_h=1, kernel_w=1, stride_h=1, stride_w=1, dilation_h=1,
@@ -108,7 +108,5 @@ def test_descriptors_refuse_nonsense():
 
 def test_a_board_needs_numpy_alone():
     """Importing the room must not load what only a workstation has."""
-    code = (
-        "import hls, sys; print(sorted({'jinja2', 'onnx', 'hls4ml', 'torch', 'pynq', 'matplotlib'} & set(sys.modules)))"
-    )
+    code = "import fluidnpu.hls, sys; print(sorted({'jinja2', 'onnx', 'hls4ml', 'torch', 'pynq', 'matplotlib'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

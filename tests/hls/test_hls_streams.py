@@ -8,8 +8,8 @@ from hls_cases import LANES, R_BATCHING, ROW_LANES, SPLIT, WIDE, Shape, design_o
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dse import Mode
-from hls import (
+from fluidnpu.dse import Mode
+from fluidnpu.hls import (
     Command,
     StreamError,
     compile_program,
@@ -19,8 +19,8 @@ from hls import (
     tiles,
     unpack_layer,
 )
-from hls.streams import row_lanes
-from models import Kind, golden
+from fluidnpu.hls.streams import row_lanes
+from fluidnpu.models import Kind, golden
 
 CHAIN = [
     Shape(5, kernel=(3, 3), padding=(1, 1, 1, 1)),
@@ -126,7 +126,7 @@ def test_commands_pack_and_unpack():
 
 @given(batch=st.integers(1, 8), rows=st.integers(1, 9), data=st.data())
 def test_lanes_hold_every_row_once_and_lane_1_is_a_prefix(batch, rows, data):
-    from hls import Run
+    from fluidnpu.hls import Run
 
     b_r = data.draw(st.integers(-(-batch // 2), batch))
     first, second = row_lanes(Run(Mode.LANES, batch, b_r, 64, data.draw(st.booleans())), rows)
@@ -160,7 +160,7 @@ def test_blocks_never_exceed_an_accumulator_bank():
     design = design_of(qnet, SPLIT, t_r=13, t_p=4, t_c=5, split=True)
     program = compile_program(qnet, design)
     for index, descriptor in enumerate(program.descriptors):
-        from hls import decode_fbcb
+        from fluidnpu.hls import decode_fbcb
 
         run = decode_fbcb(
             program.fbcb_word(index, 3), kind=descriptor.kind, batch=3, t_r=13, stackable=True, split=True

@@ -8,12 +8,12 @@ from functools import cache
 
 import numpy as np
 
-from dse import BatchPlan, Design, LatencyTable
-from dse.testing import design_for
-from hls import REGISTERS, Program, by_name, compile_program
-from host import Device, Driver, SimulatedNpu
-from models import QuantisedNetwork, confidence, golden, quantise, random_network
-from scheduler import Request, poisson
+from fluidnpu.dse import BatchPlan, Design, LatencyTable
+from fluidnpu.dse.testing import design_for
+from fluidnpu.hls import REGISTERS, Program, by_name, compile_program
+from fluidnpu.host import Device, Driver, SimulatedNpu
+from fluidnpu.models import QuantisedNetwork, confidence, golden, quantise, random_network
+from fluidnpu.scheduler import Request, poisson
 
 FIELDS = by_name("CTRL").fields
 CTRL = {field.name: field.mask for field in FIELDS}

@@ -7,12 +7,12 @@ from functools import cache
 
 import numpy as np
 
-from dse import BatchPlan, Design
-from dse.testing import design_for
-from hls import Program, by_name, compile_program
-from host import Driver, RtlDevice, build_id
-from models import QuantisedNetwork, quantise, random_network
-from rtl_tb import DramModel, NpuModel, RtlNpu
+from fluidnpu.dse import BatchPlan, Design
+from fluidnpu.dse.testing import design_for
+from fluidnpu.hls import Program, by_name, compile_program
+from fluidnpu.host import Driver, RtlDevice, build_id
+from fluidnpu.models import QuantisedNetwork, quantise, random_network
+from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu
 
 BASE_SEED, EXITS = 0, 3
 ROUGH = DramModel(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from host_worlds import World, world
 
-from host import Bundle, BundleError, bitstream
+from fluidnpu.host import Bundle, BundleError, bitstream
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from host_worlds import CTRL, World, field, read, snapshot, world, write
 
-from dse import BatchPlan, Stack
-from hls import DESCRIPTOR_BYTES, Cause, by_name, encode_fbcb
-from host import Fault, NpuError
-from models import golden
+from fluidnpu.dse import BatchPlan, Stack
+from fluidnpu.hls import DESCRIPTOR_BYTES, Cause, by_name, encode_fbcb
+from fluidnpu.host import Fault, NpuError
+from fluidnpu.models import golden
 
 ERRORS = ("STATUS", "ERROR", "IRQ_STATUS")
 

@@ -6,8 +6,8 @@ from host_worlds import World, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dse import BatchPlan, Stack
-from models import golden
+from fluidnpu.dse import BatchPlan, Stack
+from fluidnpu.models import golden
 
 PLANS = {
     "rows": None,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from host_worlds import world
 
-from hls import REGISTERS, WINDOW_BYTES, by_name
-from host import (
+from fluidnpu.hls import REGISTERS, WINDOW_BYTES, by_name
+from fluidnpu.host import (
     BuildMismatch,
     DeviceAccessError,
     DevMemNpu,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from host_worlds import design_of, network, read, world, write
 
-from dse.testing import tiny_design
-from hls import REGISTERS, Access, Cause, compile_program
-from host import (
+from fluidnpu.dse.testing import tiny_design
+from fluidnpu.hls import REGISTERS, Access, Cause, compile_program
+from fluidnpu.host import (
     PATIENCE,
     BuildMismatch,
     DeviceAccessError,
@@ -25,7 +25,7 @@ from host import (
     SimulatedNpu,
     build_id,
 )
-from models import golden
+from fluidnpu.models import golden
 
 
 def test_a_foreign_build_is_refused() -> None:
@@ -290,7 +290,7 @@ def test_a_dead_bus_is_no_foreign_build() -> None:
 
 
 def test_errors_are_one_tree() -> None:
-    import host
+    from fluidnpu import host
 
     errors = [value for value in vars(host).values() if isinstance(value, type) and issubclass(value, BaseException)]
     assert len(errors) > 8

@@ -5,8 +5,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from hls import Cause
-from host import SimulatedNpu
+from fluidnpu.hls import Cause
+from fluidnpu.host import SimulatedNpu
 
 MASKS = st.integers(0, 0xFFFF_FFFF) | st.sets(st.integers(0, 5), max_size=4).map(lambda s: sum(1 << i for i in s))
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from host_worlds import World, traffic_of, world
 
-from dse import Design
-from host import (
+from fluidnpu.dse import Design
+from fluidnpu.host import (
     Bundle,
     BundleError,
     DeviceAccessError,
@@ -26,9 +26,9 @@ from host import (
     opening,
     serve,
 )
-from host import pynq_device as lazily
-from models import golden
-from scheduler import make_policy
+from fluidnpu.host import pynq_device as lazily
+from fluidnpu.models import golden
+from fluidnpu.scheduler import make_policy
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from host_worlds import World, traffic_of, world
 
-from hls import NPU_VLNV, REGISTERS, Cause, by_name
-from host import (
+from fluidnpu.hls import NPU_VLNV, REGISTERS, Cause, by_name
+from fluidnpu.host import (
     BuildMismatch,
     BundleError,
     DeviceAccessError,
@@ -24,8 +24,8 @@ from host import (
     simulated_pynq_device,
     write_simulated_bitstream,
 )
-from models import golden
-from scheduler import make_policy
+from fluidnpu.models import golden
+from fluidnpu.scheduler import make_policy
 
 pynq = pytest.importorskip("pynq", reason="PYNQ is an extra: pip install 'fluidnpu[board]'")
 
@@ -163,7 +163,7 @@ def test_unknown_families_are_refused(tmp_path: Path) -> None:
 def test_without_pynq_the_error_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['pynq'] = None\n"
-        "import host\n"
+        "import fluidnpu.host as host\n"
         "try:\n    host.simulated_pynq_device()\n"
         "except host.PynqMissingError as error:\n    print(error)\n"
     )

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from host_worlds import CTRL, field, read, snapshot, world, write
 
-from dse.testing import tiny_design
-from hls import REGISTERS, WINDOW_BYTES, Access, Cause, Register, by_name
-from host import Fault, SimulatedNpu, build_id, shape_word
-from host.timing import JobTimes
-from models import golden
+from fluidnpu.dse.testing import tiny_design
+from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, Register, by_name
+from fluidnpu.host import Fault, SimulatedNpu, build_id, shape_word
+from fluidnpu.host.timing import JobTimes
+from fluidnpu.models import golden
 
 ALL_ONES = 0xFFFF_FFFF
 IDENTITY = {"BUILD_ID": build_id, "SHAPE": shape_word}

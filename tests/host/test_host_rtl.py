@@ -13,12 +13,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rtl_worlds import BASE_SEED, EXITS, ROUGH, RtlWorld, design_of, model, network, rtl_world
 
-from dse import CORES, BatchPlan, Stack
-from hls import Cause, by_name, compile_program
-from host import Bundle, Driver, DriverUsageError, NpuError, NpuTimeout, RtlDevice, VirtualClock, open_device, serve
-from models import golden
-from rtl_tb import DramModel, RtlNpu, SimulationError
-from scheduler import Request, make_policy
+from fluidnpu.dse import CORES, BatchPlan, Stack
+from fluidnpu.hls import Cause, by_name, compile_program
+from fluidnpu.host import (
+    Bundle,
+    Driver,
+    DriverUsageError,
+    NpuError,
+    NpuTimeout,
+    RtlDevice,
+    VirtualClock,
+    open_device,
+    serve,
+)
+from fluidnpu.models import golden
+from fluidnpu.rtl_tb import DramModel, RtlNpu, SimulationError
+from fluidnpu.scheduler import Request, make_policy
 
 PLANS = {
     "rows": None,

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from rtl_worlds import RtlWorld, rtl_world
 
-from dse.testing import tiny_design
-from hls import DESCRIPTOR_BYTES, REGISTERS, WINDOW_BYTES, Access, Cause, by_name, decode_fbcb
-from host import NpuError, SimulatedNpu
-from models import golden
+from fluidnpu.dse.testing import tiny_design
+from fluidnpu.hls import DESCRIPTOR_BYTES, REGISTERS, WINDOW_BYTES, Access, Cause, by_name, decode_fbcb
+from fluidnpu.host import NpuError, SimulatedNpu
+from fluidnpu.models import golden
 
 Damage = Callable[[RtlWorld], None]
 LAYER = 1

@@ -7,14 +7,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from boards import load_board
-from dse import CORES, BatchPlan, Design, explore
-from dse.testing import design_for
-from hls import compile_program
-from host import Driver, RtlDevice, rtl_device, serve
-from models import QuantisedNetwork, golden, quantise, read_onnx, shipped_file, shipped_images
-from rtl_tb import DramModel
-from scheduler import make_policy, poisson
+from fluidnpu.boards import load_board
+from fluidnpu.dse import CORES, BatchPlan, Design, explore
+from fluidnpu.dse.testing import design_for
+from fluidnpu.hls import compile_program
+from fluidnpu.host import Driver, RtlDevice, rtl_device, serve
+from fluidnpu.models import QuantisedNetwork, golden, quantise, read_onnx, shipped_file, shipped_images
+from fluidnpu.rtl_tb import DramModel
+from fluidnpu.scheduler import make_policy, poisson
 
 pytestmark = pytest.mark.long
 

@@ -9,10 +9,10 @@ from host_worlds import traffic_of as traffic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hls import Cause
-from host import Driver, DriverUsageError, Fault, GaveUpError, Served, serve
-from models import golden
-from scheduler import Answer, Outcome, PolicyError, Request, Run, Shed, View, Wait, make_policy, simulate
+from fluidnpu.hls import Cause
+from fluidnpu.host import Driver, DriverUsageError, Fault, GaveUpError, Served, serve
+from fluidnpu.models import golden
+from fluidnpu.scheduler import Answer, Outcome, PolicyError, Request, Run, Shed, View, Wait, make_policy, simulate
 
 POLICIES = ("serial", "greedy", "greedy:b_max=2", "adaptive:timeout=45%", "adaptive-s", "fluid", "fluid-repaired")
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from host_worlds import World, world
 
-from hls import by_name
-from host import (
+from fluidnpu.hls import by_name
+from fluidnpu.host import (
     Answer,
     DriverUsageError,
     Fault,
@@ -21,8 +21,8 @@ from host import (
     ServerClosedError,
     WallClock,
 )
-from models import golden
-from scheduler import Outcome, PolicyError, Run, View, Wait, make_policy
+from fluidnpu.models import golden
+from fluidnpu.scheduler import Outcome, PolicyError, Run, View, Wait, make_policy
 
 SECOND_NS = 10**9
 PATIENCE_S = 30

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import FASHION_MNIST_FOLDER, DataError, ImageSet, load_fashion_mnist, shipped_file, shipped_images
-from models.data import read_image_file, write_image_file
+from fluidnpu.models import FASHION_MNIST_FOLDER, DataError, ImageSet, load_fashion_mnist, shipped_file, shipped_images
+from fluidnpu.models.data import read_image_file, write_image_file
 
 
 def idx(path: Path, shape: tuple[int, ...], body: bytes, magic: bytes = b"\0\0\x08") -> None:

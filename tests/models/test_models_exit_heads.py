@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import (
+from fluidnpu.models import (
     Network,
     NetworkError,
     attach_exits,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import (
+from fluidnpu.models import (
     FULL_SIZE,
     NetworkError,
     full_size,

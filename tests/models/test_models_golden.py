@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import (
+from fluidnpu.models import (
     Kind,
     Layer,
     NetworkError,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from models import (
+from fluidnpu.models import (
     FileError,
     Kind,
     LayerTableError,

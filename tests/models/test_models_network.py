@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models import Exit, Kind, Layer, LayerShape, Network, NetworkError, Window, Workload, skeleton
+from fluidnpu.models import Exit, Kind, Layer, LayerShape, Network, NetworkError, Window, Workload, skeleton
 
 
 def layer(name: str, kind: Kind, source: str, output: str, **more: Any) -> Layer:

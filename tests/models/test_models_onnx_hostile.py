@@ -12,8 +12,8 @@ import onnx
 import pytest
 from onnx_mutations import Mutator
 
-from models import NetworkError, build_onnx, golden, quantise, random_network, read_onnx
-from models.onnx_wire import WireError, count_fields
+from fluidnpu.models import NetworkError, build_onnx, golden, quantise, random_network, read_onnx
+from fluidnpu.models.onnx_wire import WireError, count_fields
 
 BASES = [build_onnx(random_network(seed)) for seed in range(6)]
 SECONDS = 5.0
@@ -74,7 +74,7 @@ BOMBS = {
 }
 READ = """
 import resource, sys
-from models import NetworkError, read_onnx
+from fluidnpu.models import NetworkError, read_onnx
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     read_onnx(sys.argv[1])

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from models import (
+from fluidnpu.models import (
     FileError,
     ModelFileError,
     Network,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from models import (
+from fluidnpu.models import (
     AccuracyError,
     Exit,
     Format,

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import models
-from models import (
+from fluidnpu import models
+from fluidnpu.models import (
     Network,
     confidence,
     decide_exits,
@@ -137,7 +137,7 @@ def test_the_surface_is_whole_and_light() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         models.nothing  # noqa: B018
     # A board has NumPy and nothing else: importing the room must load neither onnx nor torch.
-    code = "import sys, models; print([m for m in ('onnx', 'torch', 'google.protobuf') if m in sys.modules])"
+    code = "import sys, fluidnpu.models; print([m for m in ('onnx', 'torch', 'google.protobuf') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

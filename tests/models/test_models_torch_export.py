@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models import golden, quantise, read_onnx, run_float
+from fluidnpu.models import golden, quantise, read_onnx, run_float
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import (
+from fluidnpu.models import (
     Architecture,
     DataError,
     ImageSet,
@@ -24,7 +24,7 @@ from models import (
     train_model,
     write_onnx,
 )
-from models.training import _augment, _learning_rate, split_held_out
+from fluidnpu.models.training import _augment, _learning_rate, split_held_out
 
 torch = pytest.importorskip("torch")
 

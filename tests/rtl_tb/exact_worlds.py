@@ -7,10 +7,10 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from dse import BatchPlan, Design, LayerCycles, Machine, Stack, job_cycles, needed_bytes
-from hls import Program, by_name, compile_program, layer_jobs
-from models import Kind, LayerShape, QuantisedNetwork
-from rtl_tb import LayerRun, NpuModel, RtlNpu
+from fluidnpu.dse import BatchPlan, Design, LayerCycles, Machine, Stack, job_cycles, needed_bytes
+from fluidnpu.hls import Program, by_name, compile_program, layer_jobs
+from fluidnpu.models import Kind, LayerShape, QuantisedNetwork
+from fluidnpu.rtl_tb import LayerRun, NpuModel, RtlNpu
 
 WEIGHTS = 0x1000_0000
 

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from rtl_tb import bench, sources
-from rtl_tb.benches.units import UNITS
+from fluidnpu.rtl_tb import bench, sources
+from fluidnpu.rtl_tb.benches.units import UNITS
 
 
 def by_hand(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:

@@ -7,12 +7,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dse import BatchPlan, Design, Stack
-from dse.testing import design_for
-from hls import CoreSimulator, compile_program, layer_streams, row_distance, scatter_output
-from models import QuantisedNetwork, golden, quantise, read_onnx, shipped_file, shipped_images
-from rtl_tb.core_cycles import stream_cycles
-from rtl_tb.core_sim import CoreModel
+from fluidnpu.dse import BatchPlan, Design, Stack
+from fluidnpu.dse.testing import design_for
+from fluidnpu.hls import CoreSimulator, compile_program, layer_streams, row_distance, scatter_output
+from fluidnpu.models import QuantisedNetwork, golden, quantise, read_onnx, shipped_file, shipped_images
+from fluidnpu.rtl_tb.core_cycles import stream_cycles
+from fluidnpu.rtl_tb.core_sim import CoreModel
 
 PLANS = {
     "normal": None,

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from exact_worlds import Bench, check, differences, random_plans, shared_model
 
-from boards import load_board
-from dse import DramModel, explore
-from dse.testing import design_for
-from hls import compile_program
-from models import quantise, random_full_size, random_network
-from rtl_tb import NpuModel, RtlNpu
+from fluidnpu.boards import load_board
+from fluidnpu.dse import DramModel, explore
+from fluidnpu.dse.testing import design_for
+from fluidnpu.hls import compile_program
+from fluidnpu.models import quantise, random_full_size, random_network
+from fluidnpu.rtl_tb import NpuModel, RtlNpu
 
 SLOW = (
     DramModel(latency_cycles=38, write_latency_cycles=20, link_words=8.0, total_words=11.0, refresh_interval_cycles=1170, refresh_cycles=39),

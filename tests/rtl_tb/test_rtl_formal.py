@@ -2,8 +2,8 @@ import sys
 
 import pytest
 
-from rtl_tb import PROOFS, Seed, proof_report, prove
-from rtl_tb.formal import cover
+from fluidnpu.rtl_tb import PROOFS, Seed, proof_report, prove
+from fluidnpu.rtl_tb.formal import cover
 
 DAILY = ("engine", "read", "write", "sequencer", "slots", "unpack", "registers")
 

@@ -4,7 +4,7 @@ from importlib.resources import files
 
 import pytest
 
-from rtl_tb import sources
+from fluidnpu.rtl_tb import sources
 
 pyslang = pytest.importorskip("pyslang", reason="pyslang comes with the extra `rtl`: pip install 'fluidnpu[rtl]'")
 
@@ -26,7 +26,7 @@ def errors(texts: dict[str, str]) -> list[str]:
 
 
 def test_all_rtl_is_legal() -> None:
-    npu = files("rtl_tb").joinpath("benches", "fluidnpu_npu.sv").read_text()
+    npu = files("fluidnpu.rtl_tb").joinpath("benches", "fluidnpu_npu.sv").read_text()
     assert errors({**sources(), "fluidnpu_npu.sv": npu}) == []
 
 

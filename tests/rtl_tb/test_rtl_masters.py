@@ -1,6 +1,6 @@
 import pytest
 
-from rtl_tb import Model, run
+from fluidnpu.rtl_tb import Model, run
 
 HARNESS = ("axi_masters_top.sv",)
 

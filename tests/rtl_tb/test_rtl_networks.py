@@ -10,12 +10,12 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from dse import Design
-from hls import by_name, execute_streams_reference, layer_streams, scatter_output
-from rtl_tb import DramModel, NpuModel, RtlNpu, data_plane_parameters
-from rtl_tb.benches.jobs import Program, Shape, bench_design, make_program
-from rtl_tb.benches.networks import convolutions, shapes
-from rtl_tb.coverage import plans
+from fluidnpu.dse import Design
+from fluidnpu.hls import by_name, execute_streams_reference, layer_streams, scatter_output
+from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu, data_plane_parameters
+from fluidnpu.rtl_tb.benches.jobs import Program, Shape, bench_design, make_program
+from fluidnpu.rtl_tb.benches.networks import convolutions, shapes
+from fluidnpu.rtl_tb.coverage import plans
 
 SIZES = {"t_r": 16, "t_p": 7, "t_c": 32, "b_max": 8, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 8}
 DESIGN: Design = bench_design(SIZES)
@@ -77,7 +77,7 @@ SHAPES = list(enumerate(shapes()))
 
 def test_the_shapes_are_those_of_the_tables() -> None:
     for network in ("resnet50", "inception_v3"):
-        table = json.loads(files("models").joinpath("data", f"layers_{network}.json").read_text())
+        table = json.loads(files("fluidnpu.models").joinpath("data", f"layers_{network}.json").read_text())
         wanted = {(layer["P"], layer["C"]) for layer in table["layers"]}
         assert {(kh * kw * inputs, outputs) for kh, kw, _, inputs, outputs in convolutions(network)} == wanted
 

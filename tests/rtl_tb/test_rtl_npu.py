@@ -7,12 +7,12 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from boards import load_board
-from dse import Design
-from dse.testing import design_for
-from hls import Program, build_id, by_name, compile_program
-from models import QuantisedNetwork, golden, quantise, random_network
-from rtl_tb import DramModel, NpuModel, RtlNpu, SimulationError
+from fluidnpu.boards import load_board
+from fluidnpu.dse import Design
+from fluidnpu.dse.testing import design_for
+from fluidnpu.hls import Program, build_id, by_name, compile_program
+from fluidnpu.models import QuantisedNetwork, golden, quantise, random_network
+from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu, SimulationError
 
 SEED = 0
 QNET: QuantisedNetwork = quantise(random_network(SEED, exits=3))

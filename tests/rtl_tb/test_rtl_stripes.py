@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from test_rtl_npu import DESIGN, LAYERS, PROGRAM, SLOTS, WEIGHTS, expected, read, run_batch, write
 
-from dse import DramModel
-from hls import by_name
-from rtl_tb import Model, NpuModel, RtlNpu, run
+from fluidnpu.dse import DramModel
+from fluidnpu.hls import by_name
+from fluidnpu.rtl_tb import Model, NpuModel, RtlNpu, run
 
 HARNESS = ("axi_striped_masters_top.sv",)
 # cocotbext-axi wants identifiers and one port, so that memory is not met here.

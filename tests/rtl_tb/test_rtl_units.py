@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rtl_tb import Model, run, sources
-from rtl_tb.benches.units import UNITS
-from rtl_tb.sources import needed
+from fluidnpu.rtl_tb import Model, run, sources
+from fluidnpu.rtl_tb.benches.units import UNITS
+from fluidnpu.rtl_tb.sources import needed
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ ELSEWHERE = {
 
 def cocotb_tests(bench: str) -> list[str]:
     """The tests of a bench; FileNotFoundError when there is none of that name."""
-    text = files("rtl_tb").joinpath("benches", f"{bench}.py").read_text()
+    text = files("fluidnpu.rtl_tb").joinpath("benches", f"{bench}.py").read_text()
     return re.findall(r"@(?:bench|cocotb\.test)\([^\n]*\)\nasync def (\w+)", text)
 
 
@@ -79,7 +79,7 @@ def test_the_bench_of_a_unit_has_its_tests(module: str) -> None:
 def test_a_bench_elsewhere_runs_the_module(module: str) -> None:
     """The bench exists, its top contains the module, and a test of this folder runs it."""
     top, bench = ELSEWHERE[module]
-    harness = {item.name: item.read_text() for item in files("rtl_tb").joinpath("formal").iterdir()}
+    harness = {item.name: item.read_text() for item in files("fluidnpu.rtl_tb").joinpath("formal").iterdir()}
     assert f"{module}.sv" in needed({**sources(), **harness}, top)
     assert cocotb_tests(bench)
     tests = [path.read_text() for path in Path(__file__).parent.glob("test_*.py")]

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
-from dse import LatencyTable
-from scheduler import Request, Schedule, Setting, draw_exits, make_policy, poisson, simulate
+from fluidnpu.dse import LatencyTable
+from fluidnpu.scheduler import Request, Schedule, Setting, draw_exits, make_policy, poisson, simulate
 
 TABLE2 = Path(__file__).parents[1] / "data" / "table2_latency.json"
 ROWS = json.loads(TABLE2.read_text())["rows"]

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling_worlds import ROWS, row_table, serve_row, tables
 
-from dse import LatencyTable
-from scheduler import Request, SchedulerError, least_violations
-from scheduler.bound import most_on_time
+from fluidnpu.dse import LatencyTable
+from fluidnpu.scheduler import Request, SchedulerError, least_violations
+from fluidnpu.scheduler.bound import most_on_time
 
 
 def on_time(jobs):

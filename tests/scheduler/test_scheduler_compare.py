@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scheduling_worlds import ROWS
 
-from dse import DesignError
-from dse.testing import tiny_design
-from scheduler import (
+from fluidnpu.dse import DesignError
+from fluidnpu.dse.testing import tiny_design
+from fluidnpu.scheduler import (
     SchedulerError,
     Serving,
     TrafficError,

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling_worlds import ROWS, uniform, worlds
 
-from dse import LatencyTable
-from scheduler import (
+from fluidnpu.dse import LatencyTable
+from fluidnpu.scheduler import (
     REGISTRY,
     Fluid,
     Greedy,
@@ -175,7 +175,7 @@ import sys
 sys.modules["numba"] = None
 sys.path[:0] = {path!r}
 import test_scheduler_compiled as here
-from scheduler import compiled
+from fluidnpu.scheduler import compiled
 assert not compiled.available()
 here.check_comparison_without_numba()
 compiled.available = lambda: True  # the loop's own functions, not compiled

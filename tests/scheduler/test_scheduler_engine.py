@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling_worlds import ROWS, serve_row, uniform, worlds
 
-from dse import LatencyTable
-from scheduler import (
+from fluidnpu.dse import LatencyTable
+from fluidnpu.scheduler import (
     Answer,
     Greedy,
     Outcome,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scheduling_worlds import ROWS, serve_row
 
-from dse import LatencyTable
-from scheduler import (
+from fluidnpu.dse import LatencyTable
+from fluidnpu.scheduler import (
     Greedy,
     Request,
     SchedulerError,
@@ -27,7 +27,7 @@ from scheduler import (
     requests_at,
     simulate,
 )
-from scheduler.metrics import t_quantile
+from fluidnpu.scheduler.metrics import t_quantile
 
 TABLE = LatencyTable(ns=((10, 15), (10, 16)))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from scheduling_worlds import ROWS, serve_row
 
-from dse import LatencyTable
-from scheduler import REGISTRY, Fluid, Request, Run, SchedulerError, View, Wait, make_policy, simulate
+from fluidnpu.dse import LatencyTable
+from fluidnpu.scheduler import REGISTRY, Fluid, Request, Run, SchedulerError, View, Wait, make_policy, simulate
 
 TABLE = LatencyTable(ns=((10, 15, 20, 25), (10, 16, 22, 28), (10, 16, 22, 28)))
 

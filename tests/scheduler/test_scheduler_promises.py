@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dse import LatencyTable
-from scheduler import REGISTRY, Anytime, Request, Run, Setting, make_policy, simulate
+from fluidnpu.dse import LatencyTable
+from fluidnpu.scheduler import REGISTRY, Anytime, Request, Run, Setting, make_policy, simulate
 
 MS = 10**6
 TABLE = LatencyTable(ns=((4 * MS, 7 * MS, 10 * MS), (3 * MS, 4 * MS, 5 * MS), (6 * MS, 7 * MS, 8 * MS)))

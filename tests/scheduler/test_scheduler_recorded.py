@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scheduling_worlds import ROWS, serve_row
 
-from dse import LatencyTable
-from scheduler import (
+from fluidnpu.dse import LatencyTable
+from fluidnpu.scheduler import (
     Answer,
     Lazy,
     Outcome,

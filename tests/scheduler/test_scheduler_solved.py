@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scheduling_worlds import ROWS, TABLE2, serve_row, setting_of
 
-from dse import LatencyTable
-from scheduler import (
+from fluidnpu.dse import LatencyTable
+from fluidnpu.scheduler import (
     Anytime,
     CountTable,
     Credit,
@@ -27,10 +27,10 @@ from scheduler import (
     simulate,
     solve_counts,
 )
-from scheduler.credit import KNOTS
-from scheduler.errors import OverloadError
-from scheduler.setting import least_work_ns
-from scheduler.weights import fingerprint, load_weights, mean, read_weights
+from fluidnpu.scheduler.credit import KNOTS
+from fluidnpu.scheduler.errors import OverloadError
+from fluidnpu.scheduler.setting import least_work_ns
+from fluidnpu.scheduler.weights import fingerprint, load_weights, mean, read_weights
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 FLAT = Weights(v=((0.0,) * len(KNOTS),) * 4, done=(0.0,) * len(KNOTS), on_time=0.0)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling_worlds import ROWS, worlds
 
-from scheduler import (
+from fluidnpu.scheduler import (
     PolicyError,
     Recorded,
     SchedulerError,

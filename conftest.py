@@ -1,0 +1,32 @@
+"""Lets `pytest dse/` work from the root: a room's folder is imported under its own name, `fluidnpu.dse`, never a second time as `dse`."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+ROOMS = {"boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host", "studies"}
+
+
+class RoomAlias(MetaPathFinder, Loader):
+    """Resolves `dse.x` to the module `fluidnpu.dse.x`."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """A spec for names that begin with a room; None for all others."""
+        return ModuleSpec(name, self) if name.partition(".")[0] in ROOMS else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module under its one name; the import system overwrites its spec, which `exec_module` restores."""
+        module = importlib.import_module(f"fluidnpu.{spec.name}")
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """The module is loaded already."""
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state
+
+
+sys.meta_path.insert(0, RoomAlias())
