@@ -1,6 +1,8 @@
 """The layout is a promise: rooms on disk are packages in pyproject, and imports run only along the drawn arrows."""
 
 import ast
+import importlib
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +16,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "dse": {"boards", "models"},
     "hls": {"boards", "models", "dse"},
     "rtl_tb": {"boards", "models", "dse", "hls"},
-    "scheduler": {"dse"},
+    "scheduler": {"models", "dse"},
     "host": {"boards", "models", "dse", "hls", "rtl_tb", "scheduler"},
-    "fluidnpu": {"boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host"},
+    "studies": {"boards", "models", "dse", "scheduler"},
+    "fluidnpu": {"boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host", "studies"},
 }
-ONLY_IN = {"torch": {"models"}, "pynq": {"host"}, "jinja2": {"hls", "rtl_tb", "fluidnpu"}, "cocotb": {"rtl_tb"}}
+ONLY_IN = {
+    "torch": {"models"},
+    "pynq": {"host"},
+    "jinja2": {"hls", "rtl_tb", "fluidnpu"},
+    "cocotb": {"rtl_tb"},
+    "ray": {"host"},
+}
+MOST_ENTRIES = 12  # files and folders at the top of a room
+MOST_NAMES = 25  # that a room, or an inner folder with a door of its own, shows to other rooms
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -42,7 +53,99 @@ def test_imports_follow_the_arrows(room: str) -> None:
             if top == room or top not in MAY_IMPORT:
                 continue
             assert top in MAY_IMPORT[room], f"{path.relative_to(ROOT)} imports {name}: {room} must not know {top}"
-            assert not rest or rest == "testing", f"{path.relative_to(ROOT)} imports {name}: use the surface of {top}"
+            door = not rest or (ROOT / top / rest / "__init__.pyi").is_file()
+            assert door or rest == "testing", f"{path.relative_to(ROOT)} imports {name}: use a door of {top}"
+
+
+def resolved(path: Path) -> Iterator[Path]:
+    """The files of the same room that a file imports, also inside functions; what only a type checker imports counts."""
+    package = path.parent
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.ImportFrom) or node.level == 0:
+            continue
+        base = package
+        for _ in range(node.level - 1):
+            base = base.parent
+        base = base.joinpath(*(node.module or "").split("."))
+        if base.with_suffix(".py").is_file():
+            yield base.with_suffix(".py")
+            continue
+        for alias in node.names:
+            inner = base / f"{alias.name}.py"
+            yield inner if inner.is_file() else base / "__init__.py"
+
+
+def circle(arrows: dict[str, set[str]]) -> list[str]:
+    """One circle of the graph, as the nodes along it; empty when there is none."""
+    done: set[str] = set()
+
+    def walk(node: str, trail: list[str]) -> list[str]:
+        if node in trail:
+            return [*trail[trail.index(node) :], node]
+        if node in done:
+            return []
+        for following in sorted(arrows.get(node, ())):
+            if found := walk(following, [*trail, node]):
+                return found
+        done.add(node)
+        return []
+
+    return next((found for node in sorted(arrows) if (found := walk(node, []))), [])
+
+
+def test_a_circle_is_found() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_no_files_of_a_room_import_each_other_in_a_circle(room: str) -> None:
+    top = ROOT / room
+    files = {path: set(resolved(path)) for path in sources(room)}
+    names = {str(a.relative_to(top)): {str(b.relative_to(top)) for b in found} for a, found in files.items()}
+    assert not circle(names), " -> ".join(circle(names))
+
+    def folder(name: str) -> str:
+        head, slash, _ = name.partition("/")
+        return head + slash
+
+    folders: dict[str, set[str]] = {}
+    for a, found in names.items():
+        folders.setdefault(folder(a), set()).update(folder(b) for b in found if folder(b) != folder(a))
+    assert not circle(folders), " -> ".join(circle(folders))
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_a_room_has_few_entries(room: str) -> None:
+    found = sorted(p.name for p in (ROOT / room).iterdir() if p.name != "__pycache__" and not p.is_symlink())
+    assert len(found) <= MOST_ENTRIES, f"{room} has {len(found)} entries at its top: {', '.join(found)}"
+
+
+@pytest.mark.parametrize("stub", sorted(p for room in MAY_IMPORT for p in (ROOT / room).rglob("__init__.pyi")))
+def test_a_door_shows_few_names(stub: Path) -> None:
+    names = [a.name for n in ast.walk(ast.parse(stub.read_text())) if isinstance(n, ast.ImportFrom) for a in n.names]
+    assert len(names) == len(set(names)) <= MOST_NAMES, f"{stub.relative_to(ROOT)} shows {len(names)} names"
+
+
+@pytest.mark.parametrize("room", sorted(set(MAY_IMPORT) - {"fluidnpu"}))
+def test_importing_a_room_loads_its_door_only(room: str) -> None:
+    code = (
+        f"import sys; old = set(sys.modules); import fluidnpu.{room}\n"
+        "print(*sorted(m for m in set(sys.modules) - old if m.partition('.')[0] not in sys.stdlib_module_names))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert set(done.stdout.split()) == {"fluidnpu", f"fluidnpu.{room}", "lazy_loader"} - (
+        {"lazy_loader"} if room == "studies" else set()
+    )
+
+
+@pytest.mark.parametrize("room", sorted(set(MAY_IMPORT) - {"fluidnpu"}))
+def test_every_name_of_a_door_can_be_had(room: str) -> None:
+    for stub in sorted((ROOT / room).rglob("__init__.pyi")):
+        package = ".".join(("fluidnpu", *stub.parent.relative_to(ROOT).parts))
+        door = importlib.import_module(package)
+        for name in door.__all__:
+            assert getattr(door, name) is not None
 
 
 @pytest.mark.parametrize(("package", "rooms"), ONLY_IN.items())
@@ -91,8 +194,6 @@ def test_every_room_states_its_contract() -> None:
 
 
 def test_a_bare_import_needs_only_the_base() -> None:
-    import subprocess
-
     code = (
         "import sys; from fluidnpu import boards, models, dse, hls, scheduler, host\n"
         "heavy = {'torch', 'pynq', 'ray', 'cocotb', 'scipy'} & set(sys.modules)\n"
