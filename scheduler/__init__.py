@@ -15,13 +15,13 @@ from .errors import PolicyError, SchedulerError, TrafficError
 from .fast import available
 from .fluid import Fluid
 from .guarded import Guarded
-from .metrics import Interval, Metrics, Tally, interval, measure, merge_metrics
+from .metrics import Interval, Metrics, interval, measure, merge_metrics
 from .others import Lazy, Staged, layered, layered_rates
 from .paper import PaperRow, Sweep, sweeps, table2_rows
 from .policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
 from .recorded import Recorded
 from .registry import REGISTRY, make_policy
-from .schedule import Outcome, Record, Replay, RunRecord, Schedule, read_log
+from .schedule import Outcome, Record, Replay, RunRecord, Schedule, Tally, read_log
 from .setting import Setting
 from .shedding import Shedding, innermost
 from .streams import Drawn, Source, StreamComparison, compare_streams

@@ -32,11 +32,11 @@ from .engine import check_rates, simulate
 from .errors import SchedulerError
 from .fast import available
 from .guarded import Guarded
-from .metrics import Metrics, Tally, interval, measure, merge_metrics
+from .metrics import Metrics, interval, measure, merge_metrics
 from .others import Lazy, layered, layered_rates
 from .policy import Policy, Request
 from .registry import make_policy
-from .schedule import Schedule
+from .schedule import Schedule, Tally
 from .setting import Setting, least_work_ns
 from .shedding import Shedding, innermost
 from .traffic import check_load, check_objective, draw_exits, generate

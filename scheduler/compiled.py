@@ -33,10 +33,9 @@ from .fast import available
 from .fluid import Fluid
 from .guarded import Guarded
 from .kernel import Ints, Machine, Rules, Stream
-from .metrics import Tally
 from .others import Lazy, Staged
 from .policy import Action, Answer, Policy, Request, Run, Shed, Wait
-from .schedule import Schedule
+from .schedule import Schedule, Tally
 from .shedding import Shedding, innermost
 
 PLACES = 1 << 20  # the largest index of counts past the queue

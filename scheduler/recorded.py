@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import SchedulerError
-from .metrics import Tally
-from .schedule import Schedule
+from .schedule import Schedule, Tally
 from .traffic import exits_from_confidences
 
 
