@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import SchedulerError
-from .schedule import Schedule, Tally
-from .traffic import exits_from_confidences
+from ..errors import SchedulerError
+from ..schedule import Schedule, Tally
+from ..simulation.traffic import exits_from_confidences
 
 
 @dataclass(frozen=True, kw_only=True)

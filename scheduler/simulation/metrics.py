@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import SchedulerError
-from .schedule import Outcome, Schedule, Tally
+from ..errors import SchedulerError
+from ..schedule import Outcome, Schedule, Tally
 
 WARMUP_SHARE = 0.05
 
