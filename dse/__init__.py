@@ -21,6 +21,7 @@ from .explore import OBJECTIVES, Exploration, build_design, explore
 from .fbcb import buildable_plan, plan_all, published_plan
 from .front import Front
 from .geometry import CORES, HLS_BEAT_BITS, Fit, FitError, fit, ramb18_count, stream_words, ultra_banks, uram_count
+from .jit import Jit, has_numba
 from .latency import latency_table, pool_cycles, stage_latency
 from .logic import LOGIC_KINDS, Estimate, interval_pct, logic_table, logic_terms, npu_logic, part_logic
 from .paper_model import Batching, Point, gops, layer_ticks, total_ticks
@@ -54,6 +55,7 @@ __all__ = [
     "Fit",
     "FitError",
     "Front",
+    "Jit",
     "LatencyTable",
     "LayerCycles",
     "LayerJob",
@@ -77,6 +79,7 @@ __all__ = [
     "explore",
     "fit",
     "gops",
+    "has_numba",
     "interval_pct",
     "job_cycles",
     "latency_table",
