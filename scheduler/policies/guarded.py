@@ -14,14 +14,15 @@ What was tried and brought nothing is in the benchmark's head (`benchmarks/table
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from ..compiled.twin import Compiled, Npu, Stream, records, twin_of
 from ..policy import Action, Request, View
-from .credit import LOOK, Credit, Optimal
+from .credit import LOOK, Credit
 from .decision_process import CountTable, continue_shares
 from .fluid import Fluid
+from .optimal import Optimal
 from .setting import Setting
 
 GIVE_UP = 0.01  # of all requests
@@ -70,10 +71,32 @@ class Guarded:
             return self.credit.decide(view)
         return self.optimal.decide(view) if len(view.waiting[0]) <= LOOK else self.fluid.decide(view)
 
-    def numbers(self) -> dict[str, Any]:
-        """What `decide` computes with beside credit's numbers: for the compiled loop."""
-        guard = (self.give_up, HEAD_START, self.patience, min(HASTY, self.patience), LOW, HIGH, HORIZON)
-        return {"work": np.array(self.work_ns, np.int64), "guard": np.array(guard, float)}
+    def compiled(self, stream: Stream, npu: Npu) -> Compiled | None:
+        """Return the twin for the compiled loop, or None where `credit` has none."""
+        from ..compiled.guarded import MEMORY, GuardedTwin
+
+        inner = [twin_of(policy, stream, npu) for policy in (self.credit, self.optimal, self.fluid)]
+        credit, optimal, fluid = (policy and policy.twin for policy in inner)
+        if credit is None or optimal is None:
+            return None
+        memory = records(MEMORY)
+        memory[0].last = memory[0].latest = -1
+        twin = GuardedTwin(
+            credit=credit,
+            optimal=optimal,
+            fluid=fluid,
+            give_up=self.give_up,
+            head_start=HEAD_START,
+            patience=self.patience,
+            hasty=min(HASTY, self.patience),
+            low=LOW,
+            high=HIGH,
+            horizon=float(HORIZON),
+            work=np.array(self.work_ns, np.int64),
+            spared=np.zeros(len(stream.arrival), np.int64),
+            memory=memory,
+        )
+        return Compiled(twin=twin)
 
     def _count_arrivals(self, queue: Sequence[Request]) -> None:
         """Let the past fade with every request that came."""
