@@ -1,8 +1,15 @@
 """Devices (simulated, PYNQ, /dev/mem), the driver, the runtime loop and the inference server."""
 
 from .bundle import Bundle, bitstream
-from .device import ArrayBuffer, Buffer, Clock, Device, VirtualClock, WallClock
-from .devmem import DevMemNpu
+from .devices.device import ArrayBuffer, Buffer, Clock, Device, VirtualClock, WallClock
+from .devices.devmem import DevMemNpu
+from .devices.memory import SimulatedMemory
+from .devices.opening import open_device
+from .devices.pynq.bitstream import read_simulated_bitstream, write_simulated_bitstream
+from .devices.pynq.classes import active_device, npu_of, open_overlay, simulated_pynq_device
+from .devices.pynq.hwh import hardware_description
+from .devices.rtl import RtlClock, RtlDevice, rtl_device
+from .devices.simulated import Fault, SimulatedNpu
 from .driver import MASK_SLOTS, PATIENCE, Driver, Job, Status, encode_image
 from .errors import (
     BuildMismatch,
@@ -19,16 +26,9 @@ from .errors import (
     QueueFullError,
     ServerClosedError,
 )
-from .hwh import hardware_description
 from .identity import build_id, shape_word
-from .memory import SimulatedMemory
-from .opening import open_device
-from .pynq_device import active_device, npu_of, open_overlay, simulated_pynq_device
-from .rtl_device import RtlClock, RtlDevice, rtl_device
-from .runtime import Answer, Runtime, Served, serve
-from .server import Server
-from .simulated import Fault, SimulatedNpu
-from .simulated_bitstream import read_simulated_bitstream, write_simulated_bitstream
+from .serving.runtime import Answer, Runtime, Served, serve
+from .serving.server import Server
 
 __all__ = [
     "MASK_SLOTS",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fluidnpu.hls import REGISTERS
 
-from .device import Buffer, Device
+from .devices.device import Buffer, Device
 from .errors import DeviceAccessError
 
 _NAMES = {register.offset: register.name for register in REGISTERS}

@@ -17,7 +17,7 @@ from fluidnpu.dse import Design
 from fluidnpu.hls import Cause, Program, by_name
 
 from .bus import Bus
-from .device import Buffer, Device
+from .devices.device import Buffer, Device
 from .errors import BuildMismatch, DeviceAccessError, DeviceError, DriverUsageError, NpuError, NpuTimeout
 from .identity import build_id, shape_word
 

@@ -23,10 +23,10 @@ from fluidnpu.host import (
     SimulatedNpu,
     WallClock,
     open_device,
-    opening,
     serve,
 )
-from fluidnpu.host import pynq_device as lazily
+from fluidnpu.host.devices import opening
+from fluidnpu.host.devices.pynq import classes as lazily
 from fluidnpu.models import golden
 from fluidnpu.scheduler import make_policy
 

@@ -9,7 +9,7 @@ from host_worlds import CTRL, field, read, snapshot, world, write
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, Register, by_name
 from fluidnpu.host import Fault, SimulatedNpu, build_id, shape_word
-from fluidnpu.host.timing import JobTimes
+from fluidnpu.host.devices.timing import JobTimes
 from fluidnpu.models import golden
 
 ALL_ONES = 0xFFFF_FFFF

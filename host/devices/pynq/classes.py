@@ -20,13 +20,13 @@ import numpy as np
 
 from fluidnpu.hls import NPU_VLNV, PLATFORMS
 
-from .device import ArrayBuffer, Buffer, Clock, Device, WallClock
-from .errors import BundleError, DeviceAccessError, HostError, OutOfMemory, PynqMissingError
+from ...errors import BundleError, DeviceAccessError, HostError, OutOfMemory, PynqMissingError
+from ..device import ArrayBuffer, Buffer, Clock, Device, WallClock
+from ..memory import SimulatedMemory
+from ..polling import wait_for_event
+from ..simulated import SimulatedNpu
+from .bitstream import read_simulated_bitstream
 from .hwh import IRQ_PIN, NPU_RANGE, PS
-from .memory import SimulatedMemory
-from .polling import wait_for_event
-from .simulated import SimulatedNpu
-from .simulated_bitstream import read_simulated_bitstream
 
 _WORD_BYTES = 4
 _LOOK_NS = 1_000_000  # between two looks of the simulated interrupt line

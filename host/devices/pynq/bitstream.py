@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fluidnpu.dse import Design, DesignError
 
-from .errors import BundleError
+from ...errors import BundleError
 from .hwh import PS, hardware_description
 
 _MAGIC = "fluidnpu simulated bitstream, schema 1"

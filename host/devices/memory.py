@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..errors import OutOfMemory
 from .device import ArrayBuffer, Buffer, Bytes
-from .errors import OutOfMemory
 
 ALIGNMENT = 4096  # of a buffer's address: a page, as contiguous allocators give
 

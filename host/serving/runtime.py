@@ -21,8 +21,8 @@ from fluidnpu.models import confidence
 from fluidnpu.scheduler import Action, Outcome, Policy, PolicyError, Request, Run, Schedule, Shed, View, Wait
 from fluidnpu.scheduler import Answer as AnswerNow
 
-from .driver import Driver
-from .errors import DeviceError, DriverUsageError, GaveUpError
+from ..driver import Driver
+from ..errors import DeviceError, DriverUsageError, GaveUpError
 
 Image = npt.NDArray[Any]
 _order = attrgetter("arrival_ns", "id")

@@ -17,8 +17,8 @@ import numpy as np
 
 from fluidnpu.scheduler import Policy, Request, Wait
 
-from .driver import Driver
-from .errors import DriverUsageError, GaveUpError, QueueFullError, ServerClosedError
+from ..driver import Driver
+from ..errors import DriverUsageError, GaveUpError, QueueFullError, ServerClosedError
 from .runtime import Answer, Image, Runtime
 
 LOST_IN_A_ROW = 3  # jobs given up one after another, each of other requests: then it is the device, not the batch

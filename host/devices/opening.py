@@ -16,14 +16,14 @@ from pathlib import Path
 from fluidnpu.boards import Board, BoardError, load_board
 from fluidnpu.hls import PLATFORMS
 
-from .bundle import Bundle, bitstream
+from ..bundle import Bundle, bitstream
+from ..errors import DriverUsageError, PynqMissingError
 from .device import Clock, Device, VirtualClock
 from .devmem import DevMemNpu
-from .errors import DriverUsageError, PynqMissingError
-from .pynq_device import open_overlay, simulated_pynq_device
-from .rtl_device import rtl_device
+from .pynq.bitstream import write_simulated_bitstream
+from .pynq.classes import open_overlay, simulated_pynq_device
+from .rtl import rtl_device
 from .simulated import SimulatedNpu
-from .simulated_bitstream import write_simulated_bitstream
 
 KINDS = ("simulated", "rtl", "cosim", "pynq", "devmem")
 _PL_BYTES = 1 << 28  # mapped of the programmable logic's memory: any program and its slots

@@ -16,8 +16,8 @@ import numpy as np
 
 from fluidnpu.hls import WINDOW_BYTES
 
+from ..errors import DeviceAccessError, DriverUsageError, OutOfMemory
 from .device import ArrayBuffer, Buffer, Clock, WallClock
-from .errors import DeviceAccessError, DriverUsageError, OutOfMemory
 from .polling import wait_for_event
 
 _PAGE = mmap.ALLOCATIONGRANULARITY

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from fluidnpu.dse import Design
 from fluidnpu.hls import DESCRIPTOR_BYTES, REGISTERS, WINDOW_BYTES, Access, Cause, Register, by_name
 
+from ..identity import build_id, shape_word
 from .dataplane import DataPlane, LayerError, Slots, Step
 from .device import ArrayBuffer, Buffer, Clock, VirtualClock
-from .identity import build_id, shape_word
 from .memory import SimulatedMemory
 from .timing import JobTimes
 
