@@ -19,7 +19,7 @@ from fluidnpu.hls import Cause, Program, by_name
 from .bus import Bus
 from .devices.device import Buffer, Device
 from .errors import BuildMismatch, DeviceAccessError, DeviceError, DriverUsageError, NpuError, NpuTimeout
-from .identity import build_id, shape_word
+from .identity import build_id_word, shape_word
 
 MASK_SLOTS = 32  # slots that a mask register can name
 _ALIGNMENT = 64
@@ -128,7 +128,7 @@ class Driver:
 
     def identify(self) -> None:
         """Raise BuildMismatch unless the device was built from this design, DeviceAccessError where nothing answers."""
-        self._expect("BUILD_ID", build_id(self.design))
+        self._expect("BUILD_ID", build_id_word(self.design))
         self._expect("SHAPE", shape_word(self.design))
 
     def _expect(self, what: str, expected: int) -> None:

@@ -21,7 +21,7 @@ from ..errors import DriverUsageError, PynqMissingError
 from .device import Clock, Device, VirtualClock
 from .devmem import DevMemNpu
 from .pynq.bitstream import write_simulated_bitstream
-from .pynq.classes import open_overlay, simulated_pynq_device
+from .pynq.overlay import open_overlay, simulated_pynq_device
 from .rtl import rtl_device
 from .simulated import SimulatedNpu
 

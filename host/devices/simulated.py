@@ -8,7 +8,7 @@ arithmetic if that is more.
 >>> npu = SimulatedNpu(tiny_design())
 >>> npu.read(by_name("STATUS").offset) == by_name("STATUS").reset
 True
->>> hex(npu.read(by_name("BUILD_ID").offset)) == hex(build_id(tiny_design()))
+>>> hex(npu.read(by_name("BUILD_ID").offset)) == hex(build_id_word(tiny_design()))
 True
 """
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from fluidnpu.dse import Design
 from fluidnpu.hls import DESCRIPTOR_BYTES, REGISTERS, WINDOW_BYTES, Access, Cause, Register, by_name
 
-from ..identity import build_id, shape_word
+from ..identity import build_id_word, shape_word
 from .dataplane import DataPlane, LayerError, Slots, Step
 from .device import ArrayBuffer, Buffer, Clock, VirtualClock
 from .memory import SimulatedMemory
@@ -108,7 +108,7 @@ class SimulatedNpu:
             "STATUS": self._status,
             "IRQ_STATUS": lambda: self._irq,
             "ERROR": lambda: _pack(_ERROR, CAUSE=self._state.cause, LAYER=self._state.error_layer),
-            "BUILD_ID": lambda: build_id(design) if build is None else build,
+            "BUILD_ID": lambda: build_id_word(design) if build is None else build,
             "SHAPE": lambda: shape_word(design),
             "ACTIVE": lambda: self._state.active,
             "CYCLES_LO": lambda: self._count_cycles() & _WORD,
