@@ -32,7 +32,7 @@ from fluidnpu.models import (
     shipped_images,
 )
 from fluidnpu.rtl_tb import sources
-from fluidnpu.scheduler import Metrics, Serving, draw_exits, make_policy, measure, poisson, requests_at, simulate
+from fluidnpu.scheduler import Metrics, Serving, World, draw_exits, make_policy, measure, poisson, requests_at, simulate
 
 from . import show
 from .errors import NegativeAnswerError, UsageError
@@ -226,7 +226,9 @@ def load_curves(
     for rate in rates_per_s:
         requests = requests_at(np.cumsum(gaps / rate).astype(np.int64), slo_ns)
         for name in POLICIES:
-            done = simulate(requests, make_policy(name), latency=latency, exits=exits.tolist(), exit_rates=shares)
+            done = simulate(
+                requests, make_policy(name), World(latency=latency, exits=exits.tolist(), exit_rates=shares)
+            )
             found = measure(done)
             curves[name].append(
                 LoadPoint(

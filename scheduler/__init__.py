@@ -36,6 +36,7 @@ from .simulation.traffic import (
     read_trace,
     requests_at,
 )
+from .simulation.world import World
 from .units import format_ms, parse_duration_ns
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ __all__ = [
     "View",
     "Wait",
     "Weights",
+    "World",
     "available",
     "bursty",
     "compare",

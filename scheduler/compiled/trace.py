@@ -5,10 +5,10 @@ the reasons of decisions. `rules_of` says None for a policy that it does not kno
 `simulate` is to be asked, which names the fault.
 
 >>> from fluidnpu.dse import LatencyTable
->>> from fluidnpu.scheduler import Greedy, Request
+>>> from fluidnpu.scheduler import Greedy, Request, World
 >>> two = [Request(0, 0, 100), Request(1, 5, 105)]
 >>> table = LatencyTable(ns=((10, 15), (10, 15)))
->>> done = serve_compiled(two, Greedy(), latency=table, exits=[0, 1], exit_rates=[0.5, 0.5])
+>>> done = serve_compiled(two, Greedy(), World(latency=table, exits=[0, 1], exit_rates=[0.5, 0.5]))
 >>> done is None or done.end_ns.tolist() == [10, 30]
 True
 """
@@ -21,8 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from fluidnpu.dse import LatencyTable
-
 from ..policies.baselines import Adaptive, Greedy, Serial
 from ..policies.credit import Credit, Optimal
 from ..policies.decision_process import CountTable
@@ -33,7 +31,7 @@ from ..policies.wrappers.anytime import Anytime
 from ..policies.wrappers.shedding import Shedding, innermost
 from ..policy import Action, Answer, Policy, Request, Run, Shed, Wait
 from ..schedule import Schedule, Tally
-from ..simulation.engine import check_input
+from ..simulation.world import World
 from . import kernel
 from .fast import available
 from .kernel import Ints, Machine, Rules, Stream
@@ -106,39 +104,29 @@ class Trace:
         return out
 
 
-def serve_compiled(
-    requests: Sequence[Request],
-    policy: Policy,
-    *,
-    latency: LatencyTable,
-    exits: Sequence[int],
-    exit_rates: Sequence[float],
-    b_max: int | None = None,
-    slots: int | None = None,
-    actual: LatencyTable | None = None,
-    overhead_ns: int = 0,
-) -> Trace | None:
-    """As `simulate`, or None for a policy that the loop does not know and for one that breaks the rules. Raises SchedulerError for bad input."""
-    b_max = latency.b_max if b_max is None else b_max
-    slots = b_max if slots is None else slots
-    check_input(requests, latency, actual or latency, exits, exit_rates, b_max, slots, overhead_ns)
+def serve_compiled(requests: Sequence[Request], policy: Policy, world: World) -> Trace | None:
+    """Serve as `simulate` does; None for a policy that the loop does not know or that breaks the rules.
+
+    Raises SchedulerError for inconsistent input.
+    """
+    world.check(requests)
     arrival = np.array([r.arrival_ns for r in requests], np.int64)
     deadline = np.array([r.deadline_ns for r in requests], np.int64)
     machine = Machine(
-        np.array(latency.ns, np.int64), np.array((actual or latency).ns, np.int64) + overhead_ns, b_max, slots
+        np.array(world.latency.ns, np.int64), np.array(world.run_ns, np.int64), world.batch_limit, world.slot_limit
     )
     rules = rules_of(policy, machine)
     if rules is None or not available():
         return None
-    stream = Stream(arrival, deadline, np.array(exits, np.int64), _due(policy, arrival, deadline))
+    stream = Stream(arrival, deadline, np.array(world.exits, np.int64), _due(policy, arrival, deadline))
     broken, fates, log, ids = kernel.serve(stream, machine, rules)
     if broken:
         return None
     return Trace(
         policy=policy.name,
-        stages=latency.stages,
-        b_max=b_max,
-        slots=slots,
+        stages=world.latency.stages,
+        b_max=world.batch_limit,
+        slots=world.slot_limit,
         requests=tuple(requests),
         stream=stream,
         fates=fates,

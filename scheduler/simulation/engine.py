@@ -9,9 +9,10 @@ A `Run` takes `latency[stage][batch]` and cannot be interrupted. `Answer` and `S
 its `until_ns`, whichever is first. After the last arrival (`view.closed`) a `Wait` is an error.
 
 >>> from fluidnpu.dse import LatencyTable
->>> from fluidnpu.scheduler import Greedy, Request
+>>> from fluidnpu.scheduler import Greedy, Request, World
 >>> two = [Request(0, 0, 100), Request(1, 5, 105)]
->>> done = simulate(two, Greedy(), latency=LatencyTable(ns=((10, 15), (10, 15))), exits=[0, 1], exit_rates=[0.5, 0.5])
+>>> world = World(latency=LatencyTable(ns=((10, 15), (10, 15))), exits=[0, 1], exit_rates=[0.5, 0.5])
+>>> done = simulate(two, Greedy(), world)
 >>> [(r.start_ns, r.end_ns, r.exit) for r in done.records]
 [(0, 10, 0), (10, 30, 1)]
 """
@@ -21,60 +22,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
-from fluidnpu.dse import LatencyTable
-
-from ..errors import PolicyError, SchedulerError, TrafficError
+from ..errors import PolicyError
 from ..policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
 from ..schedule import Outcome, Schedule
+from .world import World
 
 _order = attrgetter("arrival_ns", "id")
 
 
-def simulate(
-    requests: Sequence[Request],
-    policy: Policy,
-    *,
-    latency: LatencyTable,
-    exits: Sequence[int],
-    exit_rates: Sequence[float],
-    b_max: int | None = None,
-    slots: int | None = None,
-    actual: LatencyTable | None = None,
-    overhead_ns: int = 0,
-) -> Schedule:
-    """Serve `requests` (sorted by arrival, then id) and return what happened.
+def simulate(requests: Sequence[Request], policy: Policy, world: World) -> Schedule:
+    """Serve `requests` (sorted by arrival, then id) in `world` and return the schedule.
 
-    `exits[i]` is the exit at which request i leaves if it is let run: drawn beforehand, so that all policies meet the same samples.
-    `latency` and `exit_rates` are what the policy believes; `actual` (default: the same table) is what runs take. `slots` (default
-    `b_max`) bounds the samples past the queue. `overhead_ns` is added to every run: the price of asking the scheduler and of restarting.
     Raises SchedulerError for inconsistent input and PolicyError when the policy breaks the rules.
     """
-    actual = actual or latency
-    b_max = latency.b_max if b_max is None else b_max
-    slots = b_max if slots is None else slots
-    check_input(requests, latency, actual, exits, exit_rates, b_max, slots, overhead_ns)
-    return _Engine(requests, policy, latency, exits, exit_rates, b_max, slots, actual, overhead_ns).serve()
+    world.check(requests)
+    return _Engine(requests, policy, world).serve()
 
 
 class _Engine:
-    def __init__(
-        self,
-        requests: Sequence[Request],
-        policy: Policy,
-        latency: LatencyTable,
-        exits: Sequence[int],
-        exit_rates: Sequence[float],
-        b_max: int,
-        slots: int,
-        actual: LatencyTable,
-        overhead_ns: int,
-    ) -> None:
-        self.requests, self.policy, self.slots, self.b_max = tuple(requests), policy, slots, b_max
-        self.stages = latency.stages
+    def __init__(self, requests: Sequence[Request], policy: Policy, world: World) -> None:
+        self.requests, self.policy = tuple(requests), policy
+        self.slots, self.b_max, self.stages = world.slot_limit, world.batch_limit, world.latency.stages
         self.waiting: list[list[Request]] = [[] for _ in range(self.stages)]
-        self.view = View(0, self.waiting, latency, tuple(exit_rates), b_max, slots=slots)
-        self.took = [[ns + overhead_ns for ns in row] for row in actual.ns]
-        self.leaves = {r.id: (i, int(e)) for i, (r, e) in enumerate(zip(self.requests, exits, strict=True))}
+        self.view = View(0, self.waiting, world.latency, tuple(world.exit_rates), self.b_max, slots=self.slots)
+        self.took = world.run_ns
+        self.leaves = {r.id: (i, int(e)) for i, (r, e) in enumerate(zip(self.requests, world.exits, strict=True))}
         n = len(self.requests)
         self.start, self.end, self.exit, self.outcome = [-1] * n, [-1] * n, [-1] * n, [0] * n
         self.log: list[tuple[int, Action]] = []
@@ -212,59 +184,3 @@ class _Engine:
 
 def _same(a: Request, b: Request) -> bool:
     return a is b
-
-
-def check_input(
-    requests: Sequence[Request],
-    latency: LatencyTable,
-    actual: LatencyTable,
-    exits: Sequence[int],
-    exit_rates: Sequence[float],
-    b_max: int,
-    slots: int,
-    overhead_ns: int,
-) -> None:
-    """Raise SchedulerError for what `simulate` cannot serve."""
-    check_requests(requests)
-    check_rates(exit_rates, latency.stages)
-    if (actual.stages, actual.b_max) != (latency.stages, latency.b_max):
-        raise SchedulerError(
-            f"both latency tables must be {latency.stages} stages by {latency.b_max}, not {actual.stages} by {actual.b_max}"
-        )
-    if not 1 <= b_max <= latency.b_max:
-        raise SchedulerError(f"b_max must lie in 1..{latency.b_max}, the columns of the latency table, not {b_max}")
-    if slots < b_max:
-        raise SchedulerError(f"slots must be at least b_max = {b_max}, not {slots}")
-    if overhead_ns < 0:
-        raise SchedulerError(f"overhead_ns must not be negative, not {overhead_ns}")
-    if len(exits) != len(requests):
-        raise SchedulerError(f"exits must name one exit for each of {len(requests)} requests, not {len(exits)}")
-    for r, e in zip(requests, exits, strict=True):
-        if not 0 <= e < latency.stages:
-            raise SchedulerError(f"request {r.id} must leave at an exit in 0..{latency.stages - 1}, not {e}")
-
-
-def check_requests(requests: Sequence[Request]) -> None:
-    """Raise TrafficError unless ids are unique, times sane and requests sorted by (arrival, id)."""
-    last = (-1, -1)
-    seen = set()
-    for r in requests:
-        if r.id in seen:
-            raise TrafficError(f"request ids must be unique, but {r.id} comes twice")
-        seen.add(r.id)
-        if r.arrival_ns < 0 or r.deadline_ns <= r.arrival_ns:
-            raise TrafficError(
-                f"request {r.id} must arrive at or after 0 and have a later deadline, not {r.arrival_ns} and {r.deadline_ns} ns"
-            )
-        here = (r.arrival_ns, r.id)
-        if here < last:
-            raise TrafficError(f"requests must be sorted by arrival and id, but {r.id} comes after its successor")
-        last = here
-
-
-def check_rates(exit_rates: Sequence[float], stages: int) -> None:
-    """Raise SchedulerError unless there is one share per exit, none negative, summing to 1."""
-    if len(exit_rates) != stages:
-        raise SchedulerError(f"exit_rates must name {stages} shares, one per stage, not {len(exit_rates)}")
-    if any(not 0 <= x <= 1 for x in exit_rates) or abs(sum(exit_rates) - 1) > 1e-6:
-        raise SchedulerError(f"exit_rates must be shares that sum to 1, not {list(exit_rates)}")

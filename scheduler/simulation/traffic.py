@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import SchedulerError, TrafficError
 from ..policy import Request
 from ..units import parse_duration_ns
-from .engine import check_rates
+from .world import check_rates
 
 _NS = 1_000_000_000
 LONGEST_S = 1e8  # three years; int64 nanoseconds hold ninety times as much

@@ -51,7 +51,7 @@ def pixels(qnet: QuantisedNetwork, count: int, seed: int = 0) -> np.ndarray:
 
 
 @dataclass
-class World:
+class HostWorld:
     """Everything that belongs to one network on one design."""
 
     qnet: QuantisedNetwork
@@ -74,7 +74,7 @@ def design_of(qnet: QuantisedNetwork, *, plan: BatchPlan | None = None, millis: 
     return replace(design, latency=LatencyTable(ns=rows))
 
 
-def world(seed: int = 3, *, exits: int = 2, slots: int | None = None, loaded: bool = True, **options) -> World:
+def world(seed: int = 3, *, exits: int = 2, slots: int | None = None, loaded: bool = True, **options) -> HostWorld:
     npu_options = {key: options.pop(key) for key in ("clock", "faults", "build", "memory") if key in options}
     qnet = network(seed, exits)
     design = design_of(qnet, **options)
@@ -83,10 +83,10 @@ def world(seed: int = 3, *, exits: int = 2, slots: int | None = None, loaded: bo
     driver = Driver(npu, program, design, slots=slots)
     if loaded:
         driver.load()
-    return World(qnet, design, program, npu, driver)
+    return HostWorld(qnet, design, program, npu, driver)
 
 
-def traffic_of(w: World, count: int, load: float = 0.9, slo: float = 4.0, seed: int = 0) -> list[Request]:
+def traffic_of(w: HostWorld, count: int, load: float = 0.9, slo: float = 4.0, seed: int = 0) -> list[Request]:
     """Poisson arrivals at `load` times what one sample at a time can bear, with an objective of `slo` lone runs."""
     alone = w.design.latency.between(0, w.design.stages - 1, 1)
     return poisson(load * 1e9 / alone, count, slo_ns=int(slo * alone), rng=np.random.default_rng(seed))

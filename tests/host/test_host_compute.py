@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from host_worlds import World, world
+from host_worlds import HostWorld, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +17,7 @@ PLANS = {
 }
 
 
-def fill(w: World, slots: list[int], seed: int = 0) -> list[np.ndarray]:
+def fill(w: HostWorld, slots: list[int], seed: int = 0) -> list[np.ndarray]:
     images = w.images(len(slots), seed)
     for slot, image in zip(slots, images, strict=True):
         w.driver.write_sample(slot, image)

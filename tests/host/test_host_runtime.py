@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from host_worlds import World, world
+from host_worlds import HostWorld, world
 from host_worlds import traffic_of as traffic
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,17 +13,29 @@ from fluidnpu.hls import Cause
 from fluidnpu.host import Driver, DriverUsageError, GaveUpError, ServeResult, serve_requests
 from fluidnpu.host.devices import Fault
 from fluidnpu.models import golden
-from fluidnpu.scheduler import Answer, Outcome, PolicyError, Request, Run, Shed, View, Wait, make_policy, simulate
+from fluidnpu.scheduler import (
+    Answer,
+    Outcome,
+    PolicyError,
+    Request,
+    Run,
+    Shed,
+    View,
+    Wait,
+    World,
+    make_policy,
+    simulate,
+)
 
 POLICIES = ("serial", "greedy", "greedy:b_max=2", "adaptive:timeout=45%", "adaptive-s", "fluid", "fluid-repaired")
 
 
-def run(w: World, requests: list[Request], images: np.ndarray, policy: object, **options) -> ServeResult:
+def run(w: HostWorld, requests: list[Request], images: np.ndarray, policy: object, **options) -> ServeResult:
     policy = make_policy(policy) if isinstance(policy, str) else policy
     return serve_requests(requests, images, policy, w.driver, **options)
 
 
-def check_answers(w: World, images: np.ndarray, served: ServeResult) -> None:
+def check_answers(w: HostWorld, images: np.ndarray, served: ServeResult) -> None:
     """Every answer is golden's, to the last bit of confidence."""
     exits, classes, sure = golden.early_exit(w.qnet, images)
     assert [a.exit for a in served.replies] == exits.tolist()
@@ -43,7 +55,7 @@ def test_device_and_simulator_make_the_same_schedule(policy: str, load: float) -
     assert served.failures == ()
     exits = [a.exit for a in served.replies]
     expected = simulate(
-        requests, make_policy(policy), latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.2, 0.3), slots=8
+        requests, make_policy(policy), World(latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.2, 0.3), slots=8)
     )
     assert served.schedule == expected
     assert [(a.start_ns, a.end_ns) for a in served.replies] == list(
@@ -66,7 +78,7 @@ def test_same_schedule_for_any_arrivals(gaps: list[int], slo: int, policy: str) 
     check_answers(w, images, served)
     exits = [a.exit for a in served.replies]
     assert served.schedule == simulate(
-        requests, make_policy(policy), latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.5)
+        requests, make_policy(policy), World(latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.5))
     )
 
 
@@ -99,7 +111,7 @@ def test_samples_past_an_exit_wait_in_order_of_arrival() -> None:
     served = run(w, requests, images, Youngest(), exit_rates=(0.5, 0.2, 0.3))
     exits = golden.early_exit(w.qnet, images)[0].tolist()
     assert served.schedule == simulate(
-        requests, Youngest(), latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.2, 0.3), slots=6
+        requests, Youngest(), World(latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.2, 0.3), slots=6)
     )
 
 
@@ -193,7 +205,7 @@ def test_anytime_answers_and_shedding() -> None:
             assert answer.prediction == np.argmax(logits[answer.exit][index])
     exits = golden.early_exit(w.qnet, images)[0]
     assert served.schedule == simulate(
-        requests, Scripted(), latency=w.design.latency, exits=exits.tolist(), exit_rates=(0.5, 0.5)
+        requests, Scripted(), World(latency=w.design.latency, exits=exits.tolist(), exit_rates=(0.5, 0.5))
     )
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError, Future, wait
 
 import numpy as np
 import pytest
-from host_worlds import World, world
+from host_worlds import HostWorld, world
 
 from fluidnpu.hls import by_name
 from fluidnpu.host import (
@@ -29,12 +29,12 @@ PATIENCE_S = 30
 STATUS = by_name("STATUS").offset
 
 
-def live(seed: int = 3, **options) -> World:
+def live(seed: int = 3, **options) -> HostWorld:
     """On the wall clock; stages take about a millisecond."""
     return world(seed, clock=WallClock(), millis=True, **options)
 
 
-def soak(w: World, policy: str, clients: int, each: int) -> tuple[Server, dict[int, Reply]]:
+def soak(w: HostWorld, policy: str, clients: int, each: int) -> tuple[Server, dict[int, Reply]]:
     """`clients` threads submit `each` images in bursts; answers by image index."""
     images = w.images(clients * each)
     futures: dict[int, Future[Reply]] = {}
@@ -55,7 +55,7 @@ def soak(w: World, policy: str, clients: int, each: int) -> tuple[Server, dict[i
     return server, {index: future.result(0) for index, future in futures.items()}
 
 
-def check(w: World, answers: dict[int, Reply]) -> None:
+def check(w: HostWorld, answers: dict[int, Reply]) -> None:
     exits, classes, sure = golden.early_exit(w.qnet, w.images(len(answers)))
     assert sorted(answers) == list(range(len(answers)))
     assert set(Counter(a.request_id for a in answers.values()).values()) == {1}

@@ -16,6 +16,7 @@ from fluidnpu.scheduler import (
     SchedulerError,
     Serial,
     TrafficError,
+    World,
     draw_exits,
     exits_from_confidences,
     interval,
@@ -49,7 +50,7 @@ def test_exits_are_drawn_with_their_rates_and_from_confidences():
 
 def test_metrics_of_a_schedule_done_by_hand():
     requests = [Request(0, 0, 25), Request(1, 0, 25), Request(2, 5, 30)]
-    done = simulate(requests, Serial(), latency=TABLE, exits=[0, 1, 0], exit_rates=[0.5, 0.5])
+    done = simulate(requests, Serial(), World(latency=TABLE, exits=[0, 1, 0], exit_rates=[0.5, 0.5]))
     m = measure(done, warmup=0, macs=[3, 5], peak_macs_per_s=1e9)
     assert [r.end_ns for r in done.records] == [10, 30, 40]
     assert m.average_ms == pytest.approx((10 + 30 + 35) / 3 / 1e6)
@@ -64,7 +65,7 @@ def test_metrics_of_a_schedule_done_by_hand():
 
 def test_wall_utilisation_is_busy_efficiency_times_busy_share():
     done = simulate(
-        [Request(0, 0, 25), Request(1, 90, 125)], Greedy(), latency=TABLE, exits=[0, 0], exit_rates=[0.5, 0.5]
+        [Request(0, 0, 25), Request(1, 90, 125)], Greedy(), World(latency=TABLE, exits=[0, 0], exit_rates=[0.5, 0.5])
     )
     m = measure(done, warmup=0, macs=[5, 5], peak_macs_per_s=1e9)
     assert (m.busy_pct, m.busy_mac_efficiency_pct, m.wall_utilisation_pct) == pytest.approx((20, 50, 10))
@@ -78,7 +79,7 @@ def test_overload_is_called_unstable_and_load_near_saturation_is_not():
 def test_a_rise_is_the_later_half_less_the_earlier():
     table = LatencyTable(ns=((10**6,),))
     requests = requests_at([0, 0, 0, 0], 10**9)  # served after 1, 2, 3 and 4 ms
-    done = simulate(requests, Serial(), latency=table, exits=[0] * 4, exit_rates=[1.0])
+    done = simulate(requests, Serial(), World(latency=table, exits=[0] * 4, exit_rates=[1.0]))
     assert measure(done).rise_ms == pytest.approx(2)
     assert measure(done, warmup=3).rise_ms == 0
 
@@ -146,7 +147,7 @@ def test_bad_durations(text):
 
 def test_with_nobody_answered_there_are_no_latencies() -> None:
     requests = [Request(i, i, i + 5) for i in range(4)]
-    done = simulate(requests, make_policy("serial:shed=1"), latency=TABLE, exits=[0] * 4, exit_rates=(0.5, 0.5))
+    done = simulate(requests, make_policy("serial:shed=1"), World(latency=TABLE, exits=[0] * 4, exit_rates=(0.5, 0.5)))
     found = measure(done, warmup=0, macs=(1, 1), peak_macs_per_s=1.0)
     assert found.shed_pct == 100
     assert math.isnan(found.average_ms)
