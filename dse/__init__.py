@@ -1,5 +1,7 @@
 """Design-space exploration: legal designs, cycle and resource models, search, and the design file everyone else works from."""
 
+from fluidnpu.models.exits.rule.cuts import equidistant_exits, exits_after
+
 from .ablation import AblationRow, ablation
 from .buildable import Buildable, buildable, ram_bits
 from .calibration import Calibrated, Calibration, Measure, apply_calibration, calibrated_board
@@ -28,7 +30,6 @@ from .resources import BUFFER_WORDS, PARTS, NpuShape, part_primitives
 from .roofline import awake_words, layer_words, roofline_cycles
 from .row_buffer import needed_bytes
 from .search import Ranking, evaluate, legal_space, search
-from .virtual_exits import equidistant_exits, exits_after
 
 __all__ = [
     "BUFFER_WORDS",

@@ -3,26 +3,11 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import golden
-from .architectures import ARCHITECTURES, Architecture, skeleton
-from .data import (
-    CLASSES,
-    FASHION_MNIST_FOLDER,
-    DataError,
-    ImageSet,
-    load_fashion_mnist,
-    read_image_file,
-    shipped_file,
-    shipped_images,
-)
-from .exit_heads import ExitPlace, attach_exits, equidistant_tensors, exit_places, single_exit, unknown_name
-from .exits import ExitChoice, choose_threshold, confidence, decide_exits, early_exit_predictions
+from .exits.heads import ExitPlace, attach_exits, equidistant_tensors, exit_places, single_exit, unknown_name
+from .exits.rule import ExitChoice, choose_threshold, confidence, decide_exits, early_exit_predictions
 from .files import FileError, read_text, regular_file
-from .float_reference import early_exit_float, run_float, tensor_ranges
-from .full_size import FULL_SIZE, full_size, random_full_size
-from .guard import AccuracyError, GuardReport, accuracy_guard
-from .layer_table import LayerTableError, read_layer_table
-from .network import (
+from .graph.layer_table import LayerTableError, read_layer_table
+from .graph.network import (
     Exit,
     Kind,
     Layer,
@@ -33,13 +18,28 @@ from .network import (
     Window,
     Workload,
 )
-from .quantise import Format, QuantisationError, QuantisedLayer, QuantisedNetwork, quantise
-from .synthetic import random_network, with_random_weights
+from .images import (
+    CLASSES,
+    FASHION_MNIST_FOLDER,
+    DataError,
+    ImageSet,
+    load_fashion_mnist,
+    read_image_file,
+    shipped_file,
+    shipped_images,
+)
+from .numeric import golden
+from .numeric.float_reference import early_exit_float, run_float, tensor_ranges
+from .numeric.guard import AccuracyError, GuardReport, accuracy_guard
+from .numeric.quantise import Format, QuantisationError, QuantisedLayer, QuantisedNetwork, quantise
+from .zoo.full_size import FULL_SIZE, full_size, random_full_size
+from .zoo.residual import ARCHITECTURES, Architecture, skeleton
+from .zoo.synthetic import random_network, with_random_weights
 
 if TYPE_CHECKING:
-    from .export import build_onnx, write_onnx
-    from .onnx_file import ModelFileError, UnsupportedOperatorError
-    from .onnx_reader import OPERATORS, read_model, read_onnx
+    from .onnx.export import build_onnx, write_onnx
+    from .onnx.file import ModelFileError, UnsupportedOperatorError
+    from .onnx.reader import OPERATORS, read_model, read_onnx
     from .training import TrainedModel, TrainingError, train, train_model
 
 # What reads or writes ONNX loads `onnx` only when it is first asked for: a board that serves a bundle has NumPy alone.

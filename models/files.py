@@ -10,7 +10,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from .network import NetworkError
+from .graph.network import NetworkError
 
 MOST_BYTES = 1 << 30
 

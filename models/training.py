@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .architectures import Architecture, skeleton
-from .data import FASHION_MNIST_FOLDER, DataError, ImageSet, load_fashion_mnist
-from .exits import ExitChoice, choose_threshold, early_exit_predictions
-from .export import BATCH_NORM_EPSILON, write_onnx
-from .network import Kind, Layer, Network, NetworkError
+from .exits.rule import ExitChoice, choose_threshold, early_exit_predictions
+from .graph.network import Kind, Layer, Network, NetworkError
+from .images import FASHION_MNIST_FOLDER, DataError, ImageSet, load_fashion_mnist
+from .onnx.export import BATCH_NORM_EPSILON, write_onnx
+from .zoo.residual import Architecture, skeleton
 
 HELD_OUT = 5000  # of the 60,000 training images: for the threshold, never trained on
 FIRST_EXIT_WEIGHT = 0.4  # of its loss; the last exit has 1, those between lie on a line

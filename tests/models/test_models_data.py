@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fluidnpu.models import FASHION_MNIST_FOLDER, DataError, ImageSet, load_fashion_mnist, shipped_file, shipped_images
-from fluidnpu.models.data import read_image_file, write_image_file
+from fluidnpu.models.images import read_image_file, write_image_file
 
 
 def idx(path: Path, shape: tuple[int, ...], body: bytes, magic: bytes = b"\0\0\x08") -> None:

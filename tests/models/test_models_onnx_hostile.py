@@ -13,7 +13,7 @@ import pytest
 from onnx_mutations import Mutator
 
 from fluidnpu.models import NetworkError, build_onnx, golden, quantise, random_network, read_onnx
-from fluidnpu.models.onnx_wire import WireError, count_fields
+from fluidnpu.models.onnx.wire import WireError, count_fields
 
 BASES = [build_onnx(random_network(seed)) for seed in range(6)]
 SECONDS = 5.0

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .exits import early_exit_predictions
-from .network import Kind, Layer, Network, NetworkError, Parameters
+from ..exits.rule import early_exit_predictions
+from ..graph.network import Kind, Layer, Network, NetworkError, Parameters
 
 Floats = npt.NDArray[np.float32]
 Images = npt.NDArray[np.uint8] | npt.NDArray[np.floating[Any]]

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from .network import Shape
-from .onnx_drafts import Array, Plane
-from .onnx_file import MOST_ELEMENTS, Attributes, UnsupportedOperatorError, label, refuse
-from .onnx_walk import Value, Walk
+from ..graph.network import Shape
+from .drafts import Array, Plane
+from .file import MOST_ELEMENTS, Attributes, UnsupportedOperatorError, label, refuse
+from .walk import Value, Walk
 
 _UNBOUNDED = 3e38  # what older exporters write for "no limit" in a Clip
 _ONE_FACTOR = "only a constant factor per channel can be folded"

@@ -11,7 +11,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from .files import FileError, regular_file
+from ..files import FileError, regular_file
 from .network import Kind, LayerShape, NetworkError, Workload
 
 MOST_TABLE_BYTES = 1 << 26

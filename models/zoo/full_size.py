@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .exit_heads import attach_exits, equidistant_tensors
-from .network import Exit, Kind, Layer, Network, NetworkError, Pair, Shape
+from ..exits.heads import attach_exits, equidistant_tensors
+from ..graph.network import Exit, Kind, Layer, Network, NetworkError, Pair, Shape
 from .synthetic import with_random_weights
 
 CLASSES = 1000

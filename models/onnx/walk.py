@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from .network import Kind, Shape
-from .onnx_drafts import NO_PADDING, Clip, Doubles, Draft, Padding, Plane, apply_clip, clip_targets, plain
-from .onnx_file import MOST_ELEMENTS, MOST_EXTENT, ModelFileError, OnnxFile, UnsupportedOperatorError, label, refuse
+from ..graph.network import Kind, Shape
+from .drafts import NO_PADDING, Clip, Doubles, Draft, Padding, Plane, apply_clip, clip_targets, plain
+from .file import MOST_ELEMENTS, MOST_EXTENT, ModelFileError, OnnxFile, UnsupportedOperatorError, label, refuse
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .network import Exit, Kind, Layer, Network, NetworkError, Shape
+from ..graph.network import Exit, Kind, Layer, Network, NetworkError, Shape
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .files import FileError, regular_file
-from .network import NetworkError
+from .graph.network import NetworkError
 
 FASHION_MNIST_FOLDER = Path("/usr/share/datasets/fashion-mnist")
 FASHION_MNIST_PACKAGE = "dataset-fashion-mnist"

@@ -18,9 +18,9 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, TensorProto, numpy_helper
 
-from .files import regular_file
-from .network import NetworkError
-from .onnx_wire import WireError, count_fields
+from ..files import regular_file
+from ..graph.network import NetworkError
+from .wire import WireError, count_fields
 
 MOST_FILE_BYTES = 1 << 30
 MOST_ELEMENTS = 1 << 27  # of one tensor: an activation of one image, or the weights of one layer

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .network import Exit, Kind, Layer, Network, NetworkError
+from ..graph.network import Exit, Kind, Layer, Network, NetworkError
 
 Int16s = npt.NDArray[np.int16]
 Integers = npt.NDArray[np.integer[Any]]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from .network import Exit, Kind, Layer, Network, NetworkError, Parameters
+from ..graph.network import Exit, Kind, Layer, Network, NetworkError, Parameters
 
 OPSET = 17
 IR_VERSION = 8

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from .network import Kind, Pair
-from .onnx_drafts import Array, Padding
-from .onnx_file import MOST_EXTENT, Attributes, UnsupportedOperatorError, label, refuse
-from .onnx_walk import Value, Walk
+from ..graph.network import Kind, Pair
+from .drafts import Array, Padding
+from .file import MOST_EXTENT, Attributes, UnsupportedOperatorError, label, refuse
+from .walk import Value, Walk
 
 
 def window_of(node: onnx.NodeProto, source: Value, kernel: Pair) -> dict[str, Any]:

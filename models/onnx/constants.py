@@ -12,8 +12,8 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto
 
-from .onnx_file import Attributes, array_of, label, refuse
-from .onnx_walk import Walk
+from .file import Attributes, array_of, label, refuse
+from .walk import Walk
 
 
 def folded(walk: Walk, node: onnx.NodeProto) -> npt.NDArray[Any] | None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .float_reference import tensor_ranges
-from .network import Exit, Kind, Layer, Network, Pair, Parameters, Shape
+from ..graph.network import Exit, Kind, Layer, Network, Pair, Parameters, Shape
+from ..numeric.float_reference import tensor_ranges
 
 
 def with_random_weights(network: Network, seed: int, calibration_images: int = 8) -> Network:

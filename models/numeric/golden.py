@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .exits import confidence, decide_exits, early_exit_predictions
-from .network import Kind, Layer, NetworkError
+from ..exits.rule import confidence, decide_exits, early_exit_predictions
+from ..graph.network import Kind, Layer, NetworkError
 from .quantise import INT16_MAX, INT16_MIN, Images, Int16s, QuantisedLayer, QuantisedNetwork
 
 __all__ = [

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
+from fluidnpu.dse.design import DesignError
 from fluidnpu.models import Workload, unknown_name
-
-from .design import DesignError
 
 
 def equidistant_exits(workload: Workload, exits: int, exit_rates: Sequence[float] | None = None) -> Workload:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..graph.network import Network, NetworkError
 from . import golden
 from .float_reference import Images, early_exit_float
-from .network import Network, NetworkError
 from .quantise import QuantisedNetwork
 
 TOLERANCE_POINTS = 0.5

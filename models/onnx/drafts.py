@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from .network import Exit, Kind, Layer, Network, NetworkError, Pair, Parameters, Shape
+from ..graph.network import Exit, Kind, Layer, Network, NetworkError, Pair, Parameters, Shape
 
 Array = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

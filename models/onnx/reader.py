@@ -13,16 +13,16 @@ from typing import Any
 
 import onnx
 
+from ..files import regular_file
+from ..graph.layer_table import read_layer_table
+from ..graph.network import Exit, Network, NetworkError, Workload
+from .constants import folded
+from .drafts import Plane, build_network, plain
 from .export import PREFIX
-from .files import regular_file
-from .layer_table import read_layer_table
-from .network import Exit, Network, NetworkError, Workload
-from .onnx_constants import folded
-from .onnx_drafts import Plane, build_network, plain
-from .onnx_file import ModelFileError, OnnxFile, UnsupportedOperatorError, label, refuse
-from .onnx_folding import FOLDING_OPERATORS
-from .onnx_layers import LAYER_OPERATORS
-from .onnx_walk import Walk
+from .file import ModelFileError, OnnxFile, UnsupportedOperatorError, label, refuse
+from .folding import FOLDING_OPERATORS
+from .layers import LAYER_OPERATORS
+from .walk import Walk
 
 DEFAULT_THRESHOLD = 0.8
 MOST_EXITS = 64

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .network import Exit, Kind, Layer, Network, NetworkError, Parameters
+from ..graph.network import Exit, Kind, Layer, Network, NetworkError, Parameters
 
 _CLOSE = 4  # names suggested in place of an unknown one
 

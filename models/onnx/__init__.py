@@ -1,0 +1,1 @@
+"""ONNX in and out: files, operators, folding into NPU layers, export."""
