@@ -32,7 +32,8 @@ from fluidnpu.dse import (
     total_ticks,
 )
 from fluidnpu.hls import compile_program
-from fluidnpu.models import FULL_SIZE, Kind, Workload, quantise, random_full_size
+from fluidnpu.models import Kind, Workload, quantise
+from fluidnpu.models.zoo import FULL_SIZE, random_full_size
 from fluidnpu.rtl_tb import LayerRun
 from fluidnpu.rtl_tb.bare import BareNpu, differs, modelled
 from fluidnpu.rtl_tb.efficiency import uses

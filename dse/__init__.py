@@ -1,7 +1,5 @@
 """Design-space exploration: legal designs, cycle and resource models, search, and the design file everyone else works from."""
 
-from fluidnpu.models.exits.rule.cuts import equidistant_exits, exits_after
-
 from .ablation import AblationRow, ablation
 from .buildable import Buildable, buildable, ram_bits
 from .calibration import Calibrated, Calibration, Measure, apply_calibration, calibrated_board
@@ -72,9 +70,7 @@ __all__ = [
     "buildable",
     "buildable_plan",
     "calibrated_board",
-    "equidistant_exits",
     "evaluate",
-    "exits_after",
     "explore",
     "fit",
     "gops",

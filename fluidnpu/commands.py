@@ -27,19 +27,18 @@ from fluidnpu.hls import (
     write_project,
 )
 from fluidnpu.models import (
-    FULL_SIZE,
     ImageSet,
     Network,
     QuantisedNetwork,
     Workload,
     accuracy_guard,
-    full_size,
     quantise,
     read_image_file,
     read_model,
     read_text,
     shipped_images,
 )
+from fluidnpu.models.zoo import FULL_SIZE, full_size
 from fluidnpu.rtl_tb import sources
 
 from . import importing, show
@@ -350,7 +349,7 @@ def train(
     architecture: str, output: Path, epochs: int, seed: int, tolerance: float, data: Path | None, as_json: bool
 ) -> None:
     """Train and write one ONNX file."""
-    from fluidnpu.models import FASHION_MNIST_FOLDER, train_model
+    from fluidnpu.models.training import FASHION_MNIST_FOLDER, train_model
 
     out = show.console(as_json)
     folder = FASHION_MNIST_FOLDER if data is None else data

@@ -15,11 +15,10 @@ import numpy.typing as npt
 from rich.console import Console
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import Exploration, LatencyTable, equidistant_exits, explore
+from fluidnpu.dse import Exploration, LatencyTable, explore
 from fluidnpu.hls import CsimReport, compile_program, csim_network, render_project, write_project
 from fluidnpu.host import Bundle, Driver, Served, open_device, serve
 from fluidnpu.models import (
-    GuardReport,
     ImageSet,
     Network,
     QuantisedNetwork,
@@ -31,6 +30,8 @@ from fluidnpu.models import (
     shipped_file,
     shipped_images,
 )
+from fluidnpu.models.exits import equidistant_exits
+from fluidnpu.models.numeric import GuardReport
 from fluidnpu.rtl_tb import sources
 from fluidnpu.scheduler import Metrics, Serving, draw_exits, make_policy, measure, poisson, requests_at, simulate
 

@@ -6,18 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fluidnpu.dse import equidistant_exits, exits_after
-from fluidnpu.models import (
-    FULL_SIZE,
-    Network,
-    Workload,
-    attach_exits,
-    equidistant_tensors,
-    exit_places,
-    full_size,
-    read_model,
-    with_random_weights,
-)
+from fluidnpu.models import Network, Workload, read_model
+from fluidnpu.models.exits import attach_exits, equidistant_exits, equidistant_tensors, exit_places, exits_after
+from fluidnpu.models.zoo import FULL_SIZE, full_size, with_random_weights
 
 from . import show
 from .errors import UsageError
@@ -72,7 +63,7 @@ def exits(source: Path, places: str | None, out: Path | None, threshold: float, 
         assert isinstance(changed, Network)
         network = changed
     if out is not None:
-        from fluidnpu.models import write_onnx
+        from fluidnpu.models.onnx import write_onnx
 
         if bare:
             network = with_random_weights(network, seed, CALIBRATION_IMAGES)

@@ -13,8 +13,9 @@ from functools import lru_cache
 import numpy as np
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import Batching, Design, LatencyTable, equidistant_exits, explore, search, stage_latency
+from fluidnpu.dse import Batching, Design, LatencyTable, explore, search, stage_latency
 from fluidnpu.models import Workload, read_layer_table, read_onnx, shipped_file
+from fluidnpu.models.exits import equidistant_exits
 from fluidnpu.scheduler import PaperRow, Recorded, Serving
 
 FILES = {"resnet50": "layers_resnet50.json", "inceptionv3": "layers_inception_v3.json"}

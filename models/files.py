@@ -10,15 +10,11 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from .graph.network import NetworkError
+from .errors import FileError
 
 MOST_BYTES = 1 << 30
 
 _KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
-
-
-class FileError(NetworkError):
-    """A file cannot be what is asked of it; one sentence."""
 
 
 def regular_file(path: Path | str, most_bytes: int = MOST_BYTES) -> Path:

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from fluidnpu.dse.design import DesignError
-from fluidnpu.models import Workload, unknown_name
+from ..errors import NetworkError
+from ..graph.shapes import Workload
+from .heads import unknown_name
 
 
 def equidistant_exits(workload: Workload, exits: int, exit_rates: Sequence[float] | None = None) -> Workload:
     """The same layers cut into `exits` stages of as equal multiply-accumulates as whole layers allow; exit heads cost nothing.
 
-    Fluid Batching places three intermediate exits this way. Raises DesignError when there are fewer layers than exits.
+    Fluid Batching places three intermediate exits this way. Raises NetworkError when there are fewer layers than exits.
 
     >>> from fluidnpu.models import LayerShape
     >>> layers = tuple(LayerShape(name=n, r=1, p=1, c=c) for n, c in (("a", 4), ("b", 3), ("c", 9)))
@@ -22,7 +23,7 @@ def equidistant_exits(workload: Workload, exits: int, exit_rates: Sequence[float
     [0, 0, 1]
     """
     if not 1 <= exits <= len(workload.layers):
-        raise DesignError(
+        raise NetworkError(
             f"the number of exits must lie in 1..{len(workload.layers)} for '{workload.name}', not {exits}"
         )
     done = list(accumulate(layer.macs for layer in workload.layers))
@@ -37,7 +38,7 @@ def equidistant_exits(workload: Workload, exits: int, exit_rates: Sequence[float
 def exits_after(workload: Workload, layers: Sequence[str], exit_rates: Sequence[float] | None = None) -> Workload:
     """The same layers cut after each named one, in their own order; exit heads cost nothing. For layer tables, which know no tensors.
 
-    Raises DesignError for a name that is unknown, comes twice, or is the last layer's.
+    Raises NetworkError for a name that is unknown, comes twice, or is the last layer's.
 
     >>> from fluidnpu.models import LayerShape
     >>> layers = tuple(LayerShape(name=n, r=1, p=1, c=1) for n in "abc")
@@ -47,10 +48,10 @@ def exits_after(workload: Workload, layers: Sequence[str], exit_rates: Sequence[
     names = [layer.name for layer in workload.layers]
     for index, name in enumerate(layers):
         if name not in names:
-            raise DesignError(unknown_name("layer", name, names, f"'{workload.name}'"))
+            raise NetworkError(unknown_name("layer", name, names, f"'{workload.name}'"))
         if name in layers[:index] or name == names[-1]:
             why = "is the last layer, where the network ends anyway" if name == names[-1] else "comes twice"
-            raise DesignError(f"exits must stand after different layers with work behind them, and '{name}' {why}")
+            raise NetworkError(f"exits must stand after different layers with work behind them, and '{name}' {why}")
     return _cut(workload, sorted(names.index(name) + 1 for name in layers), exit_rates)
 
 

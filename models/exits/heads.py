@@ -3,7 +3,7 @@
 A head is a global average pool and one linear classifier with random weights: enough to explore and to build, to be trained before it
 answers anybody. A *cut* is a tensor that everything later depends on, so that nothing else of the network waits in memory there.
 
->>> from fluidnpu.models import skeleton
+>>> from fluidnpu.models.zoo import skeleton
 >>> net = attach_exits(single_exit(skeleton("resnet8")), ["stage1_block1_b_out"])
 >>> [exit.name for exit in net.exits], [layer.name for layer in net.layers][3:5], net.layers[-1].stage
 (['exit1', 'final'], ['exit1_pool', 'exit1_fc'], 1)
@@ -17,7 +17,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..graph.network import Exit, Kind, Layer, Network, NetworkError, Parameters
+from ..errors import NetworkError
+from ..graph.network import Exit, Layer, Network, Parameters
+from ..graph.shapes import Kind
+from ..graph.stages import stages_of
 
 _CLOSE = 4  # names suggested in place of an unknown one
 
@@ -177,13 +180,8 @@ def _staged(network: Network, exits: Sequence[Exit]) -> Network:
     macs = [layer.shape.macs for layer in network.layers]
     last = network.exits[-1].name
     ranked = sorted(exits, key=lambda exit: (exit.name == last, sum(macs[index] for index in needs[exit.name])))
-    stage_of: dict[int, int] = {}
-    for stage, exit in enumerate(ranked):
-        for index in needs[exit.name]:
-            stage_of.setdefault(index, stage)
-    later = [frozenset[int]().union(*(needs[one.name] for one in ranked[s + 1 :])) for s in range(len(ranked))]
-    order = sorted(stage_of, key=lambda index: (stage_of[index], index not in later[stage_of[index]], index))
-    layers = tuple(replace(network.layers[index], stage=stage_of[index]) for index in order)
+    placed = stages_of([needs[exit.name] for exit in ranked], range(len(network.layers)))
+    layers = tuple(replace(network.layers[index], stage=stage) for index, stage in placed)
     tensors = {network.input, *(layer.output for layer in layers)}
     return replace(
         network,

@@ -11,16 +11,13 @@ import math
 from pathlib import Path
 from typing import Any
 
-from ..files import FileError, regular_file
-from .network import Kind, LayerShape, NetworkError, Workload
+from ..errors import FileError, LayerTableError
+from ..files import regular_file
+from .shapes import Kind, LayerShape, Workload
 
 MOST_TABLE_BYTES = 1 << 26
 MOST_VALUE = 1 << 40
 _KINDS = {"max_pool": Kind.MAX_POOL, "sum_pool": Kind.SUM_POOL, "avg_pool": Kind.SUM_POOL}
-
-
-class LayerTableError(NetworkError):
-    """A layer table is malformed; one sentence naming the entry."""
 
 
 def read_layer_table(path: Path | str) -> Workload:

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import NetworkError
 from ..exits.rule import early_exit_predictions
-from ..graph.network import Kind, Layer, Network, NetworkError, Parameters
+from ..graph.network import Layer, Network, Parameters
+from ..graph.shapes import Kind
 
 Floats = npt.NDArray[np.float32]
 Images = npt.NDArray[np.uint8] | npt.NDArray[np.floating[Any]]

@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import NetworkError
 from ..exits.rule import confidence, decide_exits, early_exit_predictions
-from ..graph.network import Kind, Layer, NetworkError
+from ..graph.network import Layer
+from ..graph.shapes import Kind
 from .quantise import INT16_MAX, INT16_MIN, Images, Int16s, QuantisedLayer, QuantisedNetwork
 
 __all__ = [

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..graph.network import Network, NetworkError
+from ..errors import NetworkError
+from ..graph.network import Network
 from . import golden
 from .float_reference import Images, early_exit_float
 from .quantise import QuantisedNetwork

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..graph.network import Exit, Kind, Layer, Network, NetworkError
+from ..errors import QuantisationError
+from ..graph.network import Exit, Layer, Network
+from ..graph.shapes import Kind
 
 Int16s = npt.NDArray[np.int16]
 Integers = npt.NDArray[np.integer[Any]]
@@ -32,10 +34,6 @@ MOST_BITS_GIVEN_UP = 12  # of a tensor's 16, for the sake of what is added to or
 MOST_FRACTION_BITS = 200
 MOST_RANGE = 1e30
 HEADROOM = 1.5  # unseen images may exceed the calibrated range by this factor before anything saturates
-
-
-class QuantisationError(NetworkError):
-    """A network cannot be quantised as it stands; one sentence naming the layer or tensor."""
 
 
 @dataclass(frozen=True, kw_only=True)

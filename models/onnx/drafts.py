@@ -15,7 +15,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..graph.network import Exit, Kind, Layer, Network, NetworkError, Pair, Parameters, Shape
+from ..errors import NetworkError
+from ..graph.network import Exit, Layer, Network, Parameters
+from ..graph.shapes import Kind, Pair, Shape
+from ..graph.stages import stages_of
 
 Array = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -241,24 +244,18 @@ def build_network(
     if not ordered:
         macs = {draft: draft.layer().shape.macs for draft in drafts}
         ranked.sort(key=lambda one: sum(macs[draft] for draft in needs[one[0].name]))
-    stage_of: dict[Draft, int] = {}
+    placed = dict(stages_of([needs[exit.name] for exit, _ in ranked], execution_order(drafts)))
     for stage, (exit, _) in enumerate(ranked):
-        for draft in needs[exit.name]:
-            stage_of.setdefault(draft, stage)
-    for stage, (exit, _) in enumerate(ranked):
-        if stage not in stage_of.values():
+        if stage not in placed.values():
             raise NetworkError(f"each exit must need a layer that no exit before it needs, and '{exit.name}' does not")
-    later = [set().union(*(needs[exit.name] for exit, _ in ranked[stage + 1 :])) for stage in range(len(ranked))]
-    kept = [draft for draft in execution_order(drafts) if draft in stage_of]
-    kept.sort(key=lambda draft: (stage_of[draft], draft not in later[stage_of[draft]]))
-    planes = {draft.output.name: draft.output for draft in kept}
+    planes = {draft.output.name: draft.output for draft in placed}
     return Network(
         name=name,
         input=source.name,
         tensors={source.name: source.shape} | {key: plane.shape for key, plane in planes.items()},
-        layers=tuple(draft.layer(stage_of[draft]) for draft in kept),
+        layers=tuple(draft.layer(stage) for draft, stage in placed.items()),
         exits=tuple(exit for exit, _ in ranked),
-        parameters={draft.name: draft.parameters() for draft in kept if draft.kind is Kind.GEMM},
+        parameters={draft.name: draft.parameters() for draft in placed if draft.kind is Kind.GEMM},
         calibration={key: ranges[key] for key in (source.name, *planes) if key in ranges},
         metadata=dict(metadata),
     )

@@ -15,7 +15,9 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from ..graph.network import Exit, Kind, Layer, Network, NetworkError, Parameters
+from ..errors import NetworkError
+from ..graph.network import Exit, Layer, Network, Parameters
+from ..graph.shapes import Kind
 
 OPSET = 17
 IR_VERSION = 8

@@ -18,8 +18,8 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, TensorProto, numpy_helper
 
+from ..errors import ModelFileError
 from ..files import regular_file
-from ..graph.network import NetworkError
 from .wire import WireError, count_fields
 
 MOST_FILE_BYTES = 1 << 30
@@ -30,23 +30,6 @@ OLDEST_OPSET = 7
 
 _WEIGHT_TYPES = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16}
 _INDEX_TYPES = {TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL}
-
-
-class ModelFileError(NetworkError):
-    """A model file cannot be read; one sentence. `node` and `operator` say where, when a node is to blame."""
-
-    def __init__(self, message: str, node: str | None = None, operator: str | None = None) -> None:
-        super().__init__(message)
-        self.node = node
-        self.operator = operator
-
-
-class UnsupportedOperatorError(ModelFileError):
-    """A node asks for what the NPU does not do; `suggestion` says what to do instead."""
-
-    def __init__(self, node: str, operator: str, why: str, suggestion: str) -> None:
-        super().__init__(f"node '{node}': operator {operator} {why}; {suggestion}", node, operator)
-        self.suggestion = suggestion
 
 
 def label(node: onnx.NodeProto) -> str:
@@ -275,16 +258,3 @@ class Attributes:
         """A tensor, or None when absent."""
         found: TensorProto | None = self._get(name, None, "t", AttributeProto.TENSOR)
         return found
-
-
-__all__ = [
-    "MOST_ELEMENTS",
-    "MOST_EXTENT",
-    "Attributes",
-    "ModelFileError",
-    "OnnxFile",
-    "UnsupportedOperatorError",
-    "array_of",
-    "label",
-    "refuse",
-]

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from ..graph.network import Shape
+from ..errors import UnsupportedOperatorError
+from ..graph.shapes import Shape
 from .drafts import Array, Plane
-from .file import MOST_ELEMENTS, Attributes, UnsupportedOperatorError, label, refuse
+from .file import MOST_ELEMENTS, Attributes, label, refuse
 from .walk import Value, Walk
 
 _UNBOUNDED = 3e38  # what older exporters write for "no limit" in a Clip

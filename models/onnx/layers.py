@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from ..graph.network import Kind, Pair
+from ..errors import UnsupportedOperatorError
+from ..graph.shapes import Kind, Pair
 from .drafts import Array, Padding
-from .file import MOST_EXTENT, Attributes, UnsupportedOperatorError, label, refuse
+from .file import MOST_EXTENT, Attributes, label, refuse
 from .walk import Value, Walk
 
 

@@ -13,13 +13,15 @@ from typing import Any
 
 import onnx
 
+from ..errors import ModelFileError, NetworkError, UnsupportedOperatorError
 from ..files import regular_file
 from ..graph.layer_table import read_layer_table
-from ..graph.network import Exit, Network, NetworkError, Workload
+from ..graph.network import Exit, Network
+from ..graph.shapes import Workload
 from .constants import folded
 from .drafts import Plane, build_network, plain
 from .export import PREFIX
-from .file import ModelFileError, OnnxFile, UnsupportedOperatorError, label, refuse
+from .file import OnnxFile, label, refuse
 from .folding import FOLDING_OPERATORS
 from .layers import LAYER_OPERATORS
 from .walk import Walk

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from ..graph.network import Kind, Shape
+from ..errors import ModelFileError, UnsupportedOperatorError
+from ..graph.shapes import Kind, Shape
 from .drafts import NO_PADDING, Clip, Doubles, Draft, Padding, Plane, apply_clip, clip_targets, plain
-from .file import MOST_ELEMENTS, MOST_EXTENT, ModelFileError, OnnxFile, UnsupportedOperatorError, label, refuse
+from .file import MOST_ELEMENTS, MOST_EXTENT, OnnxFile, label, refuse
 
 
 @dataclass(frozen=True, kw_only=True)

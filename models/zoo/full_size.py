@@ -10,62 +10,27 @@ He et al. 2016, table 1, with the stride in the 3x3 convolution (v1.5); Szegedy 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from ..errors import NetworkError
 from ..exits.heads import attach_exits, equidistant_tensors
-from ..graph.network import Exit, Kind, Layer, Network, NetworkError, Pair, Shape
+from ..graph.network import Exit, Network
+from ..graph.shapes import Kind, Pair
+from .builder import Builder
 from .synthetic import with_random_weights
 
 CLASSES = 1000
-RELU = (0.0, None)
 
 
-@dataclass
-class _Builder:
-    """Collects layers; each method appends one and returns the name of its output tensor."""
-
-    tensors: dict[str, Shape]
-    layers: list[Layer] = field(default_factory=list)
-
-    def add(self, kind: Kind, name: str, source: str, channels: int, kernel: Pair, stride: int = 1, **more: Any) -> str:
-        fields: dict[str, Any] = {"output": name + "_out", **more}
-        layer = Layer(
-            name=name, kind=kind, input=source, channels=channels, in_shape=self.tensors[source], kernel=kernel,
-            stride=(stride, stride), **fields,
-        )  # fmt: skip
-        self.layers.append(layer)
-        self.tensors.setdefault(layer.output, (*layer.out_hw, channels))
-        return layer.output
-
-    def conv(
-        self, name: str, source: str, channels: int, kernel: int | Pair = 1, stride: int = 1, *, same: bool = True,
-        **more: Any,
-    ) -> str:  # fmt: skip
-        """Convolution and ReLU; `same` pads so that a stride of 1 keeps the size."""
-        rows, columns = (kernel, kernel) if isinstance(kernel, int) else kernel
-        padding = (rows // 2, columns // 2) * 2 if same else (0, 0, 0, 0)
-        return self.add(
-            Kind.GEMM, name, source, channels, (rows, columns), stride, **{"padding": padding, "clip": RELU, **more}
-        )
-
-    def pool(self, kind: Kind, name: str, source: str, stride: int, padding: int, **more: Any) -> str:
-        """3x3 pool."""
-        return self.add(kind, name, source, self.tensors[source][2], (3, 3), stride, padding=(padding,) * 4, **more)
-
-    def network(self, name: str, source: str) -> Network:
-        """Global average pool, classifier and the one exit."""
-        height, width, channels = self.tensors[source]
-        pooled = self.add(Kind.SUM_POOL, "avgpool", source, channels, (height, width))
-        self.add(Kind.GEMM, "fc", pooled, CLASSES, (1, 1), output="final")
-        exits = (Exit(name="final", logits="final"),)
-        return Network(
-            name=name, input="image", tensors=self.tensors, layers=tuple(self.layers), exits=exits, parameters={}
-        )
+def _one_exit(net: Builder, name: str, source: str) -> Network:
+    """Append the classifier and return the skeleton."""
+    net.classifier(("avgpool", "fc"), source, CLASSES, "final")
+    return net.network(name, [Exit(name="final", logits="final")])
 
 
 def _resnet50() -> Network:
-    net = _Builder({"image": (224, 224, 3)})
+    net = Builder({"image": (224, 224, 3)})
     value = net.pool(Kind.MAX_POOL, "maxpool", net.conv("conv1", "image", 64, 7, 2), 2, 1)
     for stage, (width, blocks) in enumerate(((64, 3), (128, 4), (256, 6), (512, 3)), start=1):
         for block in range(blocks):
@@ -74,7 +39,7 @@ def _resnet50() -> Network:
             if block == 0:
                 value = net.conv(f"{name}.downsample", value, 4 * width, 1, stride, clip=(None, None))
             value = net.conv(f"{name}.conv3", inner, 4 * width, residual=value)
-    return net.network("resnet50", value)
+    return _one_exit(net, "resnet50", value)
 
 
 _Step = tuple[str, int, int | Pair]  # suffix, channels, kernel
@@ -84,7 +49,7 @@ _Step = tuple[str, int, int | Pair]  # suffix, channels, kernel
 class _Mixed:
     """One Inception block: branches side by side in the channels of one tensor."""
 
-    net: _Builder
+    net: Builder
     name: str
     source: str
     widths: Sequence[int]
@@ -124,7 +89,7 @@ class _Mixed:
         self.net.pool(Kind.MAX_POOL, f"{self.name}.max_pool", self.source, 2, 0, **place)
 
 
-def _mixed_5(net: _Builder, name: str, source: str, pool: int) -> str:
+def _mixed_5(net: Builder, name: str, source: str, pool: int) -> str:
     mixed = _Mixed(net, name, source, (64, 64, 96, pool))
     mixed.branch((("branch1x1", 64, 1),))
     mixed.branch((("branch5x5_1", 48, 1), ("branch5x5_2", 64, 5)))
@@ -133,7 +98,7 @@ def _mixed_5(net: _Builder, name: str, source: str, pool: int) -> str:
     return mixed.output
 
 
-def _mixed_6(net: _Builder, name: str, source: str, width: int) -> str:
+def _mixed_6(net: Builder, name: str, source: str, width: int) -> str:
     mixed = _Mixed(net, name, source, (192, 192, 192, 192))
     row, column = (1, 7), (7, 1)
     mixed.branch((("branch1x1", 192, 1),))
@@ -144,7 +109,7 @@ def _mixed_6(net: _Builder, name: str, source: str, width: int) -> str:
     return mixed.output
 
 
-def _mixed_7(net: _Builder, name: str, source: str) -> str:
+def _mixed_7(net: Builder, name: str, source: str) -> str:
     mixed = _Mixed(net, name, source, (320, 384, 384, 384, 384, 192))
     mixed.branch((("branch1x1", 320, 1),))
     for start, suffix in (
@@ -157,7 +122,7 @@ def _mixed_7(net: _Builder, name: str, source: str) -> str:
 
 
 def _inception_v3() -> Network:
-    net = _Builder({"image": (299, 299, 3)})
+    net = Builder({"image": (299, 299, 3)})
     value = net.conv("Conv2d_1a_3x3", "image", 32, 3, 2, same=False)
     value = net.conv("Conv2d_2b_3x3", net.conv("Conv2d_2a_3x3", value, 32, 3, same=False), 64, 3)
     value = net.conv("Conv2d_3b_1x1", net.pool(Kind.MAX_POOL, "maxpool1", value, 2, 0), 80)
@@ -179,7 +144,7 @@ def _inception_v3() -> Network:
     value = mixed.output
     for letter in "bc":
         value = _mixed_7(net, f"Mixed_7{letter}", value)
-    return net.network("inception_v3", value)
+    return _one_exit(net, "inception_v3", value)
 
 
 _MAKERS: dict[str, Callable[[], Network]] = {"resnet50": _resnet50, "inception_v3": _inception_v3}

@@ -7,13 +7,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..graph.network import Exit, Kind, Layer, Network, Pair, Parameters, Shape
+from ..graph.network import Exit, Network, Parameters
+from ..graph.shapes import Kind, Pair, Shape
 from ..numeric.float_reference import tensor_ranges
+from .builder import Builder
 
 
 def with_random_weights(network: Network, seed: int, calibration_images: int = 8) -> Network:
@@ -34,33 +36,20 @@ def with_random_weights(network: Network, seed: int, calibration_images: int = 8
 
 @dataclass
 class _Sketch:
-    """A random network being drawn: `add` appends a layer whose input must already exist."""
+    """A random network being drawn; layers are named by their number."""
 
     rng: np.random.Generator
-    tensors: dict[str, Shape]
-    layers: list[Layer] = field(default_factory=list)
-    stage: int = 0
+    net: Builder
+
+    @property
+    def tensors(self) -> dict[str, Shape]:
+        return self.net.tensors
 
     def pick(self, *choices: int) -> int:
         return int(self.rng.choice(choices))
 
-    def add(
-        self, kind: Kind, source: str, channels: int, kernel: Pair, *, output: str | None = None, **more: Any
-    ) -> str:
-        name = f"layer{len(self.layers)}"
-        fields: dict[str, Any] = {"in_shape": self.tensors[source], "stage": self.stage, **more}
-        layer = Layer(
-            name=name,
-            kind=kind,
-            input=source,
-            output=output or name + "_out",
-            channels=channels,
-            kernel=kernel,
-            **fields,
-        )
-        self.layers.append(layer)
-        self.tensors.setdefault(layer.output, (*layer.out_hw, channels))
-        return layer.output
+    def add(self, kind: Kind, source: str, channels: int, kernel: Pair, **fields: Any) -> str:
+        return self.net.add(kind, f"layer{len(self.net.layers)}", source, channels, kernel, **fields)
 
     def conv(self, source: str) -> str:
         """Any kernel, stride, dilation, padding and grouping that leaves at least one output pixel."""
@@ -87,7 +76,7 @@ class _Sketch:
     def concat(self, source: str) -> str:
         """Two branches side by side in the channels of one tensor."""
         widths = (self.pick(1, 2, 3), self.pick(1, 4))
-        output = f"concat{len(self.layers)}"
+        output = f"concat{len(self.net.layers)}"
         height, width, _ = self.tensors[source]
         self.tensors[output] = (height, width, sum(widths))
         self.add(Kind.GEMM, source, widths[0], (1, 1), output=output, clip=(0.0, None))
@@ -118,28 +107,20 @@ class _Sketch:
         height, width, channels = self.tensors[source]
         if self.pick(0, 1):
             source = self.add(Kind.SUM_POOL, source, channels, (height, width))
-        return self.add(Kind.GEMM, source, classes, self.tensors[source][:2], output=f"logits{self.stage}")
+        return self.add(Kind.GEMM, source, classes, self.tensors[source][:2], output=f"logits{self.net.stage}")
 
 
 def random_network(seed: int, *, exits: int = 2, steps: int = 3, classes: int = 5) -> Network:
     """A small random network: convolutions of every kind, residuals, concatenations, pools, `exits` heads of `classes` logits."""
     rng = np.random.default_rng(seed)
     size = [int(n) for n in rng.integers(5, 11, 2)]
-    sketch = _Sketch(rng, {"image": (size[0], size[1], int(rng.integers(1, 5)))})
+    sketch = _Sketch(rng, Builder({"image": (size[0], size[1], int(rng.integers(1, 5)))}))
     tensor = "image"
-    found = []
+    drawn = []
     for stage in range(exits):
-        sketch.stage = stage
+        sketch.net.stage = stage
         for _ in range(steps):
             step = (sketch.conv, sketch.residual, sketch.concat, sketch.pool)[sketch.pick(0, 0, 1, 2, 3)]
             tensor = step(tensor)
-        found.append(Exit(name=f"exit{stage}", logits=sketch.head(tensor, classes), threshold=0.5))
-    network = Network(
-        name=f"random{seed}",
-        input="image",
-        tensors=sketch.tensors,
-        layers=tuple(sketch.layers),
-        exits=tuple(found),
-        parameters={},
-    )
-    return with_random_weights(network, seed)
+        drawn.append(Exit(name=f"exit{stage}", logits=sketch.head(tensor, classes), threshold=0.5))
+    return with_random_weights(sketch.net.network(f"random{seed}", drawn), seed)

@@ -11,7 +11,8 @@ from fluidnpu.dse import BatchPlan, Design
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import Program, by_name, compile_program
 from fluidnpu.host import Driver, RtlDevice, build_id
-from fluidnpu.models import QuantisedNetwork, quantise, random_network
+from fluidnpu.models import QuantisedNetwork, quantise
+from fluidnpu.models.zoo import random_network
 from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu
 
 BASE_SEED, EXITS = 0, 3

@@ -24,7 +24,8 @@ import numpy as np
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Bundle, Driver, SimulatedNpu, serve
-from fluidnpu.models import quantise, random_network
+from fluidnpu.models import quantise
+from fluidnpu.models.zoo import random_network
 from fluidnpu.scheduler import make_policy, poisson
 network = quantise(random_network(3))
 design = design_for(network.network.workload)

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fluidnpu.models import FASHION_MNIST_FOLDER, DataError, ImageSet, load_fashion_mnist, shipped_file, shipped_images
+from fluidnpu.models import ImageSet, shipped_file, shipped_images
+from fluidnpu.models.errors import DataError
 from fluidnpu.models.images import read_image_file, write_image_file
+from fluidnpu.models.training import FASHION_MNIST_FOLDER, load_fashion_mnist
 
 
 def idx(path: Path, shape: tuple[int, ...], body: bytes, magic: bytes = b"\0\0\x08") -> None:

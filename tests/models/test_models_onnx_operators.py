@@ -11,7 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from fluidnpu.models import Kind, golden, quantise, read_onnx, run_float
+from fluidnpu.models import Kind, golden, quantise, read_onnx
+from fluidnpu.models.numeric import run_float
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

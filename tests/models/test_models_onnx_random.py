@@ -12,7 +12,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from fluidnpu.models import UnsupportedOperatorError, golden, quantise, read_onnx, run_float
+from fluidnpu.models import golden, quantise, read_onnx
+from fluidnpu.models.errors import UnsupportedOperatorError
+from fluidnpu.models.numeric import run_float
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

@@ -16,17 +16,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from fluidnpu.models import (
-    FileError,
-    ModelFileError,
-    Network,
-    NetworkError,
-    UnsupportedOperatorError,
-    build_onnx,
-    random_network,
-    read_model,
-    read_onnx,
-)
+from fluidnpu.models import FileError, Network, NetworkError, read_model, read_onnx
+from fluidnpu.models.errors import ModelFileError, UnsupportedOperatorError
+from fluidnpu.models.onnx import build_onnx
+from fluidnpu.models.zoo import random_network
 
 WEIGHTS = np.full((4, 3, 3, 3), 0.1, np.float32)
 

@@ -13,21 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fluidnpu import models
-from fluidnpu.models import (
-    Network,
-    confidence,
-    decide_exits,
-    early_exit_float,
-    golden,
-    quantise,
-    random_network,
-    read_onnx,
-    run_float,
-    shipped_file,
-    shipped_images,
-    skeleton,
-    write_onnx,
-)
+from fluidnpu.models import Network, confidence, golden, quantise, read_onnx, shipped_file, shipped_images
+from fluidnpu.models.exits import decide_exits
+from fluidnpu.models.numeric import early_exit_float, run_float
+from fluidnpu.models.onnx import write_onnx
+from fluidnpu.models.zoo import random_network, skeleton
 
 MODEL = "resnet8_fashion_mnist.onnx"
 

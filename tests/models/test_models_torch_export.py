@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fluidnpu.models import golden, quantise, read_onnx, run_float
+from fluidnpu.models import golden, quantise, read_onnx
+from fluidnpu.models.numeric import run_float
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

@@ -10,21 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fluidnpu.models import (
-    Architecture,
-    DataError,
-    ImageSet,
-    NetworkError,
-    TrainedModel,
-    TrainingError,
-    quantise,
-    read_onnx,
-    run_float,
-    train,
-    train_model,
-    write_onnx,
-)
-from fluidnpu.models.training import _augment, _learning_rate, split_held_out
+from fluidnpu.models import ImageSet, NetworkError, quantise, read_onnx
+from fluidnpu.models.errors import DataError, TrainingError
+from fluidnpu.models.numeric import run_float
+from fluidnpu.models.onnx import write_onnx
+from fluidnpu.models.training import TrainedModel, _augment, _learning_rate, split_held_out, train, train_model
+from fluidnpu.models.zoo import Architecture
 
 torch = pytest.importorskip("torch")
 

@@ -15,21 +15,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .exits.rule import ExitChoice, choose_threshold, early_exit_predictions
-from .graph.network import Kind, Layer, Network, NetworkError
-from .images import FASHION_MNIST_FOLDER, DataError, ImageSet, load_fashion_mnist
-from .onnx.export import BATCH_NORM_EPSILON, write_onnx
-from .zoo.residual import Architecture, skeleton
+from ..errors import DataError, NetworkError, TrainingError
+from ..exits.rule import early_exit_predictions
+from ..exits.selection import ExitChoice, choose_threshold
+from ..graph.network import Layer, Network
+from ..graph.shapes import Kind
+from ..images import ImageSet
+from ..onnx.export import BATCH_NORM_EPSILON, write_onnx
+from ..zoo.residual import Architecture, skeleton
+from .fashion_mnist import FASHION_MNIST_FOLDER, load_fashion_mnist
 
 HELD_OUT = 5000  # of the 60,000 training images: for the threshold, never trained on
 FIRST_EXIT_WEIGHT = 0.4  # of its loss; the last exit has 1, those between lie on a line
 CALIBRATION_IMAGES = 2048
 
 Progress = Callable[[int, int, float], None]  # (steps done, steps in all, running loss)
-
-
-class TrainingError(RuntimeError):
-    """Training could not run or diverged; one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
