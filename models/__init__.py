@@ -1,6 +1,6 @@
 """Multi-exit networks: training, ONNX in and out, quantisation to int16 and the bit-exact golden model.
 
-Knows nothing of hardware. ONNX and torch are loaded when first asked for: a board that serves has NumPy alone.
+Knows nothing of hardware. ONNX and torch are loaded when first asked for: a serving board has NumPy alone.
 """
 
 import lazy_loader

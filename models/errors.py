@@ -22,9 +22,10 @@ class ModelsError(Exception):
 
 
 class NetworkError(ModelsError, ValueError):
-    """A network, file or table breaks a rule; the message is one sentence: what must hold, what came, where.
+    """A network, file or table breaks a rule; the message is one sentence.
 
-    Names in it come out of files, so a character that is not printable (a newline, an escape sequence) is replaced.
+    It says what must hold, what came and where. Names in it come out of files, so a character that is not
+    printable (a newline, an escape sequence) is replaced.
     """
 
     def __init__(self, message: str) -> None:

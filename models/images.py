@@ -1,4 +1,4 @@
-"""Fashion-MNIST from Debian's package, and the 1,000 test images that ship with fluidnpu. Images are uint8 NHWC."""
+"""Image sets: labelled uint8 NHWC images, their files, and the 1,000 test images that ship with fluidnpu."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class ImageSet:
 
 
 def shipped_images(count: int = 1000) -> ImageSet:
-    """The first `count` images of the official test split, from the copy inside the package (1,000 at most).
+    """Return the first `count` (at most 1,000) images of Fashion-MNIST's test split, from the copy inside
+    the package.
 
     >>> shipped_images(3).images.shape
     (3, 28, 28, 1)
@@ -59,7 +60,7 @@ def shipped_images(count: int = 1000) -> ImageSet:
 
 
 def read_image_file(path: Path | str) -> ImageSet:
-    """Images and labels from an archive such as `write_image_file` makes; DataError when it is not one."""
+    """Read images and labels from an .npz with arrays `images` and `labels`; DataError when it is not one."""
     try:
         archive = np.load(regular_file(path), allow_pickle=False)
         if isinstance(archive, np.ndarray):
@@ -78,7 +79,7 @@ def read_image_file(path: Path | str) -> ImageSet:
 
 
 def write_image_file(path: Path | str, images: ImageSet) -> None:
-    """Write images and labels as the compressed archive that `shipped_images` reads."""
+    """Write images and labels as the compressed archive that `read_image_file` reads."""
     np.savez_compressed(path, images=images.images, labels=images.labels.astype(np.uint8))
 
 

@@ -1,4 +1,4 @@
-"""Exits for a network that has none: where a search or a simulation may cut the layers into stages. Pure arithmetic."""
+"""Cut a workload into stages, as if it had exits whose heads cost nothing. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from .heads import unknown_name
 
 
 def equidistant_exits(workload: Workload, exits: int, exit_rates: Sequence[float] | None = None) -> Workload:
-    """The same layers cut into `exits` stages of as equal multiply-accumulates as whole layers allow; exit heads cost nothing.
+    """Cut the layers into `exits` stages of as equal multiply-accumulates as whole layers allow.
 
-    Fluid Batching places three intermediate exits this way. Raises NetworkError when there are fewer layers than exits.
+    Fluid Batching places three intermediate exits this way. Raises NetworkError when there are fewer layers
+    than exits.
 
     >>> from fluidnpu.models import LayerShape
     >>> layers = tuple(LayerShape(name=n, r=1, p=1, c=c) for n, c in (("a", 4), ("b", 3), ("c", 9)))
@@ -36,9 +37,10 @@ def equidistant_exits(workload: Workload, exits: int, exit_rates: Sequence[float
 
 
 def exits_after(workload: Workload, layers: Sequence[str], exit_rates: Sequence[float] | None = None) -> Workload:
-    """The same layers cut after each named one, in their own order; exit heads cost nothing. For layer tables, which know no tensors.
+    """Cut the layers after each named one, in their own order.
 
-    Raises NetworkError for a name that is unknown, comes twice, or is the last layer's.
+    For layer tables, which know no tensors. Raises NetworkError for a name that is unknown, comes twice, or
+    is the last layer's.
 
     >>> from fluidnpu.models import LayerShape
     >>> layers = tuple(LayerShape(name=n, r=1, p=1, c=1) for n in "abc")
@@ -56,7 +58,7 @@ def exits_after(workload: Workload, layers: Sequence[str], exit_rates: Sequence[
 
 
 def _cut(workload: Workload, cuts: Sequence[int], exit_rates: Sequence[float] | None) -> Workload:
-    """A stage up to each index of `cuts`, and one to the end."""
+    """End a stage at each index of `cuts`; the last stage ends with the layers."""
     stages = [bisect_right(cuts, index) for index in range(len(workload.layers))]
     return replace(
         workload,

@@ -1,7 +1,8 @@
-"""Exits for a network that lacks them: where they can be, what lies before each place, and a head put there.
+"""Find the places for exits in a network, and attach a head to a place.
 
-A head is a global average pool and one linear classifier with random weights: enough to explore and to build, to be trained before it
-answers anybody. A *cut* is a tensor that everything later depends on, so that nothing else of the network waits in memory there.
+A head is a global average pool and one linear classifier with random weights: enough to explore and to
+build, not to answer before it is trained. A *cut* is a tensor that everything later depends on, so nothing
+else of the network waits in memory there.
 
 >>> from fluidnpu.models.zoo import skeleton
 >>> net = attach_exits(single_exit(skeleton("resnet8")), ["stage1_block1_b_out"])
@@ -27,7 +28,7 @@ _CLOSE = 4  # names suggested in place of an unknown one
 
 @dataclass(frozen=True, kw_only=True)
 class ExitPlace:
-    """A tensor of the backbone where an exit could be, and the share of the backbone's MACs that it needs."""
+    """A tensor of the backbone that can take an exit, and the share of the backbone's MACs before it."""
 
     tensor: str
     shape: tuple[int, int, int]
@@ -44,7 +45,7 @@ def _writers(network: Network) -> dict[str, list[int]]:
 
 
 def _needs(network: Network, tensor: str, writers: dict[str, list[int]]) -> frozenset[int]:
-    """Indices of the layers a tensor depends on."""
+    """Return the indices of the layers that a tensor depends on."""
     found: set[int] = set()
     stack = list(writers.get(tensor, ()))
     while stack:
@@ -57,7 +58,9 @@ def _needs(network: Network, tensor: str, writers: dict[str, list[int]]) -> froz
 
 
 def exit_places(network: Network) -> tuple[ExitPlace, ...]:
-    """Every tensor of the last exit's backbone with work before and after it, by MACs: where `attach_exits` can put an exit."""
+    """Return the places for exits: the tensors of the last exit's backbone with work before and after them,
+    by MACs.
+    """
     writers = _writers(network)
     last = network.exits[-1].logits
     backbone = _needs(network, last, writers)
@@ -85,7 +88,11 @@ def exit_places(network: Network) -> tuple[ExitPlace, ...]:
 
 
 def equidistant_tensors(network: Network, exits: int) -> tuple[str, ...]:
-    """The cuts nearest to 1/exits, 2/exits, ... of the backbone's MACs: exits - 1 of them, the last exit being there already."""
+    """Choose the cuts nearest to 1/exits, 2/exits, ... of the backbone's MACs.
+
+    Returns exits - 1 tensors, since the last exit is there already. Raises NetworkError when there are too
+    few cuts.
+    """
     cuts = [place for place in exit_places(network) if place.cut]
     if not 1 <= exits <= len({place.macs for place in cuts}) + 1:
         raise NetworkError(
@@ -103,22 +110,23 @@ def equidistant_tensors(network: Network, exits: int) -> tuple[str, ...]:
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], where: str) -> str:
-    """The sentence that refuses a name, with those that come close."""
+    """Return the sentence that refuses a name, with the known names that are closest to it."""
     known = list(known)
     close = difflib.get_close_matches(name, known, _CLOSE, 0.3) or known[:_CLOSE]
     return f"there is no {what} '{name}' in {where}; close to it: {', '.join(close)}"
 
 
 def single_exit(network: Network) -> Network:
-    """The network without its early exits and their heads."""
+    """Return the network without its early exits and their heads."""
     return _staged(network, network.exits[-1:])
 
 
 def attach_exits(network: Network, tensors: Sequence[str], *, threshold: float = 1.0, seed: int = 0) -> Network:
-    """The network with a head at each tensor, in order of their MACs; a threshold of 1 lets nobody leave before it is trained.
+    """Attach a head at each tensor, in order of their MACs; with a threshold of 1 no sample leaves there.
 
-    Exit rates are forgotten. Where the network has calibration, a head's ranges are bounds that follow from its weights.
-    Raises NetworkError for a tensor that is not among `exit_places`, and for one that is named twice.
+    Exit rates are forgotten. Where the network has calibration, a head's ranges are bounds that follow from
+    its weights. Raises NetworkError for a tensor that is not among `exit_places`, and for one that is named
+    twice.
     """
     places = {place.tensor: place for place in exit_places(network)}
     for index, tensor in enumerate(tensors):
@@ -137,7 +145,7 @@ def attach_exits(network: Network, tensors: Sequence[str], *, threshold: float =
 
 
 def _free_name(taken: set[str]) -> str:
-    """The first exitN that collides with nothing, its layers and tensors included."""
+    """Return the first exitN that collides with no name, its own layers and tensors included."""
     count = 1
     while {f"exit{count}", f"exit{count}_pool", f"exit{count}_pool_out", f"exit{count}_fc"} & taken:
         count += 1
@@ -146,7 +154,7 @@ def _free_name(taken: set[str]) -> str:
 
 
 def _with_head(network: Network, tensor: str, name: str, rng: np.random.Generator) -> Network:
-    """Pool and classifier appended, their tensors, weights and ranges too."""
+    """Append pool and classifier with their tensors, weights and ranges."""
     height, width, channels = network.tensors[tensor]
     classes = network.tensors[network.exits[-1].logits][2]
     pool = Layer(
@@ -174,7 +182,7 @@ def _with_head(network: Network, tensor: str, name: str, rng: np.random.Generato
 
 
 def _staged(network: Network, exits: Sequence[Exit]) -> Network:
-    """The network of these exits: stages in the order of the MACs each exit needs, backbone before head, the rest left out."""
+    """Return the network of these exits: stages by the MACs each exit needs, unneeded layers left out."""
     writers = _writers(network)
     needs = {exit.name: _needs(network, exit.logits, writers) for exit in exits}
     macs = [layer.shape.macs for layer in network.layers]

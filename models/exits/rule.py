@@ -1,4 +1,6 @@
-"""The exit rule: softmax top-1 above a threshold. One definition for training, golden model, simulator and host; NumPy only.
+"""The exit rule: a sample leaves at the first exit whose softmax top-1 exceeds the threshold. NumPy only.
+
+Training, golden model, simulator and runtime all call the comparison in this file.
 
 >>> confidence(np.array([[0.0, 0.0], [np.log(3.0), 0.0]])).round(2)
 array([0.5 , 0.75])
@@ -16,15 +18,15 @@ Floats = npt.NDArray[np.floating[Any]]
 
 
 def confidence(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Softmax top-1 of logits (..., classes), in float64: shape (...,). A value above an exit's threshold leaves there."""
+    """Return the softmax top-1 of logits (..., classes) in float64: shape (...,)."""
     values = np.asarray(logits, np.float64)
     return np.asarray(1.0 / np.exp(values - values.max(axis=-1, keepdims=True)).sum(axis=-1))
 
 
 def decide_exits(confidences: Sequence[npt.NDArray[np.float64]], thresholds: Sequence[float]) -> npt.NDArray[np.int64]:
-    """The exit each sample leaves at: the first whose confidence exceeds its threshold, else the last.
+    """Return the exit (N,) at which each sample leaves: the first confident one, else the last.
 
-    `confidences` holds one array (N,) per exit; the last exit's threshold is not looked at.
+    `confidences` holds one array (N,) per exit; the last exit's threshold is not used.
 
     >>> decide_exits([np.array([0.9, 0.2]), np.array([0.5, 0.5])], [0.8, 0.0])
     array([0, 1])
@@ -40,7 +42,7 @@ def decide_exits(confidences: Sequence[npt.NDArray[np.float64]], thresholds: Seq
 def early_exit_predictions(
     logits: Sequence[Floats], thresholds: Sequence[float]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """(exit, class, confidence) of each sample, from the logits (N, classes) of every exit."""
+    """Return (exit, class, confidence) of each sample, from the logits (N, classes) of every exit."""
     confidences = [confidence(one) for one in logits]
     exits = decide_exits(confidences, thresholds)
     samples = np.arange(len(exits))

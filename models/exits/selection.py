@@ -1,4 +1,4 @@
-"""Choose exit thresholds on held-out data: the fewest expected MACs within an accuracy tolerance. NumPy only."""
+"""Choose exit thresholds on held-out data: the fewest expected MACs within an accuracy tolerance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ THRESHOLD_GRID = (*(i / 100 for i in range(10, 100)), 0.995, 0.999)
 
 @dataclass(frozen=True, kw_only=True)
 class ExitChoice:
-    """A uniform threshold and what it does on the split it was chosen on; accuracies and rates are shares of 1."""
+    """A uniform threshold and its effect on the split it was chosen on (in-sample); accuracies and rates
+    are shares of 1.
+    """
 
     threshold: float
     rates: tuple[float, ...]
@@ -27,10 +29,12 @@ class ExitChoice:
 def choose_threshold(
     logits: Sequence[Floats], labels: npt.NDArray[np.int64], stage_macs: Sequence[int], tolerance_points: float = 0.5
 ) -> ExitChoice:
-    """The uniform threshold with the fewest expected MACs whose accuracy stays within the tolerance of the last exit's.
+    """Choose the uniform threshold of fewest expected MACs within the tolerance of the last exit's
+    accuracy.
 
-    `stage_macs` are the MACs of each stage, head included; a sample that leaves at exit e has paid stages 0..e.
-    When no threshold of the grid is good enough, 1.0 is chosen: no sample leaves early. Give held-out data, never the test split.
+    `stage_macs` are the MACs of each stage, head included; a sample that leaves at exit e has paid stages
+    0..e. When no threshold of the grid is good enough, 1.0 is chosen: no sample leaves early. Give held-out
+    data, never the test split.
     """
     if not len(labels):
         raise ValueError("choosing a threshold needs at least one labelled sample, and none came")

@@ -1,7 +1,8 @@
-"""Layer tables: JSON lists of <R, P, C> that stand for a network whose weights nobody needs. Unknown keys are ignored.
+"""Read layer tables: JSON lists of <R, P, C> that stand for a network without weights.
 
-A table has "layers": [{"name", "R", "P", "C"}, ...] and may have "model" (its name), "exits" (names), "exit_rates", and per layer
-"kind" ("gemm" by default; "max_pool", "sum_pool"), "groups", "stage" and "residual".
+A table has "layers": [{"name", "R", "P", "C"}, ...] and may have "model" (its name), "exits" (names),
+"exit_rates", and per layer "kind" ("gemm" by default; "max_pool", "sum_pool"), "groups", "stage" and
+"residual". Unknown keys are ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _KINDS = {"max_pool": Kind.MAX_POOL, "sum_pool": Kind.SUM_POOL, "avg_pool": Kind
 
 
 def read_layer_table(path: Path | str) -> Workload:
-    """The workload a JSON layer table describes."""
+    """Read the workload of a JSON layer table. Raises LayerTableError, naming the entry."""
     path = Path(path)
     try:
         table = json.loads(regular_file(path, MOST_TABLE_BYTES).read_bytes())

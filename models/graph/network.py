@@ -1,7 +1,7 @@
-"""A multi-exit network as an NPU sees it: GEMM layers <R, P, C>, pools, residual adds and exits, in execution order.
+"""A multi-exit network as an NPU sees it: GEMM layers, pools, residual adds and exits in execution order.
 
-Knows nothing of hardware. Shapes are (height, width, channels); activations are NHWC everywhere.
-Layers of stage s (its part of the backbone, then the head of exit s) stand together and stages follow one another,
+Knows nothing of hardware. Shapes are (height, width, channels); activations are NHWC everywhere. The layers
+of stage s (its part of the backbone, then the head of exit s) stand together and stages follow one another,
 so "run to exit s" is always "run layers up to the last one of stage s".
 """
 
@@ -22,8 +22,9 @@ from .shapes import Kind, LayerShape, Pair, Shape, Window, Workload
 class Layer:
     """One layer with its geometry and the tensors it connects.
 
-    The output is written to channels [output_channel, output_channel + channels) of tensor `output`: that is concatenation.
-    `clip` bounds the output in real units: (0, None) is ReLU, (0, 6) ReLU6, (None, None) nothing.
+    The output is written to channels [output_channel, output_channel + channels) of tensor `output`, which
+    is how branches are concatenated. `clip` bounds the output in real units: (0, None) is ReLU, (0, 6)
+    ReLU6.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Layer:
 
     @property
     def shape(self) -> LayerShape:
-        """The <R, P, C> the hardware side plans with."""
+        """The layer's <R, P, C> and window, for design-space exploration."""
         height, width = self.out_hw
         taps = self.kernel[0] * self.kernel[1]
         gemm = self.kind is Kind.GEMM
@@ -83,7 +84,7 @@ class Layer:
 
 @dataclass(frozen=True, kw_only=True)
 class Exit:
-    """An exit: its logits tensor, the confidence above which a sample leaves, and what was measured on held-out data."""
+    """An exit: its logits tensor, its threshold, and its rate and accuracy on held-out data."""
 
     name: str
     logits: str
@@ -96,7 +97,8 @@ class Exit:
 class Parameters:
     """Float weights of one GEMM layer.
 
-    weights: (groups, P, C), P ordered (kernel row, kernel column, input channel of the group). bias: (groups * C,).
+    weights: (groups, P, C), P ordered (kernel row, kernel column, input channel of the group).
+    bias: (groups * C,).
     """
 
     weights: npt.NDArray[np.float32]
@@ -133,7 +135,7 @@ class Network:
 
     @cached_property
     def gains(self) -> Mapping[str, float]:
-        """The real factor each tensor's stored values must be multiplied by: average pools make one, GEMMs absorb it (ADR 2)."""
+        """Real factor of each tensor's stored values: average pools make one, GEMMs absorb it (ADR 2)."""
         gains = {self.input: 1.0}
         for layer in self.layers:
             gain = gains[layer.input] if layer.kind is not Kind.GEMM else 1.0
@@ -153,7 +155,7 @@ class Network:
 
     @cached_property
     def non_negative(self) -> frozenset[str]:
-        """The tensors that cannot hold a negative value: whatever writes them ends in a ReLU or pools such a tensor."""
+        """Tensors without negative values: all their writers end in a ReLU or pool another such tensor."""
         sign: dict[str, bool] = {}
         for layer in self.layers:
             clipped = layer.clip[0] is not None and layer.clip[0] >= 0
@@ -162,6 +164,6 @@ class Network:
         return frozenset(tensor for tensor, known in sign.items() if known)
 
     def stage_layers(self, stage: int) -> range:
-        """Indices of the layers of one stage, head included."""
+        """Return the indices of the layers of one stage, head included."""
         indices = [i for i, layer in enumerate(self.layers) if layer.stage == stage]
         return range(indices[0], indices[-1] + 1)

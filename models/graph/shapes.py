@@ -1,4 +1,4 @@
-"""Layer shapes <R, P, C>: a network as design-space exploration sees it. No weights, no tensors, no hardware."""
+"""Layer shapes <R, P, C>: a network as design-space exploration sees it, without weights and tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Pair = tuple[int, int]  # height, width
 
 
 class Kind(StrEnum):
-    """What the NPU does with a layer's input windows."""
+    """The operation that the NPU applies to a layer's input windows."""
 
     GEMM = "gemm"  # convolution; a fully connected layer is one whose kernel covers its whole input
     MAX_POOL = "max_pool"
@@ -26,9 +26,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """Where the rows of a layer come from: what its memory traffic depends on. Pairs are (height, width).
+    """The geometry of a layer's input windows, which decides its memory traffic. Pairs are (height, width).
 
-    `out`: output rows and columns. `channels` of the input tensor, which is the distance between its pixels in words.
+    `out`: output rows and columns. `channels` of the input tensor, which is the distance between its pixels
+    in words.
     """
 
     kernel: Pair
@@ -38,7 +39,8 @@ class Window:
     channels: int
 
     def run_words(self, layer: LayerShape) -> int:
-        """Words that lie side by side in memory and in a window: a kernel row, or a tap where pixels are apart.
+        """Return the words that are contiguous both in memory and in a window: a kernel row, or a tap where
+        pixels are apart.
 
         >>> window = Window(kernel=(3, 3), out=(8, 8), channels=16)
         >>> window.run_words(LayerShape(name="conv", r=64, p=144, c=8, window=window))
@@ -50,10 +52,10 @@ class Window:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerShape:
-    """One layer as the design-space exploration sees it.
+    """One layer as design-space exploration sees it.
 
-    A GEMM multiplies R x P by P x C, `groups` times over. A pool reduces P taps to one for each of R positions and C channels.
-    `window` is absent where only <R, P, C> is known.
+    A GEMM multiplies R x P by P x C, `groups` times over. A pool reduces P taps to one for each of R
+    positions and C channels. `window` is absent where only <R, P, C> is known.
 
     >>> LayerShape(name="conv1", r=12544, p=147, c=64).macs
     118013952
@@ -77,7 +79,9 @@ class LayerShape:
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> LayerShape:
-        """The inverse of `dataclasses.asdict`, through JSON or not. Raises TypeError, KeyError or ValueError where `raw` is something else."""
+        """Invert `dataclasses.asdict`, through JSON or not. Raises TypeError, KeyError or ValueError for
+        other input.
+        """
         sizes = raw["window"]
         pairs: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (sizes or {}).items()}
         window = Window(**pairs) if sizes else None
@@ -91,9 +95,10 @@ class LayerShape:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A network reduced to its layer shapes: all that the design-space exploration needs.
+    """A network reduced to its layer shapes, which is all that design-space exploration needs.
 
-    `exits` names one exit per stage; the last is the final classifier. `exit_rates` (measured, summing to 1) may be absent.
+    `exits` names one exit per stage; the last is the final classifier. `exit_rates` (measured, summing to
+    1) may be absent.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Stages of a multi-exit network: which layers run up to which exit, and in which order. Pure; any hashable layer.
+"""Stages of a multi-exit network: assign layers to exits and order them. Pure, for any hashable layer.
 
 >>> stages_of([{"a", "head"}, {"a", "b"}], ["a", "b", "head"])
 [('a', 0), ('head', 0), ('b', 1)]
@@ -14,10 +14,11 @@ T = TypeVar("T", bound=Hashable)
 
 
 def stages_of(needs: Sequence[AbstractSet[T]], order: Iterable[T]) -> list[tuple[T, int]]:
-    """Return (layer, stage) in execution order: stage by stage, and within a stage the backbone before the head.
+    """Return (layer, stage) in execution order: stage by stage, and within a stage the backbone before the
+    head.
 
-    `needs[s]` are the layers that exit s depends on; `order` is an execution order of all layers. Layers that no
-    exit needs are left out.
+    `needs[s]` are the layers that exit s depends on; `order` is an execution order of all layers. Layers
+    that no exit needs are left out.
     """
     stage: dict[T, int] = {}
     for index, needed in enumerate(needs):

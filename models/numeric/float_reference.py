@@ -1,6 +1,6 @@
-"""A network in floating point, in plain NumPy: for calibration and for float accuracy without any framework.
+"""Run a network in floating point with plain NumPy, for calibration and float accuracy without a framework.
 
-It keeps to what the network means, not to what the NPU stores: average pools divide by their taps here, so no tensor carries a gain.
+Average pools divide by their taps here, so no tensor carries a gain as the NPU's stored tensors do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CHUNK_WORDS = 1 << 22  # of im2col a batch is cut into
 
 
 def as_floats(images: Images) -> Floats:
-    """Images as the network wants them: uint8 divided by 255, floats as they are."""
+    """Return images as the network wants them: uint8 divided by 255, floats as they are."""
     return (
         np.asarray(images, np.float32) / np.float32(255) if images.dtype == np.uint8 else np.asarray(images, np.float32)
     )
@@ -39,7 +39,7 @@ def _windows(layer: Layer, x: Floats, fill: float) -> Floats:
 
 
 def run_float_layer(layer: Layer, parameters: Parameters | None, x: Floats, residual: Floats | None = None) -> Floats:
-    """One layer on float32 (B, H, W, C); an average pool divides by its taps."""
+    """Run one layer on float32 (B, H, W, C); an average pool divides by its taps."""
     if layer.kind is Kind.GEMM:
         if parameters is None:
             raise NetworkError(f"layer '{layer.name}' must have weights to run, and the network brings none")
@@ -58,7 +58,7 @@ def run_float_layer(layer: Layer, parameters: Parameters | None, x: Floats, resi
 
 
 def _batches(network: Network, images: Images) -> Iterator[dict[str, Floats]]:
-    """Every tensor of the network, batch after batch."""
+    """Yield every tensor of the network, batch after batch."""
     shape = network.tensors[network.input]
     if images.ndim != 4 or images.shape[1:] != shape or not len(images):
         raise NetworkError(
@@ -81,7 +81,9 @@ def _batches(network: Network, images: Images) -> Iterator[dict[str, Floats]]:
 
 
 def run_float(network: Network, images: Images) -> list[Floats]:
-    """Float32 logits (N, classes) of every exit for NHWC images: uint8, or float in the network's own unit."""
+    """Return float32 logits (N, classes) of every exit for NHWC images: uint8, or float in the network's
+    own unit.
+    """
     parts: list[list[Floats]] = [[] for _ in network.exits]
     for tensors in _batches(network, images):
         for part, exit in zip(parts, network.exits, strict=True):
@@ -90,7 +92,9 @@ def run_float(network: Network, images: Images) -> list[Floats]:
 
 
 def tensor_ranges(network: Network, images: Images) -> dict[str, float]:
-    """The largest magnitude of every tensor over the images, as stored: before its average-pool gain."""
+    """Return the largest magnitude of every tensor over the images, as stored: before its average-pool
+    gain.
+    """
     ranges = dict.fromkeys(network.tensors, 0.0)
     for tensors in _batches(network, images):
         for name, value in tensors.items():
@@ -101,5 +105,7 @@ def tensor_ranges(network: Network, images: Images) -> dict[str, float]:
 def early_exit_float(
     network: Network, images: Images
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """(exit, class, confidence) of every image under the network's own thresholds, in floating point."""
+    """Return (exit, class, confidence) of every image under the network's own thresholds, in floating
+    point.
+    """
     return early_exit_predictions(run_float(network, images), [exit.threshold for exit in network.exits])

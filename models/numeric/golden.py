@@ -1,7 +1,8 @@
-"""The bit-exact definition of what the NPU computes (ADR 3). HLS C++, RTL, the simulated device and the driver are held to it.
+"""The golden model: the bit-exact definition of the NPU's arithmetic (ADR 3).
 
-Sums run through float64 BLAS. That is exact: a QuantisedLayer proves that no partial sum in any order exceeds 47 bits and a sign,
-a float64 holds 53, and dividing by 2**shift beforehand changes exponents only. `np.rint` rounds half to even.
+HLS C++, RTL, the simulated device and the driver are held to it. Sums run through float64 BLAS, which is
+exact here: a QuantisedLayer proves that no partial sum in any order exceeds 47 bits and a sign, a float64
+holds 53, and dividing by 2**shift beforehand changes exponents only. `np.rint` rounds half to even.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ _CHUNK_WORDS = 1 << 18  # of im2col a batch is cut into: 2 MiB, so that it stays
 
 
 def _windows(layer: Layer, x: Int16s) -> Floats:
-    """Every window of x (B, H, W, C), zeros where it is padded: a float64 view (B, h, w, kernel rows, kernel columns, C)."""
+    """Return every window of x (B, H, W, C), padded with zeros: a float64 view (B, h, w, kernel rows,
+    kernel columns, C).
+    """
     top, left, bottom, right = layer.padding
     batch, height, width, channels = x.shape
     padded = np.zeros((batch, height + top + bottom, width + left + right, channels))
@@ -54,7 +57,7 @@ def _windows(layer: Layer, x: Int16s) -> Floats:
 
 
 def _gemm(qlayer: QuantisedLayer, x: Int16s) -> Floats:
-    """(bias + sum(x * w)) / 2**shift as float64 (B, h, w, channels), exact."""
+    """Return (bias + sum(x * w)) / 2**shift as float64 (B, h, w, channels), exact."""
     layer = qlayer.layer
     weights = qlayer.float_weights
     if layer.kernel == (1, 1) and layer.stride == (1, 1) and not any(layer.padding) and layer.groups == 1:
@@ -74,7 +77,7 @@ def _gemm(qlayer: QuantisedLayer, x: Int16s) -> Floats:
 
 
 def _pool(layer: Layer, x: Int16s) -> Floats:
-    """Maximum or sum over each window's taps, tap by tap: NumPy's own reductions over short axes are several times slower."""
+    """Reduce each window tap by tap; NumPy's own reductions over short axes are several times slower."""
     windows = _windows(layer, x)
     if windows[0, ..., 0].size == windows.shape[3] * windows.shape[4]:  # global: one window, reduce it at once
         return np.asarray(windows.sum(axis=(3, 4)) if layer.kind is Kind.SUM_POOL else windows.max(axis=(3, 4)))
@@ -86,7 +89,7 @@ def _pool(layer: Layer, x: Int16s) -> Floats:
 
 
 def _rounded(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | None) -> Floats:
-    """The layer's value before the clamp to lo and hi, an integer in float64."""
+    """Return the layer's value before the clamp to lo and hi: integers in float64."""
     layer = qlayer.layer
     if layer.kind is Kind.GEMM:
         value = _gemm(qlayer, x)
@@ -113,7 +116,9 @@ def _check(layer: Layer, x: Int16s, residual: Int16s | None) -> None:
 
 
 def run_layer_counting(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | None = None) -> tuple[Int16s, int]:
-    """`run_layer`, and how many outputs' rounded values lay outside int16 before lo and hi applied."""
+    """Run one layer and also count the outputs whose rounded value lay outside int16 before the clamp to lo
+    and hi.
+    """
     layer = qlayer.layer
     _check(layer, x, residual)
     height, width = layer.out_hw
@@ -130,14 +135,16 @@ def run_layer_counting(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | Non
 
 
 def run_layer(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | None = None) -> Int16s:
-    """One layer on a batch: int16 (B, H, W, C) and the residual, if the layer adds one, to int16 (B, h, w, channels)."""
+    """Run one layer on int16 (B, H, W, C), and the residual if it adds one: int16 (B, h, w, channels)."""
     return run_layer_counting(qlayer, x, residual)[0]
 
 
 def run_stage(qnet: QuantisedNetwork, stage: int, tensors: dict[str, Int16s]) -> dict[str, int]:
-    """Run one stage's layers on `tensors` (name to int16 (B, H, W, C)), in place; returns each layer's saturations.
+    """Run one stage's layers on `tensors` (name to int16 (B, H, W, C)) in place; return each layer's
+    saturations.
 
-    Stage 0 needs the network's input in `tensors`; stage s what stages before it left there, possibly for fewer samples.
+    Stage 0 needs the network's input in `tensors`; stage s the tensors that earlier stages left there,
+    possibly for fewer samples.
     """
     counts: dict[str, int] = {}
     for index in qnet.network.stage_layers(stage):
@@ -156,7 +163,7 @@ def run_stage(qnet: QuantisedNetwork, stage: int, tensors: dict[str, Int16s]) ->
 
 
 def stored_logits(qnet: QuantisedNetwork, exit_index: int, tensors: dict[str, Int16s]) -> Int16s:
-    """An exit's int16 logits (B, classes) among the tensors."""
+    """Return an exit's int16 logits (B, classes) from the tensors."""
     found = tensors[qnet.network.exits[exit_index].logits]
     return found.reshape(len(found), found.shape[3])
 
@@ -176,24 +183,24 @@ def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Int16s], dict[str
 
 
 def run(qnet: QuantisedNetwork, images: Images) -> list[Int16s]:
-    """Int16 logits (N, classes) of every exit for images (N, H, W, C): uint8, or float in [0, 1]."""
+    """Return int16 logits (N, classes) of every exit for images (N, H, W, C): uint8, or float in [0, 1]."""
     return _run(qnet, images)[0]
 
 
 def saturations(qnet: QuantisedNetwork, images: Images) -> dict[str, int]:
-    """How many outputs of each layer lay outside int16 before the clamp, over all images."""
+    """Count the outputs of each layer that lay outside int16 before the clamp, over all images."""
     return _run(qnet, images)[1]
 
 
 def early_exit(qnet: QuantisedNetwork, images: Images) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
-    """(exit, class, confidence) of every image when it leaves at the first exit whose confidence exceeds its threshold."""
+    """Return (exit, class, confidence) of every image under the network's thresholds."""
     return early_exit_counting(qnet, images)[:3]
 
 
 def early_exit_counting(
     qnet: QuantisedNetwork, images: Images
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats, dict[str, int]]:
-    """`early_exit`, and the saturations of each layer over all images run to the last exit."""
+    """Return `early_exit`, and the saturations of each layer over all images run to the last exit."""
     stored, counts = _run(qnet, images)
     logits = [qnet.logits(index, one) for index, one in enumerate(stored)]
     return *early_exit_predictions(logits, [exit.threshold for exit in qnet.exits]), counts

@@ -1,4 +1,6 @@
-"""The accuracy guard: a network whose int16 accuracy falls too far below float is refused before anything is built."""
+"""The accuracy guard refuses a network whose int16 accuracy falls too far below float, before anything is
+built.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ TOLERANCE_POINTS = 0.5
 
 
 class AccuracyError(NetworkError):
-    """The int16 accuracy with early exits is more than the tolerance below float; carries the report."""
+    """The int16 accuracy with early exits is more than the tolerance below float; `report` holds both."""
 
     def __init__(self, message: str, report: GuardReport) -> None:
         super().__init__(message)
@@ -27,7 +29,7 @@ class AccuracyError(NetworkError):
 
 @dataclass(frozen=True, kw_only=True)
 class GuardReport:
-    """Float and int16 accuracy with early exits (shares of 1) on the same images, and how they differ."""
+    """Float and int16 accuracy with early exits (shares of 1) on the same images, and their differences."""
 
     images: int
     float_accuracy: float
@@ -51,7 +53,9 @@ def accuracy_guard(
     labels: npt.NDArray[np.integer[Any]],
     tolerance_points: float = TOLERANCE_POINTS,
 ) -> GuardReport:
-    """Compare both on labelled images; raises AccuracyError when int16 loses more than `tolerance_points` percentage points."""
+    """Compare int16 with float on labelled images; AccuracyError when int16 loses more than
+    `tolerance_points` points.
+    """
     if len(images) != len(labels) or not len(labels):
         raise NetworkError(f"the accuracy guard needs images and as many labels, not {len(images)} and {len(labels)}")
     if not tolerance_points >= 0:

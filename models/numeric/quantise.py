@@ -1,6 +1,7 @@
-"""Post-training quantisation to int16 with power-of-two scales (ADR 3). No retraining; nothing here rounds at run time.
+"""Post-training quantisation to int16 with power-of-two scales (ADR 3), without retraining.
 
-A tensor's format says how an int16 reads as a real number: stored * 2**-fraction_bits * gain. Every refusal is one sentence.
+A tensor's format gives the real number of an int16: stored * 2**-fraction_bits * gain. Every refusal is one
+sentence.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ HEADROOM = 1.5  # unseen images may exceed the calibrated range by this factor b
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """How a tensor's int16 values read as real numbers.
+    """The scale of a tensor's int16 values.
 
     >>> Format(fraction_bits=8).real(np.array([256, -128], np.int16))
     array([ 1. , -0.5])
@@ -54,10 +55,12 @@ class Format:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QuantisedLayer:
-    """One layer's integers: y = clamp(round_half_even((bias + sum(x * w) + (residual << residual_shift)) / 2**shift), lo, hi).
+    """One layer in integers: y = clamp(round_half_even((bias + sum(x * w) + (residual << residual_shift)) /
+    2**shift), lo, hi).
 
-    weights int16 (groups, P, C / groups) with P ordered (kernel row, kernel column, channel), bias int64 (C,); both are empty for pools.
-    That the 48-bit accumulator cannot wrap, whatever the input, is proven here from the sum of |w|.
+    weights int16 (groups, P, C / groups) with P ordered (kernel row, kernel column, channel), bias int64
+    (C,); both are empty for pools. The constructor proves from the sum of |w| that the 48-bit accumulator
+    cannot wrap, for any input.
     """
 
     layer: Layer
@@ -95,7 +98,9 @@ class QuantisedLayer:
 
     @cached_property
     def accumulator_bits(self) -> int:
-        """Bits of two's complement that hold every partial sum in every order, residual included, for any int16 input."""
+        """Bits of two's complement that hold every partial sum in every order, residual included, for any
+        int16 input.
+        """
         if self.layer.kind is Kind.MAX_POOL:
             return 16
         if self.layer.kind is Kind.SUM_POOL:
@@ -108,7 +113,9 @@ class QuantisedLayer:
 
     @cached_property
     def float_weights(self) -> npt.NDArray[np.float64]:
-        """Weights over 2**shift in float64: exact, and so is every sum of products of them with int16 (below 2**47 units)."""
+        """Weights over 2**shift in float64; exact, as is every sum of their products with int16 (below
+        2**47 units).
+        """
         return np.ldexp(self.weights.astype(np.float64), -self.shift)
 
     @cached_property
@@ -119,7 +126,9 @@ class QuantisedLayer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QuantisedNetwork:
-    """A network in integers: one QuantisedLayer per layer, in the same order, and the format of every tensor."""
+    """A network in integers: one QuantisedLayer per layer, in the same order, and the format of every
+    tensor.
+    """
 
     network: Network
     layers: tuple[QuantisedLayer, ...]
@@ -136,7 +145,9 @@ class QuantisedNetwork:
         return self.network.exits
 
     def quantise_input(self, images: Images) -> Int16s:
-        """Images (N, height, width, channels), uint8 of 0..255 or float in the network's own unit ([0, 1]), as stored int16."""
+        """Return images (N, height, width, channels) as stored int16; uint8 0..255, or float in the
+        network's own unit ([0, 1]).
+        """
         shape = self.network.tensors[self.network.input]
         if images.ndim != 4 or images.shape[1:] != shape:
             raise QuantisationError(
@@ -158,7 +169,7 @@ class QuantisedNetwork:
         return self._stored(np.arange(256) / 255)
 
     def logits(self, exit_index: int, stored: Integers) -> npt.NDArray[np.float64]:
-        """Real logits of an exit from its stored int16 ones, any shape."""
+        """Return the real logits of an exit from its stored int16 ones, any shape."""
         return self.formats[self.network.exits[exit_index].logits].real(stored)
 
     @cached_property
@@ -179,7 +190,8 @@ class QuantisedNetwork:
 
 
 def quantise(network: Network, calibration_images: Images | None = None, weight_bits: int = 16) -> QuantisedNetwork:
-    """Quantise a network with the ranges of `calibration_images` (NHWC, uint8 or float), or with those the model file carries.
+    """Quantise a network, with ranges from `calibration_images` (NHWC, uint8 or float) or from the model
+    file.
 
     Fewer `weight_bits` than 16 are for studies: weights are still stored as int16.
     """
@@ -229,7 +241,8 @@ def _refuse_padded_max_pools(network: Network) -> None:
 
 
 def _fraction_bits(magnitude: float, largest: int) -> int:
-    """The most fraction bits with which `magnitude` still fits `largest`; 15 for a magnitude of zero.
+    """Return the most fraction bits with which `magnitude` still fits `largest`; 15 for a magnitude of
+    zero.
 
     >>> _fraction_bits(1.0, 32767), _fraction_bits(0.0, 32767), _fraction_bits(40000.0, 32767)
     (14, 15, -1)
@@ -251,9 +264,10 @@ def _real_weights(network: Network, layer: Layer, gains: Mapping[str, float]) ->
 
 
 def _settle(network: Network, bits: dict[str, int], weights: Mapping[str, Doubles], weight_bits: int) -> dict[str, int]:
-    """Lower fraction bits until every layer's shifts are legal; returns the fraction bits of each GEMM's weights.
+    """Lower fraction bits until every layer's shifts are legal; return the fraction bits of each GEMM's
+    weights.
 
-    Bits only ever fall, by whole steps and to a floor, so this ends.
+    Bits only fall, by whole steps and to a floor, so this ends.
     """
     largest = (1 << (weight_bits - 1)) - 1
     weight_fraction = {name: _fraction_bits(float(np.abs(w).max()), largest) for name, w in weights.items()}
@@ -283,7 +297,7 @@ def _settle(network: Network, bits: dict[str, int], weights: Mapping[str, Double
 def _settle_gemm(
     network: Network, layer: Layer, bits: dict[str, int], weight_sum: float, weight_fraction: dict[str, int]
 ) -> None:
-    """One layer's share of `_settle`; `weight_sum` is the largest sum of |w| over its outputs."""
+    """Settle one layer; `weight_sum` is the largest sum of |w| over its outputs."""
     source = bits[layer.input]
     most = bits[layer.output] + LARGEST_SHIFT - source
     worst = weight_sum * -INT16_MIN
@@ -335,7 +349,7 @@ def _quantise_layer(
 
 
 def _bounds(layer: Layer, fraction_bits: int, gain: float) -> tuple[int, int]:
-    """The layer's clip in stored units, within int16."""
+    """Return the layer's clip in stored units, within int16."""
     low, high = layer.clip
     scale = 2.0**fraction_bits / gain
     lo = INT16_MIN if low is None else round(max(INT16_MIN, min(INT16_MAX, low * scale)))

@@ -1,4 +1,7 @@
-"""Nodes that depend on constants and shapes alone: folded while reading, within a budget. Enough for what exporters write."""
+"""Fold ONNX nodes that depend on constants and shapes alone, within a budget of elements.
+
+It covers the nodes that exporters write for reshapes and constant arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from .walk import Walk
 
 
 def folded(walk: Walk, node: onnx.NodeProto) -> npt.NDArray[Any] | None:
-    """The value of a node that only depends on constants and shapes, or None when it does not."""
+    """Return the value of a node that depends on constants and shapes only, or None when it does not."""
     if node.op_type == "Constant":
         return _constant_node(node)
     if node.op_type == "Shape" and node.input and node.input[0] in walk.values:
@@ -43,7 +46,7 @@ def folded(walk: Walk, node: onnx.NodeProto) -> npt.NDArray[Any] | None:
 
 
 def _size(operator: str, arrays: list[npt.NDArray[Any] | None]) -> int:
-    """Elements of a fold's result, known before anything is allocated."""
+    """Return the elements of a fold's result, before anything is allocated."""
     given = [array for array in arrays if array is not None]
     if operator in _ELEMENTWISE:
         return math.prod(np.broadcast_shapes(*(array.shape for array in given)))
@@ -76,12 +79,12 @@ def _axes(arrays: _Arrays, attributes: Attributes) -> tuple[int, ...]:
 
 
 def _span(attributes: Attributes) -> slice:
-    """The part of a shape that a Shape node gives."""
+    """Return the part of a shape that a Shape node gives."""
     return slice(attributes.integer("start", 0), attributes.integer("end", 99))
 
 
 def _slice(arrays: _Arrays, attributes: Attributes) -> npt.NDArray[Any]:
-    """Starts, ends, axes and steps as inputs, or the first three as attributes before opset 10."""
+    """Return starts, ends, axes and steps, which are inputs, or attributes before opset 10."""
     facts = [None if array is None else [int(v) for v in array.reshape(-1)] for array in arrays[1:5]]
     if not facts:
         facts = [list(attributes.ints(name) or ()) or None for name in ("starts", "ends", "axes")]
@@ -96,7 +99,7 @@ def _slice(arrays: _Arrays, attributes: Attributes) -> npt.NDArray[Any]:
 
 
 def _reshape(arrays: _Arrays, attributes: Attributes) -> npt.NDArray[Any]:
-    """0 copies a dimension."""
+    """Reshape a constant; 0 copies a dimension."""
     keep = not attributes.integer("allowzero", 0)
     target = [int(v) for v in arrays[1].reshape(-1)]
     return np.asarray(arrays[0].reshape([arrays[0].shape[i] if v == 0 and keep else v for i, v in enumerate(target)]))
@@ -111,7 +114,7 @@ def _cast(arrays: _Arrays, attributes: Attributes) -> npt.NDArray[Any]:
 
 
 def _fill(arrays: _Arrays, attributes: Attributes) -> npt.NDArray[Any]:
-    """ConstantOfShape: a float zero unless told otherwise."""
+    """Evaluate ConstantOfShape: a float zero by default."""
     tensor = attributes.tensor("value")
     value = np.zeros(1, np.float32) if tensor is None else array_of(tensor, "the value of a ConstantOfShape")
     return np.full([int(v) for v in arrays[0].reshape(-1)], value.reshape(()))

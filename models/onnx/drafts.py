@@ -1,7 +1,8 @@
-"""Layers in the making: what an ONNX walk has folded so far, and how it becomes a `Network`. Knows nothing of ONNX nodes.
+"""Drafts of layers: an ONNX walk folds nodes into them, and `build_network` makes the `Network`.
 
-A plane is a stored tensor; a draft writes one, or a channel range of one. Whatever cannot be folded into an existing draft
-becomes a 1x1 depthwise layer ("copy") that scales, clips, adds or moves it: correct on any network, one more layer.
+Knows nothing of ONNX nodes. A plane is a stored tensor; a draft writes one, or a channel range of one. An
+operation that cannot be folded into an existing draft becomes a 1x1 depthwise layer ("copy") that scales,
+clips, adds or moves it: correct on any network, one more layer.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ NO_PADDING: Padding = (0, 0, 0, 0)
 
 @dataclass(eq=False, kw_only=True)
 class Plane:
-    """A stored tensor: who writes it, and the average-pool gain on it."""
+    """A stored tensor with its writers and its average-pool gain."""
 
     name: str
     shape: Shape
@@ -39,7 +40,7 @@ class Plane:
 
     @property
     def non_negative(self) -> bool:
-        """Whether nothing that writes it can write a negative value."""
+        """True if no writer of the plane can write a negative value."""
         return bool(self.writers) and all(writer.non_negative for writer in self.writers)
 
 
@@ -67,20 +68,20 @@ class Draft:
 
     @property
     def non_negative(self) -> bool:
-        """Whether its output is known not to be negative."""
+        """True if its output is known not to be negative."""
         return self.passes_sign or (self.clip[0] is not None and self.clip[0] >= 0)
 
     @property
     def open(self) -> bool:
-        """Nothing but sums yet: weights, bias and a residual may still be folded in."""
+        """True while the draft holds sums only: weights, bias and a residual may still be folded in."""
         return self.kind is Kind.GEMM and self.clip == (None, None) and self.residual is None
 
     def reads(self) -> list[Plane]:
-        """The planes it needs."""
+        """Return the planes it needs."""
         return [self.input] if self.residual is None else [self.input, self.residual]
 
     def layer(self, stage: int = 0) -> Layer:
-        """As a Layer of the network."""
+        """Return the draft as a Layer of the network."""
         return Layer(
             name=self.name,
             kind=self.kind,
@@ -100,7 +101,7 @@ class Draft:
         )
 
     def parameters(self) -> Parameters:
-        """Weights in the network's order (groups, P, C / groups) and bias."""
+        """Return weights in the network's order (groups, P, C / groups) and bias."""
         assert self.weights is not None
         assert self.bias is not None
         out, per_group = self.weights.shape[:2]
@@ -120,7 +121,7 @@ class Draft:
 
 
 def plain(name: str) -> str:
-    """A name that generated text can carry: letters, digits and ._/:- only, at most 120 of them.
+    """Return a name that generated text can carry: letters, digits and ._/:- only, at most 120 of them.
 
     >>> plain("/a/Conv_0"), plain("*/ int x;")
     ('/a/Conv_0', '_/_int_x_')
@@ -129,7 +130,7 @@ def plain(name: str) -> str:
 
 
 def compose(first: Clip, second: Clip) -> Clip:
-    """The clip that equals `first` followed by `second`.
+    """Return the clip that equals `first` followed by `second`.
 
     >>> compose((0.0, None), (None, 6.0)), compose((0.0, 1.0), (2.0, 3.0))
     ((0.0, 6.0), (2.0, 2.0))
@@ -149,7 +150,10 @@ def compose(first: Clip, second: Clip) -> Clip:
 
 
 def clip_targets(plane: Plane) -> list[Draft] | None:
-    """The drafts a clip of this plane can be folded into (through max pools, which are monotone), or None."""
+    """Return the drafts that a clip of this plane can be folded into, or None.
+
+    A max pool is monotone, so the clip moves up into its writers.
+    """
     targets, stack = [], list(plane.writers)
     if not stack:
         return None
@@ -184,7 +188,7 @@ def _needed(plane: Plane) -> set[Draft]:
 
 
 def execution_order(drafts: Sequence[Draft]) -> list[Draft]:
-    """Drafts so that every plane is written before it is read, otherwise as they were made."""
+    """Order drafts so that every plane is written before it is read, otherwise as they were made."""
     rank = {draft: index for index, draft in enumerate(drafts)}
     waits = {draft: {writer for plane in draft.reads() for writer in plane.writers} for draft in drafts}
     feeds: dict[Draft, list[Draft]] = defaultdict(list)
@@ -206,7 +210,7 @@ def execution_order(drafts: Sequence[Draft]) -> list[Draft]:
 
 
 def _in_plain_names(source: Plane, drafts: Iterable[Draft], ranges: Mapping[str, float]) -> dict[str, float]:
-    """Give every plane a plain name of its own; returns the ranges of those that are known, before the gain."""
+    """Give every plane a plain name of its own; return the known ranges, before the gain."""
     taken: set[str] = set()
     known: dict[str, float] = {}
     for plane in dict.fromkeys((source, *(draft.output for draft in drafts))):
@@ -233,9 +237,10 @@ def build_network(
     *,
     ordered: bool = False,
 ) -> Network:
-    """The network of the drafts: layers by stage, within a stage the backbone and then the head.
+    """Build the network of the drafts: layers by stage, within a stage the backbone and then the head.
 
-    The exits come in the order of their stages when `ordered`, else they are put in the order of the MACs they need.
+    The exits come in the order of their stages when `ordered`, else they are put in the order of the MACs
+    they need.
     """
     ranges = _in_plain_names(source, drafts, ranges)
     exits = [(replace(exit, logits=plane.name), plane) for exit, plane in exits]

@@ -1,7 +1,7 @@
-"""A network as one ONNX file: every exit a named output; exit table, calibration ranges and provenance in its metadata.
+"""Write a network as one ONNX file: every exit a named output, exit table and calibration in its metadata.
 
-Activations are NCHW with a free batch size, as ONNX has it. A trained network keeps its batch normalisations as nodes, so the
-file is what was trained; `read_onnx` folds them.
+Activations are NCHW with a free batch size, as ONNX has it. A trained network keeps its batch
+normalisations as nodes, so the file is the trained network; `read_onnx` folds them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ State = Mapping[str, npt.NDArray[np.float32]]
 
 
 def oihw(layer: Layer, parameters: Parameters) -> npt.NDArray[np.float32]:
-    """A layer's weights (groups, P, C / groups) in ONNX's order (C, channels in / groups, kernel rows, kernel columns)."""
+    """Return a layer's weights (groups, P, C / groups) in ONNX's order (C, C in / groups, kernel rows,
+    kernel columns).
+    """
     groups, _, per_group = parameters.weights.shape
     rows, columns = layer.kernel
     folded = parameters.weights.reshape(groups, rows, columns, -1, per_group)
@@ -36,7 +38,9 @@ def oihw(layer: Layer, parameters: Parameters) -> npt.NDArray[np.float32]:
 
 
 def state_of(network: Network) -> dict[str, npt.NDArray[np.float32]]:
-    """A network's parameters by "layer.weight" (OIHW) and "layer.bias": what `build_onnx` writes when nothing was trained."""
+    """Return a network's parameters as "layer.weight" (OIHW) and "layer.bias", for a network that was not
+    trained here.
+    """
     state: dict[str, npt.NDArray[np.float32]] = {}
     for layer in network.layers:
         if layer.kind is not Kind.GEMM:
@@ -99,7 +103,9 @@ class _Graph:
             self.node("Concat", [pieces[offset] for offset in sorted(pieces)], layer.output, axis=1)
 
     def _is_classifier(self, layer: Layer) -> bool:
-        """A plain fully connected layer whose output leaves the network: written as Flatten and Gemm."""
+        """True for a plain fully connected layer whose output leaves the network: written as Flatten and
+        Gemm.
+        """
         covers = layer.kernel == layer.in_shape[:2] and not any(layer.padding) and layer.groups == 1
         return layer.output in self.logits and layer.kind is Kind.GEMM and covers and layer.residual is None
 
@@ -145,7 +151,9 @@ def _window(layer: Layer) -> dict[str, object]:
 
 
 def build_onnx(network: Network, state: State | None = None) -> onnx.ModelProto:
-    """The network as a checked ONNX model. `state` (TrainedModel.state) replaces the network's own parameters."""
+    """Return the network as a checked ONNX model; `state` (TrainedModel.state) replaces the network's own
+    parameters.
+    """
     graph = _Graph(network, state_of(network) if state is None else state)
     for layer in network.layers:
         graph.layer(layer)
@@ -167,7 +175,10 @@ def build_onnx(network: Network, state: State | None = None) -> onnx.ModelProto:
 
 
 def _metadata(network: Network) -> dict[str, str]:
-    """Exit table, calibration (real units: with the average pools' gain, as ONNX's own tensors have it) and provenance."""
+    """Return exit table, calibration and provenance as text.
+
+    Calibration is in real units, with the average pools' gain, as ONNX's own tensors have it.
+    """
     gains = network.gains
     ranges = {name: value * gains[name] for name, value in network.calibration.items()}
     return {

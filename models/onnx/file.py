@@ -1,6 +1,7 @@
-"""An ONNX file opened with suspicion: size, wire format, initialisers, attributes, order of nodes. Knows nothing of layers.
+"""Open an ONNX file without trusting it: size, wire format, initialisers, attributes, order of nodes.
 
-Everything is bounded before it is allocated; every refusal is one sentence. External data may only lie beside the file.
+Knows nothing of layers. Everything is bounded before it is allocated; every refusal is one sentence.
+External data may only lie beside the file.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ _INDEX_TYPES = {TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL}
 
 
 def label(node: onnx.NodeProto) -> str:
-    """What a person calls a node: its name, or else its first output."""
+    """Return the name of a node in messages: its own, or else its first output's."""
     return str(node.name or next(iter(node.output), "") or "?")
 
 
 def refuse(node: onnx.NodeProto, why: str) -> ModelFileError:
-    """The error for a node whose operator is known and whose use is not."""
+    """Return the error for a node of a known operator in an unsupported form."""
     return ModelFileError(f"node '{label(node)}' ({node.op_type}) {why}", label(node), node.op_type)
 
 
@@ -67,7 +68,7 @@ class OnnxFile:
         self.metadata = {one.key: one.value for one in self.model.metadata_props}
 
     def _sorted_needed(self) -> list[onnx.NodeProto]:
-        """The nodes that outputs depend on, inputs first, otherwise in file order."""
+        """Return the nodes that outputs depend on, inputs first, otherwise in file order."""
         nodes = self.model.graph.node
         needed: set[int] = set()
         stack = [self.producers[one.name] for one in self.model.graph.output if one.name in self.producers]
@@ -99,7 +100,7 @@ class OnnxFile:
         return order
 
     def uses(self) -> dict[str, int]:
-        """How often each value is read, by needed nodes and as a graph output."""
+        """Count the readers of each value, among the needed nodes and graph outputs."""
         count: dict[str, int] = defaultdict(int)
         for node in self.order:
             for name in node.input:
@@ -109,7 +110,7 @@ class OnnxFile:
         return count
 
     def constant(self, name: str) -> npt.NDArray[Any]:
-        """An initialiser as an array, checked: shape, type, bytes, finite."""
+        """Return an initialiser as an array, checked: shape, type, bytes, finite."""
         return array_of(self.protos[name], f"initialiser '{name}'", self.path.parent)
 
 
@@ -134,7 +135,9 @@ def _parse(path: Path) -> onnx.ModelProto:
 
 
 def array_of(tensor: TensorProto, what: str, folder: Path | None = None) -> npt.NDArray[Any]:
-    """A TensorProto as an array; refuses hostile shapes, foreign types, too few bytes, NaN and infinity."""
+    """Return a TensorProto as an array; refuse hostile shapes, foreign types, too few bytes, NaN and
+    infinity.
+    """
     dims = [int(d) for d in tensor.dims]
     if any(d < 0 for d in dims):
         raise ModelFileError(f"{what} must have sizes of at least 0, and its shape is {tuple(dims)}")
@@ -169,7 +172,7 @@ def _first(error: Exception) -> str:
 
 
 def _with_external_data(tensor: TensorProto, what: str, folder: Path | None) -> TensorProto:
-    """The tensor with its bytes read from a file in the model's own folder."""
+    """Return the tensor with its bytes read from a file in the model's own folder."""
     facts = {one.key: one.value for one in tensor.external_data}
     location = facts.get("location", "")
     inside = folder is not None and location and (folder / location).resolve().is_relative_to(folder.resolve())
@@ -218,23 +221,25 @@ class Attributes:
         return getattr(found, field)
 
     def integer(self, name: str, default: int) -> int:
-        """An integer."""
+        """Return an integer."""
         return int(self._get(name, default, "i", AttributeProto.INT))
 
     def number(self, name: str, default: float) -> float:
-        """A finite float."""
+        """Return a finite float."""
         value = float(self._get(name, default, "f", AttributeProto.FLOAT))
         if not math.isfinite(value):
             raise refuse(self.node, f"must have a finite {name}, not {value}")
         return value
 
     def text(self, name: str, default: str) -> str:
-        """A string."""
+        """Return a string."""
         value = self._get(name, default, "s", AttributeProto.STRING)
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
     def extents(self, name: str, default: Iterable[int], least: int) -> tuple[int, ...]:
-        """Kernel, stride, dilation or padding: integers from `least` to MOST_EXTENT, as many as the default has."""
+        """Return kernel, stride, dilation or padding: integers from `least` to MOST_EXTENT, as many as the
+        default has.
+        """
         wanted = tuple(default)
         values = tuple(int(v) for v in self._get(name, wanted, "ints", AttributeProto.INTS))
         if len(values) != len(wanted) or any(not least <= v <= MOST_EXTENT for v in values):
@@ -245,16 +250,16 @@ class Attributes:
         return values
 
     def ints(self, name: str) -> tuple[int, ...] | None:
-        """Integers, or None when absent."""
+        """Return integers, or None when absent."""
         values = self._get(name, None, "ints", AttributeProto.INTS)
         return None if values is None else tuple(int(v) for v in values)
 
     def numbers(self, name: str) -> tuple[float, ...] | None:
-        """Floats, or None when absent."""
+        """Return floats, or None when absent."""
         values = self._get(name, None, "floats", AttributeProto.FLOATS)
         return None if values is None else tuple(float(v) for v in values)
 
     def tensor(self, name: str) -> TensorProto | None:
-        """A tensor, or None when absent."""
+        """Return a tensor, or None when absent."""
         found: TensorProto | None = self._get(name, None, "t", AttributeProto.TENSOR)
         return found

@@ -1,4 +1,4 @@
-"""ONNX operators that fold into layers already open: normalisation, activation, sums, concatenation, changes of shape."""
+"""Fold ONNX operators into open layers: normalisation, activation, sums, concatenation, changes of shape."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def _clip(walk: Walk, node: onnx.NodeProto) -> None:
 
 
 def _operands(walk: Walk, node: onnx.NodeProto) -> tuple[Value, npt.NDArray[Any], bool] | None:
-    """(activation, constant, whether the constant comes first) of a two-input node, or None when neither is constant."""
+    """Return (activation, constant, constant comes first) of a two-input node, or None when neither is
+    constant.
+    """
     if len(node.input) != 2:
         return None
     for index in (1, 0):
@@ -73,7 +75,7 @@ def _operands(walk: Walk, node: onnx.NodeProto) -> tuple[Value, npt.NDArray[Any]
 
 
 def _per_channel(node: onnx.NodeProto, source: Value, array: Array) -> Array:
-    """A constant operand as (C,), when it broadcasts over channels alone."""
+    """Return a constant operand as (C,) when it broadcasts over channels alone."""
     channels = source.shape[2]
     shape = array.shape
     rank = 2 if source.vector else 4
@@ -92,7 +94,7 @@ def _per_channel(node: onnx.NodeProto, source: Value, array: Array) -> Array:
 
 
 def _scale(walk: Walk, node: onnx.NodeProto) -> None:
-    """Mul, Div and Sub with a constant; Add comes here too when one operand is constant."""
+    """Fold Mul, Div, Sub or Add with a constant operand."""
     found = _operands(walk, node)
     if found is None:
         raise UnsupportedOperatorError(label(node), node.op_type, "combines two activations", _ONE_FACTOR)
@@ -128,7 +130,7 @@ def _add(walk: Walk, node: onnx.NodeProto) -> None:
 
 
 def _add_two(walk: Walk, node: onnx.NodeProto, first: Value, second: Value) -> Value:
-    """Fold the sum into the layer that writes either operand and nothing else reads; else into a copy of one."""
+    """Fold a sum into the layer that writes one operand and has no other reader; else into a copy of one."""
     if first.shape != second.shape or (first.vector != second.vector and not first.pixel):
         raise UnsupportedOperatorError(
             label(node),
@@ -150,7 +152,7 @@ def _add_two(walk: Walk, node: onnx.NodeProto, first: Value, second: Value) -> V
 
 
 def _open(value: Value) -> bool:
-    """Whether one layer writes all of a value, still takes a residual, and nothing else reads the value."""
+    """True if one layer writes all of a value, still takes a residual, and nothing else reads the value."""
     return value.exclusive and len(value.plane.writers) == 1 and value.plane.writers[0].open
 
 
@@ -223,7 +225,7 @@ def _reshape(walk: Walk, node: onnx.NodeProto) -> None:
 
 
 def _fills(target: list[int], shape: Shape) -> bool:
-    """Whether a Reshape to `target` leaves (C, H, W) as it is."""
+    """True if a Reshape to `target` leaves (C, H, W) as it is."""
     if target.count(-1) == 1:
         known = math.prod(v for v in target if v != -1)
         target = [math.prod(shape) // known if v == -1 and known else v for v in target]
@@ -243,7 +245,7 @@ def _squeeze(walk: Walk, node: onnx.NodeProto) -> None:
 
 
 def _identity(walk: Walk, node: onnx.NodeProto) -> None:
-    """Identity and Dropout: also behind a Softmax or a Pad."""
+    """Pass Identity and Dropout through, also behind a Softmax or a Pad."""
     training = walk.optional(node, 2)
     if training is not None and training.any():
         raise UnsupportedOperatorError(

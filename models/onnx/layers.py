@@ -1,4 +1,6 @@
-"""ONNX operators that open a layer: convolutions, fully connected layers, pools; and the Pad they take over."""
+"""Open a layer for an ONNX operator: convolutions, fully connected layers and pools, with the Pad they
+absorb.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from .walk import Value, Walk
 
 
 def window_of(node: onnx.NodeProto, source: Value, kernel: Pair) -> dict[str, Any]:
-    """Stride, dilation and padding of a convolution or pool, auto_pad and a folded Pad included."""
+    """Return stride, dilation and padding of a convolution or pool, auto_pad and a folded Pad included."""
     attributes = Attributes(node)
     stride = attributes.extents("strides", (1, 1), 1)
     dilation = attributes.extents("dilations", (1, 1), 1)
@@ -72,7 +74,7 @@ def _conv(walk: Walk, node: onnx.NodeProto) -> None:
 
 
 def _vector(node: onnx.NodeProto, array: npt.NDArray[Any] | None, size: int) -> Array:
-    """A bias (size,), broadcast from what is given; zeros when nothing is."""
+    """Return a bias (size,), broadcast from the given one; zeros without one."""
     if array is None:
         return np.zeros(size, np.float32)
     if array.size not in (1, size) or array.size != (array.shape[-1] if array.ndim else 1):
@@ -81,7 +83,9 @@ def _vector(node: onnx.NodeProto, array: npt.NDArray[Any] | None, size: int) -> 
 
 
 def _fully_connected(walk: Walk, node: onnx.NodeProto, weights: Array, bias: Array) -> None:
-    """Weights (features, out), features in ONNX's order (channel, row, column): a convolution that covers the whole plane."""
+    """Open a convolution over the whole plane for weights (features, out), features ordered (channel, row,
+    column).
+    """
     source = walk.value(node)
     height, width, channels = source.shape
     if not source.vector:
@@ -140,7 +144,9 @@ def _max_pool(walk: Walk, node: onnx.NodeProto) -> None:
 
 
 def _ceil_padding(source: Value, window: Mapping[str, Any]) -> Padding:
-    """Padding with which rounding down gives what rounding up would have: a last, partial window at the far edges."""
+    """Return the padding with which rounding down equals rounding up: a last, partial window at the far
+    edges.
+    """
     padding = list(window["padding"])
     for axis in (0, 1):
         size, stride = source.shape[axis] + padding[axis] + padding[axis + 2], window["stride"][axis]

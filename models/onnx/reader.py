@@ -1,6 +1,7 @@
-"""From an ONNX file to a `Network`: one pass over the nodes, each folded into the layer before it or opening a new one.
+"""Read an ONNX file into a `Network` in one pass; each node folds into a layer or opens one.
 
-Every graph output is an exit. Whatever the NPU cannot do exactly is refused in one sentence that names node and operator.
+Every graph output is an exit. An operation that the NPU cannot do exactly is refused in one sentence that
+names node and operator.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def read_onnx(path: Path | str, threshold: float = DEFAULT_THRESHOLD) -> Network
 
 
 def _visit(walk: Walk, node: onnx.NodeProto) -> None:
-    """Fold one node; whatever goes wrong inside is the file's fault and says so."""
+    """Fold one node; any failure inside is reported as the file's fault."""
     if not node.output or not node.output[0]:
         raise refuse(node, "must have an output")
     try:
@@ -116,7 +117,7 @@ def _missing_inputs(walk: Walk, node: onnx.NodeProto) -> None:
 
 
 def _exits(walk: Walk, table: Mapping[str, dict[str, Any]], threshold: float) -> list[tuple[Exit, Plane]]:
-    """Every graph output as an exit, with its row of the exit table where there is one."""
+    """Return every graph output as an exit, with its row of the exit table where there is one."""
     outputs = [one.name for one in walk.file.model.graph.output]
     if not 1 <= len(outputs) <= MOST_EXITS:
         raise ModelFileError(
@@ -158,7 +159,7 @@ def _exits(walk: Walk, table: Mapping[str, dict[str, Any]], threshold: float) ->
 
 
 def _exit_table(walk: Walk) -> dict[str, dict[str, Any]]:
-    """Rows of the metadata's exit table by output name, checked."""
+    """Return the checked rows of the metadata's exit table by output name."""
     rows = _json_value(walk, "exits", [])
     good = isinstance(rows, list) and all(isinstance(row, dict) and isinstance(row.get("output"), str) for row in rows)
     if not good:
@@ -199,7 +200,9 @@ def _json_object(walk: Walk, key: str, default: dict[str, Any]) -> dict[str, Any
 
 
 def read_model(path: Path | str, threshold: float = DEFAULT_THRESHOLD) -> Network | Workload:
-    """An ONNX file as a Network, a JSON layer table as a Workload: by suffix, else by the first byte."""
+    """Read an ONNX file as a Network or a JSON layer table as a Workload: by suffix, else by the first
+    byte.
+    """
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix == ".json" or (suffix != ".onnx" and _looks_like_json(path)):

@@ -1,6 +1,7 @@
-"""The state of one pass over an ONNX graph: what each name stands for, which layers are open, what may still be spent.
+"""The state of one pass over an ONNX graph: values and constants by name, open layers, remaining budget.
 
-Operators (onnx_layers.py, onnx_folding.py) read values and constants here and open layers, fold into them or name them anew.
+Operators (layers.py, folding.py) read values and constants here and open layers, fold into them or rename
+them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .file import MOST_ELEMENTS, MOST_EXTENT, OnnxFile, label, refuse
 
 @dataclass(frozen=True, kw_only=True)
 class Value:
-    """What an ONNX name stands for: a plane, seen as a map (N, C, H, W) or as a vector (N, C*H*W)."""
+    """The value of an ONNX name: a plane, seen as a map (N, C, H, W) or as a vector (N, C*H*W)."""
 
     plane: Plane
     vector: bool
@@ -36,7 +37,7 @@ class Value:
 
     @property
     def pixel(self) -> bool:
-        """Whether map and vector are the same thing: one pixel."""
+        """True if the plane is one pixel, so that map and vector are the same."""
         return self.shape[0] * self.shape[1] == 1
 
 
@@ -53,7 +54,7 @@ class Walk:
         self.budget = 2 * MOST_ELEMENTS  # of weights and folded constants together
         self.source = self._input()
 
-    # -- what nodes read and write ------------------------------------------------------------------------------------
+    # -- what nodes read and write ---------------------------------------------------------------------------
 
     def _input(self) -> Plane:
         graph = self.file.model.graph
@@ -78,7 +79,7 @@ class Walk:
         return plane
 
     def value(self, node: onnx.NodeProto, index: int = 0, *, padded: bool = False) -> Value:
-        """The activation at an input of a node."""
+        """Return the activation at an input of a node."""
         name = node.input[index] if index < len(node.input) else ""
         if name not in self.values:
             what = f"'{name}' is a constant" if self.known(name) else f"'{name}' is nowhere in the file"
@@ -95,18 +96,18 @@ class Walk:
         return found
 
     def map(self, node: onnx.NodeProto, *, padded: bool = False) -> Value:
-        """The activation at input 0, which must be (N, C, H, W)."""
+        """Return the activation at input 0, which must be (N, C, H, W)."""
         found = self.value(node, padded=padded)
         if found.vector:
             raise refuse(node, f"must read (N, C, H, W), and '{node.input[0]}' is a vector")
         return found
 
     def known(self, name: str) -> bool:
-        """Whether a name is a constant."""
+        """True if a name is a constant."""
         return name in self.constants or name in self.file.protos
 
     def optional(self, node: onnx.NodeProto, index: int) -> npt.NDArray[Any] | None:
-        """The constant at an input, or None where the input is left out."""
+        """Return the constant at an input, or None where the input is left out."""
         if index >= len(node.input) or not node.input[index]:
             return None
         name = node.input[index]
@@ -118,7 +119,7 @@ class Walk:
         return self.constants[name]
 
     def constant(self, node: onnx.NodeProto, index: int) -> npt.NDArray[Any]:
-        """The constant at an input."""
+        """Return the constant at an input."""
         found = self.optional(node, index)
         if found is None:
             raise refuse(node, f"must have an input {index}, and it is left out")
@@ -147,21 +148,21 @@ class Walk:
         self.values[node.output[0]] = value
 
     def alias(self, node: onnx.NodeProto, source: Value, **changes: Any) -> None:
-        """The same plane under a further name."""
+        """Give the same plane a further name."""
         name = node.output[0]
         if not changes.get("softmaxed") and not any(changes.get("pad", ())):
             source.plane.aliases.append(name)
         self.put(node, replace(source, exclusive=source.exclusive and self.uses[name] == 1, **changes))
 
     def renamed(self, node: onnx.NodeProto, source: Value) -> None:
-        """The plane after something was folded into its writers: its old name means nothing any more."""
+        """Return the plane after a fold into its writers, which makes its old name meaningless."""
         source.plane.name, source.plane.aliases = node.output[0], []
         self.put(node, replace(source, exclusive=self.uses[node.output[0]] == 1))
 
-    # -- opening layers -----------------------------------------------------------------------------------------------
+    # -- opening layers --------------------------------------------------------------------------------------
 
     def unique(self, name: str) -> str:
-        """A plain layer name that is not taken."""
+        """Return a plain layer name that is not taken."""
         name = plain(name)
         candidate, count = name, 1
         while candidate in self.names:
@@ -171,7 +172,7 @@ class Walk:
         return candidate
 
     def open(self, node: onnx.NodeProto, source: Value, output: str, *, vector: bool = False, **fields: Any) -> Value:
-        """A new layer on a value; checks its geometry."""
+        """Open a new layer on a value; check its geometry."""
         kind, channels = fields["kind"], fields["channels"]
         kernel, dilation = fields.get("kernel", (1, 1)), fields.get("dilation", (1, 1))
         padding = fields.get("padding", NO_PADDING)
@@ -208,7 +209,7 @@ class Walk:
         return Value(plane=plane, vector=vector, exclusive=self.uses.get(output, 1) == 1)
 
     def copy(self, node: onnx.NodeProto, source: Value, output: str | None = None) -> Value:
-        """A 1x1 depthwise layer of weight one: for what cannot be folded anywhere."""
+        """Open a 1x1 depthwise layer of weight one, for an operation that folds nowhere."""
         channels = source.shape[2]
         return self.open(
             node,
@@ -230,7 +231,7 @@ class Walk:
         return name
 
     def affine(self, node: onnx.NodeProto, source: Value, factor: Doubles, shift: Doubles) -> None:
-        """Value * factor + shift, both (C,), folded into the writers or a layer of its own."""
+        """Return value * factor + shift, both (C,), folded into the writers or as a layer of its own."""
         if source.exclusive and source.plane.writers and all(writer.open for writer in source.plane.writers):
             self.renamed(node, source)
         else:

@@ -1,6 +1,7 @@
-"""What parsing a protobuf file would take, counted on its bytes beforehand. Knows ONNX's schema through its descriptors only.
+"""Count the fields of a protobuf file on its bytes, before it is parsed.
 
-A parsed field costs a hundred bytes or more and a hostile one two bytes of file, so a file's size alone bounds nothing.
+Knows ONNX's schema through its descriptors only. A parsed field costs a hundred bytes or more and a hostile
+one two bytes of file, so a file's size alone bounds nothing.
 
 >>> model = onnx.helper.make_model(onnx.helper.make_graph([], "g", [], []))
 >>> count_fields(model.SerializeToString())  # version, graph (name), opset (version)
@@ -23,7 +24,8 @@ class WireError(ValueError):
 
 
 def count_fields(raw: bytes, limit: int = MOST_FIELDS) -> int:
-    """The fields of `raw` as an ONNX model, messages within messages included; strings, floats and raw data count as one.
+    """Count the fields of `raw` as an ONNX model, nested messages included; strings, floats and raw data
+    count as one.
 
     Raises WireError as soon as there are more than `limit`, and for a message that is cut off.
     """
@@ -65,7 +67,10 @@ _KINDS: dict[str, dict[int, Any]] = {}
 
 
 def _kinds(descriptor: Any) -> dict[int, Any]:
-    """Field numbers that hold messages (their descriptors) or packed integers; strings, bytes and floats take what they take."""
+    """Return the field numbers that hold messages (their descriptors) or packed integers.
+
+    Strings, bytes and floats cost what their bytes cost.
+    """
     found = _KINDS.get(descriptor.full_name)
     if found is None:
         found = {}

@@ -20,7 +20,9 @@ _MOST_BYTES = 1 << 26  # of one unpacked file; the largest is 47 MB
 
 
 def _read_idx(path: Path) -> npt.NDArray[np.uint8]:
-    """One gzipped idx file of unsigned bytes: magic 0x00000800 + rank, big-endian sizes, then the bytes."""
+    """Read one gzipped idx file of unsigned bytes: magic 0x00000800 + rank, big-endian sizes, then the
+    bytes.
+    """
     try:
         with gzip.open(regular_file(path)) as stream:
             raw = stream.read(_MOST_BYTES + 1)
@@ -39,7 +41,7 @@ def _read_idx(path: Path) -> npt.NDArray[np.uint8]:
 
 
 def load_fashion_mnist(split: str, folder: Path | str = FASHION_MNIST_FOLDER) -> ImageSet:
-    """The official "train" (60,000) or "test" (10,000) split, in its own order."""
+    """Load the official "train" (60,000) or "test" (10,000) split, in its own order."""
     if split not in _STEMS:
         raise DataError(f"the split must be 'train' or 'test', not {split!r}")
     stem = Path(folder) / _STEMS[split]

@@ -1,7 +1,7 @@
-"""Joint training of every exit on Fashion-MNIST, and the choice of the exit threshold on held-out images. The one file that needs torch.
+"""Train every exit jointly on Fashion-MNIST and choose the exit threshold on held-out images.
 
-Training walks a skeleton's layers: convolution, batch normalisation, residual, ReLU. Deterministic under its seed on one
-machine and torch version (one thread).
+The one file that needs torch. Training walks a skeleton's layers: convolution, batch normalisation,
+residual, ReLU. Deterministic under its seed on one machine and torch version (one thread).
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ Progress = Callable[[int, int, float], None]  # (steps done, steps in all, runni
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel:
-    """A trained skeleton: `network` has measured exits and calibration; `state` holds each layer's arrays by "layer.array".
+    """A trained skeleton: `network` has measured exits and calibration, `state` each layer's arrays by
+    "layer.array".
 
-    A convolution has "weight" (OIHW) and batch normalisation's "gamma", "beta", "mean", "variance"; a classifier "weight" and "bias".
+    A convolution has "weight" (OIHW) and batch normalisation's "gamma", "beta", "mean", "variance"; a
+    classifier "weight" and "bias".
     """
 
     network: Network
@@ -57,7 +59,9 @@ def _is_classifier(layer: Layer, network: Network) -> bool:
 
 
 def build_modules(network: Network) -> Any:
-    """A torch ModuleDict: per GEMM layer a convolution and, unless it is a classifier, a batch normalisation."""
+    """Return a torch ModuleDict: a convolution per GEMM layer and, unless it is a classifier, a batch
+    normalisation.
+    """
     nn = _torch().nn
     modules = nn.ModuleDict()
     for layer in network.layers:
@@ -74,7 +78,9 @@ def build_modules(network: Network) -> Any:
 
 
 def forward(network: Network, modules: Any, images: Any) -> dict[str, Any]:
-    """Every tensor of the network by name, for images (N, C, H, W) in [0, 1]; logits are (N, classes)."""
+    """Return every tensor of the network by name, for images (N, C, H, W) in [0, 1]; logits are (N,
+    classes).
+    """
     tensors = {network.input: images}
     for layer in network.layers:
         value = tensors[layer.input]
@@ -93,7 +99,7 @@ def forward(network: Network, modules: Any, images: Any) -> dict[str, Any]:
 
 
 def _augment(images: npt.NDArray[np.uint8], rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Each image (H, W) of a batch (N, H, W) shifted by up to two pixels either way and mirrored every second time."""
+    """Shift each image (H, W) of a batch (N, H, W) by up to two pixels and mirror every second one."""
     count, height, width = images.shape
     padded = np.pad(images, ((0, 0), (2, 2), (2, 2)))
     dy, dx = rng.integers(0, 5, (2, count))
@@ -105,7 +111,7 @@ def _augment(images: npt.NDArray[np.uint8], rng: np.random.Generator) -> npt.NDA
 
 
 def exit_weights(exits: int) -> list[float]:
-    """What each exit's loss counts: later exits more.
+    """Return the weights of the exits' losses, which grow towards the last exit.
 
     >>> exit_weights(3)
     [0.4, 0.7, 1.0]
@@ -118,7 +124,7 @@ def exit_weights(exits: int) -> list[float]:
 
 
 def _learning_rate(step: int, steps: int, peak: float) -> float:
-    """One cycle: linear up over the first fifth, cosine down to nothing over the rest."""
+    """Return one cycle's rate: linear up over the first fifth, cosine down to zero over the rest."""
     rise = max(1, steps // 5)
     if step < rise:
         return peak * (step + 1) / rise
@@ -126,7 +132,7 @@ def _learning_rate(step: int, steps: int, peak: float) -> float:
 
 
 def predict_logits(network: Network, modules: Any, images: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.float64]]:
-    """Logits (N, classes) of every exit for uint8 NHWC images, in evaluation mode."""
+    """Return logits (N, classes) of every exit for uint8 NHWC images, in evaluation mode."""
     torch = _torch()
     modules.eval()
     parts: list[list[npt.NDArray[np.float64]]] = [[] for _ in network.exits]
@@ -139,14 +145,14 @@ def predict_logits(network: Network, modules: Any, images: npt.NDArray[np.uint8]
 
 
 def _tensor(images: npt.NDArray[np.uint8]) -> Any:
-    """uint8 NHWC images as float NCHW in [0, 1], channels last in memory."""
+    """Return uint8 NHWC images as float NCHW in [0, 1], channels last in memory."""
     torch = _torch()
     floats = torch.from_numpy(np.array(images)).permute(0, 3, 1, 2).float() / 255
     return floats.contiguous(memory_format=torch.channels_last)
 
 
 def _calibrate(network: Network, modules: Any, images: npt.NDArray[np.uint8]) -> dict[str, float]:
-    """The largest magnitude of every tensor over the images."""
+    """Return the largest magnitude of every tensor over the images."""
     ranges: dict[str, float] = {}
     modules.eval()
     with _torch().no_grad():
@@ -166,7 +172,7 @@ def _fit(
     rng: np.random.Generator,
     progress: Progress | None,
 ) -> None:
-    """Stochastic gradient descent on the weighted sum of all exits' cross entropies."""
+    """Minimise the weighted sum of all exits' cross entropies by stochastic gradient descent."""
     torch = _torch()
     optimiser = torch.optim.SGD(modules.parameters(), lr=peak_rate, momentum=0.9, weight_decay=5e-4, nesterov=True)
     per_epoch = len(data) // batch_size
@@ -215,7 +221,7 @@ def _state(network: Network, modules: Any) -> dict[str, npt.NDArray[np.float32]]
 
 
 def split_held_out(data: ImageSet, seed: int, held_out: int = HELD_OUT) -> tuple[ImageSet, ImageSet]:
-    """(training part, held-out part) by a seeded shuffle."""
+    """Split into (training part, held-out part) by a seeded shuffle."""
     if not 0 < held_out < len(data):
         raise DataError(f"holding out {held_out} images needs more than that, and {len(data)} came")
     order = np.random.default_rng(seed).permutation(len(data))
@@ -302,7 +308,10 @@ def train_model(
     folder: Path | str = FASHION_MNIST_FOLDER,
     progress: Progress | None = None,
 ) -> TrainedModel:
-    """What `fluidnpu train` does: Fashion-MNIST in, one ONNX file out. The shipped model is this function's, see models/data/README.md."""
+    """Train on Fashion-MNIST and write one ONNX file, as `fluidnpu train` does.
+
+    The shipped model was made by this function, see models/data/README.md.
+    """
     skeleton(architecture)  # an unknown name should not wait for the data
     if not Path(output).resolve().parent.is_dir():
         raise DataError(f"the folder of the output must exist, and {Path(output).resolve().parent} does not")

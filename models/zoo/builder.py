@@ -1,4 +1,4 @@
-"""A builder of layer skeletons: each method appends one layer and returns the name of its output tensor.
+"""Build layer skeletons: each method appends one layer and returns the name of its output tensor.
 
 >>> net = Builder({"image": (8, 8, 3)})
 >>> net.conv("conv1", "image", 16, 3, 2), net.tensors["conv1_out"]
@@ -19,14 +19,16 @@ RELU = (0.0, None)
 
 @dataclass
 class Builder:
-    """A skeleton in the making: `tensors` begins with the input; `stage` is that of the layers added next."""
+    """A skeleton in the making: `tensors` begins with the input; new layers belong to `stage`."""
 
     tensors: dict[str, Shape]
     layers: list[Layer] = field(default_factory=list)
     stage: int = 0
 
     def add(self, kind: Kind, name: str, source: str, channels: int, kernel: Pair, **fields: Any) -> str:
-        """Append a layer of any kind; `fields` are further fields of `Layer`, `output` being name_out by default."""
+        """Append a layer of any kind; `fields` are further fields of `Layer`, with `output` name_out by
+        default.
+        """
         layer = Layer(
             name=name,
             kind=kind,

@@ -1,9 +1,10 @@
-"""ResNet-50 (v1.5) and Inception-v3 at full size, as layer skeletons under torchvision's names or with random weights. No framework.
+"""ResNet-50 (v1.5) and Inception-v3 at full size, as layer skeletons or with random weights. No framework.
 
-Batch normalisations are folded, as they are in every network this package runs; Inception's training-only classifier is left out.
-He et al. 2016, table 1, with the stride in the 3x3 convolution (v1.5); Szegedy et al. 2016, table 1.
+Layers have torchvision's names. Batch normalisations are folded, as in every network this package runs;
+Inception's training-only classifier is left out. He et al. 2016, table 1, with the stride in the 3x3
+convolution (v1.5); Szegedy et al. 2016, table 1.
 
->>> [(name, len(net.workload.layers), net.workload.macs) for name, net in ((n, full_size(n)) for n in FULL_SIZE)]
+>>> [(net.name, len(net.layers), net.workload.macs) for net in map(full_size, FULL_SIZE)]
 [('resnet50', 56, 4089184256), ('inception_v3', 109, 5713216096)]
 """
 
@@ -65,7 +66,9 @@ class _Mixed:
         return {"output": self.output, "output_channel": offset}
 
     def branch(self, steps: Sequence[_Step], *, ends: Sequence[_Step] = (), stride: int = 1) -> None:
-        """Convolutions one after another; the last (or each of `ends`, all reading the same) writes its share of the output."""
+        """Append convolutions one after another; the last, or each of `ends`, writes its share of the
+        output.
+        """
         value, (inner, last) = self.source, (steps, ends) if ends else (steps[:-1], steps[-1:])
         for suffix, channels, kernel in inner:
             value = self.net.conv(f"{self.name}.{suffix}", value, channels, kernel)
@@ -77,13 +80,13 @@ class _Mixed:
             )
 
     def pooled(self, channels: int) -> None:
-        """Average pool and 1x1 convolution."""
+        """Append an average pool and a 1x1 convolution."""
         value = self.net.pool(Kind.SUM_POOL, f"{self.name}.avg_pool", self.source, 1, 1)
         height, width, _ = self.net.tensors[value]
         self.net.conv(f"{self.name}.branch_pool", value, channels, **self._place((height, width)))
 
     def reduced(self) -> None:
-        """Max pool of stride 2, straight into the output."""
+        """Append a max pool of stride 2 that writes straight into the output."""
         height, width, _ = self.net.tensors[self.source]
         place = self._place(((height - 3) // 2 + 1, (width - 3) // 2 + 1))
         self.net.pool(Kind.MAX_POOL, f"{self.name}.max_pool", self.source, 2, 0, **place)
@@ -152,16 +155,18 @@ FULL_SIZE = tuple(_MAKERS)
 
 
 def full_size(name: str) -> Network:
-    """The skeleton of "resnet50" (224x224) or "inception_v3" (299x299), one exit of 1000 classes."""
+    """Return the skeleton of "resnet50" (224x224) or "inception_v3" (299x299), one exit of 1000 classes."""
     if name not in _MAKERS:
         raise NetworkError(f"the network must be one of {', '.join(FULL_SIZE)}, not {name!r}")
     return _MAKERS[name]()
 
 
 def random_full_size(name: str, exits: int | Sequence[str] = 1, *, threshold: float = 1.0, seed: int = 0) -> Network:
-    """A full-size network with exits at equal shares of its MACs, or at named tensors, and random weights; the same for the same seed.
+    """Return a full-size network with random weights and exits at equal shares of its MACs or at named
+    tensors.
 
-    Its calibration comes from two images of uniform noise, so `quantise` needs nothing else and keeps a signal in every layer.
+    The same seed gives the same network. Its calibration comes from two images of uniform noise, so
+    `quantise` needs nothing else and keeps a signal in every layer.
     """
     network = full_size(name)
     tensors = equidistant_tensors(network, exits) if isinstance(exits, int) else exits

@@ -1,6 +1,6 @@
-"""CIFAR-style residual networks with three exits, as layer skeletons. No weights, no framework.
+"""CIFAR-style residual networks with three exits, as layer skeletons without weights or framework.
 
-A skeleton is a `Network` without parameters: training and export both walk its layers, so what is trained is what is written.
+Training and export both walk the skeleton's layers, so the trained network is the written one.
 
 >>> net = skeleton("resnet8")
 >>> [exit.name for exit in net.exits], len(net.layers), net.workload.macs
@@ -19,7 +19,10 @@ from .builder import Builder
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """Residual stages (He et al. 2016, section 4.2) with an exit after each; `heads` lists the widths of each exit's own convolutions."""
+    """Residual stages (He et al. 2016, section 4.2) with an exit after each.
+
+    `heads` lists the widths of each exit's own convolutions.
+    """
 
     name: str
     blocks: int
@@ -52,7 +55,7 @@ def _head(net: Builder, exit_name: str, source: str, widths: tuple[int, ...], cl
 
 
 def skeleton(architecture: str | Architecture) -> Network:
-    """The layers of an architecture, given by value or by name ("resnet8", "resnet20")."""
+    """Return the layers of an architecture, given by value or by name ("resnet8", "resnet20")."""
     if isinstance(architecture, str):
         if architecture not in ARCHITECTURES:
             raise NetworkError(f"the architecture must be one of {', '.join(ARCHITECTURES)}, not {architecture!r}")

@@ -1,4 +1,5 @@
-"""Networks with random weights, for tests and benchmarks of every room: no training, no files, the same for the same seed.
+"""Small networks with random weights, for tests and benchmarks: no training, no files, the same for the
+same seed.
 
 >>> net = random_network(7)
 >>> len(net.exits), net.layers == random_network(7).layers
@@ -19,7 +20,9 @@ from .builder import Builder
 
 
 def with_random_weights(network: Network, seed: int, calibration_images: int = 8) -> Network:
-    """The network with He-scaled random weights, random biases and ranges calibrated on uniform random images."""
+    """Give the network He-scaled random weights, random biases, and ranges calibrated on uniform random
+    images.
+    """
     rng = np.random.default_rng(seed)
     parameters = {}
     for layer in network.layers:
@@ -52,7 +55,7 @@ class _Sketch:
         return self.net.add(kind, f"layer{len(self.net.layers)}", source, channels, kernel, **fields)
 
     def conv(self, source: str) -> str:
-        """Any kernel, stride, dilation, padding and grouping that leaves at least one output pixel."""
+        """Append any kernel, stride, dilation, padding and grouping that leaves at least one output pixel."""
         height, width, channels = self.tensors[source]
         groups = self.pick(*(g for g in (1, 1, 2, channels) if channels % g == 0))
         kernel = (self.pick(1, 2, 3), self.pick(1, 3))
@@ -68,13 +71,15 @@ class _Sketch:
         )  # fmt: skip
 
     def residual(self, source: str) -> str:
-        """A convolution of the same shape added to a ReLU'd 1x1, so the sum's tensors carry no average-pool gain."""
+        """Append a 3x3 convolution added to a ReLU'd 1x1, so that the summed tensors carry no average-pool
+        gain.
+        """
         channels = self.pick(2, 4, 5)
         trunk = self.add(Kind.GEMM, source, channels, (1, 1), clip=(0.0, None))
         return self.add(Kind.GEMM, trunk, channels, (3, 3), padding=(1, 1, 1, 1), residual=trunk, clip=(0.0, None))
 
     def concat(self, source: str) -> str:
-        """Two branches side by side in the channels of one tensor."""
+        """Append two branches side by side in the channels of one tensor."""
         widths = (self.pick(1, 2, 3), self.pick(1, 4))
         output = f"concat{len(self.net.layers)}"
         height, width, _ = self.tensors[source]
@@ -92,7 +97,7 @@ class _Sketch:
         )
 
     def pool(self, source: str) -> str:
-        """Maximum or average; a padded maximum only over what cannot be negative."""
+        """Append a maximum or average pool; a padded maximum only over tensors that cannot be negative."""
         height, width, channels = self.tensors[source]
         kernel = (min(height, self.pick(1, 2, 3)), min(width, self.pick(2, 3)))
         stride = (self.pick(1, 2), self.pick(1, 2))
@@ -103,7 +108,7 @@ class _Sketch:
         return self.add(Kind.MAX_POOL, positive, channels, kernel, stride=stride, padding=padding)
 
     def head(self, source: str, classes: int) -> str:
-        """Either a classifier over the whole tensor or over its global average."""
+        """Append a classifier over the whole tensor or over its global average."""
         height, width, channels = self.tensors[source]
         if self.pick(0, 1):
             source = self.add(Kind.SUM_POOL, source, channels, (height, width))
@@ -111,7 +116,11 @@ class _Sketch:
 
 
 def random_network(seed: int, *, exits: int = 2, steps: int = 3, classes: int = 5) -> Network:
-    """A small random network: convolutions of every kind, residuals, concatenations, pools, `exits` heads of `classes` logits."""
+    """Return a small random network: convolutions of every kind, residuals, concatenations, pools and
+    heads.
+
+    It has `exits` heads of `classes` logits each.
+    """
     rng = np.random.default_rng(seed)
     size = [int(n) for n in rng.integers(5, 11, 2)]
     sketch = _Sketch(rng, Builder({"image": (size[0], size[1], int(rng.integers(1, 5)))}))

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from fluidnpu.models import confidence
 from fluidnpu.models.exits import choose_threshold, decide_exits, early_exit_predictions
-from fluidnpu.models.exits.rule import THRESHOLD_GRID
+from fluidnpu.models.exits.selection import THRESHOLD_GRID
 
 
 @given(hnp.arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 6)), elements=st.floats(-50, 50)))

@@ -159,7 +159,7 @@ class RandomGraph:
         if self.pick(0, 1):
             window["dilations"] = [1, 1]
             rows, columns = window["kernel_shape"]
-            area = tuple(  # type: ignore[assignment]
+            area = tuple(
                 (n + window["pads"][i] + window["pads"][i + 2] - k) // window["strides"][i] + 1
                 for i, (n, k) in enumerate(zip(size, (rows, columns), strict=True))
             )

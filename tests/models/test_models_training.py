@@ -14,7 +14,7 @@ from fluidnpu.models import ImageSet, NetworkError, quantise, read_onnx
 from fluidnpu.models.errors import DataError, TrainingError
 from fluidnpu.models.numeric import run_float
 from fluidnpu.models.onnx import write_onnx
-from fluidnpu.models.training import TrainedModel, _augment, _learning_rate, split_held_out, train, train_model
+from fluidnpu.models.training.loop import TrainedModel, _augment, _learning_rate, split_held_out, train, train_model
 from fluidnpu.models.zoo import Architecture
 
 torch = pytest.importorskip("torch")
