@@ -1,4 +1,6 @@
-"""The data reader on files made here, and the shipped copy against Debian's package where that is installed."""
+"""The data reader on files made here, and the shipped copy against Debian's package where that is
+installed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exits attached to networks that lack them: where, in which order, and what stays true of everything else."""
+"""Exits attached to networks that lack them: their places, their order, and all that must stay the same."""
 
 from __future__ import annotations
 

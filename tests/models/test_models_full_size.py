@@ -1,4 +1,6 @@
-"""ResNet-50 and Inception-v3 at full size: shapes against the tables, and a run of every bit through the golden model."""
+"""ResNet-50 and Inception-v3 at full size: shapes against the tables, and a run of every bit through the
+golden model.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The golden model against a slow oracle in plain Python integers, element by element, and against itself in other batches."""
+"""The golden model against a slow oracle in plain Python integers, element by element, and against itself
+in other batches.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Files made to hurt: whatever is in them, reading ends in a network or one sentence, soon and in little memory."""
+"""Files made to hurt: whatever is in them, reading ends in a network or one sentence, soon and in little
+memory.
+"""
 
 from __future__ import annotations
 

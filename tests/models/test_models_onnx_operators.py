@@ -1,4 +1,6 @@
-"""Every operator the reader claims, against onnxruntime on hand-made graphs, in float and through the golden model."""
+"""Every operator the reader claims, against onnxruntime on hand-made graphs, in float and through the
+golden model.
+"""
 
 from __future__ import annotations
 

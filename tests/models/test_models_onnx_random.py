@@ -1,4 +1,6 @@
-"""Random graphs of every operator the reader claims: what it reads equals onnxruntime, nothing of what they ask for is refused."""
+"""Random graphs of every operator the reader claims: what it reads equals onnxruntime, nothing of what they
+ask for is refused.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +132,9 @@ class RandomGraph:
         return self.put(self.op("BatchNormalization", source, scale, *rest), self.maps[source])
 
     def affine(self, source: str) -> str:
-        """Mul, Add, Sub or Div by a constant, in one of the shapes that broadcast over channels; either operand may come first."""
+        """Mul, Add, Sub or Div by a constant, in one of the shapes that broadcast over channels; either
+        operand may come first.
+        """
         channels = self.maps[source][0]
         shape = self.pick((), (1,), (channels, 1, 1), (1, channels, 1, 1))
         constant = self.const(self.rng.uniform(0.4, 1.5, shape) * self.pick(1, -1))

@@ -1,4 +1,6 @@
-"""Bad model files: each one sentence, the right type, bounded time. Nothing but NetworkError ever comes out."""
+"""Bad model files: each one sentence, the right type, bounded time. Nothing but NetworkError ever comes
+out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Quantisation: formats that obey the contract, refusals, and values close to float on networks of every shape."""
+"""Quantisation: formats that obey the contract, refusals, and values close to float on networks of every
+shape.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The shipped model: what its metadata and README claim, against what it does; and the round trip of any network through a file."""
+"""The shipped model: what its metadata and README claim, against what it does; and the round trip of any
+network through a file.
+"""
 
 from __future__ import annotations
 

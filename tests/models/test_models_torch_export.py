@@ -1,4 +1,6 @@
-"""What PyTorch's own exporter writes for blocks in the wild: inverted residuals, dense blocks, early exits with Dropout."""
+"""What PyTorch's own exporter writes for blocks in the wild: inverted residuals, dense blocks, early exits
+with Dropout.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def inverted(inside: int, outside: int, stride: int) -> Any:
 
 
 class TwoExits(nn.Module):  # type: ignore[misc, name-defined]
-    """A stem, an inverted residual and a downsampling one; an exit; two dense layers and a classifier over the flattened map."""
+    """A stem, an inverted residual and a downsampling one; an exit; two dense layers and a classifier over
+    the flattened map.
+    """
 
     def __init__(self) -> None:
         super().__init__()
