@@ -13,7 +13,7 @@ DATA = {
     "models": ("data/*",),
     "hls": ("templates/*/*", "csim/*"),
     "rtl_tb": ("rtl/*.sv", "formal/*.sv", "benches/*.sv", "benches/*.h", "**/*.cpp"),
-    "scheduler": ("tuned/*.json",),
+    "scheduler": ("policies/tuned/*.json",),
     "fluidnpu": ("templates/*",),
 }
 

@@ -27,7 +27,7 @@ TINY = Size(seeds=2, requests=200)
 @pytest.fixture(scope="module")
 def small_world() -> Iterator[None]:
     """Solved tables that are good enough to look at, and few recorded samples: the study's pieces, quickly."""
-    setting = importlib.import_module("fluidnpu.scheduler.setting")
+    setting = importlib.import_module("fluidnpu.scheduler.policies.setting")
     rng = np.random.default_rng(0)
     sure = np.sort(rng.random((50, 3)), axis=1)
     recorded = Recorded(confidences=sure, correct=rng.random((50, 3)) < sure)

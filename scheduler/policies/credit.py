@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from .basic import PATIENCE, oldest_first
-from .counts import MS, NEVER, CountTable, continue_shares
-from .errors import SchedulerError
-from .policy import Action, Request, Run, View, Wait
+from ..errors import SchedulerError
+from ..policy import Action, Request, Run, View, Wait
+from ..units import format_ms
+from .baselines import PATIENCE, oldest_first
+from .decision_process import MS, NEVER, CountTable, continue_shares
 from .setting import Setting
-from .units import format_ms
 
 BINS = 128  # per objective
 LOOK = 24  # how many of the queue are weighed: the oldest

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .errors import SchedulerError
+from ..errors import SchedulerError
 from .recorded import Recorded
 
 _COLUMN = re.compile(r"(confidence|correct)_([1-9][0-9]*)")

@@ -25,16 +25,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..compiled.fast import available
+from ..errors import SchedulerError, TrafficError
+from ..exits.recorded import Recorded
+from ..policies.peers import Lazy
+from ..policies.registry import make_policy
+from ..policies.wrappers.shedding import innermost
+from ..policy import Policy, Request
+from ..simulation.metrics import Interval, Metrics, interval, measure
+from ..simulation.traffic import draw_exits, read_trace
 from .compare import EXITS, Comparison, Serving, Truth, compare, draw_stream, serve_tally
-from .errors import SchedulerError, TrafficError
-from .fast import available
-from .metrics import Interval, Metrics, interval, measure
-from .others import Lazy
-from .policy import Policy, Request
-from .recorded import Recorded
-from .registry import make_policy
-from .shedding import innermost
-from .traffic import draw_exits, read_trace
 
 
 @dataclass(frozen=True, kw_only=True)

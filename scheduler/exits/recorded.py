@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import SchedulerError
-from .metrics import Tally
-from .schedule import Schedule
-from .traffic import exits_from_confidences
+from ..errors import SchedulerError
+from ..schedule import Schedule, Tally
+from ..simulation.traffic import exits_from_confidences
 
 
 @dataclass(frozen=True, kw_only=True)

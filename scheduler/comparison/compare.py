@@ -25,21 +25,21 @@ import numpy as np
 
 from fluidnpu.dse import Design, DesignError, LatencyTable
 
-from .anytime import Anytime
-from .basic import Adaptive, Greedy, Serial
-from .credit import Credit, Optimal
-from .engine import check_rates, simulate
-from .errors import SchedulerError
-from .fast import available
-from .guarded import Guarded
-from .metrics import Metrics, Tally, interval, measure, merge_metrics
-from .others import Lazy, layered, layered_rates
-from .policy import Policy, Request
-from .registry import make_policy
-from .schedule import Schedule
-from .setting import Setting, least_work_ns
-from .shedding import Shedding, innermost
-from .traffic import check_load, check_objective, draw_exits, generate
+from ..compiled.fast import available
+from ..errors import SchedulerError
+from ..policies.baselines import Adaptive, Greedy, Serial
+from ..policies.credit import Credit, Optimal
+from ..policies.guarded import Guarded
+from ..policies.peers import Lazy, layered, layered_rates
+from ..policies.registry import make_policy
+from ..policies.setting import Setting, least_work_ns
+from ..policies.wrappers.anytime import Anytime
+from ..policies.wrappers.shedding import Shedding, innermost
+from ..policy import Policy, Request
+from ..schedule import Schedule, Tally
+from ..simulation.engine import check_rates, simulate
+from ..simulation.metrics import Metrics, interval, measure, merge_metrics
+from ..simulation.traffic import check_load, check_objective, draw_exits, generate
 
 RISE = 0.1  # of the average latency: a rise through the run that a reader must know of
 STEADY = ("poisson", "bursty", "mmpp")  # traffic whose mean rate is the same at any time of the run
@@ -348,7 +348,7 @@ def serve_tally(
     world = _world(serving, policy, exits, truth)
     trace = None
     if compiled:
-        from .compiled import serve_compiled  # loads Numba
+        from ..compiled.trace import serve_compiled  # loads Numba
 
         trace = serve_compiled(stream, policy, **world)
     return Tally.of(simulate(stream, policy, **world)) if trace is None else trace.tally()

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from fluidnpu.dse import LatencyTable
 
-from .basic import deepest
-from .errors import SchedulerError
-from .policy import Action, Run, View
-from .units import format_ms
+from ..errors import SchedulerError
+from ..policy import Action, Run, View
+from ..units import format_ms
+from .baselines import deepest
 
 
 @dataclass(kw_only=True)

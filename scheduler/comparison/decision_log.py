@@ -20,13 +20,13 @@ from dataclasses import dataclass
 
 from fluidnpu.dse import LatencyTable
 
+from ..errors import PolicyError, SchedulerError
+from ..policies.peers import Lazy
+from ..policies.registry import make_policy
+from ..policies.wrappers.shedding import innermost
+from ..policy import Action, Policy, Request, Run, View, Wait
+from ..schedule import Replay, Schedule, read_log
 from .compare import Serving, Truth, serve
-from .errors import PolicyError, SchedulerError
-from .others import Lazy
-from .policy import Action, Policy, Request, Run, View, Wait
-from .registry import make_policy
-from .schedule import Replay, Schedule, read_log
-from .shedding import innermost
 
 KIND = "fluidnpu decisions"
 SCHEMA = 1

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..errors import SchedulerError, TrafficError
+from ..policy import Request
+from ..units import parse_duration_ns
 from .engine import check_rates
-from .errors import SchedulerError, TrafficError
-from .policy import Request
-from .units import parse_duration_ns
 
 _NS = 1_000_000_000
 LONGEST_S = 1e8  # three years; int64 nanoseconds hold ninety times as much

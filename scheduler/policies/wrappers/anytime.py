@@ -7,8 +7,8 @@ samples started so far are answered so: the accuracy given up is bounded.
 
 from __future__ import annotations
 
-from .errors import SchedulerError
-from .policy import Action, Answer, Policy, Request, Run, View
+from ...errors import SchedulerError
+from ...policy import Action, Answer, Policy, Request, Run, View
 
 
 class Anytime:

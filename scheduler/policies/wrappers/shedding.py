@@ -5,8 +5,8 @@ It gives up answers that would be late anyway, and so frees the NPU for others. 
 
 from __future__ import annotations
 
+from ...policy import Action, Policy, Shed, View
 from .anytime import Anytime
-from .policy import Action, Policy, Shed, View
 
 
 class Shedding:
@@ -30,7 +30,7 @@ class Shedding:
 def innermost(policy: Policy) -> Policy:
     """The policy inside all wrappers.
 
-    >>> from .basic import Serial
+    >>> from ..baselines import Serial
     >>> innermost(Shedding(Anytime(Serial(), 0.1))).name
     'serial'
     """

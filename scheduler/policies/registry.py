@@ -17,18 +17,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from .anytime import Anytime
-from .basic import PATIENCE, Adaptive, Greedy, Serial
+from ..errors import SchedulerError
+from ..policy import Policy
+from ..units import parse_duration_ns
+from .baselines import PATIENCE, Adaptive, Greedy, Serial
 from .credit import Credit, Optimal
-from .errors import SchedulerError
 from .fluid import Fluid
 from .guarded import GIVE_UP, PATIENT, Guarded
-from .others import Lazy, Staged
-from .policy import Policy
+from .peers import Lazy, Staged
 from .setting import Setting
-from .shedding import Shedding
-from .units import parse_duration_ns
 from .weights import load_weights
+from .wrappers.anytime import Anytime
+from .wrappers.shedding import Shedding
 
 Parser = Callable[[str, str], dict[str, Any]]
 

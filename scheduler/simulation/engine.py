@@ -23,9 +23,9 @@ from operator import attrgetter
 
 from fluidnpu.dse import LatencyTable
 
-from .errors import PolicyError, SchedulerError, TrafficError
-from .policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
-from .schedule import Outcome, Schedule
+from ..errors import PolicyError, SchedulerError, TrafficError
+from ..policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
+from ..schedule import Outcome, Schedule
 
 _order = attrgetter("arrival_ns", "id")
 

@@ -14,8 +14,8 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
+from ..errors import SchedulerError
 from .credit import KNOTS, Weights
-from .errors import SchedulerError
 from .setting import Setting
 
 GOALS = ("on-time", "balanced", "tail")  # the dial's 0, 1 and 2

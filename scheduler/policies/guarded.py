@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from .counts import CountTable, continue_shares
+from ..policy import Action, Request, View
 from .credit import LOOK, Credit, Optimal
+from .decision_process import CountTable, continue_shares
 from .fluid import Fluid
-from .policy import Action, Request, View
 from .setting import Setting
 
 GIVE_UP = 0.01  # of all requests

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from operator import attrgetter
 
-from .errors import SchedulerError
-from .policy import Action, Run, View, Wait
-from .units import format_ms
+from ..errors import SchedulerError
+from ..policy import Action, Run, View, Wait
+from ..units import format_ms
 
 PATIENCE = 10  # objectives after which the oldest sample goes first, whatever a policy would rather do
 _order = attrgetter("arrival_ns", "id")

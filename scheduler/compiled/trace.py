@@ -23,21 +23,20 @@ import numpy as np
 
 from fluidnpu.dse import LatencyTable
 
+from ..policies.baselines import Adaptive, Greedy, Serial
+from ..policies.credit import Credit, Optimal
+from ..policies.decision_process import CountTable
+from ..policies.fluid import Fluid
+from ..policies.guarded import Guarded
+from ..policies.peers import Lazy, Staged
+from ..policies.wrappers.anytime import Anytime
+from ..policies.wrappers.shedding import Shedding, innermost
+from ..policy import Action, Answer, Policy, Request, Run, Shed, Wait
+from ..schedule import Schedule, Tally
+from ..simulation.engine import check_input
 from . import kernel
-from .anytime import Anytime
-from .basic import Adaptive, Greedy, Serial
-from .counts import CountTable
-from .credit import Credit, Optimal
-from .engine import check_input
 from .fast import available
-from .fluid import Fluid
-from .guarded import Guarded
 from .kernel import Ints, Machine, Rules, Stream
-from .metrics import Tally
-from .others import Lazy, Staged
-from .policy import Action, Answer, Policy, Request, Run, Shed, Wait
-from .schedule import Schedule
-from .shedding import Shedding, innermost
 
 PLACES = 1 << 20  # the largest index of counts past the queue
 

@@ -14,11 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import SchedulerError
-from .policy import Run
-from .schedule import Outcome, Schedule
-
-Ints = NDArray[np.int64]
+from ..errors import SchedulerError
+from ..schedule import Outcome, Schedule, Tally
 
 WARMUP_SHARE = 0.05
 
@@ -61,41 +58,6 @@ class Metrics:
             key: None if isinstance(value, float) and math.isnan(value) else value
             for key, value in asdict(self).items()
         }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tally:
-    """What metrics are made of: columns aligned with the requests, in order of arrival, and the runs by stage and batch size."""
-
-    policy: str
-    arrival_ns: Ints
-    deadline_ns: Ints
-    end_ns: Ints
-    exit: Ints
-    outcome: Ints
-    runs: Ints
-    busy_ns: int
-    decisions: int
-
-    @classmethod
-    def of(cls, schedule: Schedule) -> Tally:
-        """From a schedule."""
-        runs, starts = np.zeros((schedule.stages, schedule.b_max), np.int64), 0
-        for at, action in schedule.log:
-            if isinstance(action, Run):
-                runs[action.stage, len(action.requests) - 1] += 1
-                starts += at
-        return cls(
-            policy=schedule.policy,
-            arrival_ns=np.array([r.arrival_ns for r in schedule.requests]),
-            deadline_ns=np.array([r.deadline_ns for r in schedule.requests]),
-            end_ns=np.array(schedule.end_ns),
-            exit=np.array(schedule.exit),
-            outcome=np.array(schedule.outcome),
-            runs=runs,
-            busy_ns=sum(schedule.run_end_ns) - starts,
-            decisions=schedule.decisions,
-        )
 
 
 def measure(

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .basic import PATIENCE
-from .counts import NEVER as COSTLY
-from .credit import LOOK
+from ..policies.baselines import PATIENCE
+from ..policies.credit import LOOK
+from ..policies.decision_process import NEVER as COSTLY
 
 try:
     import numba

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from fluidnpu.dse import LatencyTable
 
-from .errors import OverloadError, SchedulerError
+from ..errors import OverloadError, SchedulerError
 
 Floats = NDArray[np.float64]
 QUEUE_MAX = 48

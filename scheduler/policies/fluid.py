@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .basic import deepest, oldest_first
-from .policy import Action, Request, Run, View
-from .units import format_ms
+from ..policy import Action, Request, Run, View
+from ..units import format_ms
+from .baselines import deepest, oldest_first
 
 
 @dataclass(kw_only=True)

@@ -21,9 +21,9 @@ from fractions import Fraction
 
 from fluidnpu.dse import LatencyTable
 
+from ..errors import SchedulerError
+from ..policy import Request
 from .engine import check_requests
-from .errors import SchedulerError
-from .policy import Request
 
 Job = tuple[int, int, int]  # release, work, deadline
 
