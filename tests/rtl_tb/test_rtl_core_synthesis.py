@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fluidnpu.dse import LOGIC_KINDS, PARTS, Design, interval_pct, part_logic
-from fluidnpu.dse.memories import block_rams, ultra_rams
+from fluidnpu.dse.resources.memories import block_rams, ultra_rams
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls import execute_streams_reference
 from fluidnpu.rtl_tb.core_sim import STREAMS, CoreModel, SimulationError, core_parameters

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from fluidnpu.boards import Board
 from fluidnpu.models import LayerShape, Workload
 
-from .design import B_MAX_LIMIT, DesignError
-from .paper_model import Batching, Point, distinct, operations_rate
+from ..design import B_MAX_LIMIT, DesignError
+from .model import Batching, Point, distinct, operations_rate
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 
 from fluidnpu.models import Kind, LayerShape
 
-from .design import BatchPlan, Stack
-from .paper_model import Point, best_stack, eq1_cycles
+from ..design import BatchPlan, Stack
+from .model import Point, best_stack, eq1_cycles
 
 Plan = Callable[[LayerShape, Point, int, int], BatchPlan]
 

@@ -19,11 +19,11 @@ import numpy.typing as npt
 
 from fluidnpu.boards import Board
 
-from .design import DesignError
+from ..design import DesignError
+from ..paper.model import Point
 from .logic import Estimate, estimate, interval_pct, npu_logic
 from .memories import FAMILIES, XC7, block_rams, ultra_rams
-from .paper_model import Point
-from .resources import BUFFER_WORDS, NpuShape, accumulator_ramb18, buffer_uram288, dsp, fixed_ramb18, uram288
+from .primitives import BUFFER_WORDS, NpuShape, accumulator_ramb18, buffer_uram288, dsp, fixed_ramb18, uram288
 
 DEPTH_STEP = 512  # the count of primitives changes at multiples of this only
 MAX_T_R = 65_534  # even, and `beats` of a core command has 16 bits (ADR 4)

@@ -18,7 +18,7 @@ from typing import Any
 
 from fluidnpu.boards import Board
 
-from .design import Design, DesignError
+from ..design import Design, DesignError
 
 SCHEMA = 1
 _FACTS = {"dsp": "dsp", "ramb18": "ramb36", "uram288": "uram288", "lut": "lut", "ff": "ff"}  # quantity: fact of a board

@@ -15,13 +15,13 @@ import numpy as np
 from fluidnpu.boards import Board
 from fluidnpu.models import Workload
 
-from .buildable import Buildable, buildable, ram_bits
-from .dram import DramModel
-from .exact_search import floors
-from .geometry import CORES, MIN_T_C, MIN_T_P, stream_words
-from .paper_model import Point, operations_rate
-from .search import Floats, Ints, Space, evaluate, legal_space, pareto_front
-from .sharing import machine_on
+from ..exact.search import floors
+from ..exact.sharing import machine_on
+from ..hardware.dram import DramModel
+from ..paper.model import Point, operations_rate
+from ..paper.search import Floats, Ints, Space, evaluate, legal_space, pareto_front
+from ..resources.buildable import Buildable, buildable, ram_bits
+from ..resources.fit import CORES, MIN_T_C, MIN_T_P, stream_words
 
 DEPTHS = (512, 1024, 2048, 4096)  # rows; what RAM a bank takes changes at such steps
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fluidnpu.boards import Board
 from fluidnpu.models import Workload
 
-from .paper_model import Batching, Point
+from .model import Batching, Point
 from .search import search
 
 STRATEGIES = (

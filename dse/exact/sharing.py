@@ -20,15 +20,15 @@ from typing import Any
 from fluidnpu.boards import Board
 from fluidnpu.models import LayerShape, Workload
 
-from .blocks import Path, estimated_plan, layer_key
-from .design import BatchPlan, input_words, line_words
-from .dram import DramModel
-from .exact import Machine
-from .fbcb import buildable_plan, plan_all
-from .geometry import CORES, Fit, FitError, fit, fits, stream_words, weight_slots_for
-from .paper_model import Point
-from .resources import BUFFER_WORDS
-from .row_buffer import WORD_BYTES, needed_bytes
+from ..design import BatchPlan, input_words, line_words
+from ..hardware.dram import DramModel
+from ..hardware.row_buffer import WORD_BYTES, needed_bytes
+from ..paper.model import Point
+from ..paper.plans import buildable_plan, plan_all
+from ..resources.fit import CORES, Fit, FitError, fit, fits, stream_words, weight_slots_for
+from ..resources.primitives import BUFFER_WORDS
+from .estimate import Path, estimated_plan, layer_key
+from .model import Machine
 
 Plans = tuple[tuple[BatchPlan, ...], ...]
 

@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from fluidnpu.models import Kind, LayerShape
 
-from .design import BatchPlan, Mode, Stack, pool_beats
-from .dram import DramModel
-from .roofline import awake, input_words
-from .row_buffer import WORD_BYTES, row_bytes
-from .row_buffer import rows as image_rows
+from ..design import BatchPlan, Mode, Stack, pool_beats
+from ..hardware.dram import DramModel
+from ..hardware.roofline import awake, input_words
+from ..hardware.row_buffer import WORD_BYTES, row_bytes
+from ..hardware.row_buffer import rows as image_rows
 
 Floats = npt.NDArray[np.float64]
 SET_UP_CYCLES = 200  # descriptor and planner take more

@@ -35,7 +35,7 @@ from enum import StrEnum
 
 from fluidnpu.models import Kind, LayerShape
 
-from .design import DesignError, Stack
+from ..design import DesignError, Stack
 
 
 class Batching(StrEnum):

@@ -22,9 +22,9 @@ import numpy as np
 
 from fluidnpu.boards import STRIPES
 
-from .design import Design, DesignError, Mode, pool_beats
-from .dram import DramModel
-from .resources import BUFFER_WORDS
+from ..design import Design, DesignError, Mode, pool_beats
+from ..hardware.dram import DramModel
+from ..resources.primitives import BUFFER_WORDS
 
 MAX_POOL = Mode.MAX_POOL
 DIVIDE_STEPS = 32
@@ -219,7 +219,7 @@ class LayerCycles:
 
 def _kernel() -> ModuleType:
     """The loop; its compiler takes a second to load, so nothing loads it before cycles are counted."""
-    from . import exact_kernel
+    from .. import exact_kernel
 
     return exact_kernel
 

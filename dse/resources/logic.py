@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .memories import Floats, Ints, block_chunks, ultra_chunks
-from .resources import (
+from .primitives import (
     PARTS,
     Memory,
     NpuShape,

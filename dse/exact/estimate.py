@@ -22,11 +22,11 @@ import numpy as np
 
 from fluidnpu.models import Kind, LayerShape, Window
 
-from .design import BatchPlan, Mode, Stack, pool_beats
-from .dram import DramModel
-from .exact import Machine
-from .roofline import awake, awake_words
-from .row_buffer import WORD_BYTES, needed_bytes, row_bytes, rows
+from ..design import BatchPlan, Mode, Stack, pool_beats
+from ..hardware.dram import DramModel
+from ..hardware.roofline import awake, awake_words
+from ..hardware.row_buffer import WORD_BYTES, needed_bytes, row_bytes, rows
+from .model import Machine
 
 LAYER_CYCLES = 300  # descriptor, plan, and the way through an empty pipeline
 WAITING = 6  # of `_both`; found by hand on ResNet-50, both boards, B = 1 and 8

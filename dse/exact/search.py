@@ -21,16 +21,16 @@ import numpy.typing as npt
 from fluidnpu.boards import Board
 from fluidnpu.models import LayerShape, Workload
 
-from .blocks import Path, estimated_plan, layer_key
-from .buildable import buildable
-from .design import BatchPlan, DesignError, LatencyTable, Mode
-from .dram import DramModel
-from .exact import LayerJob, Machine, TooLongError, job_cycles
-from .exact_bound import Arrays, Floats, Way, block_sizes, floor_cycles, ways
-from .geometry import CORES, MIN_T_C, MIN_T_P, Fit, FitError, fit, weight_slots_for
-from .paper_model import Point
-from .row_buffer import WORD_BYTES, needed_bytes
-from .search import Progress, Space, check_b_max, check_weights, legal_space
+from ..design import BatchPlan, DesignError, LatencyTable, Mode
+from ..hardware.dram import DramModel
+from ..hardware.row_buffer import WORD_BYTES, needed_bytes
+from ..paper.model import Point
+from ..paper.search import Progress, Space, check_b_max, check_weights, legal_space
+from ..resources.buildable import buildable
+from ..resources.fit import CORES, MIN_T_C, MIN_T_P, Fit, FitError, fit, weight_slots_for
+from .bound import Arrays, Floats, Way, block_sizes, floor_cycles, ways
+from .estimate import Path, estimated_plan, layer_key
+from .model import LayerJob, Machine, TooLongError, job_cycles
 from .sharing import machine_on, share_memory
 
 TRIES = 3  # plans of a layer that are counted, best bound first

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from fluidnpu.boards import Board
 
-from .geometry import (
+from ..paper.search import Floats, Ints, Space
+from .fit import (
     CORES,
     DEPTH_STEP,
     HLS_BEAT_BITS,
@@ -31,8 +32,7 @@ from .geometry import (
     weight_slots_for,
 )
 from .logic import interval_pct, npu_logic
-from .resources import NpuShape, accumulator_ramb18, buffer_uram288, dsp, fixed_ramb18, uram288
-from .search import Floats, Ints, Space
+from .primitives import NpuShape, accumulator_ramb18, buffer_uram288, dsp, fixed_ramb18, uram288
 
 _RAMB18_BITS, _URAM288_BITS = 18 * 1024, 288 * 1024
 _Number = TypeVar("_Number", int, npt.NDArray[np.int64])

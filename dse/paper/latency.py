@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from fluidnpu.models import Kind, LayerShape
 
-from .design import Design, LatencyTable, pool_beats
-from .paper_model import Batching, Point, best_stack
+from ..design import Design, LatencyTable, pool_beats
+from .model import Batching, Point, best_stack
 
 POOL_NOTE = "pools cost R * P * ceil(C / W) cycles a sample, W words a beat, max pools about half: an addition to the paper model, which has none"
 

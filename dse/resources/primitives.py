@@ -17,7 +17,7 @@ import numpy as np
 
 from fluidnpu.boards import Board
 
-from .design import Design
+from ..design import Design
 from .memories import FAMILIES, XC7, Ints, Mapped, block_rams, free_memory, ultra_rams
 
 Number = Ints | int

@@ -19,18 +19,18 @@ from typing import Any
 from fluidnpu.boards import Board
 from fluidnpu.models import Kind, Workload
 
-from .blocks import layer_key
-from .design import Design, DesignError, Stack, input_words
-from .dram import DramModel
-from .exact_search import EVALUATIONS, check_windows, count, search_exact
-from .fbcb import plan_all, published_plan
+from ..design import Design, DesignError, Stack, input_words
+from ..exact.estimate import layer_key
+from ..exact.search import EVALUATIONS, check_windows, count, search_exact
+from ..exact.sharing import Plans, share_memory
+from ..hardware.dram import DramModel
+from ..hardware.roofline import awake_words, layer_words
+from ..paper.latency import POOL_NOTE, stage_latency
+from ..paper.model import Point, gops, layer_ticks, memory_words, total_ticks
+from ..paper.plans import plan_all, published_plan
+from ..paper.search import Progress, Ranking, check_b_max, search
+from ..resources.fit import CORES, LOGIC_NOTE, MIN_T_C, MIN_T_P, Fit, FitError, fit, stream_words, weight_slots_for
 from .front import Front, front
-from .geometry import CORES, LOGIC_NOTE, MIN_T_C, MIN_T_P, Fit, FitError, fit, stream_words, weight_slots_for
-from .latency import POOL_NOTE, stage_latency
-from .paper_model import Point, gops, layer_ticks, memory_words, total_ticks
-from .roofline import awake_words, layer_words
-from .search import Progress, Ranking, check_b_max, search
-from .sharing import Plans, share_memory
 
 OBJECTIVES = ("throughput", "latency")  # the sum of w_b GOP/s over batch sizes, or time at b = 1
 
