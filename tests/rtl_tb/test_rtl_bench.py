@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from fluidnpu.rtl_tb import bench, sources
-from fluidnpu.rtl_tb.benches.units import UNITS
+from fluidnpu.rtl_tb.simulation.units import UNITS
 
 
 def by_hand(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:

@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from fluidnpu.rtl_tb import PROOFS, Seed, proof_report, prove
-from fluidnpu.rtl_tb.formal import cover
+from fluidnpu.rtl_tb.proving.prover import cover
 
 DAILY = ("engine", "read", "write", "sequencer", "slots", "unpack", "registers")
 

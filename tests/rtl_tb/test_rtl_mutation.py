@@ -1,7 +1,7 @@
 import pytest
 
 from fluidnpu.rtl_tb import sources
-from fluidnpu.rtl_tb.mutation import BATCHING, Mutant, campaign, explain, judge, mutants
+from fluidnpu.rtl_tb.proving.mutation import BATCHING, Mutant, campaign, explain, judge, mutants
 
 
 def test_mutants_are_one_change_each() -> None:
@@ -28,7 +28,7 @@ def test_a_harmless_change_survives_and_is_not_explained() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("file", BATCHING)
 def test_a_sample_of_mutants_is_killed(file: str) -> None:
-    """The whole campaign is `python -m fluidnpu.rtl_tb.mutation`."""
+    """The whole campaign is `python -m fluidnpu.rtl_tb.proving.mutation`."""
     tally = campaign(file, sample=3, seed=2)
     text = sources()[file]
     gaps = [mutant for mutant in tally.survivors if not explain(file, text, mutant)]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fluidnpu.rtl_tb import Model, run, sources
-from fluidnpu.rtl_tb.benches.units import UNITS
-from fluidnpu.rtl_tb.sources import needed
+from fluidnpu.rtl_tb.simulation.units import UNITS
+from fluidnpu.rtl_tb.common.sources import needed
 
 
 @pytest.mark.parametrize(
