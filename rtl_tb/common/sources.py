@@ -27,7 +27,7 @@ def needed(texts: Mapping[str, str], top: str) -> dict[str, str]:
     """The files that module `top` reaches by name, in the order of `texts`: one module, one file, one name.
 
     >>> list(needed(sources(), "axi_read_master"))
-    ['axi_read_master.sv', 'fluidnpu_fifo.sv']
+    ['axi_read_master.sv', 'common_fifo.sv']
     """
     names = {name.removesuffix(".sv") for name in texts}
     found, todo = set(), [top]

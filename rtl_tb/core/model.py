@@ -45,7 +45,7 @@ _FAILURES = {
 def core_sources() -> dict[str, str]:
     """File name -> text of the core alone, packages first."""
     wanted = {name: text for name, text in sources().items() if name.startswith("core_")}
-    return wanted | {name: sources()[name] for name in ("fluidnpu_fifo.sv", "fluidnpu_core.sv")}
+    return wanted | {name: sources()[name] for name in ("common_fifo.sv", "fluidnpu_core.sv")}
 
 
 def core_parameters(design: Design) -> dict[str, int]:

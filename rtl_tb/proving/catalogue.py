@@ -18,80 +18,80 @@ PROOFS: dict[str, Proof] = {
     "engine": Proof(
         says="0 <= B_act <= B_max and the FBCB index in range for any commands; a refusal changes nothing; a plan says what its FBCB word says",
         top="engine_proof",
-        reads=(_REGISTERS, "fluid_batching_engine.sv"),
-        inside={"fluid_batching_engine.sv": "inside_engine.sv"},
+        reads=(_REGISTERS, "fluidnpu_batching_engine.sv"),
+        inside={"fluidnpu_batching_engine.sv": "inside_engine.sv"},
         harness=("engine_proof.sv",),
         depth=2,
         seeds=(
             Seed(
                 name="merge-one-too-many",
-                file="fluid_batching_engine.sv",
+                file="fluidnpu_batching_engine.sv",
                 old="merged > 7'(BMax)",
                 new="merged > 7'(BMax + 1)",
             ),
             Seed(
                 name="exit-of-a-stranger",
-                file="fluid_batching_engine.sv",
+                file="fluidnpu_batching_engine.sv",
                 old="(mask_i & ~active_q) != '0",
                 new="(mask_i & ~active_q) == '1",
             ),
             Seed(
                 name="merge-of-an-active",
-                file="fluid_batching_engine.sv",
+                file="fluidnpu_batching_engine.sv",
                 old="(mask_i & active_q) != '0",
                 new="(mask_i & active_q) == '1",
             ),
             Seed(
                 name="layer-unchecked",
-                file="fluid_batching_engine.sv",
+                file="fluidnpu_batching_engine.sv",
                 old="32'(Layers) && b_act_q",
                 new="32'(Layers + 1) && b_act_q",
             ),
             Seed(
                 name="block-beyond-the-banks",
-                file="fluid_batching_engine.sv",
+                file="fluidnpu_batching_engine.sv",
                 old=" || block > depth;",
                 new=";",
             ),
             Seed(
                 name="half-a-bank-forgotten",
-                file="fluid_batching_engine.sv",
+                file="fluidnpu_batching_engine.sv",
                 old="16'(TR / 2 > 0 ? TR / 2 : 1)",
                 new="16'(TR)",
             ),
             Seed(
                 name="loads-out-of-range",
-                file="fluid_batching_engine.sv",
+                file="fluidnpu_batching_engine.sv",
                 old="load_index_i >= 32'(Words)",
                 new="load_index_i > 32'(Words)",
             ),
             Seed(
                 name="refusal-loses-state",
-                file="fluid_batching_engine.sv",
+                file="fluidnpu_batching_engine.sv",
                 old="cause_o   = fluidnpu_registers_pkg::CauseBatchTooLarge;",
                 new="cause_o   = fluidnpu_registers_pkg::CauseBatchTooLarge; active_d = mask_i; b_act_d = 5'(ones(mask_i));",
             ),
             Seed(
                 name="three-samples-in-two-lanes",
-                file="fluid_batching_engine.sv",
+                file="fluidnpu_batching_engine.sv",
                 old="(k_code == 2'd0 && {b_r, 1'b0} < {1'b0, b_act_q})",
                 new="1'b0",
             ),
             Seed(
                 name="wide-is-lanes",
-                file="fluid_batching_engine.sv",
+                file="fluidnpu_batching_engine.sv",
                 old="2'd1:    plan_mode_o = ModeWide;",
                 new="2'd1:    plan_mode_o = ModeLanes;",
             ),
             Seed(
                 name="word-of-another-batch",
-                file="fluid_batching_engine.sv",
+                file="fluidnpu_batching_engine.sv",
                 old="+ IndexWidth'(b_act_q) - IndexWidth'(1);",
                 new="+ IndexWidth'(b_act_q) - IndexWidth'(b_act_q != 5'd2);",
             ),
             Seed(
                 name="pool-in-lanes",
-                file="fluid_batching_engine.sv",
+                file="fluidnpu_batching_engine.sv",
                 old="k_code == 2'd0 && !pool_q && b_r != b_act_q",
                 new="k_code == 2'd0 && b_r != b_act_q",
             ),
@@ -100,21 +100,21 @@ PROOFS: dict[str, Proof] = {
     "engine-plain": Proof(
         says="an engine without stackable PEs and split trees takes no plan that needs them",
         top="engine_proof",
-        reads=(_REGISTERS, "fluid_batching_engine.sv"),
-        inside={"fluid_batching_engine.sv": "inside_engine.sv"},
+        reads=(_REGISTERS, "fluidnpu_batching_engine.sv"),
+        inside={"fluidnpu_batching_engine.sv": "inside_engine.sv"},
         harness=("engine_proof.sv",),
         parameters={"Stackable": 0, "Split": 0},
         depth=2,
         seeds=(
             Seed(
                 name="lanes-of-samples-unchecked",
-                file="fluid_batching_engine.sv",
+                file="fluidnpu_batching_engine.sv",
                 old="((k_code[0] || by_samples) && !Stackable)",
                 new="(k_code[0] && !Stackable)",
             ),
             Seed(
                 name="split-unchecked",
-                file="fluid_batching_engine.sv",
+                file="fluidnpu_batching_engine.sv",
                 old=" || (k_code == 2'd2 && !Split)",
                 new="",
             ),
@@ -123,9 +123,9 @@ PROOFS: dict[str, Proof] = {
     "read": Proof(
         says="AXI: read bursts are legal, ask for just the words requested, in order; beats find room and are handed on as they came; errors told",
         top="read_proof",
-        reads=("fluidnpu_fifo.sv", "axi_read_master.sv"),
+        reads=("common_fifo.sv", "axi_read_master.sv"),
         harness=("read_proof.sv",),
-        inside={"fluidnpu_fifo.sv": "inside_queue_word.sv", "axi_read_master.sv": "inside_read_master.sv"},
+        inside={"common_fifo.sv": "inside_queue_word.sv", "axi_read_master.sv": "inside_read_master.sv"},
         depth=2,
         seeds=(
             Seed(
@@ -194,9 +194,9 @@ PROOFS: dict[str, Proof] = {
     "write": Proof(
         says="AXI: write bursts are legal; every word goes out at its address with its strobes, in order; no answer is lost, errors are told",
         top="write_proof",
-        reads=("fluidnpu_fifo.sv", "axi_write_master.sv"),
+        reads=("common_fifo.sv", "axi_write_master.sv"),
         harness=("write_proof.sv",),
-        inside={"fluidnpu_fifo.sv": "inside_queue_word.sv", "axi_write_master.sv": "inside_write_words.sv"},
+        inside={"common_fifo.sv": "inside_queue_word.sv", "axi_write_master.sv": "inside_write_words.sv"},
         depth=2,
         seeds=(
             Seed(
@@ -419,30 +419,30 @@ PROOFS: dict[str, Proof] = {
     ),
     "fifo": Proof(
         says="a queue offers what was put in, in order, counts it, says whether there is room; its head stays until taken; a clear empties it",
-        top="fluidnpu_fifo",
-        reads=("fluidnpu_fifo.sv",),
-        inside={"fluidnpu_fifo.sv": "inside_fifo.sv"},
+        top="common_fifo",
+        reads=("common_fifo.sv",),
+        inside={"common_fifo.sv": "inside_fifo.sv"},
         parameters={"Width": 4, "Depth": 3},
         depth=2,
         seeds=(
             Seed(
-                name="overwrites", file="fluidnpu_fifo.sv", old="push    = valid_i && ready_o", new="push    = valid_i"
+                name="overwrites", file="common_fifo.sv", old="push    = valid_i && ready_o", new="push    = valid_i"
             ),
             Seed(
-                name="wraps-late", file="fluidnpu_fifo.sv", old="IndexWidth'(Depth - 1) ?", new="IndexWidth'(Depth) ?"
+                name="wraps-late", file="common_fifo.sv", old="IndexWidth'(Depth - 1) ?", new="IndexWidth'(Depth) ?"
             ),
-            Seed(name="clear-keeps-level", file="fluidnpu_fifo.sv", old="if (!rst_ni || clear_i)", new="if (!rst_ni)"),
+            Seed(name="clear-keeps-level", file="common_fifo.sv", old="if (!rst_ni || clear_i)", new="if (!rst_ni)"),
             Seed(
                 name="data-inverted",
-                file="fluidnpu_fifo.sv",
+                file="common_fifo.sv",
                 old="data_o  = store_q[head_q]",
                 new="data_o  = ~store_q[head_q]",
             ),
-            Seed(name="never-valid", file="fluidnpu_fifo.sv", old="valid_o = level_q != '0;", new="valid_o = 1'b0;"),
-            Seed(name="counts-nothing", file="fluidnpu_fifo.sv", old="level_o = level_q;", new="level_o = '0;"),
+            Seed(name="never-valid", file="common_fifo.sv", old="valid_o = level_q != '0;", new="valid_o = 1'b0;"),
+            Seed(name="counts-nothing", file="common_fifo.sv", old="level_o = level_q;", new="level_o = '0;"),
             Seed(
                 name="always-ready",
-                file="fluidnpu_fifo.sv",
+                file="common_fifo.sv",
                 old="ready_o = level_q != LevelWidth'(Depth);",
                 new="ready_o = 1'b1;",
             ),
@@ -1066,7 +1066,7 @@ PROOFS: dict[str, Proof] = {
     "read-progress": Proof(
         says="on a fair bus a read master never stands still, and a flush ends within a bound",
         top="read_progress",
-        reads=("fluidnpu_fifo.sv", "axi_read_master.sv"),
+        reads=("common_fifo.sv", "axi_read_master.sv"),
         harness=("read_progress.sv",),
         depth=8,
         search_depth=40,
@@ -1141,28 +1141,28 @@ PROOFS: dict[str, Proof] = {
     ),
     "gather": Proof(
         says="the queue that makes wide words of narrow ones gives what was put in, in order, and counts it",
-        top="fluidnpu_gather_fifo",
-        reads=("fluidnpu_gather_fifo.sv",),
-        inside={"fluidnpu_gather_fifo.sv": "inside_gather_fifo.sv"},
+        top="axi_gather_fifo",
+        reads=("axi_gather_fifo.sv",),
+        inside={"axi_gather_fifo.sv": "inside_gather_fifo.sv"},
         parameters={"Width": 3, "Lanes": 4, "Depth": 3},
         depth=2,
         search_depth=20,
         seeds=(
             Seed(
                 name="pushes-early",
-                file="fluidnpu_gather_fifo.sv",
+                file="axi_gather_fifo.sv",
                 old="valid_i && &lane_q;",
                 new="valid_i && lane_q[0];",
             ),
             Seed(
                 name="wraps-late",
-                file="fluidnpu_gather_fifo.sv",
+                file="axi_gather_fifo.sv",
                 old="IndexWidth'(Depth - 1) ?",
                 new="IndexWidth'(Depth) ?",
             ),
             Seed(
                 name="one-lane-for-all",
-                file="fluidnpu_gather_fifo.sv",
+                file="axi_gather_fifo.sv",
                 old="valid_i && lane_q == LaneWidth'(lane)",
                 new="valid_i && lane_q <= LaneWidth'(lane + 1)",
             ),
@@ -1171,9 +1171,9 @@ PROOFS: dict[str, Proof] = {
     "read-stripe": Proof(
         says="striped reads: every word is queued, owed or to be asked for, in the order in which words go out; none is lost, no queue overflows",
         top="axi_read_stripe",
-        reads=("axi_stripe_cut.sv", "fluidnpu_gather_fifo.sv", "axi_read_stripe.sv"),
+        reads=("axi_stripe_cut.sv", "axi_gather_fifo.sv", "axi_read_stripe.sv"),
         harness=("fifo_contract.sv",),
-        inside={"fluidnpu_gather_fifo.sv": "inside_gather_places.sv", "axi_read_stripe.sv": "inside_read_stripe.sv"},
+        inside={"axi_gather_fifo.sv": "inside_gather_places.sv", "axi_read_stripe.sv": "inside_read_stripe.sv"},
         parameters={"AddrWidth": 13, "DataBytes": 4, "Ports": 2, "MaxBurst": 4, "QueueWords": 4},
         depth=2,
         seeds=(

@@ -36,7 +36,7 @@ _ENGINE = tuple(
 )
 # File -> what else than its own unit bench sees a change of it.
 BATCHING: Mapping[str, tuple[str, ...]] = {
-    "fluid_batching_engine.sv": ("engine",),
+    "fluidnpu_batching_engine.sv": ("engine",),
     "fluidnpu_sequencer.sv": ("sequencer",),
     "fluidnpu_planner.sv": (),
     "fluidnpu_row_walker.sv": (),
@@ -130,7 +130,7 @@ class Tally:
 
 def units_of(file: str) -> tuple[Unit, ...]:
     """The benches of a file's module; KeyError when it has none of its own."""
-    return _ENGINE if file == "fluid_batching_engine.sv" else (UNITS[file.removesuffix(".sv")],)
+    return _ENGINE if file == "fluidnpu_batching_engine.sv" else (UNITS[file.removesuffix(".sv")],)
 
 
 def judge(file: str, text: str) -> str:

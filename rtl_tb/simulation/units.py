@@ -1,6 +1,6 @@
 """Which bench, with which parameters, checks which module of the data plane alone. A table; knows no simulator.
 
->>> UNITS["fluidnpu_fifo"].bench
+>>> UNITS["common_fifo"].bench
 'fifo'
 """
 
@@ -21,7 +21,7 @@ class Unit:
 
 
 UNITS: Mapping[str, Unit] = {
-    "fluidnpu_fifo": Unit(bench="fifo", parameters={"Width": 8, "Depth": 5}),
+    "common_fifo": Unit(bench="fifo", parameters={"Width": 8, "Depth": 5}),
     "fluidnpu_unpack": Unit(bench="unpack", parameters={"PortWords": 4, "BeatWords": 3}),
     "fluidnpu_row_buffer": Unit(
         bench="row_buffer", parameters={"BMax": 4, "InWords": 8, "PortWords": 8, "LineWords": 16, "Sets": 128}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .yosys import synthesise
 
 FAMILIES = {"xc7": ("Z7045", 218_600, 437_200), "xcup": ("ZU7EV", 230_400, 460_800)}
-ENGINE = "fluid_batching_engine"
+ENGINE = "fluidnpu_batching_engine"
 CONTROL_UNIT_CLAIM_PCT = 0.5  # of the LUTs, at most
 FBCB_CLAIM_PCT = (0.5, 0.95)  # of the registers
 

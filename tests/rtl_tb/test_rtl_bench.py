@@ -14,7 +14,7 @@ def by_hand(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
 
 
 def test_a_queue_of_another_size(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    by_hand(monkeypatch, "fluidnpu_fifo", "Width=4", "Depth=3")
+    by_hand(monkeypatch, "common_fifo", "Width=4", "Depth=3")
     assert capsys.readouterr().out == "it_is_a_queue\n"
 
 
@@ -23,8 +23,8 @@ def test_a_queue_of_another_size(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     [
         ((), "required: TOP"),
         (("fluidnpu_nothing",), "TOP must be one of"),
-        (("fluidnpu_fifo", "Dept=3"), "must be NAME=NUMBER with NAME of Width, Depth, not Dept=3"),
-        (("fluidnpu_fifo", "Depth"), "must be NAME=NUMBER with NAME of Width, Depth, not Depth"),
+        (("common_fifo", "Dept=3"), "must be NAME=NUMBER with NAME of Width, Depth, not Dept=3"),
+        (("common_fifo", "Depth"), "must be NAME=NUMBER with NAME of Width, Depth, not Depth"),
     ],
 )
 def test_what_cannot_be_run_is_refused(

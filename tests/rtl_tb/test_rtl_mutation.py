@@ -20,9 +20,9 @@ def test_mutants_are_one_change_each() -> None:
 
 @pytest.mark.long
 def test_a_harmless_change_survives_and_is_not_explained() -> None:
-    text = sources()["fluid_batching_engine.sv"]
-    assert judge("fluid_batching_engine.sv", text + "// more\n") == "survived"
-    assert explain("fluid_batching_engine.sv", text, Mutant(text.index("always_comb"), 1, "a", "b")) == ""
+    text = sources()["fluidnpu_batching_engine.sv"]
+    assert judge("fluidnpu_batching_engine.sv", text + "// more\n") == "survived"
+    assert explain("fluidnpu_batching_engine.sv", text, Mutant(text.index("always_comb"), 1, "a", "b")) == ""
 
 
 @pytest.mark.long

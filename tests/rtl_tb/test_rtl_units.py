@@ -15,13 +15,13 @@ from fluidnpu.rtl_tb.common.sources import needed
     "b_max", [4, pytest.param(1, marks=pytest.mark.long), pytest.param(16, marks=pytest.mark.long)]
 )
 def test_engine(b_max: int) -> None:
-    model = Model(top="fluid_batching_engine", parameters={"BMax": b_max, "Layers": 3})
+    model = Model(top="fluidnpu_batching_engine", parameters={"BMax": b_max, "Layers": 3})
     assert len(run(model, "engine", env={"B_MAX": str(b_max)})) == 2
 
 
 @pytest.mark.long
 def test_engine_without_stackable_but_split() -> None:
-    model = Model(top="fluid_batching_engine", parameters={"BMax": 8, "Layers": 5, "Stackable": 0, "Split": 1})
+    model = Model(top="fluidnpu_batching_engine", parameters={"BMax": 8, "Layers": 5, "Stackable": 0, "Split": 1})
     run(model, "engine", env={"B_MAX": "8", "LAYERS": "5", "STACKABLE": "0", "SPLIT": "1"})
 
 
@@ -30,7 +30,7 @@ def test_registers() -> None:
     assert len(run(Model(top="fluidnpu_regs", parameters=shape), "regs")) == 5
 
 
-DEFAULT = ("fluidnpu_fifo", "fluidnpu_row_buffer", "fluidnpu_unpack")
+DEFAULT = ("common_fifo", "fluidnpu_row_buffer", "fluidnpu_unpack")
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ ELSEWHERE = {
     "axi_read_stripe": ("axi_striped_masters_top", "stripes"),
     "axi_write_stripe": ("axi_striped_masters_top", "stripes"),
     "axi_stripe_cut": ("axi_striped_masters_top", "stripes"),
-    "fluidnpu_gather_fifo": ("axi_striped_masters_top", "stripes"),
-    "fluid_batching_engine": ("fluid_batching_engine", "engine"),
+    "axi_gather_fifo": ("axi_striped_masters_top", "stripes"),
+    "fluidnpu_batching_engine": ("fluidnpu_batching_engine", "engine"),
     "fluidnpu_regs": ("fluidnpu_regs", "regs"),
     "fluidnpu_core": ("fluidnpu_core", "core_handshake"),
     "fluidnpu_data_plane": ("fluidnpu_data_plane", "data_plane"),

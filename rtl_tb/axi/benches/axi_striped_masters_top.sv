@@ -147,7 +147,7 @@ module axi_striped_masters_top #(
   // What the read master does not look at: RLAST is at the last word of each burst.
   logic [7:0] len;
   logic [7:0] beat_q;
-  fluidnpu_fifo #(.Width(8), .Depth(QueueBeats + 1)) lengths (
+  common_fifo #(.Width(8), .Depth(QueueBeats + 1)) lengths (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(arvalid && arready), .ready_o(), .data_i(arlen),
     .valid_o(), .ready_i(rvalid && rlast), .data_o(len), .level_o()
   );

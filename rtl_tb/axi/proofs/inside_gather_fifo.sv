@@ -1,4 +1,4 @@
-// Inside fluidnpu_gather_fifo: a shadow of what went in says what must come out, narrow word by narrow word, while nobody pushes without room.
+// Inside axi_gather_fifo: a shadow of what went in says what must come out, narrow word by narrow word, while nobody pushes without room.
 `ifdef FORMAL
   localparam int unsigned Narrow = Lanes * Depth;
   logic [Width-1:0] ghost_q [Narrow];  // entry i from the head on

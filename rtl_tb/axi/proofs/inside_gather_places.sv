@@ -1,4 +1,4 @@
-// Inside fluidnpu_gather_fifo, for a proof of its user: head and tail lie as far apart as the level says.
+// Inside axi_gather_fifo, for a proof of its user: head and tail lie as far apart as the level says.
 `ifdef FORMAL
   always_comb begin
     if (rst_ni) begin

@@ -125,7 +125,7 @@ module axi_read_master #(
   assign pending_o     = left_q;
   assign idle_o        = left_q == '0 && inflight_q == '0 && !arvalid_q;
 
-  fluidnpu_fifo #(.Width(DataBytes * 8), .Depth(QueueBeats)) queue (
+  common_fifo #(.Width(DataBytes * 8), .Depth(QueueBeats)) queue (
     .clk_i, .rst_ni, .clear_i(flush_i),
     .valid_i(beat && !flush_i), .ready_o(queue_ready), .data_i(m_axi_rdata),
     .valid_o(data_valid_o), .ready_i(data_ready_i), .data_o, .level_o(level)

@@ -66,14 +66,14 @@ module axi_read_stripe #(
   );
 
   // Bursts whose words are to go out, by their lengths.
-  fluidnpu_fifo #(.Width(9), .Depth(QueueWords)) order (
+  common_fifo #(.Width(9), .Depth(QueueWords)) order (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(take), .ready_o(order_ready), .data_i({cut_stays, s_axi_arlen}),
     .valid_o(order_valid), .ready_i(pop && last), .data_o({stays, len}), .level_o()
   );
 
   for (genvar p = 0; p < Ports; p++) begin : gen_port
     logic [Ports*PartWidth-1:0] parts;
-    fluidnpu_gather_fifo #(.Width(PartWidth), .Lanes(Ports), .Depth(Depth)) queue (
+    axi_gather_fifo #(.Width(PartWidth), .Lanes(Ports), .Depth(Depth)) queue (
       .clk_i, .rst_ni, .valid_i(m_axi_rvalid[p]), .data_i({m_axi_rresp[p], m_axi_rdata[p]}),
       .valid_o(there[p]), .ready_i(pop && port_q == PortBits'(p)), .data_o(parts), .level_o(level[p])
     );

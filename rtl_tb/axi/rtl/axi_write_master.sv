@@ -82,7 +82,7 @@ module axi_write_master #(
   logic                   data_valid, data_pop;
   logic [DataBytes*9-1:0] data;
 
-  fluidnpu_fifo #(.Width(DataBytes * 9), .Depth(QueueBeats)) words (
+  common_fifo #(.Width(DataBytes * 9), .Depth(QueueBeats)) words (
     .clk_i, .rst_ni, .clear_i(flush_i),
     .valid_i(take), .ready_o(data_ready), .data_i({word_strb_i, word_data_i}),
     .valid_o(data_valid), .ready_i(data_pop), .data_o(data), .level_o()

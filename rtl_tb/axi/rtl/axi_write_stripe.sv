@@ -71,13 +71,13 @@ module axi_write_stripe #(
   );
 
   // Bursts whose words are still to come, by their lengths.
-  fluidnpu_fifo #(.Width(9), .Depth(MaxOutstanding)) order (
+  common_fifo #(.Width(9), .Depth(MaxOutstanding)) order (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(take), .ready_o(order_ready), .data_i({cut_stays, s_axi_awlen}),
     .valid_o(order_valid), .ready_i(move && last), .data_o({stays, len}), .level_o()
   );
 
   // Bursts whose answer is still to come, by the ports that they use.
-  fluidnpu_fifo #(.Width(Ports), .Depth(MaxOutstanding)) answers (
+  common_fifo #(.Width(Ports), .Depth(MaxOutstanding)) answers (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(take), .ready_o(answers_ready), .data_i(asked),
     .valid_o(answers_valid), .ready_i(answer), .data_o(wanted), .level_o()
   );
@@ -117,12 +117,12 @@ module axi_write_stripe #(
     logic [DataBytes-1:0]   strobe;
     logic [PortBits-1:0]    lane_q;
 
-    fluidnpu_fifo #(.Width(DataBytes * 9 + 1), .Depth(Depth)) queue (
+    common_fifo #(.Width(DataBytes * 9 + 1), .Depth(Depth)) queue (
       .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(move && port_q == PortBits'(p)), .ready_o(queue_ready[p]),
       .data_i({chunk_ends, s_axi_wstrb, s_axi_wdata}),
       .valid_o(valid), .ready_i(m_axi_wready[p] && (&lane_q)), .data_o({word_last, strobe, data}), .level_o()
     );
-    fluidnpu_fifo #(.Width(2), .Depth(MaxOutstanding)) responses (
+    common_fifo #(.Width(2), .Depth(MaxOutstanding)) responses (
       .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(m_axi_bvalid[p]), .ready_o(room), .data_i(m_axi_bresp[p]),
       .valid_o(answered[p]), .ready_i(answer && wanted[p]), .data_o(response[p]), .level_o()
     );

@@ -1,5 +1,5 @@
-/// Stands for fluidnpu_fifo in proofs of its users: promises nothing by itself; the user's checker assumes what the proof `fifo` shows.
-module fluidnpu_fifo #(
+/// Stands for common_fifo in proofs of its users: promises nothing by itself; the user's checker assumes what the proof `fifo` shows.
+module common_fifo #(
   parameter int unsigned Width = 32,
   parameter int unsigned Depth = 16,
   localparam int unsigned LevelWidth = $clog2(Depth + 1)

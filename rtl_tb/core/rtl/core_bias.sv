@@ -42,7 +42,7 @@ module core_bias #(
     assign pushed[i] = header_i[i][AccBits-1:0];
   end
 
-  fluidnpu_fifo #(.Width(12 + BiasesPerBeat * AccBits), .Depth(2 * HeaderBeats)) u_beats (
+  common_fifo #(.Width(12 + BiasesPerBeat * AccBits), .Depth(2 * HeaderBeats)) u_beats (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(header_valid_i), .ready_o(header_ready_o), .data_i({header_cols_i, pushed}),
     .valid_o(beat_valid), .ready_i(write && (last_column || last_index)), .data_o({cols, beat}), .level_o()
   );

@@ -68,7 +68,7 @@ module core_finish #(
     assign words[o] = used_q[Steps][o] ? word : '0;
   end
 
-  core_skid #(.Width(16 * OutWords)) u_output (
+  common_skid #(.Width(16 * OutWords)) u_output (
     .clk_i, .rst_ni, .valid_i(valid_q[Steps]), .ready_o(enable), .data_i(words), .valid_o(output_valid_o),
     .ready_i(output_ready_i), .data_o(output_o)
   );

@@ -97,16 +97,16 @@ module fluidnpu_core #(
   assign cmd_ready_o = load_ready && beat_ready && drain_ready;
   assign push        = cmd_valid_i && cmd_ready_o;
 
-  fluidnpu_fifo #(.Width(32), .Depth(QueueDepth)) u_load_queue (
+  common_fifo #(.Width(32), .Depth(QueueDepth)) u_load_queue (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push && cmd.mode < core_pkg::ModeMaxPool), .ready_o(load_ready),
     .data_i({cmd.mode, cmd.p_tiles, cmd.cols}), .valid_o(load_cmd_valid), .ready_i(load_take),
     .data_o({load_cmd.mode, load_cmd.p_tiles, load_cmd.cols}), .level_o()
   );
-  fluidnpu_fifo #(.Width(36), .Depth(QueueDepth)) u_beat_queue (
+  common_fifo #(.Width(36), .Depth(QueueDepth)) u_beat_queue (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push), .ready_o(beat_ready), .data_i({cmd.mode, cmd.beats, cmd.p_tiles}),
     .valid_o(beat_cmd_valid), .ready_i(beat_take), .data_o({beat_cmd.mode, beat_cmd.beats, beat_cmd.p_tiles}), .level_o()
   );
-  fluidnpu_fifo #(.Width(core_pkg::CommandUsedBits), .Depth(QueueDepth)) u_drain_queue (
+  common_fifo #(.Width(core_pkg::CommandUsedBits), .Depth(QueueDepth)) u_drain_queue (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push), .ready_o(drain_ready), .data_i(cmd), .valid_o(drain_cmd_valid),
     .ready_i(drain_take), .data_o(drain_cmd), .level_o()
   );
@@ -117,14 +117,14 @@ module fluidnpu_core #(
   logic [InWords-1:0][15:0]             x;
   logic [WeightSlots-1:0][TP-1:0][15:0] slots;
 
-  core_skid #(.Width(16 * InWords)) u_input (
+  common_skid #(.Width(16 * InWords)) u_input (
     .clk_i, .rst_ni, .valid_i(input_valid_i), .ready_o(input_ready_o), .data_i(input_i), .valid_o(x_valid), .ready_i(x_take), .data_o(x)
   );
-  core_skid #(.Width(16 * TP * WeightSlots)) u_weight (
+  common_skid #(.Width(16 * TP * WeightSlots)) u_weight (
     .clk_i, .rst_ni, .valid_i(weight_valid_i), .ready_o(weight_ready_o), .data_i(weight_i), .valid_o(slots_valid),
     .ready_i(slots_take), .data_o(slots)
   );
-  core_skid #(.Width(16 * OutWords)) u_residual (
+  common_skid #(.Width(16 * OutWords)) u_residual (
     .clk_i, .rst_ni, .valid_i(residual_valid_i), .ready_o(residual_ready_o), .data_i(residual_i), .valid_o(residual_valid),
     .ready_i(residual_take), .data_o(residual)
   );

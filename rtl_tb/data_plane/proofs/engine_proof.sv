@@ -28,7 +28,7 @@ module engine_proof #(
 
   always_ff @(posedge clk_i) rst_n <= 1'b1;
 
-  fluid_batching_engine #(.BMax(BMax), .Layers(Layers), .TR(64), .Stackable(Stackable), .Split(Split)) dut (
+  fluidnpu_batching_engine #(.BMax(BMax), .Layers(Layers), .TR(64), .Stackable(Stackable), .Split(Split)) dut (
     .clk_i, .rst_ni(rst_n), .clear_i, .busy_i, .exit_i, .merge_i, .mask_i, .refused_o(refused), .cause_o(cause),
     .active_o(active), .b_act_o(b_act), .load_i, .load_index_i, .load_data_i, .load_refused_o(load_refused),
     .lookup_i, .lookup_layer_i, .lookup_pool_i, .plan_valid_o(plan_valid), .plan_bad_o(plan_bad), .plan_mode_o(mode),

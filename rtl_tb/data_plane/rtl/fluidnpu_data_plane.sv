@@ -165,7 +165,7 @@ module fluidnpu_data_plane #(
   logic [4:0] plan_b_r;
   logic [15:0] plan_block;
 
-  fluid_batching_engine #(.BMax(BMax), .Layers(Layers), .TR(TR), .Stackable(Stackable), .Split(Split)) engine (
+  fluidnpu_batching_engine #(.BMax(BMax), .Layers(Layers), .TR(TR), .Stackable(Stackable), .Split(Split)) engine (
     .clk_i, .rst_ni, .clear_i(soft_reset), .busy_i(busy), .exit_i(exit), .merge_i(merge), .mask_i(slot_mask),
     .refused_o(refused), .cause_o(refuse_cause), .active_o(active), .b_act_o(b_act),
     .load_i(load), .load_index_i(load_index), .load_data_i(load_data), .load_refused_o(load_refused),
@@ -221,23 +221,23 @@ module fluidnpu_data_plane #(
     command.cols, running.p_tiles, command.lane1_beats, command.beats, running.mode
   };
 
-  fluidnpu_fifo #(.Width(128), .Depth(CommandQueue)) cmd_queue (
+  common_fifo #(.Width(128), .Depth(CommandQueue)) cmd_queue (
     .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give), .ready_o(cmd_ready), .data_i(cmd_word),
     .valid_o(m_axis_cmd_tvalid), .ready_i(m_axis_cmd_tready), .data_o(m_axis_cmd_tdata), .level_o()
   );
-  fluidnpu_fifo #(.Width(CommandWidth), .Depth(CommandQueue)) input_queue (
+  common_fifo #(.Width(CommandWidth), .Depth(CommandQueue)) input_queue (
     .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give), .ready_o(input_ready), .data_i(command),
     .valid_o(input_valid), .ready_i(input_take), .data_o(input_command), .level_o()
   );
-  fluidnpu_fifo #(.Width(CommandWidth), .Depth(2 * CommandQueue)) output_queue (
+  common_fifo #(.Width(CommandWidth), .Depth(2 * CommandQueue)) output_queue (
     .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give), .ready_o(output_ready), .data_i(command),
     .valid_o(output_valid), .ready_i(output_take), .data_o(output_command), .level_o()
   );
-  fluidnpu_fifo #(.Width(CommandWidth), .Depth(2 * CommandQueue)) residual_queue (
+  common_fifo #(.Width(CommandWidth), .Depth(2 * CommandQueue)) residual_queue (
     .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give && running.has_residual), .ready_o(residual_ready), .data_i(command),
     .valid_o(residual_valid), .ready_i(residual_take), .data_o(residual_command), .level_o()
   );
-  fluidnpu_fifo #(.Width(1), .Depth(2)) block_queue (
+  common_fifo #(.Width(1), .Depth(2)) block_queue (
     .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give && command.block_first && !running.pool), .ready_o(block_ready),
     .data_i(1'b1), .valid_o(block_valid), .ready_i(block_take), .data_o(), .level_o()
   );

@@ -64,7 +64,7 @@ module fluidnpu_residual_reader #(
     if (command_valid_i && command_ready_o) cols_q <= command_i.cols;
   end
 
-  fluidnpu_fifo #(.Width(SkipWidth + 12), .Depth(JobQueue)) jobs (
+  common_fifo #(.Width(SkipWidth + 12), .Depth(JobQueue)) jobs (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(row_ready), .ready_o(job_ready), .data_i({skip, cols_q}),
     .valid_o(head_valid), .ready_i(head_ready), .data_o(head), .level_o()
   );

@@ -157,7 +157,7 @@ module fluidnpu_row_buffer #(
     end
   end
 
-  fluidnpu_fifo #(.Width($bits(row)), .Depth(RowQueue)) rows (
+  common_fifo #(.Width($bits(row)), .Depth(RowQueue)) rows (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(ask), .ready_o(rows_ready), .data_i(row),
     .valid_o(head_valid), .ready_i(head_ready), .data_o(head), .level_o()
   );
@@ -305,7 +305,7 @@ module fluidnpu_row_buffer #(
   end
 
   logic out_ready;
-  fluidnpu_fifo #(.Width(InWords * 16), .Depth(BeatQueue)) beats (
+  common_fifo #(.Width(InWords * 16), .Depth(BeatQueue)) beats (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(s1_valid_q && s1_ends_q), .ready_o(out_ready), .data_i(beat_d),
     .valid_o(beat_valid_o), .ready_i(beat_ready_i), .data_o(beat_o), .level_o(beat_level)
   );

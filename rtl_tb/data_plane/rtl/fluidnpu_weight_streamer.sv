@@ -41,7 +41,7 @@ module fluidnpu_weight_streamer #(
   assign fetch_addr_o  = image_i + AddrWidth'(layer_i.weights);
   assign fetch_beats_o = layer_i.block_words / PortWords + 32'(layer_i.block_words % PortWords != '0);
 
-  fluidnpu_fifo #(.Width(32), .Depth(2)) jobs (
+  common_fifo #(.Width(32), .Depth(2)) jobs (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(block_ready_o), .ready_o(job_ready), .data_i(layer_i.block_words),
     .valid_o(head_valid), .ready_i(head_ready), .data_o(head), .level_o()
   );

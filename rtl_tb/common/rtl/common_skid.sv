@@ -1,7 +1,7 @@
 /// Two-entry register slice: valid, ready and data all come from registers, one beat a cycle, one cycle of latency.
 ///
-/// For storage beyond two beats use `fluidnpu_fifo`.
-module core_skid #(
+/// For storage beyond two beats use `common_fifo`.
+module common_skid #(
   parameter int unsigned Width = 32
 ) (
   input  logic             clk_i,

@@ -1,7 +1,7 @@
 /// First-in first-out queue with registers or distributed RAM behind it; the head is visible (first-word fall-through).
 ///
 /// `level_o` counts what is stored, so that a producer may reserve room before it asks for data. `clear_i` empties it.
-module fluidnpu_fifo #(
+module common_fifo #(
   parameter int unsigned Width = 32,
   parameter int unsigned Depth = 16,
   localparam int unsigned LevelWidth = $clog2(Depth + 1)

@@ -1,7 +1,7 @@
-/// Queue that takes narrow words and gives wide ones: `Lanes` words in a row make one, the first in its low bits; fluidnpu_fifo has one width.
+/// Queue that takes narrow words and gives wide ones: `Lanes` words in a row make one, the first in its low bits; common_fifo has one width.
 ///
 /// Each lane has a RAM of its own, so nothing is copied. `level_o` counts narrow words. Whoever pushes must know that there is room.
-module fluidnpu_gather_fifo #(
+module axi_gather_fifo #(
   parameter int unsigned Width = 32,  // of a narrow word
   parameter int unsigned Lanes = 4,
   parameter int unsigned Depth = 16,  // wide words

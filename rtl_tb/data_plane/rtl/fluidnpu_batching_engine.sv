@@ -4,7 +4,7 @@
 /// Anything else raises `refused_o` with a cause in the same cycle and changes nothing. A lookup takes one cycle:
 /// `plan_valid_o` follows `lookup_i`; `plan_bad_o` tells of a word this NPU cannot obey (as `hls.decode_fbcb` refuses it). A pool takes
 /// no mode from here, but its row blocks. Formats: ADR 5 and 6.
-module fluid_batching_engine #(
+module fluidnpu_batching_engine #(
   parameter int unsigned BMax = 4,
   parameter int unsigned Layers = 2,
   parameter int unsigned TR = 64,
