@@ -1,4 +1,4 @@
-"""The SystemVerilog of the data plane as text: the files of `rtl/` and the generated register package, in compile order."""
+"""The SystemVerilog as text: each subject's `rtl/` and the generated register package, in compile order."""
 
 from __future__ import annotations
 
@@ -9,18 +9,27 @@ from importlib.resources import files
 
 from .package import PACKAGE, render_package
 
+SUBJECTS = ("common", "axi", "data_plane", "core", "npu")
+
+
+@cache
+def texts_of(folder: str, suffix: str = ".sv") -> dict[str, str]:
+    """File name -> text of the files `<subject>/<folder>/*<suffix>` of all subjects; names are unique.
+
+    >>> "fifo_contract.sv" in texts_of("proofs")
+    True
+    """
+    folders = [files("fluidnpu.rtl_tb").joinpath(subject, folder) for subject in SUBJECTS]
+    items = [item for place in folders if place.is_dir() for item in place.iterdir() if item.name.endswith(suffix)]
+    return {item.name: item.read_text() for item in sorted(items, key=lambda item: item.name)}
+
 
 @cache
 def sources() -> dict[str, str]:
     """File name -> text; packages first, so that any tool may read them in this order."""
-    rtl = {
-        item.name: item.read_text()
-        for item in files("fluidnpu.rtl_tb").joinpath("rtl").iterdir()
-        if item.name.endswith(".sv")
-    }
-    packages = {name: text for name, text in sorted(rtl.items()) if name.endswith("_pkg.sv")}
-    modules = {name: text for name, text in sorted(rtl.items()) if not name.endswith("_pkg.sv")}
-    return {f"{PACKAGE}.sv": render_package(), **packages, **modules}
+    rtl = texts_of("rtl")
+    packages = {name: text for name, text in rtl.items() if name.endswith("_pkg.sv")}
+    return {f"{PACKAGE}.sv": render_package(), **packages, **rtl}
 
 
 def needed(texts: Mapping[str, str], top: str) -> dict[str, str]:
@@ -30,10 +39,10 @@ def needed(texts: Mapping[str, str], top: str) -> dict[str, str]:
     ['axi_read_master.sv', 'common_fifo.sv']
     """
     names = {name.removesuffix(".sv") for name in texts}
-    found, todo = set(), [top]
+    reached, todo = set(), [top]
     while todo:
         name = todo.pop()
-        if name not in found:
-            found.add(name)
+        if name not in reached:
+            reached.add(name)
             todo += names & set(re.findall(r"\w+", re.sub(r"//.*", "", texts[f"{name}.sv"])))
-    return {name: text for name, text in texts.items() if name.removesuffix(".sv") in found}
+    return {name: text for name, text in texts.items() if name.removesuffix(".sv") in reached}

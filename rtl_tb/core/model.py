@@ -22,8 +22,9 @@ import numpy.typing as npt
 from fluidnpu.dse import Design
 from fluidnpu.hls import LayerStreams
 
-from ..simulation.model import SimulationError, _call, _lock, _verilator, build_root
-from ..common.sources import sources
+from ..common.sources import needed, sources
+from ..errors import SimulationError
+from ..simulation.model import _call, _lock, _verilator, build_root
 
 Int16 = npt.NDArray[np.int16]
 Cycles = npt.NDArray[np.uint64]
@@ -44,8 +45,7 @@ _FAILURES = {
 
 def core_sources() -> dict[str, str]:
     """File name -> text of the core alone, packages first."""
-    wanted = {name: text for name, text in sources().items() if name.startswith("core_")}
-    return wanted | {name: sources()[name] for name in ("common_fifo.sv", "fluidnpu_core.sv")}
+    return needed(sources(), "fluidnpu_core")
 
 
 def core_parameters(design: Design) -> dict[str, int]:
@@ -217,7 +217,7 @@ class CoreModel:
 
 
 def _driver() -> str:
-    return files("fluidnpu.rtl_tb").joinpath("benches", "core_driver.cpp").read_text()
+    return files("fluidnpu.rtl_tb").joinpath("core", "core_driver.cpp").read_text()
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What the data plane is built with: a design's numbers, and those that only a test would change. Pure; no I/O.
+"""Parameters of the data plane: a design's numbers, and those that only a test would change. Pure; no I/O.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> from fluidnpu.rtl_tb.data_plane.parameters import data_plane_parameters
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from fluidnpu.dse import Design, Machine
 
-TOP = "fluidnpu_data_plane"
+DATA_PLANE_TOP = "fluidnpu_data_plane"
 
 
 def data_plane_parameters(
@@ -25,9 +25,9 @@ def data_plane_parameters(
 ) -> dict[str, int]:
     """Parameters of the top module for a design.
 
-    `port_bytes`, `buffer_words`, `stripes`: another width of the AXI masters, another size of the input buffer and another number of narrow ports
-    that each master is spread over than the design's; stripes are for the whole NPU (`fluidnpu_npu`) alone. `max_burst`: beats of the longest
-    burst (16 on Zynq-7000, whose ports are AXI3).
+    `port_bytes`, `buffer_words`, `stripes` replace the design's width of the AXI masters, size of the input buffer and
+    number of narrow ports that each master is spread over; stripes are for the whole NPU (`fluidnpu_npu`) alone.
+    `max_burst`: beats of the longest burst (16 on Zynq-7000, whose ports are AXI3).
     """
     built = replace(
         design,

@@ -128,7 +128,9 @@ def measure(*, model_only: bool = False, latency: int = LATENCY) -> list[Use]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table and name the worst layer; 1 when a layer misses the goal."""
-    parser = argparse.ArgumentParser(prog="python -m fluidnpu.rtl_tb.npu.efficiency", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m fluidnpu.rtl_tb.npu.efficiency", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--model-only", action="store_true")
     results = measure(model_only=parser.parse_args(arguments).model_only)
     print(

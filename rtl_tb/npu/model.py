@@ -24,9 +24,10 @@ from fluidnpu.dse import Design
 from fluidnpu.dse import DramModel as DramModel
 from fluidnpu.hls import compile_shared_core, core_texts
 
-from ..data_plane.parameters import data_plane_parameters
-from ..simulation.model import _LENIENT, _LINT, SimulationError, _call, _lock, _verilator, build_root
 from ..common.sources import needed, sources
+from ..data_plane.parameters import data_plane_parameters
+from ..errors import SimulationError
+from ..simulation.model import _LENIENT, _LINT, _call, _lock, _verilator, build_root
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -128,8 +129,8 @@ class NpuModel:
     @cached_property
     def texts(self) -> dict[str, str]:
         """The SystemVerilog with the edits made; each must fit exactly once."""
-        core = {"fluidnpu_core.sv": _bench("hls_core.sv")} if self.hls_core else {}
-        texts = needed({**sources(), **core, f"{TOP}.sv": _bench(f"{TOP}.sv")}, TOP)
+        core = {"fluidnpu_core.sv": _text("hls_core.sv")} if self.hls_core else {}
+        texts = needed({**sources(), **core, f"{TOP}.sv": _text(f"{TOP}.sv")}, TOP)
         for name, old, new in self.edits:
             if texts[name].count(old) != 1:
                 raise SimulationError(f"an edit of {name} must match exactly once: {old!r}")
@@ -139,8 +140,8 @@ class NpuModel:
     @cached_property
     def digest(self) -> str:
         """Sixteen hexadecimal digits over everything that decides the library."""
-        core = [*sorted(self.hls_core.items()), *map(_bench, _HLS_CORE)] if self.hls_core else []
-        texts = [*sorted(self.texts.items()), _bench(_HARNESS), _probes(), *core]
+        core = [*sorted(self.hls_core.items()), *map(_text, _HLS_CORE)] if self.hls_core else []
+        texts = [*sorted(self.texts.items()), _text(_HARNESS), _probes(), *core]
         return hashlib.sha256(repr((sorted(self.parameters.items()), texts, self._flags, _MAKE)).encode()).hexdigest()[
             :16
         ]
@@ -165,15 +166,15 @@ class NpuModel:
         texts = {"probes.vlt": _probes(), **self.texts}
         for name, text in texts.items():
             (folder / "rtl" / name).write_text(text)
-        (folder / _HARNESS).write_text(_bench(_HARNESS))
+        (folder / _HARNESS).write_text(_text(_HARNESS))
         harness, defines = [_HARNESS], ""
         if self.hls_core:
             for name in _HLS_CORE:
-                (folder / name).write_text(_bench(name))
+                (folder / name).write_text(_text(name))
             harness.append("hls_core.cpp")
             defines = f' -DHLS_CORE="\\"{folder / "core.so"}\\""'
             compile_shared_core(
-                {**self.hls_core, "harness.cpp": _bench("hls_core_harness.cpp"), "hls_core.h": _bench("hls_core.h")},
+                {**self.hls_core, "harness.cpp": _text("hls_core_harness.cpp"), "hls_core.h": _text("hls_core.h")},
                 folder / "core.so",
             )
         ports = f"-DPORT_BYTES={self.parameters.get('PortBytes', 16)} -DSTRIPES={self.parameters.get('Stripes', 1)}"
@@ -326,8 +327,8 @@ def _layer_run(first: _Event, after: _Event) -> LayerRun:
     )
 
 
-def _bench(name: str) -> str:
-    return files("fluidnpu.rtl_tb").joinpath("benches", name).read_text()
+def _text(name: str) -> str:
+    return files("fluidnpu.rtl_tb").joinpath("npu", name).read_text()
 
 
 def _probes() -> str:

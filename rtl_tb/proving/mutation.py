@@ -1,6 +1,6 @@
-"""Flips operators, constants and conditions in the batching RTL and counts what benches and proofs kill: `python -m fluidnpu.rtl_tb.proving.mutation`.
+"""Flips operators, constants and conditions in the batching RTL and counts the mutants that benches and proofs kill.
 
-    python -m fluidnpu.rtl_tb.proving.mutation                                     every mutant of every file of the batching RTL (long)
+    python -m fluidnpu.rtl_tb.proving.mutation                     every mutant of every file of the batching RTL (long)
     python -m fluidnpu.rtl_tb.proving.mutation --sample 20 fluidnpu_sequencer.sv   a seeded sample of the files named
 
 A mutant is one change in one place. It is killed when the module's own bench fails (a bench that hits its deadline does), or a proof of the
@@ -19,21 +19,19 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ..simulation.units import UNITS, Unit
-from .prover import ProofError, prove
-from .catalogue import PROOFS
-from ..simulation.model import Model, SimulationError, run
 from ..common.sources import sources
+from ..errors import ProofError, SimulationError
+from ..simulation.model import Model, run
+from ..simulation.units import UNITS
+from .catalogue import PROOFS
+from .prover import prove
 
 # The engine in three shapes: with everything; without pairs and with banks too shallow to be halved; without split trees.
 _ENGINE = tuple(
-    Unit(
-        bench="engine",
-        parameters={"BMax": 4, "Layers": 3, "TR": depth, "Stackable": stackable, "Split": split},
-        env={"B_MAX": "4", "STACKABLE": str(stackable), "SPLIT": str(split), "T_R": str(depth), "COMMANDS": "2000"},
-    )
+    {**UNITS["fluidnpu_batching_engine"], "TR": depth, "Stackable": stackable, "Split": split}
     for stackable, split, depth in ((1, 1, 64), (0, 1, 1), (1, 0, 16))
 )
+_ENV = {"COMMANDS": "2000"}  # of the engine's bench: fewer find the same mutants
 # File -> what else than its own unit bench sees a change of it.
 BATCHING: Mapping[str, tuple[str, ...]] = {
     "fluidnpu_batching_engine.sv": ("engine",),
@@ -128,21 +126,21 @@ class Tally:
         )
 
 
-def units_of(file: str) -> tuple[Unit, ...]:
-    """The benches of a file's module; KeyError when it has none of its own."""
+def shapes_of(file: str) -> tuple[Mapping[str, int], ...]:
+    """The parameters at which a file's module meets its bench; KeyError when it has none of its own."""
     return _ENGINE if file == "fluidnpu_batching_engine.sv" else (UNITS[file.removesuffix(".sv")],)
 
 
 def judge(file: str, text: str) -> str:
     """What kills this version of a file: bench, proof, build, or nothing ("survived")."""
-    for unit in units_of(file):
-        model = Model(top=file.removesuffix(".sv"), parameters=unit.parameters, override={file: text})
+    for parameters in shapes_of(file):
+        model = Model(top=file.removesuffix(".sv"), parameters=parameters, override={file: text})
         try:
             model.build()
         except SimulationError:
             return "build"
         try:
-            run(model, unit.bench, tests=unit.tests, env=unit.env)
+            run(model, env=_ENV)
         except SimulationError:
             return "bench"
     try:

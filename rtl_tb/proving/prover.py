@@ -1,6 +1,6 @@
-r"""Runs proofs: a harness of `rtl_tb/formal/`, or a module with a checker put inside, is proven by sby (k-induction) through the yowasp wheels.
+r"""Runs proofs by k-induction: sby, through the yowasp wheels, on a harness or on a module with a checker put inside.
 
-A seeded bug must make it fail. What is proven stands in `rtl_tb.proofs`.
+A seeded bug must make a proof fail. The proofs themselves stand in `<subject>/proofs/`, read by `catalogue`.
 
 >>> inside("module m; endmodule\n", "assert (a);\n")
 'module m; assert (a);\nendmodule\n'
@@ -15,15 +15,11 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 
+from ..common.sources import sources, texts_of
+from ..errors import ProofError
 from ..simulation.model import build_root
-from ..common.sources import sources
-
-
-class ProofError(RuntimeError):
-    """The prover could not be run, or a seeded bug no longer fits the source it was made for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +45,13 @@ class Seed:
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """What is proven: `top`, a harness module of `formal/` or a module of the RTL; the RTL it reads; the induction depth.
+    """One proof: `top`, a harness module or a module of the RTL; the RTL it reads; the induction depth.
 
-    `harness`: files of `formal/` that are read too, in place of RTL files they stand for. `inside`: a checker of `formal/` for a file
-    of the RTL, put before its `endmodule` (the open tools know no `bind`). `smaller`: a constant that no
-    parameter sets, as (file, old, new). Each of `seeds` must break it within `search_depth` cycles,
-    and one at least from reset. Every `cover` statement of what is read (inside `ifdef COVER`) must be reached within `cover_depth` cycles: a proof
-    whose assumptions leave nothing to prove would hold as well.
+    `harness`: files of `proofs/` that are read too, in place of RTL files they stand for. `inside`: a checker of
+    `proofs/` for a file of the RTL, put before its `endmodule` (the open tools know no `bind`). `smaller`: a constant
+    that no parameter sets, as (file, old, new). Each of `seeds` must break it within `search_depth` cycles, at least one
+    of them from reset. Every `cover` statement (inside `ifdef COVER`) must be reached within `cover_depth` cycles, since
+    a proof whose assumptions leave nothing to prove would hold as well.
     """
 
     says: str
@@ -99,17 +95,15 @@ def cover(proof: Proof, timeout_s: int = 600) -> str:
 
 
 def _texts(proof: Proof, override: Mapping[str, str]) -> dict[str, str]:
-    formal = files("fluidnpu.rtl_tb").joinpath("formal")
+    harness = texts_of("proofs")
     texts = {name: {**sources(), **override}[name] for name in proof.reads}
     if proof.smaller:
         file, old, new = proof.smaller
         if texts[file].count(old) != 1:
             raise ProofError(f"what is made smaller must stand in {file} exactly once: {old!r}")
         texts[file] = texts[file].replace(old, new)
-    texts |= {name: formal.joinpath(name).read_text() for name in proof.harness}
-    return texts | {
-        name: inside(texts[name], formal.joinpath(checker).read_text()) for name, checker in proof.inside.items()
-    }
+    texts |= {name: harness[name] for name in proof.harness}
+    return texts | {name: inside(texts[name], harness[checker]) for name, checker in proof.inside.items()}
 
 
 def _verdict(proof: Proof, name: str, texts: Mapping[str, str], mode: str, depth: int, timeout_s: int) -> str:

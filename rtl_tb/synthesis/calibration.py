@@ -1,4 +1,6 @@
-"""Calibrates `dse.logic` against Yosys and checks all predicted primitives on other designs: `python -m fluidnpu.rtl_tb.synthesis.calibration fit|check`.
+"""Calibrates `dse.logic` against Yosys and checks all predicted primitives on other designs.
+
+    python -m fluidnpu.rtl_tb.synthesis.calibration fit|check
 
 `fit` synthesises designs (random ones of FIT_SEED and wide ones) and writes `dse/logic.json`. `check` synthesises other ones (of CHECK_SEED),
 prints every design's counts beside the predicted ones and ends with 1 when a DSP or a RAM differs or LUTs or flip-flops are off by more than
@@ -30,10 +32,10 @@ from fluidnpu.dse import (
     part_primitives,
 )
 
-from .core import synthesise_core
-from ..data_plane.parameters import data_plane_parameters
-from .random_designs import random_designs, wide_designs
 from ..common.sources import needed, sources
+from ..data_plane.parameters import data_plane_parameters
+from .core import synthesise_core
+from .random_designs import random_designs, wide_designs
 from .yosys import Cells, digest, synthesise
 
 Floats = npt.NDArray[np.float64]

@@ -20,8 +20,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..simulation.model import SimulationError, _lock, build_root
 from ..common.sources import needed, sources
+from ..errors import SimulationError
+from ..simulation.model import _lock, build_root
 
 FAMILIES = ("xc7", "xcup")  # as `synth_xilinx` names 7-series and UltraScale+
 _LUTRAM = {"RAM32M": 4, "RAM64M": 4, "RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM32M16": 8, "RAM64M8": 8,

@@ -13,7 +13,7 @@ from ...common.benches.clock import Dut, begin, bench, setting
 from ...common.benches.dram import SLVERR, Dram, Weather
 from .axi_masters_top import BYTES, PORTS, SIZE, Traffic, attach
 
-BURST = setting("BURST", 16)
+BURST = setting("MAX_BURST", 16)
 LATENCY = 50
 ROUGH = Weather(latency=(0, 40), pause=0.5)
 

@@ -1,6 +1,6 @@
 """The reference core under any handshake: random pauses, rubbish on idle streams, a reset in the middle of a command.
 
-Volume goes through `rtl_tb.core_sim`; this bench drives the ports cycle by cycle. The expectation is `hls`'s stream model.
+Volume goes through `CoreModel`; this bench drives the ports cycle by cycle. The expectation is `hls`'s stream model.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import cocotb
 import numpy as np
-import numpy.typing as npt
 from cocotb.task import Task
 from cocotb.triggers import RisingEdge
 
@@ -20,8 +19,9 @@ from fluidnpu.dse import Design
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls import LayerStreams, execute_streams_reference
 
-from ..streams import random_streams
 from ...common.benches.clock import Dut, begin, bench, reset
+from ...common.benches.words import beats_of
+from ..streams import random_streams
 
 
 def draw_pause(rng: random.Random) -> float:
@@ -32,11 +32,6 @@ def draw_pause(rng: random.Random) -> float:
 def design_under_test() -> Design:
     """The small design whose fields the runner test passed."""
     return replace(tiny_design(), **json.loads(os.environ.get("DESIGN", "{}")))
-
-
-def beats_of(words: npt.NDArray[np.int16]) -> list[int]:
-    """Rows of words as the integers of a port, word 0 lowest."""
-    return [int.from_bytes(row.astype("<i2").tobytes(), "little") for row in words]
 
 
 async def offer(dut: Dut, name: str, beats: list[int], rng: random.Random, pause: float) -> None:

@@ -9,8 +9,9 @@ from cocotb.triggers import RisingEdge
 from fluidnpu.hls import Cause
 
 from ...common.benches.clock import Dut, begin, bench, reset
+from ...common.benches.streams import pulse
+from .cases import Case, random_case, unpack
 from .jobs import bench_design
-from .parts import Case, pulse, random_case, unpack
 
 DESIGN = bench_design(
     {"t_r": 7, "t_p": 6, "t_c": 8, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 2, "out_words": 4}

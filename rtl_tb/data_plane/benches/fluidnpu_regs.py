@@ -7,7 +7,8 @@ from cocotb.triggers import RisingEdge
 
 from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, by_name
 
-from ...common.benches.clock import Dut, Lite, begin, bench, setting
+from ...common.benches.clock import Dut, begin, bench, setting
+from ...common.benches.lite import LiteMaster
 
 OKAY, SLVERR = 0, 2
 SHAPE = {
@@ -31,7 +32,7 @@ def kept(name: str, value: int) -> int:
 async def every_offset_answers(dut: Dut) -> None:
     """Each byte offset, legal or not, is read and written once in random order."""
     rng = await begin(dut)
-    lite = Lite(dut, rng)
+    lite = LiteMaster(dut, rng)
     shadow = {r.name: r.reset for r in SETTINGS}
     known = {r.offset: r for r in REGISTERS}
     offsets = [*range(WINDOW_BYTES), *range(WINDOW_BYTES, 4096, 252), 4095]
@@ -61,7 +62,7 @@ async def every_offset_answers(dut: Dut) -> None:
 async def commands_are_pulses(dut: Dut) -> None:
     """One write of CTRL gives one cycle; a partial write gives none, several commands at once only an error."""
     rng = await begin(dut)
-    lite = Lite(dut, rng)
+    lite = LiteMaster(dut, rng)
     pulses = {"START": dut.start_o, "EXIT": dut.exit_o, "MERGE": dut.merge_o, "SOFT_RESET": dut.soft_reset_o}
     counts = dict.fromkeys(pulses, 0)
 
@@ -88,7 +89,7 @@ async def commands_are_pulses(dut: Dut) -> None:
 async def first_error_stays(dut: Dut) -> None:
     """ERROR keeps the first cause until SOFT_RESET; the interrupt follows its enable and clear."""
     rng = await begin(dut, layer_i=7)
-    lite = Lite(dut, rng)
+    lite = LiteMaster(dut, rng)
     error, irq = by_name("ERROR"), by_name("IRQ_STATUS")
 
     async def event(cause: Cause, layer: int) -> None:
@@ -128,7 +129,7 @@ def word(name: str, **values: int) -> int:
 async def what_is_read_is_what_is_there(dut: Dut) -> None:
     """Every register that the hardware sets: the shape, the state, the events, and the counters beyond 32 bits and at their largest value."""
     rng = await begin(dut)
-    lite = Lite(dut, rng)
+    lite = LiteMaster(dut, rng)
 
     async def shows(name: str, value: int) -> None:
         assert await lite.read(by_name(name).offset) == (value, OKAY), f"{name} must be {value:#x}"
@@ -183,7 +184,7 @@ async def what_is_read_is_what_is_there(dut: Dut) -> None:
 async def the_watchdog_counts_busy_cycles(dut: Dut) -> None:
     """It barks after WATCHDOG busy cycles, not before."""
     rng = await begin(dut)
-    lite = Lite(dut, rng)
+    lite = LiteMaster(dut, rng)
     await lite.write(by_name("WATCHDOG").offset, 50)
     dut.busy_i.value = 1
     cycles = 0

@@ -12,13 +12,13 @@ from cocotb.triggers import RisingEdge
 from fluidnpu.dse import Mode
 
 from ...common.benches.clock import Dut, begin, bench, reset
-from .jobs import Shape, bench_design
-from .parts import PORT_BYTES, Case, Reader, Sink, larger_words, pack, pulse, random_case, until
+from ...common.benches.streams import Reader, Sink, pulse, until
+from ...common.benches.words import larger_words
+from .cases import DESIGN, PORT_BYTES, Case, pack, random_case
+from .jobs import Shape
 
-IN_WORDS, CAPACITY = 8, 2 * 2 * 128 * 16  # bytes: two banks of 128 lines of 16 words
-DESIGN = bench_design(
-    {"t_r": 7, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 1, "out_words": 4}
-)
+IN_WORDS = 8
+CAPACITY = 2 * 2 * 128 * 16  # bytes: two banks of 128 lines of 16 words
 PORTS = ("addr", "lane", "rows", "words", "place", "ends_beat")
 Segment = tuple[int, int, int, int, int, int]
 

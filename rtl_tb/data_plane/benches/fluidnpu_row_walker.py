@@ -10,13 +10,8 @@ import cocotb
 from cocotb.triggers import ReadWrite, RisingEdge
 
 from ...common.benches.clock import Dut, begin, bench, reset
-from .jobs import bench_design
-from .parts import Case, Source, pulse, random_case, until
-
-DESIGN = bench_design(
-    {"t_r": 7, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 1, "out_words": 4}
-)
-
+from ...common.benches.streams import Source, pulse, until
+from .cases import DESIGN, Case, random_case
 
 RISE, SPAN = 3, 5
 

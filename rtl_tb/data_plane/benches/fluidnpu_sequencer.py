@@ -10,12 +10,8 @@ from cocotb.triggers import RisingEdge
 from fluidnpu.hls import Cause
 
 from ...common.benches.clock import Dut, begin, bench, reset
-from .jobs import bench_design
-from .parts import Case, pack, pulse, random_case, unpack
-
-DESIGN = bench_design(
-    {"t_r": 7, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 1, "out_words": 4}
-)
+from ...common.benches.streams import pulse
+from .cases import DESIGN, Case, pack, random_case, unpack
 
 
 class Neighbours:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cocotb
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
-from .parts import Sink, Source, until
+from ...common.benches.streams import Sink, Source, until
 
 PORT_WORDS, BEAT_WORDS = setting("PORT_WORDS", 4), setting("BEAT_WORDS", 3)
 

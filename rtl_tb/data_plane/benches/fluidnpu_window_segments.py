@@ -10,14 +10,11 @@ from cocotb.triggers import RisingEdge
 from fluidnpu.dse import Mode
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
-from .jobs import bench_design
-from .parts import PORT_BYTES, Case, Source, as_ints, larger_words, pack, pulse, random_case, until
+from ...common.benches.streams import Source, pulse, until
+from ...common.benches.words import beats_of, larger_words
+from .cases import DESIGN, PORT_BYTES, Case, pack, random_case
 
 LINE_WORDS = setting("LINE_WORDS", 16)
-DESIGN = bench_design(
-    {"t_r": 7, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 1, "out_words": 4}
-)
-
 
 PORTS = ("addr", "lane", "rows", "words", "place", "ends_beat")
 Segment = tuple[int, ...]
@@ -86,7 +83,7 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> set[str]:
     commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
     commands.items.extend((pack("command_t", command),) for command in case.commands())
     segments = Taker(dut, rng)
-    expected = as_ints(case.streams.input)
+    expected = beats_of(case.streams.input)
     tasks = [cocotb.start_soon(commands.run()), cocotb.start_soon(segments.run())]
     await until(
         dut,

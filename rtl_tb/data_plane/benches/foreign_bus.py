@@ -15,7 +15,7 @@ import cocotb
 from cocotb.types import LogicArray
 
 from ...common.benches.clock import Dut, begin, bench
-from .fluidnpu_data_plane import DESIGN, LAYERS, ROUGH, Core, Host, change_batch, some_slots
+from .host import DESIGN, LAYERS, ROUGH, Core, Host, change_batch, some_slots
 from .jobs import Program, make_program, random_shape
 
 
@@ -96,7 +96,7 @@ def pauses(rng: random.Random) -> Iterator[bool]:
         yield rng.random() < 0.3
 
 
-class Lite:
+class ForeignLite:
     """What `Host` wants of an AXI4-Lite master, on cocotbext-axi's."""
 
     def __init__(self, dut: Dut) -> None:
@@ -123,7 +123,7 @@ async def another_bus_agrees(dut: Dut) -> None:
     """Random programs, exits and merges; an access outside the map is answered with SLVERR here too."""
     rng = await begin(dut)
     program = make_program(DESIGN, [random_shape(rng, DESIGN) for _ in range(LAYERS)], rng)
-    memory, core, lite = Memory(dut, rng, program), Core(dut, rng, 0.8), Lite(dut)
+    memory, core, lite = Memory(dut, rng, program), Core(dut, rng, 0.8), ForeignLite(dut)
     running = cocotb.start_soon(core.run())
     host = Host(dut, rng, program, memory, core, lite, [running])  # type: ignore[arg-type]
     await host.load()

@@ -6,7 +6,6 @@ The expectation is `hls.layer_streams` and `hls.execute_streams_reference`, laye
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -29,6 +28,7 @@ from fluidnpu.hls import (
 )
 from fluidnpu.models import LayerShape, Workload
 
+from ...common.benches.words import beats_of
 from ..coverage import plans
 
 Int16 = npt.NDArray[np.int16]
@@ -290,12 +290,6 @@ class Expected:
     input_words: int = 0  # words of windows that were delivered, padding not counted
 
 
-def beats_of(array: Int16) -> Iterator[int]:
-    """Rows of words as integers, word 0 lowest."""
-    for row in array.astype("<i2"):
-        yield int.from_bytes(row.tobytes(), "little")
-
-
 def expect(program: Program, active: list[int], layers: range, memory: bytearray) -> Expected:
     """What a job on `layers` with these slots sends, receives and leaves in memory."""
     out = Expected(memory=bytearray(memory))
@@ -312,7 +306,7 @@ def expect(program: Program, active: list[int], layers: range, memory: bytearray
         out.cmd += [command.pack() for command in streams.commands]
         for name in ("input", "weight", "residual"):
             getattr(out, name).extend(beats_of(getattr(streams, name)))
-        out.output += list(beats_of(answer))
+        out.output += beats_of(answer)
         inputs, residuals, outputs = out.after[-1] if out.after else (0, 0, 0)
         for command in streams.commands:
             inputs += command.p_tiles * command.beats

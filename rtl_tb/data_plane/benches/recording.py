@@ -11,7 +11,7 @@ from typing import Any
 from fluidnpu.hls import Descriptor
 
 from ...common.benches.clock import Dut, begin, bench
-from .fluidnpu_data_plane import DESIGN, FAIR, PORT_BYTES, Host, attach, change_batch
+from .host import DESIGN, FAIR, PORT_BYTES, Host, attach, change_batch
 from .jobs import Program, Shape, make_program
 
 
