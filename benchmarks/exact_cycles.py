@@ -35,8 +35,8 @@ from fluidnpu.hls import compile_program
 from fluidnpu.models import Kind, Workload, quantise
 from fluidnpu.models.zoo import FULL_SIZE, random_full_size
 from fluidnpu.rtl_tb import LayerRun
-from fluidnpu.rtl_tb.bare import BareNpu, differs, modelled
-from fluidnpu.rtl_tb.efficiency import uses
+from fluidnpu.rtl_tb.npu.efficiency import uses
+from fluidnpu.rtl_tb.npu.job import BareNpu, differs, modelled
 
 DEEPEST = 8192  # rows of a bank, before RAM is shared
 

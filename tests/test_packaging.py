@@ -13,7 +13,7 @@ DATA = {
     "models": ("data/*",),
     "dse": ("resources/*.json",),
     "hls": ("templates/*/*", "csim/*"),
-    "rtl_tb": ("rtl/*.sv", "formal/*.sv", "benches/*.sv", "benches/*.h", "**/*.cpp"),
+    "rtl_tb": ("*/rtl/*.sv", "*/proofs/*", "**/*.sv", "**/*.h", "**/*.cpp", "README.md"),
     "scheduler": ("policies/tuned/*.json",),
     "fluidnpu": ("templates/*",),
 }
