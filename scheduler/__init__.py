@@ -17,7 +17,7 @@ from .fluid import Fluid
 from .guarded import Guarded
 from .metrics import Interval, Metrics, Tally, interval, measure, merge_metrics
 from .others import Lazy, Staged, layered, layered_rates
-from .paper import PaperRow, Sweep, sweeps, table2_rows
+from fluidnpu.studies.fluid_batching.paper import PaperRow, Sweep, sweeps, table2_rows
 from .policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
 from .recorded import Recorded
 from .registry import REGISTRY, make_policy

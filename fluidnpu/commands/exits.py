@@ -19,8 +19,8 @@ from fluidnpu.models import (
     with_random_weights,
 )
 
-from . import show
-from .errors import UsageError
+from .. import show
+from ..errors import UsageError
 
 Places = int | tuple[str, ...]  # so many at equal shares of the MACs, or names
 CALIBRATION_IMAGES = 2  # of noise, for weights that are random anyway
