@@ -40,7 +40,7 @@ from fluidnpu.scheduler import (
     table2_rows,
 )
 
-from .study_hardware import Hardware, boards_of_fig10, hardware, recorded_images, workload_of
+from .hardware import Hardware, boards_of_fig10, hardware, recorded_images, workload_of
 
 SCHEMA = 1
 BASELINES = ("serial", "greedy", "adaptive-s", "adaptive-m", "adaptive-l", "staged:tau_b=4", "fluid", "fluid-repaired")

@@ -10,8 +10,8 @@ from fluidnpu.models import Network, Workload, read_model
 from fluidnpu.models.exits import attach_exits, equidistant_exits, equidistant_tensors, exit_places, exits_after
 from fluidnpu.models.zoo import FULL_SIZE, full_size, with_random_weights
 
-from . import show
-from .errors import UsageError
+from .. import show
+from ..errors import UsageError
 
 Places = int | tuple[str, ...]  # so many at equal shares of the MACs, or names
 CALIBRATION_IMAGES = 2  # of noise, for weights that are random anyway

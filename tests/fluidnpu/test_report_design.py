@@ -1,7 +1,7 @@
 """The design report shows the exploration it was given."""
 
 from fluidnpu.boards import load_board
-from fluidnpu.design_report import _layer_rows, _memory_map, render_design_report
+from fluidnpu.reports.design import _layer_rows, _memory_map, render_design_report
 from fluidnpu.dse import explore
 from fluidnpu.models import LayerShape, Workload
 

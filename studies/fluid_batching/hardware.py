@@ -88,7 +88,7 @@ def boards_of_fig10() -> Iterator[tuple[str, Workload, Board]]:
 @lru_cache
 def recorded_images() -> tuple[Recorded, Design]:
     """The shipped network's int16 confidences on the shipped test images, and its design for the ZC706."""
-    from .simulating import record_network
+    from fluidnpu.commands.simulate import record_network
 
     with shipped_file(MODEL) as path:
         return record_network(path)[0], explore(read_onnx(path).workload, load_board("zc706")).design

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .figures import GRID, INK, PALETTE, new_figure, to_svg
+from fluidnpu.reports.figures import GRID, INK, PALETTE, new_figure, to_svg
 
 Value = tuple[float, float, float] | None  # mean, low, high; None where the load is unstable
 Curve = Sequence[tuple[float, Mapping[str, Value]]]  # x, and values by key

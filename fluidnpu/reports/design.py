@@ -9,7 +9,7 @@ from markupsafe import Markup
 from fluidnpu.dse import Exploration, ram_bits
 
 from .figures import pareto_front, roofline, shares, throughput_bars
-from .report import plan_map, template
+from .demo import plan_map, template
 
 ALTERNATIVES = 12  # rows of the table beside the Pareto front
 

@@ -15,7 +15,7 @@ from fluidnpu.scheduler import Schedule
 from .figures import Bar, SampleRow, batch_timeline, heat_map, load_curves, throughput_bars
 
 if TYPE_CHECKING:
-    from .demo import Demo
+    from ..commands.demo import Demo
 
 TIMELINE_SAMPLES = 14
 

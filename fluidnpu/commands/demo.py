@@ -35,11 +35,11 @@ from fluidnpu.models.numeric import GuardReport
 from fluidnpu.rtl_tb import sources
 from fluidnpu.scheduler import Metrics, Serving, draw_exits, make_policy, measure, poisson, requests_at, simulate
 
-from . import show
-from .errors import NegativeAnswerError, UsageError
-from .figures import LoadPoint
-from .report import write_report
-from .trace import trace
+from .. import show
+from ..errors import NegativeAnswerError, UsageError
+from ..reports.figures import LoadPoint
+from ..reports.demo import write_report
+from ..reports.trace import trace
 
 MODEL = "resnet8_fashion_mnist.onnx"
 CORES = {"zc706": "hls", "zcu104": "rtl"}  # the core of each board's project: one of each kind

@@ -11,7 +11,7 @@ from fluidnpu.dse import Calibrated, Calibration, Design, Exploration, apply_cal
 from fluidnpu.hls import import_reports
 from fluidnpu.models import read_text
 
-from . import show
+from .. import show
 
 
 def import_project(project: Path, board_name: str | None, out: Path | None, as_json: bool) -> None:

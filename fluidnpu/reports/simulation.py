@@ -23,10 +23,10 @@ from fluidnpu.scheduler import (
     serve,
 )
 
-from . import show
+from .. import show
 from .figures import Bar, SampleRow, batch_timeline
-from .report import template
-from .scheduling_figures import batch_bars, latency_distribution, looks
+from .demo import template
+from fluidnpu.studies.drawing.charts import batch_bars, latency_distribution, looks
 
 TIMELINE_SAMPLES = 14
 EXCERPT = 14  # decisions

@@ -6,7 +6,7 @@ import numpy as np
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import Fluid, Schedule, draw_exits, poisson, simulate
-from fluidnpu.trace import FIRST_SAMPLE_TRACK, NPU_TRACK, trace
+from fluidnpu.reports.trace import FIRST_SAMPLE_TRACK, NPU_TRACK, trace
 
 EXITS = ("early", "final")
 RATES = (0.4, 0.6)

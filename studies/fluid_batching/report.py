@@ -10,12 +10,12 @@ from markupsafe import Markup
 
 from fluidnpu.scheduler import Source, Sweep, sweeps, table2_rows
 
-from . import show
-from .report import template
-from .scheduling_figures import Cell, Curve, Dot, Look, Panel, Value, ablation_bars, curves, frontier, looks, winner_map
-from .scheduling_report import excerpt, first_schedules, interesting, timeline
-from .study import ANYTIME, BASELINES, DRIFT, MAPPED, ON_FLUID_HARDWARE, OURS, SOLVED_ONCE, worlds
-from .study_verdicts import number, verdicts
+from fluidnpu import show
+from fluidnpu.reports.demo import template
+from ..drawing.charts import Cell, Curve, Dot, Look, Panel, Value, ablation_bars, curves, frontier, looks, winner_map
+from fluidnpu.reports.simulation import excerpt, first_schedules, interesting, timeline
+from .tasks import ANYTIME, BASELINES, DRIFT, MAPPED, ON_FLUID_HARDWARE, OURS, SOLVED_ONCE, worlds
+from .verdicts import number, verdicts
 
 Body = Mapping[str, Any]
 ORDER = (*BASELINES, "lazy:layers=56", "lazy:layers=96", *OURS, *ANYTIME, *DRIFT)

@@ -41,9 +41,9 @@ from fluidnpu.scheduler import (
     replay,
 )
 
-from . import show
-from .errors import NegativeAnswerError, UsageError
-from .options import numbers
+from .. import show
+from ..errors import NegativeAnswerError, UsageError
+from ..options import numbers
 
 SHORT = 2000  # requests a seed below which a slowly growing backlog may go unseen
 
@@ -89,7 +89,7 @@ def simulate(asked: Asked) -> None:
     if asked.log is not None:
         _write(asked.log, _first_log(serving, source, asked.names[0]))
     if asked.report is not None:
-        from .scheduling_report import render_simulation
+        from ..reports.simulation import render_simulation
 
         seeds = len(next(iter(found.comparison.metrics.values())))
         lines = remarks(found.comparison, seeds)
@@ -293,9 +293,9 @@ def replay_log(log: Path, table: Path | None, as_json: bool) -> None:
 
 def run_study_command(folder: Path, seeds: int, requests: int, processes: int, as_json: bool) -> None:
     """The study of a paper: all its tables and figures about serving, a page, and the numbers as JSON."""
-    from .study import Size, dumps, run_study
-    from .study_report import print_verdicts, render_study, statements_markdown, study_figures, summary
-    from .study_tables import tables_markdown
+    from fluidnpu.studies.fluid_batching.tasks import Size, dumps, run_study
+    from fluidnpu.studies.fluid_batching.report import print_verdicts, render_study, statements_markdown, study_figures, summary
+    from fluidnpu.studies.fluid_batching.tables import tables_markdown
 
     out = show.console(as_json)
     command = f"fluidnpu simulate --study fluid-batching --seeds {seeds} --requests {requests}"

@@ -19,8 +19,8 @@ from fluidnpu.models import ImageSet, read_image_file, shipped_images
 from fluidnpu.rtl_tb import SimulationError
 from fluidnpu.scheduler import Metrics, Outcome, Serving, make_policy, measure, parse_duration_ns, poisson
 
-from . import show
-from .errors import UsageError
+from .. import show
+from ..errors import UsageError
 
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 

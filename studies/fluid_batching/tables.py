@@ -7,7 +7,7 @@ from typing import Any
 
 from fluidnpu.scheduler import table2_rows
 
-from .study import ANYTIME, BASELINES, DRIFT, OURS, worlds
+from .tasks import ANYTIME, BASELINES, DRIFT, OURS, worlds
 
 Body = Mapping[str, Any]
 YARDSTICKS = ("violations_pct", "average_ms", "p99_ms")
