@@ -17,7 +17,7 @@ from rich.console import Console
 from fluidnpu.boards import load_board
 from fluidnpu.dse import Exploration, LatencyTable, explore
 from fluidnpu.hls import CsimReport, compile_program, csim_network, render_project, write_project
-from fluidnpu.host import Bundle, Driver, Served, open_device, serve
+from fluidnpu.host import Bundle, Driver, ServeResult, open_device, serve_requests
 from fluidnpu.models import (
     ImageSet,
     Network,
@@ -78,7 +78,7 @@ class Demo:
     csim: CsimReport | None = None
     rate_per_s: float = 0.0
     slo_ns: int = 0
-    served: list[Served] = field(default_factory=list)
+    served: list[ServeResult] = field(default_factory=list)
     metrics: list[Metrics] = field(default_factory=list)
     curves: dict[str, list[LoadPoint]] = field(default_factory=dict)
     paper: PaperRun | None = None
@@ -175,14 +175,14 @@ def _serve(screen: Console, demo: Demo, images: ImageSet, seed: int) -> None:
             with open_device("simulated", bundle) as device:
                 driver = Driver(device, program, design)
                 driver.load()
-                served = serve(requests, images.images, make_policy(name, setting), driver)
+                served = serve_requests(requests, images.images, make_policy(name, setting), driver)
             served.schedule.check()
             equal = sum(
-                a.prediction == c and a.exit == e for a, c, e in zip(served.answers, classes, exits, strict=True)
+                a.prediction == c and a.exit == e for a, c, e in zip(served.replies, classes, exits, strict=True)
             )
             same.append(f"{equal}/{len(requests)}")
             answered.append(
-                f"{100 * np.mean([a.prediction == y for a, y in zip(served.answers, images.labels, strict=True)]):.2f} %"
+                f"{100 * np.mean([a.prediction == y for a, y in zip(served.replies, images.labels, strict=True)]):.2f} %"
             )
             demo.served.append(served)
             demo.metrics.append(measure_served(served, demo))
@@ -210,7 +210,7 @@ def capacity(latency: LatencyTable, exits: npt.NDArray[np.int64]) -> float:
     return 1e9 / sum(share * latency.ns[stage][batch - 1] / batch for stage, share in enumerate(reach))
 
 
-def measure_served(served: Served, demo: Demo) -> Metrics:
+def measure_served(served: ServeResult, demo: Demo) -> Metrics:
     """Metrics of a schedule on the first design, every request counted."""
     design = demo.designs[0].design
     macs = [sum(design.layers[i].macs for i in design.stage_layers(stage)) for stage in range(design.stages)]

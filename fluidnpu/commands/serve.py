@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from rich.markup import escape
 
-from fluidnpu.host import Bundle, DeviceError, Driver, Served, open_device
-from fluidnpu.host import serve as serve_requests
+from fluidnpu.host import Bundle, DeviceError, Driver, ServeResult, open_device, serve_requests
 from fluidnpu.models import ImageSet, read_image_file, shipped_images
 from fluidnpu.rtl_tb import SimulationError
 from fluidnpu.scheduler import Metrics, Outcome, Serving, make_policy, measure, parse_duration_ns, poisson
@@ -102,28 +101,28 @@ def _counting(step: show.Step, total: int) -> Iterator[Callable[[int, int], None
         raise
 
 
-def _accuracy(served: Served, images: ImageSet) -> float | None:
+def _accuracy(served: ServeResult, images: ImageSet) -> float | None:
     """Share of right predictions among the answered; None when nobody was."""
     right = [
         answer.prediction == label
-        for answer, label in zip(served.answers, images.labels, strict=True)
+        for answer, label in zip(served.replies, images.labels, strict=True)
         if answer.outcome is not Outcome.SHED
     ]
     return float(np.mean(right)) if right else None
 
 
-def _report(asked: Asked, served: Served, metrics: Metrics, accuracy: float | None) -> dict[str, Any]:
+def _report(asked: Asked, served: ServeResult, metrics: Metrics, accuracy: float | None) -> dict[str, Any]:
     return {
         **metrics.to_dict(),
         "accuracy": accuracy,
-        "answered": sum(answer.outcome is not Outcome.SHED for answer in served.answers),
+        "answered": sum(answer.outcome is not Outcome.SHED for answer in served.replies),
         "failures": len(served.failures),
         "missed_interrupts": served.missed_interrupts,
         "device": asked.device,
     }
 
 
-def remarks(served: Served, metrics: Metrics) -> list[str]:
+def remarks(served: ServeResult, metrics: Metrics) -> list[str]:
     """What a reader must know about the numbers."""
     lines = []
     if metrics.unstable:

@@ -17,9 +17,9 @@ import numpy as np
 
 from fluidnpu.scheduler import Policy, Request, Wait
 
-from .driver import Driver
-from .errors import DriverUsageError, GaveUpError, QueueFullError, ServerClosedError
-from .runtime import Answer, Image, Runtime
+from ..driver import Driver
+from ..errors import DriverUsageError, GaveUpError, QueueFullError, ServerClosedError
+from .runtime import Image, Reply, Runtime
 
 LOST_IN_A_ROW = 3  # jobs given up one after another, each of other requests: then it is the device, not the batch
 LONGEST_SLO_NS = 10**18  # 32 years: floats of it and waits of a thread do not overflow
@@ -51,7 +51,7 @@ class Server:
         self._runtime = Runtime(driver, policy, exit_rates=exit_rates, attempts=attempts, record=False)
         self._changed = threading.Condition()
         self._inbox: deque[tuple[Request, Image]] = deque()
-        self._futures: dict[int, Future[Answer]] = {}
+        self._futures: dict[int, Future[Reply]] = {}
         self._next_id = 0
         self._closing = False
         self._failure: BaseException | None = None
@@ -73,11 +73,11 @@ class Server:
             self._owner.start()
         return self
 
-    def submit(self, image: Image, slo_ns: int) -> Future[Answer]:
+    def submit(self, image: Image, slo_ns: int) -> Future[Reply]:
         """Queue one image (H, W, C) with a latency objective in whole ns. Raises DriverUsageError, QueueFullError, ServerClosedError at once."""
         slo_ns = _objective(slo_ns)
         stored = self._driver.encode(image)  # in the caller's thread: a bad image is the caller's, and a copy is made
-        future: Future[Answer] = Future()
+        future: Future[Reply] = Future()
         with self._changed:
             self._refuse_closed()
             if self._limit is not None and len(self._futures) >= self._limit:
@@ -194,7 +194,7 @@ class Server:
                 elif not self._changed.wait(min(left_ns / 1e9, threading.TIMEOUT_MAX)):
                     self._runtime.sleep_until(until_ns)  # a virtual clock has not moved by itself
 
-    def _resolve(self, answer: Answer) -> None:
+    def _resolve(self, answer: Reply) -> None:
         with self._changed:
             future = self._futures.pop(answer.request_id)
             self.answered += 1

@@ -1,4 +1,4 @@
-"""Simulated DRAM: buffers at physical addresses, read back by address as an NPU would. A wrong address is a bus error, not a crash.
+"""Simulated DRAM: buffers at physical addresses, read by address as the NPU does. A wrong address is a bus error.
 
 >>> dram = SimulatedMemory(base=0x1000_0000, size=1 << 20)
 >>> buffer = dram.allocate(100)
@@ -11,20 +11,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..errors import OutOfMemory
 from .device import ArrayBuffer, Buffer, Bytes
-from .errors import OutOfMemory
 
-ALIGNMENT = 4096  # of a buffer's address: a page, as contiguous allocators give
+ALIGNMENT = 4096  # of a buffer's address: a page, as from a contiguous memory allocator
 
 
 class BusError(Exception):
-    """An address that no memory answers to; stays inside the simulated device, which turns it into a Cause."""
+    """No memory answers at an address. The simulated device catches this and reports a Cause."""
 
 
 class SimulatedMemory:
-    """Physical memory [base, base + size) of which only what was allocated exists.
+    """Physical memory [base, base + size), of which only the allocated buffers exist.
 
-    `storage` gives the bytes of all of it, where someone else reads them too; without it every buffer has bytes of its own.
+    `storage` backs the whole range with bytes shared with another model; without it every buffer has its own.
     """
 
     def __init__(self, base: int = 0x1000_0000, size: int = 1 << 30, storage: Bytes | None = None) -> None:
@@ -34,7 +34,7 @@ class SimulatedMemory:
         self._buffers: list[ArrayBuffer] = []
 
     def allocate(self, size: int) -> ArrayBuffer:
-        """`size` bytes of zeros at the lowest free aligned address; OutOfMemory when there is no such gap."""
+        """Allocate `size` zeroed bytes at the lowest free aligned address. Raises OutOfMemory."""
         if size < 1:
             raise ValueError(f"a buffer must have at least one byte, not {size}")
         address = self._base
@@ -61,11 +61,11 @@ class SimulatedMemory:
         return buffer
 
     def free(self, buffer: Buffer) -> None:
-        """Forget a buffer; its addresses answer with bus errors from now on."""
-        self._buffers = [one for one in self._buffers if one.physical_address != buffer.physical_address]
+        """Free a buffer; access to its addresses is a bus error from now on."""
+        self._buffers = [b for b in self._buffers if b.physical_address != buffer.physical_address]
 
     def view(self, address: int, size: int) -> Bytes:
-        """The bytes [address, address + size), which must lie inside one buffer; BusError otherwise."""
+        """Return a view of bytes [address, address + size). Raises BusError unless they lie inside one buffer."""
         for buffer in self._buffers:
             start = address - buffer.physical_address
             if start >= 0 and start + size <= len(buffer.array):

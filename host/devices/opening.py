@@ -1,9 +1,8 @@
-"""One way to a device, by name: what the console command and the demo use.
+"""Opening a device by name, for the console command, the demo and scripts.
 
-`simulated` goes through PYNQ where PYNQ is installed (overlay, MMIO, allocate, as on a board), else straight to the simulated NPU. `rtl` is the
-SystemVerilog itself in Verilator, behind the board's memory: exact, slow, on a clock of its own; `cosim` is the same with the HLS core's C++ in
-the core's place. `pynq` and `devmem` are a board's own NPU, with
-PYNQ or without.
+`simulated` goes through PYNQ where PYNQ is installed (overlay, MMIO, allocate, as on a board), else straight to the
+simulated NPU. `rtl` is the SystemVerilog in Verilator behind the board's memory: exact, slow, on its own clock; `cosim`
+is the same with the HLS core's C++ as its core. `pynq` and `devmem` are the NPU of a board, with PYNQ or without.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from pathlib import Path
 from fluidnpu.boards import Board, BoardError, load_board
 from fluidnpu.hls import PLATFORMS
 
-from .bundle import Bundle, bitstream
+from ..bundle import Bundle, bitstream
+from ..errors import DriverUsageError, PynqMissingError
 from .device import Clock, Device, VirtualClock
 from .devmem import DevMemNpu
-from .errors import DriverUsageError, PynqMissingError
-from .pynq_device import open_overlay, simulated_pynq_device
-from .rtl_device import rtl_device
+from .pynq.bitstream import write_simulated_bitstream
+from .pynq.overlay import open_overlay, simulated_pynq_device
+from .rtl import rtl_device
 from .simulated import SimulatedNpu
-from .simulated_bitstream import write_simulated_bitstream
 
 KINDS = ("simulated", "rtl", "cosim", "pynq", "devmem")
-_PL_BYTES = 1 << 28  # mapped of the programmable logic's memory: any program and its slots
+_PL_BYTES = 1 << 28  # mapped of the programmable logic's memory: enough for any program and its slots
 
 
 @contextmanager
@@ -39,13 +38,14 @@ def open_device(
     registers: int | None = None,
     reserved: tuple[int, int] | None = None,
 ) -> Iterator[Device]:
-    """The NPU for a bundle: `simulated` on `clock` (default: a virtual one), `rtl` and `cosim` on a clock of their own, `pynq` with the bitstream in
-    `folder`, or `devmem`, whose bitstream is loaded already.
+    """Open the NPU for a bundle by the name of its kind, and close it at the end of the `with` block.
 
-    For `devmem` alone: `registers`, the physical address of the NPU's registers (default: that of the generated block design), and `reserved`,
-    physical address and bytes of the memory for programs and samples, which Linux must leave alone (default: the programmable logic's, where the
-    NPU reads it). Raises DriverUsageError, BundleError, PynqMissingError, DeviceAccessError, and rtl_tb's SimulationError or hls'
-    CsimError when RTL or C++ cannot be built.
+    `simulated` runs on `clock` (default: a virtual one), `rtl` and `cosim` on their own clock, `pynq` with the bitstream
+    in `folder`, and `devmem` with a bitstream that is loaded already. For `devmem` alone: `registers` is the physical
+    address of the NPU's registers (default: that of the generated block design), and `reserved` the physical address and
+    size in bytes of the memory for programs and samples, which Linux must leave alone (default: the programmable
+    logic's memory, where the NPU reads it). Raises DriverUsageError, BundleError, PynqMissingError, DeviceAccessError,
+    and rtl_tb's SimulationError or hls' CsimError when RTL or C++ cannot be built.
     """
     if kind != "devmem" and (registers is not None or reserved is not None):
         raise DriverUsageError(f"physical addresses are for the device 'devmem' alone, not for '{kind}'")
@@ -76,7 +76,7 @@ def open_device(
 
 
 def _dev_mem(bundle: Bundle, registers: int | None, reserved: tuple[int, int] | None) -> DevMemNpu:
-    """The NPU in /dev/mem; what is not given comes from the block design of the bundle's board."""
+    """Map the NPU from /dev/mem; addresses default to the block design of the bundle's board."""
     name, board = bundle.design.board, _shipped_board(bundle)
     platform = None if board is None else PLATFORMS[board.family]
     if registers is None:
@@ -96,7 +96,7 @@ def _dev_mem(bundle: Bundle, registers: int | None, reserved: tuple[int, int] | 
 
 
 def _check_reachable(bundle: Bundle) -> None:
-    """PYNQ allocates in the processing system's memory, which an NPU before another memory does not see."""
+    """Refuse an NPU that reads another memory than the processing system's, where PYNQ allocates."""
     board = _shipped_board(bundle)
     memory = None if board is None else board.memory(bundle.design.memory)
     if memory is not None and memory.side == "pl":
@@ -107,7 +107,7 @@ def _check_reachable(bundle: Bundle) -> None:
 
 
 def _shipped_board(bundle: Bundle) -> Board | None:
-    """None for a board of one's own, and for a memory that such a board has."""
+    """Load the design's board; None for a user's own board, and for a memory that no shipped board has."""
     try:
         board = load_board(bundle.design.board)
         board.memory(bundle.design.memory)
@@ -117,6 +117,6 @@ def _shipped_board(bundle: Bundle) -> Board | None:
 
 
 def _family(bundle: Bundle) -> str:
-    """The processing system that the simulated board pretends to have: that of the named board, or any for a board of one's own."""
+    """Return the processing system of the simulated board: that of the named board, or any for a user's own."""
     board = _shipped_board(bundle)
     return "zynq7000" if board is None else board.family

@@ -1,6 +1,6 @@
-"""The NPU's RTL as a `Device`: the driver's register accesses become AXI4-Lite transfers, its buffers lie in the model's DRAM.
+"""The NPU's RTL as a `Device`: register accesses become AXI4-Lite transfers, buffers lie in the model's DRAM.
 
-Time is simulated cycles at the design's clock. While nothing runs and nobody touches a register, time jumps instead of being simulated: an
+Time is simulated cycles at the design's clock. While the NPU is idle, time jumps instead of being simulated, since an
 idle NPU does not change. `rtl_tb` is imported only when such a device is opened, so a board needs no Verilator.
 """
 
@@ -22,29 +22,29 @@ _WORD = 0xFFFF_FFFF
 
 
 class RtlClock:
-    """Nanoseconds of simulated cycles. `sleep_until` runs the NPU until it is idle, then jumps."""
+    """A clock of simulated cycles in nanoseconds; `sleep_until` runs the NPU until it is idle, then jumps."""
 
     def __init__(self, npu: RtlNpu, clock_hz: int) -> None:
         self._npu, self._clock_hz, self._skipped = npu, clock_hz, 0
 
     @property
     def cycles(self) -> int:
-        """Cycles since reset, those that were skipped included."""
+        """Cycles since reset, including the skipped ones."""
         return self._npu.cycle + self._skipped
 
     def now_ns(self) -> int:
-        """Nanoseconds since reset, rounded down."""
+        """Return nanoseconds since reset, rounded down."""
         return self.cycles * 1_000_000_000 // self._clock_hz
 
     def sleep_until(self, time_ns: int) -> None:
-        """Let the NPU run until `time_ns`."""
+        """Run the NPU until `time_ns`."""
         self.advance(time_ns, until_interrupt=False)
 
     def advance(self, time_ns: int, *, until_interrupt: bool) -> bool:
-        """Run to the first cycle at or after `time_ns`, or to the interrupt; whether the line is high."""
+        """Run to the first cycle at or after `time_ns`, or to the interrupt; return the level of the line."""
         target = -(-time_ns * self._clock_hz // 1_000_000_000)
-        while (left := target - self.cycles) > 0:
-            if self._npu.run(left, until_interrupt=until_interrupt, until_idle=True) and until_interrupt:
+        while (remaining := target - self.cycles) > 0:
+            if self._npu.run(remaining, until_interrupt=until_interrupt, until_idle=True) and until_interrupt:
                 return True
             if self._npu.idle:
                 # A cycle more lets an event of the last one reach the interrupt line.
@@ -65,11 +65,11 @@ class RtlDevice:
 
     @property
     def clock(self) -> RtlClock:
-        """Simulated cycles as time."""
+        """The clock of simulated cycles."""
         return self._clock
 
     def read(self, offset: int) -> int:
-        """The 32-bit register at `offset`."""
+        """Read the 32-bit register at `offset`."""
         return self.npu.read(_checked(offset))
 
     def write(self, offset: int, value: int) -> None:
@@ -79,23 +79,24 @@ class RtlDevice:
         self.npu.write(_checked(offset), value)
 
     def allocate(self, size: int) -> ArrayBuffer:
-        """Zeroed bytes of the model's DRAM; raises OutOfMemory."""
+        """Allocate zeroed bytes of the model's DRAM. Raises OutOfMemory."""
         return self.memory.allocate(size)
 
     def free(self, buffer: Buffer) -> None:
-        """Give them back."""
+        """Free a buffer of `allocate`."""
         self.memory.free(buffer)
 
     def wait_interrupt(self, deadline_ns: int) -> bool:
-        """Run until the interrupt line is high, or the deadline."""
+        """Run until the interrupt line is high or the deadline is reached; return the level of the line."""
         return self._clock.advance(deadline_ns, until_interrupt=True)
 
 
 def rtl_device(design: Design, dram: DramModel | None = None, *, core: str = "rtl", seed: int = 1) -> RtlDevice:
-    """The RTL of a design as a device, built if need be; `dram` is that of the design's board, ideal memory for a board of one's own.
+    """Open the RTL of a design as a device, building the model if needed.
 
-    `core`: "hls" puts the HLS core's C++ in the place of the core in SystemVerilog, a call a cycle. Raises rtl_tb's SimulationError or hls'
-    CsimError when the extra `rtl`, the ap_int headers or a compiler is missing.
+    `dram` defaults to the memory of the design's board, or to ideal memory for a user's own board. With `core` "hls" the
+    HLS core's C++ replaces the SystemVerilog core, one call a cycle. Raises rtl_tb's SimulationError or hls' CsimError
+    when the extra `rtl`, the ap_int headers or a compiler is missing.
     """
     from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu
 

@@ -18,18 +18,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.models import confidence
-from fluidnpu.scheduler import Action, Outcome, Policy, PolicyError, Request, Run, Schedule, Shed, View, Wait
-from fluidnpu.scheduler import Answer as AnswerNow
+from fluidnpu.scheduler import Action, Answer, Outcome, Policy, PolicyError, Request, Run, Schedule, Shed, View, Wait
 
-from .driver import Driver
-from .errors import DeviceError, DriverUsageError, GaveUpError
+from ..driver import Driver
+from ..errors import DeviceError, DriverUsageError, GaveUpError
 
 Image = npt.NDArray[Any]
 _order = attrgetter("arrival_ns", "id")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class Reply:
     """What one request got. Times are nanoseconds on the requests' own scale. A shed request has exit and prediction -1."""
 
     request_id: int
@@ -54,13 +53,13 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Served:
+class ServeResult:
     """Answers in the order of the requests, the schedule that made them, and the failures that were recovered from.
 
     `missed_interrupts`: jobs that ended well or not while no interrupt told of it; each cost a whole deadline.
     """
 
-    answers: tuple[Answer, ...]
+    replies: tuple[Reply, ...]
     schedule: Schedule
     failures: tuple[DeviceError, ...]
     missed_interrupts: int = 0
@@ -131,7 +130,7 @@ class Runtime:
         self._images[request.id] = image
         self._waiting[0].append(request)
 
-    def step(self, closed: bool) -> list[Answer] | Wait:
+    def step(self, closed: bool) -> list[Reply] | Wait:
         """Ask the policy once and do what it says; a `Wait` is the caller's to obey. Raises PolicyError, GaveUpError."""
         view = self._view
         now = view.now_ns = self.now_ns
@@ -147,13 +146,13 @@ class Runtime:
             if action.until_ns is not None and action.until_ns <= now:
                 self._refuse(now, f"waits until {action.until_ns} ns, which is not later than now")
             return action
-        if isinstance(action, AnswerNow):
+        if isinstance(action, Answer):
             return self._answer_now(now, action)
         return self._shed(now, action)
 
     # -- actions -----------------------------------------------------------------------------------------------
 
-    def _run(self, now: int, action: Run) -> list[Answer]:
+    def _run(self, now: int, action: Run) -> list[Reply]:
         stage, batch = action.stage, action.requests
         design = self.driver.design
         if not (0 <= stage < design.stages and 1 <= len(batch) <= design.b_max):
@@ -226,7 +225,7 @@ class Runtime:
             heapq.heappush(self._free, slot)
         return self._start.pop(request.id)
 
-    def _answer_now(self, now: int, action: AnswerNow) -> list[Answer]:
+    def _answer_now(self, now: int, action: Answer) -> list[Reply]:
         answers = []
         for request in action.requests:
             stage = next((s for s in range(1, len(self._waiting)) if request in self._waiting[s]), 0)
@@ -240,7 +239,7 @@ class Runtime:
             self._refuse(now, "answers nobody")
         return answers
 
-    def _shed(self, now: int, action: Shed) -> list[Answer]:
+    def _shed(self, now: int, action: Shed) -> list[Reply]:
         if not action.requests:
             self._refuse(now, "sheds nobody")
         self._take(now, self._waiting[0], action.requests, "the queue")
@@ -251,9 +250,9 @@ class Runtime:
 
     def _leave(
         self, request: Request, end: int, at_exit: int, label: int, sure: float, outcome: Outcome = Outcome.EXIT
-    ) -> Answer:
+    ) -> Reply:
         start = self._forget(request)
-        return Answer(
+        return Reply(
             request_id=request.id,
             prediction=label,
             exit=at_exit,
@@ -281,7 +280,7 @@ class Runtime:
 
     # -- records -----------------------------------------------------------------------------------------------
 
-    def schedule(self, requests: Sequence[Request], answers: Sequence[Answer]) -> Schedule:
+    def schedule(self, requests: Sequence[Request], answers: Sequence[Reply]) -> Schedule:
         """What happened, in the simulator's own terms; `answers` are aligned with `requests`."""
         return Schedule(
             policy=self.policy.name,
@@ -298,7 +297,7 @@ class Runtime:
         )
 
 
-def serve(
+def serve_requests(
     requests: Sequence[Request],
     images: Sequence[Image] | Image,
     policy: Policy,
@@ -307,7 +306,7 @@ def serve(
     exit_rates: Sequence[float] | None = None,
     attempts: int = 3,
     progress: Callable[[int, int], None] | None = None,
-) -> Served:
+) -> ServeResult:
     """Serve requests whose arrivals are known, `images[i]` (H, W, C) for request i, on the device's own clock.
 
     On a virtual clock this takes as long as the arithmetic. The driver must be loaded. Every request gets exactly one answer, also
@@ -319,7 +318,7 @@ def serve(
     if any(_order(a) >= _order(b) for a, b in itertools.pairwise(requests)):
         raise DriverUsageError("requests must be sorted by arrival and id, and they are not")
     runtime = Runtime(driver, policy, exit_rates=exit_rates, attempts=attempts)
-    found: dict[int, Answer] = {}
+    found: dict[int, Reply] = {}
     due, answered, missed = 0, 0, driver.missed_interrupts
     while True:
         now = runtime.now_ns
@@ -341,8 +340,8 @@ def serve(
         else:
             break
     answers = tuple(found[request.id] for request in requests)
-    return Served(
-        answers=answers,
+    return ServeResult(
+        replies=answers,
         schedule=runtime.schedule(requests, answers),
         failures=tuple(runtime.failures),
         missed_interrupts=driver.missed_interrupts - missed,

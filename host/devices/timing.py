@@ -1,6 +1,6 @@
-"""When each layer of a job ends, by the design's latency table. Pure arithmetic in integer nanoseconds; no I/O.
+"""The end times of a job's layers by the design's latency table. Pure arithmetic in integer nanoseconds; no I/O.
 
-A whole stage takes exactly what the table says. Inside a stage, layers share that time in proportion to their work.
+A whole stage takes exactly its time in the table. Inside a stage, layers share that time in proportion to their work.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> times = JobTimes(tiny_design())
@@ -17,7 +17,7 @@ from fluidnpu.models import Kind, LayerShape
 
 
 def layer_work(shape: LayerShape, design: Design) -> int:
-    """Beats of one sample: the weight with which a layer shares its stage's time."""
+    """Return the beats of one sample: the weight of a layer in its stage's time."""
     if shape.kind is not Kind.GEMM:
         return shape.r * shape.p * -(-shape.c // design.input_words)
     return shape.groups * shape.r * -(-shape.p // design.t_p) * -(-shape.c // design.t_c)
@@ -40,7 +40,7 @@ class JobTimes:
         self.layer_ends = lru_cache(maxsize=None)(self._layer_ends)
 
     def _layer_ends(self, first: int, last: int, batch: int) -> list[int]:
-        """Nanoseconds from the job's start to the end of each of layers first..last, at a batch size."""
+        """Return nanoseconds from the job's start to the end of each of layers first..last, at a batch size."""
         start, ends = -self._in_stage(first, self._before[first], batch), []
         for layer in range(first, last + 1):
             ends.append(start + self._in_stage(layer, self._upto[layer], batch))
@@ -53,9 +53,9 @@ class JobTimes:
         return self._latency.ns[stage][batch - 1] * work // self._total[stage]
 
     def ns(self, cycles: int) -> int:
-        """Nanoseconds of that many clock cycles, rounded up."""
+        """Convert clock cycles to nanoseconds, rounded up."""
         return -(-cycles * 1_000_000_000 // self._clock_hz)
 
     def cycles(self, ns: int) -> int:
-        """Whole clock cycles in that many nanoseconds."""
+        """Convert nanoseconds to whole clock cycles, rounded down."""
         return ns * self._clock_hz // 1_000_000_000

@@ -1,6 +1,6 @@
-"""The simulated device's "bitstream": a text file with the PS family and the design itself, and the .hwh beside it. No PYNQ needed.
+"""The simulated device's "bitstream": a text file with PS family and design, and the .hwh beside it. No PYNQ needed.
 
-A real board refuses it (it has no bitstream header), the simulated device refuses anything else.
+A real board refuses it, since it has no bitstream header; the simulated device refuses all other files.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from pathlib import Path
 
 from fluidnpu.dse import Design, DesignError
 
-from .errors import BundleError
+from ...errors import BundleError
 from .hwh import PS, hardware_description
 
 _MAGIC = "fluidnpu simulated bitstream, schema 1"
 
 
 def write_simulated_bitstream(folder: Path | str, design: Design, *, family: str = "zynq7000") -> Path:
-    """Write `npu.bit` and `npu.hwh` into a folder, which is made when it is not there; returns the path of the first."""
+    """Write `npu.bit` and `npu.hwh` into a folder, created if needed, and return the path of the former."""
     if family not in PS:
         raise BundleError(f"the family of a board must be one of {', '.join(PS)}, not {family!r}")
     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def write_simulated_bitstream(folder: Path | str, design: Design, *, family: str
 
 
 def read_simulated_bitstream(path: Path | str) -> tuple[str, Design]:
-    """(family, design) of what `write_simulated_bitstream` wrote; BundleError when it is anything else."""
+    """Read (family, design) from a file of `write_simulated_bitstream`. Raises BundleError for any other file."""
     try:
         magic, family, text = Path(path).read_text(encoding="utf-8").split("\n", 2)
     except (OSError, ValueError) as error:  # a real bitstream is no UTF-8 text, and UnicodeDecodeError is a ValueError

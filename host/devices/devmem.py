@@ -1,7 +1,8 @@
-"""An NPU without PYNQ: registers and a reserved memory region mapped from a file, /dev/mem on a board (ZC706 has no PYNQ image).
+"""An NPU without PYNQ, its registers and a reserved memory region mapped from a file.
 
-Reserve the region in the device tree (`reserved-memory`, `no-map`), so that Linux keeps off it and maps it uncached; then host and NPU
-see the same bytes. Needs root. No interrupt: events are polled. Tested against a file; it has not met a board yet.
+On a board the file is /dev/mem (the ZC706 has no PYNQ image). Reserve the region in the device tree
+(`reserved-memory`, `no-map`), so that Linux keeps off it and maps it uncached; then host and NPU see the same bytes.
+Needs root. Events are polled, without an interrupt. Tested against a file, not on a board yet.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import numpy as np
 
 from fluidnpu.hls import WINDOW_BYTES
 
+from ..errors import DeviceAccessError, DriverUsageError, OutOfMemory
 from .device import ArrayBuffer, Buffer, Clock, WallClock
-from .errors import DeviceAccessError, DriverUsageError, OutOfMemory
 from .polling import wait_for_event
 
 _PAGE = mmap.ALLOCATIONGRANULARITY
@@ -25,9 +26,9 @@ _ALIGNMENT = 4096
 
 
 class DevMemNpu:
-    """A `Device` over a memory file. Addresses are physical; `register_base` and `memory_base` are those of the block design.
+    """A `Device` over a memory file; `register_base` and `memory_base` are physical addresses of the block design.
 
-    Use as a context manager, or `close` it. Raises DeviceAccessError when the file cannot be mapped.
+    Use it as a context manager, or `close` it. Raises DeviceAccessError when the file cannot be mapped.
     """
 
     def __init__(
@@ -57,7 +58,8 @@ class DevMemNpu:
             raise DeviceAccessError(
                 f"the NPU's registers and memory must be mapped from '{path}', and they cannot be: {error}"
             ) from error
-        # One aligned 32-bit access each: struct and slices of mmap may split an access into bytes, which AXI4-Lite registers do not forgive.
+        # One aligned 32-bit access each: struct and slices of mmap may split an access into bytes, which AXI4-Lite
+        # registers refuse.
         self._registers = np.frombuffer(self._register_map, np.uint32, WINDOW_BYTES // 4)
         self._memory = np.frombuffer(self._memory_map, np.uint8)
 
@@ -67,7 +69,7 @@ class DevMemNpu:
         return self._clock
 
     def read(self, offset: int) -> int:
-        """The 32-bit register at `offset`."""
+        """Read the 32-bit register at `offset`."""
         return int(self._registers[self._index(offset)])
 
     def write(self, offset: int, value: int) -> None:
@@ -83,7 +85,7 @@ class DevMemNpu:
         return offset // 4
 
     def allocate(self, size: int) -> ArrayBuffer:
-        """`size` zeroed bytes of the reserved region, one after another; OutOfMemory when it is full."""
+        """Allocate the next `size` bytes of the reserved region, zeroed. Raises OutOfMemory when it is full."""
         if self._next + size > len(self._memory):
             raise OutOfMemory(
                 f"{size} bytes of reserved memory are needed, and {len(self._memory) - self._next} are free"
@@ -96,7 +98,7 @@ class DevMemNpu:
         return buffer
 
     def free(self, buffer: Buffer) -> None:
-        """Give a buffer back; the region is used again once all are back (a driver takes two and gives two back)."""
+        """Free a buffer; the region is reused once all are freed (a driver allocates two and frees both)."""
         self._buffers -= 1
         if not self._buffers:
             self._next = 0
@@ -106,20 +108,20 @@ class DevMemNpu:
         return wait_for_event(self, deadline_ns)
 
     def close(self) -> None:
-        """Unmap. Buffers of `allocate` must not be used any more."""
+        """Unmap the file. Buffers of `allocate` must not be used afterwards."""
         self._registers, self._memory = np.zeros(0, np.uint32), np.zeros(0, np.uint8)
-        for one in (self._register_map, self._memory_map):
+        for mapping in (self._register_map, self._memory_map):
             try:
-                one.close()
-            except BufferError:  # someone still holds an array of it: the map goes with that array
+                mapping.close()
+            except BufferError:  # an array of it is still in use: the mapping ends with that array
                 continue
 
     def __enter__(self) -> Self:
-        """Nothing to do: it is open."""
+        """Return itself; it is open already."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Unmap."""
+        """Unmap the file."""
         self.close()

@@ -1,4 +1,4 @@
-"""The edge to hardware: what a driver asks of any NPU, simulated or on a board, and the two clocks. Nothing else crosses it.
+"""The edge to hardware: the protocols of device, buffer and clock, and the two clocks. Nothing else crosses it.
 
 >>> clock = VirtualClock()
 >>> clock.sleep_until(250)
@@ -21,28 +21,28 @@ class Clock(Protocol):
     """Integer nanoseconds that never run backwards."""
 
     def now_ns(self) -> int:
-        """The time now."""
+        """Return the current time."""
 
     def sleep_until(self, time_ns: int) -> None:
-        """Return at `time_ns`, or at once when it has passed."""
+        """Return at `time_ns`, or at once when that time has passed."""
 
 
 class Buffer(Protocol):
-    """Contiguous memory that host and NPU see alike: what one writes the other reads, with no cache to flush."""
+    """Contiguous memory, coherent between host and NPU: no cache needs flushing."""
 
     @property
     def physical_address(self) -> int:
-        """Where the NPU finds byte 0; a multiple of 64."""
+        """The physical address of byte 0 for the NPU, a multiple of 64."""
 
     @property
     def array(self) -> Bytes:
-        """The bytes as the host sees them, shape (size,)."""
+        """The bytes as the host addresses them, shape (size,)."""
 
 
 class Device(Protocol):
     """One NPU: 32-bit registers by byte offset, contiguous memory, an interrupt and the clock its times are counted on.
 
-    Any verb may raise an OSError; the driver makes a DeviceAccessError of it.
+    Any verb may raise an OSError, which the driver turns into a DeviceAccessError.
     """
 
     @property
@@ -50,13 +50,13 @@ class Device(Protocol):
         """The clock that deadlines are read from."""
 
     def read(self, offset: int) -> int:
-        """The 32-bit register at `offset`."""
+        """Read the 32-bit register at `offset`."""
 
     def write(self, offset: int, value: int) -> None:
         """Write the 32-bit register at `offset`."""
 
     def allocate(self, size: int) -> Buffer:
-        """At least `size` bytes of zeros; raises OutOfMemory."""
+        """Allocate at least `size` zeroed bytes. Raises OutOfMemory."""
 
     def free(self, buffer: Buffer) -> None:
         """Give a buffer of `allocate` back."""
@@ -69,39 +69,39 @@ class WallClock:
     """The monotonic clock of this machine."""
 
     def now_ns(self) -> int:
-        """Monotonic nanoseconds."""
+        """Return monotonic nanoseconds."""
         return time.monotonic_ns()
 
     def sleep_until(self, time_ns: int) -> None:
-        """Sleep for real."""
-        while (left := time_ns - time.monotonic_ns()) > 0:
-            time.sleep(left / 1e9)
+        """Sleep until the monotonic clock reads `time_ns`."""
+        while (remaining := time_ns - time.monotonic_ns()) > 0:
+            time.sleep(remaining / 1e9)
 
 
 class VirtualClock:
-    """A clock that jumps: time passes only where someone sleeps, so a day of traffic takes as long as its arithmetic."""
+    """A clock that jumps: time advances only in `sleep_until`, so a day of traffic takes as long as its arithmetic."""
 
     def __init__(self, start_ns: int = 0) -> None:
         self._now_ns = start_ns
 
     def now_ns(self) -> int:
-        """Virtual nanoseconds."""
+        """Return virtual nanoseconds."""
         return self._now_ns
 
     def sleep_until(self, time_ns: int) -> None:
-        """Jump to `time_ns` if it lies ahead."""
+        """Jump to `time_ns` unless that time has passed."""
         self._now_ns = max(self._now_ns, time_ns)
 
 
 class ArrayBuffer:
-    """A buffer over any NumPy memory whose physical address is known; `owner` keeps that memory alive."""
+    """A buffer over NumPy memory with a known physical address; `owner` keeps that memory alive."""
 
     def __init__(self, array: Bytes, physical_address: int, owner: Any = None) -> None:
         self._array, self._address, self.owner = array, physical_address, owner
 
     @property
     def physical_address(self) -> int:
-        """Where the NPU finds byte 0."""
+        """The physical address of byte 0 for the NPU."""
         return self._address
 
     @property

@@ -1,14 +1,14 @@
-"""The simulated NPU: a shipped device whose registers behave as `hls.REGISTERS` says and whose jobs take the time the design predicts.
+"""The simulated NPU: a shipped device with the registers of `hls.REGISTERS`, whose jobs take their predicted time.
 
 It reads descriptors, weights and slots from simulated DRAM by physical address and computes with the golden model. On a
-`VirtualClock` a job costs only its arithmetic; on a `WallClock` it takes as long as the hardware would, or as long as the
-arithmetic if that is more.
+`VirtualClock` a job costs only its arithmetic; on a `WallClock` it takes as long as the hardware would, or as the
+arithmetic if that is longer.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> npu = SimulatedNpu(tiny_design())
 >>> npu.read(by_name("STATUS").offset) == by_name("STATUS").reset
 True
->>> hex(npu.read(by_name("BUILD_ID").offset)) == hex(build_id(tiny_design()))
+>>> hex(npu.read(by_name("BUILD_ID").offset)) == hex(build_id_word(tiny_design()))
 True
 """
 
@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from fluidnpu.dse import Design
 from fluidnpu.hls import DESCRIPTOR_BYTES, REGISTERS, WINDOW_BYTES, Access, Cause, Register, by_name
 
+from ..identity import build_id_word, shape_word
 from .dataplane import DataPlane, LayerError, Slots, Step
 from .device import ArrayBuffer, Buffer, Clock, VirtualClock
-from .identity import build_id, shape_word
 from .memory import SimulatedMemory
 from .timing import JobTimes
 
@@ -32,13 +32,13 @@ _CTRL, _STATUS, _ERROR, _IRQ = by_name("CTRL"), by_name("STATUS"), by_name("ERRO
 
 
 def known_bits(register: Register) -> int:
-    """The bits of a register that exist: those of its fields, or all 32 when it has none."""
-    return sum(one.mask for one in register.fields) if register.fields else _WORD
+    """Return the mask of a register's bits that exist: those of its fields, or all 32 when it has none."""
+    return sum(field.mask for field in register.fields) if register.fields else _WORD
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """Something to go wrong in the n-th accepted job (counting from 0), `layer` layers into it. No cause: it hangs there."""
+    """An injected failure of accepted job number `job` (from 0), `layer` layers into it. Without a cause it hangs."""
 
     job: int
     cause: Cause | None = None
@@ -47,7 +47,7 @@ class Fault:
 
 @dataclass(kw_only=True)
 class _Job:
-    """What runs: the layers with their decoded contents, when each ends, and how it all ends."""
+    """The running job: its decoded layers, their end times and its own end."""
 
     first: int
     slots: Slots
@@ -59,15 +59,15 @@ class _Job:
     ran: int = 0  # layers computed so far
 
     def layer_at(self, now_ns: int) -> int:
-        """Index of the layer that runs at this time."""
+        """Return the index of the layer that runs at this time."""
         done = sum(end <= now_ns for end in self.ends_ns)
-        most = len(self.steps) if self.cause or self.end_ns is None else len(self.steps) - 1
-        return self.first + min(done, most)
+        last = len(self.steps) if self.cause or self.end_ns is None else len(self.steps) - 1
+        return self.first + min(done, last)
 
 
 @dataclass(kw_only=True)
 class _State:
-    """What SOFT_RESET brings back to its beginning."""
+    """The state that SOFT_RESET clears."""
 
     active: int = 0
     done: bool = False
@@ -80,7 +80,7 @@ class _State:
 class SimulatedNpu:
     """A `Device` made from a design, without a board.
 
-    `build` overrides BUILD_ID, to play a foreign bitstream; `faults` is a list that may be added to at any time.
+    `build` overrides BUILD_ID, to imitate a foreign bitstream; `faults` may be extended at any time.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class SimulatedNpu:
             "STATUS": self._status,
             "IRQ_STATUS": lambda: self._irq,
             "ERROR": lambda: _pack(_ERROR, CAUSE=self._state.cause, LAYER=self._state.error_layer),
-            "BUILD_ID": lambda: build_id(design) if build is None else build,
+            "BUILD_ID": lambda: build_id_word(design) if build is None else build,
             "SHAPE": lambda: shape_word(design),
             "ACTIVE": lambda: self._state.active,
             "CYCLES_LO": lambda: self._count_cycles() & _WORD,
@@ -126,11 +126,11 @@ class SimulatedNpu:
 
     @property
     def clock(self) -> Clock:
-        """The clock that jobs take their time on."""
+        """The clock on which jobs take their time."""
         return self._clock
 
     def read(self, offset: int) -> int:
-        """A register; offsets of the window that hold none read as zero."""
+        """Read a register; offsets of the window without one read as zero."""
         register = self._register(offset)
         self._advance()
         if register is None:
@@ -139,7 +139,7 @@ class SimulatedNpu:
         return reader() if reader else self._stored[register.name]
 
     def write(self, offset: int, value: int) -> None:
-        """Write a register; read-only ones and bits that do not exist ignore it."""
+        """Write a register; read-only registers and bits that do not exist ignore it."""
         register = self._register(offset)
         if not 0 <= value <= _WORD:
             raise ValueError(f"a register takes 32 bits, so {value:#x} does not fit")
@@ -152,21 +152,21 @@ class SimulatedNpu:
             self._stored[register.name] = value & known_bits(register)
 
     def allocate(self, size: int) -> ArrayBuffer:
-        """Zeroed simulated DRAM; raises OutOfMemory."""
+        """Allocate zeroed simulated DRAM. Raises OutOfMemory."""
         return self.memory.allocate(size)
 
     def free(self, buffer: Buffer) -> None:
-        """Give simulated DRAM back."""
+        """Free simulated DRAM."""
         self.memory.free(buffer)
 
     @property
     def irq(self) -> bool:
-        """The interrupt line."""
+        """The level of the interrupt line."""
         self._advance()
         return bool(self._irq & self._stored["IRQ_ENABLE"])
 
     def wait_interrupt(self, deadline_ns: int) -> bool:
-        """Let time pass until the line is high or the deadline is there."""
+        """Let time pass until the interrupt line is high or the deadline is reached; return the level of the line."""
         while not self.irq:
             job = self._state.job
             if job is None or job.end_ns is None or job.end_ns > deadline_ns:
@@ -219,7 +219,7 @@ class SimulatedNpu:
         self._stored["FBCB_INDEX"] = (index + 1) & _WORD
 
     def _command(self, value: int) -> None:
-        """One bit a write; of several SOFT_RESET counts alone, and without it they are refused."""
+        """Execute one command bit; with several set, SOFT_RESET wins, and without it the write is refused."""
         value &= known_bits(_CTRL)
         if value & _CTRL.field("SOFT_RESET").mask:
             self._soft_reset()
@@ -233,7 +233,7 @@ class SimulatedNpu:
             self._merge(self._stored["SLOT_MASK"])
 
     def _refuse(self, cause: Cause) -> None:
-        """Set ERROR and raise its event, unless an earlier error still stands there."""
+        """Set ERROR and raise its event, unless an earlier error is still held."""
         if self._state.cause is Cause.NONE:
             self._state.cause, self._state.error_layer = cause, self._heartbeat()
             self._irq |= _IRQ.field("ERROR").mask
@@ -279,7 +279,7 @@ class SimulatedNpu:
             self._advance()
 
     def _prepare(self, first: int, last: int) -> _Job:
-        """Decode every layer, see where the job will fail if it does, and lay down its times."""
+        """Decode every layer, find the failure if there is one, and compute the job's times."""
         active = tuple(i for i in range(32) if self._state.active >> i & 1)
         slots = Slots(base=self._address("SLOT_BASE"), stride=self._stored["SLOT_BYTES"], active=active)
         fault = next((f for f in self.faults if f.job == self.jobs), None)
@@ -306,7 +306,7 @@ class SimulatedNpu:
         return self._plane.check(descriptor, word, slots, self._address("WEIGHTS"))
 
     def _watch(self, job: _Job) -> _Job:
-        """Let the watchdog end the job if it would run longer."""
+        """Cut the job short where the watchdog would end it."""
         limit_cycles = self._stored["WATCHDOG"]
         if limit_cycles:
             limit_ns = job.start_ns + self._times.ns(limit_cycles)
@@ -315,13 +315,13 @@ class SimulatedNpu:
         return job
 
     def _compute(self, job: _Job, until_ns: int) -> None:
-        """Run the layers that end by `until_ns` and have not run yet."""
+        """Compute the layers that end by `until_ns` and have not run yet."""
         while job.ran < len(job.steps) and job.ends_ns[job.ran] <= until_ns:
             self._saturations += self._plane.run(job.steps[job.ran], job.slots)
             job.ran += 1
 
     def _advance(self) -> None:
-        """End the job if its time has come."""
+        """End the job if its end time has passed."""
         job = self._state.job
         if job is None or job.end_ns is None or self._clock.now_ns() < job.end_ns:
             return

@@ -1,4 +1,4 @@
-"""Waiting for an NPU event by reading IRQ_STATUS: works in any thread and needs no interrupt line. Never longer than the deadline."""
+"""Polling IRQ_STATUS for an NPU event: it works in any thread, needs no interrupt line and ends at the deadline."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from .device import Device
 
 _EVENTS = by_name("IRQ_STATUS").offset
 _ENABLED = by_name("IRQ_ENABLE").offset
-SHORTEST_NS, LONGEST_NS = 20_000, 1_000_000  # between two looks: a job takes milliseconds, a look microseconds
+SHORTEST_NS, LONGEST_NS = 20_000, 1_000_000  # between two reads: a job takes milliseconds, a read microseconds
 
 
 def wait_for_event(device: Device, deadline_ns: int) -> bool:
-    """True as soon as an enabled event is set, False when none is at `deadline_ns`; looks rarely when the wait is long."""
+    """Return True once an enabled event is set, False when none is at `deadline_ns`.
+
+    The pause between two reads grows with the time waited so far.
+    """
     clock = device.clock
     start, enabled = clock.now_ns(), device.read(_ENABLED)
     while not device.read(_EVENTS) & enabled:

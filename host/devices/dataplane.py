@@ -1,7 +1,7 @@
-"""What the NPU's data plane does for one layer, from bytes in DRAM to bytes in DRAM. The arithmetic is `models.golden`'s, all of it.
+"""The simulated data plane: it runs one layer from bytes in DRAM to bytes in DRAM, with the arithmetic of `models.golden`.
 
-It knows what the hardware knows: a descriptor, the weight stream in the mode that the FBCB chose, and slots by physical address.
-Nothing of the network's names or of requests reaches it.
+Its inputs are those of the hardware: a descriptor, the weight stream in the mode that the FBCB chose, and slots by
+physical address. It knows neither names of the network nor requests.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KINDS = (Kind.GEMM, Kind.MAX_POOL, Kind.SUM_POOL)
 
 
 class LayerError(Exception):
-    """A layer cannot run; stays inside the simulated device, which puts the cause into ERROR."""
+    """A layer cannot run. The simulated device catches this and puts the cause into ERROR."""
 
     def __init__(self, cause: Cause) -> None:
         super().__init__(cause.name)
@@ -46,7 +46,7 @@ class LayerError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Slots:
-    """Where samples live: slot i at `base + i * stride` bytes; `active` are the job's slots in ascending order."""
+    """The samples of a job: slot i lies at `base + i * stride` bytes; `active` holds the slots in ascending order."""
 
     base: int
     stride: int
@@ -55,7 +55,7 @@ class Slots:
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
-    """A tensor as a layer meets it in a slot: `offset`, `row` and `pixel` in bytes, shape (height, width, channels)."""
+    """A tensor inside a slot: `offset` and the strides `row` and `pixel` in bytes, shape (height, width, channels)."""
 
     offset: int
     shape: tuple[int, int, int]
@@ -64,11 +64,11 @@ class Region:
 
     @property
     def aligned(self) -> bool:
-        """Whether every element lies on a word."""
+        """True when every element is aligned to a 16-bit word."""
         return not (self.offset | self.row | self.pixel) & 1
 
     def span(self, slots: Slots) -> tuple[int, int]:
-        """(address, bytes) from its first word in the first active slot to its last word in the last one."""
+        """Return (address, bytes) from its first word in the first active slot to its last word in the last one."""
         first, last = slots.active[0], slots.active[-1]
         height, width, channels = self.shape
         size = (height - 1) * self.row + (width - 1) * self.pixel + 2 * channels
@@ -77,7 +77,7 @@ class Region:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A decoded layer: its integers as golden takes them, and where it reads and writes."""
+    """A decoded layer: its integers as the golden model takes them, and the regions it reads and writes."""
 
     layer: QuantisedLayer
     input: Region
@@ -86,7 +86,7 @@ class Step:
 
 
 class DataPlane:
-    """Fetches, decodes and runs layers. A decoded layer is kept until the bytes it came from change."""
+    """Fetches, decodes and runs layers. A decoded layer is cached until its bytes in DRAM change."""
 
     def __init__(self, design: Design, memory: SimulatedMemory) -> None:
         self._design, self._memory = design, memory
@@ -95,7 +95,7 @@ class DataPlane:
         self._modes: dict[tuple[Descriptor, int, int], Mode] = {}
 
     def descriptor(self, address: int) -> Descriptor:
-        """Fetch one descriptor; LayerError(BUS_READ or BAD_DESCRIPTOR)."""
+        """Fetch one descriptor. Raises LayerError with BUS_READ or BAD_DESCRIPTOR."""
         if address % ALIGNMENT:
             raise LayerError(Cause.BAD_DESCRIPTOR)
         data = self._read(address, DESCRIPTOR_BYTES).tobytes()
@@ -107,7 +107,7 @@ class DataPlane:
         return self._descriptors[data]
 
     def check(self, descriptor: Descriptor, word: int, slots: Slots, weights_base: int) -> Step:
-        """Decode a layer for a batch and see that every byte it touches exists; LayerError names what is wrong."""
+        """Decode a layer for a batch and check that every byte it touches exists. Raises LayerError with the cause."""
         mode = self._mode(descriptor, word, len(slots.active))
         if slots.base % ALIGNMENT or slots.stride % ALIGNMENT:
             raise LayerError(Cause.BAD_DESCRIPTOR)
@@ -119,7 +119,7 @@ class DataPlane:
         return step
 
     def run(self, step: Step, slots: Slots) -> int:
-        """Compute a checked layer for every active slot and write it back; returns how many outputs saturated."""
+        """Compute a checked layer for every active slot, write it back and return the number of saturated outputs."""
         inputs = self._load(step.input, slots)
         residual = None if step.residual is None else self._load(step.residual, slots)
         out, saturated = golden.run_layer_counting(step.layer, inputs, residual)
@@ -147,10 +147,10 @@ class DataPlane:
     def _step(self, d: Descriptor, mode: Mode, weights_base: int) -> Step:
         words = np.zeros(0, np.int16) if d.kind else self._weights(d, mode, weights_base)
         checksum = zlib.crc32(words.data)
-        found = self._decoded.get((d, weights_base, mode))
-        if found is None or found[0] != checksum:
-            found = self._decoded[d, weights_base, mode] = (checksum, self._decode(d, mode, words))
-        return found[1]
+        cached = self._decoded.get((d, weights_base, mode))
+        if cached is None or cached[0] != checksum:
+            cached = self._decoded[d, weights_base, mode] = (checksum, self._decode(d, mode, words))
+        return cached[1]
 
     def _weights(self, d: Descriptor, mode: Mode, base: int) -> Int16s:
         offset = d.weights[int(mode)]
@@ -167,13 +167,13 @@ class DataPlane:
         shape = (d.out_h, d.out_w, d.groups * d.columns)
         source = Region(offset=d.in_offset, shape=layer.layer.in_shape, row=d.in_row_bytes, pixel=d.in_pixel_bytes)
         target = Region(offset=d.out_offset, shape=shape, row=d.out_row_bytes, pixel=d.out_pixel_bytes)
-        added = Region(offset=d.residual_offset, shape=shape, row=d.residual_row_bytes, pixel=d.residual_pixel_bytes)
-        if not all(region.aligned for region in (source, target, added)):
+        residual = Region(offset=d.residual_offset, shape=shape, row=d.residual_row_bytes, pixel=d.residual_pixel_bytes)
+        if not all(region.aligned for region in (source, target, residual)):
             raise LayerError(Cause.BAD_DESCRIPTOR)
-        return Step(layer=layer, input=source, residual=added if d.has_residual else None, output=target)
+        return Step(layer=layer, input=source, residual=residual if d.has_residual else None, output=target)
 
     def _layer(self, d: Descriptor, mode: Mode, words: Int16s) -> QuantisedLayer:
-        """The layer as golden takes it: its input is the window extent as stored, halo included, so it has no padding."""
+        """Build the layer for the golden model: its input is the stored extent, halo included, so it has no padding."""
         kind = _KINDS[d.kind]
         weights, bias = np.zeros((0, 0, 0), np.int16), np.zeros(0, np.int64)
         if kind is Kind.GEMM:
@@ -182,8 +182,8 @@ class DataPlane:
                 unpack_weights(part, p=p, columns=d.columns, mode=mode, design=self._design)
                 for part in words.reshape(d.groups, -1)
             ]
-            weights = np.stack([one for one, _ in groups])
-            bias = np.concatenate([one for _, one in groups])
+            weights = np.stack([matrix for matrix, _ in groups])
+            bias = np.concatenate([vector for _, vector in groups])
         layer = Layer(
             name="descriptor",
             kind=kind,
@@ -211,18 +211,18 @@ class DataPlane:
                 lo=d.lo,
                 hi=d.hi,
             )
-        except NetworkError:  # the accumulator could wrap: no program of ours does, so the bytes are damaged
+        except NetworkError:  # the accumulator could wrap: no compiled program does, so the bytes are damaged
             raise LayerError(Cause.BAD_DESCRIPTOR) from None
 
     # -- slots -------------------------------------------------------------------------------------------------
 
     def _load(self, region: Region, slots: Slots) -> Int16s:
-        """The tensor of every active slot, int16 (batch, *shape): shared memory where the slots are neighbours, else a copy."""
+        """Return the tensor of every active slot, int16 (batch, *shape): a view of adjacent slots, else a copy."""
         view = self._view(region, slots, Cause.BUS_READ)
         return view if len(view) == len(slots.active) else view[_indices(slots)]
 
     def _view(self, region: Region, slots: Slots, cause: Cause) -> Int16s:
-        """The tensor in every slot from the first active one to the last: (slots, *shape), shared memory."""
+        """Return a view of the tensor in every slot from the first active one to the last: (slots, *shape)."""
         count = slots.active[-1] - slots.active[0] + 1
         strides = (slots.stride, region.row, region.pixel, 2)
         return np.ndarray((count, *region.shape), np.int16, self._bytes(region, slots, cause), strides=strides)

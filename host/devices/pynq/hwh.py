@@ -1,7 +1,7 @@
-"""The hardware description (.hwh) that PYNQ reads, made by hand for the simulated device only. Text in, text out; no PYNQ needed.
+"""The hardware description (.hwh) of the simulated PYNQ device. Pure text; no PYNQ needed.
 
-On a board Vivado writes this file. Here it is a view of `hls.REGISTERS` with the least that PYNQ's parser asks for: a processing
-system with its clocks and address map, the NPU with its registers, and the interrupt between them.
+For a board Vivado writes this file. Here it is a view of `hls.REGISTERS` with the minimum that PYNQ's parser needs: a
+processing system with its clocks and address map, the NPU with its registers, and the interrupt between them.
 
 >>> text = hardware_description("zynq7000", clock_hz=150_000_000)
 >>> ElementTree.fromstring(text).find(".//MODULE[@INSTANCE='npu_0']").get("VLNV") == NPU_VLNV
@@ -24,10 +24,10 @@ _ACCESS = {Access.RO: "read-only", Access.RW: "read-write", Access.W1S: "read-wr
 
 @dataclass(frozen=True, kw_only=True)
 class Ps:
-    """What PYNQ's parsers ask of a processing system beyond `hls.PLATFORMS`.
+    """A processing system for PYNQ's parsers, beyond the facts in `hls.PLATFORMS`.
 
-    `source_hz` is the PLL that the PL clocks are divided from in the simulated PS; `resets` are the registers that PYNQ's clock code
-    reads (address to value after boot).
+    `source_hz` is the PLL behind the PL clocks of the simulated PS; `resets` maps the addresses that PYNQ's clock code
+    reads to their values after boot.
     """
 
     arch: str
@@ -56,12 +56,12 @@ PS = {
 
 
 def clock_divisor(family: str, clock_hz: int) -> int:
-    """The divisor of the simulated PLL that comes nearest to a PL clock."""
+    """Return the divisor of the simulated PLL whose clock is nearest to `clock_hz`."""
     return min(range(1, 64), key=lambda n: abs(PS[family].source_hz / n - clock_hz))
 
 
 def hardware_description(family: str, *, clock_hz: int) -> str:
-    """The .hwh text of one NPU behind a PS of `family` (as in `Board.family`)."""
+    """Render the .hwh of one NPU behind a PS of `family` (as in `Board.family`)."""
     root = Element("EDKSYSTEM", {"EDWVERSION": "1.2", "VIVADOVERSION": "2019.2"})
     SubElement(root, "EXTERNALPORTS")
     modules = SubElement(root, "MODULES")
@@ -122,9 +122,9 @@ def _add_register(parent: Element, register: Register) -> None:
     )
     fields = SubElement(element, "FIELDS")
     for field in register.fields:
-        one = SubElement(fields, "FIELD", {"NAME": field.name})
+        child = SubElement(fields, "FIELD", {"NAME": field.name})
         _properties(
-            one, DESCRIPTION=field.meaning, BIT_OFFSET=str(field.low), BIT_WIDTH=str(field.width), ACCESS=access
+            child, DESCRIPTION=field.meaning, BIT_OFFSET=str(field.low), BIT_WIDTH=str(field.width), ACCESS=access
         )
 
 
