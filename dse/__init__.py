@@ -28,7 +28,6 @@ from .resources.calibration import Calibrated, Calibration, Measure, apply_calib
 from .resources.fit import CORES, HLS_BEAT_BITS, Fit, FitError, fit, ramb18_count, stream_words, ultra_banks, uram_count
 from .resources.logic import LOGIC_KINDS, Estimate, interval_pct, logic_table, logic_terms, npu_logic, part_logic
 from .resources.primitives import BUFFER_WORDS, PARTS, NpuShape, part_primitives
-from .virtual_exits import equidistant_exits, exits_after
 
 __all__ = [
     "BUFFER_WORDS",

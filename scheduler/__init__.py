@@ -7,12 +7,18 @@ from .comparison.decision_log import Replayed, record, replay
 from .comparison.sources import Drawn, Source, StreamComparison, compare_streams
 from .compiled.fast import available
 from .errors import PolicyError, SchedulerError, TrafficError
-from .fast import available
-from .fluid import Fluid
-from .guarded import Guarded
-from .metrics import Interval, Metrics, Tally, interval, measure, merge_metrics
-from .others import Lazy, Staged, layered, layered_rates
-from fluidnpu.studies.fluid_batching.paper import PaperRow, Sweep, sweeps, table2_rows
+from .exits.confidences import read_confidence_file, read_confidences
+from .exits.recorded import Recorded
+from .policies.baselines import Adaptive, Greedy, Serial
+from .policies.credit import Credit, Optimal, Weights
+from .policies.decision_process import CountTable, solve_counts
+from .policies.fluid import Fluid
+from .policies.guarded import Guarded
+from .policies.peers import Lazy, Staged, layered, layered_rates
+from .policies.registry import REGISTRY, make_policy
+from .policies.setting import Setting
+from .policies.wrappers.anytime import Anytime
+from .policies.wrappers.shedding import Shedding, innermost
 from .policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
 from .schedule import Outcome, Record, Replay, RunRecord, Schedule, Tally, read_log
 from .simulation.bound import least_violations
@@ -52,7 +58,6 @@ __all__ = [
     "Metrics",
     "Optimal",
     "Outcome",
-    "PaperRow",
     "Policy",
     "PolicyError",
     "Record",
@@ -72,7 +77,6 @@ __all__ = [
     "Source",
     "Staged",
     "StreamComparison",
-    "Sweep",
     "Tally",
     "Trace",
     "TrafficError",
@@ -113,8 +117,6 @@ __all__ = [
     "serve_tally",
     "simulate",
     "solve_counts",
-    "sweeps",
-    "table2_rows",
 ]
 
 

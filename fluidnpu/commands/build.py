@@ -41,12 +41,12 @@ from fluidnpu.models import (
 from fluidnpu.models.zoo import FULL_SIZE, full_size
 from fluidnpu.rtl_tb import sources
 
-from . import import_reports as importing
 from .. import show
-from ..reports.design import render_design_report
 from ..errors import NegativeAnswerError, UsageError
-from .exits import parse_places, with_exits
 from ..options import numbers
+from ..reports.design import render_design_report
+from . import import_reports as importing
+from .exits import parse_places, with_exits
 
 DEFAULT_B_MAX = 8
 MOST_WEIGHT = 1e100

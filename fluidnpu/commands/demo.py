@@ -37,8 +37,8 @@ from fluidnpu.scheduler import Metrics, Serving, draw_exits, make_policy, measur
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
-from ..reports.figures import LoadPoint
 from ..reports.demo import write_report
+from ..reports.figures import LoadPoint
 from ..reports.trace import trace
 
 MODEL = "resnet8_fashion_mnist.onnx"

@@ -293,9 +293,15 @@ def replay_log(log: Path, table: Path | None, as_json: bool) -> None:
 
 def run_study_command(folder: Path, seeds: int, requests: int, processes: int, as_json: bool) -> None:
     """The study of a paper: all its tables and figures about serving, a page, and the numbers as JSON."""
-    from fluidnpu.studies.fluid_batching.tasks import Size, dumps, run_study
-    from fluidnpu.studies.fluid_batching.report import print_verdicts, render_study, statements_markdown, study_figures, summary
+    from fluidnpu.studies.fluid_batching.report import (
+        print_verdicts,
+        render_study,
+        statements_markdown,
+        study_figures,
+        summary,
+    )
     from fluidnpu.studies.fluid_batching.tables import tables_markdown
+    from fluidnpu.studies.fluid_batching.tasks import Size, dumps, run_study
 
     out = show.console(as_json)
     command = f"fluidnpu simulate --study fluid-batching --seeds {seeds} --requests {requests}"

@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from fluidnpu.dse import Exploration, ram_bits
 
-from .figures import pareto_front, roofline, shares, throughput_bars
 from .demo import plan_map, template
+from .figures import pareto_front, roofline, shares, throughput_bars
 
 ALTERNATIVES = 12  # rows of the table beside the Pareto front
 

@@ -22,11 +22,11 @@ from fluidnpu.scheduler import (
     merge_metrics,
     serve,
 )
+from fluidnpu.studies.drawing.charts import batch_bars, latency_distribution, looks
 
 from .. import show
-from .figures import Bar, SampleRow, batch_timeline
 from .demo import template
-from fluidnpu.studies.drawing.charts import batch_bars, latency_distribution, looks
+from .figures import Bar, SampleRow, batch_timeline
 
 TIMELINE_SAMPLES = 14
 EXCERPT = 14  # decisions

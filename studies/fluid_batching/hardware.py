@@ -16,7 +16,9 @@ from fluidnpu.boards import Board, load_board
 from fluidnpu.dse import Batching, Design, LatencyTable, explore, search, stage_latency
 from fluidnpu.models import Workload, read_layer_table, read_onnx, shipped_file
 from fluidnpu.models.exits import equidistant_exits
-from fluidnpu.scheduler import PaperRow, Recorded, Serving
+from fluidnpu.scheduler import Recorded, Serving
+
+from .paper import PaperRow
 
 FILES = {"resnet50": "layers_resnet50.json", "inceptionv3": "layers_inception_v3.json"}
 MODEL = "resnet8_fashion_mnist.onnx"

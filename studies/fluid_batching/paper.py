@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 
-from fluidnpu.scheduler.compare import Serving
+from fluidnpu.scheduler import Serving
 
 
 @dataclass(frozen=True, kw_only=True)

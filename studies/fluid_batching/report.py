@@ -8,12 +8,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from fluidnpu.scheduler import Source, Sweep, sweeps, table2_rows
-
 from fluidnpu import show
 from fluidnpu.reports.demo import template
-from ..drawing.charts import Cell, Curve, Dot, Look, Panel, Value, ablation_bars, curves, frontier, looks, winner_map
 from fluidnpu.reports.simulation import excerpt, first_schedules, interesting, timeline
+from fluidnpu.scheduler import Source
+
+from ..drawing.charts import Cell, Curve, Dot, Look, Panel, Value, ablation_bars, curves, frontier, looks, winner_map
+from .paper import Sweep, sweeps, table2_rows
 from .tasks import ANYTIME, BASELINES, DRIFT, MAPPED, ON_FLUID_HARDWARE, OURS, SOLVED_ONCE, worlds
 from .verdicts import number, verdicts
 

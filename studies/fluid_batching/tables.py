@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fluidnpu.scheduler import table2_rows
-
+from .paper import table2_rows
 from .tasks import ANYTIME, BASELINES, DRIFT, OURS, worlds
 
 Body = Mapping[str, Any]

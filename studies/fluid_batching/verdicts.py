@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fluidnpu.scheduler import Sweep, sweeps, table2_rows
+from .paper import Sweep, sweeps, table2_rows
 
 NEAR_POINTS = 2.0  # violations are called equal within two points: the paper averages three seeds of unknown length
 SIMILAR = 1.15  # "similar" latency: within 15 %

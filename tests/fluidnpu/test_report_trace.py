@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import Fluid, Schedule, draw_exits, poisson, simulate
 from fluidnpu.reports.trace import FIRST_SAMPLE_TRACK, NPU_TRACK, trace
+from fluidnpu.scheduler import Fluid, Schedule, draw_exits, poisson, simulate
 
 EXITS = ("early", "final")
 RATES = (0.4, 0.6)
