@@ -9,7 +9,6 @@ from .compiled.fast import available
 from .errors import PolicyError, SchedulerError, TrafficError
 from .exits.confidences import read_confidence_file, read_confidences
 from .exits.recorded import Recorded
-from .paper import PaperRow, Sweep, sweeps, table2_rows
 from .policies.baselines import Adaptive, Greedy, Serial
 from .policies.credit import Credit, Optimal, Weights
 from .policies.decision_process import CountTable, solve_counts
@@ -60,7 +59,6 @@ __all__ = [
     "Metrics",
     "Optimal",
     "Outcome",
-    "PaperRow",
     "Policy",
     "PolicyError",
     "Record",
@@ -80,7 +78,6 @@ __all__ = [
     "Source",
     "Staged",
     "StreamComparison",
-    "Sweep",
     "Tally",
     "Trace",
     "TrafficError",
@@ -122,8 +119,6 @@ __all__ = [
     "serve_tally",
     "simulate",
     "solve_counts",
-    "sweeps",
-    "table2_rows",
 ]
 
 

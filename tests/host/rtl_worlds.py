@@ -13,7 +13,8 @@ from fluidnpu.hls import Program, by_name, compile_program
 from fluidnpu.host import Driver
 from fluidnpu.host.devices import RtlDevice
 from fluidnpu.host.identity import build_id_word
-from fluidnpu.models import QuantisedNetwork, quantise, random_network
+from fluidnpu.models import QuantisedNetwork, quantise
+from fluidnpu.models.zoo import random_network
 from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu
 
 BASE_SEED, EXITS = 0, 3

@@ -33,7 +33,8 @@ import numpy as np
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Bundle, Driver, SimulatedNpu, serve_requests
-from fluidnpu.models import quantise, random_network
+from fluidnpu.models import quantise
+from fluidnpu.models.zoo import random_network
 from fluidnpu.scheduler import make_policy, poisson
 network = quantise(random_network(3))
 design = design_for(network.network.workload)
