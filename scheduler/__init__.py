@@ -9,6 +9,8 @@ from .compiled.fast import available
 from .errors import PolicyError, SchedulerError, TrafficError
 from .exits.confidences import read_confidence_file, read_confidences
 from .exits.recorded import Recorded
+from .exits.rule import ExitRule, RuledExits, Seen, StageCosts, Threshold
+from .ledger import Ledger
 from .policies.baselines import Adaptive, Greedy, Serial
 from .policies.credit import Credit, Optimal, Weights
 from .policies.decision_process import CountTable, solve_counts
@@ -28,7 +30,6 @@ from .simulation.traffic import (
     bursty,
     diurnal,
     draw_exits,
-    exits_from_confidences,
     generate,
     halve_early_exits,
     poisson,
@@ -51,11 +52,13 @@ __all__ = [
     "CountTable",
     "Credit",
     "Drawn",
+    "ExitRule",
     "Fluid",
     "Greedy",
     "Guarded",
     "Interval",
     "Lazy",
+    "Ledger",
     "Metrics",
     "Optimal",
     "Outcome",
@@ -68,18 +71,22 @@ __all__ = [
     "Request",
     "Run",
     "RunRecord",
+    "RuledExits",
     "Schedule",
     "SchedulerError",
+    "Seen",
     "Serial",
     "Serving",
     "Setting",
     "Shed",
     "Shedding",
     "Source",
+    "StageCosts",
     "Staged",
     "StreamComparison",
     "Tally",
     "Trace",
+    "Threshold",
     "TrafficError",
     "Truth",
     "View",
@@ -93,7 +100,6 @@ __all__ = [
     "diurnal",
     "draw_exits",
     "draw_stream",
-    "exits_from_confidences",
     "format_ms",
     "generate",
     "halve_early_exits",

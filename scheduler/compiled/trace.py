@@ -1,8 +1,10 @@
-"""Serving through the compiled loop of `kernel.py`, for the policies that it knows. Optional: with Numba (`pip install "fluidnpu[fast]"`).
+"""Serving through the compiled loop of `kernel.py`, for the policies that it knows. Optional: with Numba
+(`pip install "fluidnpu[fast]"`).
 
-`serve_compiled` gives a `Trace`: the same schedule as `simulate`, as columns; `Trace.schedule()` turns it into the same `Schedule`, only without
-the reasons of decisions. `rules_of` says None for a policy that it does not know, and for anything that the engine would refuse: then
-`simulate` is to be asked, which names the fault.
+`serve_compiled` gives a `Trace`: the same schedule as `simulate`, as columns; `Trace.schedule()` turns it
+into the same `Schedule`, only without the reasons of decisions. `rules_of` says None for a policy that it
+does not know, and for anything that the engine would refuse: then `simulate` is to be asked, which names the
+fault.
 
 >>> from fluidnpu.dse import LatencyTable
 >>> from fluidnpu.scheduler import Greedy, Request, World
@@ -107,9 +109,12 @@ class Trace:
 def serve_compiled(requests: Sequence[Request], policy: Policy, world: World) -> Trace | None:
     """Serve as `simulate` does; None for a policy that the loop does not know or that breaks the rules.
 
-    Raises SchedulerError for inconsistent input.
+    The loop knows exits drawn beforehand only, so None too for exits decided at the exit. Raises
+    SchedulerError for inconsistent input.
     """
     world.check(requests)
+    if world.drawn is None:
+        return None
     arrival = np.array([r.arrival_ns for r in requests], np.int64)
     deadline = np.array([r.deadline_ns for r in requests], np.int64)
     machine = Machine(
@@ -118,7 +123,7 @@ def serve_compiled(requests: Sequence[Request], policy: Policy, world: World) ->
     rules = rules_of(policy, machine)
     if rules is None or not available():
         return None
-    stream = Stream(arrival, deadline, np.array(world.exits, np.int64), _due(policy, arrival, deadline))
+    stream = Stream(arrival, deadline, np.array(world.drawn, np.int64), _due(policy, arrival, deadline))
     broken, fates, log, ids = kernel.serve(stream, machine, rules)
     if broken:
         return None
@@ -136,7 +141,9 @@ def serve_compiled(requests: Sequence[Request], policy: Policy, world: World) ->
 
 
 def rules_of(policy: Policy, machine: Machine) -> Rules | None:
-    """The policy as numbers and tables; None when it is not one of ours as it ships, or does not fit the machine."""
+    """The policy as numbers and tables; None when it is not one of ours as it ships, or does not fit the
+    machine.
+    """
     shed, share, rescue = False, 0.0, False
     if type(policy) is Shedding:
         shed, policy = True, policy.inner
@@ -197,7 +204,9 @@ def _credit(policy: Credit, machine: Machine) -> dict[str, Any] | None:
 
 
 def _table(table: CountTable, machine: Machine) -> dict[str, Any] | None:
-    """The solved process as arrays; None when it was not solved for so many stages, or its index would be too large."""
+    """The solved process as arrays; None when it was not solved for so many stages, or its index would be too
+    large.
+    """
     stages = len(machine.believed)
     if any(len(place) != stages - 1 for place in table.places) or table.q.shape[2] != stages * table.b_max + 1:
         return None

@@ -1,4 +1,5 @@
-"""Recorded confidences of real samples at every exit: thresholds can move, and accuracy is real, also that of anytime answers.
+"""Recorded confidences of real samples at every exit: thresholds can move, and accuracy is real, also that of
+anytime answers.
 
 >>> data = Recorded(confidences=[[0.9, 0.99], [0.4, 0.7]], correct=[[True, True], [False, True]])
 >>> samples, exits = data.draw([0.8, 0.0], 4, np.random.default_rng(1))
@@ -16,12 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import SchedulerError
 from ..schedule import Schedule, Tally
-from ..simulation.traffic import exits_from_confidences
+from .rule import Threshold
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """What a network said of N samples at each exit: top-1 confidence and whether it was right, both samples x exits."""
+    """What a network said of N samples at each exit: top-1 confidence and whether it was right, both samples
+    x exits.
+    """
 
     confidences: ArrayLike
     correct: ArrayLike
@@ -37,7 +40,7 @@ class Recorded:
 
     def exits(self, thresholds: ArrayLike) -> NDArray[np.int64]:
         """The exit of every recorded sample with these thresholds."""
-        return exits_from_confidences(self.confidences, thresholds)
+        return Threshold(thresholds).exits(self.confidences)
 
     def exit_rates(self, thresholds: ArrayLike) -> tuple[float, ...]:
         """The share of recorded samples that leave at each exit."""
@@ -53,7 +56,9 @@ class Recorded:
         return samples, self.exits(thresholds)[samples]
 
     def accuracy_pct(self, schedule: Schedule | Tally, samples: NDArray[np.int64]) -> float:
-        """Share of right answers: request i was sample `samples[i]`, answered by the exit it left at; a shed request is not right."""
+        """Share of right answers: request i was sample `samples[i]`, answered by the exit it left at; a shed
+        request is not right.
+        """
         return 100 * float(np.mean(self._right(samples, np.array(schedule.exit))))
 
     def patient_accuracy_pct(self, thresholds: ArrayLike, samples: NDArray[np.int64]) -> float:

@@ -1,12 +1,15 @@
-"""Discrete-event simulator of one NPU under one policy, in integer nanoseconds. Deterministic: no clock, no randomness of its own.
+"""Discrete-event simulator of one NPU under one policy: deterministic, in integer nanoseconds.
 
-When a policy is asked (the runtime loop on a device keeps exactly the same rule, so their schedules can be compared):
-1. the NPU is idle: its last run has ended and the samples that did not exit wait at the entry of the next stage, sorted by (arrival, id);
-2. every request with an arrival not later than now is in the queue, also those that came at this very nanosecond;
+A policy is asked under these conditions, which the runtime loop on a device shares, so that schedules can be
+compared:
+1. the NPU is idle: its last run has ended, and the samples that did not exit wait for the next stage, sorted
+   by (arrival, id);
+2. every request with an arrival not later than now is in the queue, including those of this nanosecond;
 3. something waits; with nothing waiting, time moves to the next arrival first;
-4. something has changed since the last question: an arrival, the end of a run, the timeout of a `Wait`, or an `Answer` or `Shed`.
-A `Run` takes `latency[stage][batch]` and cannot be interrupted. `Answer` and `Shed` take no time. A `Wait` ends at the next arrival or at
-its `until_ns`, whichever is first. After the last arrival (`view.closed`) a `Wait` is an error.
+4. something has changed since the last question: an arrival, the end of a run, the timeout of a `Wait`, or an
+   `Answer` or `Shed`. A `Run` takes its time in the table and cannot be interrupted. `Answer` and `Shed` take
+   no time. A `Wait` ends at the next arrival or at its `until_ns`, whichever is first. After the last arrival
+   (`view.closed`) a `Wait` is an error.
 
 >>> from fluidnpu.dse import LatencyTable
 >>> from fluidnpu.scheduler import Greedy, Request, World
@@ -20,14 +23,13 @@ its `until_ns`, whichever is first. After the last arrival (`view.closed`) a `Wa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 
-from ..errors import PolicyError
+from ..ledger import Ledger
 from ..policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
 from ..schedule import Outcome, Schedule
 from .world import World
 
-_order = attrgetter("arrival_ns", "id")
+_NOT_DRAWN = -1  # the exit of a sample for which `World.exits` is asked at the exit
 
 
 def simulate(requests: Sequence[Request], policy: Policy, world: World) -> Schedule:
@@ -40,30 +42,33 @@ def simulate(requests: Sequence[Request], policy: Policy, world: World) -> Sched
 
 
 class _Engine:
+    """Simulated time around a `Ledger`; per-request columns are aligned with `requests`."""
+
     def __init__(self, requests: Sequence[Request], policy: Policy, world: World) -> None:
         self.requests, self.policy = tuple(requests), policy
-        self.slots, self.b_max, self.stages = world.slot_limit, world.batch_limit, world.latency.stages
-        self.waiting: list[list[Request]] = [[] for _ in range(self.stages)]
-        self.view = View(0, self.waiting, world.latency, tuple(world.exit_rates), self.b_max, slots=self.slots)
-        self.took = world.run_ns
-        self.leaves = {r.id: (i, int(e)) for i, (r, e) in enumerate(zip(self.requests, world.exits, strict=True))}
+        stages, b_max, slots = world.latency.stages, world.batch_limit, world.slot_limit
+        self.ledger = Ledger(stages=stages, b_max=b_max, slots=slots, policy=policy.name)
+        self.view = View(0, self.ledger.waiting, world.latency, tuple(world.exit_rates), b_max, slots=slots)
+        self.run_ns = world.run_ns
         n = len(self.requests)
+        self.live, drawn = world.live, world.drawn
+        exits = (_NOT_DRAWN,) * n if drawn is None else drawn
+        self.place = {r.id: (i, int(e)) for i, (r, e) in enumerate(zip(self.requests, exits, strict=True))}
         self.start, self.end, self.exit, self.outcome = [-1] * n, [-1] * n, [-1] * n, [0] * n
         self.log: list[tuple[int, Action]] = []
         self.run_ends: list[int] = []
-        self.held = 0  # samples past the queue
 
     def serve(self) -> Schedule:
-        policy, view, queue, requests = self.policy, self.view, self.waiting[0], self.requests
+        policy, view, ledger, requests = self.policy, self.view, self.ledger, self.requests
         arrivals = [r.arrival_ns for r in requests]
         n, i, now = len(requests), 0, 0
         policy.reset()
-        decide, log, run = policy.decide, self.log.append, self._run
+        decide, log, run, queue = policy.decide, self.log.append, self._run, ledger.waiting[0]
         while True:
             while i < n and arrivals[i] <= now:
                 queue.append(requests[i])
                 i += 1
-            if not queue and not self.held:
+            if not queue and not ledger.held:
                 if i == n:
                     break
                 now = arrivals[i]
@@ -74,104 +79,51 @@ class _Engine:
             if isinstance(action, Run):
                 now = run(now, action)
             elif isinstance(action, Wait):
-                now = self._wait(now, action, arrivals[i] if i < n else None)
+                ledger.check_wait(now, action, i == n)
+                now = arrivals[i] if action.until_ns is None else min(action.until_ns, arrivals[i])
             elif isinstance(action, Answer):
-                self._answer(now, action)
+                for request, passed in ledger.answer(now, action):
+                    self._leave(request, now, passed, Outcome.ANYTIME)
             elif isinstance(action, Shed):
-                self._shed(now, action)
+                ledger.shed(now, action)
+                for request in action.requests:
+                    self.start[self.place[request.id][0]] = now
+                    self._leave(request, now, -1, Outcome.SHED)
             else:
-                self._refuse(now, f"returned {action!r}, which is no action")
+                ledger.refuse(now, f"returned {action!r}, which is no action")
         return self._schedule()
 
     def _run(self, now: int, action: Run) -> int:
-        stage, batch = action.stage, action.requests
-        size = len(batch)
-        if not (0 <= stage < self.stages and 1 <= size <= self.b_max):
-            self._refuse(
-                now,
-                f"runs stage {stage} with a batch of {size}; it must be in 0..{self.stages - 1} with 1..{self.b_max}",
-            )
-        self._take(now, self.waiting[stage], batch, f"the entry of stage {stage}")
-        end = now + self.took[stage][size - 1]
-        leaves, ends = self.leaves, self.end
+        """Run a batch; return the time of its end."""
+        stage, batch, place, live = action.stage, action.requests, self.place, self.live
+        self.ledger.begin(now, action)
+        end = now + self.run_ns[stage][len(batch) - 1]
         if stage == 0:
-            self.held += size
-            if self.held > self.slots:
-                self._refuse(now, f"holds {self.held} samples in {self.slots} slots")
-            for r in batch:
-                self.start[leaves[r.id][0]] = now
-        stay = []
-        for r in batch:
-            index, leave = leaves[r.id]
-            if leave == stage:
-                ends[index] = end
+            for request in batch:
+                self.start[place[request.id][0]] = now
+        last = stage == self.ledger.stages - 1
+        staying = []
+        for request in batch:
+            index, drawn = place[request.id]
+            if drawn == stage or (live is not None and (last or live.leaves(request, stage, end))):
+                self.end[index] = end
                 self.exit[index] = stage
             else:
-                stay.append(r)
-        self.held -= size - len(stay)
-        if stay:
-            entry = self.waiting[stage + 1]
-            entry.extend(stay)
-            if len(entry) > 1:
-                entry.sort(key=_order)
+                staying.append(request)
+        self.ledger.finish(action, staying)
         self.run_ends.append(end)
         return end
 
-    def _wait(self, now: int, action: Wait, next_arrival: int | None) -> int:
-        if next_arrival is None:
-            self._refuse(now, "waits although no further arrival can come")
-        until = action.until_ns
-        if until is not None and until <= now:
-            self._refuse(now, f"waits until {until} ns, which is not later than now")
-        assert next_arrival is not None
-        return next_arrival if until is None else min(until, next_arrival)
-
-    def _answer(self, now: int, action: Answer) -> None:
-        if not action.requests:
-            self._refuse(now, "answers nobody")
-        for r in action.requests:
-            stage = next((s for s in range(1, self.stages) if r in self.waiting[s]), 0)
-            if not stage:
-                self._refuse(now, f"answers request {r.id}, which waits past no exit")
-            self.waiting[stage].remove(r)
-            self.held -= 1
-            self._leave(r, now, stage - 1, Outcome.ANYTIME)
-
-    def _shed(self, now: int, action: Shed) -> None:
-        if not action.requests:
-            self._refuse(now, "sheds nobody")
-        self._take(now, self.waiting[0], action.requests, "the queue")
-        for r in action.requests:
-            self.start[self.leaves[r.id][0]] = now
-            self._leave(r, now, -1, Outcome.SHED)
-
-    def _leave(self, r: Request, now: int, at_exit: int, outcome: Outcome) -> None:
-        index = self.leaves[r.id][0]
-        self.end[index], self.exit[index], self.outcome[index] = now, at_exit, outcome
-
-    def _take(self, now: int, entry: list[Request], batch: Sequence[Request], where: str) -> None:
-        size = len(batch)
-        if size <= len(entry) and all(map(_same, batch, entry)):
-            del entry[:size]  # the usual case: the oldest first
-            return
-        ids = {r.id for r in batch}
-        if len(ids) != size:
-            self._refuse(now, "names a request twice")
-        rest = [r for r in entry if r.id not in ids]
-        if len(rest) != len(entry) - size:
-            missing = sorted(ids - {r.id for r in entry})
-            self._refuse(now, f"takes request {missing[0]}, which does not wait at {where}")
-        entry[:] = rest
-
-    def _refuse(self, now: int, violation: str) -> None:
-        raise PolicyError(f"policy '{self.policy.name}' at {now} ns {violation}")
+    def _leave(self, request: Request, now: int, passed: int, outcome: Outcome) -> None:
+        index = self.place[request.id][0]
+        self.end[index], self.exit[index], self.outcome[index] = now, passed, outcome
 
     def _schedule(self) -> Schedule:
         return Schedule(
             policy=self.policy.name,
-            stages=self.stages,
-            b_max=self.b_max,
-            slots=self.slots,
+            stages=self.ledger.stages,
+            b_max=self.ledger.b_max,
+            slots=self.ledger.slots,
             requests=self.requests,
             start_ns=tuple(self.start),
             end_ns=tuple(self.end),
@@ -180,7 +132,3 @@ class _Engine:
             log=tuple(self.log),
             run_end_ns=tuple(self.run_ends),
         )
-
-
-def _same(a: Request, b: Request) -> bool:
-    return a is b

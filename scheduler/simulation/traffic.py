@@ -11,9 +11,9 @@ import io
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ..errors import SchedulerError, TrafficError
+from ..errors import TrafficError
 from ..policy import Request
 from ..units import parse_duration_ns
 from .world import check_rates
@@ -23,7 +23,9 @@ LONGEST_S = 1e8  # three years; int64 nanoseconds hold ninety times as much
 
 
 def requests_at(arrivals_ns: Sequence[int] | NDArray[np.int64], slo_ns: int) -> list[Request]:
-    """Requests 0, 1, ... that arrive at these times (sorted) and all have the same objective. Raises TrafficError."""
+    """Requests 0, 1, ... that arrive at these times (sorted) and all have the same objective. Raises
+    TrafficError.
+    """
     check_objective(slo_ns)
     if len(arrivals_ns) and not 0 <= arrivals_ns[-1] <= 2 * LONGEST_S * _NS:
         raise TrafficError(f"the arrivals must fit into {2 * LONGEST_S:g} s, and these do not")
@@ -48,7 +50,8 @@ def bursty(
 ) -> list[Request]:
     """A Markov-modulated Poisson process of two states with mean rate `rate_per_s`.
 
-    In a burst the rate is `burst` times the mean; bursts last `dwell_ns` on average (exponential) and take `share` of the time. Raises TrafficError.
+    In a burst the rate is `burst` times the mean; bursts last `dwell_ns` on average (exponential) and take
+    `share` of the time. Raises TrafficError.
     """
     check_load(rate_per_s, count)
     if not (0 < share < 1 and burst >= 1 and burst * share <= 1 and dwell_ns > 0):
@@ -81,7 +84,9 @@ def diurnal(
     swing: float = 0.4,
     period_ns: int = 600 * _NS,
 ) -> list[Request]:
-    """Poisson arrivals whose rate swings by `swing` (0..1) around the mean as a sine of this period, by thinning. Raises TrafficError."""
+    """Poisson arrivals whose rate swings by `swing` (0..1) around the mean as a sine of this period, by
+    thinning. Raises TrafficError.
+    """
     check_load(rate_per_s, count)
     if not (0 <= swing <= 1 and 0 < period_ns <= LONGEST_S * _NS):
         raise TrafficError(
@@ -99,7 +104,9 @@ def diurnal(
 
 
 def generate(text: str, rate_per_s: float, count: int, *, slo_ns: int, rng: np.random.Generator) -> list[Request]:
-    """Traffic by name: `poisson`, `bursty:burst=2:share=0.2:dwell=1s` (or `mmpp:...`), `diurnal:swing=0.4:period=600s`. Raises TrafficError."""
+    """Traffic by name: `poisson`, `bursty:burst=2:share=0.2:dwell=1s` (or `mmpp:...`),
+    `diurnal:swing=0.4:period=600s`. Raises TrafficError.
+    """
     name, *settings = text.split(":")
     name = "bursty" if name == "mmpp" else name
     known = {"poisson": (), "bursty": ("burst", "share", "dwell"), "diurnal": ("swing", "period")}
@@ -128,10 +135,11 @@ def generate(text: str, rate_per_s: float, count: int, *, slo_ns: int, rng: np.r
 def read_trace(
     text: str, *, slo_ns: int | None = None, source: str = "trace", stages: int | None = None
 ) -> tuple[list[Request], NDArray[np.int64] | None]:
-    r"""Requests from CSV with a header: `arrival_ms`, and if known `slo_ms` and `exit` (counted from 0). Raises TrafficError naming the line.
+    r"""Requests from CSV with a header: `arrival_ms`, and if known `slo_ms` and `exit` (counted from 0).
+    Raises TrafficError naming the line.
 
-    Arrivals must not go back in time; exits must be those of `stages` stages, if their number is given. Without an `slo_ms` column all requests
-    have `slo_ns`. The second value are the exits, if recorded.
+    Arrivals must not go back in time; exits must be those of `stages` stages, if their number is given.
+    Without an `slo_ms` column all requests have `slo_ns`. The second value are the exits, if recorded.
 
     >>> requests, exits = read_trace("arrival_ms,slo_ms\n0,20\n3.5,40\n")
     >>> requests[1], exits
@@ -196,28 +204,6 @@ def draw_exits(exit_rates: Sequence[float], count: int, rng: np.random.Generator
     check_rates(exit_rates, len(exit_rates))
     edges = np.cumsum(exit_rates)[:-1]
     return np.searchsorted(edges, rng.random(count), side="right").astype(np.int64)
-
-
-def exits_from_confidences(confidences: ArrayLike, thresholds: ArrayLike) -> NDArray[np.int64]:
-    """The first exit whose confidence exceeds its threshold, per sample; the last exit takes the rest.
-
-    `confidences`: samples x exits, softmax top-1 in 0..1; `thresholds`: one per exit (the last is not looked at). Raises SchedulerError.
-
-    >>> exits_from_confidences([[0.9, 0.1], [0.2, 0.3]], [0.8, 0.8]).tolist()
-    [0, 1]
-    """
-    table, limits = np.asarray(confidences, float), np.asarray(thresholds, float)
-    if table.ndim != 2 or limits.shape != table.shape[1:]:
-        raise SchedulerError(
-            f"confidences must be samples x exits with one threshold an exit, not {table.shape} and {limits.shape}"
-        )
-    if not np.all((table >= 0) & (table <= 1)):
-        raise SchedulerError("confidences must lie in 0..1")
-    if np.isnan(limits).any():
-        raise SchedulerError(f"thresholds must be numbers, not {limits.tolist()}")
-    sure = table > limits
-    sure[:, -1] = True
-    return np.asarray(np.argmax(sure, axis=1), np.int64)
 
 
 def halve_early_exits(exit_rates: Sequence[float]) -> tuple[float, ...]:

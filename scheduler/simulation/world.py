@@ -1,6 +1,7 @@
-"""The circumstances in which requests are served: latency tables, exits, limits. One frozen record, validated once.
+"""The circumstances in which requests are served, as one frozen record that is validated once.
 
->>> world = World(latency=LatencyTable(ns=((10, 15), (10, 15))), exits=[0, 1], exit_rates=[0.5, 0.5], overhead_ns=2)
+>>> table = LatencyTable(ns=((10, 15), (10, 15)))
+>>> world = World(latency=table, exits=[0, 1], exit_rates=[0.5, 0.5], overhead_ns=2)
 >>> world.batch_limit, world.slot_limit, world.run_ns
 (2, 2, ((12, 17), (12, 17)))
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from fluidnpu.dse import LatencyTable
 
@@ -16,18 +18,31 @@ from ..errors import SchedulerError, TrafficError
 from ..policy import Request
 
 
+@runtime_checkable
+class LiveExits(Protocol):
+    """Decides at an exit, during the simulation, whether a request leaves there; see `exits.RuledExits`."""
+
+    def leaves(self, request: Request, exit: int, now_ns: int) -> bool:
+        """Return True when the request leaves at `exit`, its run having ended at `now_ns`.
+
+        Not asked at the last exit.
+        """
+
+
 @dataclass(frozen=True, kw_only=True)
 class World:
     """The latency, exits and limits under which a stream of requests is served.
 
-    `latency` and `exit_rates` are the beliefs of the policy; `actual` (default: `latency`) is the true duration of runs.
-    `exits[i]` is the exit at which request i leaves if it is let run, drawn beforehand so that all policies meet the same
-    samples. `b_max` (default: the columns of the table) bounds a batch, `slots` (default: `b_max`) the samples past the
-    queue. `overhead_ns` is added to every run: the cost of asking the scheduler and of restarting. Raises SchedulerError.
+    `latency` and `exit_rates` are the beliefs of the policy; `actual` (default: `latency`) is the true
+    duration of runs. `exits[i]` is the exit at which request i leaves if it is let run, drawn beforehand so
+    that all policies meet the same samples; or `exits` is a `LiveExits`, which is asked at each exit. `b_max`
+    (default: the columns of the table) bounds a batch, `slots` (default: `b_max`) the samples past the queue.
+    `overhead_ns` is added to every run: the cost of asking the scheduler and of restarting. Raises
+    SchedulerError.
     """
 
     latency: LatencyTable
-    exits: Sequence[int]
+    exits: Sequence[int] | LiveExits
     exit_rates: Sequence[float]
     actual: LatencyTable | None = None
     b_max: int | None = None
@@ -52,6 +67,16 @@ class World:
             raise SchedulerError(f"overhead_ns must not be negative, not {self.overhead_ns}")
 
     @property
+    def drawn(self) -> Sequence[int] | None:
+        """The exits drawn beforehand; None when they are decided at the exit."""
+        return None if isinstance(self.exits, LiveExits) else self.exits
+
+    @property
+    def live(self) -> LiveExits | None:
+        """The object that decides at the exit; None when exits were drawn beforehand."""
+        return self.exits if isinstance(self.exits, LiveExits) else None
+
+    @property
     def batch_limit(self) -> int:
         """The largest batch: `b_max` or its default."""
         return self.latency.b_max if self.b_max is None else self.b_max
@@ -68,13 +93,15 @@ class World:
         return tuple(tuple(ns + self.overhead_ns for ns in row) for row in table.ns)
 
     def check(self, requests: Sequence[Request]) -> None:
-        """Raise SchedulerError unless the requests are sane and each has an exit of the table."""
+        """Raise SchedulerError unless the requests are sane and each drawn exit is one of the table."""
         check_requests(requests)
-        if len(self.exits) != len(requests):
+        if self.drawn is None:
+            return
+        if len(self.drawn) != len(requests):
             raise SchedulerError(
-                f"exits must name one exit for each of {len(requests)} requests, not {len(self.exits)}"
+                f"exits must name one exit for each of {len(requests)} requests, not {len(self.drawn)}"
             )
-        for request, leave in zip(requests, self.exits, strict=True):
+        for request, leave in zip(requests, self.drawn, strict=True):
             if not 0 <= leave < self.latency.stages:
                 raise SchedulerError(
                     f"request {request.id} must leave at an exit in 0..{self.latency.stages - 1}, not {leave}"

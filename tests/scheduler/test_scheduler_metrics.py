@@ -18,7 +18,6 @@ from fluidnpu.scheduler import (
     TrafficError,
     World,
     draw_exits,
-    exits_from_confidences,
     interval,
     make_policy,
     measure,
@@ -44,8 +43,6 @@ def test_poisson_gaps_have_the_mean_and_spread_of_an_exponential():
 def test_exits_are_drawn_with_their_rates_and_from_confidences():
     drawn = draw_exits([0.1, 0.0, 0.9], 20_000, np.random.default_rng(1))
     assert np.allclose(np.bincount(drawn, minlength=3) / 20_000, [0.1, 0, 0.9], atol=0.01)
-    confidences = np.array([[0.9, 0.2, 0.3], [0.8, 0.81, 0.1], [0.1, 0.1, 0.1]])
-    assert exits_from_confidences(confidences, [0.8, 0.8, 0.8]).tolist() == [0, 1, 2]
 
 
 def test_metrics_of_a_schedule_done_by_hand():
@@ -120,10 +117,6 @@ def test_bad_traffic_is_one_sentence(make, message):
 def test_bad_numbers_are_one_sentence():
     with pytest.raises(SchedulerError, match="sum to 1"):
         draw_exits([0.5, 0.4], 3, np.random.default_rng(0))
-    with pytest.raises(SchedulerError, match=r"lie in 0\.\.1"):
-        exits_from_confidences([[1.5, 0.1]], [0.5, 0.5])
-    with pytest.raises(SchedulerError, match="one threshold an exit"):
-        exits_from_confidences([[0.5, 0.1]], [0.5])
     with pytest.raises(SchedulerError, match="warm-up"):
         measure(serve_row(ROWS[1], "greedy", count=20), warmup=20)
     with pytest.raises(SchedulerError, match="at least one value"):
