@@ -1,4 +1,6 @@
-"""Small worlds for the tests of this room: a random network, a design for it, its program, and a loaded driver on a simulated NPU."""
+"""Small worlds for the tests of this room: a random network, a design for it, its program, and a loaded
+driver on a simulated NPU.
+"""
 
 from __future__ import annotations
 
@@ -88,6 +90,8 @@ def world(seed: int = 3, *, exits: int = 2, slots: int | None = None, loaded: bo
 
 
 def traffic_of(w: HostWorld, count: int, load: float = 0.9, slo: float = 4.0, seed: int = 0) -> list[Request]:
-    """Poisson arrivals at `load` times what one sample at a time can bear, with an objective of `slo` lone runs."""
+    """Poisson arrivals at `load` times what one sample at a time can bear, with an objective of `slo` lone
+    runs.
+    """
     alone = w.design.latency.between(0, w.design.stages - 1, 1)
     return poisson(load * 1e9 / alone, count, slo_ns=int(slo * alone), rng=np.random.default_rng(seed))

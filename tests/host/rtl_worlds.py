@@ -1,4 +1,6 @@
-"""The RTL as a device for tests: one build of a small design serves every random network that has no more layers than it."""
+"""The RTL as a device for tests: one build of a small design serves every random network that has no more
+layers than it.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def model(shape: Shape = SMALL, port_bytes: int = 16, core: str = "rtl") -> NpuM
 
 
 class Forged(RtlDevice):
-    """An RTL device that says it was built from another design, which differs from it in layers and plans only."""
+    """An RTL device that says it was built from another design, which differs from it in layers and plans
+    only.
+    """
 
     design: Design
 

@@ -1,4 +1,6 @@
-"""Every cause of ERROR is reachable; those that refuse a command leave all state as it was; after a reset the NPU works."""
+"""Every cause of ERROR is reachable; those that refuse a command leave all state as it was; after a reset the
+NPU works.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -101,7 +103,7 @@ def test_error_keeps_the_first_cause_until_start() -> None:
     assert field(w.npu, "ERROR", "CAUSE") == Cause.EMPTY_BATCH
 
 
-# -- causes that end a job ---------------------------------------------------------------------------------------
+# -- causes that end a job -----------------------------------------------------------------------------------
 
 
 def descriptor_bytes(w: HostWorld, layer: int) -> np.ndarray:

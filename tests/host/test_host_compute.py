@@ -1,4 +1,6 @@
-"""What the simulated NPU leaves in the slots is the golden model's, bit for bit: every batch size, mode, slot pattern and history."""
+"""What the simulated NPU leaves in the slots is the golden model's, bit for bit: every batch size, mode, slot
+pattern and history.
+"""
 
 import numpy as np
 import pytest
@@ -38,7 +40,9 @@ def test_every_batch_size_is_golden(seed: int, plan: str) -> None:
 
 
 def test_a_sample_does_not_see_its_neighbours() -> None:
-    """Preempt in the middle: one batch stops after stage 0, another runs through, both merge; bits stay those of a lone run."""
+    """Preempt in the middle: one batch stops after stage 0, another runs through, both merge; bits stay those
+    of a lone run.
+    """
     w = world(slots=8, exits=3)
     early = fill(w, [0, 5], seed=1)
     w.driver.activate([0, 5])

@@ -1,4 +1,6 @@
-"""What runs on a board needs NumPy and nothing compiled beyond it: no torch, no onnx, no PYNQ until a PYNQ device is asked for."""
+"""What runs on a board needs NumPy and nothing compiled beyond it: no torch, no onnx, no PYNQ until a PYNQ
+device is asked for.
+"""
 
 import subprocess
 import sys

@@ -1,4 +1,6 @@
-"""The driver through real PYNQ off-board: Overlay, MMIO, allocate, binding by VLNV, register_map, clocks and interrupts."""
+"""The driver through real PYNQ off-board: Overlay, MMIO, allocate, binding by VLNV, register_map, clocks and
+interrupts.
+"""
 
 import asyncio
 import subprocess

@@ -1,4 +1,6 @@
-"""The simulated NPU's registers, table-driven from the register map: access classes, reset values, bits that do not exist."""
+"""The simulated NPU's registers, table-driven from the register map: access classes, reset values, bits that
+do not exist.
+"""
 
 from dataclasses import replace
 

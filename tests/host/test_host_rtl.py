@@ -1,4 +1,5 @@
-"""The same driver on the RTL: every exit bit-identical to golden, whatever the plan, the batch, the memory and the order; errors and recovery.
+"""The same driver on the RTL: every exit bit-identical to golden, whatever the plan, the batch, the memory
+and the order; errors and recovery.
 
 With the core in SystemVerilog, and with the HLS core's C++ in its place.
 """
@@ -152,7 +153,7 @@ def test_time_is_cycles() -> None:
     assert clock.now_ns() >= later + 500
 
 
-# -- what goes wrong -------------------------------------------------------------------------------------------
+# -- what goes wrong -----------------------------------------------------------------------------------------
 
 
 def failing_run(w: RtlWorld, stage: int) -> NpuError:
@@ -224,7 +225,9 @@ def test_the_watchdog_drops_a_job_and_the_next_one_is_right(core: str) -> None:
 
 
 def test_a_bus_that_falls_silent_is_no_trap() -> None:
-    """The watchdog speaks; the reset waits for outstanding answers, and says so when none comes; then all is well again."""
+    """The watchdog speaks; the reset waits for outstanding answers, and says so when none comes; then all is
+    well again.
+    """
     w = rtl_world(dram=ROUGH)
     w.put(w.images(2))
     w.driver.activate([0, 1])
@@ -257,7 +260,7 @@ def test_a_soft_reset_at_any_moment_leaves_a_sound_npu(data: st.DataObject) -> N
     check_all_exits(w, data.draw(st.integers(1, 4)))
 
 
-# -- through the front door ------------------------------------------------------------------------------------
+# -- through the front door ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("kind", "core"), [("rtl", "rtl"), ("cosim", "hls")])

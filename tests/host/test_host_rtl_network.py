@@ -1,4 +1,6 @@
-"""The shipped network on the RTL behind the driver: every bit golden's, batch by batch and served under a policy. Long: minutes."""
+"""The shipped network on the RTL behind the driver: every bit golden's, batch by batch and served under a
+policy. Long: minutes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The runtime loop: the simulator's own schedule, golden's own answers, exactly one answer for each request, faults or not."""
+"""The runtime loop: the simulator's own schedule, golden's own answers, exactly one answer for each request,
+faults or not.
+"""
 
 from collections import Counter
 

@@ -1,4 +1,6 @@
-"""The live server: several clients, one owner of the device, exactly one answer or one exception for each request."""
+"""The live server: several clients, one owner of the device, exactly one answer or one exception for each
+request.
+"""
 
 import threading
 import time
@@ -161,7 +163,9 @@ def submit_one_by_one(server: Server, images: np.ndarray) -> list[Future[Reply]]
 
 
 def test_a_batch_given_up_is_its_own_loss() -> None:
-    """Others wait, some past an exit, while a batch is lost: they are answered, and each slot is free again at the end."""
+    """Others wait, some past an exit, while a batch is lost: they are answered, and each slot is free again
+    at the end.
+    """
     w = live(slots=4, faults=[Fault(job=job) for job in range(4, 7)])
     images = w.images(40)
     server = Server(w.driver, make_policy("fluid"))
