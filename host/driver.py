@@ -250,7 +250,7 @@ class Driver:
             stages[first_stage][0], stages[stage][1], self.design.latency.between(first_stage, stage, batch)
         )
 
-    def run_layers(self, first: int, last: int, predicted_ns: int) -> Job:
+    def run_layers(self, first: int, last: int, predicted_ns: float) -> Job:
         """Run layers first..last (inclusive), predicted to take `predicted_ns`, on the active batch and wait.
 
         A job whose interrupt never comes is found in STATUS at the deadline and counted in

@@ -1,11 +1,10 @@
-"""Every cause of ERROR is reachable; those that refuse a command leave all state as it was; after a reset the
-NPU works.
-"""
+"""Every cause of ERROR is reachable; a refused command changes no state; after a reset the NPU works."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from host_worlds import CTRL, HostWorld, field, read, snapshot, world, write
 
@@ -106,7 +105,7 @@ def test_error_keeps_the_first_cause_until_start() -> None:
 # -- causes that end a job -----------------------------------------------------------------------------------
 
 
-def descriptor_bytes(w: HostWorld, layer: int) -> np.ndarray:
+def descriptor_bytes(w: HostWorld, layer: int) -> npt.NDArray[np.uint8]:
     address = read(w.npu, "PROGRAM_HI") << 32 | read(w.npu, "PROGRAM_LO")
     return w.npu.memory.view(address + layer * DESCRIPTOR_BYTES, DESCRIPTOR_BYTES)
 

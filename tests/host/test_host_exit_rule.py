@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from host_worlds import HostWorld, world
+from host_worlds import HostWorld, Images, world
 from host_worlds import traffic_of as traffic
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,13 +27,13 @@ RATES = (0.5, 0.2, 0.3)
 POLICIES = ("serial", "greedy", "adaptive:timeout=45%", "fluid")
 
 
-def confidences(w: HostWorld, images: np.ndarray) -> dict[int, list[float]]:
+def confidences(w: HostWorld, images: Images) -> dict[int, list[float]]:
     """Golden's confidence of each image at each exit."""
     table = np.stack([confidence(w.qnet.logits(i, stored)) for i, stored in enumerate(golden.run(w.qnet, images))])
     return dict(enumerate(table.T.tolist()))
 
 
-def simulated(w: HostWorld, requests: list[Request], images: np.ndarray, rule: ExitRule, policy: str) -> Schedule:
+def simulated(w: HostWorld, requests: list[Request], images: Images, rule: ExitRule, policy: str) -> Schedule:
     exits = RuledExits(rule=rule, confidences=confidences(w, images), costs=StageCosts.of(w.design))
     believed = World(latency=w.design.latency, exits=exits, exit_rates=RATES, slots=w.driver.slots)
     return simulate(requests, make_policy(policy), believed)

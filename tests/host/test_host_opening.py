@@ -111,7 +111,12 @@ def test_devmem_has_its_addresses_from_the_board_or_the_operator(
     found: tuple[int, int, int],
 ) -> None:
     asked: list[dict[str, int]] = []
-    monkeypatch.setattr(opening, "DevMemNpu", lambda **words: asked.append(words) or nullcontext(w.npu))
+
+    def opened(**words: int) -> nullcontext[SimulatedNpu]:
+        asked.append(words)
+        return nullcontext(w.npu)
+
+    monkeypatch.setattr(opening, "DevMemNpu", opened)
     design = replace(w.design, board=board, memory=memory, port_bits=512 if memory == "pl" else w.design.port_bits)
     bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
     with open_device("devmem", bundle, **given) as device:

@@ -1,5 +1,4 @@
-"""The same driver on the RTL: every exit bit-identical to golden, whatever the plan, the batch, the memory
-and the order; errors and recovery.
+"""The same driver on the RTL: exits equal the golden model for all plans, batches, memories and orders.
 
 With the core in SystemVerilog, and with the HLS core's C++ in its place.
 """
@@ -225,9 +224,7 @@ def test_the_watchdog_drops_a_job_and_the_next_one_is_right(core: str) -> None:
 
 
 def test_a_bus_that_falls_silent_is_no_trap() -> None:
-    """The watchdog speaks; the reset waits for outstanding answers, and says so when none comes; then all is
-    well again.
-    """
+    """The watchdog reports it; the reset waits for outstanding answers and times out; then all is well."""
     w = rtl_world(dram=ROUGH)
     w.put(w.images(2))
     w.driver.activate([0, 1])
@@ -298,7 +295,7 @@ def test_npus_with_an_hls_core_share_nothing() -> None:
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("dram", [DramModel.IDEAL, SLOW], ids=["ideal", "slow"])
 def test_a_job_takes_as_long_with_either_core(plan: str, dram: DramModel) -> None:
-    """But for tiles of few rows, which wait longer in the HLS core, and of which so small a network has many."""
+    """Except for tiles of few rows, which wait longer in the HLS core and abound in a small network."""
     cycles = []
     for core in CORES:
         w = rtl_world(plan=PLANS[plan], dram=dram, core=core)

@@ -1,12 +1,12 @@
-"""The runtime loop: the simulator's own schedule, golden's own answers, exactly one answer for each request,
-faults or not.
-"""
+"""The runtime loop: the simulator's schedule, the golden model's answers, one for each request."""
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
-from host_worlds import HostWorld, world
+from host_worlds import HostWorld, Images, world
 from host_worlds import traffic_of as traffic
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,8 +16,10 @@ from fluidnpu.host import Driver, DriverUsageError, GaveUpError, ServeResult, se
 from fluidnpu.host.devices import Fault
 from fluidnpu.models import golden
 from fluidnpu.scheduler import (
+    Action,
     Answer,
     Outcome,
+    Policy,
     PolicyError,
     Request,
     Run,
@@ -32,12 +34,12 @@ from fluidnpu.scheduler import (
 POLICIES = ("serial", "greedy", "greedy:b_max=2", "adaptive:timeout=45%", "adaptive-s", "fluid", "fluid-repaired")
 
 
-def run(w: HostWorld, requests: list[Request], images: np.ndarray, policy: object, **options) -> ServeResult:
-    policy = make_policy(policy) if isinstance(policy, str) else policy
-    return serve_requests(requests, images, policy, w.driver, **options)
+def run(w: HostWorld, requests: list[Request], images: Images, policy: str | Policy, **options: Any) -> ServeResult:
+    made = make_policy(policy) if isinstance(policy, str) else policy
+    return serve_requests(requests, images, made, w.driver, **options)
 
 
-def check_answers(w: HostWorld, images: np.ndarray, served: ServeResult) -> None:
+def check_answers(w: HostWorld, images: Images, served: ServeResult) -> None:
     """Every answer is golden's, to the last bit of confidence."""
     exits, classes, sure = golden.early_exit(w.qnet, images)
     assert [a.exit for a in served.replies] == exits.tolist()
@@ -99,7 +101,7 @@ class Youngest:
     def reset(self) -> None:
         pass
 
-    def decide(self, view: View):
+    def decide(self, view: View) -> Action:
         if sum(map(len, view.waiting[1:])) < view.slots and view.waiting[0]:
             return Run(0, (view.waiting[0][-1],))
         stage = next(s for s in range(1, len(view.waiting)) if view.waiting[s])
@@ -154,7 +156,7 @@ def test_a_damaged_program_is_written_again() -> None:
         def reset(self) -> None:
             self.inner.reset()
 
-        def decide(self, view: View):
+        def decide(self, view: View) -> Action:
             self.asked += 1
             if self.asked % 5 == 0:
                 self.driver._buffers[0].array[128 + 64 :] ^= 0xFF
@@ -185,7 +187,7 @@ class Scripted:
     def reset(self) -> None:
         self.inner.reset()
 
-    def decide(self, view: View):
+    def decide(self, view: View) -> Action:
         if view.waiting[1] and view.waiting[1][0].id % 3 == 0:
             return Answer((view.waiting[1][0],), "anytime")
         if view.waiting[0] and view.waiting[0][-1].id % 5 == 4:
@@ -216,13 +218,13 @@ class Wrong:
 
     name = "wrong"
 
-    def __init__(self, act) -> None:
+    def __init__(self, act: Callable[[View], Action]) -> None:
         self.act = act
 
     def reset(self) -> None:
         pass
 
-    def decide(self, view: View):
+    def decide(self, view: View) -> Action:
         return self.act(view)
 
 
@@ -240,7 +242,7 @@ class Wrong:
         (lambda v: Shed((Request(77, 0, 1),)), "does not wait"),
     ],
 )
-def test_a_policy_that_breaks_the_rules_is_named(act, violation: str) -> None:
+def test_a_policy_that_breaks_the_rules_is_named(act: Callable[[View], Action], violation: str) -> None:
     w = world(3)
     with pytest.raises(PolicyError, match=violation):
         run(w, [Request(0, 0, 100)], w.images(1), Wrong(act))
@@ -256,7 +258,7 @@ def test_waiting_in_the_past_is_named() -> None:
 def test_too_few_slots_are_named() -> None:
     """A policy that holds more samples than there are slots breaks its own contract (`view.slots`)."""
 
-    def hoard(view: View):
+    def hoard(view: View) -> Action:
         return Run(0, tuple(view.waiting[0][:1])) if view.waiting[0] else Run(1, tuple(view.waiting[1]))
 
     w = world(3, slots=4)

@@ -7,9 +7,7 @@ from fluidnpu.scheduler import Seen
 
 @dataclass(frozen=True)
 class Impatient:
-    """Leaves at the first exit after `patience_ns` of response time, or earlier with a confidence above
-    `bar`.
-    """
+    """Leaves after `patience_ns` of response time, or earlier with a confidence above `bar`."""
 
     patience_ns: int
     bar: float = 1.0

@@ -1,6 +1,8 @@
-"""The exit rule has one comparison, for one sample and for arrays, and the simulator can ask it at the exit."""
+"""The exit rule has one comparison, for samples and arrays, and the simulator asks it at the exit."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,10 +94,12 @@ def test_a_rule_over_response_time_is_asked_at_the_end_of_each_run() -> None:
 
 @given(worlds(), st.sampled_from(["serial", "greedy", "fluid"]), st.integers(0, 3))
 @settings(max_examples=60, deadline=None)
-def test_exits_decided_at_the_exit_make_the_schedule_of_the_same_exits_drawn_before(world, spec, overhead) -> None:
+def test_exits_decided_at_the_exit_make_the_schedule_of_the_same_exits_drawn_before(
+    world: tuple[LatencyTable, list[Request], list[int]], spec: str, overhead: int
+) -> None:
     table, requests, exits = world
     sure = {r.id: [float(e == leave) for e in range(table.stages)] for r, leave in zip(requests, exits, strict=True)}
-    usual = {"latency": table, "exit_rates": uniform(table), "overhead_ns": overhead}
+    usual: dict[str, Any] = {"latency": table, "exit_rates": uniform(table), "overhead_ns": overhead}
     live = RuledExits(rule=Threshold([0.5] * table.stages), confidences=sure)
     ruled = simulate(requests, make_policy(spec), World(exits=live, **usual))
     assert ruled == simulate(requests, make_policy(spec), World(exits=exits, **usual))
