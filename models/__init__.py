@@ -34,6 +34,7 @@ from .network import (
     Workload,
 )
 from .quantise import Format, QuantisationError, QuantisedLayer, QuantisedNetwork, quantise
+from .recording import record_exits
 from .synthetic import random_network, with_random_weights
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ __all__ = [
     "read_model",
     "read_onnx",
     "read_text",
+    "record_exits",
     "regular_file",
     "run_float",
     "shipped_file",

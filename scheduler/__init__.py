@@ -17,7 +17,6 @@ from .fluid import Fluid
 from .guarded import Guarded
 from .metrics import Interval, Metrics, Tally, interval, measure, merge_metrics
 from .others import Lazy, Staged, layered, layered_rates
-from fluidnpu.studies.fluid_batching.paper import PaperRow, Sweep, sweeps, table2_rows
 from .policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
 from .recorded import Recorded
 from .registry import REGISTRY, make_policy
@@ -59,7 +58,6 @@ __all__ = [
     "Metrics",
     "Optimal",
     "Outcome",
-    "PaperRow",
     "Policy",
     "PolicyError",
     "Record",
@@ -79,7 +77,6 @@ __all__ = [
     "Source",
     "Staged",
     "StreamComparison",
-    "Sweep",
     "Tally",
     "Trace",
     "TrafficError",
@@ -120,8 +117,6 @@ __all__ = [
     "serve_tally",
     "simulate",
     "solve_counts",
-    "sweeps",
-    "table2_rows",
 ]
 
 

@@ -1,0 +1,22 @@
+"""Confidence and correctness of every image at every exit of a quantised network."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from . import golden
+from .data import ImageSet
+from .exits import confidence
+from .quantise import QuantisedNetwork
+
+
+def record_exits(qnet: QuantisedNetwork, images: ImageSet) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Run every image to the last exit in the golden model.
+
+    Returns (confidences, correct), both of shape (images, exits): softmax top-1, and whether the top class is the label.
+    """
+    logits = [qnet.logits(index, stored) for index, stored in enumerate(golden.run(qnet, images.images))]
+    confidences = np.stack([confidence(one) for one in logits], axis=1)
+    correct = np.stack([np.argmax(one, axis=1) == images.labels for one in logits], axis=1)
+    return confidences, correct
