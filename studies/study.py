@@ -103,7 +103,7 @@ def run_study(study: Study, size: Size, processes: int, progress: Callable[[int,
 
 
 def run_tasks(tasks: Sequence[Task], processes: int, progress: Callable[[int, int], None]) -> dict[str, dict[str, Any]]:
-    """Run the tasks, in a pool of forked processes if more than one, and file their answers by part and key."""
+    """Run the tasks, in forked processes if more than one, and file their answers by part and key."""
     answers: dict[int, Any] = {}
     progress(0, len(tasks))
     if processes > 1:

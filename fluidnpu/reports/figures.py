@@ -1,4 +1,7 @@
-"""Figures of the reports, drawn with matplotlib and returned as SVG text. They know numbers and labels, not their origin."""
+"""Figures of the reports, drawn with matplotlib and returned as SVG text.
+
+They know numbers and labels, not their origin.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ class LoadPoint:
 
 
 def load_curves(curves: Mapping[str, Sequence[LoadPoint]], slo_ms: float, marked_rate: float | None = None) -> str:
-    """Latency, violations and use against arrival rate, one line a policy; the SLO is marked, and one rate if given."""
+    """Draw latency, violations and use by arrival rate, one line a policy; the SLO is marked, and one rate if
+    given.
+    """
     thousands = max(p.rate_per_s for points in curves.values() for p in points) >= 1000
     unit, label = (1e3, "thousand arrivals a second") if thousands else (1.0, "arrivals a second")
     panels = (
@@ -57,7 +62,7 @@ def load_curves(curves: Mapping[str, Sequence[LoadPoint]], slo_ms: float, marked
 
 
 def throughput_bars(series: Mapping[str, Sequence[float]], peaks: Mapping[str, float]) -> str:
-    """GOP/s by batch size, a panel a board, with its peak as a line."""
+    """Draw GOP/s by batch size, a panel a board, with its peak as a line."""
     figure, axes = new_figure(14, 3, len(series))
     for axis, (name, values) in zip(axes, series.items(), strict=True):
         batches = range(1, len(values) + 1)
@@ -82,7 +87,7 @@ def throughput_bars(series: Mapping[str, Sequence[float]], peaks: Mapping[str, f
 def heat_map(
     values: Sequence[Sequence[float]], row_labels: Sequence[str], cells: Sequence[Sequence[str]], title: str
 ) -> str:
-    """Utilisation in percent, layers by batch sizes; `cells` holds the text of each cell (the chosen k and B_R)."""
+    """Draw utilisation in percent, layers by batch sizes; `cells` holds the text of each cell (k and B_R)."""
     figure, (axis,) = new_figure(14, 0.9 + 0.26 * len(values))
     axis.grid(False)
     colours = axis.imshow(values, cmap="YlGnBu", vmin=0, vmax=100, aspect="auto")
@@ -100,7 +105,10 @@ def heat_map(
 def roofline(
     layers: Sequence[tuple[str, float, float]], peak_gops: float, gwords_per_s: float, per_word: str, title: str
 ) -> str:
-    """Layers (name, operations per word, GOP/s) under the roof of memory and array; both axes logarithmic. `per_word`: of which words."""
+    """Draw layers (name, operations per word, GOP/s) under the roof of memory and array, logarithmic.
+
+    `per_word` names the words that are counted.
+    """
     figure, (axis,) = new_figure(14, 4.2)
     points = [(name, x, y) for name, x, y in layers if x > 0]
     low, high = min(x for _, x, _ in points) / 1.6, max(x for _, x, _ in points) * 1.6
@@ -131,7 +139,9 @@ Corner = tuple[float, float, float, float, float]
 
 
 def pareto_front(points: Sequence[Corner], chosen: Corner, title: str) -> str:
-    """Designs (latency at B = 1 in ms, memory in Mbit, thousand LUTs, weighted GOP/s, DSPs); the chosen one is ringed."""
+    """Draw designs (latency at B = 1 in ms, memory in Mbit, thousand LUTs, weighted GOP/s, DSPs), the chosen
+    ringed.
+    """
     labels = ("latency at B = 1 (ms)", "on-chip memory (Mbit)", "LUTs (thousands, estimated)")
     figure, panels = new_figure(14, 3.8, len(labels))
     for column, (axis, label) in enumerate(zip(panels, labels, strict=True)):
@@ -156,7 +166,7 @@ def pareto_front(points: Sequence[Corner], chosen: Corner, title: str) -> str:
 
 
 def shares(parts: Mapping[str, Mapping[str, float]], title: str) -> str:
-    """Stacked bars, one a resource: who uses how much of it, in per cent of the device."""
+    """Draw stacked bars, one a resource: each user's share of it, in per cent of the device."""
     figure, (axis,) = new_figure(14, 0.8 + 0.5 * len(parts))
     axis.grid(False, axis="y")
     names = list(dict.fromkeys(name for part in parts.values() for name in part))

@@ -58,7 +58,7 @@ def schedule_timeline(schedule: Schedule, first: int, exits: Sequence[str], *, l
 
 
 def batch_timeline(rows: Sequence[SampleRow], bars: Sequence[Bar], exits: Sequence[str]) -> str:
-    """Draw samples over time: grey while they wait, coloured by stage while they run, a dot where they leave."""
+    """Draw samples over time: grey while waiting, coloured by stage while running, a dot at the exit."""
     from matplotlib.patches import Patch
 
     figure, (axis,) = new_figure(14, 0.6 + 0.24 * max(6, len(rows)))

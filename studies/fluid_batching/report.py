@@ -59,7 +59,7 @@ def _ordered(policies: Body) -> dict[str, Any]:
 
 
 def study_excerpt(study: Body) -> dict[str, Any]:
-    """Give the small part of the study that documents quote: Table II, the dial, drift, co-design, accuracy."""
+    """Give the part that documents quote: Table II, the dial, drift, co-design, accuracy."""
     parts = study["parts"]
 
     def cells_of(policies: Body, *more: str) -> dict[str, Any]:

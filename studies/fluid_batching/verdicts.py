@@ -1,4 +1,4 @@
-"""The paper's statements, the outcome here, and whether they agree: pure functions of the study's dictionary."""
+"""The paper's statements with the outcome here: pure functions of the study's dictionary."""
 
 from __future__ import annotations
 

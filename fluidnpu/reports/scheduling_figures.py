@@ -1,4 +1,4 @@
-"""Figures of one comparison of policies: how long requests take, and the batches that ran."""
+"""Figures of one comparison of policies: latencies and batch sizes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from fluidnpu.studies.drawing import INK, Look, new_figure, to_svg
 
 
 def latency_distribution(samples: Mapping[str, Sequence[float]], slo_ms: float, look: Mapping[str, Look]) -> str:
-    """Share of requests that take longer than x, a line a policy; where it crosses the objective are the violations."""
+    """Draw the share of requests that take longer than x, a line a policy; its height at the objective:
+    violations.
+    """
     figure, (axis,) = new_figure(14, 3.6)
     longest = 0.0
     for name, values in samples.items():
@@ -33,7 +35,7 @@ def latency_distribution(samples: Mapping[str, Sequence[float]], slo_ms: float, 
 
 
 def batch_bars(shares: Mapping[str, Sequence[float]], look: Mapping[str, Look]) -> str:
-    """How often each batch size ran, in per cent of a policy's runs: a group of bars a batch size."""
+    """Draw the batch sizes that ran, in per cent of a policy's runs: a group of bars a batch size."""
     figure, (axis,) = new_figure(14, 3.0)
     width = 0.8 / max(len(shares), 1)
     for k, (name, values) in enumerate(shares.items()):
