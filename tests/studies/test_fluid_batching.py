@@ -16,11 +16,15 @@ from click.testing import CliRunner
 from fluidnpu import study, study_hardware, study_report
 from fluidnpu.cli import main
 from fluidnpu.scheduler import Interval, Recorded, solve_counts
+from fluidnpu.studies import Size, run_study
 from fluidnpu.studies.fluid_batching.paper import table2_rows
 from fluidnpu.studies.fluid_batching.report import render_study, summary
+from fluidnpu.studies.fluid_batching.simulations import crossing
 from fluidnpu.studies.fluid_batching.tables import goals, tables_markdown
-from fluidnpu.studies.fluid_batching.tasks import Size, Task, crossing, dumps, run_study, study_tasks
+from fluidnpu.studies.fluid_batching.tasks import study_tasks
 from fluidnpu.studies.fluid_batching.verdicts import AGREES, DIFFERS, FITTED, PARTLY, Verdict, verdicts
+from fluidnpu.studies.study import Task
+from fluidnpu.studies.writing import dumps
 
 TINY = Size(seeds=2, requests=200)
 
