@@ -18,8 +18,8 @@ from fluidnpu.dse import Design, DramModel, LayerCycles, Point, build_design
 from fluidnpu.hls import Program, compile_program
 from fluidnpu.models import Kind, LayerShape, quantise, random_full_size
 
+from .device import LayerRun
 from .job import BareNpu, modelled
-from .model import LayerRun
 
 GOAL = 0.95  # useful input words for each word that the port carried
 BOARD, MEMORY, POINT, LATENCY = "zc706", "pl", Point(t_r=8192, t_p=14, t_c=64), 100
@@ -99,7 +99,7 @@ def _network() -> tuple[Design, Program]:
 def on_rtl(latency: int = LATENCY) -> list[LayerRun]:
     """Every layer of the network on the RTL."""
     design, program = _network()
-    return BareNpu(design, _memory(latency)).run(program, 1)
+    return BareNpu.of(design, _memory(latency)).run(program, 1)
 
 
 def by_model(latency: int = LATENCY, *, first_cycle: int = 0) -> Sequence[LayerCycles]:

@@ -8,7 +8,6 @@ A seeded bug must make a proof fail. The proofs themselves stand in `<subject>/p
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -17,9 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..common.cache import build_root, digest
 from ..common.sources import sources, texts_of
 from ..errors import ProofError
-from ..simulation.model import build_root
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +107,7 @@ def _texts(proof: Proof, override: Mapping[str, str]) -> dict[str, str]:
 
 def _verdict(proof: Proof, name: str, texts: Mapping[str, str], mode: str, depth: int, timeout_s: int) -> str:
     script = _script(proof, texts, mode, depth)
-    key = hashlib.sha256(repr((sorted(texts.items()), script)).encode()).hexdigest()[:16]
-    folder = build_root() / "formal" / f"{proof.top}-{name}-{key}"
+    folder = build_root() / "proofs" / f"{proof.top}-{name}-{digest(sorted(texts.items()), script)}"
     verdict = folder / "verdict"
     if not verdict.exists():
         shutil.rmtree(folder, ignore_errors=True)

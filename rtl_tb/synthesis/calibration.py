@@ -36,7 +36,7 @@ from ..common.sources import needed, sources
 from ..data_plane.parameters import data_plane_parameters
 from .core import synthesise_core
 from .random_designs import random_designs, wide_designs
-from .yosys import Cells, digest, synthesise
+from .yosys import Cells, sources_digest, synthesise
 
 Floats = npt.NDArray[np.float64]
 TOPS = {"core": "fluidnpu_core", "data_plane": "fluidnpu_data_plane"}
@@ -157,7 +157,7 @@ def calibrate(parts: Sequence[str] = PARTS) -> dict[str, Any]:
     }
     for part in parts:
         found = fitted_samples(part, announce=True)
-        table[part] = {"sources": digest(needed(sources(), TOPS[part]))} | {
+        table[part] = {"sources": sources_digest(needed(sources(), TOPS[part]))} | {
             kind: fit(part, kind, found) for kind in LOGIC_KINDS
         }
     return table
@@ -192,7 +192,9 @@ def report(found: Sequence[Sample], table: Mapping[str, Any] | None = None) -> t
     lines.append("DSP and RAM: " + ("all equal" if same else "DIFFERENT"))
     known = logic_table() if table is None else table
     changed = [
-        part for part in PARTS if known[part].get("sources") not in (None, digest(needed(sources(), TOPS[part])))
+        part
+        for part in PARTS
+        if known[part].get("sources") not in (None, sources_digest(needed(sources(), TOPS[part])))
     ]
     if changed:
         lines.append(

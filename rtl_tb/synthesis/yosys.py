@@ -9,7 +9,6 @@ synthesiser; LUTs and flip-flops are Yosys's own. Needs the extra `rtl`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -20,9 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..common.cache import build_root, digest, locked
 from ..common.sources import needed, sources
 from ..errors import SimulationError
-from ..simulation.model import _lock, build_root
 
 FAMILIES = ("xc7", "xcup")  # as `synth_xilinx` names 7-series and UltraScale+
 _LUTRAM = {"RAM32M": 4, "RAM64M": 4, "RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM32M16": 8, "RAM64M8": 8,
@@ -70,16 +69,16 @@ def synthesise(
         raise SimulationError(f"family must be one of {', '.join(FAMILIES)}, not '{family}'")
     texts = needed(sources(), top)
     script = _script(top, parameters, family, tuple(texts), cascades)
-    folder = build_root() / f"synth-{top}-{digest(texts, script)}"
-    with _lock(folder):
+    folder = build_root() / f"synth-{top}-{sources_digest(texts, script)}"
+    with locked(folder):
         if not (folder / "cells.json").exists():
             _yosys(folder, top, texts, script, timeout_s)
         return Cells(**json.loads((folder / "cells.json").read_text()))
 
 
-def digest(texts: Mapping[str, str], script: str = "") -> str:
+def sources_digest(texts: Mapping[str, str], script: str = "") -> str:
     """Sixteen hexadecimal digits over sources and script."""
-    return hashlib.sha256(repr((script, sorted(texts.items()))).encode()).hexdigest()[:16]
+    return digest(script, sorted(texts.items()))
 
 
 def _script(top: str, parameters: Mapping[str, int], family: str, names: tuple[str, ...], cascades: bool) -> str:

@@ -8,6 +8,7 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
+from core_streams import random_streams
 
 from fluidnpu.dse import LOGIC_KINDS, PARTS, Design, interval_pct, part_logic
 from fluidnpu.dse.memories import block_rams, ultra_rams
@@ -15,7 +16,6 @@ from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls import execute_streams_reference
 from fluidnpu.rtl_tb import SimulationError
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
-from fluidnpu.rtl_tb.core.streams import random_streams
 from fluidnpu.rtl_tb.synthesis.calibration import CHECK_SEED, FIT_SEED, Sample, report, sample
 from fluidnpu.rtl_tb.synthesis.core import CELLS, examples, predicted, synthesise_core, table
 from fluidnpu.rtl_tb.synthesis.random_designs import random_designs

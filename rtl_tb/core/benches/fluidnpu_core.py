@@ -8,20 +8,23 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 
 import cocotb
 import numpy as np
+import numpy.typing as npt
 from cocotb.task import Task
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Design
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import LayerStreams, execute_streams_reference
+from fluidnpu.hls import LayerStreams, core_vectors
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.words import beats_of
-from ..streams import random_streams
+
+Int16 = npt.NDArray[np.int16]
 
 
 def draw_pause(rng: random.Random) -> float:
@@ -32,6 +35,12 @@ def draw_pause(rng: random.Random) -> float:
 def design_under_test() -> Design:
     """The small design whose fields the runner test passed."""
     return replace(tiny_design(), **json.loads(os.environ.get("DESIGN", "{}")))
+
+
+def drawn(rng: random.Random, design: Design) -> Iterator[tuple[LayerStreams, Int16, int]]:
+    """Streams of every mode and of all modes mixed, twice, with their outputs and saturations."""
+    for _ in range(2):
+        yield from core_vectors(design, seed=rng.getrandbits(32))
 
 
 async def offer(dut: Dut, name: str, beats: list[int], rng: random.Random, pause: float) -> None:
@@ -81,9 +90,7 @@ async def any_handshake(dut: Dut) -> None:
     """Every beat is right whatever the pauses."""
     design = design_under_test()
     rng = await begin(dut)
-    for _ in range(12):
-        streams = random_streams(np.random.default_rng(rng.getrandbits(32)), design, commands=5)
-        expected, saturations = execute_streams_reference(streams, design)
+    for streams, expected, saturations in drawn(rng, design):
         before = int(dut.saturations_o.value)
         senders = start(dut, streams, rng)
         assert await collect(dut, len(expected), rng, draw_pause(rng)) == beats_of(expected)
@@ -99,9 +106,7 @@ async def reset_anywhere(dut: Dut) -> None:
     """A reset in the middle leaves nothing behind: the next streams are answered as after power-up."""
     design = design_under_test()
     rng = await begin(dut)
-    for _ in range(12):
-        streams = random_streams(np.random.default_rng(rng.getrandbits(32)), design, commands=4)
-        expected, saturations = execute_streams_reference(streams, design)
+    for streams, expected, saturations in drawn(rng, design):
         for interrupted in (True, False):
             senders = start(dut, streams, rng)
             if interrupted:
