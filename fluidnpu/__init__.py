@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fluidnpu.boards import load_board
     from fluidnpu.dse import Design, explore
     from fluidnpu.hls import compile_program, csim_network, render_project, write_project
-    from fluidnpu.host import Bundle, Driver, Server, open_device, serve
+    from fluidnpu.host import Bundle, Driver, Server, open_device, serve_requests
     from fluidnpu.models import LayerShape, Network, Workload, accuracy_guard, quantise, read_model, read_onnx
     from fluidnpu.scheduler import compare, make_policy, measure, poisson, simulate
 
@@ -30,7 +30,7 @@ _ROOM_OF = {
     "dse": ("Design", "explore"),
     "hls": ("compile_program", "csim_network", "render_project", "write_project"),
     "scheduler": ("compare", "make_policy", "measure", "poisson", "simulate"),
-    "host": ("Bundle", "Driver", "Server", "open_device", "serve"),
+    "host": ("Bundle", "Driver", "Server", "open_device", "serve_requests"),
 }
 _HOME = {name: room for room, names in _ROOM_OF.items() for name in names}
 
@@ -56,7 +56,7 @@ __all__ = [
     "read_model",
     "read_onnx",
     "render_project",
-    "serve",
+    "serve_requests",
     "simulate",
     "write_project",
 ]

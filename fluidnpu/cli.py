@@ -91,7 +91,7 @@ def main() -> None:
 @command
 def demo(out: Path, requests: int, seed: int, as_json: bool) -> None:
     """The whole chain on the shipped network: designs, C simulation, 1,000 real images served, a report."""
-    from .demo import run
+    from .commands.demo import run
 
     run(out, requests=requests, seed=seed, as_json=as_json)
 
@@ -102,7 +102,7 @@ def demo(out: Path, requests: int, seed: int, as_json: bool) -> None:
 @command
 def check(model: Path, as_json: bool) -> None:
     """Can this model be used? Layers, MACs, exits and operators, or what stands in the way and where."""
-    from . import commands
+    from .commands import build as commands
 
     commands.check(model, as_json)
 
@@ -132,7 +132,7 @@ def check(model: Path, as_json: bool) -> None:
 @command
 def exits(model: Path, places: str | None, out: Path | None, threshold: float, seed: int, as_json: bool) -> None:
     """Where MODEL can be left early, and heads put there; MODEL is ONNX, or resnet50 or inception_v3 with random weights."""
-    from . import exits as command_exits
+    from .commands import exits as command_exits
 
     command_exits.exits(model, places, out, threshold, seed, as_json)
 
@@ -194,7 +194,7 @@ def dse(
     **search: Any,
 ) -> None:
     """Search the whole design space of a board for MODEL: ONNX, a layer table, resnet50 or inception_v3."""
-    from . import commands
+    from .commands import build as commands
 
     work = commands.workload(model, exits, exit_rates)
     commands.dse(work, board, commands.Search(**search), out, report, calibration, as_json)
@@ -233,7 +233,7 @@ def build(
     **search: Any,
 ) -> None:
     """Write the bitstream project and the driver's bundle for MODEL on a board."""
-    from . import commands
+    from .commands import build as commands
 
     commands.build(model, board, b_max, design_file, commands.Search(**search), out, data, tolerance, as_json)
 
@@ -251,7 +251,7 @@ def build(
 @command
 def import_reports(project: Path, board: str | None, out: Path | None, as_json: bool) -> None:
     """After `make bitstream`: what Vivado HLS and Vivado reported of PROJECT beside what was predicted, as a record for `dse`."""
-    from . import importing
+    from .commands import import_reports as importing
 
     importing.import_project(project, board, out, as_json)
 
@@ -283,7 +283,7 @@ def verify(
     as_json: bool,
 ) -> None:
     """Compile the generated HLS C++ and compare every layer with the golden model, bit for bit."""
-    from . import commands
+    from .commands import build as commands
 
     commands.verify(model, board, b_max, design_file, batches, data, as_json)
 
@@ -376,7 +376,7 @@ def simulate(table: Path | None, replayed: Path | None, study: str | None, out: 
 
     Exit code: 0 compared (in --json an unstable policy has "unstable": true); 1 --replay found a difference; 2 bad input.
     """
-    from . import simulating
+    from .commands import simulate as simulating
 
     if study is not None:
         simulating.run_study_command(out, *(words[k] for k in ("seeds", "requests", "processes", "as_json")))
@@ -426,7 +426,7 @@ def serve(**words: Any) -> None:
 
     Exit code: 0 all requests ended; 1 the device failed; 2 bad input; 130 or 143 stopped by Ctrl-C or SIGTERM.
     """
-    from . import serving
+    from .commands import serve as serving
 
     serving.serve(serving.Asked(**words))
 
@@ -453,7 +453,7 @@ def train(
     architecture: str, epochs: int, seed: int, tolerance: float, out: Path, data: Path | None, as_json: bool
 ) -> None:
     """Train all exits of a network jointly on Fashion-MNIST and write it as one ONNX file."""
-    from . import commands
+    from .commands import build as commands
 
     commands.train(architecture, out, epochs, seed, tolerance, data, as_json)
 
@@ -463,6 +463,6 @@ def train(
 @command
 def doctor(as_json: bool) -> None:
     """What is installed here, what is missing, and what each missing part would be good for."""
-    from . import commands
+    from .commands import build as commands
 
     commands.doctor(as_json)

@@ -57,7 +57,7 @@ def world_errors() -> tuple[type[Exception], ...]:
     """Errors of the machine or the board."""
     from fluidnpu.hls import CsimError
     from fluidnpu.host import HostError
-    from fluidnpu.models import TrainingError
+    from fluidnpu.models.errors import TrainingError
     from fluidnpu.rtl_tb import SimulationError
 
     return (CsimError, HostError, SimulationError, TrainingError)

@@ -16,7 +16,8 @@ from functools import cache
 from fluidnpu.boards import load_board
 from fluidnpu.dse import Design, DramModel, LayerCycles, Point, build_design
 from fluidnpu.hls import Program, compile_program
-from fluidnpu.models import Kind, LayerShape, quantise, random_full_size
+from fluidnpu.models import Kind, LayerShape, quantise
+from fluidnpu.models.zoo import random_full_size
 
 from .device import LayerRun
 from .job import BareNpu, modelled

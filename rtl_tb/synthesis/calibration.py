@@ -2,7 +2,7 @@
 
     python -m fluidnpu.rtl_tb.synthesis.calibration fit|check
 
-`fit` synthesises designs (random ones of FIT_SEED and wide ones) and writes `dse/logic.json`. `check` synthesises other ones (of CHECK_SEED),
+`fit` synthesises designs (random ones of FIT_SEED and wide ones) and writes `dse/resources/logic.json`. `check` synthesises other ones (of CHECK_SEED),
 prints every design's counts beside the predicted ones and ends with 1 when a DSP or a RAM differs or LUTs or flip-flops are off by more than
 MOST_MAPE_PCT on average. Both take minutes to an hour; counts are cached by digest of the sources, so that a second run takes seconds.
 """
@@ -148,7 +148,7 @@ def _least_squares(matrix: Floats, target: Floats) -> Floats:
 
 
 def calibrate(parts: Sequence[str] = PARTS) -> dict[str, Any]:
-    """The whole table, as `dse/logic.json` holds it; parts that are not asked for stay as they are there."""
+    """The whole table, as `dse/resources/logic.json` holds it; parts that are not asked for stay as they are there."""
     table: dict[str, Any] = {
         **logic_table(),
         "made_by": "python -m fluidnpu.rtl_tb.synthesis.calibration fit",
@@ -212,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     parts = PARTS if given.part is None else (given.part,)
     if given.what == "fit":
-        path = Path(str(files("fluidnpu.dse").joinpath("logic.json")))
+        path = Path(str(files("fluidnpu.dse.resources").joinpath("logic.json")))
         path.write_text(json.dumps(calibrate(parts), indent=1) + "\n")
         print(path.read_text())
         return 0

@@ -12,7 +12,8 @@ from fluidnpu.dse import BatchPlan, Design, LatencyTable
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import REGISTERS, Program, by_name, compile_program
 from fluidnpu.host import Device, Driver, SimulatedNpu
-from fluidnpu.models import QuantisedNetwork, confidence, golden, quantise, random_network
+from fluidnpu.models import QuantisedNetwork, confidence, golden, quantise
+from fluidnpu.models.zoo import random_network
 from fluidnpu.scheduler import Request, poisson
 
 FIELDS = by_name("CTRL").fields

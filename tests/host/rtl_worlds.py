@@ -10,8 +10,11 @@ import numpy as np
 from fluidnpu.dse import BatchPlan, Design
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import Program, by_name, compile_program
-from fluidnpu.host import Driver, RtlDevice, build_id
-from fluidnpu.models import QuantisedNetwork, quantise, random_network
+from fluidnpu.host import Driver
+from fluidnpu.host.devices import RtlDevice
+from fluidnpu.host.identity import build_id_word
+from fluidnpu.models import QuantisedNetwork, quantise
+from fluidnpu.models.zoo import random_network
 from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu
 
 BASE_SEED, EXITS = 0, 3
@@ -48,7 +51,7 @@ class Forged(RtlDevice):
     design: Design
 
     def read(self, offset: int) -> int:
-        return build_id(self.design) if offset == by_name("BUILD_ID").offset else super().read(offset)
+        return build_id_word(self.design) if offset == by_name("BUILD_ID").offset else super().read(offset)
 
 
 @dataclass

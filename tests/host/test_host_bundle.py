@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from host_worlds import World, world
 
-from fluidnpu.host import Bundle, BundleError, bitstream
+from fluidnpu.host import Bundle, BundleError
+from fluidnpu.host.bundle import bitstream
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from host_worlds import CTRL, World, field, read, snapshot, world, write
 
 from fluidnpu.dse import BatchPlan, Stack
 from fluidnpu.hls import DESCRIPTOR_BYTES, Cause, by_name, encode_fbcb
-from fluidnpu.host import Fault, NpuError
+from fluidnpu.host import NpuError
+from fluidnpu.host.devices import Fault
 from fluidnpu.models import golden
 
 ERRORS = ("STATUS", "ERROR", "IRQ_STATUS")

@@ -11,20 +11,19 @@ from host_worlds import design_of, network, read, world, write
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls import REGISTERS, Access, Cause, compile_program
 from fluidnpu.host import (
-    PATIENCE,
     BuildMismatch,
     DeviceAccessError,
     Driver,
     DriverUsageError,
-    Fault,
     HostError,
     NpuError,
     NpuTimeout,
     OutOfMemory,
-    SimulatedMemory,
     SimulatedNpu,
-    build_id,
 )
+from fluidnpu.host.devices import Fault, SimulatedMemory
+from fluidnpu.host.driver import PATIENCE
+from fluidnpu.host.identity import build_id_word
 from fluidnpu.models import golden
 
 
@@ -32,13 +31,13 @@ def test_a_foreign_build_is_refused() -> None:
     w = world(loaded=False, build=0xDEAD_BEEF)
     with pytest.raises(BuildMismatch, match=r"BUILD_ID .* not 0xdeadbeef") as caught:
         w.driver.load()
-    assert (caught.value.expected, caught.value.found) == (build_id(w.design), 0xDEAD_BEEF)
+    assert (caught.value.expected, caught.value.found) == (build_id_word(w.design), 0xDEAD_BEEF)
 
 
 def test_another_shape_is_refused_even_with_the_right_build_id() -> None:
     w = world(loaded=False)
     other = replace(w.design, t_c=16)
-    driver = Driver(SimulatedNpu(other, build=build_id(w.design)), w.program, w.design)
+    driver = Driver(SimulatedNpu(other, build=build_id_word(w.design)), w.program, w.design)
     with pytest.raises(BuildMismatch, match="SHAPE"):
         driver.load()
 
@@ -46,7 +45,7 @@ def test_another_shape_is_refused_even_with_the_right_build_id() -> None:
 def test_a_device_with_too_few_layers_is_refused() -> None:
     """Same build id by forgery, same shape, but no room for all FBCB words."""
     w = world(loaded=False)
-    driver = Driver(SimulatedNpu(tiny_design(), build=build_id(w.design)), w.program, w.design)
+    driver = Driver(SimulatedNpu(tiny_design(), build=build_id_word(w.design)), w.program, w.design)
     with pytest.raises(NpuError) as caught:
         driver.load()
     assert caught.value.cause is Cause.BAD_FBCB
@@ -291,8 +290,9 @@ def test_a_dead_bus_is_no_foreign_build() -> None:
 
 def test_errors_are_one_tree() -> None:
     from fluidnpu import host
+    from fluidnpu.host import errors as tree
 
-    errors = [value for value in vars(host).values() if isinstance(value, type) and issubclass(value, BaseException)]
+    errors = [value for value in vars(tree).values() if isinstance(value, type) and issubclass(value, BaseException)]
     assert len(errors) > 8
     for error in errors:
         assert issubclass(error, HostError), error

@@ -15,7 +15,6 @@ from fluidnpu.host import (
     Bundle,
     BundleError,
     DeviceAccessError,
-    DevMemNpu,
     Driver,
     DriverUsageError,
     PynqMissingError,
@@ -23,10 +22,11 @@ from fluidnpu.host import (
     SimulatedNpu,
     WallClock,
     open_device,
-    opening,
-    serve,
+    serve_requests,
 )
-from fluidnpu.host import pynq_device as lazily
+from fluidnpu.host.devices import DevMemNpu, opening
+from fluidnpu.host.devices import pynq as pynq_package
+from fluidnpu.host.devices.pynq.overlay import simulated_pynq_device
 from fluidnpu.models import golden
 from fluidnpu.scheduler import make_policy
 
@@ -48,23 +48,18 @@ def test_simulated_boards_serve(w: World, board: str) -> None:
     with open_device("simulated", bundle) as device:
         driver = Driver(device, bundle.program, bundle.design)
         driver.load()
-        served = serve(requests, images, make_policy("greedy"), driver)
-    assert served == serve(requests, images, make_policy("greedy"), w.driver)
+        served = serve_requests(requests, images, make_policy("greedy"), driver)
+    assert served == serve_requests(requests, images, make_policy("greedy"), w.driver)
 
 
 def test_without_pynq_the_simulated_npu_is_used_directly(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    lazily._pynq.cache_clear()
-    lazily.pynq_classes.cache_clear()
-    try:
-        monkeypatch.setitem(sys.modules, "pynq", None)
-        with open_device("simulated", bundle_of(w)) as device:
-            assert isinstance(device, SimulatedNpu)
-        with pytest.raises(PynqMissingError):
-            lazily.simulated_pynq_device()
-    finally:
-        monkeypatch.undo()
-        lazily._pynq.cache_clear()
-        lazily.pynq_classes.cache_clear()
+    monkeypatch.setitem(sys.modules, "pynq", None)
+    monkeypatch.delitem(sys.modules, f"{pynq_package.__name__}.classes", raising=False)
+    monkeypatch.delattr(pynq_package, "classes", raising=False)
+    with open_device("simulated", bundle_of(w)) as device:
+        assert isinstance(device, SimulatedNpu)
+    with pytest.raises(PynqMissingError):
+        simulated_pynq_device()
 
 
 def test_a_live_server_through_the_simulated_board() -> None:

@@ -10,20 +10,10 @@ import pytest
 from host_worlds import World, traffic_of, world
 
 from fluidnpu.hls import NPU_VLNV, REGISTERS, Cause, by_name
-from fluidnpu.host import (
-    BuildMismatch,
-    BundleError,
-    DeviceAccessError,
-    Driver,
-    NpuError,
-    active_device,
-    hardware_description,
-    open_overlay,
-    read_simulated_bitstream,
-    serve,
-    simulated_pynq_device,
-    write_simulated_bitstream,
-)
+from fluidnpu.host import BuildMismatch, BundleError, DeviceAccessError, Driver, NpuError, serve_requests
+from fluidnpu.host.devices.pynq.bitstream import read_simulated_bitstream, write_simulated_bitstream
+from fluidnpu.host.devices.pynq.hwh import hardware_description
+from fluidnpu.host.devices.pynq.overlay import active_device, open_overlay, simulated_pynq_device
 from fluidnpu.models import golden
 from fluidnpu.scheduler import make_policy
 
@@ -70,8 +60,8 @@ def test_serving_through_pynq_equals_serving_without(tmp_path: Path) -> None:
     driver = Driver(npu, w.program, w.design, slots=8)
     driver.load()
     images, requests = w.images(30), traffic_of(w, 30)
-    there = serve(requests, images, make_policy("fluid"), driver)
-    here = serve(requests, images, make_policy("fluid"), w.driver)
+    there = serve_requests(requests, images, make_policy("fluid"), driver)
+    here = serve_requests(requests, images, make_policy("fluid"), w.driver)
     assert there == here
 
 
@@ -163,9 +153,10 @@ def test_unknown_families_are_refused(tmp_path: Path) -> None:
 def test_without_pynq_the_error_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['pynq'] = None\n"
-        "import fluidnpu.host as host\n"
-        "try:\n    host.simulated_pynq_device()\n"
-        "except host.PynqMissingError as error:\n    print(error)\n"
+        "from fluidnpu.host import PynqMissingError\n"
+        "from fluidnpu.host.devices.pynq.overlay import simulated_pynq_device\n"
+        "try:\n    simulated_pynq_device()\n"
+        "except PynqMissingError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert "pip install 'fluidnpu[board]'" in done.stdout

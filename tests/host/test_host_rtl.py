@@ -21,11 +21,11 @@ from fluidnpu.host import (
     DriverUsageError,
     NpuError,
     NpuTimeout,
-    RtlDevice,
     VirtualClock,
     open_device,
-    serve,
+    serve_requests,
 )
+from fluidnpu.host.devices import RtlDevice
 from fluidnpu.models import golden
 from fluidnpu.rtl_tb import DramModel, RtlNpu, SimulationError
 from fluidnpu.scheduler import Request, make_policy
@@ -271,9 +271,9 @@ def test_a_bundle_opens_as_rtl_and_serves(kind: str, core: str) -> None:
         shape = qnet.network.tensors[qnet.network.input]
         images = np.random.default_rng(5).integers(0, 256, (9, *shape), dtype=np.uint8)
         requests = [Request(id=i, arrival_ns=i * 9_000, deadline_ns=i * 9_000 + 10**9) for i in range(9)]
-        served = serve(requests, images, make_policy("fluid"), driver)
+        served = serve_requests(requests, images, make_policy("fluid"), driver)
     exits, classes, _ = golden.early_exit(qnet, images)
-    assert [(a.exit, a.prediction) for a in served.answers] == list(zip(exits, classes, strict=True))
+    assert [(a.exit, a.prediction) for a in served.replies] == list(zip(exits, classes, strict=True))
     assert not served.failures
 
 

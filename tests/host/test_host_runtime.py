@@ -10,24 +10,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.hls import Cause
-from fluidnpu.host import Driver, DriverUsageError, Fault, GaveUpError, Served, serve
+from fluidnpu.host import Driver, DriverUsageError, GaveUpError, ServeResult, serve_requests
+from fluidnpu.host.devices import Fault
 from fluidnpu.models import golden
 from fluidnpu.scheduler import Answer, Outcome, PolicyError, Request, Run, Shed, View, Wait, make_policy, simulate
 
 POLICIES = ("serial", "greedy", "greedy:b_max=2", "adaptive:timeout=45%", "adaptive-s", "fluid", "fluid-repaired")
 
 
-def run(w: World, requests: list[Request], images: np.ndarray, policy: object, **options) -> Served:
+def run(w: World, requests: list[Request], images: np.ndarray, policy: object, **options) -> ServeResult:
     policy = make_policy(policy) if isinstance(policy, str) else policy
-    return serve(requests, images, policy, w.driver, **options)
+    return serve_requests(requests, images, policy, w.driver, **options)
 
 
-def check_answers(w: World, images: np.ndarray, served: Served) -> None:
+def check_answers(w: World, images: np.ndarray, served: ServeResult) -> None:
     """Every answer is golden's, to the last bit of confidence."""
     exits, classes, sure = golden.early_exit(w.qnet, images)
-    assert [a.exit for a in served.answers] == exits.tolist()
-    assert [a.prediction for a in served.answers] == classes.tolist()
-    assert [a.confidence for a in served.answers] == sure.tolist()
+    assert [a.exit for a in served.replies] == exits.tolist()
+    assert [a.prediction for a in served.replies] == classes.tolist()
+    assert [a.confidence for a in served.replies] == sure.tolist()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -40,12 +41,12 @@ def test_device_and_simulator_make_the_same_schedule(policy: str, load: float) -
     check_answers(w, images, served)
     served.schedule.check()
     assert served.failures == ()
-    exits = [a.exit for a in served.answers]
+    exits = [a.exit for a in served.replies]
     expected = simulate(
         requests, make_policy(policy), latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.2, 0.3), slots=8
     )
     assert served.schedule == expected
-    assert [(a.start_ns, a.end_ns) for a in served.answers] == list(
+    assert [(a.start_ns, a.end_ns) for a in served.replies] == list(
         zip(expected.start_ns, expected.end_ns, strict=True)
     )
 
@@ -63,7 +64,7 @@ def test_same_schedule_for_any_arrivals(gaps: list[int], slo: int, policy: str) 
     images = w.images(len(requests))
     served = run(w, requests, images, policy, exit_rates=(0.5, 0.5))
     check_answers(w, images, served)
-    exits = [a.exit for a in served.answers]
+    exits = [a.exit for a in served.replies]
     assert served.schedule == simulate(
         requests, make_policy(policy), latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.5)
     )
@@ -113,7 +114,7 @@ def test_faults_lose_nothing(policy: str, cause: Cause | None) -> None:
     images, requests = w.images(40), traffic(w, 40)
     served = run(w, requests, images, policy)
     check_answers(w, images, served)
-    assert Counter(a.request_id for a in served.answers) == Counter(r.id for r in requests)
+    assert Counter(a.request_id for a in served.replies) == Counter(r.id for r in requests)
     assert len(served.failures) == sum(f.job < w.npu.jobs for f in faults) > 1
     served.schedule.check()
 
@@ -182,10 +183,10 @@ def test_anytime_answers_and_shedding() -> None:
     w = world(3)
     images, requests = w.images(40), traffic(w, 40, load=1.5)
     served = run(w, requests, images, Scripted())
-    outcomes = {a.outcome for a in served.answers}
+    outcomes = {a.outcome for a in served.replies}
     assert outcomes == set(Outcome)
     logits = [w.qnet.logits(i, stored) for i, stored in enumerate(golden.run(w.qnet, images))]
-    for index, answer in enumerate(served.answers):
+    for index, answer in enumerate(served.replies):
         if answer.outcome is Outcome.SHED:
             assert (answer.exit, answer.prediction, answer.met) == (-1, -1, False)
         else:
@@ -265,4 +266,4 @@ def test_input_is_checked() -> None:
 
 def test_nothing_to_serve() -> None:
     w = world(3)
-    assert run(w, [], w.images(0), "greedy").answers == ()
+    assert run(w, [], w.images(0), "greedy").replies == ()

@@ -11,16 +11,16 @@ from host_worlds import World, world
 
 from fluidnpu.hls import by_name
 from fluidnpu.host import (
-    Answer,
     DriverUsageError,
-    Fault,
     GaveUpError,
     NpuTimeout,
     QueueFullError,
+    Reply,
     Server,
     ServerClosedError,
     WallClock,
 )
+from fluidnpu.host.devices import Fault
 from fluidnpu.models import golden
 from fluidnpu.scheduler import Outcome, PolicyError, Run, View, Wait, make_policy
 
@@ -34,10 +34,10 @@ def live(seed: int = 3, **options) -> World:
     return world(seed, clock=WallClock(), millis=True, **options)
 
 
-def soak(w: World, policy: str, clients: int, each: int) -> tuple[Server, dict[int, Answer]]:
+def soak(w: World, policy: str, clients: int, each: int) -> tuple[Server, dict[int, Reply]]:
     """`clients` threads submit `each` images in bursts; answers by image index."""
     images = w.images(clients * each)
-    futures: dict[int, Future[Answer]] = {}
+    futures: dict[int, Future[Reply]] = {}
 
     def client(number: int) -> None:
         rng = np.random.default_rng(number)
@@ -55,7 +55,7 @@ def soak(w: World, policy: str, clients: int, each: int) -> tuple[Server, dict[i
     return server, {index: future.result(0) for index, future in futures.items()}
 
 
-def check(w: World, answers: dict[int, Answer]) -> None:
+def check(w: World, answers: dict[int, Reply]) -> None:
     exits, classes, sure = golden.early_exit(w.qnet, w.images(len(answers)))
     assert sorted(answers) == list(range(len(answers)))
     assert set(Counter(a.request_id for a in answers.values()).values()) == {1}
@@ -151,7 +151,7 @@ def test_a_cancelled_request_is_never_run() -> None:
         first.result(0)
 
 
-def submit_one_by_one(server: Server, images: np.ndarray) -> list[Future[Answer]]:
+def submit_one_by_one(server: Server, images: np.ndarray) -> list[Future[Reply]]:
     """Each when the one before has ended, so that each is a job of its own."""
     futures = []
     for image in images:

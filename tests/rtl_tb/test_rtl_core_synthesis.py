@@ -11,7 +11,7 @@ import pytest
 from core_streams import random_streams
 
 from fluidnpu.dse import LOGIC_KINDS, PARTS, Design, interval_pct, part_logic
-from fluidnpu.dse.memories import block_rams, ultra_rams
+from fluidnpu.dse.resources.memories import block_rams, ultra_rams
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls import execute_streams_reference
 from fluidnpu.rtl_tb import SimulationError

@@ -16,7 +16,8 @@ from fluidnpu.boards import load_board
 from fluidnpu.dse import DramModel, explore
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program
-from fluidnpu.models import quantise, random_full_size, random_network
+from fluidnpu.models import quantise
+from fluidnpu.models.zoo import random_full_size, random_network
 from fluidnpu.rtl_tb import BareNpu, NpuModel, RtlNpu
 from fluidnpu.rtl_tb.npu.job import differences, shared_model
 

@@ -7,7 +7,8 @@ import pytest
 from fluidnpu.boards import load_board
 from fluidnpu.dse import DramModel, Point, build_design
 from fluidnpu.hls import compile_program
-from fluidnpu.models import quantise, random_full_size
+from fluidnpu.models import quantise
+from fluidnpu.models.zoo import random_full_size
 from fluidnpu.rtl_tb.npu.job import BareNpu, differences, modelled
 
 FULL_SIZE = [

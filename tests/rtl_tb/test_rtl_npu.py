@@ -11,7 +11,8 @@ from fluidnpu.boards import load_board
 from fluidnpu.dse import Design
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import Program, build_id, by_name, compile_program
-from fluidnpu.models import QuantisedNetwork, golden, quantise, random_network
+from fluidnpu.models import QuantisedNetwork, golden, quantise
+from fluidnpu.models.zoo import random_network
 from fluidnpu.rtl_tb import BareNpu, DramModel, NpuModel, RtlNpu, SimulationError
 
 SEED = 0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import Request, Schedule, Setting, draw_exits, make_policy, poisson, simulate
 
-TABLE2 = Path(__file__).parents[1] / "data" / "table2_latency.json"
+TABLE2 = Path(__file__).parents[2] / "studies" / "fluid_batching" / "data" / "table2_latency.json"
 ROWS = json.loads(TABLE2.read_text())["rows"]
 
 

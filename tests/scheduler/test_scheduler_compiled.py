@@ -175,7 +175,7 @@ import sys
 sys.modules["numba"] = None
 sys.path[:0] = {path!r}
 import test_scheduler_compiled as here
-from fluidnpu.scheduler import compiled
+from fluidnpu.scheduler.compiled import trace as compiled
 assert not compiled.available()
 here.check_comparison_without_numba()
 compiled.available = lambda: True  # the loop's own functions, not compiled

@@ -27,7 +27,7 @@ from fluidnpu.scheduler import (
     requests_at,
     simulate,
 )
-from fluidnpu.scheduler.metrics import t_quantile
+from fluidnpu.scheduler.simulation.metrics import t_quantile
 
 TABLE = LatencyTable(ns=((10, 15), (10, 16)))
 

@@ -27,10 +27,10 @@ from fluidnpu.scheduler import (
     simulate,
     solve_counts,
 )
-from fluidnpu.scheduler.credit import KNOTS
 from fluidnpu.scheduler.errors import OverloadError
-from fluidnpu.scheduler.setting import least_work_ns
-from fluidnpu.scheduler.weights import fingerprint, load_weights, mean, read_weights
+from fluidnpu.scheduler.policies.credit import KNOTS
+from fluidnpu.scheduler.policies.setting import least_work_ns
+from fluidnpu.scheduler.policies.weights import fingerprint, load_weights, mean, read_weights
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 FLAT = Weights(v=((0.0,) * len(KNOTS),) * 4, done=(0.0,) * len(KNOTS), on_time=0.0)
