@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def build_root() -> Path:
-    """The folder of all builds and logs: `rtl` below `$FLUIDNPU_BUILD`, or below `build/` of the current folder."""
+    """The folder of all builds and logs: `$FLUIDNPU_BUILD/rtl`, by default `build/rtl`."""
     return Path(os.environ.get("FLUIDNPU_BUILD", "build")).resolve() / "rtl"
 
 
@@ -26,7 +26,7 @@ def digest(*parts: object) -> str:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder: of two processes that want the same build, the second waits for the first."""
+    """Hold the lock of a folder: the second process with the same build waits for the first."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -1,7 +1,8 @@
-"""Runs whole streams through the verilated reference core: one shared library a design, cached by digest, called through ctypes.
+"""Runs whole streams through the verilated reference core, a shared library for each design.
 
-Faster than a cocotb bench by two orders of magnitude, so volume goes through here. Needs the extra `rtl`, a C++ compiler and make.
-Simulated cycles are cycles of the RTL with the streams as given: always valid and ready unless `stalls` says otherwise.
+Faster than a cocotb bench by two orders of magnitude, so volume goes through here. Needs the extra `rtl`, a
+C++ compiler and make. Simulated cycles are cycles of the RTL with the streams as given: always valid and
+ready unless `stalls` says otherwise.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _FAILURES = {
 
 
 def core_parameters(design: Design) -> dict[str, int]:
-    """What `fluidnpu_core` is given, out of `design.rtl_parameters()`."""
+    """The parameters of `fluidnpu_core`, out of `design.rtl_parameters()`."""
     numbers = design.rtl_parameters()
     return {name: numbers[name] for name in PARAMETERS}
 
@@ -66,7 +67,10 @@ class _Report(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True)
 class CoreRun:
-    """What came of one run. `cycles[stream]`: the cycle of every handshake, cycle 0 being the first after reset."""
+    """The result of one run.
+
+    `cycles[stream]`: the cycle of every handshake, cycle 0 being the first after reset.
+    """
 
     output: Int16  # (beats, out_words)
     saturations: int
@@ -74,14 +78,16 @@ class CoreRun:
 
     @property
     def total_cycles(self) -> int:
-        """From the first command's handshake to the last output's, both counted."""
+        """Cycles from the first command's handshake to the last output's, both counted."""
         return int(self.cycles["output"][-1]) - int(self.cycles["cmd"][0]) + 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoreModel:
-    """The reference core with its parameters as a shared library. `edits` (file, old, new) put bugs in, to test the tests;
-    `cells` (file, text) are models of what the core instantiates, not linted.
+    """The reference core with its parameters as a shared library.
+
+    `edits` (file, old, new) put bugs in, to test the tests; `cells` (file, text) are models of cells that the
+    core instantiates.
     """
 
     parameters: Mapping[str, int] = field(default_factory=dict)
@@ -95,7 +101,7 @@ class CoreModel:
 
     @cached_property
     def verilated(self) -> Build:
-        """What is built; a bug or a foreign cell is not linted."""
+        """The build; bugs and foreign cells are not linted."""
         texts = edited({**dict(self.cells), **needed(sources(), TOP)}, self.edits)
         driver = files("fluidnpu.rtl_tb").joinpath("core", _DRIVER).read_text()
         return Build(
@@ -112,7 +118,7 @@ class CoreModel:
         return self.verilated.make()
 
     def lint(self) -> None:
-        """Elaborate only; SimulationError with Verilator's words about illegal parameters or doubtful code."""
+        """Elaborate only; SimulationError with Verilator's message on illegal parameters or doubtful code."""
         self.verilated.lint()
 
     def run(
@@ -123,9 +129,11 @@ class CoreModel:
         seed: int = 1,
         limit_cycles: int | None = None,
     ) -> CoreRun:
-        """Drive the streams through the core; SimulationError when it hangs, breaks the handshake or leaves input untaken.
+        """Drive the streams through the core and return outputs, saturations and the cycles of all
+        handshakes.
 
-        `stalls`: for each stream of STREAMS the share of cycles in which an idle one stays idle, 0 where it is left out.
+        `stalls`: for each stream of STREAMS the share of cycles in which an idle one stays idle, 0 where it
+        is left out. SimulationError when the core hangs, breaks the handshake or leaves input untaken.
         """
         shares = {name: float((stalls or {}).get(name, 0.0)) for name in STREAMS}
         data = {

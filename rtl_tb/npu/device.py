@@ -1,7 +1,7 @@
 """One NPU in simulation, callable from Python: registers, memory, interrupt, and the cycles of every layer.
 
-Cycles are those of the RTL; DRAM is modelled (`DramModel`), so figures with it are simulated. A rule of AXI that a master
-breaks, or an assertion in the RTL that fails, raises SimulationError. `host` makes a device of it.
+Cycles are those of the RTL; DRAM is modelled (`DramModel`), so figures with it are simulated. SimulationError
+tells that a master broke a rule of AXI or that an assertion in the RTL failed. `host` makes a device of it.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class _Event(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerRun:
-    """One layer of one job as the RTL ran it. Beats are handshakes; `start_cycle` counts from reset. With stripes, beats and bursts of a master
-    are those of all its narrow ports.
+    """One layer of one job as the RTL ran it; beats are handshakes, `start_cycle` counts from reset.
 
-    `cycles` are from the cycle in which the layer's number shows to the one in which the next shows or the job ends; the first layer of a
-    job includes the job's set-up. `input_beats` are the cycles in which the core took input; in `blocked_cycles` it did not take a beat that
-    was there, in `starved_cycles` it waited for one.
+    With stripes, beats and bursts of a master are those of all its narrow ports. `cycles` are from the cycle
+    in which the layer's number shows to the one in which the next shows or the job ends; the first layer of a
+    job includes the job's set-up. `input_beats` are the cycles in which the core took input; in
+    `blocked_cycles` it did not take a beat that was offered, in `starved_cycles` it waited for one.
     """
 
     layer: int
@@ -92,9 +92,10 @@ class LayerRun:
 
 
 class RtlNpu:
-    """One NPU in simulation: registers, memory [base, base + memory_bytes), its interrupt and its clock in cycles.
+    """One NPU in simulation: registers, memory [base, base + memory_bytes), interrupt and clock.
 
-    `memory` is shared with the model: what Python writes the NPU reads, and the other way round. Uninitialised state is random by `seed`.
+    `memory` is shared with the model: the NPU reads what Python writes, and the other way round.
+    Uninitialised state is random by `seed`.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class RtlNpu:
         weakref.finalize(self, self._library.npu_close, self._handle)
 
     def read(self, offset: int) -> int:
-        """The 32-bit register at `offset`, through AXI4-Lite; zero where there is none."""
+        """Read the 32-bit register at `offset` through AXI4-Lite; zero where there is none."""
         value = ctypes.c_uint32()
         self._library.npu_read(self._handle, offset, ctypes.byref(value))
         self._check()
@@ -133,7 +134,7 @@ class RtlNpu:
         self._check()
 
     def run(self, cycles: int, *, until_interrupt: bool = False, until_idle: bool = False) -> bool:
-        """Run `cycles` cycles, fewer when what is waited for comes; whether the interrupt line is high then."""
+        """Run `cycles` cycles, fewer if the awaited event comes; returns the level of the interrupt line."""
         until = _IRQ * until_interrupt | _IDLE * until_idle
         state = self._library.npu_run(self._handle, ctypes.c_uint64(cycles), until)
         self._check()
@@ -146,7 +147,7 @@ class RtlNpu:
 
     @property
     def idle(self) -> bool:
-        """Nothing runs and nothing is outstanding on the bus."""
+        """True when nothing runs and nothing is outstanding on the bus."""
         return bool(self._library.npu_run(self._handle, ctypes.c_uint64(0), 0) & _IDLE)
 
     @property
@@ -164,11 +165,14 @@ class RtlNpu:
         return self.memory[start : start + size]
 
     def fault(self, *, silent: bool = False, bad: tuple[int, int] = (0, 0)) -> None:
-        """From now on: memory stops answering (`silent`), or addresses [bad[0], bad[1]) answer with an error."""
+        """Stop all answers of memory (`silent`), or answer addresses [bad[0], bad[1]) with an error, from now
+        on.
+        """
         self._library.npu_fault(self._handle, int(silent), ctypes.c_uint64(bad[0]), ctypes.c_uint64(bad[1]))
 
     def take_layers(self) -> list[LayerRun]:
-        """The layers that ran since the last call, in order; a layer that still runs is told with the next call.
+        """Take the layers that ran since the last call, in order; a layer that still runs comes with the next
+        call.
 
         A soft reset shows as some cycles of the layer that it dropped or that ran last.
         """

@@ -70,7 +70,7 @@ class BareNpu:
     def both(
         self, program: Program, design: Design, batch: int, layers: range | None = None
     ) -> list[tuple[LayerRun, LayerCycles]]:
-        """Every layer as the RTL ran it and as the exact model has it."""
+        """Run layers on the RTL and in the exact model: (run, cycles) of each."""
         runs = self.run(program, batch, layers)
         jobs = layer_jobs(program, design, batch, address=WEIGHTS)
         cycles = job_cycles(

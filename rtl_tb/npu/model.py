@@ -1,4 +1,4 @@
-"""The whole NPU in RTL (data plane and reference core) behind a DRAM model, as a shared library for each design.
+"""The whole NPU in RTL (data plane and core) behind a DRAM model, as a shared library for each design.
 
 Needs the extra `rtl`, a C++ compiler and make.
 """
@@ -31,9 +31,10 @@ _PROBES = {
 
 @dataclass(frozen=True, kw_only=True)
 class NpuModel:
-    """The NPU with its parameters as a shared library. `edits` (file, old, new) put bugs in, to test the tests.
+    """The NPU with its parameters as a shared library.
 
-    `hls_core`: file name -> text of the core's C++, which then stands in for the core in SystemVerilog, a call a cycle.
+    `edits` (file, old, new) put bugs in, to test the tests. `hls_core`: file name -> text of the core's C++,
+    which then replaces the core in SystemVerilog, a call a cycle.
     """
 
     parameters: Mapping[str, int] = field(default_factory=dict)
@@ -42,14 +43,17 @@ class NpuModel:
 
     @classmethod
     def of(cls, design: Design, *, core: str = "rtl", **memory: int) -> NpuModel:
-        """The NPU of a design with a `core` of CORES; `memory` is what `data_plane_parameters` may be told besides."""
+        """The NPU of a design with the core in SystemVerilog ("rtl") or C++ ("hls").
+
+        `memory` is passed to `data_plane_parameters`.
+        """
         return cls(
             parameters=data_plane_parameters(design, **memory), hls_core=core_texts(design) if core == "hls" else {}
         )
 
     @cached_property
     def verilated(self) -> Build:
-        """What is built, with the HLS core's C++ in the place of the core in SystemVerilog where that is given."""
+        """The build; with `hls_core`, the C++ stands in the place of the core in SystemVerilog."""
         core = {"fluidnpu_core.sv": _text("hls_core.sv")} if self.hls_core else {}
         texts = needed({**sources(), **core, f"{TOP}.sv": _text(f"{TOP}.sv")}, TOP)
         harness = {name: _text(name) for name in (_HARNESS, *(_HLS_CORE if self.hls_core else ()))}

@@ -1,6 +1,7 @@
 """Runs cocotb benches on Verilator models; a failing test raises with its name.
 
-A bench is a cocotb module of a subject's `benches/`, named as the module that it drives; pytest chooses the parameters.
+A bench is a cocotb module of a subject's `benches/`, named as the module that it drives; pytest chooses the
+parameters.
 
 >>> model = Model(top="common_fifo", parameters={"Width": 8, "Depth": 4})
 >>> model.verilated.folder == Model(top="common_fifo", parameters={"Depth": 4, "Width": 8}).verilated.folder
@@ -27,7 +28,8 @@ from .verilator import BENCH, Build, visible
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """One top module with parameters, turned into a simulator; the top may be a harness that stands beside its bench.
+    """One top module with parameters as a simulator for cocotb; the top may be a harness that stands beside
+    its bench.
 
     `waves` adds VCD tracing; `override` replaces the text of source files.
     """
@@ -39,7 +41,7 @@ class Model:
 
     @cached_property
     def verilated(self) -> Build:
-        """What is built, of the files that the top needs: an edit elsewhere rebuilds nothing.
+        """The build, of the files that the top needs only: an edit elsewhere rebuilds nothing.
 
         VPI sees the ports and registers of the top module only, which runs faster than all.
         """
@@ -59,7 +61,7 @@ class Model:
 
 
 def bench_module(bench: str) -> str:
-    """Dotted name of a bench, whatever its subject. Raises SimulationError.
+    """The dotted name of a bench in any subject. Raises SimulationError.
 
     >>> bench_module("axi_masters_top")
     'fluidnpu.rtl_tb.axi.benches.axi_masters_top'
@@ -79,7 +81,7 @@ def run_folder(
     tests: str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Path:
-    """Where `run` with the same arguments leaves log, results and what the bench writes."""
+    """The folder in which `run` with the same arguments leaves log, results and files of the bench."""
     bench = bench or model.top
     label = digest(bench, seed, tests, sorted((env or {}).items()))
     return model.verilated.folder / "runs" / f"{bench}-{label}"
@@ -95,8 +97,8 @@ def run(
 ) -> list[str]:
     """Run the tests of a bench on a model and return their names; SimulationError when one fails.
 
-    `bench` is the one named as the model's top by default. `tests` is a regular expression that chooses among its tests,
-    `env` is passed to the bench, and so are the model's parameters.
+    `bench` is the one named as the model's top by default. `tests` is a regular expression that chooses among
+    its tests. `env` is passed to the bench, and so are the model's parameters.
     """
     module = bench_module(bench or model.top)
     folder = model.build().parent
@@ -106,7 +108,7 @@ def run(
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     results, log = out / "results.xml", out / "log.txt"
-    with suppress(SystemExit, RuntimeError):  # how the runner tells of a failure; what failed stands in the results
+    with suppress(SystemExit, RuntimeError):  # raised by the runner on a failure; the results name it
         get_runner("verilator").test(
             test_module=module,
             hdl_toplevel=model.top,

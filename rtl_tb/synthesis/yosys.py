@@ -1,10 +1,13 @@
-"""Synthesises one module with Yosys, out of context and flattened, and counts its primitives; counts are cached by digest under `build/rtl/`.
+"""Synthesises one module with Yosys, out of context and flattened, and counts its primitives.
 
-Assertions are left out (they are no hardware), and so are pins and clock buffers. DSPs, block RAMs and URAMs are what the RTL asks of any
-synthesiser; LUTs and flip-flops are Yosys's own. Needs the extra `rtl`.
+Counts are cached by digest below `build_root()`. Assertions are left out (they are no hardware), and so are
+pins and clock buffers. DSPs, block RAMs and URAMs are what the RTL asks of any synthesiser; LUTs and
+flip-flops are Yosys's own. Needs the extra `rtl`.
 
->>> Cells.of({"LUT6": 2, "LUT2": 1, "RAM64M": 1, "RAMB36E1": 1}).lut, Cells.of({"RAM64M": 1, "SRL16E": 2}).lutram
-(3, 6)
+    >>> Cells.of({"LUT6": 2, "LUT2": 1, "RAM64M": 1, "RAMB36E1": 1}).lut
+    3
+    >>> Cells.of({"RAM64M": 1, "SRL16E": 2}).lutram
+    6
 """
 
 from __future__ import annotations
@@ -32,9 +35,10 @@ _DSP = ("DSP48E1", "DSP48E2")
 
 @dataclass(frozen=True, kw_only=True)
 class Cells:
-    """What a module takes. `lut` counts logic, `lutram` the LUTs used as memory or shift register; a RAMB36 is two RAMB18.
+    """Primitives of a module.
 
-    `cascaded_dsp`: DSPs whose PCIN is driven by the slice before; -1 where nobody looked.
+    `lut` counts logic, `lutram` the LUTs used as memory or shift register; a RAMB36 is two RAMB18.
+    `cascaded_dsp`: DSPs whose PCIN is driven by the slice before; -1 where cascades were not asked for.
     """
 
     lut: int
@@ -48,7 +52,7 @@ class Cells:
 
     @classmethod
     def of(cls, cells: Mapping[str, int], cascaded_dsp: int = -1) -> Cells:
-        """From the cell counts of a flat netlist."""
+        """Sum up the cell counts of a flat netlist."""
         return cls(
             lut=sum(cells.get(f"LUT{n}", 0) for n in range(1, 7)),
             lutram=sum(luts * cells.get(name, 0) for name, luts in _LUTRAM.items()),
@@ -64,7 +68,10 @@ class Cells:
 def synthesise(
     top: str, parameters: Mapping[str, int], family: str = "xc7", *, cascades: bool = False, timeout_s: int = 1800
 ) -> Cells:
-    """Primitives of a module with these parameters. `cascades` also looks at the DSPs' wiring. Raises SimulationError."""
+    """Synthesise a module with these parameters and return its primitives.
+
+    `cascades` also counts cascaded DSPs. Raises SimulationError.
+    """
     if family not in FAMILIES:
         raise SimulationError(f"family must be one of {', '.join(FAMILIES)}, not '{family}'")
     texts = needed(sources(), top)

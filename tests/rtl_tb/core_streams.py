@@ -1,7 +1,8 @@
 """Random streams for the core, valid by ADR 4: any mode after any other, tails, lanes, residuals.
 
-Expected outputs come from `hls.execute_streams_reference`. `hls.core_vectors` draws streams too, but few and short ones
-that are the same with every NumPy, since each project carries them; these reach every depth, shift and extreme word.
+Expected outputs come from `hls.execute_streams_reference`. `hls.core_vectors` draws streams too, but few and
+short ones that are the same with every NumPy, since each project carries them; these reach every depth, shift
+and extreme word.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> streams = random_streams(np.random.default_rng(0), tiny_design(), commands=3)
@@ -25,7 +26,9 @@ Int16 = npt.NDArray[np.int16]
 def random_streams(
     rng: np.random.Generator, design: Design, *, commands: int, modes: Sequence[Mode] | None = None, tiles: int = 4
 ) -> LayerStreams:
-    """Streams of that many random commands with up to `tiles` P-tiles and `t_r` rows each; sums fit the design's accumulators."""
+    """Streams of that many random commands with up to `tiles` P-tiles and `t_r` rows each; sums fit the
+    design's accumulators.
+    """
     chosen = [Mode(int(mode)) for mode in rng.choice([int(mode) for mode in modes or core_modes(design)], commands)]
     list_of = [
         random_command(rng, design, mode, tiles=tiles, last=int(at == commands)) for at, mode in enumerate(chosen, 1)

@@ -1,4 +1,6 @@
-"""Yosys against the resource model: DSPs and RAMs equal, LUTs and flip-flops within their interval; DSP cells compute what the inferred form does."""
+"""Yosys against the resource model: DSPs and RAMs equal, LUTs and flip-flops within their interval; DSP cells
+compute what the inferred form does.
+"""
 
 from __future__ import annotations
 
@@ -165,7 +167,9 @@ def dsp48e1() -> str:
 
 
 def dsp48e2() -> str:
-    """The UltraScale+ slice as far as it is used here: what DSP48E1 is, with two more bits of OPMODE (zero) and of D."""
+    """The UltraScale+ slice as far as it is used here: what DSP48E1 is, with two more bits of OPMODE (zero)
+    and of D.
+    """
     text = (
         dsp48e1().replace("module DSP48E1 (", "module DSP48E2 (").replace("input [6:0] OPMODE,", "input [8:0] OPMODE,")
     )

@@ -1,4 +1,5 @@
-"""The exact model equals Verilator: cycles of every layer, and beats and bursts of every port, with ideal memory and with slow ones.
+"""The exact model equals Verilator: cycles of every layer, and beats and bursts of every port, with ideal
+memory and with slow ones.
 
 Also with the DRAM model the difference is zero: the model repeats its arbitration, cycle for cycle.
 """

@@ -24,7 +24,9 @@ FULL_SIZE = [
     ("network", "board", "memory", "point"), FULL_SIZE, ids=["-".join(case[:2]) for case in FULL_SIZE]
 )
 def test_every_layer_of_a_network_at_full_size(network: str, board: str, memory: str, point: Point) -> None:
-    """The arrays of docs/cycles behind the memory of their board, at B = 1; `make tables` goes on to B = 8, and to an ideal memory."""
+    """The arrays of docs/cycles behind the memory of their board, at B = 1; `make tables` goes on to B = 8,
+    and to an ideal memory.
+    """
     qnet = quantise(random_full_size(network))
     design = build_design(qnet.network.workload, load_board(board), point, memory=memory, b_max=1)
     program, dram = compile_program(qnet, design), DramModel.of(load_board(board), memory)

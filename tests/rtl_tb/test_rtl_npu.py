@@ -1,4 +1,6 @@
-"""The whole NPU as a library: registers, the DRAM model's promises, what it checks, and that a seeded bug shows."""
+"""The whole NPU as a library: registers, the DRAM model's promises, what it checks, and that a seeded bug
+shows.
+"""
 
 from __future__ import annotations
 
@@ -139,7 +141,9 @@ def test_an_npu_that_waits_for_no_answer_reads_old_data() -> None:
 
 
 def test_the_answer_of_a_write_is_awaited_before_the_next_layer_reads() -> None:
-    """The memory shows a write only when it is answered; so an NPU that did not wait would read old data here."""
+    """The memory shows a write only when it is answered; so an NPU that did not wait would read old data
+    here.
+    """
     npu = npu_of(DramModel(write_latency_cycles=400))
     for got, wanted in zip(run_batch(npu, 2), expected(2), strict=True):
         np.testing.assert_array_equal(got, wanted)

@@ -1,4 +1,6 @@
-"""Masters striped over narrow ports: the masters' own benches on them, what only stripes can do wrong, and the whole NPU with them."""
+"""Masters striped over narrow ports: the masters' own benches on them, what only stripes can do wrong, and
+the whole NPU with them.
+"""
 
 from __future__ import annotations
 
