@@ -23,7 +23,7 @@ def camel(name: str) -> str:
 
 
 def render_package() -> str:
-    """The whole package text: offsets, access classes, field positions, reset values, causes."""
+    """Render the package: offsets, access classes, field positions, reset values, causes."""
     lines = [
         "/// Offsets, fields and causes of the register map; generated from hls/registers.py by rtl_tb/common/package.py.",
         f"package {PACKAGE};",

@@ -1,4 +1,6 @@
-"""All SystemVerilog by a second compiler: Verilator takes what the language forbids, such as a name used before its declaration."""
+"""All SystemVerilog by a second compiler: Verilator takes what the language forbids, such as a name used
+before its declaration.
+"""
 
 from importlib.resources import files
 

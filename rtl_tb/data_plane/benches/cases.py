@@ -1,4 +1,4 @@
-"""One random layer at one batch with everything that follows from it: struct fields, commands, beats of every stream.
+"""One random layer at one batch with everything that follows from it: struct fields, commands and beats.
 
 All of it comes from `hls.streams`, so nothing here knows the RTL's insides.
 """
@@ -26,7 +26,7 @@ NARROW_DESIGN = bench_design(_SIZES | {"weight_slots": 2, "out_words": 3})
 
 @cache
 def struct(name: str) -> tuple[tuple[str, int], ...]:
-    """(field, width) of a packed struct of `fluidnpu_pkg`, highest bits first.
+    """(Field, width) of a packed struct of `fluidnpu_pkg`, highest bits first.
 
     >>> struct("command_t")[0]
     ('beats', 16)
@@ -39,7 +39,7 @@ def struct(name: str) -> tuple[tuple[str, int], ...]:
 
 
 def pack(name: str, values: Mapping[str, int]) -> int:
-    """A struct as a number; what `values` does not name is zero, and it names nothing else."""
+    """Pack fields into a struct's number; fields that `values` does not name are zero, others are refused."""
     unknown = set(values) - {key for key, _ in struct(name)}
     assert not unknown, f"{name} has no {unknown}"
     word = 0
@@ -49,7 +49,7 @@ def pack(name: str, values: Mapping[str, int]) -> int:
 
 
 def unpack(name: str, word: int) -> Values:
-    """Inverse of `pack`."""
+    """Take a struct's number apart; the inverse of `pack`."""
     values = {}
     for key, width in reversed(struct(name)):
         values[key] = word & (1 << width) - 1
@@ -59,7 +59,7 @@ def unpack(name: str, word: int) -> Values:
 
 @dataclass
 class Case:
-    """A layer on some slots with everything it leads to."""
+    """A layer on some slots with everything that follows from it."""
 
     design: Design
     program: Program
@@ -89,21 +89,23 @@ class Case:
 
     @property
     def rows(self) -> InputRows:
-        """Its input rows in the input buffer."""
+        """The layer's input rows in the input buffer."""
         return InputRows.of(self.descriptor, PORT_BYTES)
 
     @property
     def base_port(self) -> int:
-        """`base_i`: where each sample of a lane begins in the input buffer."""
+        """`base_i`: the place in the input buffer at which each sample of a lane begins."""
         return sum(i * self.rows.sample_pitch << 32 * i for i in range(self.design.b_max))
 
     @property
     def by_samples(self) -> bool:
-        """Lanes by samples: each lane has a part of the input buffer for itself."""
+        """True with lanes by samples, each of which has its own part of the input buffer."""
         return self.run.mode is Mode.LANES and not self.run.row_lanes
 
     def buffered(self) -> list[bytearray]:
-        """What a lane's part of the input buffer would hold if nothing were ever dropped; zero where no row lies."""
+        """The contents of each lane's part of the input buffer if nothing were ever dropped; zero outside
+        rows.
+        """
         d, rows, p = self.descriptor, self.rows, self.program
         first = self.run.b_r if self.by_samples else len(self.active)
         lanes = []
@@ -185,12 +187,12 @@ class Case:
         return out
 
     def reset_inputs(self) -> Values:
-        """What a module that walks a layer must be given besides its streams."""
+        """Inputs of a module that walks a layer, besides its streams."""
         return {"slot_i": self.slot_port, "layer_i": pack("layer_t", self.layer())}
 
 
 def random_case(rng: random.Random, design: Design, shape: Shape | None = None, **must: object) -> Case:
-    """Any layer at any batch; `must` names fields of its `Shape` that are given."""
+    """Draw any layer at any batch; `must` names fields of its `Shape` that are given."""
     while True:
         chosen = random_shape(rng, design) if shape is None else shape
         if all(getattr(chosen, key) == value for key, value in must.items()):
