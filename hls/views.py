@@ -12,9 +12,9 @@ from dataclasses import asdict
 
 from fluidnpu.dse import Design
 
-from .fbcb import GEMM, MAX_POOL, SUM_POOL
-from .platform import NPU_VLNV
-from .program import build_id
+from .program.fbcb import GEMM, MAX_POOL, SUM_POOL
+from .program.program import build_id
+from .project.platform import NPU_VLNV
 from .registers import REGISTERS, WINDOW_BYTES, Cause, fields
 
 REGISTER_SCHEMA = 1

@@ -41,8 +41,8 @@ from fluidnpu.hls import (
     render_sv_package,
     write_project,
 )
-from fluidnpu.hls.csim import compile_core
-from fluidnpu.hls.platform import PLATFORMS
+from fluidnpu.hls.core.csim import compile_core
+from fluidnpu.hls.project.platform import PLATFORMS
 from fluidnpu.models import LayerShape, Workload
 
 REFERENCE = Path(__file__).parent.parent / "reference" / "tiny_zc706"
@@ -399,7 +399,7 @@ def test_names_from_files_cannot_leave_their_line():
 
 
 def test_a_slip_in_a_template_stops_the_project(monkeypatch):
-    from fluidnpu.hls import project
+    from fluidnpu.hls.project import project
 
     monkeypatch.setattr(
         project, "render_core", lambda design, ultra_banks: {"a.h": "#pragma HLS PIPELIN", "tb_core.cpp": ""}

@@ -19,7 +19,7 @@ from fluidnpu.hls import (
     tiles,
     unpack_layer,
 )
-from fluidnpu.hls.streams import row_lanes
+from fluidnpu.hls.core.streams import row_lanes
 from fluidnpu.models import Kind, golden
 
 CHAIN = [

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fluidnpu.dse import BatchPlan, Mode
 
-from .registers import by_name
+from ..registers import by_name
 
 K_ONE, K_TWO, K_HALF, K_ROW_LANES = range(4)
 GEMM, MAX_POOL, SUM_POOL = range(3)  # Descriptor.kind

@@ -16,8 +16,8 @@ from xml.etree import ElementTree
 from fluidnpu.boards import Board
 from fluidnpu.dse import Calibration, Design, Measure, Point, fit
 
-from .banks import hls_ultra_banks
-from .render import row_distance
+from ..core.banks import hls_ultra_banks
+from ..core.render import row_distance
 
 MOST_BYTES = 1 << 26
 CSYNTH = "hls/fluidnpu_core/solution1/syn/report/csynth.xml"

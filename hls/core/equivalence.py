@@ -14,10 +14,10 @@ import numpy.typing as npt
 from fluidnpu.dse import Design, Mode
 from fluidnpu.models import Layer, QuantisedNetwork, golden
 
-from .compiler import compile_program
+from ..program.compiler import compile_program
+from ..program.fbcb import decode
+from ..program.program import Program, ProgramError
 from .csim import CoreSimulator
-from .fbcb import decode
-from .program import Program, ProgramError
 from .streams import layer_streams, scatter_output
 
 Int16 = npt.NDArray[np.int16]

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
 
+from ..program.fbcb import deepest_block
+from ..program.layout import GEMM_MODES, Int16, pack_weights
 from .csim import expectation, job
-from .fbcb import deepest_block
-from .layout import GEMM_MODES, Int16, pack_weights
 from .reference_core import execute_streams_reference
 from .streams import Command, LayerStreams, output_beats
 

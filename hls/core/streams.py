@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode, pool_beats
 
-from .descriptor import NO_WEIGHTS, Descriptor
-from .fbcb import GEMM, Run, decode
-from .layout import column_tiles, part_words, unpack_weights
-from .program import WORD_BYTES
+from ..program.descriptor import NO_WEIGHTS, Descriptor
+from ..program.fbcb import GEMM, Run, decode
+from ..program.layout import column_tiles, part_words, unpack_weights
+from ..program.program import WORD_BYTES
 
 Int16 = npt.NDArray[np.int16]
 Int64 = npt.NDArray[np.int64]

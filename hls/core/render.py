@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from fluidnpu.dse import Design
 
-from .compiler import check_buildable
-from .layout import BIAS_WORDS
+from ..program.compiler import check_buildable
+from ..program.layout import BIAS_WORDS
 from .streams import COMMAND_FIELDS
 
 if TYPE_CHECKING:

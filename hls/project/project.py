@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from fluidnpu.boards import Board
 from fluidnpu.dse import Design, NpuShape, ultra_banks
 
-from .banks import hls_core_lacks, hls_ultra_banks
+from ..core.banks import hls_core_lacks, hls_ultra_banks
+from ..core.render import render, render_core, row_distance
+from ..core.streams import COMMAND_BITS
+from ..core.vectors import vector_files
+from ..program.program import Program, build_id
+from ..registers import REGISTERS, Register
+from ..views import one_word, render_c_header, render_register_json, render_register_table, render_sv_package
+from .checks.pragmas import check_pragmas
+from .checks.tcl import check_tcl
 from .platform import CLOCK_CELL, CLOCK_VLNV, NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform, PlMemory
-from .pragmas import check_pragmas
-from .program import Program, build_id
-from .registers import REGISTERS, Register
-from .render import render, render_core, row_distance
-from .streams import COMMAND_BITS
-from .tcl import check_tcl
-from .vectors import vector_files
-from .views import one_word, render_c_header, render_register_json, render_register_table, render_sv_package
 
 MANIFEST = "manifest.json"
 MANIFEST_SCHEMA = 1

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
 
-from .layout import TileLayout, unpack_weights
+from ..program.layout import TileLayout, unpack_weights
 from .streams import Command, LayerStreams, StreamError, output_beats
 
 Int16 = npt.NDArray[np.int16]
