@@ -46,7 +46,7 @@ from .project.reports import (
 )
 from .project.writing import check_folder, write_project
 from .registers import REGISTERS, WINDOW_BYTES, Access, Cause, Field, Register, by_name
-from .views import render_c_header, render_register_json, render_register_table, render_sv_package
+from .views.registers import render_c_header, render_register_json, render_register_table, render_sv_package
 
 __all__ = [
     "COMMAND_BITS",

@@ -20,7 +20,7 @@ from ..core.streams import COMMAND_BITS
 from ..core.vectors import vector_files
 from ..program.program import Program, build_id
 from ..registers import REGISTERS, Register
-from ..views import one_word, render_c_header, render_register_json, render_register_table, render_sv_package
+from ..views.registers import one_word, render_c_header, render_register_json, render_register_table, render_sv_package
 from .checks.pragmas import check_pragmas
 from .checks.tcl import check_tcl
 from .platform import CLOCK_CELL, CLOCK_VLNV, NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform, PlMemory

@@ -9,10 +9,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from .formats import CODES, CORE_COMMAND, FORMATS, MODES, Bits, Codes, Format
+from ..formats import CODES, CORE_COMMAND, FORMATS, MODES, Bits, Codes, Format
 
 FORMATS_PACKAGE = "fluidnpu_formats_pkg"
-_SOURCE = "generated from hls/formats.py by hls/format_views.py"
+_SOURCE = "generated from hls/formats.py by hls/views/formats.py"
 
 
 def camel(name: str) -> str:
