@@ -11,7 +11,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -115,13 +115,12 @@ class Bits:
 
     def get(self, word: int) -> Value:
         """The field's value in the format's word: a number, or a tuple where `count` is not 1."""
-        numbers = []
-        for place in range(self.count):
-            number = word >> self.start + place * self.width & (1 << self.width) - 1
-            if self.signed and number >> self.width - 1:
-                number -= 1 << self.width
-            numbers.append(number)
-        return numbers[0] if self.count == 1 else tuple(numbers)
+        return self.number(word) if self.count == 1 else tuple(self.number(word, place) for place in range(self.count))
+
+    def number(self, word: int, place: int = 0) -> int:
+        """One of the field's numbers."""
+        number = word >> self.start + place * self.width & (1 << self.width) - 1
+        return number - (1 << self.width) if self.signed and number >> self.width - 1 else number
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,9 @@ class Format:
         end = 0
         for field in self.fields:
             if field.start < end:
-                raise FormatError(f"field {field.name} of {self.name} must begin at bit {end} or above, not {field.start}")
+                raise FormatError(
+                    f"field {field.name} of {self.name} must begin at bit {end} or above, not {field.start}"
+                )
             end = field.end
         if end > self.wire_bits:
             raise FormatError(f"{self.name} has {self.wire_bits} bits, and its fields need {end}")
@@ -176,17 +177,27 @@ class Format:
                 word |= field.put(values[field.name])
         return word
 
+    def number(self, name: str, word: int) -> int:
+        """One field's value; of several numbers the first. KeyError when there is no such field."""
+        return self.field(name).number(word)
+
     def unpack(self, word: int) -> dict[str, Value]:
         """Every field's value by its name."""
         return {field.name: field.get(word) for field in self.fields}
 
 
-def _bundle(name: str, meaning: str, *rows: tuple[str, int, str] | tuple[str, int, str, Codes]) -> Format:
-    """A format whose fields follow one another without gaps, from (name, width, meaning[, codes])."""
+def _bundle(
+    name: str,
+    meaning: str,
+    rows: Sequence[tuple[str, int, str]],
+    codes: Mapping[str, Codes],
+    signed: Collection[str] = (),
+) -> Format:
+    """A format whose fields follow one another without gaps, from rows of (name, width, meaning)."""
     fields: list[Bits] = []
-    for row in rows:
+    for field, width, text in rows:
         low = fields[-1].end if fields else 0
-        fields.append(Bits(row[0], 0, low, row[1], row[2], codes=row[3] if len(row) == 4 else None))
+        fields.append(Bits(field, 0, low, width, text, signed=field in signed, codes=codes.get(field)))
     return Format(name, fields[-1].end, meaning, tuple(fields))
 
 
@@ -275,62 +286,69 @@ LAYER = _bundle(
     "layer",
     "A layer as it runs: fields of its descriptor, the plan of the FBCB, and what follows from both. Offsets, steps and shifts "
     "are bytes. From `row_bytes` to `tap_h`: the input rows that windows touch, and their places in the input buffer.",
-    ("pool", 1, "not a GEMM"),
-    ("mode", 4, "of every command", MODES),
-    ("row_lanes", 1, "neighbouring rows share a beat"),
-    ("sample_lanes", 1, "samples i and i + b_r share a beat"),
-    ("b_r", 5, "samples of lane 0"),
-    ("block", 16, "largest number of beats of a row block"),
-    ("has_residual", 1, "a residual is added before clipping"),
-    ("shift", 6, "bits that an accumulator is shifted right"),
-    ("residual_shift", 5, "bits that a residual is shifted left"),
-    ("lo", 16, "lower clip bound"),
-    ("hi", 16, "upper clip bound"),
-    ("kernel_h", 8, "rows of a window"),
-    ("kernel_w", 8, "taps of a row of a window"),
-    ("out_h", 16, "rows of the output"),
-    ("out_w", 16, "pixels of a row of the output"),
-    ("group_words", 16, "input channels of one group"),
-    ("groups", 16, "groups"),
-    ("columns", 16, "output channels of one group"),
-    ("in_offset", 32, "first word of the first window"),
-    ("out_offset", 32, "first word of the output"),
-    ("out_row", 32, "between output rows"),
-    ("out_pixel", 32, "between output pixels"),
-    ("residual_offset", 32, "first word of the residual"),
-    ("residual_row", 32, "between rows of the residual"),
-    ("residual_pixel", 32, "between pixels of the residual"),
-    ("step_w", 32, "between windows side by side"),
-    ("tap_w", 32, "between taps side by side"),
-    ("row_bytes", 32, "of an input row, from its first window's first word to its last window's last"),
-    ("row_step", 32, "between input rows in memory"),
-    ("sample_rows", 24, "input rows of a sample"),
-    ("rise", 24, "input rows from a window to the one below"),
-    ("span", 24, "input rows of a window"),
-    ("pitch", 32, "in the buffer: from row to row"),
-    ("sample_pitch", 32, "in the buffer: from sample to sample"),
-    ("step_h", 32, "in the buffer: from a window to the one below"),
-    ("tap_h", 32, "in the buffer: from a tap to the one below"),
-    ("contiguous", 1, "a kernel row is one run of words"),
-    ("run_words", 24, "words of a run: a kernel row or a tap"),
-    ("p_tiles", 16, "P-tiles, or beats of a row of a pool"),
-    ("beats0", 32, "rows of lane 0 in the whole layer"),
-    ("beats1", 32, "rows of lane 1 in the whole layer"),
-    ("weights", 32, "offset in the weight image"),
-    ("block_words", 32, "words of the weight stream of one row block"),
+    (
+        ("pool", 1, "not a GEMM"),
+        ("mode", 4, "of every command"),
+        ("row_lanes", 1, "neighbouring rows share a beat"),
+        ("sample_lanes", 1, "samples i and i + b_r share a beat"),
+        ("b_r", 5, "samples of lane 0"),
+        ("block", 16, "largest number of beats of a row block"),
+        ("has_residual", 1, "a residual is added before clipping"),
+        ("shift", 6, "bits that an accumulator is shifted right"),
+        ("residual_shift", 5, "bits that a residual is shifted left"),
+        ("lo", 16, "lower clip bound"),
+        ("hi", 16, "upper clip bound"),
+        ("kernel_h", 8, "rows of a window"),
+        ("kernel_w", 8, "taps of a row of a window"),
+        ("out_h", 16, "rows of the output"),
+        ("out_w", 16, "pixels of a row of the output"),
+        ("group_words", 16, "input channels of one group"),
+        ("groups", 16, "groups"),
+        ("columns", 16, "output channels of one group"),
+        ("in_offset", 32, "first word of the first window"),
+        ("out_offset", 32, "first word of the output"),
+        ("out_row", 32, "between output rows"),
+        ("out_pixel", 32, "between output pixels"),
+        ("residual_offset", 32, "first word of the residual"),
+        ("residual_row", 32, "between rows of the residual"),
+        ("residual_pixel", 32, "between pixels of the residual"),
+        ("step_w", 32, "between windows side by side"),
+        ("tap_w", 32, "between taps side by side"),
+        ("row_bytes", 32, "of an input row, from its first window's first word to its last window's last"),
+        ("row_step", 32, "between input rows in memory"),
+        ("sample_rows", 24, "input rows of a sample"),
+        ("rise", 24, "input rows from a window to the one below"),
+        ("span", 24, "input rows of a window"),
+        ("pitch", 32, "in the buffer: from row to row"),
+        ("sample_pitch", 32, "in the buffer: from sample to sample"),
+        ("step_h", 32, "in the buffer: from a window to the one below"),
+        ("tap_h", 32, "in the buffer: from a tap to the one below"),
+        ("contiguous", 1, "a kernel row is one run of words"),
+        ("run_words", 24, "words of a run: a kernel row or a tap"),
+        ("p_tiles", 16, "P-tiles, or beats of a row of a pool"),
+        ("beats0", 32, "rows of lane 0 in the whole layer"),
+        ("beats1", 32, "rows of lane 1 in the whole layer"),
+        ("weights", 32, "offset in the weight image"),
+        ("block_words", 32, "words of the weight stream of one row block"),
+    ),
+    codes={"mode": MODES},
+    signed=("lo", "hi"),
 )
 
 TILE = _bundle(
     "tile",
     "A command inside the data plane: a row block and a column tile of a group. Shifts are bytes.",
-    ("beats", 16, "rows of lane 0"),
-    ("lane1_beats", 16, "rows of lane 1"),
-    ("cols", 12, "columns"),
-    ("in_shift", 32, "of the group's first input channel, or of a pool's first channel"),
-    ("out_shift", 32, "of the first output channel"),
-    ("block_first", 1, "first command of its row block"),
-    ("block_last", 1, "last command of its row block"),
-    ("layer_last", 1, "last command of its layer"),
+    (
+        ("beats", 16, "rows of lane 0"),
+        ("lane1_beats", 16, "rows of lane 1"),
+        ("cols", 12, "columns"),
+        ("in_shift", 32, "of the group's first input channel, or of a pool's first channel"),
+        ("out_shift", 32, "of the first output channel"),
+        ("block_first", 1, "first command of its row block"),
+        ("block_last", 1, "last command of its row block"),
+        ("layer_last", 1, "last command of its layer"),
+    ),
+    codes={},
 )
 
 FORMATS = (DESCRIPTOR, FBCB, CORE_COMMAND, LAYER, TILE)

@@ -1,7 +1,7 @@
-"""The NPU's register map: the single source of every offset, field and meaning. Knows nothing of requests or time.
+"""The NPU's register map: the single source of every offset, field and meaning.
 
-The SystemVerilog package, the C header, the documentation table, the simulated device and the driver are views of `REGISTERS`;
-an offset stands in no other file.
+The SystemVerilog package, the C header, the documentation table, the simulated device and the driver are views of
+`REGISTERS`; an offset stands in no other file.
 
 >>> CTRL.field("START").mask
 1
@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+
+from .formats import FBCB
 
 
 class Access(StrEnum):
@@ -178,11 +180,7 @@ REGISTERS: tuple[Register, ...] = (
         0x60,
         RW,
         "One FBCB word (ADR 5), range-checked on the way in; reads 0.",
-        (
-            Field("K", 0, 2, "0: k = 1, 1: k = 2, 2: k = 1/2, 3: k = 1 with row lanes"),
-            Field("B_R", 2, 5, "samples stacked along the rows of a lane, less one"),
-            Field("BLOCK", 7, 16, "beats of a row block at most; 0: as many as an accumulator bank holds"),
-        ),
+        tuple(Field(bits.name.upper(), bits.start, bits.width, bits.meaning) for bits in FBCB.fields),
     ),
 )
 

@@ -4,7 +4,6 @@ from .data_plane import TOP as DATA_PLANE_TOP
 from .data_plane import data_plane_parameters
 from .formal import Proof, ProofError, Seed, prove
 from .npu import DramModel, LayerRun, NpuModel, RtlNpu
-from .package import render_package
 from .proofs import PROOFS
 from .sim import Model, SimulationError, run
 from .sources import sources
@@ -23,7 +22,6 @@ __all__ = [
     "SimulationError",
     "data_plane_parameters",
     "prove",
-    "render_package",
     "run",
     "sources",
 ]

@@ -1,4 +1,4 @@
-"""The SystemVerilog of the data plane as text: the files of `rtl/` and the generated register package, in compile order."""
+"""The SystemVerilog of the data plane as text: the files of `rtl/` and the generated packages, in compile order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-from .package import PACKAGE, render_package
+from fluidnpu.hls import sv_packages
 
 
 @cache
@@ -20,7 +20,7 @@ def sources() -> dict[str, str]:
     }
     packages = {name: text for name, text in sorted(rtl.items()) if name.endswith("_pkg.sv")}
     modules = {name: text for name, text in sorted(rtl.items()) if not name.endswith("_pkg.sv")}
-    return {f"{PACKAGE}.sv": render_package(), **packages, **modules}
+    return {**sv_packages(), **packages, **modules}
 
 
 def needed(texts: Mapping[str, str], top: str) -> dict[str, str]:

@@ -10,50 +10,48 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from ..formats import CODES, CORE_COMMAND, FORMATS, MODES, Bits, Codes, Format
+from .names import camel
 
 FORMATS_PACKAGE = "fluidnpu_formats_pkg"
 _SOURCE = "generated from hls/formats.py by hls/views/formats.py"
 
 
-def camel(name: str) -> str:
-    """The UpperCamelCase of a name.
-
-    >>> camel("SLOT_BASE_LO"), camel("core_command")
-    ('SlotBaseLo', 'CoreCommand')
-    """
-    return "".join(part.capitalize() for part in name.split("_") if part)
+def members(codes: Codes) -> list[tuple[str, int]]:
+    """Name and number of every member of an enumeration, as SystemVerilog and C++ have them."""
+    return [(codes.prefix + camel(code.name), code.value) for code in codes.values]
 
 
 def render_format_package(formats: Sequence[Format] = FORMATS, codes: Sequence[Codes] = CODES) -> str:
     """The SystemVerilog package: an enumeration for each set of codes, a packed struct for each format."""
     lines = [f"/// Bit formats and codes of the NPU; {_SOURCE}.", f"package {FORMATS_PACKAGE};"]
-    for one in codes:
-        lines += [f"  // {one.meaning}", f"  typedef enum logic [{one.width - 1}:0] {{"]
-        lines.append(",\n".join(f"    {name} = {one.width}'d{value}" for name, value in _members(one)))
-        lines.append(f"  }} {one.name}_e;")
-    for format in formats:
-        lines += ["", f"  // {format.meaning}", *_constants(format), "  typedef struct packed {"]
-        lines += [f"    {declaration};  // {meaning}" for declaration, meaning in reversed(list(_declared(format)))]
-        lines.append(f"  }} {format.name}_t;")
+    for enumeration in codes:
+        lines += [*_comment(enumeration.meaning), f"  typedef enum logic [{enumeration.width - 1}:0] {{"]
+        lines.append(",\n".join(f"    {name} = {enumeration.width}'d{code}" for name, code in members(enumeration)))
+        lines.append(f"  }} {enumeration.name}_e;")
+    for packed in formats:
+        lines += ["", *_comment(packed.meaning), *_constants(packed), "  typedef struct packed {"]
+        lines += [
+            f"    {kind:<18} {name};  // {meaning}" for kind, name, meaning in reversed(list(_members_of(packed)))
+        ]
+        lines.append(f"  }} {packed.name}_t;")
     return "\n".join([*lines, "endpackage", ""])
 
 
-def _members(codes: Codes) -> list[tuple[str, int]]:
-    """Name and number of every member as SystemVerilog and C++ have them."""
-    return [(codes.prefix + camel(value.name), value.value) for value in codes.values]
+def _comment(text: str) -> list[str]:
+    return [f"  // {line}" for line in textwrap.wrap(text, 105)]
 
 
-def _constants(format: Format) -> Iterator[str]:
-    """The named numbers of a format: its widths, its constants and the limits that its width does not give."""
-    name = camel(format.name)
-    yield f"  localparam int unsigned {name}Bits = {format.bits};"
-    if format.wire_bits != format.bits:
-        yield f"  localparam int unsigned {name}WireBits = {format.wire_bits};  // those above are zero"
-    for constant in format.constants:
-        digits = -(-constant.width // 4)
-        value = f"{constant.width}'h{constant.value:0{digits}X}"
-        yield f"  localparam logic [{constant.width - 1}:0] {name}{camel(constant.name)} = {value};  // {constant.meaning}"
-    for field in format.fields:
+def _constants(packed: Format) -> Iterator[str]:
+    """The named numbers of a format: its widths, its constants, and limits below those of a field's width."""
+    name = camel(packed.name)
+    yield f"  localparam int unsigned {name}Bits = {packed.bits};"
+    if packed.wire_bits != packed.bits:
+        yield f"  localparam int unsigned {name}WireBits = {packed.wire_bits};  // those above are zero"
+    for constant in packed.constants:
+        value = f"{constant.width}'h{constant.value:0{-(-constant.width // 4)}X}"
+        full_name = name + camel(constant.name)
+        yield f"  localparam {_logic(constant.width)} {full_name} = {value};  // {constant.meaning}"
+    for field in packed.fields:
         if field.most is not None:
             yield f"  localparam {_logic(field.width)} {name}{camel(field.name)}Most = {field.width}'d{field.most};"
 
@@ -62,57 +60,46 @@ def _logic(width: int) -> str:
     return f"logic [{width - 1}:0]" if width > 1 else "logic"
 
 
-def _declared(format: Format) -> Iterator[tuple[str, str]]:
-    """Declaration and meaning of every member of a packed struct, the lowest first; unused bits have members too."""
-    end = 0
-    gaps = dict(format.gaps())
-    for field in format.fields:
+def _members_of(packed: Format) -> Iterator[tuple[str, str, str]]:
+    """Type, name and meaning of every member of a packed struct, the lowest first; unused bits have members too."""
+    end, gaps = 0, dict(packed.gaps())
+    for field in packed.fields:
         if end in gaps:
-            yield f"{_logic(gaps[end])} reserved_{end}", "zero"
-        if field.codes:
-            kind = f"{field.codes.name}_e"
-        elif field.count > 1:
+            yield _logic(gaps[end]), f"reserved_{end}", "zero"
+        kind = f"{field.codes.name}_e" if field.codes else _logic(field.width)
+        if field.count > 1:
             kind = f"logic [{field.count - 1}:0][{field.width - 1}:0]"
-        else:
-            kind = _logic(field.width)
-        yield f"{kind} {field.name}", field.meaning
+        yield kind, field.name, field.meaning
         end = field.end
 
 
-def render_format_header() -> str:
+def render_format_header(command: Format = CORE_COMMAND) -> str:
     """`formats.h` of the core: the modes, and an accessor for each field of a command beat. Needs `ap_int.h`."""
-    members = ", ".join(f"{name} = {value}" for name, value in _members(MODES))
-    beat = f"ap_uint<{CORE_COMMAND.wire_bits}>"
+    enumerators = ", ".join(f"{name} = {code}" for name, code in members(MODES))
     lines = [
         f"// Modes and fields of a command beat; {_SOURCE}.",
         "#ifndef FLUIDNPU_FORMATS_H",
         "#define FLUIDNPU_FORMATS_H",
         "",
-        f"// {MODES.meaning}",
-        f"enum {MODES.name}_e {{ {members} }};",
+        f"enum {MODES.name}_e {{ {enumerators} }};",
         "",
-        f"// {CORE_COMMAND.meaning}",
-        f"typedef {beat} {CORE_COMMAND.name}_t;",
+        f"const int {camel(command.name)}WireBits = {command.wire_bits};",
     ]
-    for field in CORE_COMMAND.fields:
-        lines += ["", f"// {_capitalised(field.meaning)}.", *_accessor(CORE_COMMAND, field)]
+    for field in command.fields:
+        lines += ["", f"// {field.meaning[0].upper()}{field.meaning[1:]}.", *_accessor(command, field)]
     return "\n".join([*lines, "", "#endif", ""])
 
 
-def _accessor(format: Format, field: Bits) -> list[str]:
-    """The C++ function that gives one field of a beat."""
+def _accessor(packed: Format, field: Bits) -> list[str]:
+    """The C++ function that reads one field of a beat."""
     kind = "bool" if field.width == 1 else f"{'ap_int' if field.signed else 'ap_uint'}<{field.width}>"
-    value = f"beat[{field.start}]" if field.width == 1 else f"beat.range({field.end - 1}, {field.start})"
+    bits = f"[{field.start}]" if field.width == 1 else f".range({field.end - 1}, {field.start})"
     return [
-        f"static {kind} {format.name}_{field.name}(const {format.name}_t& beat) {{",
+        f"inline {kind} {packed.name}_{field.name}(const ap_uint<{camel(packed.name)}WireBits>& beat) {{",
         "#pragma HLS INLINE",
-        f"    return {value};",
+        f"    return beat{bits};",
         "}",
     ]
-
-
-def _capitalised(text: str) -> str:
-    return text[0].upper() + text[1:]
 
 
 def render_format_table(formats: Sequence[Format] = FORMATS, codes: Sequence[Codes] = CODES) -> str:
@@ -120,39 +107,37 @@ def render_format_table(formats: Sequence[Format] = FORMATS, codes: Sequence[Cod
     lines = [
         "# Bit formats",
         "",
-        "Generated from `hls/formats.py`, which the SystemVerilog package `fluidnpu_formats_pkg`, the core's `formats.h` and the",
-        "Python packers read too. Bit 0 is the lowest; bits that no field has are zero.",
+        "Generated from `hls/formats.py`. The SystemVerilog package `fluidnpu_formats_pkg`, the header `formats.h` of the HLS core",
+        "and the Python packers are generated from or driven by the same table. Bit 0 is the lowest; bits of no field are zero.",
     ]
-    for format in formats:
-        words = any(field.word for field in format.fields)
-        size = f"{format.bits} of {format.wire_bits} bits" if format.bits < format.wire_bits else f"{format.bits} bits"
-        lines += ["", f"## {format.name} ({size})", "", *_wrapped(format.meaning), ""]
-        lines += ["| word | bits | field | values | meaning |" if words else "| bits | field | values | meaning |"]
-        lines += ["|---|---|---|---|---|" if words else "|---|---|---|---|"]
-        for field in format.fields:
-            last = (field.end - 1) // 32
-            place = f"| {field.word}{f'..{last}' if last > field.word else ''} " if words else ""
-            low = field.low if words else field.start
-            bits = f"{low + field.width - 1}:{low}" if field.width > 1 else f"{low}"
-            lines.append(f"{place}| {bits} | {field.name} | {_values(field)} | {field.meaning} |")
-        if format.constants:
+    for packed in formats:
+        size = f"{packed.bits} of {packed.wire_bits}" if packed.bits < packed.wire_bits else f"{packed.bits}"
+        lines += ["", f"## {packed.name} ({size} bits)", "", *textwrap.wrap(packed.meaning, 110), "", *_rows(packed)]
+        if packed.constants:
             lines += ["", "| constant | value | meaning |", "|---|---|---|"]
-            lines += [f"| {one.name} | 0x{one.value:X} | {one.meaning} |" for one in format.constants]
-    for one in codes:
-        lines += ["", f"## Codes: {one.name}", "", *_wrapped(one.meaning), "", "| code | name |", "|---|---|"]
-        lines += [f"| {value.value} | {value.name} |" for value in one.values]
+            lines += [f"| {c.name} | 0x{c.value:0{-(-c.width // 4)}X} | {c.meaning} |" for c in packed.constants]
+    for enumeration in codes:
+        lines += ["", f"## Codes of {enumeration.name}", "", *textwrap.wrap(enumeration.meaning, 110), ""]
+        lines += ["| code | name |", "|---|---|"]
+        lines += [f"| {code.value} | {code.name} |" for code in enumeration.values]
     return "\n".join([*lines, ""])
 
 
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, 110)
+def _rows(packed: Format) -> Iterator[str]:
+    """The table of a format's fields; formats of several words have a column for the word."""
+    words = any(field.word for field in packed.fields)
+    yield f"|{' word |' if words else ''} bits | field | values | meaning |"
+    yield f"|{'---|' if words else ''}---|---|---|---|"
+    for field in packed.fields:
+        low = field.low if words else field.start
+        bits = f"{low + field.width - 1}:{low}" if field.width > 1 else f"{low}"
+        place = f" {field.word}{f'..{field.word + field.count - 1}' if field.count > 1 else ''} |" if words else ""
+        yield f"|{place} {bits} | {field.name} | {_values(field)} | {field.meaning} |"
 
 
 def _values(field: Bits) -> str:
-    """The values that the hardware obeys, in words."""
-    least, most = field.limits
+    """The values that the hardware obeys."""
     if field.codes:
-        return f"code of {field.codes.name}"
-    if field.width == 32 and field.most is None:
-        return "any"
-    return f"{least}..{most}"
+        return f"codes of {field.codes.name}"
+    least, most = field.limits
+    return "any" if (least, most) == (0, 0xFFFF_FFFF) else f"{least}..{most}"

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.hls import InputRows, LayerStreams, Run, decode_fbcb, layer_streams, part_words, tiles
+from fluidnpu.hls import InputRows, LayerStreams, FbcbEntry, decode_fbcb, layer_streams, part_words, tiles
 
 from ..sources import sources
 from .common import Dut
@@ -72,7 +72,7 @@ class Case:
     def __post_init__(self) -> None:
         d, design = self.program.descriptors[0], self.design
         self.descriptor = d
-        self.run: Run = decode_fbcb(
+        self.run: FbcbEntry = decode_fbcb(
             self.word,
             kind=d.kind,
             batch=len(self.active),
