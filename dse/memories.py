@@ -104,7 +104,7 @@ def ultra_chunks(depth: Ints | int) -> Ints:
 def free_memory(depth: Ints | int, width: Ints | int, family: str = XC7, *, forwards: bool = False) -> Mapped:
     """A memory whose kind the synthesiser chooses: distributed RAM, block RAM or flip-flops, whichever costs it fewer points.
 
-    `forwards`: the read address is a register and the word at it shows at once, also when it is just being written, as in `fluidnpu_fifo`.
+    `forwards`: the read address is a register and the word at it shows at once, also when it is just being written, as in `common_fifo`.
 
     >>> found = free_memory(np.array([64, 128]), 64, forwards=True)
     >>> found.ramb18, found.luts

@@ -12,7 +12,7 @@ DATA = {
     "boards": ("*.toml",),
     "models": ("data/*",),
     "hls": ("templates/*/*", "csim/*"),
-    "rtl_tb": ("rtl/*.sv", "formal/*.sv", "benches/*.sv", "benches/*.h", "**/*.cpp"),
+    "rtl_tb": ("*/rtl/*.sv", "*/proofs/*", "**/*.sv", "**/*.h", "**/*.cpp", "README.md"),
     "scheduler": ("tuned/*.json",),
     "fluidnpu": ("templates/*",),
 }

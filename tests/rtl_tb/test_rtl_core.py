@@ -14,9 +14,9 @@ from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls import Command, execute_streams_reference
 from fluidnpu.rtl_tb import SimulationError
-from fluidnpu.rtl_tb.core_cycles import CoreTiming, command_cycles, stream_cycles, tile_layout
-from fluidnpu.rtl_tb.core_sim import STREAMS, CoreModel, core_parameters
-from fluidnpu.rtl_tb.core_streams import modes_of, random_command, random_streams, streams_of
+from fluidnpu.rtl_tb.core.cycles import CoreTiming, command_cycles, stream_cycles, tile_layout
+from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
+from fluidnpu.rtl_tb.core.streams import modes_of, random_command, random_streams, streams_of
 
 # Odd and even T_C, with and without pairs and split trees, every alignment of slots and output words.
 DESIGNS: dict[str, dict[str, int | bool]] = {

@@ -11,8 +11,8 @@ from fluidnpu.dse import BatchPlan, Design, Stack
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import CoreSimulator, compile_program, layer_streams, row_distance, scatter_output
 from fluidnpu.models import QuantisedNetwork, golden, quantise, read_onnx, shipped_file, shipped_images
-from fluidnpu.rtl_tb.core_cycles import stream_cycles
-from fluidnpu.rtl_tb.core_sim import CoreModel
+from fluidnpu.rtl_tb.core.cycles import stream_cycles
+from fluidnpu.rtl_tb.core.model import CoreModel
 
 PLANS = {
     "normal": None,

@@ -1,7 +1,7 @@
 import pytest
 
-from fluidnpu.rtl_tb.bare import differs
-from fluidnpu.rtl_tb.efficiency import GOAL, by_model, measure, on_rtl
+from fluidnpu.rtl_tb.npu.efficiency import GOAL, by_model, measure, on_rtl
+from fluidnpu.rtl_tb.npu.job import differs
 
 
 def test_the_input_port_carries_what_is_used() -> None:

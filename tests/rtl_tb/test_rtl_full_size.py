@@ -8,7 +8,7 @@ from fluidnpu.boards import load_board
 from fluidnpu.dse import DramModel, Point, build_design
 from fluidnpu.hls import compile_program
 from fluidnpu.models import quantise, random_full_size
-from fluidnpu.rtl_tb.bare import BareNpu, differs, modelled
+from fluidnpu.rtl_tb.npu.job import BareNpu, differs, modelled
 
 FULL_SIZE = [
     ("resnet50", "zc706", "pl", Point(t_r=1024, t_p=7, t_c=128)),

@@ -13,9 +13,9 @@ import pytest
 from fluidnpu.dse import Design
 from fluidnpu.hls import by_name, execute_streams_reference, layer_streams, scatter_output
 from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu, data_plane_parameters
-from fluidnpu.rtl_tb.benches.jobs import Program, Shape, bench_design, make_program
-from fluidnpu.rtl_tb.benches.networks import convolutions, shapes
-from fluidnpu.rtl_tb.coverage import plans
+from fluidnpu.rtl_tb.data_plane.benches.jobs import Program, Shape, bench_design, make_program
+from fluidnpu.rtl_tb.data_plane.benches.networks import convolutions, shapes
+from fluidnpu.rtl_tb.data_plane.coverage import plans
 
 SIZES = {"t_r": 16, "t_p": 7, "t_c": 32, "b_max": 8, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 8}
 DESIGN: Design = bench_design(SIZES)

@@ -1,0 +1,95 @@
+"""Planner against the address model: every field of the layer it hands on; what `hls.Descriptor` would refuse is refused with its cause."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cocotb.triggers import RisingEdge
+
+from fluidnpu.hls import Cause
+
+from ...common.benches.clock import Dut, begin, bench, reset
+from ...common.benches.streams import pulse
+from .cases import Case, random_case, unpack
+from .jobs import bench_design
+
+DESIGN = bench_design(
+    {"t_r": 7, "t_p": 6, "t_c": 8, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 2, "out_words": 4}
+)
+
+
+async def plan(dut: Dut, case: Case, words: tuple[int, ...], plan_bad: int = 0) -> tuple[str, int]:
+    """("done", layer) or ("bad", cause)."""
+    run, layer = case.run, case.layer()
+    dut.words_i.value = sum(word << 32 * i for i, word in enumerate(words))
+    dut.b_act_i.value, dut.plan_bad_i.value = len(case.active), plan_bad
+    dut.plan_mode_i.value = int(run.mode) if int(run.mode) < 4 else 0
+    dut.plan_row_lanes_i.value, dut.plan_b_r_i.value = layer["row_lanes"], run.b_r
+    dut.plan_block_i.value = run.block
+    await pulse(dut, "start_i")
+    for _ in range(1500):
+        await RisingEdge(dut.clk_i)
+        if dut.bad_o.value:
+            return "bad", int(dut.cause_o.value)
+        if dut.done_o.value:
+            return "done", int(dut.layer_o.value)
+    raise AssertionError("neither done nor bad within 1500 cycles")
+
+
+@bench(50_000)
+async def a_layer_is_what_the_address_model_says(dut: Dut) -> None:
+    """Random layers in random modes, one after another without a reset."""
+    rng = await begin(dut)
+    seen = set()
+    for _ in range(60):
+        case = random_case(rng, DESIGN)
+        kind, value = await plan(dut, case, case.descriptor.words())
+        assert kind == "done", Cause(value)
+        got, want = unpack("layer_t", value), case.layer()
+        for name in want:
+            if name in ("weights", "block_words") and want["pool"]:
+                continue  # a pool has none
+            assert got[name] == want[name], f"{name} of {case.descriptor}, {case.run}"
+        seen.add(case.run.mode)
+    assert len(seen) == 6
+
+
+@bench(20_000)
+async def nonsense_is_refused(dut: Dut) -> None:
+    """Every field out of its range, odd steps, no weights, wrong magic or sum; a bad FBCB word is told as such."""
+    rng = await begin(dut)
+    case = random_case(rng, DESIGN, kind=0, residual=True)
+    good = list(case.descriptor.words())
+    spoils = {0: 0xF1D0_0002, 1: 3, 3: 0x0100, 4: 7, 5: 7, 6: 0, 7: 0x8000_7FFF}
+    wrong = list(spoils.items())
+    wrong += [(1, 48 << 8), (1, 32 << 16), (3, 0x0001), (4, 7 << 16), (5, 7 << 16)]
+    wrong += [(2, good[2] & ~(0xFF << 8 * byte)) for byte in range(4)]
+    wrong += [(word, good[word] | 1) for word in range(8, 17)]
+    wrong += [(17 + int(case.run.mode), value) for value in (0xFFFF_FFFF, good[17 + int(case.run.mode)] | 32)]
+    for word, value in wrong:
+        bad = good[:31]
+        bad[word] = value
+        told = await plan(dut, case, (*bad, -sum(bad) & 0xFFFF_FFFF))
+        assert told == ("bad", Cause.BAD_DESCRIPTOR), f"word {word} = {value:#x}: {told}"
+    for bit in (0, 13, 31):
+        bad = [*good]
+        bad[rng.randrange(32)] ^= 1 << bit
+        assert await plan(dut, case, tuple(bad)) == ("bad", Cause.BAD_DESCRIPTOR)
+    assert await plan(dut, case, tuple(good), plan_bad=1) == ("bad", Cause.BAD_FBCB)
+    kind, _ = await plan(dut, case, tuple(good))
+    assert kind == "done"
+
+
+@bench(20_000)
+async def a_pool_has_no_groups(dut: Dut) -> None:
+    """A pool with groups is nonsense, and so is one of a kind that does not exist; a reset in the middle forgets the plan."""
+    rng = await begin(dut)
+    case = random_case(rng, DESIGN, kind=1)
+    assert (await plan(dut, case, case.descriptor.words()))[0] == "done"
+    assert await plan(dut, case, replace(case.descriptor, groups=2).words()) == ("bad", Cause.BAD_DESCRIPTOR)
+    await pulse(dut, "start_i")
+    await reset(dut)
+    for _ in range(1500):
+        await RisingEdge(dut.clk_i)
+        assert not dut.done_o.value
+        assert not dut.bad_o.value
