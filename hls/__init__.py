@@ -19,19 +19,6 @@ from .core.streams import (
     window_addresses,
 )
 from .core.vectors import core_modes, core_vectors, vector_files
-from .formats import (
-    CORE_COMMAND,
-    DESCRIPTOR,
-    FBCB,
-    FORMATS,
-    LAYER,
-    TILE,
-    Bits,
-    Format,
-    FormatError,
-    KindCode,
-    StackCode,
-)
 from .program.compiler import check_buildable, check_made_for, compile_program
 from .program.descriptor import DESCRIPTOR_BYTES, NO_WEIGHTS, Descriptor, DescriptorError
 from .program.exact_jobs import layer_jobs
@@ -63,21 +50,14 @@ from .views.packages import sv_packages
 from .views.registers import render_c_header, render_register_table
 
 __all__ = [
-    "CORE_COMMAND",
-    "DESCRIPTOR",
     "DESCRIPTOR_BYTES",
-    "FBCB",
-    "FORMATS",
-    "LAYER",
     "NO_WEIGHTS",
     "NPU_CELL",
     "NPU_VLNV",
     "PLATFORMS",
     "REGISTERS",
-    "TILE",
     "WINDOW_BYTES",
     "Access",
-    "Bits",
     "Cause",
     "Command",
     "CoreSimulator",
@@ -90,11 +70,8 @@ __all__ = [
     "FbcbEntry",
     "FbcbError",
     "Field",
-    "Format",
-    "FormatError",
     "HlsReport",
     "InputRows",
-    "KindCode",
     "LayerCheck",
     "LayerStreams",
     "LayoutError",
@@ -104,7 +81,6 @@ __all__ = [
     "ProjectError",
     "Register",
     "ReportError",
-    "StackCode",
     "StreamError",
     "TensorPlace",
     "Tile",

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
-from .formats import FBCB
+from .formats.table import FBCB
 
 
 class Access(StrEnum):

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode, pool_beats
 
-from ..formats import CORE_COMMAND, FormatError, KindCode
+from ..formats.format import FormatError
+from ..formats.table import CORE_COMMAND, KindCode
 from ..program.descriptor import NO_WEIGHTS, Descriptor
 from ..program.fbcb import FbcbEntry, decode
 from ..program.layout import column_tiles, part_words, unpack_weights

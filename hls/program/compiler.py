@@ -9,7 +9,7 @@ import numpy as np
 from fluidnpu.dse import Design, Mode
 from fluidnpu.models import Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
 
-from ..formats import KindCode
+from ..formats.table import KindCode
 from .descriptor import NO_WEIGHTS, Descriptor, DescriptorError
 from .fbcb import FbcbError, decode, encode
 from .layout import BIAS_WORDS, pack_weights

@@ -15,7 +15,8 @@ import struct
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from ..formats import DESCRIPTOR, MAGIC, NO_WEIGHTS, Format, FormatError
+from ..formats.format import Format, FormatError
+from ..formats.table import DESCRIPTOR, MAGIC, NO_WEIGHTS
 
 DESCRIPTOR_BYTES = DESCRIPTOR.wire_bits // 8
 

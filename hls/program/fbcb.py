@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fluidnpu.dse import BatchPlan, Mode
 
-from ..formats import FBCB, KindCode, StackCode
+from ..formats.table import FBCB, KindCode, StackCode
 
 
 class FbcbError(ValueError):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fluidnpu.dse import needed_bytes
 from fluidnpu.models import Kind, LayerShape, Window
 
-from ..formats import KindCode
+from ..formats.table import KindCode
 from .descriptor import Descriptor
 from .fbcb import FbcbEntry
 from .program import WORD_BYTES

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from fluidnpu.dse import Design
 
-from ..formats import KINDS
+from ..formats.table import KINDS
 from ..program.program import build_id
 from ..registers import REGISTERS, WINDOW_BYTES, Cause
 from ..views.formats import members

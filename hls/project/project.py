@@ -17,7 +17,7 @@ from fluidnpu.dse import Design, NpuShape, ultra_banks
 from ..core.banks import hls_core_lacks, hls_ultra_banks
 from ..core.render import render, render_core, row_distance
 from ..core.vectors import vector_files
-from ..formats import CORE_COMMAND
+from ..formats.table import CORE_COMMAND
 from ..program.program import Program, build_id
 from ..registers import REGISTERS, Register
 from ..views.names import one_word

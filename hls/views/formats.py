@@ -9,11 +9,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from ..formats import CODES, CORE_COMMAND, FORMATS, MODES, Bits, Codes, Format
+from ..formats.format import Bits, Codes, Format
+from ..formats.table import CODES, CORE_COMMAND, FORMATS, MODES
 from .names import camel
 
 FORMATS_PACKAGE = "fluidnpu_formats_pkg"
-_SOURCE = "generated from hls/formats.py by hls/views/formats.py"
+_SOURCE = "generated from hls/formats/table.py by hls/views/formats.py"
 
 
 def members(codes: Codes) -> list[tuple[str, int]]:
@@ -107,7 +108,7 @@ def render_format_table(formats: Sequence[Format] = FORMATS, codes: Sequence[Cod
     lines = [
         "# Bit formats",
         "",
-        "Generated from `hls/formats.py`. The SystemVerilog package `fluidnpu_formats_pkg`, the header `formats.h` of the HLS core",
+        "Generated from `hls/formats/table.py`. The SystemVerilog package `fluidnpu_formats_pkg`, the header `formats.h` of the HLS core",
         "and the Python packers are generated from or driven by the same table. Bit 0 is the lowest; bits of no field are zero.",
     ]
     for packed in formats:

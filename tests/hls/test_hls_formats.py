@@ -19,7 +19,6 @@ from fluidnpu.hls.formats import (
     FBCB,
     FORMATS,
     LAYER,
-    MODES,
     TILE,
     Bits,
     Format,
@@ -126,7 +125,9 @@ def test_what_a_layer_takes_from_its_descriptor_fits() -> None:
 
 
 def test_modes_fit_their_code() -> None:
-    assert max(Mode) < 1 << MODES.width
+    modes = CORE_COMMAND.field("mode").codes
+    assert modes is not None
+    assert max(Mode) < 1 << modes.width
     assert all(bits.width == bits.codes.width for packed in FORMATS for bits in packed.fields if bits.codes)
 
 
@@ -168,7 +169,9 @@ class Padded(Descriptor):
 
 
 def padded(**changes: int) -> Padded:
-    sizes = dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "out_h", "out_w"), 1)
+    sizes = dict.fromkeys(
+        ("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "out_h", "out_w"), 1
+    )
     counts = dict.fromkeys(("group_words", "groups", "columns"), 1)
     places = {f"{side}_{part}": 2 for side in ("in", "out") for part in ("offset", "row_bytes", "pixel_bytes")}
     return Padded(**{"kind": 0, **sizes, **counts, **places, **changes})  # type: ignore[arg-type]

@@ -11,17 +11,12 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 
 from fluidnpu.dse import Mode
 
-Value = int | tuple[int, ...]
-
-
-class FormatError(ValueError):
-    """A format contradicts itself, or values do not fit it."""
+from .format import Bits, Codes, Constant, Format
 
 
 class KindCode(IntEnum):
@@ -39,151 +34,6 @@ class StackCode(IntEnum):
     TWO = 1
     HALF = 2
     ROW_LANES = 3
-
-
-@dataclass(frozen=True)
-class Codes:
-    """Numbers with names: an enumeration of SystemVerilog and C++. `prefix` begins the name of every member there."""
-
-    name: str
-    prefix: str
-    values: type[IntEnum]
-    width: int
-    meaning: str
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A number that a format gives a name."""
-
-    name: str
-    value: int
-    width: int
-    meaning: str
-
-
-@dataclass(frozen=True)
-class Bits:
-    """A field of a format: `count` numbers of `width` bits, the first at bit `low` counted from the 32-bit word `word`.
-
-    `signed`: two's complement. `least` and `most`: the values that the hardware obeys, where fewer than fit. `codes`: the
-    names of its values.
-    """
-
-    name: str
-    word: int
-    low: int
-    width: int
-    meaning: str
-    count: int = 1
-    signed: bool = False
-    least: int | None = None
-    most: int | None = None
-    codes: Codes | None = None
-
-    @property
-    def start(self) -> int:
-        """Its lowest bit in the format."""
-        return 32 * self.word + self.low
-
-    @property
-    def end(self) -> int:
-        """The bit above its highest."""
-        return self.start + self.count * self.width
-
-    @property
-    def limits(self) -> tuple[int, int]:
-        """The smallest and the largest value that the hardware obeys."""
-        lowest = -(1 << self.width - 1) if self.signed else 0
-        highest = (1 << self.width - self.signed) - 1
-        if self.codes:
-            highest = max(self.codes.values)
-        return lowest if self.least is None else self.least, highest if self.most is None else self.most
-
-    def put(self, value: Value) -> int:
-        """The format's word with only this field set; FormatError when a number is too wide or there are too many."""
-        numbers = value if isinstance(value, tuple) else (value,)
-        if len(numbers) != self.count:
-            raise FormatError(f"field {self.name} takes {self.count} numbers, not {len(numbers)}")
-        lowest, beyond = (-(1 << self.width - 1), 1 << self.width - 1) if self.signed else (0, 1 << self.width)
-        word = 0
-        for place, number in enumerate(numbers):
-            if not lowest <= number < beyond:
-                raise FormatError(f"field {self.name} takes {self.width} bits, so {number} does not fit")
-            word |= (int(number) & (1 << self.width) - 1) << self.start + place * self.width
-        return word
-
-    def get(self, word: int) -> Value:
-        """The field's value in the format's word: a number, or a tuple where `count` is not 1."""
-        return self.number(word) if self.count == 1 else tuple(self.number(word, place) for place in range(self.count))
-
-    def number(self, word: int, place: int = 0) -> int:
-        """One of the field's numbers."""
-        number = word >> self.start + place * self.width & (1 << self.width) - 1
-        return number - (1 << self.width) if self.signed and number >> self.width - 1 else number
-
-
-@dataclass(frozen=True)
-class Format:
-    """A packed word of `wire_bits`; `fields` by ascending position. Raises FormatError where two of them overlap."""
-
-    name: str
-    wire_bits: int
-    meaning: str
-    fields: tuple[Bits, ...]
-    constants: tuple[Constant, ...] = ()
-
-    def __post_init__(self) -> None:
-        end = 0
-        for field in self.fields:
-            if field.start < end:
-                raise FormatError(
-                    f"field {field.name} of {self.name} must begin at bit {end} or above, not {field.start}"
-                )
-            end = field.end
-        if end > self.wire_bits:
-            raise FormatError(f"{self.name} has {self.wire_bits} bits, and its fields need {end}")
-        if len({field.name for field in self.fields}) != len(self.fields):
-            raise FormatError(f"the names of the fields of {self.name} must differ")
-
-    @property
-    def bits(self) -> int:
-        """Bits up to the highest field; those above, up to `wire_bits`, are zero."""
-        return self.fields[-1].end
-
-    def field(self, name: str) -> Bits:
-        """The field of that name; KeyError when there is none."""
-        for field in self.fields:
-            if field.name == name:
-                return field
-        raise KeyError(f"{self.name} has no field {name}")
-
-    def gaps(self) -> Iterator[tuple[int, int]]:
-        """Lowest bit and width of every run of unused bits below the highest field."""
-        end = 0
-        for field in self.fields:
-            if field.start > end:
-                yield end, field.start - end
-            end = field.end
-
-    def pack(self, values: Mapping[str, Value]) -> int:
-        """The word of these fields, the others zero; FormatError for a name that it has not or a value that is too wide."""
-        unknown = sorted(set(values) - {field.name for field in self.fields})
-        if unknown:
-            raise FormatError(f"{self.name} has no field {unknown[0]}")
-        word = 0
-        for field in self.fields:
-            if field.name in values:
-                word |= field.put(values[field.name])
-        return word
-
-    def number(self, name: str, word: int) -> int:
-        """One field's value; of several numbers the first. KeyError when there is no such field."""
-        return self.field(name).number(word)
-
-    def unpack(self, word: int) -> dict[str, Value]:
-        """Every field's value by its name."""
-        return {field.name: field.get(word) for field in self.fields}
 
 
 def _bundle(
