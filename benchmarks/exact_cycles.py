@@ -34,8 +34,8 @@ from fluidnpu.dse import (
 from fluidnpu.hls import compile_program
 from fluidnpu.models import FULL_SIZE, Kind, Workload, quantise, random_full_size
 from fluidnpu.rtl_tb import LayerRun
-from fluidnpu.rtl_tb.npu.job import BareNpu, differs, modelled
 from fluidnpu.rtl_tb.npu.efficiency import uses
+from fluidnpu.rtl_tb.npu.job import BareNpu, differs, modelled
 
 DEEPEST = 8192  # rows of a bank, before RAM is shared
 

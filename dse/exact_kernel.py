@@ -1,6 +1,6 @@
 """The NPU cycle by cycle, without data: what every module of the RTL holds and hands on, as one loop over integer arrays that Numba compiles.
 
-Each function below is one module of `rtl_tb/rtl`, named beside it, or the DRAM model of `rtl_tb/npu/npu_model.cpp`. Only what decides when
+Each function below is one module of `rtl_tb/*/rtl`, named beside it, or the DRAM model of `rtl_tb/npu/npu_model.cpp`. Only what decides when
 something happens is here: counters, levels of queues, addresses; no word is moved. The tests hold `simulate` to Verilator, cycle for cycle.
 
 In a cycle consumers go before producers, and whoever needs to know whether a queue has room is given its level of before the cycle (`_old`): a
