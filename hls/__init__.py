@@ -20,7 +20,8 @@ from .core.streams import (
 )
 from .core.vectors import core_modes, core_vectors, vector_files
 from .program.compiler import check_buildable, check_made_for, compile_program
-from .program.descriptor import DESCRIPTOR_BYTES, NO_WEIGHTS, Descriptor, DescriptorError
+from .formats.table import NO_WEIGHTS
+from .program.descriptor import DESCRIPTOR_BYTES, Descriptor, DescriptorError
 from .program.exact_jobs import layer_jobs
 from .program.fbcb import FbcbEntry, FbcbError
 from .program.fbcb import decode as decode_fbcb

@@ -1,7 +1,7 @@
 """The NPU's register map: the single source of every offset, field and meaning.
 
-The SystemVerilog package, the C header, the documentation table, the simulated device and the driver are views of
-`REGISTERS`; an offset stands in no other file.
+SystemVerilog package, C header, documentation table, simulated device and driver are views of `REGISTERS`; an
+offset stands in no other file.
 
 >>> CTRL.field("START").mask
 1
@@ -19,7 +19,7 @@ from .formats.table import FBCB
 
 
 class Access(StrEnum):
-    """Who may do what: RO is hardware's, RW is software's, W1S starts an action and reads 0, W1C clears what is set."""
+    """Access: RO is the hardware's, RW the software's, W1S starts an action and reads 0, W1C clears bits."""
 
     RO = "RO"
     RW = "RW"
@@ -28,7 +28,7 @@ class Access(StrEnum):
 
 
 class Cause(IntEnum):
-    """Why ERROR is set. Causes from EXIT_NOT_ACTIVE to EMPTY_BATCH refuse a command and leave all state as it was."""
+    """The cause of an ERROR. EXIT_NOT_ACTIVE to EMPTY_BATCH refuse a command and leave all state as is."""
 
     NONE = 0
     EXIT_NOT_ACTIVE = 1  # EXIT of a slot that is not active

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from fluidnpu.dse import Design, Mode, pool_beats
 
 from ..formats.format import FormatError
-from ..formats.table import CORE_COMMAND, KindCode
-from ..program.descriptor import NO_WEIGHTS, Descriptor
+from ..formats.table import CORE_COMMAND, NO_WEIGHTS, KindCode
+from ..program.descriptor import Descriptor
 from ..program.fbcb import FbcbEntry, decode
 from ..program.layout import column_tiles, part_words, unpack_weights
 from ..program.program import WORD_BYTES

@@ -1,6 +1,7 @@
 """A packed word as data: its fields, their places and values. Pure arithmetic.
 
->>> pair = Format("pair", 16, "two numbers", (Bits("low", 0, 0, 4, "first"), Bits("high", 0, 8, 8, "second", signed=True)))
+>>> fields = Bits("low", 0, 0, 4, "first"), Bits("high", 0, 8, 8, "second", signed=True)
+>>> pair = Format("pair", 16, "two numbers", fields)
 >>> hex(pair.pack({"low": 3, "high": -2})), pair.unpack(0xFE03), list(pair.gaps())
 ('0xfe03', {'low': 3, 'high': -2}, [(4, 4)])
 """
@@ -20,7 +21,7 @@ class FormatError(ValueError):
 
 @dataclass(frozen=True)
 class Codes:
-    """Numbers with names: an enumeration of SystemVerilog and C++. `prefix` begins the name of every member there."""
+    """Named numbers, rendered as an enumeration; the names of its members begin with `prefix`."""
 
     name: str
     prefix: str
@@ -41,10 +42,11 @@ class Constant:
 
 @dataclass(frozen=True)
 class Bits:
-    """A field of a format: `count` numbers of `width` bits, the first at bit `low` counted from the 32-bit word `word`.
+    """A field of a format: `count` numbers of `width` bits, the first at bit `low` of the 32-bit word `word`.
 
-    `signed`: two's complement. `least` and `most`: the values that the hardware obeys, where fewer than fit. `codes`: the
-    names of its values.
+    In a format that is one word, `word` is 0 and `low` counts on beyond 31. `signed`: two's complement.
+    `least`, `most`: the range that the hardware obeys, where it is smaller than what fits. `codes`: the names
+    of the values.
     """
 
     name: str
@@ -78,7 +80,7 @@ class Bits:
         return lowest if self.least is None else self.least, highest if self.most is None else self.most
 
     def put(self, value: Value) -> int:
-        """The format's word with only this field set; FormatError when a number is too wide or there are too many."""
+        """The word with only this field set; FormatError for numbers that do not fit."""
         numbers = value if isinstance(value, tuple) else (value,)
         if len(numbers) != self.count:
             raise FormatError(f"field {self.name} takes {self.count} numbers, not {len(numbers)}")
@@ -95,14 +97,14 @@ class Bits:
         return self.number(word) if self.count == 1 else tuple(self.number(word, place) for place in range(self.count))
 
     def number(self, word: int, place: int = 0) -> int:
-        """One of the field's numbers."""
+        """One of the numbers of the field in the format's word."""
         number = word >> self.start + place * self.width & (1 << self.width) - 1
         return number - (1 << self.width) if self.signed and number >> self.width - 1 else number
 
 
 @dataclass(frozen=True)
 class Format:
-    """A packed word of `wire_bits`; `fields` by ascending position. Raises FormatError where two of them overlap."""
+    """A packed word of `wire_bits`; `fields` by ascending position. FormatError where two of them overlap."""
 
     name: str
     wire_bits: int
@@ -144,7 +146,7 @@ class Format:
             end = field.end
 
     def pack(self, values: Mapping[str, Value]) -> int:
-        """The word of these fields, the others zero; FormatError for a name that it has not or a value that is too wide."""
+        """The word of these fields, the others zero; FormatError for unknown names and misfits."""
         unknown = sorted(set(values) - {field.name for field in self.fields})
         if unknown:
             raise FormatError(f"{self.name} has no field {unknown[0]}")

@@ -1,11 +1,12 @@
-"""The bit formats of the NPU: one table of every packed word that two languages or two modules share. Knows nothing of time.
+"""The bit formats of the NPU: one table of every packed word that two languages or two modules share.
 
-The SystemVerilog package, the C++ header of the core, `docs/formats.md` and the Python packers are views of `FORMATS`, as
-those of the registers are of `hls/registers.py`; no bit position stands in another file.
+SystemVerilog package, C++ header of the core, `docs/formats.md` and Python packers are views of `FORMATS`; no
+bit position stands in another file. To add a field: one row here, and in Python an attribute of the record
+that has it.
 
 >>> FBCB.pack({"k": StackCode.TWO, "b_r": 3, "block": 5}) == 1 | 3 << 2 | 5 << 7
 True
->>> DESCRIPTOR.field("stride_h").low == 2 * 32 + 16
+>>> DESCRIPTOR.field("stride_h").start == 2 * 32 + 16
 True
 """
 

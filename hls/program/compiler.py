@@ -9,8 +9,8 @@ import numpy as np
 from fluidnpu.dse import Design, Mode
 from fluidnpu.models import Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
 
-from ..formats.table import KindCode
-from .descriptor import NO_WEIGHTS, Descriptor, DescriptorError
+from ..formats.table import NO_WEIGHTS, KindCode
+from .descriptor import Descriptor, DescriptorError
 from .fbcb import FbcbError, decode, encode
 from .layout import BIAS_WORDS, pack_weights
 from .program import ALIGNMENT, WORD_BYTES, ExitPlace, Program, ProgramError, TensorPlace, align

@@ -1,12 +1,13 @@
-"""The layer descriptor: 32 little-endian words that tell the data plane all about one layer. Packing and unpacking only.
+"""The layer descriptor: 32 little-endian words with all that the data plane knows of a layer. Pure packing.
 
 Positions, widths and meanings of its fields stand in `hls.formats.DESCRIPTOR`.
 
->>> one = Descriptor(kind=0, in_offset=64, in_row_bytes=60, in_pixel_bytes=2, kernel_h=3, kernel_w=3, stride_h=1, stride_w=1,
-...     dilation_h=1, dilation_w=1, out_h=28, out_w=28, group_words=1, groups=1, columns=16, out_offset=4096,
-...     out_row_bytes=960, out_pixel_bytes=32, shift=12, lo=0, hi=32767, weights=(0, 512, 1024, 1536))
->>> Descriptor.unpack(one.pack()) == one
-True
+>>> sizes = dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w"), 1)
+>>> sizes |= dict.fromkeys(("out_h", "out_w", "group_words", "groups", "columns"), 28)
+>>> places = dict.fromkeys(("in_row_bytes", "in_pixel_bytes", "out_offset", "out_row_bytes", "out_pixel_bytes"), 64)
+>>> layer = Descriptor(kind=0, in_offset=0, **sizes, **places, shift=12)
+>>> Descriptor.unpack(layer.pack()) == layer, len(layer.pack())
+(True, 128)
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ class DescriptorError(ValueError):
 class Descriptor:
     """One layer as the data plane reads it.
 
-    A kernel row is `kernel_w * group_words` contiguous words when `dilation_w` is 1 and one group takes the whole pixel.
-    Group g reads from `in_offset + 2 * g * group_words` and writes to `out_offset + 2 * g * columns`.
-    `weights[m]`: where the weights for core mode m (NORMAL, WIDE, LANES, SPLIT) begin, NO_WEIGHTS when the FBCB never asks
-    for it.
+    `layout` has the place, the meaning and the limits of each field; DescriptorError for a value beyond a
+    limit. A kernel row is `kernel_w * group_words` contiguous words when `dilation_w` is 1 and one group
+    takes the whole pixel. Group g reads from `in_offset + 2 * g * group_words` and writes to `out_offset + 2
+    * g * columns`. `weights[m]` are those of core mode m (NORMAL, WIDE, LANES, SPLIT), NO_WEIGHTS when the
+    FBCB never asks for it.
     """
 
     layout: ClassVar[Format] = DESCRIPTOR
@@ -81,7 +83,7 @@ class Descriptor:
             raise DescriptorError(f"clip bounds must be ordered int16, not {self.lo}..{self.hi}")
 
     def words(self) -> tuple[int, ...]:
-        """The 32 words, checksum last: all of them sum to zero modulo 2**32. DescriptorError for a value that is too wide."""
+        """The 32 words, which sum to zero modulo 2**32; DescriptorError for a value that is too wide."""
         try:
             packed = self.layout.pack({**vars(self), "magic": MAGIC})
         except FormatError as error:

@@ -21,10 +21,10 @@ class FbcbError(ValueError):
 
 @dataclass(frozen=True)
 class FbcbEntry:
-    """How one layer runs: the core's mode and which samples or rows share a beat.
+    """A decoded FBCB word: the core's mode, and the samples or rows that share a beat.
 
-    With LANES by samples, lane 0 holds samples 0..b_r-1 and lane 1 the rest; with `row_lanes`, rows 2i and 2i+1 share a beat.
-    `block`: beats of a row block, the last one of a layer may be shorter.
+    With LANES by samples, lane 0 holds samples 0..b_r-1 and lane 1 the rest; with `row_lanes`, rows 2i and
+    2i+1 share a beat. `block`: beats of a row block, the last one of a layer may be shorter.
     """
 
     mode: Mode
@@ -35,7 +35,7 @@ class FbcbEntry:
 
 
 def encode(mode: Mode, plan: BatchPlan, batch: int) -> int:
-    """The FBCB word of a layer that runs in `mode`; what a mode does not look at is written as for R-batching.
+    """The FBCB word of a layer that runs in `mode`; fields that a mode ignores are written as for R-batching.
 
     >>> encode(Mode.NORMAL, BatchPlan(b_r=1, block=5), batch=4) == 0 | 3 << 2 | 5 << 7
     True
@@ -49,7 +49,7 @@ def encode(mode: Mode, plan: BatchPlan, batch: int) -> int:
 
 
 def decode(word: int, *, kind: int, batch: int, t_r: int, stackable: bool, split: bool = False) -> FbcbEntry:
-    """What the hardware does with an FBCB word for a layer of `kind` (`Descriptor.kind`); FbcbError where it sets BAD_FBCB."""
+    """Decode an FBCB word for a layer of `kind` (a `KindCode`); FbcbError where hardware sets BAD_FBCB."""
     k, b_r = StackCode(FBCB.number("k", word)), FBCB.number("b_r", word) + 1
     if not 1 <= b_r <= batch or (2 * b_r < batch and k == StackCode.ONE):
         raise FbcbError(

@@ -62,7 +62,7 @@ def _logic(width: int) -> str:
 
 
 def _members_of(packed: Format) -> Iterator[tuple[str, str, str]]:
-    """Type, name and meaning of every member of a packed struct, the lowest first; unused bits have members too."""
+    """Type, name and meaning of each struct member, the lowest first; unused bits are members too."""
     end, gaps = 0, dict(packed.gaps())
     for field in packed.fields:
         if end in gaps:
@@ -75,7 +75,7 @@ def _members_of(packed: Format) -> Iterator[tuple[str, str, str]]:
 
 
 def render_format_header(command: Format = CORE_COMMAND) -> str:
-    """`formats.h` of the core: the modes, and an accessor for each field of a command beat. Needs `ap_int.h`."""
+    """`formats.h` of the core: modes, and an accessor for each field of a command beat. Needs `ap_int.h`."""
     enumerators = ", ".join(f"{name} = {code}" for name, code in members(MODES))
     lines = [
         f"// Modes and fields of a command beat; {_SOURCE}.",
@@ -108,8 +108,9 @@ def render_format_table(formats: Sequence[Format] = FORMATS, codes: Sequence[Cod
     lines = [
         "# Bit formats",
         "",
-        "Generated from `hls/formats/table.py`. The SystemVerilog package `fluidnpu_formats_pkg`, the header `formats.h` of the HLS core",
-        "and the Python packers are generated from or driven by the same table. Bit 0 is the lowest; bits of no field are zero.",
+        "Generated from `hls/formats/table.py`. The SystemVerilog package `fluidnpu_formats_pkg` and the header `formats.h` of",
+        "the HLS core are generated from the same table, and the Python packers are driven by it. Bit 0 is the lowest; bits",
+        "of no field are zero.",
     ]
     for packed in formats:
         size = f"{packed.bits} of {packed.wire_bits}" if packed.bits < packed.wire_bits else f"{packed.bits}"

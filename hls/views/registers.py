@@ -15,7 +15,7 @@ REGISTERS_PACKAGE = "fluidnpu_registers_pkg"
 
 
 def render_c_header() -> str:
-    """The register map as C macros: offset of each register, shift and mask of each field, causes of ERROR."""
+    """The register map as C macros: register offsets, shift and mask of each field, causes of ERROR."""
     lines = [
         "/* Register map of the NPU; generated from hls/registers.py. Offsets are bytes on the AXI4-Lite port. */",
         "#ifndef FLUIDNPU_REGISTERS_H",
@@ -44,8 +44,8 @@ def render_register_table() -> str:
     lines = [
         "# Registers",
         "",
-        "Generated from `hls/registers.py`. Access: RO is the hardware's, RW the software's, W1S starts an action and reads 0,",
-        "W1C clears what is set.",
+        "Generated from `hls/registers.py`. Access: RO is the hardware's, RW the software's, W1S starts an action and",
+        "reads 0, W1C clears what is set.",
         "",
         "| offset | register | access | reset | meaning |",
         "|---|---|---|---|---|",

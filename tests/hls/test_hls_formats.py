@@ -1,4 +1,4 @@
-"""The table of bit formats: exact inverses, refusals, the records and cost models that agree with it, and what one more row changes."""
+"""The table of bit formats: inverses, refusals, records and cost models that agree, one more row."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
 
 
 def test_the_page_in_docs_is_the_table() -> None:
-    """After a change: python -c "from fluidnpu import hls; print(hls.render_format_table(), end='')" > docs/formats.md"""
+    """After a change:
+
+    python -c "from fluidnpu import hls; print(hls.render_format_table(), end='')" > docs/formats.md
+    """
     assert PAGE.read_text(encoding="utf-8") == render_format_table()
 
 
@@ -117,7 +120,7 @@ def test_the_register_takes_the_whole_fbcb_word() -> None:
 
 
 def test_what_a_layer_takes_from_its_descriptor_fits() -> None:
-    """Every field of the two that has the same name, and a clip bound or shift that the descriptor allows, is kept whole."""
+    """A field of the same name in both holds every value that the descriptor allows."""
     shared = {bits.name for bits in DESCRIPTOR.fields} & {bits.name for bits in LAYER.fields}
     assert {"shift", "lo", "kernel_h", "in_offset"} <= shared
     for name in shared - {"weights"}:

@@ -1,4 +1,7 @@
-"""All SystemVerilog by a second compiler: Verilator takes what the language forbids, such as a name used before its declaration."""
+"""All SystemVerilog by a second compiler, and its structs against the packers of Python.
+
+Verilator takes what the language forbids, such as a name used before its declaration.
+"""
 
 import random
 import re

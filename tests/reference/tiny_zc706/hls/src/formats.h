@@ -1,4 +1,4 @@
-// Modes and fields of a command beat; generated from hls/formats.py by hls/views/formats.py.
+// Modes and fields of a command beat; generated from hls/formats/table.py by hls/views/formats.py.
 #ifndef FLUIDNPU_FORMATS_H
 #define FLUIDNPU_FORMATS_H
 
