@@ -1,4 +1,3 @@
-from .common.package import render_package as render_package
 from .common.sources import sources as sources
 from .data_plane.parameters import DATA_PLANE_TOP as DATA_PLANE_TOP
 from .data_plane.parameters import data_plane_parameters as data_plane_parameters

@@ -1,4 +1,4 @@
-"""The SystemVerilog as text: each subject's `rtl/` and the generated register package, in compile order."""
+"""The SystemVerilog as text: each subject's `rtl/` and the generated packages, in compile order."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 
+from fluidnpu.hls import sv_packages
+
 from ..errors import SimulationError
-from .package import PACKAGE, render_package
 
 SUBJECTS = ("common", "axi", "data_plane", "core", "npu")
 
@@ -30,7 +31,7 @@ def sources() -> dict[str, str]:
     """File name -> text of all RTL; packages come first, so that any tool may read them in this order."""
     rtl = texts_of("rtl")
     packages = {name: text for name, text in rtl.items() if name.endswith("_pkg.sv")}
-    return {f"{PACKAGE}.sv": render_package(), **packages, **rtl}
+    return {**sv_packages(), **packages, **rtl}
 
 
 def edited(texts: Mapping[str, str], edits: Iterable[tuple[str, str, str]]) -> dict[str, str]:

@@ -99,7 +99,7 @@ module fluidnpu_npu #(
   logic        core_rst_n, core_clear, cmd_valid, cmd_ready, input_valid, input_ready, weight_valid, weight_ready;
   logic        residual_valid, residual_ready, output_valid, output_ready;
   logic [31:0] saturations;
-  logic [127:0]                  cmd_data;
+  logic [fluidnpu_formats_pkg::CoreCommandWireBits-1:0] cmd_data;
   logic [InWords*16-1:0]         input_data;
   logic [WeightSlots*TP*16-1:0]  weight_data;
   logic [OutWords*16-1:0]        residual_data, output_data;

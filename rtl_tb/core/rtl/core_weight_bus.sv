@@ -12,15 +12,15 @@ module core_weight_bus #(
   input  logic                                 clk_i,
   input  logic                                 load_i,
   input  logic [12:0]                          beat_i,
-  input  logic [3:0]                           mode_i,
+  input  fluidnpu_formats_pkg::mode_e          mode_i,
   input  logic [WeightSlots-1:0][TP-1:0][15:0] slots_i,
   output logic [WeightSlots-1:0][TP-1:0][15:0] lower_o,
   output logic [WeightSlots-1:0][TP-1:0][15:0] upper_o,
   output logic [TC-1:0]                        load_o
 );
   logic wide, lanes;
-  assign wide  = Stackable && mode_i == core_pkg::ModeWide;
-  assign lanes = Stackable && mode_i == core_pkg::ModeLanes;
+  assign wide  = Stackable && mode_i == fluidnpu_formats_pkg::ModeWide;
+  assign lanes = Stackable && mode_i == fluidnpu_formats_pkg::ModeLanes;
 
   for (genvar lane = 0; lane < WeightSlots; lane++) begin : gen_lane
     logic [16*TP-1:0] lower_q, upper_q;

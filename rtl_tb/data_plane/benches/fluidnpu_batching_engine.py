@@ -6,16 +6,18 @@ Lookups are held to `hls.decode_fbcb`.
 from __future__ import annotations
 
 import random
+from itertools import product
 
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.hls import Cause, FbcbError, decode_fbcb
+from fluidnpu.hls.formats import FBCB, StackCode
 
 from ...common.benches.clock import Dut, begin, bench, setting
 
 B_MAX, LAYERS = setting("B_MAX", 4), setting("LAYERS", 3)
 STACKABLE, SPLIT = bool(setting("STACKABLE", 1)), bool(setting("SPLIT", 0))
-T_R, WORD_BITS = setting("T_R", 64), 23
+T_R, WORD_BITS = setting("T_R", 64), FBCB.bits
 
 
 def bits(slots: set[int]) -> int:
@@ -70,11 +72,13 @@ async def lookups_obey_the_table(dut: Dut) -> None:
     """Every layer, batch and kind gets the plan that `decode_fbcb` reads, or is refused as it refuses."""
     rng = await begin(dut)
     systematic = -(-4 * B_MAX // LAYERS)  # tables that show every word within b_max at every batch size
+    every = [FBCB.pack({"k": k, "b_r": b_r}) for b_r, k in product(range(B_MAX), StackCode)]
+    blocks = [0, 1, T_R // 2, T_R // 2 + 1, T_R, T_R + 1, 65535]
     for table in range(systematic + 12):
-        words = [(table * LAYERS + index // B_MAX) % (4 * B_MAX) for index in range(LAYERS * B_MAX)]
+        words = [every[(table * LAYERS + index // B_MAX) % len(every)] for index in range(LAYERS * B_MAX)]
         if table >= systematic:
             words = [
-                rng.randrange(128) | rng.choice([0, 1, T_R // 2, T_R // 2 + 1, T_R, T_R + 1, 65535]) << 7 for _ in words
+                FBCB.pack({"k": rng.randrange(4), "b_r": rng.randrange(32), "block": rng.choice(blocks)}) for _ in words
             ]
         refused = 0
         for index, word in [*enumerate(words), (LAYERS * B_MAX, 0), (1 << 31, 4), (0, 1 << WORD_BITS), (1, 1 << 31)]:

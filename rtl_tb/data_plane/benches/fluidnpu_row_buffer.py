@@ -14,11 +14,12 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Mode
+from fluidnpu.hls.formats import LAYER
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import Reader, Sink, pulse, until
 from ...common.benches.words import larger_words
-from .cases import DESIGN, PORT_BYTES, Case, pack, random_case
+from .cases import DESIGN, PORT_BYTES, Case, random_case
 from .jobs import Shape
 
 IN_WORDS = 8
@@ -109,7 +110,7 @@ class World:
         inputs = {
             "slot_i": self.case.slot_port,
             "b_act_i": len(self.case.active),
-            "layer_i": pack("layer_t", self.case.layer()),
+            "layer_i": LAYER.pack(self.case.layer()),
         }
         await reset(self.dut, **inputs)
         self.tasks = [cocotb.start_soon(part.run()) for part in (self.segments, self.memory, self.beats)]

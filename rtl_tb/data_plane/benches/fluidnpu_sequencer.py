@@ -10,10 +10,11 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.hls import Cause
+from fluidnpu.hls.formats import LAYER, TILE
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import pulse
-from .cases import DESIGN, Case, pack, random_case, unpack
+from .cases import DESIGN, Case, random_case
 
 
 class Neighbours:
@@ -34,7 +35,7 @@ class Neighbours:
             await RisingEdge(dut.clk_i)
             layer = int(dut.layer_o.value)
             if ready and dut.command_valid_o.value:
-                assert int(dut.running_o.value) == pack("layer_t", self.cases[layer].layer())
+                assert int(dut.running_o.value) == LAYER.pack(self.cases[layer].layer())
                 self.commands.append((layer, int(dut.command_o.value)))
             if dut.layer_start_o.value:
                 self.starts.append(layer)
@@ -51,7 +52,7 @@ class Neighbours:
             dut.plan_done_i.value = int(answer and layer != self.bad_plan)
             dut.plan_bad_i.value = int(answer and layer == self.bad_plan)
             dut.plan_cause_i.value = int(Cause.BAD_FBCB)
-            dut.plan_layer_i.value = pack("layer_t", self.cases[min(layer, len(self.cases) - 1)].layer())
+            dut.plan_layer_i.value = LAYER.pack(self.cases[min(layer, len(self.cases) - 1)].layer())
             dut.fetched_i.value = fetched
             dut.written_i.value = int(self.rng.random() < 0.3)
             ready = int(self.rng.random() < 0.6)
@@ -103,10 +104,8 @@ async def a_job_is_its_commands(dut: Dut) -> None:
         await idle(dut, 20_000)
         await RisingEdge(dut.clk_i)
         layers = list(range(first, last + 1))
-        want = [(layer, pack("command_t", command)) for layer in layers for command in cases[layer].commands()]
-        assert [(n, unpack("command_t", c)) for n, c in around.commands] == [
-            (n, unpack("command_t", c)) for n, c in want
-        ]
+        want = [(layer, TILE.pack(command)) for layer in layers for command in cases[layer].commands()]
+        assert [(n, TILE.unpack(c)) for n, c in around.commands] == [(n, TILE.unpack(c)) for n, c in want]
         assert (around.starts, around.lookups, around.done, around.errors) == (layers, layers, 1, 0)
         slots = int(dut.slot_o.value)
         assert slots & (1 << 40 * len(cases[0].active)) - 1 == cases[0].slot_port

@@ -10,11 +10,12 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Mode
+from fluidnpu.hls.formats import LAYER, TILE
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import Source, pulse, until
 from ...common.benches.words import beats_of, larger_words
-from .cases import DESIGN, PORT_BYTES, Case, pack, random_case
+from .cases import DESIGN, PORT_BYTES, Case, random_case
 
 LINE_WORDS = setting("LINE_WORDS", 16)
 
@@ -87,10 +88,10 @@ class Taker:
 
 async def walk(dut: Dut, rng: random.Random, case: Case) -> set[str]:
     """Walk one layer; returns the kinds of pairs that were taken."""
-    await reset(dut, base_i=case.base_port, layer_i=pack("layer_t", case.layer()))
+    await reset(dut, base_i=case.base_port, layer_i=LAYER.pack(case.layer()))
     await pulse(dut, "layer_start_i")
     commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
-    commands.items.extend((pack("command_t", command),) for command in case.commands())
+    commands.items.extend((TILE.pack(command),) for command in case.commands())
     segments = Taker(dut, rng)
     expected = beats_of(case.streams.input)
     tasks = [cocotb.start_soon(commands.run()), cocotb.start_soon(segments.run())]

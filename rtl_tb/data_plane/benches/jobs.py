@@ -17,8 +17,8 @@ from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import (
     NO_WEIGHTS,
     Descriptor,
+    FbcbEntry,
     FbcbError,
-    Run,
     buffer_bytes,
     decode_fbcb,
     execute_streams_reference,
@@ -27,6 +27,7 @@ from fluidnpu.hls import (
     pack_weights,
     scatter_output,
 )
+from fluidnpu.hls.formats import FBCB
 from fluidnpu.models import LayerShape, Workload
 
 from ...common.benches.words import beats_of
@@ -82,7 +83,7 @@ def random_shape(rng: random.Random, design: Design) -> Shape:
     """
     while True:
         shape = _any_shape(rng, design)
-        run = Run(Mode.LANES, batch=2, b_r=1, block=1)
+        run = FbcbEntry(Mode.LANES, batch=2, b_r=1, block=1)
         if buffer_bytes(place(shape, random.Random(0), Layout()), run) <= 2 * design.buffer_words:
             return shape
 
@@ -166,7 +167,7 @@ def random_fbcb(rng: random.Random, design: Design, descriptor: Descriptor, batc
     kind = descriptor.kind
     while True:
         block = rng.choice([0, 0, design.t_r, rng.randrange(1, design.t_r + 1)])
-        word = rng.randrange(4) | rng.randrange(batch) << 2 | block << 7
+        word = FBCB.pack({"k": rng.randrange(4), "b_r": rng.randrange(batch), "block": block})
         try:
             run = decode_fbcb(
                 word, kind=kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
@@ -222,8 +223,8 @@ def make_program(
         for batch in range(1, design.b_max + 1):
             word = words.get(index) if words else None
             if word is not None:
-                k, b_r = word & 3, min(word >> 2 & 31, batch - 1)
-                word = k | (b_r if 2 * (b_r + 1) >= batch else batch - 1) << 2 | word >> 7 << 7
+                b_r = min(FBCB.number("b_r", word), batch - 1)
+                word = FBCB.pack({**FBCB.unpack(word), "b_r": b_r if 2 * (b_r + 1) >= batch else batch - 1})
             row.append(random_fbcb(rng, design, descriptor, batch) if word is None else word)
         fbcb += row
         if descriptor.kind:

@@ -20,7 +20,7 @@
   end
   // Two row blocks of 4 and 2 beats, of two groups each, of two column tiles of 4 and 3: which command this is, and what it must say.
   logic [3:0] number_q = '0;
-  fluidnpu_pkg::command_t want;
+  fluidnpu_formats_pkg::tile_t want;
   always_comb begin
     want.beats       = number_q[2] ? 16'd2 : 16'd4;
     want.lane1_beats = number_q[2] ? 16'd1 : 16'd4;

@@ -8,23 +8,23 @@ module fluidnpu_output_writer #(
   parameter int unsigned PortWords = 8,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
-  input  logic                            clk_i,
-  input  logic                            rst_ni,
-  input  logic                            layer_start_i,
-  input  logic [BMax-1:0][AddrWidth-1:0]  slot_i,
-  input  fluidnpu_pkg::layer_t            layer_i,
-  input  logic                            command_valid_i,
-  output logic                            command_ready_o,
-  input  fluidnpu_pkg::command_t          command_i,
-  output logic                            layer_done_o,
-  input  logic                            beat_valid_i,
-  output logic                            beat_ready_o,
-  input  logic [OutWords*16-1:0]          beat_i,
-  output logic                            word_valid_o,
-  input  logic                            word_ready_i,
-  output logic [AddrWidth-1:0]            word_addr_o,
-  output logic [PortWords*16-1:0]         word_data_o,
-  output logic [PortWords*2-1:0]          word_strb_o
+  input  logic                           clk_i,
+  input  logic                           rst_ni,
+  input  logic                           layer_start_i,
+  input  logic [BMax-1:0][AddrWidth-1:0] slot_i,
+  input  fluidnpu_formats_pkg::layer_t   layer_i,
+  input  logic                           command_valid_i,
+  output logic                           command_ready_o,
+  input  fluidnpu_formats_pkg::tile_t    command_i,
+  output logic                           layer_done_o,
+  input  logic                           beat_valid_i,
+  output logic                           beat_ready_o,
+  input  logic [OutWords*16-1:0]         beat_i,
+  output logic                           word_valid_o,
+  input  logic                           word_ready_i,
+  output logic [AddrWidth-1:0]           word_addr_o,
+  output logic [PortWords*16-1:0]        word_data_o,
+  output logic [PortWords*2-1:0]         word_strb_o
 );
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
   localparam int unsigned PortBits = $clog2(PortWords * 2);

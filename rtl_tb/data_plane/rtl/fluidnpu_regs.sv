@@ -167,9 +167,9 @@ module fluidnpu_regs #(
           fluidnpu_registers_pkg::IrqEnableOffset:  irq_enable_q <= s_axil_wdata[1:0];
           fluidnpu_registers_pkg::IrqStatusOffset:  irq_status_q <= irq_status_q & ~s_axil_wdata[1:0];
           fluidnpu_registers_pkg::SlotMaskOffset:   slot_mask_q <= s_axil_wdata;
-          fluidnpu_registers_pkg::FirstLayerOffset: first_q <= s_axil_wdata[15:0];
-          fluidnpu_registers_pkg::LastLayerOffset:  last_q <= s_axil_wdata[15:0];
-          fluidnpu_registers_pkg::LayersOffset:     layers_q <= s_axil_wdata[15:0];
+          fluidnpu_registers_pkg::FirstLayerOffset: first_q <= s_axil_wdata[fluidnpu_registers_pkg::FirstLayerIndexLow+:fluidnpu_registers_pkg::FirstLayerIndexWidth];
+          fluidnpu_registers_pkg::LastLayerOffset:  last_q <= s_axil_wdata[fluidnpu_registers_pkg::LastLayerIndexLow+:fluidnpu_registers_pkg::LastLayerIndexWidth];
+          fluidnpu_registers_pkg::LayersOffset:     layers_q <= s_axil_wdata[fluidnpu_registers_pkg::LayersCountLow+:fluidnpu_registers_pkg::LayersCountWidth];
           fluidnpu_registers_pkg::ProgramLoOffset:  program_lo_q <= s_axil_wdata;
           fluidnpu_registers_pkg::ProgramHiOffset:  program_hi_q <= s_axil_wdata;
           fluidnpu_registers_pkg::WeightsLoOffset:  weights_lo_q <= s_axil_wdata;

@@ -39,14 +39,14 @@ module fluidnpu_sequencer #(
   input  logic                                         plan_done_i,
   input  logic                                         plan_bad_i,
   input  logic [7:0]                                   plan_cause_i,
-  input  fluidnpu_pkg::layer_t                         plan_layer_i,
+  input  fluidnpu_formats_pkg::layer_t                 plan_layer_i,
   // to the streams
   output logic [BMax-1:0][fluidnpu_pkg::AddrWidth-1:0] slot_o,
   output logic                                         layer_start_o,
-  output fluidnpu_pkg::layer_t                         running_o,
+  output fluidnpu_formats_pkg::layer_t                 running_o,
   output logic                                         command_valid_o,
   input  logic                                         command_ready_i,
-  output fluidnpu_pkg::command_t                       command_o,
+  output fluidnpu_formats_pkg::tile_t                  command_o,
   input  logic                                         written_i,   // every output of the layer is in memory
   input  logic                                         stuck_i,     // the layer's row blocks do not fit the input buffer
   // end of a job by force
@@ -67,7 +67,7 @@ module fluidnpu_sequencer #(
   logic [4:0]  sample_q;   // samples found
   logic [fluidnpu_pkg::AddrWidth-1:0] slot_addr_q;
   logic [4:0]  hold_q;
-  fluidnpu_pkg::layer_t running_q;
+  fluidnpu_formats_pkg::layer_t running_q;
 
   // Refusals of START
   logic [7:0] start_cause;
@@ -116,10 +116,10 @@ module fluidnpu_sequencer #(
 
   always_comb begin
     unique case (running_q.mode)
-      fluidnpu_pkg::ModeNormal: tile_columns = 16'(TC);
-      fluidnpu_pkg::ModeSplit:  tile_columns = 16'(2 * TC);
-      fluidnpu_pkg::ModeWide, fluidnpu_pkg::ModeLanes: tile_columns = 16'(Narrow);
-      default:                  tile_columns = 16'(InWords);
+      fluidnpu_formats_pkg::ModeNormal: tile_columns = 16'(TC);
+      fluidnpu_formats_pkg::ModeSplit:  tile_columns = 16'(2 * TC);
+      fluidnpu_formats_pkg::ModeWide, fluidnpu_formats_pkg::ModeLanes: tile_columns = 16'(Narrow);
+      default:                          tile_columns = 16'(InWords);
     endcase
     remaining  = running_q.columns - first_q;
     last_tile  = remaining <= tile_columns;
