@@ -1,9 +1,9 @@
 """The design report shows the exploration it was given."""
 
 from fluidnpu.boards import load_board
-from fluidnpu.reports.design import _layer_rows, _memory_map, render_design_report
 from fluidnpu.dse import explore
 from fluidnpu.models import LayerShape, Workload
+from fluidnpu.reports.design import _layer_rows, _memory_map, render_design_report
 
 WORK = Workload(
     name="two <layers>",  # a name may hold anything; the page must still be one

@@ -15,11 +15,15 @@ import pytest
 from click.testing import CliRunner
 
 from fluidnpu import studies
+from fluidnpu.boards import load_board
 from fluidnpu.cli import main
+from fluidnpu.dse import explore
+from fluidnpu.models import read_onnx, shipped_file
 from fluidnpu.scheduler import Recorded, solve_counts
 from fluidnpu.studies import Size, Study, Verdict, find_study, run_study
-from fluidnpu.studies.fluid_batching import hardware, simulations, tasks
+from fluidnpu.studies.fluid_batching import simulations, tasks
 from fluidnpu.studies.fluid_batching.figures import study_figures
+from fluidnpu.studies.fluid_batching.hardware import MODEL
 from fluidnpu.studies.fluid_batching.paper import table2_rows
 from fluidnpu.studies.fluid_batching.report import render_study
 from fluidnpu.studies.fluid_batching.settings import ANYTIME, BASELINES, OURS
@@ -42,9 +46,8 @@ def small_world() -> Iterator[None]:
     rng = np.random.default_rng(0)
     sure = np.sort(rng.random((50, 3)), axis=1)
     recorded = Recorded(confidences=sure, correct=rng.random((50, 3)) < sure)
-    with hardware.shipped_file(hardware.MODEL) as path:
-        work = hardware.read_onnx(path).workload
-    design = hardware.explore(work, hardware.load_board("zc706")).design
+    with shipped_file(MODEL) as path:
+        design = explore(read_onnx(path).workload, load_board("zc706")).design
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(setting, "solve_counts", functools.partial(solve_counts, tolerance=0.5, queue_max=12))
         patch.setattr(simulations, "recorded_images", lambda: (recorded, design))
