@@ -9,7 +9,7 @@ from .host import Bundle as Bundle
 from .host import Driver as Driver
 from .host import Server as Server
 from .host import open_device as open_device
-from .host import serve as serve
+from .host import serve_requests as serve_requests
 from .models import LayerShape as LayerShape
 from .models import Network as Network
 from .models import Workload as Workload

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fluidnpu import dse, models, scheduler
+from fluidnpu.models import numeric
 
 from ..errors import UsageError
 from ..options import numbers
@@ -118,6 +119,6 @@ def record_network(path: Path, data: Path | None) -> tuple[scheduler.Recorded, t
         raise UsageError(f"confidences come from a network with weights (ONNX), and '{path}' is a layer table")
     images = models.shipped_images() if data is None else models.read_image_file(data)
     check_shape(network, images, "give others with --data")
-    confidences, correct = models.record_exits(quantised(network, images), images)
+    confidences, correct = numeric.record_exits(quantised(network, images), images)
     recorded = scheduler.Recorded(confidences=confidences, correct=correct)
     return recorded, tuple(exit.threshold for exit in network.exits)

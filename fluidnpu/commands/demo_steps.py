@@ -11,11 +11,10 @@ import numpy.typing as npt
 from rich.console import Console
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import Design, Exploration, equidistant_exits, explore
+from fluidnpu.dse import Design, Exploration, explore
 from fluidnpu.hls import CsimReport, compile_program, csim_network, render_project, write_project
-from fluidnpu.host import Bundle, Driver, Served, open_device, serve
+from fluidnpu.host import Bundle, Driver, ServeResult, open_device, serve_requests
 from fluidnpu.models import (
-    GuardReport,
     ImageSet,
     Network,
     QuantisedNetwork,
@@ -27,6 +26,8 @@ from fluidnpu.models import (
     shipped_file,
     shipped_images,
 )
+from fluidnpu.models.exits import equidistant_exits
+from fluidnpu.models.numeric import GuardReport
 from fluidnpu.rtl_tb import sources
 from fluidnpu.scheduler import Metrics, Request, Serving, draw_exits, make_policy, measure, poisson
 
@@ -144,7 +145,7 @@ def _stream(qnet: QuantisedNetwork, design: Design, images: ImageSet, seed: int)
     return Stream(images=images, requests=requests, exits=exits, classes=classes, rate_per_s=rate, slo_ns=slo_ns)
 
 
-def _serve(screen: Console, qnet: QuantisedNetwork, design: Design, stream: Stream) -> list[Served]:
+def _serve(screen: Console, qnet: QuantisedNetwork, design: Design, stream: Stream) -> list[ServeResult]:
     """Serve the stream under each policy on a simulated NPU.
 
     Raises NegativeAnswerError for an answer that is not golden.
@@ -159,7 +160,7 @@ def _serve(screen: Console, qnet: QuantisedNetwork, design: Design, stream: Stre
             with open_device("simulated", bundle) as device:
                 driver = Driver(device, program, design)
                 driver.load()
-                one = serve(stream.requests, stream.images.images, make_policy(name, setting), driver)
+                one = serve_requests(stream.requests, stream.images.images, make_policy(name, setting), driver)
             one.schedule.check()
             equal = _golden_answers(one, stream)
             if equal != len(stream.requests):
@@ -171,23 +172,23 @@ def _serve(screen: Console, qnet: QuantisedNetwork, design: Design, stream: Stre
     return served
 
 
-def _golden_answers(served: Served, stream: Stream) -> int:
+def _golden_answers(served: ServeResult, stream: Stream) -> int:
     """Count the answers whose class and exit are the golden model's."""
-    golden_answers = zip(served.answers, stream.classes, stream.exits, strict=True)
+    golden_answers = zip(served.replies, stream.classes, stream.exits, strict=True)
     return sum(bool(answer.prediction == c and answer.exit == e) for answer, c, e in golden_answers)
 
 
-def _measured(served: Served, design: Design) -> Metrics:
+def _measured(served: ServeResult, design: Design) -> Metrics:
     """Measure a schedule with every request counted."""
     macs = [sum(design.layers[i].macs for i in design.stage_layers(stage)) for stage in range(design.stages)]
     return measure(served.schedule, warmup=0, macs=macs, peak_macs_per_s=float(design.macs_per_cycle * design.clock_hz))
 
 
 def _print_served(
-    screen: Console, served: Sequence[Served], metrics: Sequence[Metrics], stream: Stream, design: Design
+    screen: Console, served: Sequence[ServeResult], metrics: Sequence[Metrics], stream: Stream, design: Design
 ) -> None:
     count, labels = len(stream.requests), stream.images.labels
-    right = [sum(bool(a.prediction == y) for a, y in zip(one.answers, labels, strict=True)) for one in served]
+    right = [sum(bool(a.prediction == y) for a, y in zip(one.replies, labels, strict=True)) for one in served]
     title = (
         f"{count} images served on the simulated {design.board} at {stream.rate_per_s:.0f}/s "
         f"({100 * NEAR_SATURATION:.0f} % of capacity), SLO {stream.slo_ns / 1e6:.2f} ms"

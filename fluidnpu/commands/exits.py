@@ -11,7 +11,10 @@ from typing import Any
 
 import click
 
-from fluidnpu import dse, models
+from fluidnpu import models
+from fluidnpu.models import exits as model_exits
+from fluidnpu.models import onnx as model_onnx
+from fluidnpu.models import zoo
 
 from .. import show
 from ..errors import UsageError
@@ -93,11 +96,15 @@ def with_exits(
     if isinstance(places, int) and len(exits) > 1:
         raise UsageError(f"equal shares are for models with one exit, and '{model.name}' has {len(exits)}; use at=NAME")
     if isinstance(model, models.Network):
-        tensors = models.equidistant_tensors(model, places) if isinstance(places, int) else places
-        return models.attach_exits(model, tensors, threshold=threshold)
+        tensors = model_exits.equidistant_tensors(model, places) if isinstance(places, int) else places
+        return model_exits.attach_exits(model, tensors, threshold=threshold)
     if len(exits) > 1:
         raise UsageError(f"the layer table '{model.name}' must have one exit to be cut, and it has {len(exits)}")
-    return dse.equidistant_exits(model, places) if isinstance(places, int) else dse.exits_after(model, places)
+    return (
+        model_exits.equidistant_exits(model, places)
+        if isinstance(places, int)
+        else model_exits.exits_after(model, places)
+    )
 
 
 def list_exits(options: ExitsOptions) -> None:
@@ -107,18 +114,18 @@ def list_exits(options: ExitsOptions) -> None:
     source, bare = options.model, is_full_size(options.model)
     network = read_model_or_name(source)
     if isinstance(network, models.Workload):
-        names = ", ".join(models.FULL_SIZE)
+        names = ", ".join(zoo.FULL_SIZE)
         raise UsageError(f"this command needs a network (ONNX, or {names}), and '{source}' is a layer table")
-    places = models.exit_places(network)
+    places = model_exits.exit_places(network)
     if options.places is not None:
         changed = with_exits(network, parse_places(options.places), options.threshold)
         assert isinstance(changed, models.Network)
         network = changed
     if options.out is not None:
         if bare:
-            network = models.with_random_weights(network, options.seed, CALIBRATION_IMAGES)
+            network = zoo.with_random_weights(network, options.seed, CALIBRATION_IMAGES)
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        models.write_onnx(network, options.out)
+        model_onnx.write_onnx(network, options.out)
     report: dict[str, Any] = {
         "name": network.name,
         "macs": network.workload.macs,

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import make_policy, measure, requests_at, simulate
+from fluidnpu.scheduler import World, make_policy, measure, requests_at, simulate
 
 from ..reports.figures import LoadPoint
 
@@ -35,7 +35,9 @@ def load_curves(
     for rate in rates_per_s:
         requests = requests_at(np.cumsum(gaps / rate).astype(np.int64), slo_ns)
         for name in POLICIES:
-            schedule = simulate(requests, make_policy(name), latency=latency, exits=exits.tolist(), exit_rates=shares)
+            schedule = simulate(
+                requests, make_policy(name), World(latency=latency, exits=exits.tolist(), exit_rates=shares)
+            )
             metrics = measure(schedule)
             curves[name].append(
                 LoadPoint(

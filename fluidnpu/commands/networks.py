@@ -5,18 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from fluidnpu import models
+from fluidnpu.models import zoo
 
 from ..errors import UsageError
 
 
 def read_model_or_name(path: Path) -> models.Network | models.Workload:
     """Read a model's file, or make a full-size network by its name, without weights."""
-    return models.full_size(str(path)) if is_full_size(path) else models.read_model(path)
+    return zoo.full_size(str(path)) if is_full_size(path) else models.read_model(path)
 
 
 def is_full_size(path: Path) -> bool:
     """Tell if this is the name of a full-size network and not a file."""
-    return str(path) in models.FULL_SIZE and not path.exists()
+    return str(path) in zoo.FULL_SIZE and not path.exists()
 
 
 def read_network(path: Path) -> models.Network:

@@ -107,7 +107,7 @@ def serve_bundle(options: ServeOptions) -> None:
         driver.load()
         title = f"serving on the {options.device} device"
         with show.progress(out, title) as step, _counting(step, len(images)) as count:
-            served = host.serve(requests, images.images, policy, driver, progress=count)
+            served = host.serve_requests(requests, images.images, policy, driver, progress=count)
     metrics = dataclasses.replace(scheduler.measure(served.schedule, warmup=0), policy=options.policy)
     accuracy = _accuracy(served, images)
     if options.as_json:
@@ -149,30 +149,30 @@ def _counting(step: show.Step, total: int) -> Iterator[Callable[[int, int], None
         raise
 
 
-def _accuracy(served: host.Served, images: models.ImageSet) -> float | None:
+def _accuracy(served: host.ServeResult, images: models.ImageSet) -> float | None:
     """Give the share of right predictions among the answered; None where nothing was answered."""
     right = [
         bool(answer.prediction == label)
-        for answer, label in zip(served.answers, images.labels, strict=True)
+        for answer, label in zip(served.replies, images.labels, strict=True)
         if answer.outcome is not scheduler.Outcome.SHED
     ]
     return sum(right) / len(right) if right else None
 
 
 def _report(
-    options: ServeOptions, served: host.Served, metrics: scheduler.Metrics, accuracy: float | None
+    options: ServeOptions, served: host.ServeResult, metrics: scheduler.Metrics, accuracy: float | None
 ) -> dict[str, Any]:
     return {
         **metrics.to_dict(),
         "accuracy": accuracy,
-        "answered": sum(answer.outcome is not scheduler.Outcome.SHED for answer in served.answers),
+        "answered": sum(answer.outcome is not scheduler.Outcome.SHED for answer in served.replies),
         "failures": len(served.failures),
         "missed_interrupts": served.missed_interrupts,
         "device": options.device,
     }
 
 
-def remarks(served: host.Served, metrics: scheduler.Metrics) -> list[str]:
+def remarks(served: host.ServeResult, metrics: scheduler.Metrics) -> list[str]:
     """Give the remarks without which a reader would misread the numbers."""
     from rich.markup import escape
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from fluidnpu import models
+from fluidnpu.models import training
 
 from .. import show
 from ..options import JSON, PATH, takes
@@ -54,13 +54,13 @@ def train_network(options: TrainOptions) -> None:
     """Train, write, and print the exits on the held-out split."""
     out = show.console(options.as_json)
     with show.progress(out, f"training {options.architecture}") as step:
-        trained = models.train_model(
+        trained = training.train_model(
             options.architecture,
             options.out,
             epochs=options.epochs,
             seed=options.seed,
             tolerance_points=options.tolerance,
-            folder=models.FASHION_MNIST_FOLDER if options.data is None else options.data,
+            folder=training.FASHION_MNIST_FOLDER if options.data is None else options.data,
             progress=lambda done, total, _: step(done, total),
         )
     network = trained.network

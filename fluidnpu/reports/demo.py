@@ -9,8 +9,9 @@ from markupsafe import Markup
 
 from fluidnpu.dse import Exploration
 from fluidnpu.hls import CsimReport
-from fluidnpu.host import Served
-from fluidnpu.models import GuardReport, Network
+from fluidnpu.host import ServeResult
+from fluidnpu.models import Network
+from fluidnpu.models.numeric import GuardReport
 from fluidnpu.scheduler import Metrics
 from fluidnpu.studies.drawing import first_merge, page_template, schedule_timeline
 
@@ -38,7 +39,7 @@ class DemoResult:
     csim: CsimReport
     rate_per_s: float
     slo_ns: int
-    served: Sequence[Served]
+    served: Sequence[ServeResult]
     metrics: Sequence[Metrics]
     curves: Mapping[str, Sequence[LoadPoint]]
     paper: PaperRun

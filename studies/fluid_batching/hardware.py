@@ -15,8 +15,10 @@ from functools import lru_cache
 import numpy as np
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import Batching, Design, LatencyTable, equidistant_exits, explore, search, stage_latency
-from fluidnpu.models import Workload, quantise, read_layer_table, read_onnx, record_exits, shipped_file, shipped_images
+from fluidnpu.dse import Batching, Design, LatencyTable, explore, search, stage_latency
+from fluidnpu.models import Workload, quantise, read_layer_table, read_onnx, shipped_file, shipped_images
+from fluidnpu.models.exits import equidistant_exits
+from fluidnpu.models.numeric import record_exits
 from fluidnpu.scheduler import Recorded, Serving
 
 from .paper import NETWORKS, PaperRow

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from fluidnpu.models import decide_exits, golden, quantise, read_onnx, record_exits, shipped_file, shipped_images
+from fluidnpu.models import golden, quantise, read_onnx, shipped_file, shipped_images
+from fluidnpu.models.exits import decide_exits
+from fluidnpu.models.numeric import record_exits
 
 
 def test_recorded_arrays_give_the_golden_exits_and_accuracy() -> None:

@@ -42,7 +42,7 @@ Body = dict[str, Any]
 @pytest.fixture(scope="module")
 def small_world() -> Iterator[None]:
     """Solved tables that are good enough to look at, and few recorded samples: all pieces, quickly."""
-    setting = importlib.import_module("fluidnpu.scheduler.setting")
+    setting = importlib.import_module("fluidnpu.scheduler.policies.setting")
     rng = np.random.default_rng(0)
     sure = np.sort(rng.random((50, 3)), axis=1)
     recorded = Recorded(confidences=sure, correct=rng.random((50, 3)) < sure)
