@@ -1,8 +1,5 @@
 """Design-space exploration: legal designs, cycle and resource models, search, and the design file everyone else works from."""
 
-from .ablation import AblationRow, ablation
-from .buildable import Buildable, buildable, ram_bits
-from .calibration import Calibrated, Calibration, Measure, apply_calibration, calibrated_board
 from .design import (
     B_MAX_LIMIT,
     BatchPlan,
@@ -21,6 +18,7 @@ from .explore import OBJECTIVES, Exploration, build_design, explore
 from .fbcb import buildable_plan, plan_all, published_plan
 from .front import Front
 from .geometry import CORES, HLS_BEAT_BITS, Fit, FitError, fit, ramb18_count, stream_words, ultra_banks, uram_count
+from .jit import Jit, has_numba
 from .latency import latency_table, pool_cycles, stage_latency
 from .logic import LOGIC_KINDS, Estimate, interval_pct, logic_table, logic_terms, npu_logic, part_logic
 from .paper_model import Batching, Point, gops, layer_ticks, total_ticks
@@ -54,6 +52,7 @@ __all__ = [
     "Fit",
     "FitError",
     "Front",
+    "Jit",
     "LatencyTable",
     "LayerCycles",
     "LayerJob",
@@ -71,12 +70,11 @@ __all__ = [
     "buildable",
     "buildable_plan",
     "calibrated_board",
-    "equidistant_exits",
     "evaluate",
-    "exits_after",
     "explore",
     "fit",
     "gops",
+    "has_numba",
     "interval_pct",
     "job_cycles",
     "latency_table",

@@ -4,11 +4,11 @@ from .data_plane.parameters import data_plane_parameters as data_plane_parameter
 from .errors import ProofError as ProofError
 from .errors import RtlError as RtlError
 from .errors import SimulationError as SimulationError
+from .npu.device import DramModel as DramModel
+from .npu.device import LayerRun as LayerRun
+from .npu.device import RtlNpu as RtlNpu
 from .npu.job import BareNpu as BareNpu
-from .npu.model import DramModel as DramModel
-from .npu.model import LayerRun as LayerRun
 from .npu.model import NpuModel as NpuModel
-from .npu.model import RtlNpu as RtlNpu
 from .proving.catalogue import PROOFS as PROOFS
 from .proving.prover import Proof as Proof
 from .proving.prover import Seed as Seed

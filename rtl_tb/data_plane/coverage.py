@@ -1,4 +1,6 @@
-"""Functional coverage of the data plane: which situations of a layer a run has met, and which it must. Pure; benches write, tests read.
+"""Functional coverage of the data plane: the situations that a suite must meet, and those that a run has met.
+
+Pure; benches write, tests read.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> "plan LANES by samples, batch 3, b_r 2" in required(tiny_design())
@@ -77,7 +79,7 @@ _EVENTS = (
 
 
 def plans(design: Design) -> Iterator[tuple[str, int, int]]:
-    """(name, FBCB word, batch) of every plan a GEMM can have."""
+    """Yield (name, FBCB word, batch) of every plan a GEMM can have."""
     for batch in range(1, design.b_max + 1):
         for b_r, k in product(range(design.b_max), StackCode):
             word = FBCB.pack({"k": k, "b_r": b_r})
@@ -94,7 +96,7 @@ def plans(design: Design) -> Iterator[tuple[str, int, int]]:
 
 
 def required(design: Design) -> frozenset[str]:
-    """All bins a suite for this design must close."""
+    """The bins that a suite for this design must close."""
     lanes = {name for name in _SITUATIONS if name.startswith("lane 1")}
     situations = set(_SITUATIONS) - (set() if design.stackable else lanes)
     return frozenset({name for name, _, _ in plans(design)} | situations | set(_EVENTS))
@@ -177,12 +179,12 @@ def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) ->
 
 
 def merge(folders: Iterable[Path]) -> set[str]:
-    """The bins that benches wrote into these run folders."""
+    """Join the bins that benches wrote into these run folders."""
     return {name for folder in folders for name in json.loads((folder / FILE).read_text())}
 
 
 def closure(hit: set[str], design: Design) -> tuple[str, list[str]]:
-    """(one printed line, bins that are still open)."""
+    """(One line to print, bins that are still open)."""
     wanted = required(design)
     missing = sorted(wanted - hit)
     return f"functional coverage: {len(wanted) - len(missing)} of {len(wanted)} bins", missing

@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 
 from fluidnpu.boards import load_board
 from fluidnpu.dse import LOGIC_KINDS, PARTS, NpuShape, logic_table, logic_terms, npu_logic, part_primitives, ultra_banks
-from fluidnpu.dse.memories import block_rams, free_memory, ultra_rams
-from fluidnpu.dse.resources import core_memories, data_plane_memories, dsp, engine_dsp, mapped, ramb18, uram288
+from fluidnpu.dse.resources.memories import block_rams, free_memory, ultra_rams
+from fluidnpu.dse.resources.primitives import (
+    core_memories,
+    data_plane_memories,
+    dsp,
+    engine_dsp,
+    mapped,
+    ramb18,
+    uram288,
+)
 from fluidnpu.dse.testing import tiny_design
 
 # RAMB18s and URAMs that Yosys 0.70 took for `core_bank`, by family, depth and width; the tests of rtl_tb synthesise some of them again.

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from fluidnpu.rtl_tb.simulation import bench
+from fluidnpu.rtl_tb.common.benches.clock import bench
 from fluidnpu.rtl_tb.simulation.units import UNITS
 
 

@@ -3,8 +3,8 @@ import sys
 import pytest
 
 from fluidnpu.rtl_tb import PROOFS, Seed, prove
-from fluidnpu.rtl_tb.proving import report
 from fluidnpu.rtl_tb.proving.prover import cover
+from fluidnpu.rtl_tb.synthesis.calibration import report
 
 DAILY = ("engine", "read", "write", "sequencer", "slots", "unpack", "registers")
 

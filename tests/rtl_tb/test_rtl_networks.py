@@ -1,5 +1,5 @@
-"""Every distinct layer shape of ResNet-50 and Inception-v3 and EfficientNet-lite0's depthwise layers, small in height and width, on the whole
-NPU: data plane and core in RTL, every stored word held to the model."""
+"""Every distinct layer shape of ResNet-50 and Inception-v3 and EfficientNet-lite0's depthwise layers, small
+in height and width, on the whole NPU: data plane and core in RTL, every stored word held to the model."""
 
 from __future__ import annotations
 
@@ -102,7 +102,9 @@ def test_some_shapes_of_the_networks() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(4))
 def test_every_shape_of_the_networks(part: int) -> None:
-    """Plans, batches and row blocks take turns; small layers meet rough memory, in which large ones would take long."""
+    """Plans, batches and row blocks take turns; small layers meet rough memory, in which large ones would
+    take long.
+    """
     ideal, rough = npu_of(DramModel.IDEAL), npu_of(ROUGH)
     for number, (_, shape) in SHAPES[part::4]:
         run_shape(rough if is_small(shape) else ideal, number, shape)

@@ -1,6 +1,6 @@
 import pytest
-
 from fluidnpu.dse.logic import STRIPE_BIT
+
 from fluidnpu.rtl_tb.synthesis.data_plane import CONTROL_UNIT_CLAIM_PCT, ENGINE, FAMILIES, synthesise
 
 

@@ -1,4 +1,4 @@
-"""One random layer at one batch with everything that follows from it: struct fields, commands, beats of every stream.
+"""One random layer at one batch with everything that follows from it: struct fields, commands and beats.
 
 All of it comes from `hls.streams`, so nothing here knows the RTL's insides.
 """
@@ -23,7 +23,7 @@ NARROW_DESIGN = bench_design(_SIZES | {"weight_slots": 2, "out_words": 3})
 
 @dataclass
 class Case:
-    """A layer on some slots with everything it leads to."""
+    """A layer on some slots with everything that follows from it."""
 
     design: Design
     program: Program
@@ -53,21 +53,23 @@ class Case:
 
     @property
     def rows(self) -> InputRows:
-        """Its input rows in the input buffer."""
+        """The layer's input rows in the input buffer."""
         return InputRows.of(self.descriptor, PORT_BYTES)
 
     @property
     def base_port(self) -> int:
-        """`base_i`: where each sample of a lane begins in the input buffer."""
+        """`base_i`: the place in the input buffer at which each sample of a lane begins."""
         return sum(i * self.rows.sample_pitch << 32 * i for i in range(self.design.b_max))
 
     @property
     def by_samples(self) -> bool:
-        """Lanes by samples: each lane has a part of the input buffer for itself."""
+        """True with lanes by samples, each of which has its own part of the input buffer."""
         return self.run.mode is Mode.LANES and not self.run.row_lanes
 
     def buffered(self) -> list[bytearray]:
-        """What a lane's part of the input buffer would hold if nothing were ever dropped; zero where no row lies."""
+        """The contents of each lane's part of the input buffer if nothing were ever dropped; zero outside
+        rows.
+        """
         d, rows, p = self.descriptor, self.rows, self.program
         first = self.run.b_r if self.by_samples else len(self.active)
         lanes = []
@@ -149,12 +151,12 @@ class Case:
         return out
 
     def reset_inputs(self) -> Values:
-        """What a module that walks a layer must be given besides its streams."""
+        """Inputs of a module that walks a layer, besides its streams."""
         return {"slot_i": self.slot_port, "layer_i": LAYER.pack(self.layer())}
 
 
 def random_case(rng: random.Random, design: Design, shape: Shape | None = None, **must: object) -> Case:
-    """Any layer at any batch; `must` names fields of its `Shape` that are given."""
+    """Draw any layer at any batch; `must` names fields of its `Shape` that are given."""
     while True:
         chosen = random_shape(rng, design) if shape is None else shape
         if all(getattr(chosen, key) == value for key, value in must.items()):

@@ -1,4 +1,7 @@
-"""Fluid Batching Engine against a Python set: random commands, slots and FBCB words, lookups held to `hls.decode_fbcb`."""
+"""The Fluid Batching Engine against a Python set: random commands, slots and FBCB words.
+
+Lookups are held to `hls.decode_fbcb`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def bits(slots: set[int]) -> int:
 
 
 def judge(command: str, mask: set[int], active: set[int], busy: bool) -> Cause:
-    """What the control unit must answer."""
+    """The answer that the control unit must give."""
     if busy:
         return Cause.BUSY
     if command == "exit":
@@ -34,7 +37,7 @@ def judge(command: str, mask: set[int], active: set[int], busy: bool) -> Cause:
 
 
 def some_slots(rng: random.Random, active: set[int]) -> set[int]:
-    """Slots that are likely to be legal for one of the commands, and sometimes for none."""
+    """Draw slots that are likely to be legal for one of the commands, and sometimes for none."""
     pool = rng.choice([sorted(active), sorted(set(range(32)) - active), list(range(32))])
     return set(rng.sample(pool, min(len(pool), rng.choice([0, 1, 1, 2, 3, B_MAX, B_MAX + 1]))))
 
@@ -66,7 +69,7 @@ async def commands_edit_a_set(dut: Dut) -> None:
 
 @bench(5000)
 async def lookups_obey_the_table(dut: Dut) -> None:
-    """Every layer, batch and kind gets the plan that `decode_fbcb` reads, or is refused where that refuses."""
+    """Every layer, batch and kind gets the plan that `decode_fbcb` reads, or is refused as it refuses."""
     rng = await begin(dut)
     systematic = -(-4 * B_MAX // LAYERS)  # tables that show every word within b_max at every batch size
     every = [FBCB.pack({"k": k, "b_r": b_r}) for b_r, k in product(range(B_MAX), StackCode)]
@@ -98,7 +101,7 @@ async def lookups_obey_the_table(dut: Dut) -> None:
 
 
 async def lookup(dut: Dut, words: list[int], layer: int, batch: int, kind: int) -> None:
-    """One lookup against the table."""
+    """Compare one lookup with the table."""
     dut.lookup_i.value, dut.lookup_layer_i.value, dut.lookup_pool_i.value = 1, layer, int(kind > 0)
     await RisingEdge(dut.clk_i)
     assert int(dut.plan_valid_o.value) == 0, "no plan without a lookup"

@@ -12,7 +12,7 @@ from .cases import PORT_BYTES
 
 @bench(20_000)
 async def descriptors_come_whole(dut: Dut) -> None:
-    """Every layer's 32 words, one layer after another."""
+    """Every layer's 32 words come, one layer after another."""
     rng = await begin(dut)
     data = bytearray(rng.randbytes(128 * 20))
     base = 0x4_0000

@@ -26,7 +26,7 @@ async def outputs_reach_their_places(dut: Dut) -> None:
 
 
 async def write_back(dut: Dut, rng: random.Random, case: Case) -> None:
-    """One layer."""
+    """Write one layer back and compare memory."""
     program, memory = case.program, case.padded_memory()
     await reset(dut, **case.reset_inputs())
     assert dut.layer_done_o.value

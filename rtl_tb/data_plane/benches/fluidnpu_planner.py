@@ -1,4 +1,4 @@
-"""Planner against the address model: every field of the layer it hands on; what `hls.Descriptor` would refuse is refused with its cause."""
+"""The planner against the address model: every field of a layer, and the cause of every refusal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DESIGN = bench_design(
 
 
 async def plan(dut: Dut, case: Case, words: tuple[int, ...], plan_bad: int = 0) -> tuple[str, int]:
-    """("done", layer) or ("bad", cause)."""
+    """Plan a descriptor: ("done", layer) or ("bad", cause)."""
     run, layer = case.run, case.layer()
     dut.descriptor_i.value = sum(word << 32 * i for i, word in enumerate(words))
     dut.b_act_i.value, dut.plan_bad_i.value = len(case.active), plan_bad
@@ -41,7 +41,7 @@ async def plan(dut: Dut, case: Case, words: tuple[int, ...], plan_bad: int = 0) 
 
 @bench(50_000)
 async def a_layer_is_what_the_address_model_says(dut: Dut) -> None:
-    """Random layers in random modes, one after another without a reset."""
+    """Random layers in random modes, without a reset between them, have the fields of the address model."""
     rng = await begin(dut)
     seen = set()
     for _ in range(60):
@@ -77,7 +77,10 @@ def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[dict[str, Value]]:
 
 @bench(20_000)
 async def nonsense_is_refused(dut: Dut) -> None:
-    """Every field out of its range, odd steps, no weights, wrong magic or sum; a bad FBCB word is told as such."""
+    """Fields out of range, odd steps, missing weights, wrong magic or sum are refused.
+
+    A bad FBCB word is told with its own cause.
+    """
     rng = await begin(dut)
     case = random_case(rng, DESIGN, kind=0, residual=True)
     good = case.descriptor.words()
@@ -98,7 +101,7 @@ async def nonsense_is_refused(dut: Dut) -> None:
 
 @bench(20_000)
 async def a_pool_has_no_groups(dut: Dut) -> None:
-    """A pool with groups is nonsense, and so is one of a kind that does not exist; a reset in the middle forgets the plan."""
+    """A pool with groups is refused; a reset in the middle forgets the plan."""
     rng = await begin(dut)
     case = random_case(rng, DESIGN, kind=1)
     assert (await plan(dut, case, case.descriptor.words()))[0] == "done"

@@ -14,7 +14,7 @@ from .cases import NARROW_DESIGN, PORT_BYTES, random_case
 
 @bench(50_000)
 async def residuals_come_in_the_order_of_outputs(dut: Dut) -> None:
-    """Rows at any word of a port word."""
+    """Rows that begin at any word of a port word come in the order of outputs."""
     rng = await begin(dut)
     for _ in range(25):
         case = random_case(rng, NARROW_DESIGN, residual=True)

@@ -13,13 +13,13 @@ from .cases import NARROW_DESIGN, PORT_BYTES, Case, random_case
 
 
 def blocks(case: Case) -> int:
-    """Row blocks of the layer."""
+    """Count the row blocks of the layer."""
     return sum(command["block_first"] for command in case.commands())
 
 
 @bench(50_000)
 async def weights_are_copied_for_every_block(dut: Dut) -> None:
-    """Nothing is read beyond the layer's part of the image."""
+    """Each row block gets the layer's part of the image; nothing beyond it is read."""
     rng = await begin(dut)
     for _ in range(25):
         case = random_case(rng, NARROW_DESIGN, kind=0)
