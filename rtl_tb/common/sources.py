@@ -9,6 +9,8 @@ from importlib.resources import files
 
 from fluidnpu.hls import sv_packages
 
+from ..errors import SimulationError
+
 SUBJECTS = ("common", "axi", "data_plane", "core", "npu")
 
 
