@@ -36,7 +36,7 @@ from fluidnpu.models import Kind, Workload, quantise
 from fluidnpu.models.zoo import FULL_SIZE, random_full_size
 from fluidnpu.rtl_tb import LayerRun
 from fluidnpu.rtl_tb.npu.efficiency import uses
-from fluidnpu.rtl_tb.npu.job import BareNpu, differs, modelled
+from fluidnpu.rtl_tb.npu.job import BareNpu, differences, modelled
 
 DEEPEST = 8192  # rows of a bank, before RAM is shared
 
@@ -63,7 +63,7 @@ def table(design: Design, batch: int, found: Sequence[LayerCycles], runs: Sequen
         plan, share = design.plans[index][batch - 1], 100 * batch * layer.macs / design.macs_per_cycle / cycles.cycles
         rtl, gap = ("-", "-")
         if runs is not None:
-            wrong += differs(runs[index], cycles)
+            wrong += bool(differences(runs[index], cycles))
             rtl, gap = str(runs[index].cycles), str(cycles.cycles - runs[index].cycles)
         mode = design.mode(index, batch).name.lower() + (" (rows)" if plan.row_lanes else "")
         print(f"| {layer.name} | {layer.r}, {layer.p}, {layer.c} | {mode} | {plan.b_r} | {plan.block or 'bank'} "
@@ -157,7 +157,7 @@ def main() -> None:
     )
     print(f"designed in {time.monotonic() - began:.1f} s", file=sys.stderr)
     program = compile_program(qnet, design)
-    rtl = None if wanted.model_only else BareNpu(design, dram)
+    rtl = None if wanted.model_only else BareNpu.of(design, dram)
     wrong, spent, every = 0, [0.0, 0.0], []
     for batch in batches:
         started = time.process_time()

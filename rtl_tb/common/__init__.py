@@ -1,1 +1,1 @@
-"""The ground of the room: texts of the SystemVerilog, cells that every subject uses, parts of benches."""
+"""The ground of the room: texts of the SystemVerilog, the cells of every subject, parts of benches."""

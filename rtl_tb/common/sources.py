@@ -1,13 +1,15 @@
-"""The SystemVerilog as text: each subject's `rtl/` and the generated register package, in compile order."""
+"""The SystemVerilog as text: each subject's `rtl/` and the generated packages, in compile order."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 
-from .package import PACKAGE, render_package
+from fluidnpu.hls import sv_packages
+
+from ..errors import SimulationError
 
 SUBJECTS = ("common", "axi", "data_plane", "core", "npu")
 
@@ -26,14 +28,30 @@ def texts_of(folder: str, suffix: str = ".sv") -> dict[str, str]:
 
 @cache
 def sources() -> dict[str, str]:
-    """File name -> text; packages first, so that any tool may read them in this order."""
+    """File name -> text of all RTL; packages come first, so that any tool may read them in this order."""
     rtl = texts_of("rtl")
     packages = {name: text for name, text in rtl.items() if name.endswith("_pkg.sv")}
-    return {f"{PACKAGE}.sv": render_package(), **packages, **rtl}
+    return {**sv_packages(), **packages, **rtl}
+
+
+def edited(texts: Mapping[str, str], edits: Iterable[tuple[str, str, str]]) -> dict[str, str]:
+    """Return the texts with each edit (file, old, new) made; SimulationError unless `old` occurs exactly
+    once.
+
+    >>> edited({"a.sv": "x = 1;"}, [("a.sv", "1", "2")])
+    {'a.sv': 'x = 2;'}
+    """
+    out = dict(texts)
+    for name, old, new in edits:
+        if out[name].count(old) != 1:
+            raise SimulationError(f"an edit of {name} must match exactly once: {old!r}")
+        out[name] = out[name].replace(old, new)
+    return out
 
 
 def needed(texts: Mapping[str, str], top: str) -> dict[str, str]:
-    """The files that module `top` reaches by name, in the order of `texts`: one module, one file, one name.
+    """The files that module `top` reaches by name, in the order of `texts`; each module has a file of its
+    name.
 
     >>> list(needed(sources(), "axi_read_master"))
     ['axi_read_master.sv', 'common_fifo.sv']

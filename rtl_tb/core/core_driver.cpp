@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "Vcore.h"
+#include "Vtop.h"
 #include "verilated.h"
 
 namespace {
@@ -64,7 +64,7 @@ extern "C" __attribute__((visibility("default"))) void core_run(Stream in[4], St
   context->fatalOnError(false);
   context->randReset(2);
   context->randSeed(static_cast<int>(seed % 0x7FFFFFFF) + 1);
-  auto top = std::make_unique<Vcore>(context.get(), "core");
+  auto top = std::make_unique<Vtop>(context.get(), "core");
   uint64_t state = seed * 0x9E3779B97F4A7C15ull + 0x1234567ull;
   if (state == 0) state = 1;
   bool held[4] = {};

@@ -1,4 +1,6 @@
-"""Functional coverage of the data plane: which situations of a layer a run has met, and which it must. Pure; benches write, tests read.
+"""Functional coverage of the data plane: the situations that a suite must meet, and those that a run has met.
+
+Pure; benches write, tests read.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> "plan LANES by samples, batch 3, b_r 2" in required(tiny_design())
@@ -9,10 +11,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.hls import Descriptor, FbcbError, decode_fbcb
+from fluidnpu.hls.formats import FBCB, StackCode
 
 FILE = "coverage.json"
 _SITUATIONS = (
@@ -75,9 +79,10 @@ _EVENTS = (
 
 
 def plans(design: Design) -> Iterator[tuple[str, int, int]]:
-    """(name, FBCB word, batch) of every plan a GEMM can have."""
+    """Yield (name, FBCB word, batch) of every plan a GEMM can have."""
     for batch in range(1, design.b_max + 1):
-        for word in range(design.b_max << 2):
+        for b_r, k in product(range(design.b_max), StackCode):
+            word = FBCB.pack({"k": k, "b_r": b_r})
             try:
                 run = decode_fbcb(
                     word, kind=0, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
@@ -86,12 +91,12 @@ def plans(design: Design) -> Iterator[tuple[str, int, int]]:
                 continue
             if run.mode is Mode.LANES and not run.row_lanes:
                 yield f"plan LANES by samples, batch {batch}, b_r {run.b_r}", word, batch
-            elif word >> 2 == batch - 1:
+            elif b_r == batch - 1:
                 yield f"plan {run.mode.name}{' by rows' if run.row_lanes else ''}, batch {batch}", word, batch
 
 
 def required(design: Design) -> frozenset[str]:
-    """All bins a suite for this design must close."""
+    """The bins that a suite for this design must close."""
     lanes = {name for name in _SITUATIONS if name.startswith("lane 1")}
     situations = set(_SITUATIONS) - (set() if design.stackable else lanes)
     return frozenset({name for name, _, _ in plans(design)} | situations | set(_EVENTS))
@@ -107,7 +112,7 @@ def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) ->
     rows = batch * d.out_h * d.out_w
     lane0 = -(-rows // 2) if run.row_lanes else run.b_r * d.out_h * d.out_w
     lane1 = rows - lane0 if run.mode is Mode.LANES else 0
-    depth, named = run.block, word >> 7
+    depth, named = run.block, FBCB.number("block", word)
     deepest = max(1, design.t_r // 2) if run.mode is Mode.SPLIT else design.t_r
     limited = depth < deepest and lane0 > depth
     if d.kind == 0:
@@ -174,12 +179,12 @@ def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) ->
 
 
 def merge(folders: Iterable[Path]) -> set[str]:
-    """The bins that benches wrote into these run folders."""
+    """Join the bins that benches wrote into these run folders."""
     return {name for folder in folders for name in json.loads((folder / FILE).read_text())}
 
 
 def closure(hit: set[str], design: Design) -> tuple[str, list[str]]:
-    """(one printed line, bins that are still open)."""
+    """(One line to print, bins that are still open)."""
     wanted = required(design)
     missing = sorted(wanted - hit)
     return f"functional coverage: {len(wanted) - len(missing)} of {len(wanted)} bins", missing

@@ -25,9 +25,9 @@ def data_plane_parameters(
 ) -> dict[str, int]:
     """Parameters of the top module for a design.
 
-    `port_bytes`, `buffer_words`, `stripes` replace the design's width of the AXI masters, size of the input buffer and
-    number of narrow ports that each master is spread over; stripes are for the whole NPU (`fluidnpu_npu`) alone.
-    `max_burst`: beats of the longest burst (16 on Zynq-7000, whose ports are AXI3).
+    `port_bytes`, `buffer_words`, `stripes` replace the design's width of the AXI masters, size of the input
+    buffer and number of narrow ports that each master is spread over; stripes are for the whole NPU
+    (`fluidnpu_npu`) alone. `max_burst`: beats of the longest burst (16 on Zynq-7000, whose ports are AXI3).
     """
     built = replace(
         design,

@@ -1,8 +1,11 @@
-"""Sustained efficiency of the input DMA, layer by layer: `python -m fluidnpu.rtl_tb.npu.efficiency [--model-only]` prints the table.
+"""Sustained efficiency of the input DMA, layer by layer.
 
-The whole NPU runs ResNet-50 at batch 1, at full size, on ZC706 with the memory of its programmable logic, which answers after 100 cycles; shown are
-the layers with 1x1 and 3x3 kernels of stride 1, each shape once. Figures are simulated (`DramModel`). `--model-only` asks the exact cycle model,
-which is equal to the RTL, instead of the RTL.
+    python -m fluidnpu.rtl_tb.npu.efficiency [--model-only]
+
+The whole NPU runs ResNet-50 at batch 1, at full size, on ZC706 with the memory of its programmable logic,
+which answers after 100 cycles; shown are the layers with 1x1 and 3x3 kernels of stride 1, each shape once.
+Figures are simulated (`DramModel`). `--model-only` asks the exact cycle model, which is equal to the RTL,
+instead of the RTL.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ from fluidnpu.hls import Program, compile_program
 from fluidnpu.models import Kind, LayerShape, quantise
 from fluidnpu.models.zoo import random_full_size
 
+from .device import LayerRun
 from .job import BareNpu, modelled
-from .model import LayerRun
 
 GOAL = 0.95  # useful input words for each word that the port carried
 BOARD, MEMORY, POINT, LATENCY = "zc706", "pl", Point(t_r=8192, t_p=14, t_c=64), 100
@@ -28,7 +31,9 @@ BOARD, MEMORY, POINT, LATENCY = "zc706", "pl", Point(t_r=8192, t_p=14, t_c=64), 
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """How one layer used its input port: words that reached the core and that the port carried, and what it ran."""
+    """Use of the input port by one layer: words that reached the core, words that the port carried, and its
+    run.
+    """
 
     layer: LayerShape
     delivered: int
@@ -37,7 +42,7 @@ class Use:
 
     @property
     def name(self) -> str:
-        """Kernel, channels and size."""
+        """Kernel, channels and size of the layer."""
         window = self.layer.window
         assert window is not None
         kernel, out = "x".join(map(str, window.kernel)), "x".join(map(str, window.out))
@@ -45,17 +50,19 @@ class Use:
 
     @property
     def words_used(self) -> float:
-        """Input words delivered to the core for each word the port carried; above 1 where windows or column tiles share words."""
+        """Input words delivered to the core for each word the port carried; above 1 where windows or tiles
+        share words.
+        """
         return self.delivered / self.carried
 
     @property
     def beats_per_cycle(self) -> float:
-        """Input beats for each cycle of the layer, start and end included: 1 when the core never waits."""
+        """Input beats for each cycle of the layer, start and end included; 1 when the core never waits."""
         return self.run.input_beats / self.run.cycles
 
     @property
     def busiest(self) -> str:
-        """What takes the most cycles of the layer: the stream or port with the most beats, one a cycle at best."""
+        """The bottleneck of the layer: the stream or port with the most beats, each at most one a cycle."""
         beats = {
             "input stream": self.run.input_beats,
             "port m1 (inputs)": self.run.read_beats[1],
@@ -70,7 +77,10 @@ class Use:
 
 
 def delivered_words(design: Design, index: int, batch: int) -> int:
-    """Input words of a layer that reach the core, guard words left out; more than are read where windows or column tiles share them."""
+    """Input words of a layer that reach the core, guard words left out.
+
+    More than are read where windows or column tiles share words.
+    """
     layer, columns = design.layers[index], design.tile(design.mode(index, batch))[1]
     if layer.kind is Kind.GEMM:
         return batch * layer.r * layer.groups * layer.p * -(-layer.c // columns)
@@ -78,7 +88,7 @@ def delivered_words(design: Design, index: int, batch: int) -> int:
 
 
 def uses(design: Design, runs: Sequence[LayerRun | LayerCycles], batch: int) -> list[Use]:
-    """That of every layer."""
+    """The use of the input port by every layer."""
     return [
         Use(
             layer=layer,
@@ -98,13 +108,13 @@ def _network() -> tuple[Design, Program]:
 
 
 def on_rtl(latency: int = LATENCY) -> list[LayerRun]:
-    """Every layer of the network on the RTL."""
+    """Run every layer of the network on the RTL."""
     design, program = _network()
-    return BareNpu(design, _memory(latency)).run(program, 1)
+    return BareNpu.of(design, _memory(latency)).run(program, 1)
 
 
 def by_model(latency: int = LATENCY, *, first_cycle: int = 0) -> Sequence[LayerCycles]:
-    """Every layer of the network by the exact model; `first_cycle` as `dse.job_cycles` takes it."""
+    """Compute every layer of the network by the exact model; `first_cycle` as `dse.job_cycles` takes it."""
     design, program = _network()
     return modelled(program, design, _memory(latency), 1, first_cycle=first_cycle)
 
@@ -114,7 +124,7 @@ def _memory(latency: int) -> DramModel:
 
 
 def measure(*, model_only: bool = False, latency: int = LATENCY) -> list[Use]:
-    """Run the network and return what was counted for each distinct 1x1 and 3x3 layer of stride 1."""
+    """Run the network and return the use of the port by each distinct 1x1 and 3x3 layer of stride 1."""
     design, _ = _network()
     runs: Sequence[LayerRun | LayerCycles] = by_model(latency) if model_only else on_rtl(latency)
     found: dict[str, Use] = {}

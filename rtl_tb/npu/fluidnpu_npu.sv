@@ -1,7 +1,9 @@
 /// The NPU in one module for simulation: data plane and reference core, joined by the five streams of ADR 4.
 ///
-/// With `Stripes` of 2 or 4 each AXI master of PortBytes is spread over so many ports of PortBytes / Stripes (axi_read_stripe, axi_write_stripe);
-/// port p of a master is element p of its signals. A bitstream takes `fluid_npu.v` (hls/templates/project) instead, which Vivado can package and which may hold the HLS core.
+/// With `Stripes` of 2 or 4 each AXI master of PortBytes is spread over that number of ports of PortBytes /
+/// Stripes (axi_read_stripe, axi_write_stripe); port p of a master is element p of its signals. A bitstream
+/// takes `fluid_npu.v` (hls/templates/project) instead, which Vivado can package and which may hold the HLS
+/// core.
 module fluidnpu_npu #(
   parameter int unsigned TR = 64,
   parameter int unsigned TP = 4,
@@ -99,7 +101,7 @@ module fluidnpu_npu #(
   logic        core_rst_n, core_clear, cmd_valid, cmd_ready, input_valid, input_ready, weight_valid, weight_ready;
   logic        residual_valid, residual_ready, output_valid, output_ready;
   logic [31:0] saturations;
-  logic [127:0]                  cmd_data;
+  logic [fluidnpu_formats_pkg::CoreCommandWireBits-1:0] cmd_data;
   logic [InWords*16-1:0]         input_data;
   logic [WeightSlots*TP*16-1:0]  weight_data;
   logic [OutWords*16-1:0]        residual_data, output_data;

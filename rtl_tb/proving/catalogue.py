@@ -1,7 +1,8 @@
-"""The proofs of all subjects, read from their `proofs/*.toml`; `python -m fluidnpu.rtl_tb.proving.report` runs them all.
+"""The proofs of all subjects, read from their `proofs/*.toml`.
 
-A file names the RTL under proof (`reads`), the `harness` around it and the bugs (`[[seed]]`) that the proof must find; its
-keys are the fields of `Proof` and `Seed`. A contract in `harness` replaces a module that has a proof of its own.
+A file names the RTL under proof (`reads`), the `harness` around it and the bugs (`[[seed]]`) that the proof
+must find; its keys are the fields of `Proof` and `Seed`. A contract in `harness` replaces a module that has a
+proof of its own. `python -m fluidnpu.rtl_tb.proving.report` runs them all.
 
 >>> PROOFS["engine"].top
 'engine_proof'
@@ -17,7 +18,7 @@ from .prover import Proof, Seed
 
 
 def read_proof(text: str) -> Proof:
-    r"""One proof from its TOML.
+    r"""Build one proof from its TOML.
 
     >>> read_proof('''says = "a"\ntop = "m"\nreads = ["m.sv"]\ndepth = 2''').reads
     ('m.sv',)

@@ -1,11 +1,12 @@
-"""Flips operators, constants and conditions in the batching RTL and counts the mutants that benches and proofs kill.
+"""Flips operators, constants and conditions in the batching RTL and counts the mutants that benches and
+proofs kill.
 
-    python -m fluidnpu.rtl_tb.proving.mutation                     every mutant of every file of the batching RTL (long)
-    python -m fluidnpu.rtl_tb.proving.mutation --sample 20 fluidnpu_sequencer.sv   a seeded sample of the files named
+    python -m fluidnpu.rtl_tb.proving.mutation             every mutant of the batching RTL (long)
+    python -m fluidnpu.rtl_tb.proving.mutation --sample 20 fluidnpu_sequencer.sv      a seeded sample
 
-A mutant is one change in one place. It is killed when the module's own bench fails (a bench that hits its deadline does), or a proof of the
-module no longer passes. One that no longer builds does not count. Survivors are listed with their line, and with the reason where
-`EXPLAINED` knows that no bench can see them.
+A mutant is one change in one place. It is killed when the module's own bench fails (also by its deadline), or
+when a proof of the module no longer passes. One that does not build does not count. Survivors are listed with
+their line, and with the reason where `EXPLAINED` knows that no bench can see them.
 
 >>> [mutant.new for mutant in mutants("assign x = a && b == 2'd1;")]
 ['||', '!=', "2'd2"]
@@ -26,13 +27,14 @@ from ..simulation.units import UNITS
 from .catalogue import PROOFS
 from .prover import prove
 
-# The engine in three shapes: with everything; without pairs and with banks too shallow to be halved; without split trees.
+# The engine in three shapes: with everything; without pairs and with banks too shallow to be halved; without
+# split trees.
 _ENGINE = tuple(
     {**UNITS["fluidnpu_batching_engine"], "TR": depth, "Stackable": stackable, "Split": split}
     for stackable, split, depth in ((1, 1, 64), (0, 1, 1), (1, 0, 16))
 )
 _ENV = {"COMMANDS": "2000"}  # of the engine's bench: fewer find the same mutants
-# File -> what else than its own unit bench sees a change of it.
+# File -> proofs that detect a change of it, beside its own bench.
 BATCHING: Mapping[str, tuple[str, ...]] = {
     "fluidnpu_batching_engine.sv": ("engine",),
     "fluidnpu_sequencer.sv": ("sequencer",),
@@ -44,7 +46,7 @@ BATCHING: Mapping[str, tuple[str, ...]] = {
     "fluidnpu_residual_reader.sv": ("residuals",),
     "fluidnpu_output_writer.sv": ("outputs",),
 }
-# (file, what stands there, what replaces it) -> why nothing can see it.
+# (file, mutated line) -> reason why no bench can see it.
 _NO_TOP = "it leads to the walker's row_top_o only, which is left open here"
 EXPLAINED: Mapping[tuple[str, str], str] = {
     (file, f".step_h_i({step_h}), .step_w_i({step_w}), .rise_i({rise}), .span_i({span}),"): _NO_TOP
@@ -77,12 +79,12 @@ class Mutant:
     new: str
 
     def apply(self, text: str) -> str:
-        """The changed text."""
+        """Return the changed text."""
         return text[: self.start] + self.new + text[self.start + len(self.old) :]
 
 
 def mutants(text: str) -> Iterator[Mutant]:
-    """Every change of a SystemVerilog text outside declarations, comments, assertions and parameter checks."""
+    """Yield every change of a SystemVerilog text outside declarations, comments, assertions and checks."""
     at = 0
     for number, line in enumerate(text.splitlines(keepends=True), 1):
         code = line.split("//")[0]
@@ -101,7 +103,7 @@ def mutants(text: str) -> Iterator[Mutant]:
 
 @dataclass
 class Tally:
-    """What became of a file's mutants."""
+    """The verdicts on a file's mutants."""
 
     file: str
     places: int
@@ -115,7 +117,7 @@ class Tally:
 
     @property
     def killed(self) -> int:
-        """Mutants that something saw."""
+        """Mutants that a bench or a proof detected."""
         return self.verdicts["bench"] + self.verdicts["proof"]
 
     def __str__(self) -> str:
@@ -132,7 +134,7 @@ def shapes_of(file: str) -> tuple[Mapping[str, int], ...]:
 
 
 def judge(file: str, text: str) -> str:
-    """What kills this version of a file: bench, proof, build, or nothing ("survived")."""
+    """Return what kills this version of a file: bench, proof, build, or nothing ("survived")."""
     for parameters in shapes_of(file):
         model = Model(top=file.removesuffix(".sv"), parameters=parameters, override={file: text})
         try:
@@ -151,7 +153,7 @@ def judge(file: str, text: str) -> str:
 
 
 def explain(file: str, text: str, mutant: Mutant) -> str:
-    """Why a survivor is no gap, or ""."""
+    """Return the reason why a survivor is no gap, or ""."""
     line = text.splitlines()[mutant.line - 1]
     at = mutant.start - sum(len(one) + 1 for one in text.splitlines()[: mutant.line - 1])
     changed = line[:at] + mutant.new + line[at + len(mutant.old) :]
@@ -181,7 +183,7 @@ def campaign(file: str, sample: int | None = None, seed: int = 1) -> Tally:
 
 
 def main() -> None:
-    """The table."""
+    """Run the campaign and print its table."""
     parser = argparse.ArgumentParser(
         prog="python -m fluidnpu.rtl_tb.proving.mutation", description="mutation of the batching RTL"
     )

@@ -1,4 +1,5 @@
-r"""Runs proofs by k-induction: sby, through the yowasp wheels, on a harness or on a module with a checker put inside.
+r"""Runs proofs by k-induction: sby, through the yowasp wheels, on a harness or on a module with a checker put
+inside.
 
 A seeded bug must make a proof fail. The proofs themselves stand in `<subject>/proofs/`, read by `catalogue`.
 
@@ -8,7 +9,6 @@ A seeded bug must make a proof fail. The proofs themselves stand in `<subject>/p
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -17,17 +17,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..common.cache import build_root, digest
 from ..common.sources import sources, texts_of
 from ..errors import ProofError
-from ..simulation.model import build_root
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seed:
     """A bug put into a copy of the source: `old`, which occurs exactly once in `file`, becomes `new`.
 
-    It is found when the prover shows a run from reset of at most `depth` cycles (else `search_depth` of the proof) that breaks the proof: FAIL.
-    A run that is too long to be shown is another matter: `any_state` bugs only keep the induction from closing, and give UNKNOWN.
+    The verdict FAIL is a run from reset of at most `depth` cycles (`search_depth` of the proof by default)
+    that breaks the proof. `any_state` bugs need a longer run than can be shown: they only keep the induction
+    from closing, which is UNKNOWN.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Seed:
 
     @property
     def verdict(self) -> str:
-        """What `prove` must say of it."""
+        """The verdict that `prove` must return."""
         return "UNKNOWN" if self.any_state else "FAIL"
 
 
@@ -47,11 +48,12 @@ class Seed:
 class Proof:
     """One proof: `top`, a harness module or a module of the RTL; the RTL it reads; the induction depth.
 
-    `harness`: files of `proofs/` that are read too, in place of RTL files they stand for. `inside`: a checker of
-    `proofs/` for a file of the RTL, put before its `endmodule` (the open tools know no `bind`). `smaller`: a constant
-    that no parameter sets, as (file, old, new). Each of `seeds` must break it within `search_depth` cycles, at least one
-    of them from reset. Every `cover` statement (inside `ifdef COVER`) must be reached within `cover_depth` cycles, since
-    a proof whose assumptions leave nothing to prove would hold as well.
+    `harness`: files of `proofs/` that are read too, in place of RTL files they stand for. `inside`: a checker
+    of `proofs/` for a file of the RTL, put before its `endmodule` (the open tools know no `bind`). `smaller`:
+    a constant that no parameter sets, as (file, old, new). Each of `seeds` must break it within
+    `search_depth` cycles, at least one of them from reset. Every `cover` statement (inside `ifdef COVER`)
+    must be reached within `cover_depth` cycles, since a proof whose assumptions leave nothing to prove would
+    hold as well.
     """
 
     says: str
@@ -70,9 +72,10 @@ class Proof:
 def prove(
     proof: Proof, seed: Seed | None = None, timeout_s: int = 600, override: Mapping[str, str] | None = None
 ) -> str:
-    """What sby says of the harness, with a seeded bug if one is given: PASS, FAIL (a counterexample) or UNKNOWN (no induction).
+    """Return the verdict of sby: PASS, FAIL (a counterexample) or UNKNOWN (no induction).
 
-    Raises ProofError when no verdict comes. Verdicts are cached by digest. `override` replaces source files.
+    `seed` is put in first if one is given; `override` replaces source files. Verdicts are cached by digest.
+    Raises ProofError when no verdict comes.
     """
     texts = _texts(proof, override or {})
     if seed is not None:
@@ -87,7 +90,10 @@ def prove(
 
 
 def cover(proof: Proof, timeout_s: int = 600) -> str:
-    """Whether every `cover` statement is reached by a run from reset: PASS or FAIL. Raises ProofError when there is none, or no verdict."""
+    """Return PASS if every `cover` statement is reached by a run from reset, else FAIL.
+
+    Raises ProofError when there is no such statement, or no verdict.
+    """
     texts = _texts(proof, {})
     if not any("cover (" in text for text in texts.values()):
         raise ProofError(f"the proof of {proof.top} must have a `cover` statement inside `ifdef COVER`")
@@ -108,8 +114,7 @@ def _texts(proof: Proof, override: Mapping[str, str]) -> dict[str, str]:
 
 def _verdict(proof: Proof, name: str, texts: Mapping[str, str], mode: str, depth: int, timeout_s: int) -> str:
     script = _script(proof, texts, mode, depth)
-    key = hashlib.sha256(repr((sorted(texts.items()), script)).encode()).hexdigest()[:16]
-    folder = build_root() / "formal" / f"{proof.top}-{name}-{key}"
+    folder = build_root() / "proofs" / f"{proof.top}-{name}-{digest(sorted(texts.items()), script)}"
     verdict = folder / "verdict"
     if not verdict.exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -122,7 +127,7 @@ def _verdict(proof: Proof, name: str, texts: Mapping[str, str], mode: str, depth
 
 
 def inside(module: str, checker: str) -> str:
-    """The text of a module with a checker before its end: it sees what the module sees."""
+    """Return the text of a module with a checker before its end, where it sees all that the module sees."""
     body, end, rest = module.rpartition("endmodule")
     return body + checker + end + rest
 
@@ -131,7 +136,8 @@ def _script(proof: Proof, texts: Mapping[str, str], mode: str, depth: int) -> st
     chparam = "".join(f"chparam -set {name} {value} {proof.top}\n" for name, value in proof.parameters.items())
     define = "-DCOVER " if mode == "cover" else ""
     reads = "".join(f"read_verilog -sv -formal {define}{name}\n" for name in texts)
-    # A checker that sees a module below its own does so through wires of the attribute `hierconn`, which flattening joins.
+    # A checker that sees a module below its own does so through wires of the attribute `hierconn`, which
+    # flattening joins.
     flat = "-flatten " if any("hierconn" in text for text in texts.values()) else ""
     return (
         f"[options]\nmode {mode}\ndepth {depth}\n\n[engines]\nsmtbmc z3\n\n"

@@ -1,4 +1,6 @@
-"""Runs the proofs, their covers and their seeded bugs and prints a line for each: `python -m fluidnpu.rtl_tb.proving.report [NAME ...]`.
+"""Runs the proofs, their covers and their seeded bugs and prints a line for each.
+
+    python -m fluidnpu.rtl_tb.proving.report [NAME ...]
 
 The exit code is 1 when a verdict is not as it must be, 2 when no proof has that name.
 """
@@ -15,13 +17,13 @@ REACHED = "what it is about can happen"
 
 
 def _checks(proof: Proof) -> list[tuple[str, str, Seed | None]]:
-    """(verdict that must come, what is checked, its bug)"""
+    """(Verdict that must come, subject of the check, seeded bug) of each check."""
     bugs = [(seed.verdict, f"seeded bug '{seed.name}'", seed) for seed in proof.seeds]
     return [("PASS", proof.says, None), ("PASS", REACHED, None), *bugs]
 
 
 def main() -> None:
-    """All proofs, or those named."""
+    """Run all proofs, or those named on the command line."""
     names = sys.argv[1:] or list(PROOFS)
     strangers = [name for name in names if name not in PROOFS]
     if strangers:

@@ -1,7 +1,8 @@
-"""One bench by hand: `python -m fluidnpu.rtl_tb.simulation.bench TOP [NAME=VALUE ...]` prints the tests that passed.
+"""Runs one bench by hand: `python -m fluidnpu.rtl_tb.simulation.bench TOP [NAME=VALUE ...]`.
 
-The exit code is 1 when a test failed. A parameter that is not given is the one of the bench's own test, and the bench is
-told all of them. Benches that play whole layers know one array only: they hold for the array of their test.
+Prints the tests that passed; the exit code is 1 when one failed. A parameter that is not given has its value
+of `UNITS`, and the bench is told all of them. Benches that play whole layers hold for the array of their test
+only.
 
 >>> sorted(UNITS)[:2]
 ['axi_masters_top', 'axi_striped_masters_top']
@@ -30,7 +31,7 @@ def parameters_of(top: str) -> list[str]:
 
 
 def main() -> None:
-    """Build, run, print."""
+    """Build, run, print; the exit code tells whether all tests passed."""
     parser = argparse.ArgumentParser(
         prog="python -m fluidnpu.rtl_tb.simulation.bench", description="one bench of the data plane by hand"
     )

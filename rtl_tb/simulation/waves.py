@@ -2,8 +2,8 @@
 
     python -m fluidnpu.rtl_tb.simulation.waves '{"kernel": [3, 3]}' 0 '[[0, 1, 2], [0, 2]]'
 
-Verilator traces to VCD, which needs no library; `write_fst` turns that into FST, some thirty times smaller, through `pylibfst` of the extra
-`rtl` (Verilator's own FST wants headers of liblz4 and zlib). The VCD is removed unless it was asked for.
+Verilator traces to VCD, which needs no library; `write_fst` turns that into FST, some thirty times smaller.
+The VCD is removed unless it was asked for.
 
 >>> parse_batches("[[2, 0], [0]]")
 [[0, 2], [0]]
@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from random import Random
@@ -25,6 +24,7 @@ from fluidnpu.hls import decode_fbcb
 
 from ..data_plane.parameters import DATA_PLANE_TOP, data_plane_parameters
 from ..errors import SimulationError
+from .fst import write_fst
 from .model import Model, run, run_folder
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SIZES = {"t_r": 16, "t_p": 4, "t_c": 8, "b_max": 8, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4}
 SLOTS = SIZES["b_max"] + 2  # of `jobs.make_program`
-CHANNELS = 32  # what remains of a network's layer, whose height and width `networks` has cut already
+CHANNELS = 32  # most of a network's layer, whose height and width `networks` has cut
 LIMIT = 100_000  # input beats; each costs about 4 kB of VCD before it is FST
 SLOT_LIMIT = 1 << 22  # bytes
 
@@ -52,77 +52,8 @@ Everything goes below $FLUIDNPU_BUILD (build/ by default).
 """
 
 
-def write_fst(vcd: Path, fst: Path) -> None:
-    """Write what a VCD of Verilator's says as FST, line by line in bounded memory.
-
-    A last line that was cut off is left out; ValueError on anything that Verilator does not write for our RTL (reals, strings).
-    """
-    try:
-        from pylibfst import ffi, lib
-    except ImportError:
-        raise SimulationError(
-            "a waveform needs the extra `rtl` (pip install 'fluidnpu[rtl]'): no pylibfst is installed"
-        ) from None
-    out = lib.fstWriterCreate(os.fsencode(fst), 1)
-    if out == ffi.NULL:
-        raise SimulationError(f"{fst} cannot be written")
-    try:
-        lib.fstWriterSetPackType(out, lib.FST_WR_PT_LZ4)
-        with vcd.open("rb") as lines:
-            _changes(lines, _declarations(lines, out, lib), out, lib)
-    finally:
-        lib.fstWriterClose(out)
-
-
-def _declarations(lines: Iterable[bytes], out: Any, lib: Any) -> dict[bytes, tuple[int, int]]:
-    """Declare scopes and signals; (handle, width) of each identifier."""
-    signals: dict[bytes, tuple[int, int]] = {}
-    for line in lines:
-        match line.split():
-            case [b"$scope", kind, name, b"$end"]:
-                lib.fstWriterSetScope(out, getattr(lib, f"FST_ST_VCD_{kind.decode().upper()}"), name, b"")
-            case [b"$upscope", b"$end"]:
-                lib.fstWriterSetUpscope(out)
-            case [b"$var", (b"wire" | b"reg" | b"integer" | b"parameter") as kind, width, code, *name, b"$end"]:
-                alias, _ = signals.get(code, (0, 0))
-                kind_number = getattr(lib, f"FST_VT_VCD_{kind.decode().upper()}")
-                handle = lib.fstWriterCreateVar(
-                    out, kind_number, lib.FST_VD_IMPLICIT, int(width), b" ".join(name), alias
-                )
-                signals.setdefault(code, (handle, int(width)))
-            case [b"$timescale", step, b"$end"]:
-                lib.fstWriterSetTimescaleFromString(out, step)
-            case [b"$version", *words, b"$end"]:
-                lib.fstWriterSetVersion(out, b" ".join(words))
-            case [b"$enddefinitions", b"$end"]:
-                return signals
-            case [] | [b"$date", *_]:
-                pass
-            case _:
-                raise ValueError(f"a VCD must declare scopes and logic, not {line.decode(errors='replace').strip()}")
-    raise ValueError("a VCD must have $enddefinitions")
-
-
-def _changes(lines: Iterable[bytes], signals: dict[bytes, tuple[int, int]], out: Any, lib: Any) -> None:
-    """Times and values; a vector that is written short is extended as VCD has it, with its first digit or 0."""
-    for line in lines:
-        kind = line[:1]
-        if not line.endswith(b"\n"):
-            return
-        if kind == b"b":
-            value, code = line[1:].split()
-            handle, width = signals[code]
-            lib.fstWriterEmitValueChange(out, handle, value.rjust(width, b"0" if value[:1] in b"01" else value[:1]))
-        elif kind in b"01xz":
-            lib.fstWriterEmitValueChange(out, signals[line[1:].strip()][0], kind)
-        elif kind == b"#":
-            lib.fstWriterEmitTimeChange(out, int(line[1:]))
-        elif kind not in b"$\n":
-            raise ValueError(f"a VCD must give times, bits and vectors, not {line.decode(errors='replace').strip()}")
-
-
 def parse_shape(text: str) -> Shape:
-    """A shape from JSON or a layer's name; ValueError of one sentence."""
+    """Read a shape from JSON or take the layer of that name; ValueError of one sentence."""
     from ..data_plane.benches.jobs import Shape
     from ..data_plane.benches.networks import shapes
 
@@ -151,7 +82,7 @@ def parse_shape(text: str) -> Shape:
 
 
 def parse_word(text: str) -> int:
-    """A register's value, decimal or with a prefix; ValueError of one sentence."""
+    """Read a register's value, decimal or with a prefix; ValueError of one sentence."""
     try:
         word = int(text, 0)
     except ValueError:
@@ -162,7 +93,7 @@ def parse_word(text: str) -> int:
 
 
 def parse_batches(text: str) -> list[list[int]]:
-    """The slots of each job, ascending; ValueError of one sentence."""
+    """Read the slots of each job, ascending; ValueError of one sentence."""
     batches = _json("BATCHES", text)
     b_max = SIZES["b_max"]
     must = f"BATCHES must be a list of jobs, each a list of 1 to {b_max} different slots of 0..{SLOTS - 1}"
@@ -188,7 +119,9 @@ def _is_number(value: object) -> bool:
 
 
 def check(shape: Shape, word: int, batches: Sequence[Sequence[int]]) -> None:
-    """ValueError of one sentence when the hardware would refuse the layer, or its waveform would be too large."""
+    """Raise ValueError of one sentence if the hardware would refuse the layer or its waveform would be too
+    large.
+    """
     from ..data_plane.benches.jobs import Layout, bench_design, make_program, place
 
     pixels, taps = shape.out[0] * shape.out[1], shape.kernel[0] * shape.kernel[1]
@@ -214,7 +147,10 @@ def check(shape: Shape, word: int, batches: Sequence[Sequence[int]]) -> None:
 def record(
     shape: Shape, word: int, batches: Sequence[Sequence[int]], *, keep_vcd: bool = False
 ) -> tuple[Path, Path, Path | None]:
-    """(waveform, decoded log, VCD if kept) of a layer; SimulationError when a beat is wrong, with the waveform up to there."""
+    """Record a layer; returns (waveform, decoded log, VCD if kept).
+
+    SimulationError when a beat is wrong; the waveform up to there is kept.
+    """
     from ..data_plane.benches.jobs import bench_design
 
     parameters = data_plane_parameters(bench_design(SIZES)) | {"Layers": 1, "BuildId": 0}
@@ -237,7 +173,7 @@ def record(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Record and say where the files are; exit code 2 for wrong arguments, 1 when the simulation fails."""
+    """Record a layer and print the paths; exit code 2 for wrong arguments, 1 when the simulation fails."""
     parser = argparse.ArgumentParser(
         prog="python -m fluidnpu.rtl_tb.simulation.waves",
         usage="python -m fluidnpu.rtl_tb.simulation.waves [--vcd] SHAPE FBCB_WORD BATCHES, or --list",

@@ -2,9 +2,10 @@
 
     python -m fluidnpu.rtl_tb.synthesis.calibration fit|check
 
-`fit` synthesises designs (random ones of FIT_SEED and wide ones) and writes `dse/resources/logic.json`. `check` synthesises other ones (of CHECK_SEED),
-prints every design's counts beside the predicted ones and ends with 1 when a DSP or a RAM differs or LUTs or flip-flops are off by more than
-MOST_MAPE_PCT on average. Both take minutes to an hour; counts are cached by digest of the sources, so that a second run takes seconds.
+`fit` synthesises designs (random ones of FIT_SEED and wide ones) and writes `dse/resources/logic.json`.
+`check` synthesises other ones (of CHECK_SEED), prints every design's counts beside the predicted ones and
+ends with 1 when a DSP or a RAM differs or LUTs or flip-flops are off by more than MOST_MAPE_PCT on average.
+Both take minutes to an hour; counts are cached by digest of the sources, so that a second run takes seconds.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from ..common.sources import needed, sources
 from ..data_plane.parameters import data_plane_parameters
 from .core import synthesise_core
 from .random_designs import random_designs, wide_designs
-from .yosys import Cells, digest, synthesise
+from .yosys import Cells, sources_digest, synthesise
 
 Floats = npt.NDArray[np.float64]
 TOPS = {"core": "fluidnpu_core", "data_plane": "fluidnpu_data_plane"}
@@ -44,8 +45,8 @@ FIT_SEED, CHECK_SEED = 1, 2
 FIT_DESIGNS = {"core": 14, "data_plane": 4}
 CHECK_DESIGNS = 30
 MOST_MAPE_PCT = 5.0
-# How firmly a term's coefficient is held at 1, which it is where the term counts LUTs or flip-flops themselves: the relative error that a departure
-# by one is worth. Other coefficients are free.
+# How firmly a term's coefficient is held at 1, which it is where the term counts LUTs or flip-flops
+# themselves: the relative error that a departure by one is worth. Other coefficients are free.
 _HELD = 0.3
 _COUNTED = {
     ("core", "lut"): (
@@ -56,13 +57,14 @@ _COUNTED = {
     ("data_plane", "lut"): ("unpacked bits", "packed bits", "input bits", "slot bits", "memory LUTs"),
     ("data_plane", "ff"): ("word bits", "slot bits"),
 }  # fmt: skip
-# The interval: this many times the largest error of the fit, and no less than so many per cent, since other designs err more than those fitted to.
+# The interval: this many times the largest error of the fit, and no less than so many per cent, since other
+# designs err more than those fitted to.
 _COVERAGE, _LEAST_INTERVAL_PCT = 1.5, 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One design, what Yosys found and what is predicted, for one part of the NPU."""
+    """Counts of Yosys and predicted counts of one part of one design's NPU."""
 
     part: str
     design: Design
@@ -75,7 +77,7 @@ class Sample:
 
     @property
     def predicted_primitives(self) -> tuple[int, int, int]:
-        """DSPs, RAMB18s and URAMs."""
+        """Predicted DSPs, RAMB18s and URAMs."""
         found = part_primitives(self.part, self.shape)
         return int(found["dsp"]), int(found["ramb18"]), int(found["uram288"])
 
@@ -96,12 +98,12 @@ def sample(part: str, design: Design, family: str = "xc7", *, ultra_banks: int =
 
 
 def samples(part: str, count: int, seed: int, *, announce: bool = False) -> list[Sample]:
-    """`count` random designs of a seed, synthesised for 7-series."""
+    """Synthesise `count` random designs of a seed for 7-series."""
     return _synthesise_all(part, random_designs(count, seed), announce)
 
 
 def fitted_samples(part: str, *, announce: bool = False) -> list[Sample]:
-    """What the coefficients are fitted to: random designs and wide ones."""
+    """Synthesise the designs that the coefficients are fitted to: random ones and wide ones."""
     found = samples(part, FIT_DESIGNS[part], FIT_SEED, announce=announce)
     return [*found, *_synthesise_all(part, wide_designs(part), announce)]
 
@@ -116,7 +118,10 @@ def _synthesise_all(part: str, designs: Sequence[Design], announce: bool) -> lis
 
 
 def fit(part: str, kind: str, found: Sequence[Sample]) -> dict[str, Any]:
-    """Coefficients of least relative squares, none negative, those of counted terms held near 1; with the errors they leave."""
+    """Fit coefficients by least relative squares, none negative, those of counted terms held near 1.
+
+    The result holds the errors that are left too.
+    """
     each = [logic_terms(part, kind, one.shape) for one in found]
     names = list(each[0])
     matrix = np.array([[float(row[name]) for name in names] for row in each])
@@ -148,7 +153,7 @@ def _least_squares(matrix: Floats, target: Floats) -> Floats:
 
 
 def calibrate(parts: Sequence[str] = PARTS) -> dict[str, Any]:
-    """The whole table, as `dse/resources/logic.json` holds it; parts that are not asked for stay as they are there."""
+    """Make the table of `dse/resources/logic.json`; parts that are not asked for stay as they are there."""
     table: dict[str, Any] = {
         **logic_table(),
         "made_by": "python -m fluidnpu.rtl_tb.synthesis.calibration fit",
@@ -157,14 +162,16 @@ def calibrate(parts: Sequence[str] = PARTS) -> dict[str, Any]:
     }
     for part in parts:
         found = fitted_samples(part, announce=True)
-        table[part] = {"sources": digest(needed(sources(), TOPS[part]))} | {
+        table[part] = {"sources": sources_digest(needed(sources(), TOPS[part]))} | {
             kind: fit(part, kind, found) for kind in LOGIC_KINDS
         }
     return table
 
 
 def report(found: Sequence[Sample], table: Mapping[str, Any] | None = None) -> tuple[str, bool]:
-    """A line a sample with measured and predicted counts, the mean errors below, and whether all is as it must be."""
+    """(Text, verdict): a line a sample with measured and predicted counts, mean errors, and whether all are
+    in their limits.
+    """
     lines = [
         f"{'part':10} {'t_r':>5} {'t_p':>3} {'t_c':>3} {'acc':>3} {'slots':>5} {'out':>3} {'k2':>2} {'k1/2':>4} "
         f"{'DSP':>9} {'RAMB18':>9} {'LUT':>13} {'%':>6} {'FF':>13} {'%':>6}"
@@ -192,7 +199,9 @@ def report(found: Sequence[Sample], table: Mapping[str, Any] | None = None) -> t
     lines.append("DSP and RAM: " + ("all equal" if same else "DIFFERENT"))
     known = logic_table() if table is None else table
     changed = [
-        part for part in PARTS if known[part].get("sources") not in (None, digest(needed(sources(), TOPS[part])))
+        part
+        for part in PARTS
+        if known[part].get("sources") not in (None, sources_digest(needed(sources(), TOPS[part])))
     ]
     if changed:
         lines.append(
@@ -202,7 +211,7 @@ def report(found: Sequence[Sample], table: Mapping[str, Any] | None = None) -> t
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m fluidnpu.rtl_tb.synthesis.calibration", description=__doc__)
     parser.add_argument("what", choices=("fit", "check"))
     parser.add_argument("--designs", type=int, default=CHECK_DESIGNS, help="how many to check")

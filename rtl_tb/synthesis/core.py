@@ -1,7 +1,9 @@
-"""Synthesises the reference core with Yosys and sets its primitives beside the predicted ones: `python -m fluidnpu.rtl_tb.synthesis.core`.
+"""Synthesises the reference core with Yosys and prints its primitives beside the predicted ones.
 
-Multiply-accumulates are the device's own cells (`Cells` of `fluidnpu_core`): Yosys leaves registers and cascades of inferred ones outside the
-slices, on UltraScale+ the adders too. Needs the extra `rtl`.
+    python -m fluidnpu.rtl_tb.synthesis.core
+
+Multiply-accumulates are the device's own cells (`Cells` of `fluidnpu_core`): Yosys leaves registers and
+cascades of inferred ones outside the slices, on UltraScale+ the adders too. Needs the extra `rtl`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ FAMILY_CELLS = {"xc7": "dsp48e1", "xcup": "dsp48e2"}
 
 
 def synthesise_core(design: Design, family: str = "xc7", *, cells: str | None = None, ultra_banks: int = 0) -> Cells:
-    """Primitives of the core of a design. `cells`: how multiply-accumulates are written, a key of CELLS; the family's own by default."""
+    """Primitives of the core of a design.
+
+    `cells`: how multiply-accumulates are written, a key of CELLS; the family's own by default.
+    """
     own = {"Cells": CELLS[FAMILY_CELLS[family] if cells is None else cells]}
     own |= {"UltraBanks": ultra_banks} if ultra_banks else {}
     return synthesise(TOP, core_parameters(design) | own, family)
@@ -47,7 +52,7 @@ def examples() -> dict[str, Design]:
 
 
 def table(designs: Mapping[str, Design]) -> str:
-    """One line of counts a design."""
+    """Format one line of counts for each design."""
     names = ("dsp", "ramb18", "uram288", "lut", "lutram", "ff", "carry")
     lines = [f"{'design':18} {'t_r':>5} " + " ".join(f"{name:>8}" for name in names)]
     for label, design in designs.items():

@@ -1,7 +1,10 @@
-"""Synthesises parts of the data plane with Yosys and prints them beside the paper's claims: `python -m fluidnpu.rtl_tb.synthesis.data_plane`.
+"""Synthesises the Fluid Batching Engine with Yosys and prints its size beside the paper's claims.
 
-Out of context and flattened; the engine for ResNet-50's 54 layers and batches 1..8. Claims are shares of the device; ours are too.
-Devices: Z7045 has 218 600 LUTs and 437 200 flip-flops (DS190), ZU7EV 230 400 and 460 800 (DS891).
+    python -m fluidnpu.rtl_tb.synthesis.data_plane
+
+Out of context and flattened, for ResNet-50's 54 layers and batches 1..8. Claims are shares of the device;
+ours are too. Devices: Z7045 has 218 600 LUTs and 437 200 flip-flops (DS190), ZU7EV 230 400 and 460 800
+(DS891).
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Random designs, small enough to be synthesised in a minute, that cover everything the counts of primitives depend on. Deterministic by seed.
+"""Random designs, small enough to be synthesised in a minute. Deterministic by seed.
+
+They cover everything that the counts of primitives depend on.
 
 >>> one, two = random_designs(2, seed=1)
 >>> one != two and random_designs(1, seed=1)[0] == one
@@ -21,13 +23,18 @@ MAX_ROWS = 2600  # six chunks of 512 rows: every way in which block RAMs are put
 
 
 def random_designs(count: int, seed: int) -> list[Design]:
-    """`count` designs of up to MAX_MACS multiply-accumulates; the first ones of a seed are the same for any count."""
+    """Draw `count` designs of up to MAX_MACS multiply-accumulates; a seed gives the same first ones for any
+    count.
+    """
     rng = np.random.default_rng(seed)
     return [_one(rng, index) for index in range(count)]
 
 
 def wide_designs(part: str) -> tuple[Design, ...]:
-    """Designs beyond the random ones. Core: many columns. Data plane: a wide tree and a wide output; streams that are all as wide as a port."""
+    """Designs beyond the random ones.
+
+    Core: many columns. Data plane: a wide tree and a wide output; streams that are all as wide as a port.
+    """
     work = Workload(name="wide", layers=(LayerShape(name="layer", r=4, p=9, c=8),) * 54, exits=("final",))
     if part == "core":
         return (replace(design_for(work, t_r=600, t_p=4, t_c=64, b_max=8, weight_slots=2, out_words=8), port_bits=64),)

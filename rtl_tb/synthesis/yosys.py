@@ -1,15 +1,17 @@
-"""Synthesises one module with Yosys, out of context and flattened, and counts its primitives; counts are cached by digest under `build/rtl/`.
+"""Synthesises one module with Yosys, out of context and flattened, and counts its primitives.
 
-Assertions are left out (they are no hardware), and so are pins and clock buffers. DSPs, block RAMs and URAMs are what the RTL asks of any
-synthesiser; LUTs and flip-flops are Yosys's own. Needs the extra `rtl`.
+Counts are cached by digest below `build_root()`. Assertions are left out (they are no hardware), and so are
+pins and clock buffers. DSPs, block RAMs and URAMs are what the RTL asks of any synthesiser; LUTs and
+flip-flops are Yosys's own. Needs the extra `rtl`.
 
->>> Cells.of({"LUT6": 2, "LUT2": 1, "RAM64M": 1, "RAMB36E1": 1}).lut, Cells.of({"RAM64M": 1, "SRL16E": 2}).lutram
-(3, 6)
+    >>> Cells.of({"LUT6": 2, "LUT2": 1, "RAM64M": 1, "RAMB36E1": 1}).lut
+    3
+    >>> Cells.of({"RAM64M": 1, "SRL16E": 2}).lutram
+    6
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -20,9 +22,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..common.cache import build_root, digest, locked
 from ..common.sources import needed, sources
 from ..errors import SimulationError
-from ..simulation.model import _lock, build_root
 
 FAMILIES = ("xc7", "xcup")  # as `synth_xilinx` names 7-series and UltraScale+
 _LUTRAM = {"RAM32M": 4, "RAM64M": 4, "RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM32M16": 8, "RAM64M8": 8,
@@ -33,9 +35,10 @@ _DSP = ("DSP48E1", "DSP48E2")
 
 @dataclass(frozen=True, kw_only=True)
 class Cells:
-    """What a module takes. `lut` counts logic, `lutram` the LUTs used as memory or shift register; a RAMB36 is two RAMB18.
+    """Primitives of a module.
 
-    `cascaded_dsp`: DSPs whose PCIN is driven by the slice before; -1 where nobody looked.
+    `lut` counts logic, `lutram` the LUTs used as memory or shift register; a RAMB36 is two RAMB18.
+    `cascaded_dsp`: DSPs whose PCIN is driven by the slice before; -1 where cascades were not asked for.
     """
 
     lut: int
@@ -49,7 +52,7 @@ class Cells:
 
     @classmethod
     def of(cls, cells: Mapping[str, int], cascaded_dsp: int = -1) -> Cells:
-        """From the cell counts of a flat netlist."""
+        """Sum up the cell counts of a flat netlist."""
         return cls(
             lut=sum(cells.get(f"LUT{n}", 0) for n in range(1, 7)),
             lutram=sum(luts * cells.get(name, 0) for name, luts in _LUTRAM.items()),
@@ -65,21 +68,24 @@ class Cells:
 def synthesise(
     top: str, parameters: Mapping[str, int], family: str = "xc7", *, cascades: bool = False, timeout_s: int = 1800
 ) -> Cells:
-    """Primitives of a module with these parameters. `cascades` also looks at the DSPs' wiring. Raises SimulationError."""
+    """Synthesise a module with these parameters and return its primitives.
+
+    `cascades` also counts cascaded DSPs. Raises SimulationError.
+    """
     if family not in FAMILIES:
         raise SimulationError(f"family must be one of {', '.join(FAMILIES)}, not '{family}'")
     texts = needed(sources(), top)
     script = _script(top, parameters, family, tuple(texts), cascades)
-    folder = build_root() / f"synth-{top}-{digest(texts, script)}"
-    with _lock(folder):
+    folder = build_root() / f"synth-{top}-{sources_digest(texts, script)}"
+    with locked(folder):
         if not (folder / "cells.json").exists():
             _yosys(folder, top, texts, script, timeout_s)
         return Cells(**json.loads((folder / "cells.json").read_text()))
 
 
-def digest(texts: Mapping[str, str], script: str = "") -> str:
+def sources_digest(texts: Mapping[str, str], script: str = "") -> str:
     """Sixteen hexadecimal digits over sources and script."""
-    return hashlib.sha256(repr((script, sorted(texts.items()))).encode()).hexdigest()[:16]
+    return digest(script, sorted(texts.items()))
 
 
 def _script(top: str, parameters: Mapping[str, int], family: str, names: tuple[str, ...], cascades: bool) -> str:

@@ -1,6 +1,7 @@
 """The index of modules in rtl_tb/README.md says what the files say.
 
-To rewrite the index after a change: FLUIDNPU_REWRITE_REFERENCE=1 python -m pytest tests/rtl_tb/test_rtl_readme.py
+To rewrite the index after a change: FLUIDNPU_REWRITE_REFERENCE=1 python -m pytest
+tests/rtl_tb/test_rtl_readme.py
 """
 
 import os

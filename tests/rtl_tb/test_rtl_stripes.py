@@ -1,4 +1,6 @@
-"""Masters striped over narrow ports: the masters' own benches on them, what only stripes can do wrong, and the whole NPU with them."""
+"""Masters striped over narrow ports: the masters' own benches on them, what only stripes can do wrong, and
+the whole NPU with them.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,12 @@ from functools import cache
 
 import numpy as np
 import pytest
-from test_rtl_npu import DESIGN, LAYERS, PROGRAM, SLOTS, WEIGHTS, expected, read, run_batch, write
+from test_rtl_npu import DESIGN, LAYERS, PROGRAM, SLOTS, expected, read, run_batch, write
 
 from fluidnpu.dse import DramModel
 from fluidnpu.hls import by_name
 from fluidnpu.rtl_tb import Model, NpuModel, RtlNpu, run
+from fluidnpu.rtl_tb.npu.job import WEIGHTS
 
 # cocotbext-axi wants identifiers and one port, so that memory is not met here.
 MASTERS = "reads_and_writes_are_right|errors_are_told|a_flush_reaches_idle"

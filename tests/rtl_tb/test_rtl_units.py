@@ -1,4 +1,6 @@
-"""Every module alone at the parameters of `UNITS`; the whole data plane is in test_rtl_data_plane, the core in test_rtl_core."""
+"""Every module alone at the parameters of `UNITS`; the whole data plane is in test_rtl_data_plane, the core
+in test_rtl_core.
+"""
 
 import re
 from pathlib import Path

@@ -1,7 +1,8 @@
-"""AXI masters against memory: what is read and written is right under any pauses; errors are told; a flush always reaches idle.
+"""The AXI masters against memory: data are right under any pauses, errors are told, a flush always reaches
+idle.
 
-Runs on the volume model of `dram.py` and, for protocol variety, on the memory of cocotbext-axi. With PORTS the masters are striped over so
-many narrow ports.
+Runs on the volume model of `dram.py` and, for protocol variety, on the memory of cocotbext-axi. With PORTS
+the masters are striped over that number of narrow ports.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ROUGH = Weather(latency=(0, 30), pause=0.4)
 
 
 def attach(dram: Dram) -> None:
-    """Memory on all ports."""
+    """Attach memory to all ports."""
     for port in range(PORTS):
         prefix = "m_axi" if PORTS == 1 else f"m{port}_axi"
         dram.read_port(prefix, BYTES // PORTS)
@@ -68,7 +69,7 @@ class Traffic:
         return words
 
     async def write(self, address: int, data: bytes, strobe: int) -> None:
-        """One port word."""
+        """Write one port word."""
         dut = self.dut
         dut.word_valid_i.value, dut.word_addr_i.value = 1, address
         dut.word_data_i.value, dut.word_strb_i.value = int.from_bytes(data, "little"), strobe
@@ -78,7 +79,7 @@ class Traffic:
         dut.word_valid_i.value = 0
 
     async def close(self) -> None:
-        """Until everything written is in memory."""
+        """Wait until everything written is in memory."""
         self.dut.close_i.value = 1
         await RisingEdge(self.dut.clk_i)
         while not self.dut.write_idle_o.value:
@@ -87,7 +88,7 @@ class Traffic:
 
 
 def some_requests(rng: random.Random, number: int) -> list[tuple[int, int]]:
-    """Long, short and adjacent requests, most of them near page borders."""
+    """Draw long, short and adjacent requests, most of them near page borders."""
     out: list[tuple[int, int]] = []
     for _ in range(number):
         beats = rng.choice([1, 2, 3, rng.randrange(1, 40), rng.randrange(1, 600)])
@@ -100,9 +101,10 @@ def some_requests(rng: random.Random, number: int) -> list[tuple[int, int]]:
 
 
 async def write_some(traffic: Traffic, rng: random.Random, memory: bytearray, number: int) -> bytearray:
-    """Random words into memory through the master; returns what memory must hold.
+    """Write random words through the master; returns the memory that must result.
 
-    Stripes keep no order between bursts on different ports, so there a place is written again only after an answer.
+    Stripes keep no order between bursts on different ports, so there a place is written again only after an
+    answer.
     """
     expected = bytearray(memory)
     address = 0
@@ -143,7 +145,7 @@ async def reads_and_writes_are_right(dut: Dut) -> None:
 
 
 async def settle(dut: Dut) -> None:
-    """After fifty quiet cycles both masters are idle."""
+    """Check that both masters are idle after fifty quiet cycles."""
     for _ in range(50):
         await RisingEdge(dut.clk_i)
     assert int(dut.read_idle_o.value)
@@ -180,7 +182,9 @@ Word = tuple[int, bytes]  # address and data of a whole port word
 
 
 async def random_words(traffic: Traffic, rng: random.Random, half: int) -> list[Word]:
-    """Some cycles of requests and words in the lower half of memory, no place twice; the words that were taken."""
+    """Offer requests and words in the lower half of memory for some cycles, no place twice; returns the words
+    taken.
+    """
     dut, taken, address = traffic.dut, list[Word](), rng.randrange(half // BYTES) * BYTES
     for _ in range(rng.randrange(60)):
         dut.req_valid_i.value, dut.req_addr_i.value = rng.randrange(2), rng.randrange(half) // BYTES * BYTES
@@ -200,9 +204,10 @@ async def random_words(traffic: Traffic, rng: random.Random, half: int) -> list[
 
 
 def check_flushed(memory: bytearray, before: bytes, words: list[Word], sent: int) -> None:
-    """Of the words taken those that went out before the flush are written, at most one on its way and one seen late more, and nothing else.
+    """Check that a flush wrote the words sent before it, at most two more, and nothing else.
 
-    Stripes queue words behind the master, so there each word is written or not, whole.
+    One more word may have been on its way and one seen late. Stripes queue words behind the master, so there
+    each word is written or not, whole.
     """
     images = [bytearray(before)]
     for address, data in words:
@@ -220,7 +225,9 @@ def check_flushed(memory: bytearray, before: bytes, words: list[Word], sent: int
 
 @bench(6000)
 async def a_flush_reaches_idle(dut: Dut) -> None:
-    """At any moment, with bursts under way in both directions; of the flushed words nothing is written."""
+    """A flush at any moment, with bursts under way in both directions, reaches idle; flushed words are not
+    written.
+    """
     rng = await begin(dut)
     dram = Dram(dut, rng, bytearray(rng.randbytes(SIZE)), weather=ROUGH)
     attach(dram)
@@ -245,7 +252,7 @@ async def a_flush_reaches_idle(dut: Dut) -> None:
 
 @bench(3000)
 async def another_memory_agrees(dut: Dut) -> None:
-    """cocotbext-axi's memory with pauses on all channels."""
+    """The masters agree with cocotbext-axi's memory under pauses on all channels."""
     from cocotbext.axi import AxiBus, AxiRam
 
     rng = await begin(dut)

@@ -1,7 +1,8 @@
-"""Striped AXI masters: what is read and written is right for bursts of every length at every place, errors are told, all ports work at once.
+"""The striped AXI masters: bursts of every length at every place, errors of any part, throughput over all
+ports.
 
-The top is `axi_striped_masters_top`. Throughput is counted in cycles on a memory of fixed latency; everything else is in `masters`, which
-runs on this top too.
+Throughput is counted in cycles on a memory of fixed latency; everything else is in `axi_masters_top`, whose
+bench runs on this top too.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ ROUGH = Weather(latency=(0, 40), pause=0.5)
 
 
 def ports_of(dram: Dram, kind: str) -> list[int]:
-    """Bursts of each port, "r" or "w"."""
+    """Count the bursts of each port, "r" or "w"."""
     return [sum(entry[1] == kind for entry in count.log) for count in dram.counters.values()]
 
 
 @bench(20000)
 async def bursts_of_every_length(dut: Dut) -> None:
-    """From one word to a whole burst, also where a page ends within; alone, so that the ports turn whatever the one before left."""
+    """Bursts from one word to the longest, also across a page end, read and write the right bytes.
+
+    Each is alone, so that the ports turn from any position.
+    """
     rng = await begin(dut)
     for weather in (Weather(), ROUGH):
         dram = Dram(dut, rng, bytearray(rng.randbytes(SIZE)), weather=weather)
@@ -59,7 +63,7 @@ async def settle(dut: Dut) -> None:
 
 @bench(3000)
 async def bursts_of_one_word_take_the_ports_in_turn(dut: Dut) -> None:
-    """As many on each."""
+    """Bursts of one word spread evenly over the ports."""
     rng = await begin(dut)
     dram = Dram(dut, rng, bytearray(rng.randbytes(SIZE)))
     attach(dram)
@@ -75,7 +79,7 @@ async def bursts_of_one_word_take_the_ports_in_turn(dut: Dut) -> None:
 
 @bench(6000)
 async def an_error_of_any_part_is_told_once(dut: Dut) -> None:
-    """Wherever in a burst it lies: one wide word of a read is bad, one answer of a write."""
+    """A bad word anywhere in a burst gives one error pulse, on the side it was met."""
     rng = await begin(dut)
     dram = Dram(dut, rng, bytearray(SIZE), weather=ROUGH)
     attach(dram)
@@ -103,7 +107,7 @@ async def an_error_of_any_part_is_told_once(dut: Dut) -> None:
 
 
 async def cycles_of_reads(dut: Dut, dram: Dram, requests: list[tuple[int, int]]) -> int:
-    """Cycles between the first word and the last one, the master's queue being emptied at once."""
+    """Count the cycles from the first word to the last, with the master's queue emptied at once."""
     words, first, cycle = 0, 0, 0
     total = sum(beats for _, beats in requests)
     dut.data_ready_i.value = 1
@@ -132,7 +136,10 @@ async def cycles_of_reads(dut: Dut, dram: Dram, requests: list[tuple[int, int]])
 
 @bench(20000)
 async def reads_stream_a_wide_word_a_cycle(dut: Dut) -> None:
-    """Back-to-back bursts of any one length at a latency of 50 cycles: as many cycles as words, but for what the first burst lacks of a start."""
+    """Back-to-back bursts of one length stream a word a cycle at a latency of 50 cycles.
+
+    Only the start of the first burst is extra.
+    """
     rng = await begin(dut)
     dram = Dram(dut, rng, bytearray(rng.randbytes(SIZE)), weather=Weather(latency=(LATENCY, LATENCY)))
     attach(dram)
@@ -146,13 +153,17 @@ async def reads_stream_a_wide_word_a_cycle(dut: Dut) -> None:
         words = beats * number
         cycles = await cycles_of_reads(dut, dram, requests)
         dut._log.info("read: %d words in %d cycles, bursts of %d", words, cycles, beats)
-        # The master takes a request that continues none only in every other cycle, and page ends make bursts shorter.
+        # The master takes a request that continues none only in every other cycle, and page ends make bursts
+        # shorter.
         assert cycles <= words * 1.12 + BURST
 
 
 @bench(20000)
 async def writes_stream(dut: Dut) -> None:
-    """The write master sends a burst of 16 in 17 or 18 cycles at any latency; a port takes PORTS cycles a word, all of them one."""
+    """The write master sends a burst of 16 in 17 or 18 cycles at any latency.
+
+    A port takes PORTS cycles a word, all ports together one.
+    """
     rng = await begin(dut)
     dram = Dram(dut, rng, bytearray(SIZE), weather=Weather(latency=(LATENCY, LATENCY)))
     attach(dram)

@@ -1,4 +1,6 @@
-"""What every bench needs: a clock that cocotb drives on a top-level port, a reset, a deadline, a seeded source of random numbers."""
+"""Clock, reset, deadline and seeded random numbers of every bench; cocotb drives the clock on a top-level
+port.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ Test = Callable[[Dut], Awaitable[None]]
 
 
 def bench(timeout_us: int) -> Callable[[Test], Test]:
-    """Make a cocotb test that fails after so many simulated microseconds: no bench waits for ever."""
+    """Make a cocotb test with a deadline in simulated microseconds."""
     return cast(Callable[[Test], Test], cocotb.test(timeout_time=timeout_us, timeout_unit="us"))
 
 
@@ -41,7 +43,9 @@ async def reset(dut: Dut, **inputs: int) -> None:
 
 
 def setting(name: str, default: int) -> int:
-    """A number that the runner test passed in the environment, else what the module was built with (T_P: TP, DATA_BYTES: DataBytes)."""
+    """A number from the environment, else the parameter that the module was built with (T_P: TP, DATA_BYTES:
+    DataBytes).
+    """
     built: dict[str, int] = json.loads(os.environ.get("PARAMETERS", "{}"))
     camel = "".join(part.capitalize() for part in name.split("_"))
     return int(os.environ.get(name, built.get(camel, default)))

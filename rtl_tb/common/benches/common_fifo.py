@@ -1,4 +1,4 @@
-"""Queue against a deque: order, level, a head that stays until it is taken, and a clear at any moment."""
+"""The queue against a deque: order, level, a head that stays until it is taken, and a clear at any moment."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A DRAM model on an AXI port, for volume: random latency, idle gaps and back-pressure; it checks the protocol rules of what it sees.
+"""A DRAM model on an AXI port with random latency, idle gaps and back-pressure; it checks the protocol of its
+masters.
 
-`Weather` says how rough the bus is. Reads answer in order. Errors are given for addresses in `bad`.
+`Weather` says how rough the bus is. Reads answer in order. Addresses in `bad` answer with an error.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ class Weather:
 
 @dataclass
 class Counters:
-    """What passed: bursts and beats of either direction; `log` holds (cycle, "r" or "w", address, beats, note)."""
+    """Bursts and beats that passed in either direction.
+
+    `log` holds (cycle, "r" or "w", address, beats, note).
+    """
 
     read_bursts: int = 0
     read_beats: int = 0
@@ -41,13 +45,13 @@ class Counters:
 
     @property
     def owed(self) -> tuple[int, int]:
-        """(read beats asked for and not given, write bursts asked for and not answered)."""
+        """(Read beats asked for and not given, write bursts asked for and not answered)."""
         asked = sum(beats for _, way, _, beats, _ in self.log if way == "r")
         return asked - self.read_beats, self.write_bursts - self.answers
 
 
 class Dram:
-    """`memory[0]` lies at address `base`. Attach any number of read and write ports."""
+    """A memory whose first byte lies at address `base`, behind any number of read and write ports."""
 
     def __init__(
         self, dut: Dut, rng: random.Random, memory: bytearray, base: int = 0, weather: Weather | None = None
@@ -55,7 +59,7 @@ class Dram:
         self.dut, self.rng, self.memory, self.base = dut, rng, memory, base
         self.weather = weather or Weather()
         self.bad: set[int] = set()  # byte addresses whose access answers SLVERR
-        self.note: Callable[[], str] = str  # what a burst's log entry says besides
+        self.note: Callable[[], str] = str  # an addition to a burst's log entry
         self.silent = False  # a bus that stops answering
         self.cycle = 0
         self.counters: dict[str, Counters] = {}
@@ -71,7 +75,7 @@ class Dram:
         self.tasks.append(cocotb.start_soon(self._writes(prefix, data_bytes)))
 
     def stop(self) -> None:
-        """Let go of the ports, when nothing is outstanding."""
+        """Release the ports, when nothing is outstanding."""
         for task in self.tasks:
             task.cancel()
 

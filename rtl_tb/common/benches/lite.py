@@ -1,4 +1,4 @@
-"""An AXI4-Lite master that pauses at random; a slave that hangs fails the bench."""
+"""An AXI4-Lite master with random pauses; a slave that hangs fails the bench."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ class LiteMaster:
         raise AssertionError(f"AXI4-Lite hangs: no {name} within {self.deadline} tries")
 
     async def write(self, offset: int, value: int, strobe: int = 15) -> int:
-        """The response code; address and data arrive together or one before the other."""
+        """Write a register and return the response code; address and data come together or one before the
+        other.
+        """
         dut = self.dut
         dut.s_axil_awaddr.value, dut.s_axil_wdata.value, dut.s_axil_wstrb.value = offset, value, strobe
         first = self.rng.choice(("aw", "w", "both"))
@@ -60,7 +62,7 @@ class LiteMaster:
         return int(dut.s_axil_bresp.value)
 
     async def read(self, offset: int) -> tuple[int, int]:
-        """(data, response code)."""
+        """Read a register: (data, response code)."""
         dut = self.dut
         dut.s_axil_araddr.value = offset
         dut.s_axil_arvalid.value = 1

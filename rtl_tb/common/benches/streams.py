@@ -14,7 +14,7 @@ from .clock import Dut
 
 @dataclass
 class Source:
-    """Gives items (a value for each data port) on a valid/ready pair, at random pace."""
+    """Offers items (a value for each data port) on a valid/ready pair at random pace."""
 
     dut: Dut
     rng: random.Random
@@ -25,7 +25,7 @@ class Source:
     items: deque[tuple[int, ...]] = field(default_factory=deque)
 
     async def run(self) -> None:
-        """For ever."""
+        """Drive the ports until cancelled."""
         valid, ready = getattr(self.dut, self.valid), getattr(self.dut, self.ready)
         ports, offered = [getattr(self.dut, name) for name in self.data], False
         while True:
@@ -42,7 +42,9 @@ class Source:
 
 @dataclass
 class Sink:
-    """Takes what comes on a valid/ready pair, at random pace, and sees that nothing offered changes or vanishes."""
+    """Takes items from a valid/ready pair at random pace; with `steady`, an offer must not change before it
+    is taken.
+    """
 
     dut: Dut
     rng: random.Random
@@ -54,7 +56,7 @@ class Sink:
     got: list[tuple[int, ...]] = field(default_factory=list)
 
     async def run(self) -> None:
-        """For ever."""
+        """Drive the ports until cancelled."""
         valid, ready = getattr(self.dut, self.valid), getattr(self.dut, self.ready)
         ports, was_ready = [getattr(self.dut, name) for name in self.data], 0
         held: tuple[int, ...] | None = None
@@ -72,7 +74,9 @@ class Sink:
 
 @dataclass
 class Reader:
-    """Stands in for a read master and the memory behind it: `fetch_*` in, `data_*` out, in order, after a random while."""
+    """Stands in for a read master and the memory behind it: `fetch_*` in, `data_*` out, in order, after a
+    random delay.
+    """
 
     dut: Dut
     rng: random.Random
@@ -84,7 +88,7 @@ class Reader:
     asked: list[tuple[int, int]] = field(default_factory=list)
 
     async def run(self) -> None:
-        """For ever."""
+        """Drive the ports until cancelled."""
         dut, words = self.dut, deque[int]()
         ready = valid = 0
         while True:
@@ -113,14 +117,14 @@ class Reader:
 
 
 async def pulse(dut: Dut, name: str) -> None:
-    """One cycle of a strobe."""
+    """Raise a strobe for one cycle."""
     getattr(dut, name).value = 1
     await RisingEdge(dut.clk_i)
     getattr(dut, name).value = 0
 
 
 async def until(dut: Dut, done: Callable[[], object], cycles: int, what: str) -> None:
-    """Wait until `done()`; AssertionError after so many cycles."""
+    """Wait for `done()`; AssertionError after `cycles` cycles."""
     for _ in range(cycles):
         if done():
             return

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 
 def beats_of(words: npt.NDArray[np.int16]) -> list[int]:
-    """Rows of words as integers.
+    """Pack each row of words into an integer.
 
     >>> [hex(beat) for beat in beats_of(np.array([[1, -1], [2, 0]], np.int16))]
     ['0xffff0001', '0x2']
@@ -16,7 +16,7 @@ def beats_of(words: npt.NDArray[np.int16]) -> list[int]:
 
 
 def larger_words(a: int, b: int, words: int) -> int:
-    """Of two beats of int16 words the larger word at every place.
+    """Take the larger int16 word at every place of two beats.
 
     >>> hex(larger_words(0x0001_FFFF, 0xFFFE_0002, 2))
     '0x10002'

@@ -1,6 +1,8 @@
-"""The reference core under any handshake: random pauses, rubbish on idle streams, a reset in the middle of a command.
+"""The reference core under any handshake: random pauses, random data on idle streams, resets in the middle of
+a command.
 
-Volume goes through `CoreModel`; this bench drives the ports cycle by cycle. The expectation is `hls`'s stream model.
+`CoreModel` runs the volume; this bench drives the ports cycle by cycle. Expected outputs come from
+`hls.core_vectors`.
 """
 
 from __future__ import annotations
@@ -8,34 +10,43 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 
 import cocotb
 import numpy as np
+import numpy.typing as npt
 from cocotb.task import Task
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Design
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import LayerStreams, execute_streams_reference
+from fluidnpu.hls import LayerStreams, core_vectors
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.words import beats_of
-from ..streams import random_streams
+
+Int16 = npt.NDArray[np.int16]
 
 
 def draw_pause(rng: random.Random) -> float:
-    """Share of cycles in which an idle stream stays idle."""
+    """Draw the share of cycles in which an idle stream stays idle."""
     return rng.choice((0.0, 0.2, 0.8))
 
 
 def design_under_test() -> Design:
-    """The small design whose fields the runner test passed."""
+    """The small design with the fields that the runner test passed."""
     return replace(tiny_design(), **json.loads(os.environ.get("DESIGN", "{}")))
 
 
+def drawn(rng: random.Random, design: Design) -> Iterator[tuple[LayerStreams, Int16, int]]:
+    """Yield streams of every mode and of all modes mixed, twice, with their outputs and saturations."""
+    for _ in range(2):
+        yield from core_vectors(design, seed=rng.getrandbits(32))
+
+
 async def offer(dut: Dut, name: str, beats: list[int], rng: random.Random, pause: float) -> None:
-    """Send beats; rubbish stands on the data while the stream is idle."""
+    """Send beats; the data are random while the stream is idle."""
     valid, ready, data = (getattr(dut, f"{name}_{end}") for end in ("valid_i", "ready_o", "i"))
     for beat in beats:
         while rng.random() < pause:
@@ -50,7 +61,7 @@ async def offer(dut: Dut, name: str, beats: list[int], rng: random.Random, pause
 
 
 async def collect(dut: Dut, count: int, rng: random.Random, pause: float) -> list[int]:
-    """Receive that many output beats; one that waits must not change."""
+    """Receive `count` output beats; a beat that waits must not change."""
     found: list[int] = []
     waiting: int | None = None
     while len(found) < count:
@@ -78,12 +89,10 @@ def start(dut: Dut, streams: LayerStreams, rng: random.Random) -> list[Task[None
 
 @bench(timeout_us=20_000)
 async def any_handshake(dut: Dut) -> None:
-    """Every beat is right whatever the pauses."""
+    """Every beat is right under any pauses."""
     design = design_under_test()
     rng = await begin(dut)
-    for _ in range(12):
-        streams = random_streams(np.random.default_rng(rng.getrandbits(32)), design, commands=5)
-        expected, saturations = execute_streams_reference(streams, design)
+    for streams, expected, saturations in drawn(rng, design):
         before = int(dut.saturations_o.value)
         senders = start(dut, streams, rng)
         assert await collect(dut, len(expected), rng, draw_pause(rng)) == beats_of(expected)
@@ -99,9 +108,7 @@ async def reset_anywhere(dut: Dut) -> None:
     """A reset in the middle leaves nothing behind: the next streams are answered as after power-up."""
     design = design_under_test()
     rng = await begin(dut)
-    for _ in range(12):
-        streams = random_streams(np.random.default_rng(rng.getrandbits(32)), design, commands=4)
-        expected, saturations = execute_streams_reference(streams, design)
+    for streams, expected, saturations in drawn(rng, design):
         for interrupted in (True, False):
             senders = start(dut, streams, rng)
             if interrupted:

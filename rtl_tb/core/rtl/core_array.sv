@@ -1,7 +1,8 @@
-/// TC processing elements with the front that feeds them, the pair adders, and the control line that follows every beat.
+/// TC processing elements with the front that feeds them, the pair adders, and the control line that follows
+/// every beat.
 ///
-/// A beat given in cycle s reads its accumulators in s + 1 and writes them in s + TP + 3, one later behind a pair adder. `written_o`
-/// pulses with the write of a finished row. Split designs: see `core_pe_split`.
+/// A beat given in cycle s reads its accumulators in s + 1 and writes them in s + TP + 3, one later behind a
+/// pair adder. `written_o` pulses with the write of a finished row. Split designs: see `core_pe_split`.
 module core_array #(
   parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,
@@ -20,11 +21,11 @@ module core_array #(
   input  logic                                 clk_i,
   input  logic                                 rst_ni,
   input  core_pkg::beat_t                      beat_i,
-  input  logic [3:0]                           mode_i,
+  input  fluidnpu_formats_pkg::mode_e          mode_i,
   input  logic [InWords-1:0][15:0]             x_i,
   input  logic                                 load_i,
   input  logic [12:0]                          load_beat_i,
-  input  logic [3:0]                           load_mode_i,
+  input  fluidnpu_formats_pkg::mode_e          load_mode_i,
   input  logic [WeightSlots-1:0][TP-1:0][15:0] slots_i,
   output logic                                 written_o,
   input  logic                                 fetch_i,
@@ -44,11 +45,11 @@ module core_array #(
 
   always_comb begin
     low = x_i[TP-1:0];
-    if (Split && mode_i == core_pkg::ModeSplit) for (int i = Half; i < TP; i++) low[i] = x_i[i-Half];
+    if (Split && mode_i == fluidnpu_formats_pkg::ModeSplit) for (int i = Half; i < TP; i++) low[i] = x_i[i-Half];
   end
   always_ff @(posedge clk_i) begin
     lower_half_q <= low;
-    upper_half_q <= Stackable && (mode_i == core_pkg::ModeWide || mode_i == core_pkg::ModeLanes) ? x_i[Second+:TP] : low;
+    upper_half_q <= Stackable && (mode_i == fluidnpu_formats_pkg::ModeWide || mode_i == fluidnpu_formats_pkg::ModeLanes) ? x_i[Second+:TP] : low;
   end
   core_skew #(.Words(TP)) u_lower (.clk_i, .data_i(lower_half_q), .data_o(lower_x));
   core_skew #(.Words(TP)) u_upper (.clk_i, .data_i(upper_half_q), .data_o(upper_x));

@@ -1,7 +1,8 @@
-/// Walks through the output of every command in order: fetches rows from the output banks or the pool, then issues them beat by beat.
+/// Walks through the output of every command in order: fetches rows from the output banks or the pool and
+/// issues their beats.
 ///
-/// A row is fetched in the cycle in which the last beat of the one before is issued; with lanes it holds two rows of the output. Views are
-/// numbered as `core_gather` wants them.
+/// A row is fetched in the cycle in which the last beat of the one before is issued; with lanes it holds two
+/// rows of the output. Views have the numbers of `core_gather`.
 module core_drain #(
   parameter int unsigned OutWords = 4,
   parameter int unsigned HalfRows = 0,
@@ -12,31 +13,31 @@ module core_drain #(
   parameter int unsigned PoolBase = 2,
   parameter int unsigned GroupBits = 1
 ) (
-  input  logic                 clk_i,
-  input  logic                 rst_ni,
-  input  logic                 cmd_valid_i,
-  output logic                 cmd_ready_o,
-  input  core_pkg::command_t   cmd_i,
-  input  logic                 written_i,
-  input  logic                 bias_ready_i,
-  input  logic [1:0]           bias_generation_i,
-  output logic                 fetch_o,            // a row of the output banks
-  output logic [15:0]          fetch_row_o,
-  output logic [15:0]          fetched_rows_o,
-  output logic                 fetched_command_o,
-  input  logic                 pool_valid_i,
-  output logic                 pool_take_o,
-  input  logic                 enable_i,           // post-processing moves
-  input  logic                 residual_valid_i,
-  output logic                 residual_ready_o,
-  output logic                 issue_o,
-  output logic                 pool_o,
-  output logic                 residual_o,
-  output logic [ViewBits-1:0]  view_o,
-  output logic [OutWords-1:0]  used_o,
-  output logic [1:0]           generation_o,
-  output logic [GroupBits-1:0] group_o,
-  output core_pkg::finish_t    finish_o
+  input  logic                                clk_i,
+  input  logic                                rst_ni,
+  input  logic                                cmd_valid_i,
+  output logic                                cmd_ready_o,
+  input  fluidnpu_formats_pkg::core_command_t cmd_i,
+  input  logic                                written_i,
+  input  logic                                bias_ready_i,
+  input  logic [1:0]                          bias_generation_i,
+  output logic                                fetch_o,            // a row of the output banks
+  output logic [15:0]                         fetch_row_o,
+  output logic [15:0]                         fetched_rows_o,
+  output logic                                fetched_command_o,
+  input  logic                                pool_valid_i,
+  output logic                                pool_take_o,
+  input  logic                                enable_i,           // post-processing moves
+  input  logic                                residual_valid_i,
+  output logic                                residual_ready_o,
+  output logic                                issue_o,
+  output logic                                pool_o,
+  output logic                                residual_o,
+  output logic [ViewBits-1:0]                 view_o,
+  output logic [OutWords-1:0]                 used_o,
+  output logic [1:0]                          generation_o,
+  output logic [GroupBits-1:0]                group_o,
+  output core_pkg::finish_t                   finish_o
 );
   logic        pool, fetch, last_row, available, upper;
   logic [15:0] row_q, stored_q;
@@ -50,7 +51,7 @@ module core_drain #(
   core_pkg::finish_t    finish_q;
 
   // Fetching.
-  assign pool      = cmd_i.mode >= core_pkg::ModeMaxPool;
+  assign pool      = cmd_i.mode >= fluidnpu_formats_pkg::ModeMaxPool;
   assign available = pool ? pool_valid_i : stored_q != '0 && bias_ready_i;
   assign fetch     = cmd_valid_i && available && (!valid_q || last_issue);
   assign last_row  = row_q + 16'd1 == cmd_i.beats;
@@ -83,7 +84,7 @@ module core_drain #(
   logic [ViewBits-1:0] first_view;
   always_comb begin
     first_view = upper ? ViewBits'(HalfViews) : '0;
-    if (HalfRows != 0 && cmd_i.mode == core_pkg::ModeSplit) first_view = ViewBits'(SplitBase);
+    if (HalfRows != 0 && cmd_i.mode == fluidnpu_formats_pkg::ModeSplit) first_view = ViewBits'(SplitBase);
     if (pool) first_view = ViewBits'(PoolBase);
   end
 

@@ -1,25 +1,27 @@
-/// Takes the weight stream apart: bias headers go to `core_bias`, P-tiles to the waiting weights of the array, one tile ahead.
+/// Takes the weight stream apart: bias headers go to `core_bias`, P-tiles to the waiting weights of the
+/// array, one tile ahead.
 ///
-/// A beat of a tile is taken while the waiting weights are empty or in the very cycle in which `swap_i` empties them.
+/// A beat of a tile is taken while the waiting weights are empty or in the very cycle in which `swap_i`
+/// empties them.
 module core_loader #(
   parameter int unsigned TP = 4,
   parameter int unsigned WeightSlots = 1
 ) (
-  input  logic        clk_i,
-  input  logic        rst_ni,
-  input  logic        cmd_valid_i,
-  output logic        cmd_ready_o,
-  input  logic [3:0]  cmd_mode_i,
-  input  logic [15:0] cmd_p_tiles_i,
-  input  logic [11:0] cmd_cols_i,
-  input  logic        weight_valid_i,
-  output logic        weight_ready_o,
-  output logic        bias_valid_o,
-  input  logic        bias_ready_i,
-  output logic        load_o,
-  output logic [12:0] load_beat_o,
-  output logic        loaded_o,
-  input  logic        swap_i
+  input  logic                        clk_i,
+  input  logic                        rst_ni,
+  input  logic                        cmd_valid_i,
+  output logic                        cmd_ready_o,
+  input  fluidnpu_formats_pkg::mode_e cmd_mode_i,
+  input  logic [15:0]                 cmd_p_tiles_i,
+  input  logic [11:0]                 cmd_cols_i,
+  input  logic                        weight_valid_i,
+  output logic                        weight_ready_o,
+  output logic                        bias_valid_o,
+  input  logic                        bias_ready_i,
+  output logic                        load_o,
+  output logic [12:0]                 load_beat_o,
+  output logic                        loaded_o,
+  input  logic                        swap_i
 );
   localparam int unsigned BiasesPerBeat = TP / 3 * WeightSlots;
 
@@ -30,8 +32,8 @@ module core_loader #(
 
   always_comb begin
     wanted = 25'(cmd_cols_i);
-    if (in_tile_q && cmd_mode_i == core_pkg::ModeWide) wanted = 25'({cmd_cols_i, 1'b0});
-    if (in_tile_q && cmd_mode_i == core_pkg::ModeSplit) wanted = (25'(cmd_cols_i) + 25'd1) >> 1;
+    if (in_tile_q && cmd_mode_i == fluidnpu_formats_pkg::ModeWide) wanted = 25'({cmd_cols_i, 1'b0});
+    if (in_tile_q && cmd_mode_i == fluidnpu_formats_pkg::ModeSplit) wanted = (25'(cmd_cols_i) + 25'd1) >> 1;
   end
 
   assign last_beat      = done_q >= wanted;

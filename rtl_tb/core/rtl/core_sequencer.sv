@@ -1,28 +1,30 @@
-/// Hands input beats to the array or the pool and holds back those whose weights, sums or output rows are not ready.
+/// Hands input beats to the array or the pool and holds back those whose weights, sums or output rows are not
+/// ready.
 ///
-/// GEMM: a P-tile begins when its weights are loaded and when the sums of the previous tile can be read back (`Turnaround` cycles after
-/// they began); rows of the last P-tile wait until the previous command's row at that place was fetched.
+/// GEMM: a P-tile begins when its weights are loaded and when the sums of the previous tile can be read back
+/// (`Turnaround` cycles after they began); rows of the last P-tile wait until the previous command's row at
+/// that place was fetched.
 module core_sequencer #(
   parameter int unsigned Turnaround = 8,
   parameter int unsigned HalfRows = 0  // Split designs: rows from here on lie in the upper half bank
 ) (
-  input  logic            clk_i,
-  input  logic            rst_ni,
-  input  logic            cmd_valid_i,
-  output logic            cmd_ready_o,
-  input  logic [3:0]      cmd_mode_i,
-  input  logic [15:0]     cmd_beats_i,
-  input  logic [15:0]     cmd_p_tiles_i,
-  input  logic            input_valid_i,
-  output logic            input_ready_o,
-  input  logic            loaded_i,
-  output core_pkg::beat_t beat_o,
-  input  logic [15:0]     fetched_rows_i,     // of the oldest GEMM command that is not fetched in full
-  input  logic            fetched_command_i,
-  output logic            pool_valid_o,
-  output logic            pool_first_o,
-  output logic            pool_last_o,
-  input  logic            pool_ready_i
+  input  logic                        clk_i,
+  input  logic                        rst_ni,
+  input  logic                        cmd_valid_i,
+  output logic                        cmd_ready_o,
+  input  fluidnpu_formats_pkg::mode_e cmd_mode_i,
+  input  logic [15:0]                 cmd_beats_i,
+  input  logic [15:0]                 cmd_p_tiles_i,
+  input  logic                        input_valid_i,
+  output logic                        input_ready_o,
+  input  logic                        loaded_i,
+  output core_pkg::beat_t             beat_o,
+  input  logic [15:0]                 fetched_rows_i,     // of the oldest GEMM command that is not fetched in full
+  input  logic                        fetched_command_i,
+  output logic                        pool_valid_o,
+  output logic                        pool_first_o,
+  output logic                        pool_last_o,
+  input  logic                        pool_ready_i
 );
   localparam int unsigned AgeBits = $clog2(Turnaround + 1);
 
@@ -32,16 +34,16 @@ module core_sequencer #(
   logic [1:0]         unfetched_q;
   logic               split, split_q;  // split_q: the previous command's
 
-  assign gemm        = cmd_mode_i < core_pkg::ModeMaxPool;
-  assign split       = HalfRows != 0 && cmd_mode_i == core_pkg::ModeSplit;
+  assign gemm        = cmd_mode_i < fluidnpu_formats_pkg::ModeMaxPool;
+  assign split       = HalfRows != 0 && cmd_mode_i == fluidnpu_formats_pkg::ModeSplit;
   assign inner_size  = gemm ? cmd_beats_i : cmd_p_tiles_i;
   assign outer_size  = gemm ? cmd_p_tiles_i : cmd_beats_i;
   assign first_inner = inner_q == '0;
   assign last_inner  = inner_q + 16'd1 == inner_size;
   assign last_outer  = outer_q + 16'd1 == outer_size;
 
-  // Chains of two lengths must not meet in a bank, so a change between them waits until the array is empty; and rows of the two kinds
-  // lie at different places, so it also waits until all of them are fetched.
+  // Chains of two lengths must not meet in a bank, so a change between them waits until the array is empty;
+  // and rows of the two kinds lie at different places, so it also waits until all of them are fetched.
   assign mode_ok    = HalfRows == 0 || split == split_q || age_q == '0;
   assign weights_ok = !first_inner || (loaded_i && (outer_q == '0 ? mode_ok : 16'(age_q) <= cmd_beats_i));
   assign row_ok     = !last_outer || unfetched_q == '0 || (unfetched_q == 2'd1 && split == split_q && fetched_rows_i > inner_q);
@@ -61,7 +63,7 @@ module core_sequencer #(
       beat_o.zero      = outer_q == '0;
       beat_o.partial   = !last_outer;
       beat_o.final_sum = last_outer;
-      beat_o.wide      = cmd_mode_i == core_pkg::ModeWide;
+      beat_o.wide      = cmd_mode_i == fluidnpu_formats_pkg::ModeWide;
       beat_o.split     = split;
       beat_o.upper     = HalfRows != 0 && inner_q >= 16'(HalfRows);
       beat_o.row       = beat_o.upper ? inner_q - 16'(HalfRows) : inner_q;

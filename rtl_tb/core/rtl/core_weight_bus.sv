@@ -1,7 +1,9 @@
-/// Brings the slots of a weight beat to the processing elements, each of which listens to a fixed lane of the bus.
+/// Brings the slots of a weight beat to the processing elements, each of which listens to a fixed lane of the
+/// bus.
 ///
-/// PE j of the lower half (j < Pairs) listens to lane j % WeightSlots of `lower_o`, PE Pairs + j to the same lane of `upper_o`.
-/// PEs j and Pairs + j form pair j of ADR 4. Words are skewed for `core_chain`; `load_o` goes with word 0.
+/// PE j of the lower half (j < Pairs) listens to lane j % WeightSlots of `lower_o`, PE Pairs + j to the same
+/// lane of `upper_o`. PEs j and Pairs + j form pair j of ADR 4. Words are skewed for `core_chain`; `load_o`
+/// goes with word 0.
 module core_weight_bus #(
   parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,
@@ -12,15 +14,15 @@ module core_weight_bus #(
   input  logic                                 clk_i,
   input  logic                                 load_i,
   input  logic [12:0]                          beat_i,
-  input  logic [3:0]                           mode_i,
+  input  fluidnpu_formats_pkg::mode_e          mode_i,
   input  logic [WeightSlots-1:0][TP-1:0][15:0] slots_i,
   output logic [WeightSlots-1:0][TP-1:0][15:0] lower_o,
   output logic [WeightSlots-1:0][TP-1:0][15:0] upper_o,
   output logic [TC-1:0]                        load_o
 );
   logic wide, lanes;
-  assign wide  = Stackable && mode_i == core_pkg::ModeWide;
-  assign lanes = Stackable && mode_i == core_pkg::ModeLanes;
+  assign wide  = Stackable && mode_i == fluidnpu_formats_pkg::ModeWide;
+  assign lanes = Stackable && mode_i == fluidnpu_formats_pkg::ModeLanes;
 
   for (genvar lane = 0; lane < WeightSlots; lane++) begin : gen_lane
     logic [16*TP-1:0] lower_q, upper_q;

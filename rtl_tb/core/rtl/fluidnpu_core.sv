@@ -1,8 +1,10 @@
-/// The reference core: commands, inputs, weights and residuals in, outputs out, as ADR 4 says. All five streams are valid/ready.
+/// The reference core: commands, inputs, weights and residuals in, outputs out (ADR 4); all five streams are
+/// valid/ready.
 ///
-/// Three walkers follow the commands at their own pace: `core_loader` the weights, one P-tile ahead; `core_sequencer` the inputs, one beat a
-/// cycle; `core_drain` the outputs, OutWords words a cycle. The same bits come from the HLS core; choose between them in the build.
-/// `saturations_o` counts since reset or `clear_i` and stays at its largest value.
+/// Three walkers follow the commands at their own pace: `core_loader` the weights, one P-tile ahead;
+/// `core_sequencer` the inputs, one beat a cycle; `core_drain` the outputs, OutWords words a cycle. The HLS
+/// core gives the same bits; the build chooses between them. `saturations_o` counts since reset or `clear_i`
+/// and saturates itself.
 module fluidnpu_core #(
   parameter int unsigned TR = 64,
   parameter int unsigned TP = 4,
@@ -14,7 +16,8 @@ module fluidnpu_core #(
   parameter bit Split = 1'b0,
   parameter int unsigned Cells = core_pkg::CellsInferred,  // how `core_mac` is written
   parameter int unsigned UltraBanks = 0,  // accumulator banks in UltraRAM, PE by PE; the rest is block RAM
-  parameter int unsigned InWords = Stackable ? 2 * TP : TP
+  parameter int unsigned InWords = Stackable ? 2 * TP : TP,
+  localparam int unsigned CommandBits = fluidnpu_formats_pkg::CoreCommandWireBits
 ) (
   input  logic                             clk_i,
   input  logic                             rst_ni,
@@ -22,7 +25,7 @@ module fluidnpu_core #(
   output logic [31:0]                      saturations_o,
   input  logic                             cmd_valid_i,
   output logic                             cmd_ready_o,
-  input  logic [core_pkg::CommandBits-1:0] cmd_i,
+  input  logic [CommandBits-1:0]           cmd_i,
   input  logic                             input_valid_i,
   output logic                             input_ready_o,
   input  logic [16*InWords-1:0]            input_i,
@@ -89,16 +92,16 @@ module fluidnpu_core #(
   end
 
   // The command goes to three queues at once.
-  core_pkg::command_t cmd, load_cmd, beat_cmd, drain_cmd;
+  fluidnpu_formats_pkg::core_command_t cmd, load_cmd, beat_cmd, drain_cmd;
   logic     load_ready, beat_ready, drain_ready, load_cmd_valid, beat_cmd_valid, drain_cmd_valid;
   logic     load_take, beat_take, drain_take, push;
 
-  assign cmd         = cmd_i[core_pkg::CommandUsedBits-1:0];
+  assign cmd         = cmd_i[fluidnpu_formats_pkg::CoreCommandBits-1:0];
   assign cmd_ready_o = load_ready && beat_ready && drain_ready;
   assign push        = cmd_valid_i && cmd_ready_o;
 
   common_fifo #(.Width(32), .Depth(QueueDepth)) u_load_queue (
-    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push && cmd.mode < core_pkg::ModeMaxPool), .ready_o(load_ready),
+    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push && cmd.mode < fluidnpu_formats_pkg::ModeMaxPool), .ready_o(load_ready),
     .data_i({cmd.mode, cmd.p_tiles, cmd.cols}), .valid_o(load_cmd_valid), .ready_i(load_take),
     .data_o({load_cmd.mode, load_cmd.p_tiles, load_cmd.cols}), .level_o()
   );
@@ -106,7 +109,7 @@ module fluidnpu_core #(
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push), .ready_o(beat_ready), .data_i({cmd.mode, cmd.beats, cmd.p_tiles}),
     .valid_o(beat_cmd_valid), .ready_i(beat_take), .data_o({beat_cmd.mode, beat_cmd.beats, beat_cmd.p_tiles}), .level_o()
   );
-  common_fifo #(.Width(core_pkg::CommandUsedBits), .Depth(QueueDepth)) u_drain_queue (
+  common_fifo #(.Width(fluidnpu_formats_pkg::CoreCommandBits), .Depth(QueueDepth)) u_drain_queue (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push), .ready_o(drain_ready), .data_i(cmd), .valid_o(drain_cmd_valid),
     .ready_i(drain_take), .data_o(drain_cmd), .level_o()
   );
@@ -176,7 +179,7 @@ module fluidnpu_core #(
   );
   core_pool #(.Channels(InWords)) u_pool (
     .clk_i, .rst_ni, .valid_i(pool_valid), .ready_o(pool_ready), .first_i(pool_first), .last_i(pool_last),
-    .maximum_i(beat_cmd.mode == core_pkg::ModeMaxPool), .taps_i(x), .valid_o(pool_row_valid), .take_i(pool_take), .row_o(pool_row)
+    .maximum_i(beat_cmd.mode == fluidnpu_formats_pkg::ModeMaxPool), .taps_i(x), .valid_o(pool_row_valid), .take_i(pool_take), .row_o(pool_row)
   );
 
   // Outputs.

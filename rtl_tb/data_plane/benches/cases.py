@@ -1,4 +1,4 @@
-"""One random layer at one batch with everything that follows from it: struct fields, commands, beats of every stream.
+"""One random layer at one batch with everything that follows from it: struct fields, commands and beats.
 
 All of it comes from `hls.streams`, so nothing here knows the RTL's insides.
 """
@@ -6,15 +6,12 @@ All of it comes from `hls.streams`, so nothing here knows the RTL's insides.
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.hls import InputRows, LayerStreams, Run, decode_fbcb, layer_streams, part_words, tiles
+from fluidnpu.hls import FbcbEntry, InputRows, LayerStreams, decode_fbcb, layer_streams, part_words, tiles
+from fluidnpu.hls.formats import FBCB, LAYER
 
-from ...common.sources import sources
 from .jobs import Layout, Program, Shape, bench_design, make_program, place, random_fbcb, random_shape
 
 Values = dict[str, int]
@@ -24,42 +21,9 @@ DESIGN = bench_design(_SIZES)
 NARROW_DESIGN = bench_design(_SIZES | {"weight_slots": 2, "out_words": 3})
 
 
-@cache
-def struct(name: str) -> tuple[tuple[str, int], ...]:
-    """(field, width) of a packed struct of `fluidnpu_pkg`, highest bits first.
-
-    >>> struct("command_t")[0]
-    ('beats', 16)
-    """
-    body = re.search(rf"typedef struct packed \{{([^}}]*)\}} {name};", sources()["fluidnpu_pkg.sv"])
-    if body is None:
-        raise KeyError(f"fluidnpu_pkg has no struct {name}")
-    found = re.findall(r"^\s*logic\s*(?:\[(\d+):0\])?\s*(\w+);", body[1], re.M)
-    return tuple((field_name, int(high or 0) + 1) for high, field_name in found)
-
-
-def pack(name: str, values: Mapping[str, int]) -> int:
-    """A struct as a number; what `values` does not name is zero, and it names nothing else."""
-    unknown = set(values) - {key for key, _ in struct(name)}
-    assert not unknown, f"{name} has no {unknown}"
-    word = 0
-    for key, width in struct(name):
-        word = word << width | values.get(key, 0) & (1 << width) - 1
-    return word
-
-
-def unpack(name: str, word: int) -> Values:
-    """Inverse of `pack`."""
-    values = {}
-    for key, width in reversed(struct(name)):
-        values[key] = word & (1 << width) - 1
-        word >>= width
-    return values
-
-
 @dataclass
 class Case:
-    """A layer on some slots with everything it leads to."""
+    """A layer on some slots with everything that follows from it."""
 
     design: Design
     program: Program
@@ -69,7 +33,7 @@ class Case:
     def __post_init__(self) -> None:
         d, design = self.program.descriptors[0], self.design
         self.descriptor = d
-        self.run: Run = decode_fbcb(
+        self.run: FbcbEntry = decode_fbcb(
             self.word,
             kind=d.kind,
             batch=len(self.active),
@@ -89,21 +53,23 @@ class Case:
 
     @property
     def rows(self) -> InputRows:
-        """Its input rows in the input buffer."""
+        """The layer's input rows in the input buffer."""
         return InputRows.of(self.descriptor, PORT_BYTES)
 
     @property
     def base_port(self) -> int:
-        """`base_i`: where each sample of a lane begins in the input buffer."""
+        """`base_i`: the place in the input buffer at which each sample of a lane begins."""
         return sum(i * self.rows.sample_pitch << 32 * i for i in range(self.design.b_max))
 
     @property
     def by_samples(self) -> bool:
-        """Lanes by samples: each lane has a part of the input buffer for itself."""
+        """True with lanes by samples, each of which has its own part of the input buffer."""
         return self.run.mode is Mode.LANES and not self.run.row_lanes
 
     def buffered(self) -> list[bytearray]:
-        """What a lane's part of the input buffer would hold if nothing were ever dropped; zero where no row lies."""
+        """The contents of each lane's part of the input buffer if nothing were ever dropped; zero outside
+        rows.
+        """
         d, rows, p = self.descriptor, self.rows, self.program
         first = self.run.b_r if self.by_samples else len(self.active)
         lanes = []
@@ -122,7 +88,7 @@ class Case:
         return bytearray(self.program.memory) + bytes(64)
 
     def layer(self) -> Values:
-        """Fields of `layer_t`."""
+        """Fields of `hls.LAYER`."""
         d, run, pool = self.descriptor, self.run, self.descriptor.kind != 0
         contiguous = not pool and d.dilation_w == 1 and d.in_pixel_bytes == 2 * d.group_words
         blocks = [tile.command for tile in self.tiles if tile.group == tile.first_column == 0]
@@ -144,8 +110,8 @@ class Case:
             "sample_lanes": int(self.by_samples),
             "b_r": run.b_r,
             "block": run.block,
-            "lo": d.lo & 0xFFFF,
-            "hi": d.hi & 0xFFFF,
+            "lo": d.lo,
+            "hi": d.hi,
             "out_row": d.out_row_bytes,
             "out_pixel": d.out_pixel_bytes,
             "residual_row": d.residual_row_bytes,
@@ -163,7 +129,7 @@ class Case:
         }
 
     def commands(self) -> list[Values]:
-        """Fields of `command_t`, in order."""
+        """Fields of `hls.TILE`, in order."""
         d, out = self.descriptor, []
         for number, tile in enumerate(self.tiles):
             starts = number == 0 or tile.lanes[0][0] != self.tiles[number - 1].lanes[0][0]
@@ -185,18 +151,18 @@ class Case:
         return out
 
     def reset_inputs(self) -> Values:
-        """What a module that walks a layer must be given besides its streams."""
-        return {"slot_i": self.slot_port, "layer_i": pack("layer_t", self.layer())}
+        """Inputs of a module that walks a layer, besides its streams."""
+        return {"slot_i": self.slot_port, "layer_i": LAYER.pack(self.layer())}
 
 
 def random_case(rng: random.Random, design: Design, shape: Shape | None = None, **must: object) -> Case:
-    """Any layer at any batch; `must` names fields of its `Shape` that are given."""
+    """Draw any layer at any batch; `must` names fields of its `Shape` that are given."""
     while True:
         chosen = random_shape(rng, design) if shape is None else shape
         if all(getattr(chosen, key) == value for key, value in must.items()):
             break
     batch = rng.randrange(1, design.b_max + 1)
     word = random_fbcb(rng, design, place(chosen, random.Random(0), Layout()), batch)
-    program = make_program(design, [chosen], rng, words={0: word} if word >> 2 & 31 == batch - 1 else None)
+    program = make_program(design, [chosen], rng, words={0: word} if FBCB.number("b_r", word) == batch - 1 else None)
     word = program.fbcb[batch - 1]
     return Case(design, program, word, sorted(rng.sample(range(program.slots), batch)))

@@ -1,18 +1,23 @@
-"""Fluid Batching Engine against a Python set: random commands, slots and FBCB words, lookups held to `hls.decode_fbcb`."""
+"""The Fluid Batching Engine against a Python set: random commands, slots and FBCB words.
+
+Lookups are held to `hls.decode_fbcb`.
+"""
 
 from __future__ import annotations
 
 import random
+from itertools import product
 
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.hls import Cause, FbcbError, decode_fbcb
+from fluidnpu.hls.formats import FBCB, StackCode
 
 from ...common.benches.clock import Dut, begin, bench, setting
 
 B_MAX, LAYERS = setting("B_MAX", 4), setting("LAYERS", 3)
 STACKABLE, SPLIT = bool(setting("STACKABLE", 1)), bool(setting("SPLIT", 0))
-T_R, WORD_BITS = setting("T_R", 64), 23
+T_R, WORD_BITS = setting("T_R", 64), FBCB.bits
 
 
 def bits(slots: set[int]) -> int:
@@ -21,7 +26,7 @@ def bits(slots: set[int]) -> int:
 
 
 def judge(command: str, mask: set[int], active: set[int], busy: bool) -> Cause:
-    """What the control unit must answer."""
+    """The answer that the control unit must give."""
     if busy:
         return Cause.BUSY
     if command == "exit":
@@ -32,7 +37,7 @@ def judge(command: str, mask: set[int], active: set[int], busy: bool) -> Cause:
 
 
 def some_slots(rng: random.Random, active: set[int]) -> set[int]:
-    """Slots that are likely to be legal for one of the commands, and sometimes for none."""
+    """Draw slots that are likely to be legal for one of the commands, and sometimes for none."""
     pool = rng.choice([sorted(active), sorted(set(range(32)) - active), list(range(32))])
     return set(rng.sample(pool, min(len(pool), rng.choice([0, 1, 1, 2, 3, B_MAX, B_MAX + 1]))))
 
@@ -64,14 +69,16 @@ async def commands_edit_a_set(dut: Dut) -> None:
 
 @bench(5000)
 async def lookups_obey_the_table(dut: Dut) -> None:
-    """Every layer, batch and kind gets the plan that `decode_fbcb` reads, or is refused where that refuses."""
+    """Every layer, batch and kind gets the plan that `decode_fbcb` reads, or is refused as it refuses."""
     rng = await begin(dut)
     systematic = -(-4 * B_MAX // LAYERS)  # tables that show every word within b_max at every batch size
+    every = [FBCB.pack({"k": k, "b_r": b_r}) for b_r, k in product(range(B_MAX), StackCode)]
+    blocks = [0, 1, T_R // 2, T_R // 2 + 1, T_R, T_R + 1, 65535]
     for table in range(systematic + 12):
-        words = [(table * LAYERS + index // B_MAX) % (4 * B_MAX) for index in range(LAYERS * B_MAX)]
+        words = [every[(table * LAYERS + index // B_MAX) % len(every)] for index in range(LAYERS * B_MAX)]
         if table >= systematic:
             words = [
-                rng.randrange(128) | rng.choice([0, 1, T_R // 2, T_R // 2 + 1, T_R, T_R + 1, 65535]) << 7 for _ in words
+                FBCB.pack({"k": rng.randrange(4), "b_r": rng.randrange(32), "block": rng.choice(blocks)}) for _ in words
             ]
         refused = 0
         for index, word in [*enumerate(words), (LAYERS * B_MAX, 0), (1 << 31, 4), (0, 1 << WORD_BITS), (1, 1 << 31)]:
@@ -94,7 +101,7 @@ async def lookups_obey_the_table(dut: Dut) -> None:
 
 
 async def lookup(dut: Dut, words: list[int], layer: int, batch: int, kind: int) -> None:
-    """One lookup against the table."""
+    """Compare one lookup with the table."""
     dut.lookup_i.value, dut.lookup_layer_i.value, dut.lookup_pool_i.value = 1, layer, int(kind > 0)
     await RisingEdge(dut.clk_i)
     assert int(dut.plan_valid_o.value) == 0, "no plan without a lookup"

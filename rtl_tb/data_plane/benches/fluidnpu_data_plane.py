@@ -1,4 +1,6 @@
-"""The whole data plane: random jobs on a DRAM model, every beat of the five streams and every byte of memory held to the model."""
+"""The whole data plane under random jobs: every beat of the five streams and every byte of memory is
+compared.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from .jobs import Expected, Shape, expect, make_program, random_shape
 
 @bench(20_000)
 async def one_plain_layer(dut: Dut) -> None:
-    """A 3 x 3 convolution at batch 1, nothing in the way."""
+    """A 3 x 3 convolution at batch 1 on an ideal memory is right."""
     host = await open_host(dut, [Shape(kernel=(3, 3), group_words=5, columns=11)] * LAYERS, words={0: 0})
     await change_batch(host, [], [2])
     await host.job([2], 0, 0)
@@ -25,7 +27,7 @@ async def one_plain_layer(dut: Dut) -> None:
 
 @bench(200_000)
 async def random_layers(dut: Dut) -> None:
-    """Random programs, batches, exits and merges, in fair and rough weather."""
+    """Random programs, batches, exits and merges are right in fair and rough weather."""
     rng = await begin(dut)
     for number in range(setting("PROGRAMS", 4)):
         weather, pace = (FAIR, 1.0) if number % 2 else (ROUGH, 0.6)
@@ -46,7 +48,7 @@ async def random_layers(dut: Dut) -> None:
 
 @bench(2_000_000)
 async def every_plan_at_every_batch(dut: Dut) -> None:
-    """Each k, each b_r, each batch size: the FBCB is rewritten before every job."""
+    """Each k and each b_r at each batch size is right; the FBCB is rewritten before every job."""
     rng = await begin(dut)
     shapes = [random_shape(rng, DESIGN) for _ in range(LAYERS)]
     for index, shape in enumerate(shapes):
@@ -68,7 +70,7 @@ async def every_plan_at_every_batch(dut: Dut) -> None:
     host.cover_bursts()
 
 
-# -- what goes wrong ----------------------------------------------------------------------------------------------
+# -- errors --------------------------------------------------------------------------------------------------
 
 
 def varied_shapes(rng: random.Random) -> list[Shape]:
@@ -78,7 +80,7 @@ def varied_shapes(rng: random.Random) -> list[Shape]:
 
 
 async def must_fail(host: Host, cause: Cause, layer: int | None = None) -> None:
-    """The job ends with that cause, named with its layer, and the NPU is idle."""
+    """Check that the job ends with that cause and layer, and that the NPU is idle."""
     status = await host.wait_idle()
     assert await host.error() is cause
     assert not by_name("STATUS").field("DONE").get(status)
@@ -88,7 +90,7 @@ async def must_fail(host: Host, cause: Cause, layer: int | None = None) -> None:
 
 @bench(50_000)
 async def refused_commands_change_nothing(dut: Dut) -> None:
-    """Every cause from EXIT_NOT_ACTIVE to BUSY; the batch stays, and a good job runs afterwards."""
+    """Every cause from EXIT_NOT_ACTIVE to BUSY is told; the batch stays, and a good job runs afterwards."""
     rng = await begin(dut)
     host = await attach(dut, rng, make_program(DESIGN, varied_shapes(rng), rng), FAIR, 1.0)
 
@@ -135,7 +137,7 @@ async def refused_commands_change_nothing(dut: Dut) -> None:
 
 @bench(200_000)
 async def wrong_descriptors_are_named(dut: Dut) -> None:
-    """Every kind of nonsense in a descriptor or FBCB word is told with its layer; the next job is right again."""
+    """Every wrong field of a descriptor or FBCB word is told with its layer; the next job is right again."""
     rng = await begin(dut)
     host = await attach(dut, rng, make_program(DESIGN, varied_shapes(rng), rng), ROUGH, 1.0)
     await host.command("MERGE", 0b101)
@@ -207,7 +209,7 @@ async def bus_errors_end_the_job(dut: Dut) -> None:
 
 @bench(400_000)
 async def a_soft_reset_always_returns_to_idle(dut: Dut) -> None:
-    """At any moment of a job, in rough weather; then a whole job is right."""
+    """A soft reset at any moment of a job, in rough weather, ends in idle; then a whole job is right."""
     rng = await begin(dut)
     host = await attach(dut, rng, make_program(DESIGN, varied_shapes(rng), rng), ROUGH, 0.7)
     for _ in range(setting("RESETS", 12)):
@@ -218,9 +220,8 @@ async def a_soft_reset_always_returns_to_idle(dut: Dut) -> None:
         await host.start(0, LAYERS - 1)
         for _ in range(rng.choice([rng.randrange(60), rng.randrange(600), rng.randrange(3000)])):
             await RisingEdge(dut.clk_i)
-        for _ in range(
-            rng.choice([0, 3000])
-        ):  # half of them as a write begins: what is flushed then must not reach memory
+        # Half of the resets come as a write begins: flushed words must not reach memory.
+        for _ in range(rng.choice([0, 3000])):
             if dut.m2_axi_awvalid.value:
                 break
             await RisingEdge(dut.clk_i)
@@ -241,7 +242,7 @@ async def a_soft_reset_always_returns_to_idle(dut: Dut) -> None:
 
 @bench(200_000)
 async def the_watchdog_ends_a_hung_job(dut: Dut) -> None:
-    """A memory or a core that stops is told as WATCHDOG; once the bus answers again the NPU is idle and right."""
+    """A memory or a core that stops is told as WATCHDOG; once the bus answers again a job is right."""
     rng = await begin(dut)
     host = await attach(dut, rng, make_program(DESIGN, varied_shapes(rng), rng), FAIR, 1.0)
     await change_batch(host, [], [0])

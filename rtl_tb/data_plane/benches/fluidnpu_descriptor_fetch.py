@@ -12,7 +12,7 @@ from .cases import PORT_BYTES
 
 @bench(20_000)
 async def descriptors_come_whole(dut: Dut) -> None:
-    """Every layer's 32 words, one layer after another."""
+    """Every layer's 32 words come, one layer after another."""
     rng = await begin(dut)
     data = bytearray(rng.randbytes(128 * 20))
     base = 0x4_0000
@@ -23,7 +23,7 @@ async def descriptors_come_whole(dut: Dut) -> None:
         layer = rng.randrange(20)
         dut.layer_i.value, dut.fetch_i.value = layer, 1
         await until(dut, lambda: dut.fetched_o.value, 200, "the descriptor")
-        assert int(dut.words_o.value) == int.from_bytes(data[128 * layer : 128 * layer + 128], "little")
+        assert int(dut.descriptor_o.value) == int.from_bytes(data[128 * layer : 128 * layer + 128], "little")
         assert reader.asked[-1] == (base + 128 * layer, 128 // PORT_BYTES)
         dut.fetch_i.value = 0
         for _ in range(2 + rng.randrange(3)):

@@ -9,11 +9,12 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.hls import scatter_output
+from fluidnpu.hls.formats import TILE
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import Sink, Source, pulse, until
 from ...common.benches.words import beats_of
-from .cases import NARROW_DESIGN, PORT_BYTES, Case, pack, random_case
+from .cases import NARROW_DESIGN, PORT_BYTES, Case, random_case
 
 
 @bench(50_000)
@@ -25,7 +26,7 @@ async def outputs_reach_their_places(dut: Dut) -> None:
 
 
 async def write_back(dut: Dut, rng: random.Random, case: Case) -> None:
-    """One layer."""
+    """Write one layer back and compare memory."""
     program, memory = case.program, case.padded_memory()
     await reset(dut, **case.reset_inputs())
     assert dut.layer_done_o.value
@@ -37,7 +38,7 @@ async def write_back(dut: Dut, rng: random.Random, case: Case) -> None:
     scatter_output(case.descriptor, case.word, NARROW_DESIGN, answer, slots)
     words[case.active] = slots
     commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
-    commands.items.extend((pack("command_t", command),) for command in case.commands())
+    commands.items.extend((TILE.pack(command),) for command in case.commands())
     beats = Source(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i",))
     beats.items.extend((beat,) for beat in beats_of(answer))
     out = Sink(dut, rng, "word_valid_o", "word_ready_i", ("word_addr_o", "word_data_o", "word_strb_o"), steady=False)

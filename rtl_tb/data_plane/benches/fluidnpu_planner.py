@@ -1,16 +1,19 @@
-"""Planner against the address model: every field of the layer it hands on; what `hls.Descriptor` would refuse is refused with its cause."""
+"""The planner against the address model: every field of a layer, and the cause of every refusal."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from cocotb.triggers import RisingEdge
 
-from fluidnpu.hls import Cause
+from fluidnpu.dse import Mode
+from fluidnpu.hls import NO_WEIGHTS, Cause
+from fluidnpu.hls.formats import DESCRIPTOR, LAYER, MAGIC, Value
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import pulse
-from .cases import Case, random_case, unpack
+from .cases import Case, random_case
 from .jobs import bench_design
 
 DESIGN = bench_design(
@@ -19,9 +22,9 @@ DESIGN = bench_design(
 
 
 async def plan(dut: Dut, case: Case, words: tuple[int, ...], plan_bad: int = 0) -> tuple[str, int]:
-    """("done", layer) or ("bad", cause)."""
+    """Plan a descriptor: ("done", layer) or ("bad", cause)."""
     run, layer = case.run, case.layer()
-    dut.words_i.value = sum(word << 32 * i for i, word in enumerate(words))
+    dut.descriptor_i.value = sum(word << 32 * i for i, word in enumerate(words))
     dut.b_act_i.value, dut.plan_bad_i.value = len(case.active), plan_bad
     dut.plan_mode_i.value = int(run.mode) if int(run.mode) < 4 else 0
     dut.plan_row_lanes_i.value, dut.plan_b_r_i.value = layer["row_lanes"], run.b_r
@@ -38,14 +41,14 @@ async def plan(dut: Dut, case: Case, words: tuple[int, ...], plan_bad: int = 0) 
 
 @bench(50_000)
 async def a_layer_is_what_the_address_model_says(dut: Dut) -> None:
-    """Random layers in random modes, one after another without a reset."""
+    """Random layers in random modes, without a reset between them, have the fields of the address model."""
     rng = await begin(dut)
     seen = set()
     for _ in range(60):
         case = random_case(rng, DESIGN)
         kind, value = await plan(dut, case, case.descriptor.words())
         assert kind == "done", Cause(value)
-        got, want = unpack("layer_t", value), case.layer()
+        got, want = LAYER.unpack(value), case.layer()
         for name in want:
             if name in ("weights", "block_words") and want["pool"]:
                 continue  # a pool has none
@@ -54,35 +57,51 @@ async def a_layer_is_what_the_address_model_says(dut: Dut) -> None:
     assert len(seen) == 6
 
 
+def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[dict[str, Value]]:
+    """Changes of a legal GEMM descriptor that the planner must refuse, from the limits of the table."""
+    yield {"magic": MAGIC + 1}
+    yield {"lo": 32767, "hi": -32768}
+    for bits in DESCRIPTOR.fields:
+        least, most = bits.limits
+        if bits.least is not None:
+            yield {bits.name: least - 1}
+        if not bits.signed and most + 1 < 1 << bits.width:
+            yield {bits.name: most + 1}
+        if bits.name.endswith(("_offset", "_bytes")):
+            yield {bits.name: bits.number(DESCRIPTOR.pack(good)) | 1}
+    parts = DESCRIPTOR.field("weights").get(DESCRIPTOR.pack(good))
+    assert isinstance(parts, tuple)
+    for part in (NO_WEIGHTS, parts[mode] | 32):
+        yield {"weights": (*parts[:mode], part, *parts[mode + 1 :])}
+
+
 @bench(20_000)
 async def nonsense_is_refused(dut: Dut) -> None:
-    """Every field out of its range, odd steps, no weights, wrong magic or sum; a bad FBCB word is told as such."""
+    """Fields out of range, odd steps, missing weights, wrong magic or sum are refused.
+
+    A bad FBCB word is told with its own cause.
+    """
     rng = await begin(dut)
     case = random_case(rng, DESIGN, kind=0, residual=True)
-    good = list(case.descriptor.words())
-    spoils = {0: 0xF1D0_0002, 1: 3, 3: 0x0100, 4: 7, 5: 7, 6: 0, 7: 0x8000_7FFF}
-    wrong = list(spoils.items())
-    wrong += [(1, 48 << 8), (1, 32 << 16), (3, 0x0001), (4, 7 << 16), (5, 7 << 16)]
-    wrong += [(2, good[2] & ~(0xFF << 8 * byte)) for byte in range(4)]
-    wrong += [(word, good[word] | 1) for word in range(8, 17)]
-    wrong += [(17 + int(case.run.mode), value) for value in (0xFFFF_FFFF, good[17 + int(case.run.mode)] | 32)]
-    for word, value in wrong:
-        bad = good[:31]
-        bad[word] = value
-        told = await plan(dut, case, (*bad, -sum(bad) & 0xFFFF_FFFF))
-        assert told == ("bad", Cause.BAD_DESCRIPTOR), f"word {word} = {value:#x}: {told}"
+    good = case.descriptor.words()
+    values = DESCRIPTOR.unpack(sum(word << 32 * i for i, word in enumerate(good)))
+    for change in spoils(values, case.run.mode):
+        packed = DESCRIPTOR.pack({**values, **change, "checksum": 0})
+        body = [packed >> 32 * i & 0xFFFF_FFFF for i in range(31)]
+        told = await plan(dut, case, (*body, -sum(body) & 0xFFFF_FFFF))
+        assert told == ("bad", Cause.BAD_DESCRIPTOR), f"{change}: {told}"
     for bit in (0, 13, 31):
         bad = [*good]
         bad[rng.randrange(32)] ^= 1 << bit
         assert await plan(dut, case, tuple(bad)) == ("bad", Cause.BAD_DESCRIPTOR)
-    assert await plan(dut, case, tuple(good), plan_bad=1) == ("bad", Cause.BAD_FBCB)
-    kind, _ = await plan(dut, case, tuple(good))
+    assert await plan(dut, case, good, plan_bad=1) == ("bad", Cause.BAD_FBCB)
+    kind, _ = await plan(dut, case, good)
     assert kind == "done"
 
 
 @bench(20_000)
 async def a_pool_has_no_groups(dut: Dut) -> None:
-    """A pool with groups is nonsense, and so is one of a kind that does not exist; a reset in the middle forgets the plan."""
+    """A pool with groups is refused; a reset in the middle forgets the plan."""
     rng = await begin(dut)
     case = random_case(rng, DESIGN, kind=1)
     assert (await plan(dut, case, case.descriptor.words()))[0] == "done"

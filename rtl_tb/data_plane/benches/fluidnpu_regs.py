@@ -1,4 +1,7 @@
-"""Register file: every legal and illegal access of the window, from `hls.REGISTERS`; nothing hangs, nothing else changes."""
+"""The register file under every legal and illegal access of the window, from `hls.REGISTERS`.
+
+Nothing hangs, nothing else changes.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,14 @@ SETTINGS = [r for r in REGISTERS if r.access is Access.RW]
 
 
 def kept(name: str, value: int) -> int:
-    """What a settings register keeps of a write: its fields, or all bits when it has none."""
+    """The part of a write that a settings register keeps: its fields, or all bits when it has none."""
     fields = by_name(name).fields
     return value & sum(field.mask for field in fields) if fields else value
 
 
 @bench(5000)
 async def every_offset_answers(dut: Dut) -> None:
-    """Each byte offset, legal or not, is read and written once in random order."""
+    """Each byte offset, legal or not, is read and written once in random order and answers."""
     rng = await begin(dut)
     lite = LiteMaster(dut, rng)
     shadow = {r.name: r.reset for r in SETTINGS}
@@ -60,7 +63,7 @@ async def every_offset_answers(dut: Dut) -> None:
 
 @bench(5000)
 async def commands_are_pulses(dut: Dut) -> None:
-    """One write of CTRL gives one cycle; a partial write gives none, several commands at once only an error."""
+    """One write of CTRL gives one cycle; a partial write gives none, several at once give an error."""
     rng = await begin(dut)
     lite = LiteMaster(dut, rng)
     pulses = {"START": dut.start_o, "EXIT": dut.exit_o, "MERGE": dut.merge_o, "SOFT_RESET": dut.soft_reset_o}
@@ -121,13 +124,15 @@ async def first_error_stays(dut: Dut) -> None:
 
 
 def word(name: str, **values: int) -> int:
-    """A register with these fields."""
+    """Compose a register of these fields."""
     return sum(by_name(name).field(field).put(value) for field, value in values.items())
 
 
 @bench(5000)
 async def what_is_read_is_what_is_there(dut: Dut) -> None:
-    """Every register that the hardware sets: the shape, the state, the events, and the counters beyond 32 bits and at their largest value."""
+    """Every register that the hardware sets reads back: shape, state, events, and counters at their largest
+    value.
+    """
     rng = await begin(dut)
     lite = LiteMaster(dut, rng)
 
@@ -182,7 +187,7 @@ async def what_is_read_is_what_is_there(dut: Dut) -> None:
 
 @bench(5000)
 async def the_watchdog_counts_busy_cycles(dut: Dut) -> None:
-    """It barks after WATCHDOG busy cycles, not before."""
+    """The watchdog fires after WATCHDOG busy cycles, not before."""
     rng = await begin(dut)
     lite = LiteMaster(dut, rng)
     await lite.write(by_name("WATCHDOG").offset, 50)

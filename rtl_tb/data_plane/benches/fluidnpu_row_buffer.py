@@ -1,4 +1,8 @@
-"""Row buffer: whatever a block's windows ask for is what memory holds; every row is read once and in order; a block that cannot fit is told."""
+"""The row buffer against memory: segments get the words of their rows, and every row is read once and in
+order.
+
+A block that cannot fit is told.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,12 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Mode
+from fluidnpu.hls.formats import LAYER
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import Reader, Sink, pulse, until
 from ...common.benches.words import larger_words
-from .cases import DESIGN, PORT_BYTES, Case, pack, random_case
+from .cases import DESIGN, PORT_BYTES, Case, random_case
 from .jobs import Shape
 
 IN_WORDS = 8
@@ -24,7 +29,10 @@ Segment = tuple[int, int, int, int, int, int]
 
 
 def windows(case: Case) -> Iterator[tuple[int, int, int]]:
-    """(sample of a lane, first input row of a window, rows that must be there) as windows reach them, the lanes' samples side by side."""
+    """Yield (sample of a lane, first input row, rows that must be loaded) of every window in order.
+
+    The samples of both lanes advance side by side.
+    """
     rows, samples = case.rows, case.run.b_r if case.by_samples else len(case.active)
     for sample in range(samples):
         for top in range(0, rows.sample_rows - rows.span + 1, rows.rise):
@@ -32,7 +40,10 @@ def windows(case: Case) -> Iterator[tuple[int, int, int]]:
 
 
 def random_beat(rng: random.Random, case: Case, lane: int, sample: int, top: int, need: int) -> list[Segment]:
-    """One to three runs of words somewhere in the window's rows; some words of the beat stay uncovered, of a max pool some are covered twice."""
+    """Draw one to three runs of words somewhere in the window's rows.
+
+    Some words of the beat stay uncovered; of a max pool some are covered twice.
+    """
     rows, low, out = case.rows, case.descriptor.in_offset % PORT_BYTES, []
     place = rng.choice([0, 0, 1, 4])
     if case.run.mode is Mode.MAX_POOL:
@@ -65,7 +76,7 @@ class Giver:
             getattr(self.dut, f"{which}_{port}_i").value = value
 
     async def run(self) -> None:
-        """For ever."""
+        """Drive the ports until cancelled."""
         dut, offered = self.dut, 0
         while True:
             await RisingEdge(dut.clk_i)
@@ -82,7 +93,9 @@ class Giver:
 
 
 class World:
-    """Segments in, rows from memory, beats out; the bench says what is still needed."""
+    """Offers segments, serves rows from memory and compares beats; the bench sets the oldest place that is
+    needed.
+    """
 
     def __init__(self, dut: Dut, rng: random.Random, case: Case, pace: float) -> None:
         self.dut, self.rng, self.case, self.lanes = dut, rng, case, case.buffered()
@@ -97,32 +110,32 @@ class World:
         inputs = {
             "slot_i": self.case.slot_port,
             "b_act_i": len(self.case.active),
-            "layer_i": pack("layer_t", self.case.layer()),
+            "layer_i": LAYER.pack(self.case.layer()),
         }
         await reset(self.dut, **inputs)
         self.tasks = [cocotb.start_soon(part.run()) for part in (self.segments, self.memory, self.beats)]
         await pulse(self.dut, "layer_start_i")
 
     def ask(self, beat: list[Segment]) -> None:
-        """One more beat."""
+        """Offer one more beat."""
         self.segments.items.extend(beat)
         words = [int.from_bytes(self.lanes[lane][at : at + 2 * n], "little") << 16 * p for at, lane, _, n, p, _ in beat]
         pooled = self.case.run.mode is Mode.MAX_POOL and len(words) == 2
         self.want.append((larger_words(words[0], words[1], IN_WORDS) if pooled else sum(words),))
 
     async def served(self, cycles: int) -> None:
-        """All beats so far have come and are right."""
+        """Wait for all beats so far and compare them."""
         await until(self.dut, lambda: len(self.beats.got) >= len(self.want), cycles, "the last beat")
         assert self.beats.got == self.want
 
     def stop(self) -> None:
-        """Let go of the ports."""
+        """Release the ports."""
         for task in self.tasks:
             task.cancel()
 
 
 def fetched(case: Case) -> list[list[int]]:
-    """Port words of memory that each lane must read, in order."""
+    """The port words of memory that each lane must read, in order."""
     d, rows, p = case.descriptor, case.rows, case.program
     first = case.run.b_r if case.by_samples else len(case.active)
     lanes = []
@@ -138,7 +151,7 @@ def fetched(case: Case) -> list[list[int]]:
 
 @bench(400_000)
 async def windows_get_what_memory_holds(dut: Dut) -> None:
-    """Random layers, window by window, at several paces; what lies above a window is given up as soon as it is served."""
+    """Random layers at several paces get their words; rows above a window are dropped once it is served."""
     rng = await begin(dut)
     seen: set[tuple[bool, bool, bool]] = set()
     pairs = 0
@@ -170,7 +183,7 @@ async def windows_get_what_memory_holds(dut: Dut) -> None:
 
 @bench(50_000)
 async def a_block_that_does_not_fit_is_told(dut: Dut) -> None:
-    """A window waits for a row while everything before it must stay: told as soon as nothing can come, and not before."""
+    """`stuck_o` rises as soon as no awaited row can come, and not before."""
     rng = await begin(dut)
     shape = Shape(kernel=(3, 3), group_words=16, out=(30, 6), columns=8)
     case = random_case(rng, DESIGN, shape)
@@ -193,7 +206,7 @@ async def a_block_that_does_not_fit_is_told(dut: Dut) -> None:
 
 @bench(100_000)
 async def a_reset_forgets_what_was_under_way(dut: Dut) -> None:
-    """At any moment; the next layer is right."""
+    """After a reset at any moment the next layer is right."""
     rng = await begin(dut)
     for _ in range(12):
         for moment in (rng.randrange(1, 200), 0):

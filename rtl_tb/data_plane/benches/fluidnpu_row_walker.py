@@ -1,5 +1,6 @@
-"""Row walker against the address model: the place of every row, in every order that lanes give, one a cycle or both of a beat, again for passes that
-do not commit.
+"""The row walker against the address model: the place of every row, in every order that lanes give.
+
+Rows are taken one a cycle or both of a beat; passes that do not commit are walked again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ RISE, SPAN = 3, 5
 
 
 def rows_of(case: Case, number: int) -> list[tuple[int, int, int, int, int, int, int]]:
-    """(offset, sample, index, top, lane, ends beat, ends pass) of every row of command `number`, without the command's own shift."""
+    """(offset, sample, index, top, lane, ends beat, ends pass) of every row of command `number`.
+
+    The command's own shift is left out.
+    """
     d, tile = case.descriptor, case.tiles[number]
     lanes = [list(map(int, lane)) for lane in tile.lanes]
     order = []
@@ -42,7 +46,7 @@ Row = tuple[int, ...]
 
 
 class Taker:
-    """Takes rows, sometimes both of a beat at once; sees that what is offered stays until it is taken."""
+    """Takes rows, sometimes both of a beat at once; an offer must not change before it is taken."""
 
     def __init__(self, dut: Dut, rng: random.Random, case: Case) -> None:
         self.dut, self.rng, self.case, self.got, self.pairs = dut, rng, case, list[Row](), 0
@@ -55,7 +59,7 @@ class Taker:
         return offset, index + self.case.run.b_r * self.case.by_samples, index, top, 1, 1, ends_pass
 
     async def run(self) -> None:
-        """For ever."""
+        """Drive the ports until cancelled."""
         dut, held, ready, both = self.dut, None, 0, 0
         while True:
             await RisingEdge(dut.clk_i)
@@ -74,7 +78,10 @@ class Taker:
 
 
 async def walk(dut: Dut, rng: random.Random, case: Case) -> int:
-    """One layer: every command's pass once or several times, only the last of a block's last command commits. How many pairs of rows were taken."""
+    """Walk one layer, every command's pass one to three times; returns the number of pairs of rows taken.
+
+    Only the last pass of a block's last command commits.
+    """
     d, run = case.descriptor, case.run
     inputs = {
         "rise_i": RISE, "span_i": SPAN, "out_h_i": d.out_h, "out_w_i": d.out_w, "b_r_i": run.b_r, "step_h_i": d.out_row_bytes,
@@ -104,10 +111,13 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> int:
 
 @bench(50_000)
 async def every_row_has_its_place(dut: Dut) -> None:
-    """Random layers in random modes; rows that one cycle offers stay until they are taken."""
+    """Random layers in random modes give every row its place; offers stay until they are taken."""
     rng = await begin(dut)
-    seen, paired = set(), set()
-    for _ in range(40):
+    seen: set[object] = set()
+    paired: set[object] = set()
+    for number in range(400):
+        if number >= 40 and len(seen) >= 5 and len(paired) == 2:
+            break
         case = random_case(rng, DESIGN)
         if await walk(dut, rng, case):
             paired.add(case.run.row_lanes)

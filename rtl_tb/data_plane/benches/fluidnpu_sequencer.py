@@ -1,4 +1,6 @@
-"""Sequencer against the address model: every command of every layer in order; refusals, errors and resets at any moment."""
+"""The sequencer against the address model: every command of every layer in order; refusals, errors and
+resets.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,15 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.hls import Cause
+from fluidnpu.hls.formats import LAYER, TILE
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import pulse
-from .cases import DESIGN, Case, pack, random_case, unpack
+from .cases import DESIGN, Case, random_case
 
 
 class Neighbours:
-    """Play everyone that the sequencer talks to, for a job of `cases` on one batch; note what it says."""
+    """Plays the neighbours of the sequencer for a job of `cases` on one batch and notes its outputs."""
 
     def __init__(self, dut: Dut, rng: random.Random, cases: list[Case], bad_plan: int = -1) -> None:
         self.dut, self.rng, self.cases, self.bad_plan = dut, rng, cases, bad_plan
@@ -26,13 +29,13 @@ class Neighbours:
         self.lookups: list[int] = []
 
     async def run(self) -> None:
-        """For ever."""
+        """Drive the ports until cancelled."""
         dut, ready, planning = self.dut, 0, 0
         while True:
             await RisingEdge(dut.clk_i)
             layer = int(dut.layer_o.value)
             if ready and dut.command_valid_o.value:
-                assert int(dut.running_o.value) == pack("layer_t", self.cases[layer].layer())
+                assert int(dut.running_o.value) == LAYER.pack(self.cases[layer].layer())
                 self.commands.append((layer, int(dut.command_o.value)))
             if dut.layer_start_o.value:
                 self.starts.append(layer)
@@ -49,7 +52,7 @@ class Neighbours:
             dut.plan_done_i.value = int(answer and layer != self.bad_plan)
             dut.plan_bad_i.value = int(answer and layer == self.bad_plan)
             dut.plan_cause_i.value = int(Cause.BAD_FBCB)
-            dut.plan_layer_i.value = pack("layer_t", self.cases[min(layer, len(self.cases) - 1)].layer())
+            dut.plan_layer_i.value = LAYER.pack(self.cases[min(layer, len(self.cases) - 1)].layer())
             dut.fetched_i.value = fetched
             dut.written_i.value = int(self.rng.random() < 0.3)
             ready = int(self.rng.random() < 0.6)
@@ -57,7 +60,7 @@ class Neighbours:
 
 
 def some_layers(rng: random.Random) -> list[Case]:
-    """Four layers that run at the same batch on the same slots."""
+    """Draw four layers that run at the same batch on the same slots."""
     cases = [random_case(rng, DESIGN)]
     while len(cases) < 4:
         case = random_case(rng, DESIGN)
@@ -78,7 +81,7 @@ def inputs(cases: list[Case], first: int = 0, last: int = 3) -> dict[str, int]:
 
 
 async def idle(dut: Dut, cycles: int) -> None:
-    """Until it is not busy."""
+    """Wait until the sequencer is not busy."""
     for _ in range(cycles):
         await RisingEdge(dut.clk_i)
         if not dut.busy_o.value:
@@ -88,7 +91,7 @@ async def idle(dut: Dut, cycles: int) -> None:
 
 @bench(100_000)
 async def a_job_is_its_commands(dut: Dut) -> None:
-    """Any range of layers: block by block, group by group, tile by tile; the slots' addresses in ascending order."""
+    """Any range of layers gives its commands in order and the slots' addresses in ascending order."""
     rng = await begin(dut)
     for _ in range(12):
         cases = some_layers(rng)
@@ -101,10 +104,8 @@ async def a_job_is_its_commands(dut: Dut) -> None:
         await idle(dut, 20_000)
         await RisingEdge(dut.clk_i)
         layers = list(range(first, last + 1))
-        want = [(layer, pack("command_t", command)) for layer in layers for command in cases[layer].commands()]
-        assert [(n, unpack("command_t", c)) for n, c in around.commands] == [
-            (n, unpack("command_t", c)) for n, c in want
-        ]
+        want = [(layer, TILE.pack(command)) for layer in layers for command in cases[layer].commands()]
+        assert [(n, TILE.unpack(c)) for n, c in around.commands] == [(n, TILE.unpack(c)) for n, c in want]
         assert (around.starts, around.lookups, around.done, around.errors) == (layers, layers, 1, 0)
         slots = int(dut.slot_o.value)
         assert slots & (1 << 40 * len(cases[0].active)) - 1 == cases[0].slot_port
@@ -113,7 +114,7 @@ async def a_job_is_its_commands(dut: Dut) -> None:
 
 @bench(20_000)
 async def a_start_may_be_refused(dut: Dut) -> None:
-    """Each cause by itself, and what comes first when several hold; nothing runs."""
+    """Each cause of a refusal is told, the first one when several hold; nothing runs."""
     rng = await begin(dut)
     cases = some_layers(rng)
     good = inputs(cases)
@@ -149,7 +150,10 @@ async def a_start_may_be_refused(dut: Dut) -> None:
 
 @bench(100_000)
 async def force_ends_a_job(dut: Dut) -> None:
-    """A bad plan, a bus error, the watchdog or a soft reset at any moment: told once, flushed until the masters are idle, then ready again."""
+    """A bad plan, bus error, watchdog or soft reset at any moment is told once and ends the job.
+
+    The flush lasts until the masters are idle; then a job runs again.
+    """
     rng = await begin(dut)
     ended = 0
     for how in ("plan_bad", "bus_error_i", "watchdog_i", "soft_reset_i", "stuck_i") * 8:

@@ -1,4 +1,4 @@
-"""Unpacker against a list of words: whatever a job skips and however long it is, its beats hold its words and zeros behind them."""
+"""The unpacker against a list of words: beats hold the words of their job and zeros behind them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PORT_WORDS, BEAT_WORDS = setting("PORT_WORDS", 4), setting("BEAT_WORDS", 3)
 
 @bench(5_000)
 async def jobs_become_beats(dut: Dut) -> None:
-    """Short and long jobs back to back at several paces; words of memory that no job asked for never come out."""
+    """Short and long jobs back to back at several paces give their words and no others."""
     rng = await begin(dut)
     for pace in (1.0, 0.6, 0.3):
         await reset(dut)
@@ -37,5 +37,5 @@ async def jobs_become_beats(dut: Dut) -> None:
 
 
 def number(words: list[int]) -> int:
-    """Words side by side, the first lowest."""
+    """Put words side by side, the first lowest."""
     return sum(word << 16 * i for i, word in enumerate(words))

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import cocotb
 
+from fluidnpu.hls.formats import LAYER
+
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import Reader, Sink, Source, until
 from ...common.benches.words import beats_of
-from .cases import NARROW_DESIGN, PORT_BYTES, Case, pack, random_case
+from .cases import NARROW_DESIGN, PORT_BYTES, Case, random_case
 
 
 def blocks(case: Case) -> int:
-    """Row blocks of the layer."""
+    """Count the row blocks of the layer."""
     return sum(command["block_first"] for command in case.commands())
 
 
 @bench(50_000)
 async def weights_are_copied_for_every_block(dut: Dut) -> None:
-    """Nothing is read beyond the layer's part of the image."""
+    """Each row block gets the layer's part of the image; nothing beyond it is read."""
     rng = await begin(dut)
     for _ in range(25):
         case = random_case(rng, NARROW_DESIGN, kind=0)
         program, layer = case.program, case.layer()
-        await reset(dut, layer_i=pack("layer_t", layer), image_i=program.weights)
+        await reset(dut, layer_i=LAYER.pack(layer), image_i=program.weights)
         reader = Reader(dut, rng, case.padded_memory(), program.base, PORT_BYTES)
         jobs = Source(dut, rng, "block_valid_i", "block_ready_o", ())
         beats = Sink(dut, rng, "beat_valid_o", "beat_ready_i", ("beat_o",))

@@ -1,4 +1,6 @@
-"""Window segments against the address model: beats put together from the segments are the input stream, guard words included; one a cycle or two."""
+"""The window segments against the address model: put together, they are the input stream with its guard
+words.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,12 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Mode
+from fluidnpu.hls.formats import LAYER, TILE
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import Source, pulse, until
 from ...common.benches.words import beats_of, larger_words
-from .cases import DESIGN, PORT_BYTES, Case, pack, random_case
+from .cases import DESIGN, PORT_BYTES, Case, random_case
 
 LINE_WORDS = setting("LINE_WORDS", 16)
 
@@ -21,7 +24,10 @@ Segment = tuple[int, ...]
 
 
 def put_together(case: Case, segments: list[Segment]) -> list[int]:
-    """The beats that these (address, lane, rows, words, place, ends beat) make; a word that no segment covers is zero, one that two do the larger."""
+    """Build beats from (address, lane, rows, words, place, ends beat) of segments.
+
+    A word that no segment covers is zero; one that two cover is the larger.
+    """
     lanes, beats, beat, covered = case.buffered(), [], 0, 0
     for address, lane, rows, words, place, ends in segments:
         assert 0 < words <= LINE_WORDS
@@ -41,7 +47,11 @@ def put_together(case: Case, segments: list[Segment]) -> list[int]:
 
 
 class Taker:
-    """Takes segments, one or two of a beat in a cycle; sees that nothing offered changes, and that what was the second comes first next."""
+    """Takes segments, one or two of a beat in a cycle.
+
+    An offer must not change before it is taken; a second segment that is not taken comes first in the next
+    cycle.
+    """
 
     def __init__(self, dut: Dut, rng: random.Random) -> None:
         self.dut, self.rng, self.got, self.pairs = dut, rng, list[Segment](), set[str]()
@@ -52,7 +62,7 @@ class Taker:
         return tuple(int(getattr(self.dut, f"{which}_{port}_o").value) for port in PORTS)
 
     async def run(self) -> None:
-        """For ever."""
+        """Drive the ports until cancelled."""
         dut, held, ready, second_ready = self.dut, None, 0, 0
         pace = self.rng.choice([1.0, 0.5, 0.0])
         while True:
@@ -77,11 +87,11 @@ class Taker:
 
 
 async def walk(dut: Dut, rng: random.Random, case: Case) -> set[str]:
-    """One layer; the kinds of pairs that were taken."""
-    await reset(dut, base_i=case.base_port, layer_i=pack("layer_t", case.layer()))
+    """Walk one layer; returns the kinds of pairs that were taken."""
+    await reset(dut, base_i=case.base_port, layer_i=LAYER.pack(case.layer()))
     await pulse(dut, "layer_start_i")
     commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
-    commands.items.extend((pack("command_t", command),) for command in case.commands())
+    commands.items.extend((TILE.pack(command),) for command in case.commands())
     segments = Taker(dut, rng)
     expected = beats_of(case.streams.input)
     tasks = [cocotb.start_soon(commands.run()), cocotb.start_soon(segments.run())]
@@ -101,7 +111,7 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> set[str]:
 
 @bench(100_000)
 async def segments_make_the_toeplitz_rows(dut: Dut) -> None:
-    """Random layers of every kind."""
+    """The segments of random layers of every kind make the Toeplitz rows."""
     rng = await begin(dut)
     seen: set[tuple[int, bool, bool]] = set()
     pairs: set[tuple[Mode, str]] = set()

@@ -1,6 +1,7 @@
-"""The whole data plane on bus models that we did not write: cocotbext-axi's memory on every port and its AXI4-Lite master, with pauses.
+"""The whole data plane on foreign bus models: cocotbext-axi's memory on every port and its AXI4-Lite master.
 
-Our ports carry no identifiers (every master has one stream in order); those models want some, so constants stand in for them.
+Our ports carry no identifiers (every master has one stream in order); those models want some, so constants
+stand in for them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .jobs import Program, make_program, random_shape
 
 
 class Constant:
-    """Looks like a signal, holds zero whatever is written."""
+    """Looks like a signal and holds zero after any write."""
 
     def __init__(self, name: str) -> None:
         self._name, self._path = name, name
@@ -31,14 +32,14 @@ class Constant:
 
     @property
     def value(self) -> LogicArray:
-        """Zero."""
+        """The value zero."""
         return self._value
 
     @value.setter
     def value(self, _: object) -> None: ...
 
     def setimmediatevalue(self, value: int) -> None:
-        """As a signal's."""
+        """Ignore the value."""
 
 
 class Ports:
@@ -57,7 +58,7 @@ class Ports:
 
 
 class Memory:
-    """What `Host` wants of a DRAM model: contents, weather, tasks."""
+    """The part of a DRAM model that `Host` uses, on cocotbext-axi: contents, weather, tasks."""
 
     def __init__(self, dut: Dut, rng: random.Random, program: Program) -> None:
         from cocotbext.axi import AxiRamRead, AxiRamWrite, AxiReadBus, AxiWriteBus
@@ -82,7 +83,7 @@ class Memory:
 
     @property
     def memory(self) -> bytearray:
-        """What lies from the program's base on."""
+        """The bytes from the program's base on."""
         return bytearray(self.pages[self.base : self.base + self.size])
 
     @memory.setter
@@ -91,13 +92,13 @@ class Memory:
 
 
 def pauses(rng: random.Random) -> Iterator[bool]:
-    """Three cycles in ten."""
+    """Pause in three cycles of ten."""
     while True:
         yield rng.random() < 0.3
 
 
 class ForeignLite:
-    """What `Host` wants of an AXI4-Lite master, on cocotbext-axi's."""
+    """The part of an AXI4-Lite master that `Host` uses, on cocotbext-axi."""
 
     def __init__(self, dut: Dut) -> None:
         from cocotbext.axi import AxiLiteBus, AxiLiteMaster
@@ -108,19 +109,19 @@ class ForeignLite:
             half.log.setLevel(logging.WARNING)
 
     async def write(self, offset: int, value: int, strobe: int = 15) -> int:
-        """The response code."""
+        """Write a register and return the response code."""
         assert strobe == 15
         return int((await self.master.write(offset, value.to_bytes(4, "little"))).resp)
 
     async def read(self, offset: int) -> tuple[int, int]:
-        """(data, response code)."""
+        """Read a register: (data, response code)."""
         answer = await self.master.read(offset, 4)
         return int.from_bytes(answer.data, "little"), int(answer.resp)
 
 
 @bench(400_000)
 async def another_bus_agrees(dut: Dut) -> None:
-    """Random programs, exits and merges; an access outside the map is answered with SLVERR here too."""
+    """Random programs, exits and merges are right; an access outside the map answers SLVERR here too."""
     rng = await begin(dut)
     program = make_program(DESIGN, [random_shape(rng, DESIGN) for _ in range(LAYERS)], rng)
     memory, core, lite = Memory(dut, rng, program), Core(dut, rng, 0.8), ForeignLite(dut)

@@ -1,6 +1,8 @@
-"""A host, a DRAM model and a core around the data plane: programs are loaded, jobs run and every beat and byte compared.
+"""A host, a DRAM model and a core around the data plane: loads programs, runs jobs, compares every beat and
+byte.
 
-The core is played in Python: it takes the streams at any pace and answers with what the reference core computes.
+The core is played in Python: it takes the streams at any pace and answers with what the reference core
+computes.
 """
 
 from __future__ import annotations
@@ -39,14 +41,17 @@ HIT: set[str] = set()  # coverage bins met in this run of the simulator
 
 
 def meet(*names: str) -> None:
-    """Note coverage bins; the file is written at once, so that a failing run leaves what it saw."""
+    """Note coverage bins; the file is written at once, so that it survives a failing run."""
     HIT.update(names)
     Path(coverage.FILE).write_text(json.dumps(sorted(HIT)))
 
 
 @dataclass
 class Core:
-    """Takes the core's streams, compares them beat by beat, answers. `pace` is the chance to be ready or to answer."""
+    """Takes the core's streams, compares them beat by beat, answers.
+
+    `pace` is the chance to be ready or to answer in a cycle.
+    """
 
     dut: Dut
     rng: random.Random
@@ -58,17 +63,17 @@ class Core:
     wrong: str = ""
 
     def expect(self, want: Expected) -> None:
-        """A new job begins."""
+        """Begin a new job."""
         self.want, self.sent = want, 0
         self.got = dict.fromkeys(self.got, 0)
 
     def progress(self) -> str:
-        """How far every stream is."""
+        """The count of beats of every stream so far."""
         done = [f"{name} {count}/{len(getattr(self.want, name))}" for name, count in self.got.items()]
         return ", ".join([*done, f"output {self.sent}/{len(self.want.output)}"])
 
     def finished(self) -> None:
-        """Everything that was expected has come."""
+        """Check that every expected beat has come."""
         assert not self.wrong, self.wrong
         for name, count in self.got.items():
             assert count == len(getattr(self.want, name)), (
@@ -77,7 +82,7 @@ class Core:
         assert self.sent == len(self.want.output)
 
     async def run(self) -> None:
-        """Play the core for ever."""
+        """Play the core until cancelled."""
         dut = self.dut
         ports = {n: tuple(getattr(dut, f"m_axis_{n}_{s}") for s in ("tvalid", "tready", "tdata")) for n in self.got}
         ready = dict.fromkeys(self.got, 0)
@@ -138,7 +143,7 @@ class Host:
     tasks: list[Any] = field(default_factory=list)
 
     def stop(self) -> None:
-        """Let go of all ports."""
+        """Release all ports."""
         for task in (*self.dram.tasks, *self.tasks):
             task.cancel()
 
@@ -153,7 +158,7 @@ class Host:
         return value
 
     async def load(self) -> None:
-        """Tell the NPU where everything is and fill the FBCB."""
+        """Tell the NPU the addresses of the program and fill the FBCB."""
         p = self.program
         for name, value in (("PROGRAM", p.program), ("WEIGHTS", p.weights), ("SLOT_BASE", p.slot_base)):
             await self.put(f"{name}_LO", value & 0xFFFF_FFFF)
@@ -166,13 +171,13 @@ class Host:
         await self.put("IRQ_ENABLE", 3)
 
     async def command(self, name: str, mask: int = 0) -> None:
-        """EXIT, MERGE, START or SOFT_RESET."""
+        """Give EXIT, MERGE, START or SOFT_RESET."""
         if name in ("EXIT", "MERGE"):
             await self.put("SLOT_MASK", mask)
         await self.put("CTRL", by_name("CTRL").field(name).mask)
 
     async def soft_reset(self) -> None:
-        """SOFT_RESET, then IDLE within 200 polls."""
+        """Give SOFT_RESET; STATUS must show IDLE within 200 polls."""
         await self.command("SOFT_RESET")
         for _ in range(200):
             if by_name("STATUS").field("IDLE").get(await self.get("STATUS")):
@@ -186,7 +191,7 @@ class Host:
         await self.command("START")
 
     async def wait_idle(self, cycles: int = 20_000) -> int:
-        """STATUS once IDLE; the interrupt must have come."""
+        """Wait for the interrupt and IDLE; returns STATUS."""
         for _ in range(cycles):
             await RisingEdge(self.dut.clk_i)
             if self.dut.irq_o.value or self.core.wrong:
@@ -205,7 +210,7 @@ class Host:
         return Cause(by_name("ERROR").field("CAUSE").get(await self.get("ERROR")))
 
     async def job(self, active: list[int], first: int, last: int) -> int:
-        """Run a job that must succeed and hold it to the model; cycles it took."""
+        """Run a job that must succeed, compare it with the model, and return its cycles."""
         want = expect(self.program, active, range(first, last + 1), self.dram.memory)
         self.core.expect(want)
         await self.start(first, last)
@@ -219,7 +224,9 @@ class Host:
         return await self.get("CYCLES_LO")
 
     def dropped(self, before: bytes, want: Expected) -> None:
-        """A job that was dropped has left every byte as it was or as the whole job would: nothing outside its outputs."""
+        """Check that a dropped job left every byte as it was or as the whole job would: nothing outside its
+        outputs.
+        """
         now, old, new = (np.frombuffer(memory, np.uint8) for memory in (self.dram.memory, before, want.memory))
         wrong = np.flatnonzero((now != old) & (now != new))
         assert not len(wrong), f"byte {wrong[0]} became {now[wrong[0]]:#x}, and it was {old[wrong[0]]:#x}"
@@ -237,7 +244,7 @@ class Host:
             meet("slots not adjacent")
 
     def cover_bursts(self) -> None:
-        """A burst shorter than it could be that ends where a page does was cut there."""
+        """Note the bursts that a page end cut: shorter than they could be, ending where a page does."""
         for count in self.dram.counters.values():
             for _, way, address, beats, _ in count.log:
                 if beats < 16 and (address + beats * PORT_BYTES) % PAGE == 0:
@@ -245,7 +252,7 @@ class Host:
 
 
 def first_difference(got: bytearray, want: bytearray, program: Program) -> str:
-    """Where memory differs first."""
+    """Describe the first byte in which memory differs."""
     at = next(i for i, (a, b) in enumerate(zip(got, want, strict=True)) if a != b)
     slot, offset = divmod(at + program.base - program.slot_base, program.slot_bytes)
     return f"slot {slot}, byte {offset}: {got[at]:#x} instead of {want[at]:#x}"
@@ -254,14 +261,14 @@ def first_difference(got: bytearray, want: bytearray, program: Program) -> str:
 async def open_host(
     dut: Dut, shapes: list[Shape], weather: Weather = FAIR, pace: float = 1.0, words: dict[int, int] | None = None
 ) -> Host:
-    """Reset, memory, core and a loaded program."""
+    """Reset, then set up memory, core and a loaded program."""
     rng = await begin(dut)
     program = make_program(DESIGN, shapes, rng, words=words)
     return await attach(dut, rng, program, weather, pace)
 
 
 async def attach(dut: Dut, rng: random.Random, program: Program, weather: Weather, pace: float) -> Host:
-    """Everything around the design, for a program made elsewhere."""
+    """Set up everything around the design for a given program."""
     dram = Dram(dut, rng, bytearray(program.memory), program.base, weather)
     dram.read_port("m0_axi", PORT_BYTES)
     dram.read_port("m1_axi", PORT_BYTES)
@@ -275,12 +282,12 @@ async def attach(dut: Dut, rng: random.Random, program: Program, weather: Weathe
 
 
 def some_slots(rng: random.Random, program: Program, batch: int) -> list[int]:
-    """Ascending slot numbers."""
+    """Draw ascending slot numbers."""
     return sorted(rng.sample(range(program.slots), batch))
 
 
 async def change_batch(host: Host, old: list[int], new: list[int]) -> None:
-    """EXIT who leaves, MERGE who comes."""
+    """EXIT the slots that leave, MERGE those that come."""
     out, into = set(old) - set(new), set(new) - set(old)
     meet("exit and merge" if out and into else "exit" if out else "merge")
     if out:

@@ -1,6 +1,7 @@
-"""Random jobs for the data plane: descriptors, FBCB words, weights and slot memory, with every beat that must follow.
+"""Random jobs for the data plane: descriptors, FBCB words, weights and slot memory, with every expected beat.
 
-The expectation is `hls.layer_streams` and `hls.execute_streams_reference`, layer after layer; nothing here knows the RTL.
+The expectation is `hls.layer_streams` and `hls.execute_streams_reference`, layer after layer; nothing here
+knows the RTL.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import (
     NO_WEIGHTS,
     Descriptor,
+    FbcbEntry,
     FbcbError,
-    Run,
     buffer_bytes,
     decode_fbcb,
     execute_streams_reference,
@@ -26,6 +27,7 @@ from fluidnpu.hls import (
     pack_weights,
     scatter_output,
 )
+from fluidnpu.hls.formats import FBCB
 from fluidnpu.models import LayerShape, Workload
 
 from ...common.benches.words import beats_of
@@ -36,7 +38,7 @@ ALIGN = 64
 
 
 def bench_design(sizes: dict[str, int]) -> Design:
-    """A design of the given sizes; the data plane cares for nothing else of it."""
+    """A design of the given sizes; the data plane depends on nothing else of it."""
     workload = Workload(name="bench", layers=(LayerShape(name="any", r=1, p=1, c=1),))
     made = design_for(
         workload,
@@ -54,13 +56,13 @@ def bench_design(sizes: dict[str, int]) -> Design:
 
 
 def align(value: int) -> int:
-    """Next multiple of 64."""
+    """The next multiple of 64."""
     return -(-value // ALIGN) * ALIGN
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What a layer is, before it has a place in memory."""
+    """A layer before it has a place in memory."""
 
     kind: int = 0
     kernel: tuple[int, int] = (1, 1)
@@ -76,10 +78,12 @@ class Shape:
 
 
 def random_shape(rng: random.Random, design: Design) -> Shape:
-    """Mostly small, with everything that a network may ask for; its windows fit the input buffer, also where lanes share it."""
+    """Draw a mostly small layer with any feature of a network; its windows fit the input buffer, also shared
+    by lanes.
+    """
     while True:
         shape = _any_shape(rng, design)
-        run = Run(Mode.LANES, batch=2, b_r=1, block=1)
+        run = FbcbEntry(Mode.LANES, batch=2, b_r=1, block=1)
         if buffer_bytes(place(shape, random.Random(0), Layout()), run) <= 2 * design.buffer_words:
             return shape
 
@@ -106,19 +110,19 @@ def _any_shape(rng: random.Random, design: Design) -> Shape:
 
 @dataclass
 class Layout:
-    """Places in a slot, handed out one after another."""
+    """Hands out places in a slot, one after another."""
 
     used: int = 0
 
     def take(self, size: int) -> int:
-        """Offset of `size` new bytes."""
+        """Return the offset of `size` new bytes."""
         at = self.used
         self.used = align(at + size)
         return at
 
 
 def place(shape: Shape, rng: random.Random, layout: Layout) -> Descriptor:
-    """A descriptor with its own input, output and residual tensors."""
+    """Make a descriptor with its own input, output and residual tensors."""
     (kh, kw), (sh, sw), (dh, dw), (oh, ow) = shape.kernel, shape.stride, shape.dilation, shape.out
     in_h, in_w = (oh - 1) * sh + (kh - 1) * dh + 1 + shape.spare[0], (ow - 1) * sw + (kw - 1) * dw + 1 + shape.spare[1]
     channels = shape.groups * shape.group_words
@@ -159,11 +163,11 @@ def place(shape: Shape, rng: random.Random, layout: Layout) -> Descriptor:
 
 
 def random_fbcb(rng: random.Random, design: Design, descriptor: Descriptor, batch: int) -> int:
-    """A word that the hardware can obey."""
+    """Draw a word that the hardware can obey."""
     kind = descriptor.kind
     while True:
         block = rng.choice([0, 0, design.t_r, rng.randrange(1, design.t_r + 1)])
-        word = rng.randrange(4) | rng.randrange(batch) << 2 | block << 7
+        word = FBCB.pack({"k": rng.randrange(4), "b_r": rng.randrange(batch), "block": block})
         try:
             run = decode_fbcb(
                 word, kind=kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
@@ -191,7 +195,7 @@ class Program:
     slots: int
 
     def slot_words(self, memory: bytearray) -> Int16:
-        """View (slots, words) of the slots in a memory."""
+        """View the slots in a memory as words: (slots, words)."""
         start = self.slot_base - self.base
         flat = np.frombuffer(memory, "<i2", count=self.slots * self.slot_bytes // 2, offset=start)
         return flat.reshape(self.slots, -1)
@@ -205,9 +209,10 @@ def make_program(
     words: dict[int, int] | None = None,
     every_mode: bool = False,
 ) -> Program:
-    """Layers with random contents; `words` gives the FBCB word of a layer for every batch size at which it is legal.
+    """Make layers with random contents at absolute addresses.
 
-    `every_mode` stores the weights of all modes, so that the FBCB may be changed afterwards.
+    `words` gives the FBCB word of a layer for every batch size at which it is legal. `every_mode` stores the
+    weights of all modes, so that the FBCB may be changed afterwards.
     """
     layout, slots = Layout(), design.b_max + 2
     descriptors = [place(shape, rng, layout) for shape in shapes]
@@ -218,8 +223,8 @@ def make_program(
         for batch in range(1, design.b_max + 1):
             word = words.get(index) if words else None
             if word is not None:
-                k, b_r = word & 3, min(word >> 2 & 31, batch - 1)
-                word = k | (b_r if 2 * (b_r + 1) >= batch else batch - 1) << 2 | word >> 7 << 7
+                b_r = min(FBCB.number("b_r", word), batch - 1)
+                word = FBCB.pack({**FBCB.unpack(word), "b_r": b_r if 2 * (b_r + 1) >= batch else batch - 1})
             row.append(random_fbcb(rng, design, descriptor, batch) if word is None else word)
         fbcb += row
         if descriptor.kind:
@@ -258,7 +263,7 @@ def _mode(word: int, batch: int, design: Design) -> Mode:
 def add_weights(
     descriptor: Descriptor, modes: set[Mode], design: Design, image: bytearray, rng: random.Random
 ) -> Descriptor:
-    """The GEMM with its weights in the image, once for each mode."""
+    """Append the GEMM's weights to the image, once for each mode."""
     p = descriptor.kernel_h * descriptor.kernel_w * descriptor.group_words
     source = np.random.default_rng(rng.getrandbits(32))
     shape = (descriptor.groups, p, descriptor.columns)
@@ -275,7 +280,10 @@ def add_weights(
 
 @dataclass
 class Expected:
-    """Every beat of a job in order, as integers; what `after` names must be in before a command's outputs leave."""
+    """Every beat of a job in order, as integers.
+
+    `after` holds the beats that must be in before a command's outputs leave.
+    """
 
     cmd: list[int] = field(default_factory=list)
     input: list[int] = field(default_factory=list)
@@ -291,7 +299,7 @@ class Expected:
 
 
 def expect(program: Program, active: list[int], layers: range, memory: bytearray) -> Expected:
-    """What a job on `layers` with these slots sends, receives and leaves in memory."""
+    """Compute the beats and the memory of a job on `layers` with these slots."""
     out = Expected(memory=bytearray(memory))
     every = program.slot_words(out.memory)
     design = program.design

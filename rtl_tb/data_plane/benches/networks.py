@@ -1,8 +1,9 @@
-"""The distinct layer shapes of networks as `jobs.Shape`, smaller in height and width: ResNet-50, Inception-v3, EfficientNet-lite0. Pure.
+"""The distinct layer shapes of networks, smaller in height and width: ResNet-50, Inception-v3,
+EfficientNet-lite0. Pure.
 
-Channels, kernels and strides are the networks' own; a test holds those of the first two to the layer tables that models/ ships, which know P and
-C only. EfficientNet-lite0's depthwise layers are those of EfficientNet-B0 (Tan and Le 2019, table
-1, expansion times input channels), which lite0 keeps.
+Channels, kernels and strides are the networks' own; a test holds those of the first two to the layer tables
+that models/ ships, which know P and C only. EfficientNet-lite0's depthwise layers are those of
+EfficientNet-B0 (Tan and Le 2019, table 1, expansion times input channels), which lite0 keeps.
 
 >>> sum(1 for name, _ in shapes() if name.startswith("resnet50"))
 26
@@ -45,7 +46,7 @@ _DEPTHWISE = (
     (3, 1, 32), (3, 2, 96), (3, 1, 144), (5, 2, 144), (5, 1, 240), (3, 2, 240), (3, 1, 480), (5, 1, 480), (5, 1, 672), (5, 2, 672),
     (5, 1, 1152), (3, 1, 1152),
 )  # fmt: skip
-_OUT = ((1, 2), (2, 2), (1, 3), (2, 3))  # what remains of height and width
+_OUT = ((1, 2), (2, 2), (1, 3), (2, 3))  # of the outputs, cut
 
 
 def convolutions(network: str) -> tuple[tuple[int, int, int, int, int], ...]:
@@ -54,7 +55,7 @@ def convolutions(network: str) -> tuple[tuple[int, int, int, int, int], ...]:
 
 
 def shapes() -> Iterator[tuple[str, Shape]]:
-    """(name, shape) of every distinct layer; ResNet-50's expansions, which add a residual, have one."""
+    """Yield (name, shape) of every distinct layer; ResNet-50's expansions, which add a residual, have one."""
     for network in ("resnet50", "inception_v3"):
         for number, (kh, kw, stride, inputs, outputs) in enumerate(convolutions(network)):
             yield (

@@ -1,4 +1,4 @@
-"""One layer through a sequence of batches, with a decoded log of every burst: `bursts.txt` beside the waveform."""
+"""Runs one layer through a sequence of batches; `bursts.txt` beside the waveform decodes every burst."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .jobs import Program, Shape, make_program
 
 @dataclass(frozen=True)
 class Decoder:
-    """Says in words what lies at an address."""
+    """Describes the contents of an address."""
 
     program: Program
     layer: Descriptor
 
     def place(self, address: int, size: int) -> str:
-        """Which part of the program, or which slot, tensor, row and pixels."""
+        """Name the part of the program, or the slot, tensor, row and pixels."""
         p = self.program
         if address < p.weights:
             return f"descriptor {(address - p.program) // 128}"
@@ -43,7 +43,7 @@ class Decoder:
 
 
 def progress(host: Host) -> str:
-    """Which command, P-tile and beat the core takes next."""
+    """Name the command, P-tile and beat that the core takes next."""
     taken, before = host.core.got["input"], 0
     for number, (inputs, _, _) in enumerate(host.core.want.after):
         if taken < inputs:
@@ -56,7 +56,7 @@ def progress(host: Host) -> str:
 
 @bench(10_000_000)
 async def record(dut: Dut) -> None:
-    """Run the layer for each batch of `$BATCHES` in turn: exits and merges between them."""
+    """Run the layer for each batch of `$BATCHES` in turn, with exits and merges between them."""
     rng = await begin(dut)
     raw: dict[str, Any] = json.loads(os.environ["SHAPE"])
     fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}

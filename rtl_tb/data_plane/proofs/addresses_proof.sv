@@ -1,11 +1,11 @@
-/// Whatever a layer says: descriptors and weights are read from exactly the port words that hold what is meant, and no others.
+/// Descriptors and weights of any layer are read from exactly the port words that hold them.
 module addresses_proof (
   input logic                   clk_i,
   input logic                   fetch_i,
   input logic [39:0]            program_i,
   input logic [15:0]            layer_index_i,
   input logic [39:0]            image_i,
-  input fluidnpu_pkg::layer_t   layer_i,
+  input fluidnpu_formats_pkg::layer_t   layer_i,
   input logic                   block_valid_i,
   input logic                   ready_i,
   input logic                   data_valid_i,
@@ -14,7 +14,8 @@ module addresses_proof (
   localparam int unsigned PortBytes = 8;
   logic rst_n = 1'b0;
   always_ff @(posedge clk_i) rst_n <= 1'b1;
-  // As START and the planner demand: 64-byte boundaries, addresses of 40 bits. A block has any number of words.
+  // As START and the planner demand: 64-byte boundaries, addresses of 40 bits. A block has any number of
+  // words.
   always_comb assume (program_i[5:0] == '0 && image_i[5:0] == '0 && layer_i.weights[5:0] == '0);
   always_comb assume (program_i[39] == '0 && image_i[39] == '0);
 
@@ -24,7 +25,7 @@ module addresses_proof (
   logic [31:0] w_beats;
 
   fluidnpu_descriptor_fetch #(.PortWords(4)) descriptor (
-    .clk_i, .rst_ni(rst_n), .fetch_i, .program_i, .layer_i(layer_index_i), .fetched_o(), .words_o(), .fetch_valid_o(d_valid),
+    .clk_i, .rst_ni(rst_n), .fetch_i, .program_i, .layer_i(layer_index_i), .fetched_o(), .descriptor_o(), .fetch_valid_o(d_valid),
     .fetch_ready_i(ready_i), .fetch_addr_o(d_addr), .fetch_beats_o(d_beats), .data_valid_i, .data_ready_o(), .data_i
   );
   fluidnpu_weight_streamer #(.TP(4), .WeightSlots(1), .PortWords(4)) weights (

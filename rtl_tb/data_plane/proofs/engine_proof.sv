@@ -1,4 +1,5 @@
-/// Any commands, any FBCB content, at any time: the batch stays consistent, a refusal changes nothing, a plan can be obeyed.
+/// Under any commands and any FBCB content the batch stays consistent, a refusal changes nothing, a plan can
+/// be obeyed.
 module engine_proof #(
   parameter int unsigned BMax = 3,
   parameter int unsigned Layers = 3,
@@ -23,7 +24,7 @@ module engine_proof #(
   logic [31:0] active;
   logic [4:0]  b_act, b_r;
   logic [15:0] block;
-  logic [3:0]  mode;
+  fluidnpu_formats_pkg::mode_e mode;
   logic        rst_n = 1'b0;
 
   always_ff @(posedge clk_i) rst_n <= 1'b1;
@@ -59,7 +60,7 @@ module engine_proof #(
       assert (refused == (cause != 8'd0));
       if (busy_i && (exit_i || merge_i)) assert (refused);
       // A row block fits the accumulator banks, which hold half as many rows where trees split.
-      if (plan_valid && !plan_bad) assert (block != '0 && block <= (mode == 4'd3 && !past_pool ? 16'd32 : 16'd64));
+      if (plan_valid && !plan_bad) assert (block != '0 && block <= (mode == fluidnpu_formats_pkg::ModeSplit && !past_pool ? 16'd32 : 16'd64));
       if (past_valid && past_rst && !past_clear) begin
         if (past_refused || (!past_exit && !past_merge)) begin
           assert (active == past_active);

@@ -1,11 +1,12 @@
-// Inside fluidnpu_batching_engine: the FBCB is written and read inside its words only; a plan says of the word that was loaded for its layer and batch what
-// `hls.decode_fbcb` says of it.
+// Inside fluidnpu_batching_engine: the FBCB is written and read inside its words only; a plan says of the
+// word that was loaded for its layer and batch what `hls.decode_fbcb` says of it.
 `ifdef FORMAL
   // Some word, from when it is loaded; and what a lookup of it then finds.
   (* anyconst *) logic [1:0]  layer;
   (* anyconst *) logic [4:0]  batch;
   logic                known_q = 1'b0, found_q = 1'b0, outside_q = 1'b0, pools_q;
-  logic [WordBits-1:0] value_q, said_q;
+  logic [WordBits-1:0] value_q;
+  fluidnpu_formats_pkg::fbcb_t said_q;
   logic [31:0]         at;
   assign at = 32'(layer) * BMax + 32'(batch) - 32'd1;
   always_ff @(posedge clk_i) begin
@@ -21,15 +22,15 @@
 
   // ADR 5
   logic [5:0]  samples;
-  logic [15:0] beats, deepest;
+  logic [15:0] deepest;
   logic        bad, split, shares;
-  assign samples = 6'(said_q[6:2]) + 6'd1;
-  assign beats   = said_q[22:7];
-  assign split   = said_q[1:0] == 2'd2;
-  assign shares  = said_q[1:0] == 2'd0 && samples < 6'(batch) && !pools_q;  // two samples a beat
+  assign samples = 6'(said_q.b_r) + 6'd1;
+  assign split   = said_q.k == fluidnpu_formats_pkg::StackHalf;
+  assign shares  = said_q.k == fluidnpu_formats_pkg::StackOne && samples < 6'(batch) && !pools_q;  // two samples a beat
   assign deepest = split && !pools_q ? 16'(TR / 2) : 16'(TR);
-  assign bad     = samples > 6'(batch) || (said_q[1:0] == 2'd0 && 7'(samples) << 1 < 7'(batch)) || (split && !Split)
-      || (!Stackable && (said_q[0] || shares)) || beats > deepest;
+  assign bad     = samples > 6'(batch) || (said_q.k == fluidnpu_formats_pkg::StackOne && 7'(samples) << 1 < 7'(batch)) || (split && !Split)
+      || (!Stackable && (said_q.k == fluidnpu_formats_pkg::StackTwo || said_q.k == fluidnpu_formats_pkg::StackRowLanes || shares))
+      || said_q.block > deepest;
 
   always_comb begin
     assume (32'(layer) < Layers && batch != '0 && 32'(batch) <= BMax);
@@ -44,14 +45,14 @@
     if (rst_ni && plan_valid_o && found_q && b_act_o == batch) begin
       assert (plan_bad_o == bad);
       if (!bad) begin
-        assert (plan_b_r_o == (shares ? samples[4:0] : batch) && plan_block_o == (beats == '0 ? deepest : beats));
-        assert (plan_row_lanes_o == (said_q[1:0] == 2'd3 && !pools_q));
+        assert (plan_b_r_o == (shares ? samples[4:0] : batch) && plan_block_o == (said_q.block == '0 ? deepest : said_q.block));
+        assert (plan_row_lanes_o == (said_q.k == fluidnpu_formats_pkg::StackRowLanes && !pools_q));
         if (!pools_q) begin
-          case (said_q[1:0])
-            2'd0:    assert (plan_mode_o == (shares ? 4'd2 : 4'd0));
-            2'd1:    assert (plan_mode_o == 4'd1);
-            2'd2:    assert (plan_mode_o == 4'd3);
-            default: assert (plan_mode_o == 4'd2);
+          case (said_q.k)
+            fluidnpu_formats_pkg::StackOne:  assert (plan_mode_o == (shares ? fluidnpu_formats_pkg::ModeLanes : fluidnpu_formats_pkg::ModeNormal));
+            fluidnpu_formats_pkg::StackTwo:  assert (plan_mode_o == fluidnpu_formats_pkg::ModeWide);
+            fluidnpu_formats_pkg::StackHalf: assert (plan_mode_o == fluidnpu_formats_pkg::ModeSplit);
+            default:                         assert (plan_mode_o == fluidnpu_formats_pkg::ModeLanes);
           endcase
         end
       end
@@ -61,10 +62,10 @@
   logic plan_now;
   assign plan_now = rst_ni && plan_valid_o && found_q && b_act_o == batch;
   always_comb begin
-    cover (plan_now && batch == 5'd3 && !bad && beats == 16'd5 && (shares || !Stackable));
-    cover (plan_now && !bad && (split || !Split) && beats == '0 && !pools_q);
+    cover (plan_now && batch == 5'd3 && !bad && said_q.block == 16'd5 && (shares || !Stackable));
+    cover (plan_now && !bad && (split || !Split) && said_q.block == '0 && !pools_q);
     cover (plan_now && !bad && pools_q && layer != '0);
-    cover (plan_now && bad && samples <= 6'(batch) && beats == '0);
+    cover (plan_now && bad && samples <= 6'(batch) && said_q.block == '0);
     cover (rst_ni && refused_o && merge_i && !busy_i && !exit_i && b_act_o == 5'd2);
   end
 `endif

@@ -1,8 +1,9 @@
-// Inside fluidnpu_window_segments, for any small window and any rows: a segment lies in the window of the row it is for, word by word in order, and in
-// its own lane's part of the beat; the P-tiles of a row are its whole window and nothing else. A segment asks for the input rows of its window, and none
-// lies before what is told to be the oldest place that is needed, which stays while a row is at hand. The second segment is just the one that
-// would come next, were it not taken with the first: of the same row behind it, or the whole of the row of lane 1. Of a max pool a beat has two
-// neighbouring taps.
+// Inside fluidnpu_window_segments, for any small window and any rows: a segment lies in the window of the row
+// it is for, word by word in order, and in its own lane's part of the beat; the P-tiles of a row are its
+// whole window and nothing else. A segment asks for the input rows of its window, and none lies before what
+// is told to be the oldest place that is needed, which stays while a row is at hand. The second segment is
+// just the one that would come next, were it not taken with the first: of the same row behind it, or the
+// whole of the row of lane 1. Of a max pool a beat has two neighbouring taps.
 `ifdef FORMAL
   (* anyconst *) logic [1:0]  kernel_h, kernel_w;
   (* anyconst *) logic [2:0]  run;        // words of a run
@@ -69,15 +70,16 @@
     assume (kernel_h != '0 && kernel_w != '0 && kernel_h != 2'd3 && run != '0 && tiles != '0 && 32'(tiles) < 32'd16);
     assume (layer_i.kernel_h == 8'(kernel_h) && layer_i.kernel_w == 8'(kernel_w) && layer_i.pool == is_pool);
     assume (layer_i.contiguous == in_one_run && layer_i.tap_h == tap_h && layer_i.tap_w == tap_w && !(is_pool && in_one_run));
-    assume (layer_i.mode == (!is_pool ? {2'b00, mode_code} : mode_code[0] ? fluidnpu_pkg::ModeMaxPool : fluidnpu_pkg::ModeSumPool));
+    assume (layer_i.mode == (!is_pool ? {2'b00, mode_code} : mode_code[0] ? fluidnpu_formats_pkg::ModeMaxPool : fluidnpu_formats_pkg::ModeSumPool));
     if (is_pool) assume (24'(run) == 24'(command_i.cols) && 32'(run) <= InWords);
     else assume (layer_i.run_words == 24'(run));
     if (is_pool && past_q && busy_q) assert (24'(command_q.cols) == 24'(run));
     assume (layer_i.p_tiles == 16'(tiles) && layer_i.span == span && layer_i.sample_lanes == by_samples);
     if (!is_pool) assume (times(8'(width), tiles[3:0]) >= all && times(8'(width), 4'(tiles - 6'd1)) < all);
-    if (row_lane || (row_valid && !row_ends_beat)) assume (layer_i.mode == fluidnpu_pkg::ModeLanes);
-    // A layer fits half of the number range. The walker gives no row above the start that it told (the proof `rows`), and the buffer lets samples
-    // follow one another, each as long as all its rows (the proof `buffer`).
+    if (row_lane || (row_valid && !row_ends_beat)) assume (layer_i.mode == fluidnpu_formats_pkg::ModeLanes);
+    // A layer fits half of the number range. The walker gives no row above the start that it told (the proof
+    // `rows`), and the buffer lets samples follow one another, each as long as all its rows (the proof
+    // `buffer`).
     assume (!tap_h[31:28] && !tap_w[31:28] && !row_offset[31:28] && !other_offset[31:28]);
     assume (!sample_pitch[31:28] && !start_offset[31:28]);
     assume (start_offset <= sample_pitch && base_i[0] == '0 && base_i[1] == sample_pitch);
@@ -104,7 +106,7 @@
         assert (segment_addr_o >= oldest_o);
         if (waits_q) assert (oldest_o == oldest_q);
         assert (32'(position_q) + 32'(first.words) <= 32'(width));
-        if (layer_i.mode == fluidnpu_pkg::ModeLanes) assert (in_part(row_lane, segment_place_o, segment_words_o));
+        if (layer_i.mode == fluidnpu_formats_pkg::ModeLanes) assert (in_part(row_lane, segment_place_o, segment_words_o));
         // A tap of a pool fills its beat, alone or together with the tap next to it.
         if (is_pool) assert (segment_ends_beat_o == (first.fills && (!max_pool || half_q || 8'(done_runs(window_q) + 8'd1) == runs)));
       end
@@ -112,7 +114,7 @@
       if (second_valid_o) begin
         assert (segment_valid_o && same_row != other_row && second_words_o != '0);
         assert (second_lane_o == ((same_row ? row_lane : 1'b1) && layer_i.sample_lanes));
-        if (layer_i.mode == fluidnpu_pkg::ModeLanes) assert (in_part(same_row ? row_lane : 1'b1, second_place_o, second_words_o));
+        if (layer_i.mode == fluidnpu_formats_pkg::ModeLanes) assert (in_part(same_row ? row_lane : 1'b1, second_place_o, second_words_o));
         if (same_row) begin
           assert (32'(first.next.word) + 32'(second_words_o) <= 32'(run));
           assert (second_addr_o == base_i[row_index] + row_offset + first.next.row_offset + first.next.column_offset + {7'd0, first.next.word, 1'b0});
@@ -130,7 +132,8 @@
           assert (second_rows_o == other_top + layer_i.span && second_ends_beat_o && window_q == tile_window_q);
         end
       end
-      // It is no other than the one that comes next by itself, whenever it is offered: all that is said of a segment above holds of it as well.
+      // It is no other than the one that comes next by itself, whenever it is offered: all that is said of a
+      // segment above holds of it as well.
       if (alone_q) begin
         assert (segment_valid_o && at_hand == at_second_q);
         assert (window_q == window_of_second_q && row_index == index_of_second_q && row_offset == offset_of_second_q);

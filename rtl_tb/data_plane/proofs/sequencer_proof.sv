@@ -1,5 +1,7 @@
-/// Any job, any answers of its neighbours: a soft reset, an error or the watchdog brings the sequencer to idle within a bound once
-/// the masters are idle; commands are legal and hold still until they are taken; a refused START changes nothing.
+/// The sequencer under any job and any answers of its neighbours.
+///
+/// A soft reset, an error or the watchdog brings it to idle within a bound once the masters are idle;
+/// commands are legal and hold still until they are taken; a refused START changes nothing.
 module sequencer_proof (
   input logic        clk_i,
   input logic        start_i,
@@ -28,17 +30,17 @@ module sequencer_proof (
   logic busy, done, refused, error, flush, command_valid, fetch, lookup, plan, layer_start;
   logic [7:0]  cause;
   logic [15:0] layer;
-  fluidnpu_pkg::command_t command;
-  fluidnpu_pkg::layer_t   running;
+  fluidnpu_formats_pkg::tile_t command;
+  fluidnpu_formats_pkg::layer_t   running;
   logic [3:0][39:0] slot;
 
   always_ff @(posedge clk_i) rst_n <= 1'b1;
 
   // Some legal layer: several row blocks, two groups, two column tiles.
-  fluidnpu_pkg::layer_t plan_layer;
+  fluidnpu_formats_pkg::layer_t plan_layer;
   always_comb begin
     plan_layer         = '0;
-    plan_layer.mode    = fluidnpu_pkg::ModeLanes;
+    plan_layer.mode    = fluidnpu_formats_pkg::ModeLanes;
     plan_layer.beats0  = 32'd6;
     plan_layer.block   = 16'd4;
     plan_layer.beats1  = 32'd5;
@@ -61,7 +63,7 @@ module sequencer_proof (
   logic [5:0] waited = '0;
   logic       past_valid = 1'b0, past_flush_cause = 1'b0, past_refused = 1'b0, past_busy = 1'b0;
   logic       past_offered = 1'b0;
-  fluidnpu_pkg::command_t past_command;
+  fluidnpu_formats_pkg::tile_t past_command;
   always_ff @(posedge clk_i) begin
     past_offered     <= rst_n && command_valid && !command_ready_i;
     past_command     <= command;

@@ -1,9 +1,11 @@
-/// Keeps the active set of slots through exits and merges and tells, for every layer, how the batch runs (FBCB).
+/// Keeps the active set of slots through exits and merges and looks up the plan of the batch for every layer
+/// (FBCB).
 ///
-/// EXIT removes `mask_i`, all of which must be active; MERGE adds it, none may be active and the sum may not exceed BMax.
-/// Anything else raises `refused_o` with a cause in the same cycle and changes nothing. A lookup takes one cycle:
-/// `plan_valid_o` follows `lookup_i`; `plan_bad_o` tells of a word this NPU cannot obey (as `hls.decode_fbcb` refuses it). A pool takes
-/// no mode from here, but its row blocks. Formats: ADR 5 and 6.
+/// EXIT removes `mask_i`, all of which must be active; MERGE adds it, none may be active and the sum may not
+/// exceed BMax. Anything else raises `refused_o` with a cause in the same cycle and changes nothing. A lookup
+/// takes one cycle: `plan_valid_o` follows `lookup_i`; `plan_bad_o`: this NPU cannot obey the word (as
+/// `hls.decode_fbcb` refuses it). A pool takes its row blocks from the plan, not its mode. Formats: ADR 5 and
+/// 6.
 module fluidnpu_batching_engine #(
   parameter int unsigned BMax = 4,
   parameter int unsigned Layers = 2,
@@ -11,38 +13,34 @@ module fluidnpu_batching_engine #(
   parameter bit Stackable = 1'b1,
   parameter bit Split = 1'b0
 ) (
-  input  logic        clk_i,
-  input  logic        rst_ni,
-  input  logic        clear_i,
-  input  logic        busy_i,
-  input  logic        exit_i,
-  input  logic        merge_i,
-  input  logic [31:0] mask_i,
-  output logic        refused_o,
-  output logic [7:0]  cause_o,
-  output logic [31:0] active_o,
-  output logic [4:0]  b_act_o,
-  input  logic        load_i,
-  input  logic [31:0] load_index_i,
-  input  logic [31:0] load_data_i,
-  output logic        load_refused_o,
-  input  logic        lookup_i,
-  input  logic [15:0] lookup_layer_i,
-  input  logic        lookup_pool_i,
-  output logic        plan_valid_o,
-  output logic        plan_bad_o,
-  output logic [3:0]  plan_mode_o,
-  output logic        plan_row_lanes_o,
-  output logic [4:0]  plan_b_r_o,
-  output logic [15:0] plan_block_o  // largest number of beats of a row block
+  input  logic                        clk_i,
+  input  logic                        rst_ni,
+  input  logic                        clear_i,
+  input  logic                        busy_i,
+  input  logic                        exit_i,
+  input  logic                        merge_i,
+  input  logic [31:0]                 mask_i,
+  output logic                        refused_o,
+  output logic [7:0]                  cause_o,
+  output logic [31:0]                 active_o,
+  output logic [4:0]                  b_act_o,
+  input  logic                        load_i,
+  input  logic [31:0]                 load_index_i,
+  input  logic [31:0]                 load_data_i,
+  output logic                        load_refused_o,
+  input  logic                        lookup_i,
+  input  logic [15:0]                 lookup_layer_i,
+  input  logic                        lookup_pool_i,
+  output logic                        plan_valid_o,
+  output logic                        plan_bad_o,
+  output fluidnpu_formats_pkg::mode_e plan_mode_o,
+  output logic                        plan_row_lanes_o,
+  output logic [4:0]                  plan_b_r_o,
+  output logic [15:0]                 plan_block_o  // largest number of beats of a row block
 );
   localparam int unsigned Words = Layers * BMax;
   localparam int unsigned IndexWidth = Words > 1 ? $clog2(Words) : 1;
-  localparam logic [3:0] ModeNormal = 4'd0;
-  localparam logic [3:0] ModeWide = 4'd1;
-  localparam logic [3:0] ModeLanes = 4'd2;
-  localparam logic [3:0] ModeSplit = 4'd3;
-  localparam int unsigned WordBits = 23;  // k 2, b_r - 1 5, block 16
+  localparam int unsigned WordBits = fluidnpu_formats_pkg::FbcbBits;
 
   if (BMax < 1 || BMax > 16) begin : gen_illegal_batch
     $fatal(1, "BMax must lie in 1..16 in %m");
@@ -112,10 +110,10 @@ module fluidnpu_batching_engine #(
   assign b_act_o  = b_act_q;
 
   // FBCB: one word for each layer and batch size.
-  logic [WordBits-1:0]   fbcb_q [Words];
-  logic [WordBits-1:0]   word_q;
-  logic                  in_range, in_range_q, pool_q, valid_q;
-  logic [IndexWidth-1:0] index, address;
+  logic [WordBits-1:0]         fbcb_q [Words];
+  fluidnpu_formats_pkg::fbcb_t word_q;
+  logic                        in_range, in_range_q, pool_q, valid_q;
+  logic [IndexWidth-1:0]       index, address;
 
   assign load_refused_o = load_i && (load_index_i >= 32'(Words) || load_data_i[31:WordBits] != '0);
   assign address        = IndexWidth'(lookup_layer_i) * IndexWidth'(BMax) + IndexWidth'(b_act_q) - IndexWidth'(1);
@@ -130,33 +128,34 @@ module fluidnpu_batching_engine #(
     valid_q <= rst_ni && lookup_i;
   end
 
-  logic [1:0] k_code;
-  logic [4:0] b_r;
-  logic       by_samples;
-  logic [15:0] block, depth;
+  logic [4:0]  b_r;
+  logic        one, two, half, row_lanes, by_samples;
+  logic [15:0] depth;
 
-  assign k_code     = word_q[1:0];
-  assign b_r        = 5'(word_q[6:2]) + 5'd1;
-  assign block      = word_q[22:7];
-  assign depth      = k_code == 2'd2 && !pool_q ? 16'(TR / 2 > 0 ? TR / 2 : 1) : 16'(TR);
-  assign by_samples = k_code == 2'd0 && !pool_q && b_r != b_act_q;
+  assign one        = word_q.k == fluidnpu_formats_pkg::StackOne;
+  assign two        = word_q.k == fluidnpu_formats_pkg::StackTwo;
+  assign half       = word_q.k == fluidnpu_formats_pkg::StackHalf;
+  assign row_lanes  = word_q.k == fluidnpu_formats_pkg::StackRowLanes;
+  assign b_r        = word_q.b_r + 5'd1;
+  assign depth      = half && !pool_q ? 16'(TR / 2 > 0 ? TR / 2 : 1) : 16'(TR);
+  assign by_samples = one && !pool_q && b_r != b_act_q;
 
   always_comb begin
-    unique case (k_code)
-      2'd0:    plan_mode_o = by_samples ? ModeLanes : ModeNormal;
-      2'd1:    plan_mode_o = ModeWide;
-      2'd2:    plan_mode_o = ModeSplit;
-      default: plan_mode_o = ModeLanes;
+    unique case (word_q.k)
+      fluidnpu_formats_pkg::StackOne:  plan_mode_o = by_samples ? fluidnpu_formats_pkg::ModeLanes : fluidnpu_formats_pkg::ModeNormal;
+      fluidnpu_formats_pkg::StackTwo:  plan_mode_o = fluidnpu_formats_pkg::ModeWide;
+      fluidnpu_formats_pkg::StackHalf: plan_mode_o = fluidnpu_formats_pkg::ModeSplit;
+      default:                         plan_mode_o = fluidnpu_formats_pkg::ModeLanes;
     endcase
     // b_r = 31 + 1 would wrap to zero; two lanes hold at most 2 * b_r samples.
-    plan_bad_o = !in_range_q || word_q[6:2] == 5'd31 || b_r > b_act_q || (k_code == 2'd0 && {b_r, 1'b0} < {1'b0, b_act_q})
-        || ((k_code[0] || by_samples) && !Stackable) || (k_code == 2'd2 && !Split) || block > depth;
+    plan_bad_o = !in_range_q || word_q.b_r == '1 || b_r > b_act_q || (one && {b_r, 1'b0} < {1'b0, b_act_q})
+        || ((two || row_lanes || by_samples) && !Stackable) || (half && !Split) || word_q.block > depth;
   end
 
   assign plan_valid_o     = valid_q;
-  assign plan_row_lanes_o = k_code == 2'd3 && !pool_q;
+  assign plan_row_lanes_o = row_lanes && !pool_q;
   assign plan_b_r_o       = by_samples ? b_r : b_act_q;
-  assign plan_block_o     = block == '0 ? depth : block;
+  assign plan_block_o     = word_q.block == '0 ? depth : word_q.block;
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin

@@ -1,8 +1,9 @@
-/// The NPU's data plane: registers, Fluid Batching Engine, layer sequencer, DMA. The core hangs on the five streams (ADR 4).
+/// The NPU's data plane: registers, Fluid Batching Engine, layer sequencer, DMA.
 ///
-/// AXI ports: `m0` reads descriptors and weights, `m1` reads inputs, `m2` reads residuals and writes outputs. `core_rst_no`
-/// is low while a job is dropped: the core must forget its half-done command. `saturations_i` counts since then and since
-/// `core_clear_o`, one cycle as a job starts: a counter that stays at its largest value could not tell the next job's share.
+/// Five streams connect the core (ADR 4). AXI ports: `m0` reads descriptors and weights, `m1` reads inputs,
+/// `m2` reads residuals and writes outputs. `core_rst_no` is low while a job is dropped: the core must forget
+/// its half-done command. `saturations_i` counts since then and since `core_clear_o`, one cycle as a job
+/// starts: a counter that has saturated could not tell the next job's share.
 module fluidnpu_data_plane #(
   parameter int unsigned TR = 64,
   parameter int unsigned TP = 4,
@@ -22,7 +23,8 @@ module fluidnpu_data_plane #(
   parameter int unsigned Sets = 64,
   parameter bit UltraBuffer = 1'b0,        // the input buffer in UltraRAM: UltraScale+ only
   parameter int unsigned QueueBeats = 128, // port words asked for and not yet used, for each master
-  localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
+  localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth,
+  localparam int unsigned CommandBits = fluidnpu_formats_pkg::CoreCommandWireBits
 ) (
   input  logic                           clk_i,
   input  logic                           rst_ni,
@@ -99,7 +101,7 @@ module fluidnpu_data_plane #(
   output logic                           core_rst_no,
   output logic                           core_clear_o,
   input  logic [31:0]                    saturations_i,
-  output logic [127:0]                   m_axis_cmd_tdata,
+  output logic [CommandBits-1:0]         m_axis_cmd_tdata,
   output logic                           m_axis_cmd_tvalid,
   input  logic                           m_axis_cmd_tready,
   output logic [InWords*16-1:0]          m_axis_input_tdata,
@@ -161,7 +163,7 @@ module fluidnpu_data_plane #(
   );
 
   logic       lookup, pool, plan_valid, plan_bad, plan_row_lanes;
-  logic [3:0] plan_mode;
+  fluidnpu_formats_pkg::mode_e plan_mode;
   logic [4:0] plan_b_r;
   logic [15:0] plan_block;
 
@@ -178,10 +180,10 @@ module fluidnpu_data_plane #(
   logic fetch, fetched, plan, plan_done, plan_refused, layer_start, command_valid, command_ready, written, stuck;
   logic m0_error, m1_error, m2_read_error, m2_write_error, bus_error, misaligned;
   logic [7:0] plan_cause, raw_cause;
-  logic [31:0][31:0] words;
+  fluidnpu_formats_pkg::descriptor_t descriptor;
   logic [BMax-1:0][AddrWidth-1:0] slot;
-  fluidnpu_pkg::layer_t planned, running;
-  fluidnpu_pkg::command_t command;
+  fluidnpu_formats_pkg::layer_t planned, running;
+  fluidnpu_formats_pkg::tile_t command;
 
   assign bus_error  = m0_error || m1_error || m2_read_error || m2_write_error;
   assign misaligned = program_base[5:0] != '0 || weights_base[5:0] != '0 || slot_base[5:0] != '0 || slot_bytes[5:0] != '0
@@ -202,38 +204,47 @@ module fluidnpu_data_plane #(
   );
 
   fluidnpu_planner #(.TP(TP), .TC(TC), .WeightSlots(WeightSlots), .PortBytes(PortBytes), .Split(Split)) planner (
-    .clk_i, .rst_ni(run_n), .start_i(plan), .words_i(words), .b_act_i(b_act), .pool_o(pool), .plan_bad_i(plan_bad),
+    .clk_i, .rst_ni(run_n), .start_i(plan), .descriptor_i(descriptor), .b_act_i(b_act), .pool_o(pool), .plan_bad_i(plan_bad),
     .plan_mode_i(plan_mode), .plan_row_lanes_i(plan_row_lanes), .plan_b_r_i(plan_b_r), .plan_block_i(plan_block), .done_o(plan_done),
     .bad_o(plan_refused), .cause_o(plan_cause), .layer_o(planned)
   );
 
   // -- commands to everyone at once
-  localparam int unsigned CommandWidth = $bits(command);
+  localparam int unsigned TileBits = fluidnpu_formats_pkg::TileBits;
   logic cmd_ready, input_ready, output_ready, residual_ready, block_ready, give;
   logic input_valid, output_valid, residual_valid, block_valid, input_take, output_take, residual_take, block_take;
-  fluidnpu_pkg::command_t input_command, output_command, residual_command;
-  logic [127:0] cmd_word;
+  fluidnpu_formats_pkg::tile_t input_command, output_command, residual_command;
+  fluidnpu_formats_pkg::core_command_t core_command;
 
   assign command_ready = cmd_ready && input_ready && output_ready && residual_ready && block_ready;
   assign give          = command_valid && command_ready;
-  assign cmd_word      = {
-    19'd0, running.hi, running.lo, command.layer_last, running.has_residual, running.residual_shift, running.shift,
-    command.cols, running.p_tiles, command.lane1_beats, command.beats, running.mode
-  };
+  always_comb begin
+    core_command.mode           = running.mode;
+    core_command.beats          = command.beats;
+    core_command.lane1_beats    = command.lane1_beats;
+    core_command.p_tiles        = running.p_tiles;
+    core_command.cols           = command.cols;
+    core_command.shift          = running.shift;
+    core_command.residual_shift = running.residual_shift;
+    core_command.has_residual   = running.has_residual;
+    core_command.last           = command.layer_last;
+    core_command.lo             = running.lo;
+    core_command.hi             = running.hi;
+  end
 
-  common_fifo #(.Width(128), .Depth(CommandQueue)) cmd_queue (
-    .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give), .ready_o(cmd_ready), .data_i(cmd_word),
+  common_fifo #(.Width(CommandBits), .Depth(CommandQueue)) cmd_queue (
+    .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give), .ready_o(cmd_ready), .data_i(CommandBits'(core_command)),
     .valid_o(m_axis_cmd_tvalid), .ready_i(m_axis_cmd_tready), .data_o(m_axis_cmd_tdata), .level_o()
   );
-  common_fifo #(.Width(CommandWidth), .Depth(CommandQueue)) input_queue (
+  common_fifo #(.Width(TileBits), .Depth(CommandQueue)) input_queue (
     .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give), .ready_o(input_ready), .data_i(command),
     .valid_o(input_valid), .ready_i(input_take), .data_o(input_command), .level_o()
   );
-  common_fifo #(.Width(CommandWidth), .Depth(2 * CommandQueue)) output_queue (
+  common_fifo #(.Width(TileBits), .Depth(2 * CommandQueue)) output_queue (
     .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give), .ready_o(output_ready), .data_i(command),
     .valid_o(output_valid), .ready_i(output_take), .data_o(output_command), .level_o()
   );
-  common_fifo #(.Width(CommandWidth), .Depth(2 * CommandQueue)) residual_queue (
+  common_fifo #(.Width(TileBits), .Depth(2 * CommandQueue)) residual_queue (
     .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give && running.has_residual), .ready_o(residual_ready), .data_i(command),
     .valid_o(residual_valid), .ready_i(residual_take), .data_o(residual_command), .level_o()
   );
@@ -266,9 +277,9 @@ module fluidnpu_data_plane #(
     .m_axi_rlast(m0_axi_rlast), .m_axi_rvalid(m0_axi_rvalid), .m_axi_rready(m0_axi_rready)
   );
 
-  fluidnpu_descriptor_fetch #(.PortWords(PortWords)) descriptor (
+  fluidnpu_descriptor_fetch #(.PortWords(PortWords)) descriptors (
     .clk_i, .rst_ni(run_n), .fetch_i(fetch), .program_i(program_base[AddrWidth-1:0]), .layer_i(layer_index),
-    .fetched_o(fetched), .words_o(words), .fetch_valid_o(d_valid), .fetch_ready_i(m0_req_ready && fetch), .fetch_addr_o(d_addr),
+    .fetched_o(fetched), .descriptor_o(descriptor), .fetch_valid_o(d_valid), .fetch_ready_i(m0_req_ready && fetch), .fetch_addr_o(d_addr),
     .fetch_beats_o(d_beats), .data_valid_i(m0_data_valid && fetch), .data_ready_o(d_take), .data_i(m0_data)
   );
 

@@ -1,30 +1,32 @@
-/// Writes the core's output stream back: finds each row's place, packs its words into port words, hands them to a write master.
+/// Writes the core's output stream back: packs the words of each row into port words and hands them to a
+/// write master.
 ///
-/// Rows come in the order of the row walker, `ceil(cols / OutWords)` beats each. Words of neighbouring rows that share a port
-/// word are written together. `layer_done_o` (a level): the last row of the layer has been handed over.
+/// Rows come in the order of the row walker, `ceil(cols / OutWords)` beats each. Words of neighbouring rows
+/// that share a port word are written together. `layer_done_o` (a level): the last row of the layer has been
+/// handed over.
 module fluidnpu_output_writer #(
   parameter int unsigned BMax = 4,
   parameter int unsigned OutWords = 4,
   parameter int unsigned PortWords = 8,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
-  input  logic                            clk_i,
-  input  logic                            rst_ni,
-  input  logic                            layer_start_i,
-  input  logic [BMax-1:0][AddrWidth-1:0]  slot_i,
-  input  fluidnpu_pkg::layer_t            layer_i,
-  input  logic                            command_valid_i,
-  output logic                            command_ready_o,
-  input  fluidnpu_pkg::command_t          command_i,
-  output logic                            layer_done_o,
-  input  logic                            beat_valid_i,
-  output logic                            beat_ready_o,
-  input  logic [OutWords*16-1:0]          beat_i,
-  output logic                            word_valid_o,
-  input  logic                            word_ready_i,
-  output logic [AddrWidth-1:0]            word_addr_o,
-  output logic [PortWords*16-1:0]         word_data_o,
-  output logic [PortWords*2-1:0]          word_strb_o
+  input  logic                           clk_i,
+  input  logic                           rst_ni,
+  input  logic                           layer_start_i,
+  input  logic [BMax-1:0][AddrWidth-1:0] slot_i,
+  input  fluidnpu_formats_pkg::layer_t   layer_i,
+  input  logic                           command_valid_i,
+  output logic                           command_ready_o,
+  input  fluidnpu_formats_pkg::tile_t    command_i,
+  output logic                           layer_done_o,
+  input  logic                           beat_valid_i,
+  output logic                           beat_ready_o,
+  input  logic [OutWords*16-1:0]         beat_i,
+  output logic                           word_valid_o,
+  input  logic                           word_ready_i,
+  output logic [AddrWidth-1:0]           word_addr_o,
+  output logic [PortWords*16-1:0]        word_data_o,
+  output logic [PortWords*2-1:0]         word_strb_o
 );
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
   localparam int unsigned PortBits = $clog2(PortWords * 2);
@@ -62,7 +64,7 @@ module fluidnpu_output_writer #(
   logic [OffsetWidth-1:0]   offset;
   logic                     move, beat_ends, row_done, port_full;
 
-  // What is being packed
+  // The port word being packed
   logic                     any_q, full_q, push, can_take;
   logic [AddrWidth-1:0]     pack_addr_q;
   logic [PortWords*16-1:0]  pack_q, placed;

@@ -1,7 +1,8 @@
-/// Checks a descriptor and computes what follows from it and the FBCB's plan, with one multiplier-divider that takes a bit a cycle.
+/// Checks a descriptor and computes the layer's constants from it and the FBCB's plan.
 ///
-/// Wrong magic, checksum, field range or alignment give `bad_o` with the cause instead of a layer. Formulas: `hls.streams`
-/// `hls.layout` and `hls.row_buffer`. About 250 cycles, more where numbers are long.
+/// One multiplier-divider takes a bit a cycle: about 250 cycles, more for long numbers. Wrong magic,
+/// checksum, field range or alignment give `bad_o` with the cause instead of a layer. Formulas:
+/// `hls.streams`, `hls.layout` and `hls.row_buffer`.
 module fluidnpu_planner #(
   parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,
@@ -9,24 +10,23 @@ module fluidnpu_planner #(
   parameter int unsigned PortBytes = 16,
   parameter bit Split = 1'b0
 ) (
-  input  logic                 clk_i,
-  input  logic                 rst_ni,
-  input  logic                 start_i,
-  input  logic [31:0][31:0]    words_i,
-  input  logic [4:0]           b_act_i,
-  output logic                 pool_o,    // of the words, for the FBCB lookup
-  input  logic                 plan_bad_i,
-  input  logic [3:0]           plan_mode_i,
-  input  logic                 plan_row_lanes_i,
-  input  logic [4:0]           plan_b_r_i,
-  input  logic [15:0]          plan_block_i,
-  output logic                 done_o,
-  output logic                 bad_o,
-  output logic [7:0]           cause_o,
-  output fluidnpu_pkg::layer_t layer_o
+  input  logic                              clk_i,
+  input  logic                              rst_ni,
+  input  logic                              start_i,
+  input  fluidnpu_formats_pkg::descriptor_t descriptor_i,
+  input  logic [4:0]                        b_act_i,
+  output logic                              pool_o,    // of the descriptor, for the FBCB lookup
+  input  logic                              plan_bad_i,
+  input  fluidnpu_formats_pkg::mode_e       plan_mode_i,
+  input  logic                              plan_row_lanes_i,
+  input  logic [4:0]                        plan_b_r_i,
+  input  logic [15:0]                       plan_block_i,
+  output logic                              done_o,
+  output logic                              bad_o,
+  output logic [7:0]                        cause_o,
+  output fluidnpu_formats_pkg::layer_t      layer_o
 );
-  localparam logic [31:0] Magic = 32'hF1D0_0001;
-  localparam logic [31:0] NoWeights = 32'hFFFF_FFFF;
+  localparam int unsigned Words = fluidnpu_formats_pkg::DescriptorBits / 32;
   localparam int unsigned BiasesPerSlot = TP / 3;
 
   if (TP < 3 || TC < 1 || WeightSlots < 1) begin : gen_illegal
@@ -37,31 +37,41 @@ module fluidnpu_planner #(
   end
 
   // Checks
+  logic [Words-1:0][31:0] words;
   logic [31:0] sum, part;
-  logic        odd, zero, malformed;
-  logic [3:0]  mode;
-  logic [1:0]  kind;
+  logic        odd, zero, gemm, unknown, malformed;
+  fluidnpu_formats_pkg::mode_e mode;
+  assign words = descriptor_i;
   always_comb begin
     sum = '0;
-    for (int i = 0; i < 32; i++) sum = sum + words_i[i];
-    odd = 1'b0;
-    for (int i = 8; i < 17; i++) odd = odd || words_i[i][0];
-    zero = words_i[2][7:0] == '0 || words_i[2][15:8] == '0 || words_i[2][23:16] == '0 || words_i[2][31:24] == '0
-        || words_i[3][7:0] == '0 || words_i[3][15:8] == '0 || words_i[4][15:0] == '0 || words_i[4][31:16] == '0
-        || words_i[5][15:0] == '0 || words_i[5][31:16] == '0 || words_i[6][15:0] == '0;
-    kind = words_i[1][1:0];
-    mode = kind == 2'd1 ? fluidnpu_pkg::ModeMaxPool : kind == 2'd2 ? fluidnpu_pkg::ModeSumPool : plan_mode_i;
-    unique case (mode)
-      fluidnpu_pkg::ModeNormal: part = words_i[17];
-      fluidnpu_pkg::ModeWide:   part = words_i[18];
-      fluidnpu_pkg::ModeLanes:  part = words_i[19];
-      default:                  part = words_i[20];
+    for (int i = 0; i < Words; i++) sum = sum + words[i];
+    odd = descriptor_i.in_offset[0] || descriptor_i.in_row_bytes[0] || descriptor_i.in_pixel_bytes[0]
+        || descriptor_i.out_offset[0] || descriptor_i.out_row_bytes[0] || descriptor_i.out_pixel_bytes[0]
+        || descriptor_i.residual_offset[0] || descriptor_i.residual_row_bytes[0] || descriptor_i.residual_pixel_bytes[0];
+    zero = descriptor_i.kernel_h == '0 || descriptor_i.kernel_w == '0 || descriptor_i.stride_h == '0
+        || descriptor_i.stride_w == '0 || descriptor_i.dilation_h == '0 || descriptor_i.dilation_w == '0
+        || descriptor_i.out_h == '0 || descriptor_i.out_w == '0 || descriptor_i.group_words == '0
+        || descriptor_i.groups == '0 || descriptor_i.columns == '0;
+    gemm = descriptor_i.kind == fluidnpu_formats_pkg::KindGemm;
+    unknown = !gemm && descriptor_i.kind != fluidnpu_formats_pkg::KindMaxPool && descriptor_i.kind != fluidnpu_formats_pkg::KindSumPool;
+    unique case (descriptor_i.kind)
+      fluidnpu_formats_pkg::KindMaxPool: mode = fluidnpu_formats_pkg::ModeMaxPool;
+      fluidnpu_formats_pkg::KindSumPool: mode = fluidnpu_formats_pkg::ModeSumPool;
+      default:                           mode = plan_mode_i;
     endcase
-    malformed = words_i[0] != Magic || sum != '0 || odd || zero || kind == 2'd3 || words_i[1][15:8] > 8'd47
-        || words_i[1][23:16] > 8'd31 || $signed(words_i[7][15:0]) > $signed(words_i[7][31:16])
-        || (kind != 2'd0 && words_i[5][31:16] != 16'd1) || (kind == 2'd0 && (part == NoWeights || part[5:0] != '0));
+    unique case (mode)
+      fluidnpu_formats_pkg::ModeNormal: part = descriptor_i.weights[0];
+      fluidnpu_formats_pkg::ModeWide:   part = descriptor_i.weights[1];
+      fluidnpu_formats_pkg::ModeLanes:  part = descriptor_i.weights[2];
+      default:                          part = descriptor_i.weights[3];
+    endcase
+    malformed = descriptor_i.magic != fluidnpu_formats_pkg::DescriptorMagic || sum != '0 || odd || zero || unknown
+        || descriptor_i.shift > fluidnpu_formats_pkg::DescriptorShiftMost
+        || descriptor_i.residual_shift > fluidnpu_formats_pkg::DescriptorResidualShiftMost
+        || $signed(descriptor_i.lo) > $signed(descriptor_i.hi) || (!gemm && descriptor_i.groups != 16'd1)
+        || (gemm && (part == fluidnpu_formats_pkg::DescriptorNoWeights || part[5:0] != '0));
   end
-  assign pool_o = kind != 2'd0;
+  assign pool_o = !gemm;
 
   // One operation after another: a * b, or a / b with remainder.
   localparam int unsigned Steps = 27;
@@ -102,19 +112,19 @@ module fluidnpu_planner #(
     full_tile  = 32'(NormalTile);
     last_slots = last_cols_q;
     unique case (mode)
-      fluidnpu_pkg::ModeWide: begin
+      fluidnpu_formats_pkg::ModeWide: begin
         width      = 32'(2 * TP);
         columns    = 32'(Narrow);
         full_bias  = 32'(NarrowBias);
         full_tile  = 32'(WideTile);
         last_slots = last_cols_q << 1;
       end
-      fluidnpu_pkg::ModeLanes: begin
+      fluidnpu_formats_pkg::ModeLanes: begin
         columns   = 32'(Narrow);
         full_bias = 32'(NarrowBias);
         full_tile = 32'(LanesTile);
       end
-      fluidnpu_pkg::ModeSplit: begin
+      fluidnpu_formats_pkg::ModeSplit: begin
         width      = 32'(TP / 2);
         columns    = 32'(2 * TC);
         full_bias  = 32'(SplitBias);
@@ -129,32 +139,32 @@ module fluidnpu_planner #(
     b      = '0;
     divide = 1'b0;
     case (step_q)
-      5'd0:  begin a = words_i[9]; b = 32'(words_i[2][23:16]); end                       // in_row * stride_h
-      5'd1:  begin a = words_i[10]; b = 32'(words_i[2][31:24]); end                      // in_pixel * stride_w
-      5'd2:  begin a = 32'(words_i[3][7:0]); b = 32'(words_i[2][7:0]) - 32'd1; end        // rows under a window's first
-      5'd3:  begin a = words_i[10]; b = 32'(words_i[3][15:8]); end                       // in_pixel * dilation_w
-      5'd4:  begin a = 32'(words_i[2][15:8]); b = 32'(words_i[2][7:0]); end              // taps
-      5'd5:  begin a = 32'(words_i[5][15:0]); b = taps_q; end                            // P
-      5'd6:  begin a = p_q + width - 32'd1; b = width; divide = 1'b1; end                // P-tiles
-      5'd7:  begin a = 32'(words_i[4][15:0]); b = 32'(words_i[4][31:16]); end            // rows of a sample
+      5'd0:  begin a = descriptor_i.in_row_bytes; b = 32'(descriptor_i.stride_h); end
+      5'd1:  begin a = descriptor_i.in_pixel_bytes; b = 32'(descriptor_i.stride_w); end
+      5'd2:  begin a = 32'(descriptor_i.dilation_h); b = 32'(descriptor_i.kernel_h) - 32'd1; end  // rows under a window's first
+      5'd3:  begin a = descriptor_i.in_pixel_bytes; b = 32'(descriptor_i.dilation_w); end
+      5'd4:  begin a = 32'(descriptor_i.kernel_w); b = 32'(descriptor_i.kernel_h); end            // taps
+      5'd5:  begin a = 32'(descriptor_i.group_words); b = taps_q; end                             // P
+      5'd6:  begin a = p_q + width - 32'd1; b = width; divide = 1'b1; end                         // P-tiles
+      5'd7:  begin a = 32'(descriptor_i.out_h); b = 32'(descriptor_i.out_w); end                  // rows of a sample
       5'd8:  begin a = rows_q; b = 32'(plan_row_lanes_i ? b_act_i : plan_b_r_i); end
       5'd9:  begin a = rows_q; b = 32'(b_act_i - plan_b_r_i); end
-      5'd10: begin a = 32'(words_i[6][15:0]) - 32'd1; b = columns; divide = 1'b1; end    // full tiles before the last one
+      5'd10: begin a = 32'(descriptor_i.columns) - 32'd1; b = columns; divide = 1'b1; end         // full tiles before the last one
       5'd11: begin a = last_cols_q + 32'(BiasesPerSlot - 1); b = 32'(BiasesPerSlot); divide = 1'b1; end
       5'd12: begin a = last_bias_q + 32'(WeightSlots - 1); b = 32'(WeightSlots); divide = 1'b1; end
       5'd13: begin a = last_slots + 32'(WeightSlots - 1); b = 32'(WeightSlots); divide = 1'b1; end
       5'd14: begin a = p_tiles_q; b = last_tile_q; end
       5'd15: begin a = p_tiles_q; b = full_tile; end
       5'd16: begin a = full_beats_q; b = tiles_q; end
-      5'd17: begin a = group_beats_q; b = 32'(words_i[5][31:16]); end
+      5'd17: begin a = group_beats_q; b = 32'(descriptor_i.groups); end
       5'd18: begin a = layer_beats_q; b = 32'(WeightSlots * TP); end
-      5'd19: begin a = 32'(words_i[5][15:0]); b = 32'(words_i[2][15:8]); end             // words of a kernel row
-      5'd20: begin a = step_w_q; b = 32'(words_i[4][31:16]) - 32'd1; end                 // first to last window of a row
-      5'd21: begin a = tap_w_q; b = 32'(words_i[2][15:8]) - 32'd1; end                   // first to last tap of a row
-      5'd22: begin a = 32'(words_i[5][15:0]); b = 32'(words_i[5][31:16]); end            // words of a pixel
-      5'd23: begin a = rise; b = 32'(words_i[4][15:0]) - 32'd1; end                      // rows above a sample's last window
+      5'd19: begin a = 32'(descriptor_i.group_words); b = 32'(descriptor_i.kernel_w); end         // words of a kernel row
+      5'd20: begin a = step_w_q; b = 32'(descriptor_i.out_w) - 32'd1; end                         // first to last window of a row
+      5'd21: begin a = tap_w_q; b = 32'(descriptor_i.kernel_w) - 32'd1; end                       // first to last tap of a row
+      5'd22: begin a = 32'(descriptor_i.group_words); b = 32'(descriptor_i.groups); end           // words of a pixel
+      5'd23: begin a = rise; b = 32'(descriptor_i.out_h) - 32'd1; end                             // rows above a sample's last window
       5'd24: begin a = pitch; b = rise; end
-      5'd25: begin a = pitch; b = 32'(words_i[3][7:0]); end
+      5'd25: begin a = pitch; b = 32'(descriptor_i.dilation_h); end
       5'd26: begin a = pitch; b = sample_rows; end
       default: ;
     endcase
@@ -208,7 +218,7 @@ module fluidnpu_planner #(
         5'd3:  tap_w_q <= acc_q;
         5'd4:  taps_q <= acc_q;
         5'd5:  p_q <= acc_q;
-        5'd6:  p_tiles_q <= kind == 2'd1 ? (taps_q + 32'd1) >> 1 : pool_o ? taps_q : acc_q;  // a max pool takes two taps a beat
+        5'd6:  p_tiles_q <= descriptor_i.kind == fluidnpu_formats_pkg::KindMaxPool ? (taps_q + 32'd1) >> 1 : pool_o ? taps_q : acc_q;  // a max pool takes two taps a beat
         5'd7:  rows_q <= acc_q;
         5'd8:  beats0_q <= plan_row_lanes_i ? (acc_q + 32'd1) >> 1 : acc_q;
         5'd9:  beats1_q <= plan_row_lanes_i ? beats0_q - 32'(odd_rows) : acc_q;
@@ -237,20 +247,21 @@ module fluidnpu_planner #(
     end
   end
 
-  // Input rows. A kernel of one row leaves out what its stride skips. In the buffer a row keeps its place within a port word.
-  assign flat        = words_i[2][7:0] == 8'd1;
-  assign row_step    = flat ? jump_q : words_i[9];
-  assign rise        = flat ? 32'd1 : 32'(words_i[2][23:16]);
+  // Input rows. A kernel of one row leaves out what its stride skips. In the buffer a row keeps its place
+  // within a port word.
+  assign flat        = descriptor_i.kernel_h == 8'd1;
+  assign row_step    = flat ? jump_q : descriptor_i.in_row_bytes;
+  assign rise        = flat ? 32'd1 : 32'(descriptor_i.stride_h);
   assign sample_rows = above_q + reach_h_q + 32'd1;
   assign row_bytes   = across_q + reach_w_q + (channels_q << 1);
   assign apart       = row_bytes + 32'(PortBytes - 2);
   assign pitch       = apart + ((row_step - apart) & 32'(PortBytes - 1));
 
   assign odd_rows   = rows_q[0] && b_act_i[0];
-  assign contiguous = !pool_o && words_i[3][15:8] == 8'd1 && words_i[10] == {15'd0, words_i[5][15:0], 1'b0};
+  assign contiguous = !pool_o && descriptor_i.dilation_w == 8'd1 && descriptor_i.in_pixel_bytes == {15'd0, descriptor_i.group_words, 1'b0};
 
   assign bad_o   = busy_q && (malformed || plan_bad_i);
-  assign cause_o = malformed && !(words_i[0] == Magic && sum == '0 && plan_bad_i)
+  assign cause_o = malformed && !(descriptor_i.magic == fluidnpu_formats_pkg::DescriptorMagic && sum == '0 && plan_bad_i)
       ? fluidnpu_registers_pkg::CauseBadDescriptor : fluidnpu_registers_pkg::CauseBadFbcb;
   assign done_o  = busy_q && !bad_o && step_q == 5'(Steps);
 
@@ -259,28 +270,28 @@ module fluidnpu_planner #(
     layer_o.pool            = pool_o;
     layer_o.mode            = mode;
     layer_o.row_lanes       = !pool_o && plan_row_lanes_i;
-    layer_o.sample_lanes    = !pool_o && mode == fluidnpu_pkg::ModeLanes && !plan_row_lanes_i;
+    layer_o.sample_lanes    = !pool_o && mode == fluidnpu_formats_pkg::ModeLanes && !plan_row_lanes_i;
     layer_o.b_r             = plan_b_r_i;
     layer_o.block           = plan_block_i;
-    layer_o.has_residual    = words_i[1][2];
-    layer_o.shift           = words_i[1][13:8];
-    layer_o.residual_shift  = words_i[1][20:16];
-    layer_o.lo              = words_i[7][15:0];
-    layer_o.hi              = words_i[7][31:16];
-    layer_o.kernel_h        = words_i[2][7:0];
-    layer_o.kernel_w        = words_i[2][15:8];
-    layer_o.out_h           = words_i[4][15:0];
-    layer_o.out_w           = words_i[4][31:16];
-    layer_o.group_words     = words_i[5][15:0];
-    layer_o.groups          = words_i[5][31:16];
-    layer_o.columns         = words_i[6][15:0];
-    layer_o.in_offset       = words_i[8];
-    layer_o.out_offset      = words_i[11];
-    layer_o.out_row         = words_i[12];
-    layer_o.out_pixel       = words_i[13];
-    layer_o.residual_offset = words_i[14];
-    layer_o.residual_row    = words_i[15];
-    layer_o.residual_pixel  = words_i[16];
+    layer_o.has_residual    = descriptor_i.has_residual;
+    layer_o.shift           = 6'(descriptor_i.shift);
+    layer_o.residual_shift  = 5'(descriptor_i.residual_shift);
+    layer_o.lo              = descriptor_i.lo;
+    layer_o.hi              = descriptor_i.hi;
+    layer_o.kernel_h        = descriptor_i.kernel_h;
+    layer_o.kernel_w        = descriptor_i.kernel_w;
+    layer_o.out_h           = descriptor_i.out_h;
+    layer_o.out_w           = descriptor_i.out_w;
+    layer_o.group_words     = descriptor_i.group_words;
+    layer_o.groups          = descriptor_i.groups;
+    layer_o.columns         = descriptor_i.columns;
+    layer_o.in_offset       = descriptor_i.in_offset;
+    layer_o.out_offset      = descriptor_i.out_offset;
+    layer_o.out_row         = descriptor_i.out_row_bytes;
+    layer_o.out_pixel       = descriptor_i.out_pixel_bytes;
+    layer_o.residual_offset = descriptor_i.residual_offset;
+    layer_o.residual_row    = descriptor_i.residual_row_bytes;
+    layer_o.residual_pixel  = descriptor_i.residual_pixel_bytes;
     layer_o.step_w          = step_w_q;
     layer_o.tap_w           = tap_w_q;
     layer_o.row_bytes       = row_bytes;
@@ -293,7 +304,7 @@ module fluidnpu_planner #(
     layer_o.step_h          = step_h_q;
     layer_o.tap_h           = tap_h_q;
     layer_o.contiguous      = contiguous;
-    layer_o.run_words       = contiguous ? row_words_q[23:0] : 24'(words_i[5][15:0]);
+    layer_o.run_words       = contiguous ? row_words_q[23:0] : 24'(descriptor_i.group_words);
     layer_o.p_tiles         = p_tiles_q[15:0];
     layer_o.beats0          = beats0_q;
     layer_o.beats1          = pool_o ? '0 : beats1_q;

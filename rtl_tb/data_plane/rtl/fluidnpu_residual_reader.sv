@@ -1,33 +1,33 @@
-/// Reads the words that the core adds to its outputs, in the order of the output stream; each row filled up to whole beats.
+/// Reads the residual words in the order of the output stream; each row is filled up to whole beats.
 module fluidnpu_residual_reader #(
   parameter int unsigned BMax = 4,
   parameter int unsigned OutWords = 4,
   parameter int unsigned PortWords = 8,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
-  input  logic                            clk_i,
-  input  logic                            rst_ni,
-  input  logic                            layer_start_i,
-  input  logic [BMax-1:0][AddrWidth-1:0]  slot_i,
-  input  fluidnpu_pkg::layer_t            layer_i,
-  input  logic                            command_valid_i,
-  output logic                            command_ready_o,
-  input  fluidnpu_pkg::command_t          command_i,
-  output logic                            fetch_valid_o,
-  input  logic                            fetch_ready_i,
-  output logic [AddrWidth-1:0]            fetch_addr_o,
-  output logic [23:0]                     fetch_beats_o,
-  input  logic                            data_valid_i,
-  output logic                            data_ready_o,
-  input  logic [PortWords*16-1:0]         data_i,
-  output logic                            beat_valid_o,
-  input  logic                            beat_ready_i,
-  output logic [OutWords*16-1:0]          beat_o
+  input  logic                           clk_i,
+  input  logic                           rst_ni,
+  input  logic                           layer_start_i,
+  input  logic [BMax-1:0][AddrWidth-1:0] slot_i,
+  input  fluidnpu_formats_pkg::layer_t   layer_i,
+  input  logic                           command_valid_i,
+  output logic                           command_ready_o,
+  input  fluidnpu_formats_pkg::tile_t    command_i,
+  output logic                           fetch_valid_o,
+  input  logic                           fetch_ready_i,
+  output logic [AddrWidth-1:0]           fetch_addr_o,
+  output logic [23:0]                    fetch_beats_o,
+  input  logic                           data_valid_i,
+  output logic                           data_ready_o,
+  input  logic [PortWords*16-1:0]        data_i,
+  output logic                           beat_valid_o,
+  input  logic                           beat_ready_i,
+  output logic [OutWords*16-1:0]         beat_o
 );
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
   localparam int unsigned PortBits = $clog2(PortWords * 2);
   localparam int unsigned SkipWidth = PortWords > 1 ? $clog2(PortWords) : 1;
-  localparam int unsigned JobQueue = 32;  // rows asked for ahead: what hides the latency of memory when rows are short
+  localparam int unsigned JobQueue = 32;  // rows asked for ahead, to hide the latency of memory when rows are short
 
   logic                 row_valid, row_ready, job_ready, head_valid, head_ready;
   logic [AddrWidth-1:0] row_addr;

@@ -1,10 +1,12 @@
-/// Keeps the input rows that windows share: each is read from memory once, long before it is needed, and dropped when no block needs it.
+/// Caches input rows: each is read from memory once, ahead of its use, and dropped when no window needs it
+/// any more.
 ///
-/// A ring of lines in two banks, so that a segment may begin anywhere and straddle two lines. Rows follow one another in the order
-/// in which windows reach them, `layer_t.pitch` apart; with lanes by samples each lane has half of the ring. A segment waits until the rows of its
-/// window are there. A second segment of the same beat goes with it when its rows are there too and memory gives nothing in this cycle: both share
-/// the port of the RAM that writes. In a max pool a word that is covered twice is the larger one.
-/// `stuck_o`: a window waits for a row for which nothing can make room, so this row block does not fit.
+/// A ring of lines in two banks, so that a segment may begin anywhere and straddle two lines. Rows follow one
+/// another in the order in which windows reach them, `layer_t.pitch` apart; with lanes by samples each lane
+/// has half of the ring. A segment waits until the rows of its window are loaded. Two segments of a beat
+/// issue together if both are resident and no fill uses the shared RAM port this cycle. In a max pool a word
+/// that is covered twice is the larger one. `stuck_o`: a window waits for a row for which nothing can make
+/// room, so this row block does not fit.
 module fluidnpu_row_buffer #(
   parameter int unsigned BMax = 4,
   parameter int unsigned InWords = 8,
@@ -15,41 +17,41 @@ module fluidnpu_row_buffer #(
   localparam int unsigned CountWidth = $clog2(InWords + 1),
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
-  input  logic                            clk_i,
-  input  logic                            rst_ni,
-  input  logic                            layer_start_i,
-  input  logic [BMax-1:0][AddrWidth-1:0]  slot_i,
-  input  logic [4:0]                      b_act_i,
-  input  fluidnpu_pkg::layer_t            layer_i,
-  output logic [BMax-1:0][31:0]           base_o,    // where each sample of a lane begins
-  input  logic [31:0]                     oldest_i,  // windows need nothing before it any more
-  output logic                            stuck_o,
-  input  logic                            segment_valid_i,
-  output logic                            segment_ready_o,
-  input  logic [31:0]                     segment_addr_i,
-  input  logic                            segment_lane_i,
-  input  logic [23:0]                     segment_rows_i,
-  input  logic [CountWidth-1:0]           segment_words_i,
-  input  logic [CountWidth-1:0]           segment_place_i,
-  input  logic                            segment_ends_beat_i,
-  input  logic                            second_valid_i,
-  output logic                            second_ready_o,
-  input  logic [31:0]                     second_addr_i,
-  input  logic                            second_lane_i,
-  input  logic [23:0]                     second_rows_i,
-  input  logic [CountWidth-1:0]           second_words_i,
-  input  logic [CountWidth-1:0]           second_place_i,
-  input  logic                            second_ends_beat_i,
-  output logic                            fetch_valid_o,
-  input  logic                            fetch_ready_i,
-  output logic [AddrWidth-1:0]            fetch_addr_o,
-  output logic [23:0]                     fetch_beats_o,
-  input  logic                            data_valid_i,
-  output logic                            data_ready_o,
-  input  logic [PortWords*16-1:0]         data_i,
-  output logic                            beat_valid_o,
-  input  logic                            beat_ready_i,
-  output logic [InWords*16-1:0]           beat_o
+  input  logic                           clk_i,
+  input  logic                           rst_ni,
+  input  logic                           layer_start_i,
+  input  logic [BMax-1:0][AddrWidth-1:0] slot_i,
+  input  logic [4:0]                     b_act_i,
+  input  fluidnpu_formats_pkg::layer_t   layer_i,
+  output logic [BMax-1:0][31:0]          base_o,    // where each sample of a lane begins
+  input  logic [31:0]                    oldest_i,  // windows need nothing before it any more
+  output logic                           stuck_o,
+  input  logic                           segment_valid_i,
+  output logic                           segment_ready_o,
+  input  logic [31:0]                    segment_addr_i,
+  input  logic                           segment_lane_i,
+  input  logic [23:0]                    segment_rows_i,
+  input  logic [CountWidth-1:0]          segment_words_i,
+  input  logic [CountWidth-1:0]          segment_place_i,
+  input  logic                           segment_ends_beat_i,
+  input  logic                           second_valid_i,
+  output logic                           second_ready_o,
+  input  logic [31:0]                    second_addr_i,
+  input  logic                           second_lane_i,
+  input  logic [23:0]                    second_rows_i,
+  input  logic [CountWidth-1:0]          second_words_i,
+  input  logic [CountWidth-1:0]          second_place_i,
+  input  logic                           second_ends_beat_i,
+  output logic                           fetch_valid_o,
+  input  logic                           fetch_ready_i,
+  output logic [AddrWidth-1:0]           fetch_addr_o,
+  output logic [23:0]                    fetch_beats_o,
+  input  logic                           data_valid_i,
+  output logic                           data_ready_o,
+  input  logic [PortWords*16-1:0]        data_i,
+  output logic                           beat_valid_o,
+  input  logic                           beat_ready_i,
+  output logic [InWords*16-1:0]          beat_o
 );
   localparam int unsigned PortBytes = 2 * PortWords;
   localparam int unsigned PortBits = $clog2(PortBytes);
@@ -240,7 +242,7 @@ module fluidnpu_row_buffer #(
   logic [InWords*16-1:0]        beat_d, part_q;
   logic [InWords-1:0]           covered_d, covered_q;
 
-  assign maximum = layer_i.mode == fluidnpu_pkg::ModeMaxPool;
+  assign maximum = layer_i.mode == fluidnpu_formats_pkg::ModeMaxPool;
   for (genvar i = 0; i < 2; i++) begin : gen_segments
     logic [2*LineWords*16-1:0] lines;
     logic [InWords*16-1:0]     piece;

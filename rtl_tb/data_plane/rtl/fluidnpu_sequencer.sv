@@ -1,7 +1,8 @@
-/// Runs a job: for each layer fetch its descriptor, look up its plan, then give every (row block, group, column tile) as a command.
+/// Runs a job: for each layer its descriptor, its plan, then every (row block, group, column tile) as a
+/// command.
 ///
-/// A layer begins only when all that the one before it wrote is in memory. An error, the watchdog or a soft reset ends the
-/// job: `flush_o` is held until every master is idle. Order of commands: `hls.streams.tiles`.
+/// A layer begins only when all outputs of the one before it are in memory. An error, the watchdog or a soft
+/// reset ends the job: `flush_o` is held until every master is idle. Order of commands: `hls.streams.tiles`.
 module fluidnpu_sequencer #(
   parameter int unsigned TC = 8,
   parameter int unsigned InWords = 8,
@@ -39,14 +40,14 @@ module fluidnpu_sequencer #(
   input  logic                                         plan_done_i,
   input  logic                                         plan_bad_i,
   input  logic [7:0]                                   plan_cause_i,
-  input  fluidnpu_pkg::layer_t                         plan_layer_i,
+  input  fluidnpu_formats_pkg::layer_t                 plan_layer_i,
   // to the streams
   output logic [BMax-1:0][fluidnpu_pkg::AddrWidth-1:0] slot_o,
   output logic                                         layer_start_o,
-  output fluidnpu_pkg::layer_t                         running_o,
+  output fluidnpu_formats_pkg::layer_t                 running_o,
   output logic                                         command_valid_o,
   input  logic                                         command_ready_i,
-  output fluidnpu_pkg::command_t                       command_o,
+  output fluidnpu_formats_pkg::tile_t                  command_o,
   input  logic                                         written_i,   // every output of the layer is in memory
   input  logic                                         stuck_i,     // the layer's row blocks do not fit the input buffer
   // end of a job by force
@@ -67,7 +68,7 @@ module fluidnpu_sequencer #(
   logic [4:0]  sample_q;   // samples found
   logic [fluidnpu_pkg::AddrWidth-1:0] slot_addr_q;
   logic [4:0]  hold_q;
-  fluidnpu_pkg::layer_t running_q;
+  fluidnpu_formats_pkg::layer_t running_q;
 
   // Refusals of START
   logic [7:0] start_cause;
@@ -81,7 +82,7 @@ module fluidnpu_sequencer #(
   assign start_refused_o = start_i && start_cause != fluidnpu_registers_pkg::CauseNone;
   assign busy_o          = state_q != Idle;
 
-  // What ends a job by force; the first that comes is told.
+  // Causes that end a job by force; the first one is told.
   logic job_error;
   logic [7:0] job_cause;
   always_comb begin
@@ -116,10 +117,10 @@ module fluidnpu_sequencer #(
 
   always_comb begin
     unique case (running_q.mode)
-      fluidnpu_pkg::ModeNormal: tile_columns = 16'(TC);
-      fluidnpu_pkg::ModeSplit:  tile_columns = 16'(2 * TC);
-      fluidnpu_pkg::ModeWide, fluidnpu_pkg::ModeLanes: tile_columns = 16'(Narrow);
-      default:                  tile_columns = 16'(InWords);
+      fluidnpu_formats_pkg::ModeNormal: tile_columns = 16'(TC);
+      fluidnpu_formats_pkg::ModeSplit:  tile_columns = 16'(2 * TC);
+      fluidnpu_formats_pkg::ModeWide, fluidnpu_formats_pkg::ModeLanes: tile_columns = 16'(Narrow);
+      default:                          tile_columns = 16'(InWords);
     endcase
     remaining  = running_q.columns - first_q;
     last_tile  = remaining <= tile_columns;

@@ -1,29 +1,30 @@
-/// Copies a layer's weights to the core, once for each row block: the image has the stream's order, so nothing is understood.
+/// Copies a layer's weights to the core, once for each row block; the image has the stream's order.
 ///
-/// A block's first command asks for all of its weights at once; they run ahead of the core as far as the queues reach.
+/// A block's first command asks for all of its weights at once; they run ahead of the core as far as the
+/// queues reach.
 module fluidnpu_weight_streamer #(
   parameter int unsigned TP = 4,
   parameter int unsigned WeightSlots = 1,
   parameter int unsigned PortWords = 8,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
-  input  logic                            clk_i,
-  input  logic                            rst_ni,
-  input  logic [AddrWidth-1:0]            image_i,
-  input  fluidnpu_pkg::layer_t            layer_i,
-  input  logic                            block_valid_i,
-  output logic                            block_ready_o,
-  output logic                            idle_o,  // every block asked for has been taken by the core
-  output logic                            fetch_valid_o,
-  input  logic                            fetch_ready_i,
-  output logic [AddrWidth-1:0]            fetch_addr_o,
-  output logic [31:0]                     fetch_beats_o,  // more than 2^24: a fully connected layer behind a narrow port
-  input  logic                            data_valid_i,
-  output logic                            data_ready_o,
-  input  logic [PortWords*16-1:0]         data_i,
-  output logic                            beat_valid_o,
-  input  logic                            beat_ready_i,
-  output logic [WeightSlots*TP*16-1:0]    beat_o
+  input  logic                         clk_i,
+  input  logic                         rst_ni,
+  input  logic [AddrWidth-1:0]         image_i,
+  input  fluidnpu_formats_pkg::layer_t layer_i,
+  input  logic                         block_valid_i,
+  output logic                         block_ready_o,
+  output logic                         idle_o,  // every block asked for has been taken by the core
+  output logic                         fetch_valid_o,
+  input  logic                         fetch_ready_i,
+  output logic [AddrWidth-1:0]         fetch_addr_o,
+  output logic [31:0]                  fetch_beats_o,  // more than 2^24: a fully connected layer behind a narrow port
+  input  logic                         data_valid_i,
+  output logic                         data_ready_o,
+  input  logic [PortWords*16-1:0]      data_i,
+  output logic                         beat_valid_o,
+  input  logic                         beat_ready_i,
+  output logic [WeightSlots*TP*16-1:0] beat_o
 );
   localparam int unsigned SkipWidth = PortWords > 1 ? $clog2(PortWords) : 1;
 

@@ -1,10 +1,12 @@
-/// Forms Toeplitz rows on the fly: cuts the beats of the core's input stream into segments, each one run of words in the input buffer.
+/// Forms Toeplitz rows on the fly: cuts the beats of the input stream into segments, runs of words in the
+/// input buffer.
 ///
-/// A GEMM is walked P-tile by P-tile, all rows of the block each time; a tile goes on in the window where the one before
-/// ended, so tiles straddle taps and kernel rows. A pool is walked row by row, one beat a tap, of a max pool one beat for two taps: both segments
-/// go to the same place, where the larger word stays. Words that no segment covers are zero: tails need no segment.
-/// One segment a cycle, or two of the same beat when `second_ready_i`: the next of the same row, or the whole of the row in lane 1. Distances are
-/// those of the input buffer (`fluidnpu_pkg::layer_t`).
+/// A GEMM is walked P-tile by P-tile, all rows of the block each time; a tile goes on in the window where the
+/// one before ended, so tiles straddle taps and kernel rows. A pool is walked row by row, one beat a tap, of
+/// a max pool one beat for two taps: both segments go to the same place, where the larger word stays. Words
+/// that no segment covers are zero: tails need no segment. One segment a cycle, or two of the same beat when
+/// `second_ready_i`: the next of the same row, or the whole of the row in lane 1. Distances are those of the
+/// input buffer (`fluidnpu_formats_pkg::layer_t`).
 module fluidnpu_window_segments #(
   parameter int unsigned TP = 4,
   parameter int unsigned InWords = 2 * TP,  // of a beat: two P-tiles at least, and what a pool sends
@@ -14,32 +16,32 @@ module fluidnpu_window_segments #(
   localparam int unsigned CountWidth = $clog2(InWords + 1),
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1
 ) (
-  input  logic                                         clk_i,
-  input  logic                                         rst_ni,
-  input  logic                                         layer_start_i,
-  input  logic [BMax-1:0][31:0]                        base_i,  // of each sample of a lane in the input buffer
-  input  fluidnpu_pkg::layer_t                         layer_i,
-  input  logic                                         command_valid_i,
-  output logic                                         command_ready_o,
-  input  fluidnpu_pkg::command_t                       command_i,
-  output logic                                         segment_valid_o,
-  input  logic                                         segment_ready_i,
-  output logic [31:0]                                  segment_addr_o,   // in the lane's part of the buffer, which repeats itself
-  output logic                                         segment_lane_o,
-  output logic [23:0]                                  segment_rows_o,   // input rows of the lane that must be there
-  output logic [CountWidth-1:0]                        segment_words_o,
-  output logic [CountWidth-1:0]                        segment_place_o,  // first word in the beat
-  output logic                                         segment_ends_beat_o,
+  input  logic                         clk_i,
+  input  logic                         rst_ni,
+  input  logic                         layer_start_i,
+  input  logic [BMax-1:0][31:0]        base_i,  // of each sample of a lane in the input buffer
+  input  fluidnpu_formats_pkg::layer_t layer_i,
+  input  logic                         command_valid_i,
+  output logic                         command_ready_o,
+  input  fluidnpu_formats_pkg::tile_t  command_i,
+  output logic                         segment_valid_o,
+  input  logic                         segment_ready_i,
+  output logic [31:0]                  segment_addr_o,   // in the lane's part of the buffer, which repeats itself
+  output logic                         segment_lane_o,
+  output logic [23:0]                  segment_rows_o,   // input rows of the lane that must be there
+  output logic [CountWidth-1:0]        segment_words_o,
+  output logic [CountWidth-1:0]        segment_place_o,  // first word in the beat
+  output logic                         segment_ends_beat_o,
   // taken together with the segment above, or not at all
-  output logic                                         second_valid_o,
-  input  logic                                         second_ready_i,
-  output logic [31:0]                                  second_addr_o,
-  output logic                                         second_lane_o,
-  output logic [23:0]                                  second_rows_o,
-  output logic [CountWidth-1:0]                        second_words_o,
-  output logic [CountWidth-1:0]                        second_place_o,
-  output logic                                         second_ends_beat_o,
-  output logic [31:0]                                  oldest_o          // what lies before is not needed any more
+  output logic                         second_valid_o,
+  input  logic                         second_ready_i,
+  output logic [31:0]                  second_addr_o,
+  output logic                         second_lane_o,
+  output logic [23:0]                  second_rows_o,
+  output logic [CountWidth-1:0]        second_words_o,
+  output logic [CountWidth-1:0]        second_place_o,
+  output logic                         second_ends_beat_o,
+  output logic [31:0]                  oldest_o          // no window needs a place before it any more
 );
   typedef struct packed {
     logic [7:0]  tap_row;
@@ -55,10 +57,10 @@ module fluidnpu_window_segments #(
   logic [SampleWidth-1:0] row_index, other_index, start_index;
   logic [31:0] row_offset, other_offset, start_offset;
   logic [23:0] row_top, other_top;
-  fluidnpu_pkg::command_t command_q;
+  fluidnpu_formats_pkg::tile_t command_q;
 
   assign pool            = layer_i.pool;
-  assign max_pool        = layer_i.mode == fluidnpu_pkg::ModeMaxPool;
+  assign max_pool        = layer_i.mode == fluidnpu_formats_pkg::ModeMaxPool;
   assign last_tile       = pool || tile_q + 16'd1 == layer_i.p_tiles;
   assign command_ready_o = !busy_q;
 
@@ -102,7 +104,8 @@ module fluidnpu_window_segments #(
     end
   end
 
-  // Within a row: from the tile's first word on, run by run. What is cut next, and what would be cut behind it.
+  // Within a row: from the tile's first word on, run by run. What is cut next, and what would be cut behind
+  // it.
   typedef struct packed {
     logic [CountWidth-1:0] words;
     window_t               next;      // where the window goes on
@@ -153,14 +156,14 @@ module fluidnpu_window_segments #(
 
   always_comb begin
     unique case (layer_i.mode)
-      fluidnpu_pkg::ModeMaxPool, fluidnpu_pkg::ModeSumPool: width = CountWidth'(InWords);
-      fluidnpu_pkg::ModeWide:  width = CountWidth'(2 * TP);
-      fluidnpu_pkg::ModeSplit: width = CountWidth'(TP / 2);
+      fluidnpu_formats_pkg::ModeMaxPool, fluidnpu_formats_pkg::ModeSumPool: width = CountWidth'(InWords);
+      fluidnpu_formats_pkg::ModeWide:  width = CountWidth'(2 * TP);
+      fluidnpu_formats_pkg::ModeSplit: width = CountWidth'(TP / 2);
       default:                 width = CountWidth'(TP);
     endcase
   end
   assign run_words = pool ? 24'(command_q.cols) : layer_i.run_words;
-  always_comb begin  // no continuous assignments: those would not wait for what the function reads beside its arguments
+  always_comb begin  // a continuous assignment is not sensitive to the signals its function reads from module scope
     first  = cut(window_q, position_q);
     behind = cut(first.next, pool ? '0 : position_q + first.words);
   end

@@ -1,4 +1,8 @@
-"""Random streams for the core, valid by ADR 4: any mode after any other, tails, lanes, residuals. What a core answers says `hls`.
+"""Random streams for the core, valid by ADR 4: any mode after any other, tails, lanes, residuals.
+
+Expected outputs come from `hls.execute_streams_reference`. `hls.core_vectors` draws streams too, but few and
+short ones that are the same with every NumPy, since each project carries them; these reach every depth, shift
+and extreme word.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> streams = random_streams(np.random.default_rng(0), tiny_design(), commands=3)
@@ -14,22 +18,18 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.hls import Command, LayerStreams, output_beats, pack_weights
+from fluidnpu.hls import Command, LayerStreams, core_modes, output_beats, pack_weights
 
 Int16 = npt.NDArray[np.int16]
-
-
-def modes_of(design: Design) -> tuple[Mode, ...]:
-    """The modes that a core of this design knows."""
-    stacked = (Mode.WIDE, Mode.LANES) if design.stackable else ()
-    return (Mode.NORMAL, *stacked, *((Mode.SPLIT,) if design.split else ()), Mode.MAX_POOL, Mode.SUM_POOL)
 
 
 def random_streams(
     rng: np.random.Generator, design: Design, *, commands: int, modes: Sequence[Mode] | None = None, tiles: int = 4
 ) -> LayerStreams:
-    """Streams of that many random commands with up to `tiles` P-tiles and `t_r` rows each; sums fit the design's accumulators."""
-    chosen = [Mode(int(mode)) for mode in rng.choice([int(mode) for mode in modes or modes_of(design)], commands)]
+    """Streams of that many random commands with up to `tiles` P-tiles and `t_r` rows each; sums fit the
+    design's accumulators.
+    """
+    chosen = [Mode(int(mode)) for mode in rng.choice([int(mode) for mode in modes or core_modes(design)], commands)]
     list_of = [
         random_command(rng, design, mode, tiles=tiles, last=int(at == commands)) for at, mode in enumerate(chosen, 1)
     ]

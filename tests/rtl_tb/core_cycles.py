@@ -1,15 +1,23 @@
-"""Cycles of the reference core with ideal streams, equal to the RTL to the cycle. Pure arithmetic; the tests hold it to Verilator.
+"""An oracle of the tests: cycles of the reference core with ideal streams, equal to the RTL to the cycle.
+Pure arithmetic.
 
-Ideal: every stream always has a beat to give or room to take one. Cycle 0 is the first after reset, in which the first command is taken.
+It is the third cycle model of the core, beside the RTL and the exact model of `dse`. It stays because it is
+the only one in closed form: it states the cost of a command as a formula, and it is written without knowledge
+of the other two.
 
-**One command alone** (`command_cycles`), from its handshake to that of its last output, both counted; Turn and Late are `CoreTiming`:
+Ideal: every stream always has a beat to give or room to take one. Cycle 0 is the first after reset, in which
+the first command is taken.
+
+**One command alone** (`command_cycles`), from its handshake to that of its last output, both counted; Turn
+and Late are `CoreTiming`:
 
     GEMM: 1 + header + tile + (p_tiles - 1) * max(beats, tile, Turn) + Late + 1 + outputs + 10
     pool: 1 + p_tiles + (rows - 1) * max(p_tiles, groups) + groups + 10
 
-with `header` and `tile` the weight beats of the bias header and of one P-tile, `outputs` the output beats and `groups` those of a row. (A GEMM
-cannot drain before its biases are unpacked, one a cycle: the sum up to Late + 1 is at least cols + 2.) So a P-tile costs `beats` cycles
-and nothing else when its weights come in time and Turn is not longer than it.
+with `header` and `tile` the weight beats of the bias header and of one P-tile, `outputs` the output beats and
+`groups` those of a row. (A GEMM cannot drain before its biases are unpacked, one a cycle: the sum up to Late
++ 1 is at least cols + 2.) So a P-tile costs `beats` cycles and nothing else when its weights come in time and
+Turn is not longer than it.
 
 **A sequence** (`Timeline`): the same events, each as early as the one that it waits for allows.
 """
@@ -100,7 +108,7 @@ class _Drained:
 
 
 class Timeline:
-    """Walks through the commands of ideal streams; `end` is the number of cycles so far, the last output's handshake counted."""
+    """Walks through the commands of ideal streams; `end` counts cycles up to the last output's handshake."""
 
     def __init__(self, design: Design) -> None:
         self.design = design
@@ -188,9 +196,11 @@ class _BiasTimeline:
         self._unpacked = 0
 
     def add(self, start: int, layout: TileLayout, released: list[int]) -> tuple[int, int]:
-        """(cycle after the last header beat, first cycle in which rows may be fetched) of the next GEMM command.
+        """(Cycle after the last header beat, first cycle in which rows may be fetched) of the next GEMM
+        command.
 
-        `start`: when the loader turns to the header; `released`: when the rows of each earlier GEMM command were all fetched.
+        `start`: when the loader turns to the header; `released`: when the rows of each earlier GEMM command
+        were all fetched.
         """
         push = start - 1
         if len(released) >= BIAS_GENERATIONS_AHEAD:
@@ -212,6 +222,6 @@ def _beats_per_row(command: Command, design: Design) -> Cycles:
 
 
 def _as_early(earliest: Cycles, durations: Cycles) -> Cycles:
-    """Start cycles of steps in a row, none before its `earliest`, each after the one before has taken its duration."""
+    """Start cycles of steps in a row, none before its `earliest`, each after the one before has ended."""
     before = np.cumsum(durations) - durations
     return np.asarray(before + np.maximum.accumulate(earliest - before))
