@@ -20,17 +20,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import (
-    Design,
-    DramModel,
-    LayerCycles,
-    Point,
-    awake_words,
-    build_design,
-    explore,
-    roofline_cycles,
-    total_ticks,
-)
+from fluidnpu.dse import Design, DramModel, Point, awake_words, build_design, explore
+from fluidnpu.dse.exact import LayerCycles
+from fluidnpu.dse.hardware import roofline_cycles
+from fluidnpu.dse.paper import total_ticks
 from fluidnpu.hls import compile_program
 from fluidnpu.models import FULL_SIZE, Kind, Workload, quantise, random_full_size
 from fluidnpu.rtl_tb import LayerRun

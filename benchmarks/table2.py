@@ -309,7 +309,8 @@ def other_hardware(network: str, board: str, row: dict) -> dict[str, Serving]:
     Their tables are the row's table times the `paper` model's ratio to the fluid design, stage by stage and batch by batch.
     """
     from fluidnpu.boards import load_board
-    from fluidnpu.dse import Batching, LatencyTable, equidistant_exits, search, stage_latency
+    from fluidnpu.dse import LatencyTable, equidistant_exits, search
+    from fluidnpu.dse.paper import Batching, stage_latency
     from fluidnpu.models import read_layer_table
 
     file = {"resnet50": "layers_resnet50.json", "inceptionv3": "layers_inception_v3.json"}[network]

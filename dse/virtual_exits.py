@@ -1,4 +1,4 @@
-"""Exits for a network that has none: where a search or a simulation may cut the layers into stages. Pure arithmetic."""
+"""Exits for a network that has none: cuts of its layers into stages, for a search or a simulation. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from itertools import accumulate
 
 from fluidnpu.models import Workload, unknown_name
 
-from .design import DesignError
+from .errors import DesignError
 
 
 def equidistant_exits(workload: Workload, exits: int, exit_rates: Sequence[float] | None = None) -> Workload:
-    """The same layers cut into `exits` stages of as equal multiply-accumulates as whole layers allow; exit heads cost nothing.
+    """The same layers cut into `exits` stages of multiply-accumulates as equal as whole layers allow.
 
-    Fluid Batching places three intermediate exits this way. Raises DesignError when there are fewer layers than exits.
+    Exit heads cost nothing. Fluid Batching places three intermediate exits this way. Raises DesignError when there are
+    fewer layers than exits.
 
     >>> from fluidnpu.models import LayerShape
     >>> layers = tuple(LayerShape(name=n, r=1, p=1, c=c) for n, c in (("a", 4), ("b", 3), ("c", 9)))
@@ -36,9 +37,10 @@ def equidistant_exits(workload: Workload, exits: int, exit_rates: Sequence[float
 
 
 def exits_after(workload: Workload, layers: Sequence[str], exit_rates: Sequence[float] | None = None) -> Workload:
-    """The same layers cut after each named one, in their own order; exit heads cost nothing. For layer tables, which know no tensors.
+    """The same layers cut after each named one, in their own order; exit heads cost nothing.
 
-    Raises DesignError for a name that is unknown, comes twice, or is the last layer's.
+    For layer tables, which know no tensors. Raises DesignError for a name that is unknown, comes twice, or is the last
+    layer's.
 
     >>> from fluidnpu.models import LayerShape
     >>> layers = tuple(LayerShape(name=n, r=1, p=1, c=1) for n in "abc")

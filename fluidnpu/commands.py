@@ -15,7 +15,8 @@ import numpy as np
 from rich.console import Console
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import CORES, EVALUATIONS, OBJECTIVES, Design, Exploration, FitError, calibrated_board, explore
+from fluidnpu.dse import CORES, EVALUATIONS, OBJECTIVES, Design, Exploration, FitError, explore
+from fluidnpu.dse.resources import calibrated_board
 from fluidnpu.hls import (
     check_folder,
     check_made_for,

@@ -6,7 +6,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from fluidnpu.dse import Exploration, ram_bits
+from fluidnpu.dse import Exploration
+from fluidnpu.dse.resources import ram_bits
 
 from .figures import pareto_front, roofline, shares, throughput_bars
 from .report import plan_map, template

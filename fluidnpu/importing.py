@@ -7,7 +7,8 @@ from pathlib import Path
 from rich.console import Console
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import Calibrated, Calibration, Design, Exploration, apply_calibration
+from fluidnpu.dse import Design, Exploration
+from fluidnpu.dse.resources import Calibrated, Calibration, apply_calibration
 from fluidnpu.hls import import_reports
 from fluidnpu.models import read_text
 

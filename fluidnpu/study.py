@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidnpu.dse import LatencyTable, ablation, explore
+from fluidnpu.dse import LatencyTable, explore
+from fluidnpu.dse.paper import ablation
 from fluidnpu.scheduler import (
     Comparison,
     Interval,

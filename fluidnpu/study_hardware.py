@@ -13,7 +13,8 @@ from functools import lru_cache
 import numpy as np
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import Batching, Design, LatencyTable, equidistant_exits, explore, search, stage_latency
+from fluidnpu.dse import Design, LatencyTable, equidistant_exits, explore, search
+from fluidnpu.dse.paper import Batching, stage_latency
 from fluidnpu.models import Workload, read_layer_table, read_onnx, shipped_file
 from fluidnpu.scheduler import PaperRow, Recorded, Serving
 

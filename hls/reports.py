@@ -14,7 +14,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from fluidnpu.boards import Board
-from fluidnpu.dse import Calibration, Design, Measure, Point, fit
+from fluidnpu.dse import Design, Point, fit
+from fluidnpu.dse.resources import Calibration, Measure
 
 from .banks import hls_ultra_banks
 from .render import row_distance

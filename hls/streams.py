@@ -13,7 +13,8 @@ from dataclasses import astuple, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fluidnpu.dse import Design, Mode, pool_beats
+from fluidnpu.dse import Design, Mode
+from fluidnpu.dse.hardware import pool_beats
 
 from .descriptor import NO_WEIGHTS, Descriptor
 from .fbcb import GEMM, Run, decode

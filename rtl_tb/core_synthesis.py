@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
-from fluidnpu.dse import Design, NpuShape, part_primitives
+from fluidnpu.dse import Design
+from fluidnpu.dse.resources import NpuShape, part_primitives
 from fluidnpu.dse.testing import tiny_design
 
 from .core_sim import core_parameters

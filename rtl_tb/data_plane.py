@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fluidnpu.dse import Design, Machine
+from fluidnpu.dse import Design
+from fluidnpu.dse.exact import Machine
 
 TOP = "fluidnpu_data_plane"
 

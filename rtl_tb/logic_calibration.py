@@ -19,16 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fluidnpu.dse import (
-    LOGIC_KINDS,
-    PARTS,
-    Design,
-    NpuShape,
-    logic_table,
-    logic_terms,
-    part_logic,
-    part_primitives,
-)
+from fluidnpu.dse import Design
+from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, NpuShape, logic_table, logic_terms, part_logic, part_primitives
 
 from .core_synthesis import synthesise_core
 from .data_plane import data_plane_parameters

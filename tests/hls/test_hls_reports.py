@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import Calibration, Design, DesignError, Measure, Point, apply_calibration, build_design, explore, fit
+from fluidnpu.dse import Design, DesignError, Point, build_design, explore, fit
+from fluidnpu.dse.resources import Calibration, Measure, apply_calibration
 from fluidnpu.hls import ReportError, import_reports, parse_csynth, parse_timing, parse_utilization
 from fluidnpu.models import random_network
 

@@ -7,7 +7,9 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from fluidnpu.dse import BatchPlan, Design, LayerCycles, Machine, Stack, job_cycles, needed_bytes
+from fluidnpu.dse import BatchPlan, Design, Stack
+from fluidnpu.dse.exact import LayerCycles, Machine, job_cycles
+from fluidnpu.dse.hardware import needed_bytes
 from fluidnpu.hls import Program, by_name, compile_program, layer_jobs
 from fluidnpu.models import Kind, LayerShape, QuantisedNetwork
 from fluidnpu.rtl_tb import LayerRun, NpuModel, RtlNpu

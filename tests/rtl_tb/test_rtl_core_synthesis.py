@@ -9,7 +9,9 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from fluidnpu.dse import LOGIC_KINDS, PARTS, Design, interval_pct, part_logic
+from fluidnpu.dse import Design
+from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, part_logic
+from fluidnpu.dse.resources.logic import interval_pct
 from fluidnpu.dse.resources.memories import block_rams, ultra_rams
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls import execute_streams_reference
