@@ -309,9 +309,10 @@ def other_hardware(network: str, board: str, row: dict) -> dict[str, Serving]:
     Their tables are the row's table times the `paper` model's ratio to the fluid design, stage by stage and batch by batch.
     """
     from fluidnpu.boards import load_board
-    from fluidnpu.dse import LatencyTable, equidistant_exits, search
+    from fluidnpu.dse import LatencyTable, search
     from fluidnpu.dse.paper import Batching, stage_latency
     from fluidnpu.models import read_layer_table
+    from fluidnpu.models.exits import equidistant_exits
 
     file = {"resnet50": "layers_resnet50.json", "inceptionv3": "layers_inception_v3.json"}[network]
     workload, chip = equidistant_exits(read_layer_table(LAYERS / file), 4, row["exit_rates"]), load_board(board)
@@ -341,7 +342,8 @@ def part_accuracy(args) -> dict:
     """What anytime answers cost in accuracy, on real confidences: the shipped ResNet-8 on 1,000 Fashion-MNIST test images, drawn with replacement."""
     from fluidnpu.boards import load_board
     from fluidnpu.dse import explore
-    from fluidnpu.models import confidence, read_onnx, run_float, shipped_file, shipped_images
+    from fluidnpu.models import confidence, read_onnx, shipped_file, shipped_images
+    from fluidnpu.models.numeric import run_float
 
     images = shipped_images()
     with shipped_file("resnet8_fashion_mnist.onnx") as path:
@@ -388,8 +390,9 @@ def part_accuracy(args) -> dict:
 def part_codesign(args) -> dict:
     """The batch histogram under the expected traffic becomes the search's weights w_b, until the design stays the same; against w_b = 1."""
     from fluidnpu.boards import load_board
-    from fluidnpu.dse import equidistant_exits, explore
+    from fluidnpu.dse import explore
     from fluidnpu.models import read_layer_table
+    from fluidnpu.models.exits import equidistant_exits
 
     out = {}
     for row in rows():

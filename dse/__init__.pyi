@@ -16,10 +16,10 @@ from .jit import has_numba as has_numba
 from .paper.model import Point as Point
 from .paper.search import search as search
 from .question import CORES as CORES
-from .question import EVALUATIONS as EVALUATIONS
-from .question import OBJECTIVES as OBJECTIVES
 from .question import Question as Question
 from .question import Target as Target
 from .resources.fit import fit as fit
-from .virtual_exits import equidistant_exits as equidistant_exits
-from .virtual_exits import exits_after as exits_after
+from .resources.calibration import Calibrated as Calibrated
+from .resources.calibration import Calibration as Calibration
+from .resources.calibration import apply_calibration as apply_calibration
+from .resources.calibration import calibrated_board as calibrated_board

@@ -13,8 +13,8 @@ DATA = {
     "models": ("data/*",),
     "dse": ("resources/*.json",),
     "hls": ("templates/*/*", "csim/*"),
-    "rtl_tb": ("rtl/*.sv", "formal/*.sv", "benches/*.sv", "benches/*.h", "**/*.cpp"),
-    "scheduler": ("tuned/*.json",),
+    "rtl_tb": ("*/rtl/*.sv", "*/proofs/*", "**/*.sv", "**/*.h", "**/*.cpp", "README.md"),
+    "scheduler": ("policies/tuned/*.json",),
     "fluidnpu": ("templates/*",),
 }
 

@@ -1,10 +1,6 @@
 from .buildable import HLS_BEAT_BITS as HLS_BEAT_BITS
 from .buildable import ram_bits as ram_bits
-from .calibration import Calibrated as Calibrated
-from .calibration import Calibration as Calibration
 from .calibration import Measure as Measure
-from .calibration import apply_calibration as apply_calibration
-from .calibration import calibrated_board as calibrated_board
 from .logic import LOGIC_KINDS as LOGIC_KINDS
 from .logic import logic_table as logic_table
 from .logic import logic_terms as logic_terms

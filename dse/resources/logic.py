@@ -2,7 +2,7 @@
 
 A term counts something that is in the RTL (bits of a register slice, lanes of post-processing, bits of a multiplexer),
 so that a sum fitted to small designs holds for large ones. The coefficients and the interval stand in `logic.json`,
-which `python -m fluidnpu.rtl_tb.logic_calibration fit` makes. LUTs are those of logic and those used as memory or
+which `python -m fluidnpu.rtl_tb.synthesis.calibration fit` makes. LUTs are those of logic and those used as memory or
 shift register. A vendor's tools pack differently: expect other absolute numbers.
 
 >>> estimate(10_000.0, interval_pct=4.0)

@@ -111,7 +111,7 @@ def free_memory(depth: Ints | int, width: Ints | int, family: str = XC7, *, forw
     """A memory whose kind the synthesiser chooses: the cheapest of distributed RAM, block RAM and flip-flops.
 
     `forwards`: the read address is a register and the word at it shows at once, also when it is just being written, as
-    in `fluidnpu_fifo`.
+    in `common_fifo`.
 
     >>> found = free_memory(np.array([64, 128]), 64, forwards=True)
     >>> found.ramb18, found.luts

@@ -34,7 +34,7 @@ MEASURED_BANKS = [
     ("xcup", 59292, 48, 0, 10),
 ]  # fmt: skip
 
-# RAMB18s and storing LUTs that it took for `fluidnpu_fifo` on 7-series, by depth and width.
+# RAMB18s and storing LUTs that it took for `common_fifo` on 7-series, by depth and width.
 MEASURED_QUEUES = [
     (2, 20, 0, 16), (32, 28, 0, 20), (33, 20, 0, 28), (64, 204, 0, 272), (65, 20, 0, 48), (65, 28, 1, 0), (86, 108, 3, 0), (128, 20, 0, 56),
     (128, 64, 2, 0), (128, 144, 4, 0), (256, 20, 1, 0), (256, 204, 6, 0),

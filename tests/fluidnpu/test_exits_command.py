@@ -8,7 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fluidnpu.cli import main
-from fluidnpu.models import random_network, read_onnx, shipped_file, write_onnx
+from fluidnpu.models import read_onnx, shipped_file
+from fluidnpu.models.onnx import write_onnx
+from fluidnpu.models.zoo import random_network
 
 
 @pytest.fixture

@@ -10,8 +10,10 @@ import pytest
 from fluidnpu.boards import load_board
 from fluidnpu.dse import explore
 from fluidnpu.hls import compile_program
-from fluidnpu.host import Driver, SimulatedNpu, rtl_device
-from fluidnpu.models import FULL_SIZE, golden, quantise, random_full_size
+from fluidnpu.host import Driver, SimulatedNpu
+from fluidnpu.host.devices import rtl_device
+from fluidnpu.models import golden, quantise
+from fluidnpu.models.zoo import FULL_SIZE, random_full_size
 
 PATIENCE = 100  # of the latency that the `paper` model expects: it knows of no memory
 

@@ -17,7 +17,9 @@ from click.testing import CliRunner, Result
 from refusals import refused
 
 from fluidnpu.cli import main
-from fluidnpu.host import Bundle, DevMemNpu, Driver, SimulatedNpu, opening, write_simulated_bitstream
+from fluidnpu.host import Bundle, Driver, SimulatedNpu
+from fluidnpu.host.devices import DevMemNpu, opening
+from fluidnpu.host.devices.pynq.bitstream import write_simulated_bitstream
 from fluidnpu.models import shipped_file, shipped_images
 from fluidnpu.scheduler import REGISTRY
 

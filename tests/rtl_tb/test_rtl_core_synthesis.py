@@ -1,4 +1,6 @@
-"""Yosys against the resource model: DSPs and RAMs equal, LUTs and flip-flops within their interval; DSP cells compute what the inferred form does."""
+"""Yosys against the resource model: DSPs and RAMs equal, LUTs and flip-flops within their interval; DSP cells
+compute what the inferred form does.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
+from core_streams import random_streams
 
 from fluidnpu.dse import Design
 from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, part_logic
@@ -15,12 +18,12 @@ from fluidnpu.dse.resources.logic import interval_pct
 from fluidnpu.dse.resources.memories import block_rams, ultra_rams
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls import execute_streams_reference
-from fluidnpu.rtl_tb.core_sim import STREAMS, CoreModel, SimulationError, core_parameters
-from fluidnpu.rtl_tb.core_streams import random_streams
-from fluidnpu.rtl_tb.core_synthesis import CELLS, examples, predicted, synthesise_core, table
-from fluidnpu.rtl_tb.logic_calibration import CHECK_SEED, FIT_SEED, Sample, report, sample
-from fluidnpu.rtl_tb.random_designs import random_designs
-from fluidnpu.rtl_tb.synthesis import Cells, synthesise
+from fluidnpu.rtl_tb import SimulationError
+from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
+from fluidnpu.rtl_tb.synthesis.calibration import CHECK_SEED, FIT_SEED, Sample, report, sample
+from fluidnpu.rtl_tb.synthesis.core import CELLS, examples, predicted, synthesise_core, table
+from fluidnpu.rtl_tb.synthesis.random_designs import random_designs
+from fluidnpu.rtl_tb.synthesis.yosys import Cells, synthesise
 
 CORE = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
 SMALL_CORES = (3, 10)  # of the designs of CHECK_SEED
@@ -76,7 +79,7 @@ def test_a_bank_takes_the_ultra_rams_of_the_rule(depth, width):
 @pytest.mark.long
 @pytest.mark.parametrize(("split", "ultra_banks"), [(False, 5), (True, 9)])
 def test_on_ultrascale_some_banks_lie_in_ultraram(split, ultra_banks):
-    design = replace(tiny_design(), t_c=4, t_r=600, split=split)
+    design = tiny_design().changed(t_c=4, t_r=600, split=split)
     found = synthesise_core(design, "xcup", ultra_banks=ultra_banks)
     assert predicted(design, "xcup", ultra_banks=ultra_banks) == {
         "dsp": found.dsp,
@@ -88,7 +91,7 @@ def test_on_ultrascale_some_banks_lie_in_ultraram(split, ultra_banks):
 
 @pytest.mark.long
 def test_on_ultrascale_inferred_slices_leave_logic_outside():
-    design = replace(tiny_design(), t_c=4, t_r=600)
+    design = tiny_design().changed(t_c=4, t_r=600)
     inferred, instantiated = (
         synthesise_core(design, "xcup", cells=cells, ultra_banks=5) for cells in ("inferred", None)
     )
@@ -166,7 +169,9 @@ def dsp48e1() -> str:
 
 
 def dsp48e2() -> str:
-    """The UltraScale+ slice as far as it is used here: what DSP48E1 is, with two more bits of OPMODE (zero) and of D."""
+    """The UltraScale+ slice as far as it is used here: what DSP48E1 is, with two more bits of OPMODE (zero)
+    and of D.
+    """
     text = (
         dsp48e1().replace("module DSP48E1 (", "module DSP48E2 (").replace("input [6:0] OPMODE,", "input [8:0] OPMODE,")
     )
@@ -177,7 +182,7 @@ def dsp48e2() -> str:
 @pytest.mark.long
 @pytest.mark.parametrize(("code", "cell"), [(1, dsp48e1), (2, dsp48e2)], ids=["dsp48e1", "dsp48e2"])
 def test_dsp_cells_compute_what_the_inferred_form_does(code, cell):
-    design = replace(tiny_design(), **CORE)
+    design = tiny_design().changed(**CORE)
     model = CoreModel(parameters=core_parameters(design) | {"Cells": code}, cells=(("cells.v", cell()),))
     for seed in range(60):
         rng = np.random.default_rng(seed)
