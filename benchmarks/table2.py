@@ -309,8 +309,10 @@ def other_hardware(network: str, board: str, row: dict) -> dict[str, Serving]:
     Their tables are the row's table times the `paper` model's ratio to the fluid design, stage by stage and batch by batch.
     """
     from fluidnpu.boards import load_board
-    from fluidnpu.dse import Batching, LatencyTable, equidistant_exits, search, stage_latency
+    from fluidnpu.dse import LatencyTable, search
+    from fluidnpu.dse.paper import Batching, stage_latency
     from fluidnpu.models import read_layer_table
+    from fluidnpu.models.exits import equidistant_exits
 
     file = {"resnet50": "layers_resnet50.json", "inceptionv3": "layers_inception_v3.json"}[network]
     workload, chip = equidistant_exits(read_layer_table(LAYERS / file), 4, row["exit_rates"]), load_board(board)
@@ -388,8 +390,9 @@ def part_accuracy(args) -> dict:
 def part_codesign(args) -> dict:
     """The batch histogram under the expected traffic becomes the search's weights w_b, until the design stays the same; against w_b = 1."""
     from fluidnpu.boards import load_board
-    from fluidnpu.dse import equidistant_exits, explore
+    from fluidnpu.dse import explore
     from fluidnpu.models import read_layer_table
+    from fluidnpu.models.exits import equidistant_exits
 
     out = {}
     for row in rows():

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from core_streams import random_streams
 
-from fluidnpu.dse import LOGIC_KINDS, PARTS, Design, interval_pct, part_logic
+from fluidnpu.dse import Design
+from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, part_logic
+from fluidnpu.dse.resources.logic import interval_pct
 from fluidnpu.dse.resources.memories import block_rams, ultra_rams
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls import execute_streams_reference
@@ -77,7 +79,7 @@ def test_a_bank_takes_the_ultra_rams_of_the_rule(depth, width):
 @pytest.mark.long
 @pytest.mark.parametrize(("split", "ultra_banks"), [(False, 5), (True, 9)])
 def test_on_ultrascale_some_banks_lie_in_ultraram(split, ultra_banks):
-    design = replace(tiny_design(), t_c=4, t_r=600, split=split)
+    design = tiny_design().changed(t_c=4, t_r=600, split=split)
     found = synthesise_core(design, "xcup", ultra_banks=ultra_banks)
     assert predicted(design, "xcup", ultra_banks=ultra_banks) == {
         "dsp": found.dsp,
@@ -89,7 +91,7 @@ def test_on_ultrascale_some_banks_lie_in_ultraram(split, ultra_banks):
 
 @pytest.mark.long
 def test_on_ultrascale_inferred_slices_leave_logic_outside():
-    design = replace(tiny_design(), t_c=4, t_r=600)
+    design = tiny_design().changed(t_c=4, t_r=600)
     inferred, instantiated = (
         synthesise_core(design, "xcup", cells=cells, ultra_banks=5) for cells in ("inferred", None)
     )
@@ -180,7 +182,7 @@ def dsp48e2() -> str:
 @pytest.mark.long
 @pytest.mark.parametrize(("code", "cell"), [(1, dsp48e1), (2, dsp48e2)], ids=["dsp48e1", "dsp48e2"])
 def test_dsp_cells_compute_what_the_inferred_form_does(code, cell):
-    design = replace(tiny_design(), **CORE)
+    design = tiny_design().changed(**CORE)
     model = CoreModel(parameters=core_parameters(design) | {"Cells": code}, cells=(("cells.v", cell()),))
     for seed in range(60):
         rng = np.random.default_rng(seed)
