@@ -18,7 +18,8 @@ import numpy as np
 from fluidnpu.boards import Board, load_board
 from fluidnpu.dse import Design, Point, explore, layer_ticks, pool_cycles
 from fluidnpu.hls import compile_program
-from fluidnpu.host import Driver, RtlDevice
+from fluidnpu.host import Driver
+from fluidnpu.host.devices import RtlDevice
 from fluidnpu.models import QuantisedNetwork, golden, quantise, read_onnx, shipped_file
 from fluidnpu.rtl_tb import DramModel, LayerRun, NpuModel, RtlNpu
 

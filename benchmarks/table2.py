@@ -340,7 +340,8 @@ def part_accuracy(args) -> dict:
     """What anytime answers cost in accuracy, on real confidences: the shipped ResNet-8 on 1,000 Fashion-MNIST test images, drawn with replacement."""
     from fluidnpu.boards import load_board
     from fluidnpu.dse import explore
-    from fluidnpu.models import confidence, read_onnx, run_float, shipped_file, shipped_images
+    from fluidnpu.models import confidence, read_onnx, shipped_file, shipped_images
+    from fluidnpu.models.numeric import run_float
 
     images = shipped_images()
     with shipped_file("resnet8_fashion_mnist.onnx") as path:

@@ -11,8 +11,8 @@ The weights that ship were made by these runs, in this order (`{row}` is filled 
     $tune --goal balanced --generations 50 --seeds 2 --robust --sigma 0.1
 
 Training streams are seeds [5, 0..2], 20,000 requests each; nothing here touches the generators that
-results are reported on (`scheduler.compare.ARRIVALS` and `EXITS`).
-Writes scheduler/tuned/*.json, which ship with the package.
+results are reported on (`scheduler.comparison.compare.ARRIVALS` and `EXITS`).
+Writes scheduler/policies/tuned/*.json, which ship with the package.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from pathlib import Path
 import numpy as np
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import Anytime, Fluid, draw_exits, halve_early_exits, kernel, measure, poisson, simulate
-from fluidnpu.scheduler.compiled import rules_of
-from fluidnpu.scheduler.credit import KNOTS, Credit, Weights
-from fluidnpu.scheduler.setting import Setting
-from fluidnpu.scheduler.weights import fingerprint, read_weights
+from fluidnpu.scheduler import Anytime, Fluid, World, draw_exits, halve_early_exits, measure, poisson, simulate
+from fluidnpu.scheduler.compiled import kernel
+from fluidnpu.scheduler.compiled.trace import rules_of
+from fluidnpu.scheduler.policies.credit import KNOTS, Credit, Weights
+from fluidnpu.scheduler.policies.setting import Setting
+from fluidnpu.scheduler.policies.weights import fingerprint, read_weights
 
 HERE = Path(__file__).parent
 TABLE2 = HERE.parent / "tests" / "data" / "table2_latency.json"
-WEIGHTS = HERE.parent / "scheduler" / "tuned"
+WEIGHTS = HERE.parent / "scheduler" / "policies" / "tuned"
 K = len(KNOTS)
 
 
@@ -118,7 +119,9 @@ def of_fluid(setting: Setting, data, factor: float):
     slow = LatencyTable(ns=tuple(tuple(round(ns * factor) for ns in line) for line in setting.latency.ns))
     found = [
         measure(
-            simulate(r, Fluid(), latency=setting.latency, exits=e.tolist(), exit_rates=setting.exit_rates, actual=slow)
+            simulate(
+                r, Fluid(), World(latency=setting.latency, exits=e.tolist(), exit_rates=setting.exit_rates, actual=slow)
+            )
         )
         for r, _, e in data
     ]

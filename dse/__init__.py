@@ -1,8 +1,5 @@
 """Design-space exploration: legal designs, cycle and resource models, search, and the design file everyone else works from."""
 
-from .ablation import AblationRow, ablation
-from .buildable import Buildable, buildable, ram_bits
-from .calibration import Calibrated, Calibration, Measure, apply_calibration, calibrated_board
 from .design import (
     B_MAX_LIMIT,
     BatchPlan,
@@ -14,21 +11,24 @@ from .design import (
     line_words,
     pool_beats,
 )
-from .dram import DramModel
-from .exact import LayerCycles, LayerJob, Machine, job_cycles
-from .exact_search import EVALUATIONS, ExactRanking, search_exact
-from .explore import OBJECTIVES, Exploration, build_design, explore
-from .fbcb import buildable_plan, plan_all, published_plan
-from .front import Front
-from .geometry import CORES, HLS_BEAT_BITS, Fit, FitError, fit, ramb18_count, stream_words, ultra_banks, uram_count
-from .latency import latency_table, pool_cycles, stage_latency
-from .logic import LOGIC_KINDS, Estimate, interval_pct, logic_table, logic_terms, npu_logic, part_logic
-from .paper_model import Batching, Point, gops, layer_ticks, total_ticks
-from .resources import BUFFER_WORDS, PARTS, NpuShape, part_primitives
-from .roofline import awake_words, layer_words, roofline_cycles
-from .row_buffer import needed_bytes
-from .search import Ranking, evaluate, legal_space, search
-from .virtual_exits import equidistant_exits, exits_after
+from .exact.model import LayerCycles, LayerJob, Machine, job_cycles
+from .exact.search import EVALUATIONS, ExactRanking, search_exact
+from .exploration.explore import OBJECTIVES, Exploration, build_design, explore
+from .exploration.front import Front
+from .hardware.dram import DramModel
+from .hardware.roofline import awake_words, layer_words, roofline_cycles
+from .hardware.row_buffer import needed_bytes
+from .jit import Jit, has_numba
+from .paper.ablation import AblationRow, ablation
+from .paper.latency import latency_table, pool_cycles, stage_latency
+from .paper.model import Batching, Point, gops, layer_ticks, total_ticks
+from .paper.plans import buildable_plan, plan_all, published_plan
+from .paper.search import Ranking, evaluate, legal_space, search
+from .resources.buildable import Buildable, buildable, ram_bits
+from .resources.calibration import Calibrated, Calibration, Measure, apply_calibration, calibrated_board
+from .resources.fit import CORES, HLS_BEAT_BITS, Fit, FitError, fit, ramb18_count, stream_words, ultra_banks, uram_count
+from .resources.logic import LOGIC_KINDS, Estimate, interval_pct, logic_table, logic_terms, npu_logic, part_logic
+from .resources.primitives import BUFFER_WORDS, PARTS, NpuShape, part_primitives
 
 __all__ = [
     "BUFFER_WORDS",
@@ -54,6 +54,7 @@ __all__ = [
     "Fit",
     "FitError",
     "Front",
+    "Jit",
     "LatencyTable",
     "LayerCycles",
     "LayerJob",
@@ -71,12 +72,11 @@ __all__ = [
     "buildable",
     "buildable_plan",
     "calibrated_board",
-    "equidistant_exits",
     "evaluate",
-    "exits_after",
     "explore",
     "fit",
     "gops",
+    "has_numba",
     "interval_pct",
     "job_cycles",
     "latency_table",

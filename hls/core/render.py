@@ -18,16 +18,16 @@ from fluidnpu.dse import Design
 
 from ..program.compiler import check_buildable
 from ..program.layout import BIAS_WORDS
-from .streams import COMMAND_FIELDS
+from ..views.formats import render_format_header
 
 if TYPE_CHECKING:
     import jinja2
 
 CORE_FILES = (  # plain C++ but where a number of fields, queues or memories depends on the design
     "params.h.j2",
-    "fluidnpu_core.h.j2",
+    "fluidnpu_core.h",
     "words.h",
-    "command.h.j2",
+    "command.h",
     "banks.h",
     "loader.h",
     "fill.h",
@@ -51,20 +51,6 @@ class Constant:
     name: str
     value: int
     meaning: str
-
-
-@dataclass(frozen=True)
-class BitField:
-    """Bits [high : low] of a command."""
-
-    name: str
-    low: int
-    width: int
-
-    @property
-    def high(self) -> int:
-        """Its highest bit."""
-        return self.low + self.width - 1
 
 
 @dataclass(frozen=True)
@@ -210,15 +196,6 @@ class CoreText:
             Constant("RowDistance", self.row_distance, "fewest cycles between writing and reading a row"),
         )
 
-    @property
-    def command_fields(self) -> tuple[BitField, ...]:
-        """Where the fields of a command lie."""
-        fields, low = [], 0
-        for name, width in COMMAND_FIELDS:
-            fields.append(BitField(name, low, width))
-            low += width
-        return tuple(fields)
-
 
 def row_distance(design: Design, ultra_banks: int = 0) -> int:
     """Fewest cycles between writing and reading a row of sums: the pipeline of `run_array` must be less deep. `ultra_banks` as `render_core`."""
@@ -232,7 +209,8 @@ def render_core(design: Design, ultra_banks: int = 0) -> dict[str, str]:
     """
     check_buildable(design)
     core = CoreText(design, min(ultra_banks, CoreText(design).banks + design.t_c))
-    return {file.removesuffix(".j2"): _core_text(file, core) for file in CORE_FILES}
+    texts = {file.removesuffix(".j2"): _core_text(file, core) for file in CORE_FILES}
+    return texts | {"formats.h": render_format_header()}
 
 
 def _core_text(file: str, core: CoreText) -> str:

@@ -8,36 +8,23 @@ Order of commands: row block by row block; in a block group by group; in a group
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode, pool_beats
 
-from ..program.descriptor import NO_WEIGHTS, Descriptor
-from ..program.fbcb import GEMM, Run, decode
+from ..formats.format import FormatError
+from ..formats.table import CORE_COMMAND, NO_WEIGHTS, KindCode
+from ..program.descriptor import Descriptor
+from ..program.fbcb import FbcbEntry, decode
 from ..program.layout import column_tiles, part_words, unpack_weights
 from ..program.program import WORD_BYTES
 
 Int16 = npt.NDArray[np.int16]
 Int64 = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
-
-COMMAND_BITS = 128
-COMMAND_FIELDS: tuple[tuple[str, int], ...] = (
-    ("mode", 4),
-    ("beats", 16),
-    ("lane1_beats", 16),
-    ("p_tiles", 16),
-    ("cols", 12),
-    ("shift", 6),
-    ("residual_shift", 5),
-    ("has_residual", 1),
-    ("last", 1),
-    ("lo", 16),
-    ("hi", 16),
-)
 
 
 class StreamError(ValueError):
@@ -71,25 +58,16 @@ class Command:
 
     def pack(self) -> int:
         """The 128-bit beat; StreamError when a field does not fit."""
-        word, low = 0, 0
-        for (name, width), value in zip(COMMAND_FIELDS, astuple(self), strict=True):
-            signed = name in ("lo", "hi")
-            if not (-(1 << 15) <= value < 1 << 15 if signed else 0 <= value < 1 << width):
-                raise StreamError(f"command field {name} takes {width} bits, so {value} does not fit")
-            word |= (int(value) & (1 << width) - 1) << low
-            low += width
-        return word
+        try:
+            return CORE_COMMAND.pack(vars(self))
+        except FormatError as error:
+            raise StreamError(f"command {error}") from None
 
     @classmethod
     def unpack(cls, word: int) -> Command:
         """Inverse of `pack`."""
-        values: dict[str, int] = {}
-        for name, width in COMMAND_FIELDS:
-            values[name] = word & (1 << width) - 1
-            word >>= width
-        for name in ("lo", "hi"):
-            values[name] -= (values[name] & 0x8000) << 1
-        return cls(**{**values, "mode": Mode(values["mode"])})  # type: ignore[arg-type]
+        values = CORE_COMMAND.unpack(word)
+        return cls(**values | {"mode": Mode(CORE_COMMAND.number("mode", word))})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,14 +102,15 @@ class LayerStreams:
 
     def command_words(self) -> Int16:
         """The `cmd` stream as int16 (commands, 8)."""
-        packed = b"".join(command.pack().to_bytes(COMMAND_BITS // 8, "little") for command in self.commands)
-        return np.frombuffer(packed, "<i2").reshape(-1, COMMAND_BITS // 16)
+        size = CORE_COMMAND.wire_bits // 8
+        packed = b"".join(command.pack().to_bytes(size, "little") for command in self.commands)
+        return np.frombuffer(packed, "<i2").reshape(-1, size // 2)
 
 
-def row_lanes(run: Run, rows: int) -> tuple[Rows, Rows]:
+def row_lanes(run: FbcbEntry, rows: int) -> tuple[Rows, Rows]:
     """Flattened (sample, row) numbers that pass through lane 0 and lane 1, for `rows` output rows a sample.
 
-    >>> row_lanes(Run(Mode.LANES, batch=3, b_r=2, block=64), 2)
+    >>> row_lanes(FbcbEntry(Mode.LANES, batch=3, b_r=2, block=64), 2)
     (array([0, 1, 2, 3]), array([4, 5]))
     """
     every = np.arange(run.batch * rows)
@@ -142,7 +121,7 @@ def row_lanes(run: Run, rows: int) -> tuple[Rows, Rows]:
     return every, every[:0]
 
 
-def tiles(descriptor: Descriptor, run: Run, design: Design) -> Iterator[Tile]:
+def tiles(descriptor: Descriptor, run: FbcbEntry, design: Design) -> Iterator[Tile]:
     """Every command of a layer, in order."""
     lanes = row_lanes(run, descriptor.out_h * descriptor.out_w)
     columns = list(column_tiles(descriptor.columns, run.mode, design))
@@ -178,7 +157,7 @@ def gemm_words(descriptor: Descriptor) -> int:
 
 def _p_tiles(descriptor: Descriptor, mode: Mode, design: Design) -> int:
     """P-tiles of a GEMM; of a pool its beats for a row: one a tap, or of a max pool one for two taps."""
-    if descriptor.kind != GEMM:
+    if descriptor.kind != KindCode.GEMM:
         return pool_beats(descriptor.kernel_h * descriptor.kernel_w, maximum=mode is Mode.MAX_POOL)
     return -(-gemm_words(descriptor) // design.tile(mode)[0])
 
@@ -197,7 +176,7 @@ def layer_streams(
     beats = np.zeros((0, design.input_words), np.int16)
     residuals: list[Int16] = [np.zeros((0, design.out_words), np.int16)]
     for tile in plan:
-        if descriptor.kind != GEMM:
+        if descriptor.kind != KindCode.GEMM:
             inputs.append(_pool_beats(descriptor, tile, design, slots))
         else:
             if block != (int(tile.lanes[0][0]), tile.group):
@@ -235,7 +214,7 @@ def scatter_output(descriptor: Descriptor, fbcb_word: int, design: Design, outpu
         raise StreamError(f"the output stream of this layer must have {at} beats, not {len(output)}")
 
 
-def _run(descriptor: Descriptor, fbcb_word: int, batch: int, design: Design) -> Run:
+def _run(descriptor: Descriptor, fbcb_word: int, batch: int, design: Design) -> FbcbEntry:
     return decode(
         fbcb_word, kind=descriptor.kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
     )
@@ -322,7 +301,7 @@ def _residual_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: I
 def _weight_beats(descriptor: Descriptor, mode: Mode, design: Design, weights: bytes, plan: Sequence[Tile]) -> Int16:
     """The layer's part of the image, once for each row block."""
     beat_words = design.weight_slots * design.t_p
-    if descriptor.kind != GEMM:
+    if descriptor.kind != KindCode.GEMM:
         return np.zeros((0, beat_words), np.int16)
     words = layer_part(descriptor, mode, design, weights)
     blocks = len({int(tile.lanes[0][0]) for tile in plan})

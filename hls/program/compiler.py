@@ -9,13 +9,14 @@ import numpy as np
 from fluidnpu.dse import Design, Mode
 from fluidnpu.models import Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
 
-from .descriptor import NO_WEIGHTS, Descriptor, DescriptorError
-from .fbcb import GEMM, MAX_POOL, SUM_POOL, FbcbError, decode, encode
+from ..formats.table import NO_WEIGHTS, KindCode
+from .descriptor import Descriptor, DescriptorError
+from .fbcb import FbcbError, decode, encode
 from .layout import BIAS_WORDS, pack_weights
 from .program import ALIGNMENT, WORD_BYTES, ExitPlace, Program, ProgramError, TensorPlace, align
 from .row_buffer import buffer_bytes
 
-KIND_CODE = {Kind.GEMM: GEMM, Kind.MAX_POOL: MAX_POOL, Kind.SUM_POOL: SUM_POOL}
+KIND_CODE = {kind: KindCode[kind.name] for kind in Kind}
 BEATS_LIMIT = (1 << 16) - 1  # fields of a command (ADR 4)
 COLS_LIMIT = (1 << 12) - 1
 ADDRESS_LIMIT = 1 << 32  # offsets in descriptors and SLOT_BYTES have 32 bits

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from fluidnpu.dse import needed_bytes
 from fluidnpu.models import Kind, LayerShape, Window
 
+from ..formats.table import KindCode
 from .descriptor import Descriptor
-from .fbcb import GEMM, Run
+from .fbcb import FbcbEntry
 from .program import WORD_BYTES
 
 
@@ -54,16 +55,16 @@ class InputRows:
         )
 
 
-def buffer_bytes(descriptor: Descriptor, run: Run) -> int:
+def buffer_bytes(descriptor: Descriptor, run: FbcbEntry) -> int:
     """Least capacity in bytes with which no window of this run waits for a row that has no room, for ports of any width."""
     d = descriptor
     taps = d.kernel_h * d.kernel_w
     layer = LayerShape(
         name="layer",
         r=d.out_h * d.out_w,
-        p=taps * d.group_words if d.kind == GEMM else taps,
-        c=d.columns if d.kind == GEMM else d.group_words,
-        kind=Kind.GEMM if d.kind == GEMM else Kind.MAX_POOL,
+        p=taps * d.group_words if d.kind == KindCode.GEMM else taps,
+        c=d.columns if d.kind == KindCode.GEMM else d.group_words,
+        kind=Kind.GEMM if d.kind == KindCode.GEMM else Kind.MAX_POOL,
         groups=d.groups,
         window=Window(
             kernel=(d.kernel_h, d.kernel_w),

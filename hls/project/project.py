@@ -16,13 +16,15 @@ from fluidnpu.dse import Design, NpuShape, ultra_banks
 
 from ..core.banks import hls_core_lacks, hls_ultra_banks
 from ..core.render import render, render_core, row_distance
-from ..core.streams import COMMAND_BITS
 from ..core.vectors import vector_files
+from ..formats.table import CORE_COMMAND
 from ..program.program import Program, build_id
 from ..registers import REGISTERS, Register
-from ..views import one_word, render_c_header, render_register_json, render_register_table, render_sv_package
+from ..views.names import one_word
+from ..views.registers import render_c_header, render_register_table
 from .checks.pragmas import check_pragmas
 from .checks.tcl import check_tcl
+from .design_views import render_register_json, render_sv_package
 from .platform import CLOCK_CELL, CLOCK_VLNV, NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform, PlMemory
 
 MANIFEST = "manifest.json"
@@ -193,7 +195,7 @@ class ProjectText:
         """The five streams of ADR 4."""
         d = self.design
         return (
-            Stream("cmd", COMMAND_BITS, True),
+            Stream("cmd", CORE_COMMAND.wire_bits, True),
             Stream("input", 16 * d.input_words, True),
             Stream("weight", 16 * d.t_p * d.weight_slots, True),
             Stream("residual", 16 * d.out_words, True),

@@ -10,9 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import DesignError, DramModel, Machine, exact_search, explore, job_cycles, needed_bytes
-from fluidnpu.dse.exact_bound import Arrays, block_sizes, floor_cycles, ways
-from fluidnpu.dse.exact_search import best_cycles, layer_key, placed_job, search_exact
+from fluidnpu.dse import DesignError, DramModel, Machine, explore, job_cycles, needed_bytes
+from fluidnpu.dse.exact import search as exact_search
+from fluidnpu.dse.exact.bound import Arrays, block_sizes, floor_cycles, ways
+from fluidnpu.dse.exact.search import best_cycles, layer_key, placed_job, search_exact
 from fluidnpu.models import Kind, LayerShape, Window, Workload
 
 BOARD = replace(load_board("zc706"), dsp=24)

@@ -16,14 +16,13 @@ from fluidnpu.dse import (
     Point,
     ablation,
     build_design,
-    equidistant_exits,
-    exits_after,
     explore,
     fit,
     latency_table,
     published_plan,
 )
 from fluidnpu.models import Kind, LayerShape, Workload
+from fluidnpu.models.exits import equidistant_exits, exits_after
 
 SMALL = Workload(
     name="small",

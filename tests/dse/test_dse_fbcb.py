@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluidnpu.dse import Point, Stack, buildable_plan, plan_all, published_plan
-from fluidnpu.dse.paper_model import best_stack
+from fluidnpu.dse.paper.model import best_stack
 from fluidnpu.models import Kind, LayerShape, Workload
 
 batches = st.integers(1, 16)

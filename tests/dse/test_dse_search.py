@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fluidnpu.boards import Board, load_board
 from fluidnpu.dse import DesignError, Point, gops, legal_space, search, total_ticks
-from fluidnpu.dse.search import pareto_front
+from fluidnpu.dse.paper.search import pareto_front
 from fluidnpu.models import Kind, LayerShape, Workload
 
 ONE = Workload(name="one", layers=(LayerShape(name="conv", r=196, p=288, c=64),))

@@ -10,7 +10,8 @@ from fluidnpu.boards import load_board
 from fluidnpu.dse import BatchPlan, Design, Stack
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program, render_project
-from fluidnpu.models import Exit, Format, Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
+from fluidnpu.models import Exit, Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
+from fluidnpu.models.numeric import Format
 
 R_BATCHING = None
 WIDE = BatchPlan(k=Stack.TWO)

@@ -26,7 +26,8 @@ import fluidnpu.hls.core.csim as csim
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import CoreSimulator, CsimError, ProgramError, compile_program, csim_network, layer_streams
 from fluidnpu.hls.core.render import render_core
-from fluidnpu.models import Kind, quantise, random_network, read_onnx, shipped_file, shipped_images
+from fluidnpu.models import Kind, quantise, read_onnx, shipped_file, shipped_images
+from fluidnpu.models.zoo import random_network
 
 PLANS = pytest.mark.parametrize("plan", [R_BATCHING, WIDE, ROW_LANES, LANES], ids=["r", "wide", "rows", "lanes"])
 

@@ -248,7 +248,7 @@ def test_a_build_that_misses_its_timing_leaves_no_bitstream(slack, says):
 @pytest.mark.parametrize("board", ["zc706", "zcu104"])
 def test_the_driver_finds_the_npu_that_is_built(board):
     """The packaged IP, its cell and its address are those that the host's hardware description speaks of."""
-    from fluidnpu.host.hwh import hardware_description
+    from fluidnpu.host.devices.pynq.hwh import hardware_description
 
     text = hardware_description(load_board(board).family, clock_hz=load_board(board).clock_hz)
     files = project_of(board)

@@ -9,7 +9,7 @@ import pytest
 from fluidnpu.boards import load_board
 from fluidnpu.dse import Calibration, Design, DesignError, Measure, Point, apply_calibration, build_design, explore, fit
 from fluidnpu.hls import ReportError, import_reports, parse_csynth, parse_timing, parse_utilization
-from fluidnpu.models import random_network
+from fluidnpu.models.zoo import random_network
 
 BOARD = load_board("zc706")
 

@@ -7,16 +7,16 @@ from functools import cache
 
 import numpy as np
 import pytest
+from core_cycles import CoreTiming, command_cycles, stream_cycles, tile_layout
+from core_streams import random_command, random_streams, streams_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import Command, execute_streams_reference
+from fluidnpu.hls import Command, core_modes, execute_streams_reference
 from fluidnpu.rtl_tb import SimulationError
-from fluidnpu.rtl_tb.core_cycles import CoreTiming, command_cycles, stream_cycles, tile_layout
-from fluidnpu.rtl_tb.core_sim import STREAMS, CoreModel, core_parameters
-from fluidnpu.rtl_tb.core_streams import modes_of, random_command, random_streams, streams_of
+from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 
 # Odd and even T_C, with and without pairs and split trees, every alignment of slots and output words.
 DESIGNS: dict[str, dict[str, int | bool]] = {
@@ -48,7 +48,7 @@ def stalls_of(rng: np.random.Generator) -> dict[str, float]:
 @given(seed=st.integers(0, 1 << 32), commands=st.integers(1, 10), mixed=st.booleans())
 def test_any_streams_with_any_stalls_equal_the_model(name, seed, commands, mixed):
     design, rng = design_named(name), np.random.default_rng(seed)
-    modes = None if mixed else [Mode(int(rng.choice([int(mode) for mode in modes_of(design)])))]
+    modes = None if mixed else [Mode(int(rng.choice([int(mode) for mode in core_modes(design)])))]
     streams = random_streams(rng, design, commands=commands, modes=modes)
     expected, saturations = execute_streams_reference(streams, design)
     run = CoreModel.of(design).run(streams, stalls=stalls_of(rng), seed=seed + 1)
@@ -71,7 +71,7 @@ def test_cycles_of_ideal_streams_are_as_predicted(name, seed, commands):
 @given(seed=st.integers(0, 1 << 32))
 def test_cycles_of_one_command_follow_the_closed_formula(name, seed):
     design, rng = design_named(name), np.random.default_rng(seed)
-    command = random_command(rng, design, Mode(int(rng.choice([int(mode) for mode in modes_of(design)]))), tiles=9)
+    command = random_command(rng, design, Mode(int(rng.choice([int(mode) for mode in core_modes(design)]))), tiles=9)
     run = CoreModel.of(design).run(streams_of(rng, design, [command]))
     assert run.total_cycles == command_cycles(command, design) == stream_cycles([command], design)
 

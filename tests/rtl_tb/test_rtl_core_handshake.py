@@ -5,7 +5,7 @@ import pytest
 
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.rtl_tb import Model, run
-from fluidnpu.rtl_tb.core_sim import core_parameters
+from fluidnpu.rtl_tb.core.model import core_parameters
 
 FIELDS = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
 
@@ -13,4 +13,4 @@ FIELDS = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_
 @pytest.mark.long
 def test_handshake_and_reset() -> None:
     model = Model(top="fluidnpu_core", parameters=core_parameters(replace(tiny_design(), **FIELDS)))
-    assert len(run(model, "core_handshake", env={"DESIGN": json.dumps(FIELDS)})) == 2
+    assert len(run(model, env={"DESIGN": json.dumps(FIELDS)})) == 2

@@ -1,4 +1,6 @@
-"""Yosys against the resource model: DSPs and RAMs equal, LUTs and flip-flops within their interval; DSP cells compute what the inferred form does."""
+"""Yosys against the resource model: DSPs and RAMs equal, LUTs and flip-flops within their interval; DSP cells
+compute what the inferred form does.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +10,18 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
+from core_streams import random_streams
 
 from fluidnpu.dse import LOGIC_KINDS, PARTS, Design, interval_pct, part_logic
-from fluidnpu.dse.memories import block_rams, ultra_rams
+from fluidnpu.dse.resources.memories import block_rams, ultra_rams
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls import execute_streams_reference
-from fluidnpu.rtl_tb.core_sim import STREAMS, CoreModel, SimulationError, core_parameters
-from fluidnpu.rtl_tb.core_streams import random_streams
-from fluidnpu.rtl_tb.core_synthesis import CELLS, examples, predicted, synthesise_core, table
-from fluidnpu.rtl_tb.logic_calibration import CHECK_SEED, FIT_SEED, Sample, report, sample
-from fluidnpu.rtl_tb.random_designs import random_designs
-from fluidnpu.rtl_tb.synthesis import Cells, synthesise
+from fluidnpu.rtl_tb import SimulationError
+from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
+from fluidnpu.rtl_tb.synthesis.calibration import CHECK_SEED, FIT_SEED, Sample, report, sample
+from fluidnpu.rtl_tb.synthesis.core import CELLS, examples, predicted, synthesise_core, table
+from fluidnpu.rtl_tb.synthesis.random_designs import random_designs
+from fluidnpu.rtl_tb.synthesis.yosys import Cells, synthesise
 
 CORE = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
 SMALL_CORES = (3, 10)  # of the designs of CHECK_SEED
@@ -164,7 +167,9 @@ def dsp48e1() -> str:
 
 
 def dsp48e2() -> str:
-    """The UltraScale+ slice as far as it is used here: what DSP48E1 is, with two more bits of OPMODE (zero) and of D."""
+    """The UltraScale+ slice as far as it is used here: what DSP48E1 is, with two more bits of OPMODE (zero)
+    and of D.
+    """
     text = (
         dsp48e1().replace("module DSP48E1 (", "module DSP48E2 (").replace("input [6:0] OPMODE,", "input [8:0] OPMODE,")
     )

@@ -2,8 +2,9 @@ import sys
 
 import pytest
 
-from fluidnpu.rtl_tb import PROOFS, Seed, proof_report, prove
-from fluidnpu.rtl_tb.formal import cover
+from fluidnpu.rtl_tb import PROOFS, Seed, prove
+from fluidnpu.rtl_tb.proving.prover import cover
+from fluidnpu.rtl_tb.synthesis.calibration import report
 
 DAILY = ("engine", "read", "write", "sequencer", "slots", "unpack", "registers")
 
@@ -45,8 +46,8 @@ def test_other_seeded_bugs_are_found(name: str, seed: Seed) -> None:
 def test_report_refuses_a_name_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["proof_report", "NOPE"])
+    monkeypatch.setattr(sys, "argv", ["report", "NOPE"])
     with pytest.raises(SystemExit) as end:
-        proof_report.main()
+        report.main()
     assert end.value.code == 2
     assert "NOPE" in capsys.readouterr().err

@@ -1,4 +1,6 @@
-"""The whole NPU as a library: registers, the DRAM model's promises, what it checks, and that a seeded bug shows."""
+"""The whole NPU as a library: registers, the DRAM model's promises, what it checks, and that a seeded bug
+shows.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,9 @@ from fluidnpu.boards import load_board
 from fluidnpu.dse import Design
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import Program, build_id, by_name, compile_program
-from fluidnpu.models import QuantisedNetwork, golden, quantise, random_network
-from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu, SimulationError
+from fluidnpu.models import QuantisedNetwork, golden, quantise
+from fluidnpu.models.zoo import random_network
+from fluidnpu.rtl_tb import BareNpu, DramModel, NpuModel, RtlNpu, SimulationError
 
 SEED = 0
 QNET: QuantisedNetwork = quantise(random_network(SEED, exits=3))
@@ -20,7 +23,7 @@ DESIGN: Design = design_for(
     QNET.network.workload, t_r=24, split=True
 )  # the design of tests/host, so one build serves both
 PROGRAM: Program = compile_program(QNET, DESIGN)
-WEIGHTS, SLOTS = 0x1000_0000, 0x1010_0000
+SLOTS = 0x1010_0000
 LAYERS = len(DESIGN.layers)
 
 
@@ -40,20 +43,10 @@ def run_batch(npu: RtlNpu, batch: int, limit: int = 1_000_000) -> list[np.ndarra
     """All layers on images 0..batch-1 without a driver; every exit's stored logits."""
     shape = QNET.network.tensors[QNET.network.input]
     images = np.random.default_rng(1).integers(0, 256, (batch, *shape), dtype=np.uint8)
-    image = np.frombuffer(PROGRAM.image(), np.uint8)
-    npu.view(WEIGHTS, len(image))[:] = image
     slots = npu.view(SLOTS, batch * PROGRAM.slot_bytes).view(np.int16).reshape(batch, -1)
     for slot, stored in zip(slots, QNET.quantise_input(images), strict=True):
         PROGRAM.write_tensor(slot, PROGRAM.input, stored)
-    addresses = {"PROGRAM_LO": WEIGHTS, "WEIGHTS_LO": WEIGHTS + PROGRAM.weights_offset, "SLOT_BASE_LO": SLOTS}
-    numbers = {"SLOT_BYTES": PROGRAM.slot_bytes, "LAYERS": LAYERS, "LAST_LAYER": LAYERS - 1, "IRQ_ENABLE": 3}
-    for name, value in (addresses | numbers).items():
-        write(npu, name, value)
-    for word in PROGRAM.fbcb_words:
-        write(npu, "FBCB_DATA", word)
-    write(npu, "SLOT_MASK", (1 << batch) - 1)
-    write(npu, "CTRL", by_name("CTRL").field("MERGE").mask)
-    write(npu, "CTRL", by_name("CTRL").field("START").mask)
+    BareNpu(npu, slots=SLOTS).start(PROGRAM, batch)
     assert npu.run(limit, until_interrupt=True)
     return [np.stack([PROGRAM.read_tensor(slot, exit.tensor).reshape(-1) for slot in slots]) for exit in PROGRAM.exits]
 
@@ -148,7 +141,9 @@ def test_an_npu_that_waits_for_no_answer_reads_old_data() -> None:
 
 
 def test_the_answer_of_a_write_is_awaited_before_the_next_layer_reads() -> None:
-    """The memory shows a write only when it is answered; so an NPU that did not wait would read old data here."""
+    """The memory shows a write only when it is answered; so an NPU that did not wait would read old data
+    here.
+    """
     npu = npu_of(DramModel(write_latency_cycles=400))
     for got, wanted in zip(run_batch(npu, 2), expected(2), strict=True):
         np.testing.assert_array_equal(got, wanted)

@@ -11,7 +11,7 @@ from scheduling_worlds import ROWS, row_table, serve_row, tables
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import Request, SchedulerError, least_violations
-from fluidnpu.scheduler.bound import most_on_time
+from fluidnpu.scheduler.simulation.bound import most_on_time
 
 
 def on_time(jobs):

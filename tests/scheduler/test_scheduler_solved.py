@@ -21,16 +21,17 @@ from fluidnpu.scheduler import (
     SchedulerError,
     Setting,
     Weights,
+    World,
     available,
     make_policy,
     measure,
     simulate,
     solve_counts,
 )
-from fluidnpu.scheduler.credit import KNOTS
 from fluidnpu.scheduler.errors import OverloadError
-from fluidnpu.scheduler.setting import least_work_ns
-from fluidnpu.scheduler.weights import fingerprint, load_weights, mean, read_weights
+from fluidnpu.scheduler.policies.credit import KNOTS
+from fluidnpu.scheduler.policies.setting import least_work_ns
+from fluidnpu.scheduler.policies.weights import fingerprint, load_weights, mean, read_weights
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 FLAT = Weights(v=((0.0,) * len(KNOTS),) * 4, done=(0.0,) * len(KNOTS), on_time=0.0)
@@ -124,10 +125,12 @@ def test_what_tuning_runs_is_the_simulator_to_the_nanosecond(anytime, rescue, fa
     done = simulate(
         requests,
         Anytime(policy, anytime, rescue) if anytime else policy,
-        latency=setting.latency,
-        exits=leaves.tolist(),
-        actual=LatencyTable(ns=tuple(tuple(round(ns * factor) for ns in line) for line in setting.latency.ns)),
-        exit_rates=setting.exit_rates,
+        World(
+            latency=setting.latency,
+            exits=leaves.tolist(),
+            actual=LatencyTable(ns=tuple(tuple(round(ns * factor) for ns in line) for line in setting.latency.ns)),
+            exit_rates=setting.exit_rates,
+        ),
     )
     assert (np.array(done.end_ns) - arrival).tolist() == latency.tolist()
     assert list(done.outcome) == early.tolist()

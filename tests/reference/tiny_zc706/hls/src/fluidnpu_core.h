@@ -7,13 +7,15 @@
 #include <ap_int.h>
 #include <hls_stream.h>
 
+#include "formats.h"
+
 typedef ap_int<16> word_t;
 typedef ap_int<SumBits> sum_t;  // an adder tree, or those of a pair of PEs
 typedef ap_int<AccBits> acc_t;  // a stored partial sum
 typedef ap_int<50> value_t;     // an accumulator and a residual shifted by at most 31 bits
 typedef ap_uint<16> count_t;
 
-typedef ap_uint<128> command_beat_t;
+typedef ap_uint<CoreCommandWireBits> command_beat_t;
 typedef ap_uint<16 * InWords> input_beat_t;
 typedef ap_uint<16 * TP * WeightSlots> weight_beat_t;
 typedef ap_uint<16 * TP> part_t;  // words that a PE multiplies at a time
@@ -24,8 +26,6 @@ typedef hls::stream<input_beat_t> input_stream_t;
 typedef hls::stream<weight_beat_t> weight_stream_t;
 typedef hls::stream<output_beat_t> output_stream_t;
 typedef hls::stream<ap_uint<32> > count_stream_t;
-
-enum mode_e { ModeNormal = 0, ModeWide = 1, ModeLanes = 2, ModeSplit = 3, ModeMaxPool = 4, ModeSumPool = 5 };
 
 // One decoded command. Numbers derived from it travel along, so that no process computes them in the cycle
 // that needs them: each counter is compared with a number of its own, one or two before the end, which keeps

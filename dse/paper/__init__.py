@@ -1,0 +1,1 @@
+"""The `paper` cycle model of Fluid Batching, its exhaustive search, its plans and its latency tables."""

@@ -1,0 +1,1 @@
+"""DSPs, RAM primitives, LUTs and flip-flops of a design, and what fits a board."""
