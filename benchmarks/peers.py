@@ -12,7 +12,8 @@ The array is the published point of ResNet-50 on ZC706, <4652, 7, 128>: 7 multip
 16-bit words, 8 words a cycle and port. How the models differ:
 
 - ours lets idle columns take other rows and pairs of PEs work as one (k = 2); neither peer knows that, so
-  layers whose columns do not fill the array differ most. It searches nothing per layer: time is a closed form.
+  layers whose columns do not fill the array differ most. It searches nothing per layer: time is a closed
+  form.
 - ZigZag gets our memories (weights at the multipliers, T_R partial sums a column, three DRAM ports) and one
   spatial mapping (P by C), and searches loop orders for the least latency; it may also hold outputs in
   another order than we do.
