@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from fluidnpu.boards import list_boards, load_board
-from fluidnpu.dse import ablation
+from fluidnpu.dse.paper import ablation
 from fluidnpu.models import read_layer_table
 
 DEFAULT = Path(__file__).resolve().parent.parent / "models" / "data"

@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import Design, Point, explore, layer_ticks, pool_cycles
+from fluidnpu.dse import Design, Point, explore
+from fluidnpu.dse.paper import layer_ticks, pool_cycles
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Driver
 from fluidnpu.host.devices import RtlDevice

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import Exploration, explore, search, total_ticks
+from fluidnpu.dse import Exploration, explore, search
+from fluidnpu.dse.paper import total_ticks
 from fluidnpu.models import Workload, read_layer_table
 
 DEFAULT = Path(__file__).resolve().parent.parent / "models" / "data"

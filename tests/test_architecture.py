@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 ONLY_IN = {
     "torch": {"models"},
     "pynq": {"host"},
-    "jinja2": {"hls", "rtl_tb", "studies", "fluidnpu"},
+    "jinja2": {"hls", "fluidnpu", "studies"},
     "cocotb": {"rtl_tb"},
     "ray": {"host"},
 }

@@ -220,7 +220,7 @@ def test_a_beat_wider_than_vivado_hls_can_take_says_so():
     widest = design_of(network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)]), t_p=128, t_c=4, t_r=512)
     assert "4096 bits" not in hls_core_lacks(widest, board)
     assert "#define AP_INT_MAX_W 4096" in render_core(widest)["fluidnpu_core.h"]
-    why = hls_core_lacks(replace(widest, t_p=130), board)
+    why = hls_core_lacks(widest.changed(t_p=130), board)
     assert "at most 4096 bits, the widest number of Vivado HLS, and this design needs 4160" in why
 
 
