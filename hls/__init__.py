@@ -1,36 +1,11 @@
 """From a design to hardware: the register map, the NPU program, Vivado HLS C++ and project files, and C simulation."""
 
-from .banks import hls_core_lacks, hls_ultra_banks
-from .compiler import check_buildable, check_made_for, compile_program
-from .csim import CoreSimulator, CsimError, ap_headers, compile_core, compile_shared_core, core_texts
-from .descriptor import DESCRIPTOR_BYTES, NO_WEIGHTS, Descriptor, DescriptorError
-from .equivalence import CsimReport, Difference, LayerCheck, csim_network
-from .exact_jobs import layer_jobs
-from .fbcb import FbcbError, Run
-from .fbcb import decode as decode_fbcb
-from .fbcb import encode as encode_fbcb
-from .layout import LayoutError, TileLayout, column_tiles, pack_weights, part_words, unpack_weights
-from .platform import NPU_CELL, NPU_VLNV, PLATFORMS, Platform
-from .pragmas import check_pragmas
-from .program import ExitPlace, Program, ProgramError, TensorPlace, build_id
-from .project import ProjectError, render_project
-from .reference_core import execute_streams_reference, round_half_even
-from .registers import REGISTERS, WINDOW_BYTES, Access, Cause, Field, Register, by_name
-from .render import render_core, row_distance
-from .reports import (
-    HlsReport,
-    ReportError,
-    Timing,
-    Utilisation,
-    import_reports,
-    parse_csynth,
-    parse_timing,
-    parse_utilization,
-)
-from .row_buffer import InputRows, buffer_bytes
-from .streams import (
-    COMMAND_BITS,
-    COMMAND_FIELDS,
+from .core.banks import hls_core_lacks, hls_ultra_banks
+from .core.csim import CoreSimulator, CsimError, ap_headers, compile_core, compile_shared_core, core_texts
+from .core.equivalence import CsimReport, Difference, LayerCheck, csim_network
+from .core.reference_core import execute_streams_reference, round_half_even
+from .core.render import render_core, row_distance
+from .core.streams import (
     Command,
     LayerStreams,
     StreamError,
@@ -43,14 +18,39 @@ from .streams import (
     unpack_layer,
     window_addresses,
 )
-from .tcl import check_tcl
-from .vectors import core_modes, core_vectors, vector_files
-from .views import render_c_header, render_register_json, render_register_table, render_sv_package
-from .writing import check_folder, write_project
+from .core.vectors import core_modes, core_vectors, vector_files
+from .formats.table import NO_WEIGHTS
+from .program.compiler import check_buildable, check_made_for, compile_program
+from .program.descriptor import DESCRIPTOR_BYTES, Descriptor, DescriptorError
+from .program.exact_jobs import layer_jobs
+from .program.fbcb import FbcbEntry, FbcbError
+from .program.fbcb import decode as decode_fbcb
+from .program.fbcb import encode as encode_fbcb
+from .program.layout import LayoutError, TileLayout, column_tiles, pack_weights, part_words, unpack_weights
+from .program.program import ExitPlace, Program, ProgramError, TensorPlace, build_id
+from .program.row_buffer import InputRows, buffer_bytes
+from .project.checks.pragmas import check_pragmas
+from .project.checks.tcl import check_tcl
+from .project.design_views import render_register_json, render_sv_package
+from .project.platform import NPU_CELL, NPU_VLNV, PLATFORMS, Platform
+from .project.project import ProjectError, render_project
+from .project.reports import (
+    HlsReport,
+    ReportError,
+    Timing,
+    Utilisation,
+    import_reports,
+    parse_csynth,
+    parse_timing,
+    parse_utilization,
+)
+from .project.writing import check_folder, write_project
+from .registers import REGISTERS, WINDOW_BYTES, Access, Cause, Field, Register, by_name
+from .views.formats import render_format_table
+from .views.packages import sv_packages
+from .views.registers import render_c_header, render_register_table
 
 __all__ = [
-    "COMMAND_BITS",
-    "COMMAND_FIELDS",
     "DESCRIPTOR_BYTES",
     "NO_WEIGHTS",
     "NPU_CELL",
@@ -68,6 +68,7 @@ __all__ = [
     "DescriptorError",
     "Difference",
     "ExitPlace",
+    "FbcbEntry",
     "FbcbError",
     "Field",
     "HlsReport",
@@ -81,7 +82,6 @@ __all__ = [
     "ProjectError",
     "Register",
     "ReportError",
-    "Run",
     "StreamError",
     "TensorPlace",
     "Tile",
@@ -121,6 +121,7 @@ __all__ = [
     "part_words",
     "render_c_header",
     "render_core",
+    "render_format_table",
     "render_project",
     "render_register_json",
     "render_register_table",
@@ -128,6 +129,7 @@ __all__ = [
     "round_half_even",
     "row_distance",
     "scatter_output",
+    "sv_packages",
     "tiles",
     "toeplitz_rows",
     "unpack_layer",

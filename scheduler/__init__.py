@@ -10,7 +10,8 @@ from .comparison.sources import Drawn, Source, StreamComparison, compare_streams
 from .errors import PolicyError, SchedulerError, TrafficError
 from .exits.confidences import read_confidence_file, read_confidences
 from .exits.recorded import Recorded
-from .paper import PaperRow, Sweep, sweeps, table2_rows
+from .exits.rule import ExitRule, RuledExits, Seen, StageCosts, Threshold
+from .ledger import Ledger
 from .policies.baselines import Adaptive, Greedy, Serial
 from .policies.credit import Credit, Weights
 from .policies.decision_process import CountTable, solve_counts
@@ -31,13 +32,13 @@ from .simulation.traffic import (
     bursty,
     diurnal,
     draw_exits,
-    exits_from_confidences,
     generate,
     halve_early_exits,
     poisson,
     read_trace,
     requests_at,
 )
+from .simulation.world import World
 from .units import format_ms, parse_duration_ns
 
 if TYPE_CHECKING:
@@ -53,15 +54,16 @@ __all__ = [
     "CountTable",
     "Credit",
     "Drawn",
+    "ExitRule",
     "Fluid",
     "Greedy",
     "Guarded",
     "Interval",
     "Lazy",
+    "Ledger",
     "Metrics",
     "Optimal",
     "Outcome",
-    "PaperRow",
     "Policy",
     "PolicyError",
     "Record",
@@ -69,26 +71,30 @@ __all__ = [
     "Replay",
     "Replayed",
     "Request",
+    "RuledExits",
     "Run",
     "RunRecord",
     "Schedule",
     "SchedulerError",
+    "Seen",
     "Serial",
     "Serving",
     "Setting",
     "Shed",
     "Shedding",
     "Source",
+    "StageCosts",
     "Staged",
     "StreamComparison",
-    "Sweep",
     "Tally",
+    "Threshold",
     "Trace",
     "TrafficError",
     "Truth",
     "View",
     "Wait",
     "Weights",
+    "World",
     "available",
     "bursty",
     "compare",
@@ -96,7 +102,6 @@ __all__ = [
     "diurnal",
     "draw_exits",
     "draw_stream",
-    "exits_from_confidences",
     "format_ms",
     "generate",
     "halve_early_exits",
@@ -122,8 +127,6 @@ __all__ = [
     "serve_tally",
     "simulate",
     "solve_counts",
-    "sweeps",
-    "table2_rows",
 ]
 
 

@@ -25,7 +25,7 @@ def decide(twin: Any, state: State, npu: Npu, stream: Stream) -> None:
 if has_numba():
     from numba.extending import overload
 
-    @overload(decide)
+    @overload(decide)  # type: ignore[untyped-decorator]
     def _decide(twin: Any, state: Any, npu: Any, stream: Any) -> Callable[..., None]:
         method = twin.instance_class.decide
 

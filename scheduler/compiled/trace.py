@@ -1,13 +1,13 @@
 """Serving through the compiled loop, for policies that have a twin. Optional: with Numba (`pip install "fluidnpu[fast]"`).
 
-`serve_compiled` gives a `Trace`: the same schedule as `simulate`, as columns. `Trace.schedule()` turns it into the same `Schedule` without
-the reasons of decisions.
+`serve_compiled` gives a `Trace`: the same schedule as `simulate`, as columns. `Trace.schedule()` turns it into the same
+`Schedule` without the reasons of decisions.
 
 >>> from fluidnpu.dse import LatencyTable
->>> from fluidnpu.scheduler import Greedy, Request
+>>> from fluidnpu.scheduler import Greedy, Request, World
 >>> two = [Request(0, 0, 100), Request(1, 5, 105)]
 >>> table = LatencyTable(ns=((10, 15), (10, 15)))
->>> done = serve_compiled(two, Greedy(), latency=table, exits=[0, 1], exit_rates=[0.5, 0.5])
+>>> done = serve_compiled(two, Greedy(), World(latency=table, exits=[0, 1], exit_rates=[0.5, 0.5]))
 >>> done is None or done.end_ns.tolist() == [10, 30]
 True
 """
@@ -19,11 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fluidnpu.dse import LatencyTable, has_numba
+from fluidnpu.dse import has_numba
 
 from ..policy import Action, Answer, Policy, Request, Run, Shed, Wait
 from ..schedule import Schedule, Tally
-from ..simulation.engine import check_input
+from ..simulation.world import World
 from . import loop
 from .twin import ANSWER, NEVER, RUN, WAIT, Ints, Npu, Stream, twin_of
 
@@ -93,35 +93,25 @@ class Trace:
         return out
 
 
-def serve_compiled(
-    requests: Sequence[Request],
-    policy: Policy,
-    *,
-    latency: LatencyTable,
-    exits: Sequence[int],
-    exit_rates: Sequence[float],
-    b_max: int | None = None,
-    slots: int | None = None,
-    actual: LatencyTable | None = None,
-    overhead_ns: int = 0,
-) -> Trace | None:
+def serve_compiled(requests: Sequence[Request], policy: Policy, world: World) -> Trace | None:
     """Serve as `simulate`; None without Numba, for a policy that has no twin, and for one that breaks the rules.
 
-    Then `simulate` is to be asked, which names the fault. Raises SchedulerError for bad input.
+    The loop knows only exits drawn beforehand, so None too for exits decided at the exit. Then `simulate` is to be asked, which names
+    any fault. Raises SchedulerError for inconsistent input.
     """
-    b_max = latency.b_max if b_max is None else b_max
-    slots = b_max if slots is None else slots
-    check_input(requests, latency, actual or latency, exits, exit_rates, b_max, slots, overhead_ns)
+    world.check(requests)
+    if world.drawn is None:
+        return None
     stream = Stream(
         arrival=np.array([r.arrival_ns for r in requests], np.int64),
         deadline=np.array([r.deadline_ns for r in requests], np.int64),
-        leaves=np.array(exits, np.int64),
+        leaves=np.array(world.drawn, np.int64),
     )
     npu = Npu(
-        believed=np.array(latency.ns, np.int64),
-        took=np.array((actual or latency).ns, np.int64) + overhead_ns,
-        b_max=b_max,
-        slots=slots,
+        believed=np.array(world.latency.ns, np.int64),
+        took=np.array(world.run_ns, np.int64),
+        b_max=world.batch_limit,
+        slots=world.slot_limit,
     )
     compiled = twin_of(policy, stream, npu) if has_numba() else None
     if compiled is None:
@@ -131,9 +121,9 @@ def serve_compiled(
         return None
     return Trace(
         policy=policy.name,
-        stages=latency.stages,
-        b_max=b_max,
-        slots=slots,
+        stages=world.latency.stages,
+        b_max=npu.b_max,
+        slots=npu.slots,
         requests=tuple(requests),
         stream=stream,
         fates=fates,

@@ -8,7 +8,7 @@ the tail explodes. Three guards, from visible state only:
    `Optimal`, which works the tail off, oldest first; with more in the queue than that table sees, that of `Fluid`.
 3. Patience follows what happens: PATIENT objectives while few requests are late (LOW of the last HORIZON), HASTY when HIGH are.
 
-What was tried and brought nothing is in the benchmark's head (`benchmarks/table2.py`).
+What was tried and brought nothing is in the head of `benchmarks/table2_tune.py`.
 """
 
 from __future__ import annotations
@@ -75,16 +75,17 @@ class Guarded:
         """Return the twin for the compiled loop, or None where `credit` has none."""
         from ..compiled.guarded import MEMORY, GuardedTwin
 
-        inner = [twin_of(policy, stream, npu) for policy in (self.credit, self.optimal, self.fluid)]
-        credit, optimal, fluid = (policy and policy.twin for policy in inner)
-        if credit is None or optimal is None:
+        credit = twin_of(self.credit, stream, npu)
+        optimal = twin_of(self.optimal, stream, npu)
+        fluid = twin_of(self.fluid, stream, npu)
+        if credit is None or optimal is None or fluid is None:
             return None
         memory = records(MEMORY)
         memory[0].last = memory[0].latest = -1
         twin = GuardedTwin(
-            credit=credit,
-            optimal=optimal,
-            fluid=fluid,
+            credit=credit.twin,
+            optimal=optimal.twin,
+            fluid=fluid.twin,
             give_up=self.give_up,
             head_start=HEAD_START,
             patience=self.patience,

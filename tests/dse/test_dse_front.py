@@ -9,11 +9,11 @@ import pytest
 
 from fluidnpu.boards import load_board
 from fluidnpu.dse import DramModel, FitError, Point, explore, fit
-from fluidnpu.dse.buildable import ram_bits
-from fluidnpu.dse.exact_search import floors
-from fluidnpu.dse.front import DEPTHS, Front, front
-from fluidnpu.dse.search import Space
-from fluidnpu.dse.sharing import machine_on
+from fluidnpu.dse.exact.search import floors
+from fluidnpu.dse.exact.sharing import machine_on
+from fluidnpu.dse.exploration.front import DEPTHS, Front, front
+from fluidnpu.dse.paper.search import Space
+from fluidnpu.dse.resources.buildable import ram_bits
 from fluidnpu.models import LayerShape, Window, Workload
 
 BOARD = replace(load_board("zc706"), dsp=24)

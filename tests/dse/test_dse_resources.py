@@ -11,9 +11,18 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import LOGIC_KINDS, PARTS, NpuShape, logic_table, logic_terms, npu_logic, part_primitives, ultra_banks
-from fluidnpu.dse.memories import block_rams, free_memory, ultra_rams
-from fluidnpu.dse.resources import core_memories, data_plane_memories, dsp, engine_dsp, mapped, ramb18, uram288
+from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, NpuShape, logic_table, logic_terms, part_primitives, ultra_banks
+from fluidnpu.dse.resources.logic import npu_logic
+from fluidnpu.dse.resources.memories import block_rams, free_memory, ultra_rams
+from fluidnpu.dse.resources.primitives import (
+    core_memories,
+    data_plane_memories,
+    dsp,
+    engine_dsp,
+    mapped,
+    ramb18,
+    uram288,
+)
 from fluidnpu.dse.testing import tiny_design
 
 # RAMB18s and URAMs that Yosys 0.70 took for `core_bank`, by family, depth and width; the tests of rtl_tb synthesise some of them again.
@@ -25,7 +34,7 @@ MEASURED_BANKS = [
     ("xcup", 59292, 48, 0, 10),
 ]  # fmt: skip
 
-# RAMB18s and storing LUTs that it took for `fluidnpu_fifo` on 7-series, by depth and width.
+# RAMB18s and storing LUTs that it took for `common_fifo` on 7-series, by depth and width.
 MEASURED_QUEUES = [
     (2, 20, 0, 16), (32, 28, 0, 20), (33, 20, 0, 28), (64, 204, 0, 272), (65, 20, 0, 48), (65, 28, 1, 0), (86, 108, 3, 0), (128, 20, 0, 56),
     (128, 64, 2, 0), (128, 144, 4, 0), (256, 20, 1, 0), (256, 204, 6, 0),

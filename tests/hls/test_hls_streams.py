@@ -19,7 +19,7 @@ from fluidnpu.hls import (
     tiles,
     unpack_layer,
 )
-from fluidnpu.hls.streams import row_lanes
+from fluidnpu.hls.core.streams import row_lanes
 from fluidnpu.models import Kind, golden
 
 CHAIN = [
@@ -126,10 +126,10 @@ def test_commands_pack_and_unpack():
 
 @given(batch=st.integers(1, 8), rows=st.integers(1, 9), data=st.data())
 def test_lanes_hold_every_row_once_and_lane_1_is_a_prefix(batch, rows, data):
-    from fluidnpu.hls import Run
+    from fluidnpu.hls import FbcbEntry
 
     b_r = data.draw(st.integers(-(-batch // 2), batch))
-    first, second = row_lanes(Run(Mode.LANES, batch, b_r, 64, data.draw(st.booleans())), rows)
+    first, second = row_lanes(FbcbEntry(Mode.LANES, batch, b_r, 64, data.draw(st.booleans())), rows)
     assert sorted([*first, *second]) == list(range(batch * rows))
     assert len(second) <= len(first)
 

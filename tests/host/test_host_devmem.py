@@ -10,17 +10,9 @@ import pytest
 from host_worlds import world
 
 from fluidnpu.hls import REGISTERS, WINDOW_BYTES, by_name
-from fluidnpu.host import (
-    BuildMismatch,
-    DeviceAccessError,
-    DevMemNpu,
-    Driver,
-    DriverUsageError,
-    NpuTimeout,
-    OutOfMemory,
-    build_id,
-    shape_word,
-)
+from fluidnpu.host import BuildMismatch, DeviceAccessError, Driver, DriverUsageError, NpuTimeout, OutOfMemory
+from fluidnpu.host.devices import DevMemNpu
+from fluidnpu.host.identity import build_id_word, shape_word
 
 PAGE = mmap.ALLOCATIONGRANULARITY
 MEMORY = 4 << 20
@@ -130,10 +122,10 @@ class Echo(DevMemNpu):
 
 
 def test_a_driver_loads_and_times_out_over_the_file(path: Path) -> None:
-    """The whole program lies in the file at the addresses written to the registers; nobody runs it, so the deadline ends the job."""
+    """The program lies in the file at the addresses in the registers; without an NPU the deadline ends it."""
     w = world(loaded=False)
     with Echo(path=path, register_base=PAGE, memory_base=2 * PAGE, memory_bytes=MEMORY) as npu:
-        identify(npu, build_id(w.design), shape_word(w.design))
+        identify(npu, build_id_word(w.design), shape_word(w.design))
         driver = Driver(npu, w.program, w.design)
         driver.load()
         driver.write_sample(1, w.images(1)[0])

@@ -1,29 +1,20 @@
-"""The driver through real PYNQ off-board: Overlay, MMIO, allocate, binding by VLNV, register_map, clocks and interrupts."""
+"""The driver through real PYNQ off-board: Overlay, MMIO, allocate, VLNV, register_map, clocks, interrupts."""
 
 import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from host_worlds import World, traffic_of, world
+from host_worlds import HostWorld, traffic_of, world
 
 from fluidnpu.hls import NPU_VLNV, REGISTERS, Cause, by_name
-from fluidnpu.host import (
-    BuildMismatch,
-    BundleError,
-    DeviceAccessError,
-    Driver,
-    NpuError,
-    active_device,
-    hardware_description,
-    open_overlay,
-    read_simulated_bitstream,
-    serve,
-    simulated_pynq_device,
-    write_simulated_bitstream,
-)
+from fluidnpu.host import BuildMismatch, BundleError, DeviceAccessError, Driver, NpuError, serve_requests
+from fluidnpu.host.devices.pynq.bitstream import read_simulated_bitstream, write_simulated_bitstream
+from fluidnpu.host.devices.pynq.hwh import hardware_description
+from fluidnpu.host.devices.pynq.overlay import active_device, open_overlay, simulated_pynq_device
 from fluidnpu.models import golden
 from fluidnpu.scheduler import make_policy
 
@@ -37,7 +28,7 @@ def family(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def opened(w: World, folder: Path, family: str = "zynq7000"):
+def opened(w: HostWorld, folder: Path, family: str = "zynq7000") -> tuple[Any, Any]:
     device = simulated_pynq_device()
     return device, open_overlay(write_simulated_bitstream(folder, w.design, family=family), device)
 
@@ -70,8 +61,8 @@ def test_serving_through_pynq_equals_serving_without(tmp_path: Path) -> None:
     driver = Driver(npu, w.program, w.design, slots=8)
     driver.load()
     images, requests = w.images(30), traffic_of(w, 30)
-    there = serve(requests, images, make_policy("fluid"), driver)
-    here = serve(requests, images, make_policy("fluid"), w.driver)
+    there = serve_requests(requests, images, make_policy("fluid"), driver)
+    here = serve_requests(requests, images, make_policy("fluid"), w.driver)
     assert there == here
 
 
@@ -163,9 +154,10 @@ def test_unknown_families_are_refused(tmp_path: Path) -> None:
 def test_without_pynq_the_error_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['pynq'] = None\n"
-        "import fluidnpu.host as host\n"
-        "try:\n    host.simulated_pynq_device()\n"
-        "except host.PynqMissingError as error:\n    print(error)\n"
+        "from fluidnpu.host import PynqMissingError\n"
+        "from fluidnpu.host.devices.pynq.overlay import simulated_pynq_device\n"
+        "try:\n    simulated_pynq_device()\n"
+        "except PynqMissingError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert "pip install 'fluidnpu[board]'" in done.stdout

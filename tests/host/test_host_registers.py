@@ -1,4 +1,4 @@
-"""The simulated NPU's registers, table-driven from the register map: access classes, reset values, bits that do not exist."""
+"""The simulated NPU's registers against the register map: access classes, reset values, missing bits."""
 
 from dataclasses import replace
 
@@ -8,12 +8,14 @@ from host_worlds import CTRL, field, read, snapshot, world, write
 
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, Register, by_name
-from fluidnpu.host import Fault, SimulatedNpu, build_id, shape_word
-from fluidnpu.host.timing import JobTimes
+from fluidnpu.host import SimulatedNpu
+from fluidnpu.host.devices import Fault
+from fluidnpu.host.devices.timing import JobTimes
+from fluidnpu.host.identity import build_id_word, shape_word
 from fluidnpu.models import golden
 
 ALL_ONES = 0xFFFF_FFFF
-IDENTITY = {"BUILD_ID": build_id, "SHAPE": shape_word}
+IDENTITY = {"BUILD_ID": build_id_word, "SHAPE": shape_word}
 
 
 def bits(register: Register) -> int:

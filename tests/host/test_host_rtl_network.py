@@ -1,17 +1,19 @@
-"""The shipped network on the RTL behind the driver: every bit golden's, batch by batch and served under a policy. Long: minutes."""
+"""The shipped network on the RTL equals the golden model, batch by batch and served. Long: minutes."""
 
 from __future__ import annotations
 
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from fluidnpu.boards import load_board
 from fluidnpu.dse import CORES, BatchPlan, Design, explore
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program
-from fluidnpu.host import Driver, RtlDevice, rtl_device, serve
+from fluidnpu.host import Driver, serve_requests
+from fluidnpu.host.devices import RtlDevice, rtl_device
 from fluidnpu.models import QuantisedNetwork, golden, quantise, read_onnx, shipped_file, shipped_images
 from fluidnpu.rtl_tb import DramModel
 from fluidnpu.scheduler import make_policy, poisson
@@ -26,7 +28,7 @@ def qnet() -> QuantisedNetwork:
 
 
 @cache
-def images() -> np.ndarray:
+def images() -> npt.NDArray[np.uint8]:
     return shipped_images(24).images
 
 
@@ -66,12 +68,12 @@ def test_each_boards_own_design_serves_the_shipped_network(board: str, core: str
     count = len(images())
     alone_ns = 3 * design.latency.between(0, design.stages - 1, 1)
     requests = poisson(1e9 / alone_ns, count, slo_ns=10 * alone_ns, rng=np.random.default_rng(3))
-    served = serve(requests, images(), make_policy("fluid"), driver)
+    served = serve_requests(requests, images(), make_policy("fluid"), driver)
     exits, classes, _ = golden.early_exit(qnet(), images())
-    assert [(a.exit, a.prediction) for a in served.answers] == list(zip(exits, classes, strict=True))
+    assert [(a.exit, a.prediction) for a in served.replies] == list(zip(exits, classes, strict=True))
     assert not served.failures
     assert len({len(run.ids) for run in served.schedule.runs}) > 1  # batches of several sizes
-    assert device.clock.now_ns() >= max(answer.end_ns for answer in served.answers)
+    assert device.clock.now_ns() >= max(answer.end_ns for answer in served.replies)
 
 
 @pytest.mark.parametrize("board", ["zc706", "zcu104"])

@@ -3,9 +3,10 @@ from dataclasses import replace
 
 import pytest
 
-from fluidnpu.rtl_tb import DATA_PLANE_TOP, Model, coverage, data_plane_parameters, run
-from fluidnpu.rtl_tb.benches.jobs import bench_design
-from fluidnpu.rtl_tb.sim import SimulationError, run_folder
+from fluidnpu.rtl_tb import DATA_PLANE_TOP, Model, SimulationError, data_plane_parameters, run
+from fluidnpu.rtl_tb.data_plane import coverage
+from fluidnpu.rtl_tb.data_plane.benches.jobs import bench_design
+from fluidnpu.rtl_tb.simulation.model import run_folder
 
 LAYERS = 4
 SMALL = {"t_r": 16, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4}
@@ -27,7 +28,7 @@ def setup(sizes: dict[str, int], programs: int = 2, **ports: int) -> tuple[Model
 
 def bench(sizes: dict[str, int], tests: str | None, seed: int = 1, programs: int = 2, **ports: int) -> list[str]:
     model, env = setup(sizes, programs, **ports)
-    return run(model, "data_plane", tests=tests, seed=seed, env=env)
+    return run(model, tests=tests, seed=seed, env=env)
 
 
 def test_data_plane() -> None:
@@ -107,8 +108,8 @@ def test_functional_coverage_closes(name: str) -> None:
     model, env = setup(sizes, programs=10, port_bytes=8)
     chosen, seeds = "random_layers|every_plan|soft_reset", (11, 12, 13)
     for seed in seeds:
-        run(model, "data_plane", seed=seed, tests=chosen, env=env)
-    hit = coverage.merge(run_folder(model, "data_plane", seed=seed, tests=chosen, env=env) for seed in seeds)
+        run(model, seed=seed, tests=chosen, env=env)
+    hit = coverage.merge(run_folder(model, seed=seed, tests=chosen, env=env) for seed in seeds)
     line, missing = coverage.closure(hit, bench_design(sizes | {"port_bytes": 8}))
     print(line)
     assert not missing, line

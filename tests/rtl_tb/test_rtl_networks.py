@@ -1,5 +1,5 @@
-"""Every distinct layer shape of ResNet-50 and Inception-v3 and EfficientNet-lite0's depthwise layers, small in height and width, on the whole
-NPU: data plane and core in RTL, every stored word held to the model."""
+"""Every distinct layer shape of ResNet-50 and Inception-v3 and EfficientNet-lite0's depthwise layers, small
+in height and width, on the whole NPU: data plane and core in RTL, every stored word held to the model."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import pytest
 
 from fluidnpu.dse import Design
 from fluidnpu.hls import by_name, execute_streams_reference, layer_streams, scatter_output
+from fluidnpu.hls.formats import FBCB
 from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu, data_plane_parameters
-from fluidnpu.rtl_tb.benches.jobs import Program, Shape, bench_design, make_program
-from fluidnpu.rtl_tb.benches.networks import convolutions, shapes
-from fluidnpu.rtl_tb.coverage import plans
+from fluidnpu.rtl_tb.data_plane.benches.jobs import Program, Shape, bench_design, make_program
+from fluidnpu.rtl_tb.data_plane.benches.networks import convolutions, shapes
+from fluidnpu.rtl_tb.data_plane.coverage import plans
 
 SIZES = {"t_r": 16, "t_p": 7, "t_c": 32, "b_max": 8, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 8}
 DESIGN: Design = bench_design(SIZES)
@@ -68,7 +69,7 @@ def run_shape(npu: RtlNpu, number: int, shape: Shape) -> None:
     word, batch = PLANS[number * 7 % len(PLANS)]
     rng = random.Random(number)
     block = rng.choice([0, rng.randrange(1, SIZES["t_r"] + 1)])
-    program = make_program(DESIGN, [shape], rng, words={0: word | block << 7})
+    program = make_program(DESIGN, [shape], rng, words={0: FBCB.pack(FBCB.unpack(word) | {"block": block})})
     run_layer(npu, program, program.fbcb[batch - 1], sorted(rng.sample(range(program.slots), batch)))
 
 
@@ -101,7 +102,9 @@ def test_some_shapes_of_the_networks() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(4))
 def test_every_shape_of_the_networks(part: int) -> None:
-    """Plans, batches and row blocks take turns; small layers meet rough memory, in which large ones would take long."""
+    """Plans, batches and row blocks take turns; small layers meet rough memory, in which large ones would
+    take long.
+    """
     ideal, rough = npu_of(DramModel.IDEAL), npu_of(ROUGH)
     for number, (_, shape) in SHAPES[part::4]:
         run_shape(rough if is_small(shape) else ideal, number, shape)

@@ -1,4 +1,6 @@
-"""Masters striped over narrow ports: the masters' own benches on them, what only stripes can do wrong, and the whole NPU with them."""
+"""Masters striped over narrow ports: the masters' own benches on them, what only stripes can do wrong, and
+the whole NPU with them.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +9,32 @@ from functools import cache
 
 import numpy as np
 import pytest
-from test_rtl_npu import DESIGN, LAYERS, PROGRAM, SLOTS, WEIGHTS, expected, read, run_batch, write
+from npu_worlds import DESIGN, LAYERS, PROGRAM, SLOTS, expected, read, run_batch, write
 
 from fluidnpu.dse import DramModel
 from fluidnpu.hls import by_name
 from fluidnpu.rtl_tb import Model, NpuModel, RtlNpu, run
+from fluidnpu.rtl_tb.npu.job import WEIGHTS
 
-HARNESS = ("axi_striped_masters_top.sv",)
 # cocotbext-axi wants identifiers and one port, so that memory is not met here.
 MASTERS = "reads_and_writes_are_right|errors_are_told|a_flush_reaches_idle"
 
 
 def model_of(ports: int, data_bytes: int, burst: int = 16) -> Model:
     parameters = {"DataBytes": data_bytes, "MaxBurst": burst, "Ports": ports}
-    return Model(top="axi_striped_masters_top", harness=HARNESS, parameters=parameters)
+    return Model(top="axi_striped_masters_top", parameters=parameters)
 
 
 @pytest.mark.parametrize(("ports", "data_bytes"), [(4, 16), pytest.param(2, 8, marks=pytest.mark.long)])
 def test_striped_masters(ports: int, data_bytes: int) -> None:
-    env = {"DATA_BYTES": str(data_bytes), "PORTS": str(ports)}
     model = model_of(ports, data_bytes)
-    assert len(run(model, "stripes", env=env)) == 5
-    assert len(run(model, "masters", tests=MASTERS, env=env)) == 3
+    assert len(run(model)) == 5
+    assert len(run(model, "axi_masters_top", tests=MASTERS)) == 3
 
 
 @pytest.mark.long
 def test_bursts_of_one_word_stream_too() -> None:
-    env = {"DATA_BYTES": "16", "PORTS": "4", "BURST": "1"}
-    assert run(model_of(4, 16, burst=1), "stripes", tests="reads_stream", env=env)
+    assert run(model_of(4, 16, burst=1), tests="reads_stream")
 
 
 FOUR_PORTS = DramModel(

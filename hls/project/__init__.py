@@ -1,0 +1,1 @@
+"""Vivado projects: rendering, writing, checks of the generated text, and reports read back."""
