@@ -113,7 +113,8 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> int:
 async def every_row_has_its_place(dut: Dut) -> None:
     """Random layers in random modes give every row its place; offers stay until they are taken."""
     rng = await begin(dut)
-    seen, paired = set(), set()
+    seen: set[object] = set()
+    paired: set[object] = set()
     for number in range(400):
         if number >= 40 and len(seen) >= 5 and len(paired) == 2:
             break
