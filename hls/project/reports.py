@@ -18,6 +18,7 @@ from fluidnpu.dse import Calibration, Design, Measure, Point, fit
 
 from ..core.banks import hls_ultra_banks
 from ..core.render import row_distance
+from ..errors import ReportError
 
 MOST_BYTES = 1 << 26
 CSYNTH = "hls/fluidnpu_core/solution1/syn/report/csynth.xml"
@@ -25,10 +26,6 @@ ARRAY = "hls/fluidnpu_core/solution1/syn/report/run_array_csynth.xml"
 UTILISATION = "build/utilization.rpt"
 TIMING = "build/timing.rpt"
 PERIOD_TOLERANCE = 0.01  # an MMCM does not meet a period to the picosecond
-
-
-class ReportError(ValueError):
-    """A report is missing, malformed or of another design; one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
