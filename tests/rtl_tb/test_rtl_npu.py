@@ -12,7 +12,8 @@ import pytest
 from fluidnpu.boards import load_board
 from fluidnpu.dse import Design
 from fluidnpu.dse.testing import design_for
-from fluidnpu.hls import Program, build_id, by_name, compile_program
+from fluidnpu.hls import Program, compile_program, register
+from fluidnpu.hls.program import digest_build_id
 from fluidnpu.models import QuantisedNetwork, golden, quantise
 from fluidnpu.models.zoo import random_network
 from fluidnpu.rtl_tb import BareNpu, DramModel, NpuModel, RtlNpu, SimulationError
@@ -28,11 +29,11 @@ LAYERS = len(DESIGN.layers)
 
 
 def write(npu: RtlNpu, name: str, value: int) -> None:
-    npu.write(by_name(name).offset, value)
+    npu.write(register(name).offset, value)
 
 
 def read(npu: RtlNpu, name: str) -> int:
-    return npu.read(by_name(name).offset)
+    return npu.read(register(name).offset)
 
 
 def npu_of(dram: DramModel = DramModel.IDEAL, edits: tuple[tuple[str, str, str], ...] = ()) -> RtlNpu:
@@ -58,8 +59,8 @@ def expected(batch: int) -> list[np.ndarray]:
 
 def test_it_says_what_it_is() -> None:
     npu = npu_of()
-    assert read(npu, "BUILD_ID") == build_id(DESIGN.digest)
-    shape = by_name("SHAPE")
+    assert read(npu, "BUILD_ID") == digest_build_id(DESIGN.digest)
+    shape = register("SHAPE")
     assert [shape.field(f).get(read(npu, "SHAPE")) for f in ("B_MAX", "T_P", "T_C", "STACKABLE", "SPLIT")] == [
         4,
         4,
