@@ -1,8 +1,9 @@
-"""C simulation of the generated HLS core on the shipped ResNet-8: seconds and multiply-accumulates a second, for both boards' designs.
+"""Speed of C simulation of the generated HLS core on the shipped ResNet-8, for both boards' designs.
 
     python benchmarks/csim.py
 
-Compiling is counted apart; the compiled core is cached. The NumPy model of the core and the golden model stand beside it.
+Compiling is counted apart; the compiled core is cached. The NumPy model of the core and the golden model
+stand beside it.
 """
 
 import time

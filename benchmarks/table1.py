@@ -1,8 +1,8 @@
-"""Table I of Fluid Batching beside what our search finds, and what each point becomes once RAM primitives are counted.
+"""Table I of Fluid Batching beside our search, and each point once RAM primitives are counted.
 
     python benchmarks/table1.py [folder with layers_resnet50.json and layers_inception_v3.json]
 
-Then the speed of the search: the vectorised model against the plain one, in this run, on this machine, on one core.
+Then the speed of the search: the vectorised model against the plain one, on one core of this machine.
 """
 
 import random
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import Exploration, explore, search, total_ticks
+from fluidnpu.dse import Exploration, explore, search
+from fluidnpu.dse.paper import total_ticks
 from fluidnpu.models import Workload, read_layer_table
 
 DEFAULT = Path(__file__).resolve().parent.parent / "models" / "data"

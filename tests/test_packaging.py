@@ -15,7 +15,8 @@ DATA = {
     "hls": ("templates/*/*", "csim/*"),
     "rtl_tb": ("*/rtl/*.sv", "*/proofs/*", "**/*.sv", "**/*.h", "**/*.cpp", "README.md"),
     "scheduler": ("policies/tuned/*.json",),
-    "fluidnpu": ("templates/*",),
+    "studies": ("*/templates/*", "*/data/*"),
+    "fluidnpu": ("py.typed", "reports/templates/*"),
 }
 
 
@@ -54,7 +55,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 def test_all_code_and_data_are_inside(wheel: set[str]) -> None:
     for room, patterns in {**DATA, "host": ()}.items():
         inside = Path() if room == "fluidnpu" else Path("fluidnpu")
-        wanted = {path for pattern in ("**/*.py", *patterns) for path in (ROOT / room).glob(pattern)}
+        wanted = {path for pattern in ("**/*.py", "**/*.pyi", *patterns) for path in (ROOT / room).glob(pattern)}
         names = {str(inside / p.relative_to(ROOT)) for p in wanted if p.is_file() and "__pycache__" not in p.parts}
         assert names
         assert names <= wheel, f"missing in the wheel: {sorted(names - wheel)}"

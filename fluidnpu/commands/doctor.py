@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import shutil
 from dataclasses import dataclass
 
@@ -54,6 +52,8 @@ def print_parts(options: DoctorOptions) -> None:
 
 
 def _version(kind: str, name: str) -> str | None:
+    import importlib.metadata  # slow to load, and help needs none of it
+
     if kind == "program":
         return shutil.which(name)
     if importlib.util.find_spec(name) is None:

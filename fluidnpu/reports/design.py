@@ -8,7 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from fluidnpu.dse import Exploration, ram_bits
+from fluidnpu.dse import Exploration
+from fluidnpu.dse.resources import ram_bits
 from fluidnpu.studies.drawing import page_template
 
 from .figures import heat_map, pareto_front, roofline, shares, throughput_bars

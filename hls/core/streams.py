@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fluidnpu.dse import Design, Mode, pool_beats
+from fluidnpu.dse import Design, Mode
+from fluidnpu.dse.hardware import pool_beats
 
 from ..errors import FormatError, StreamError
 from ..formats.table import CORE_COMMAND, NO_WEIGHTS, KindCode

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fluidnpu.dse import Design, LayerJob
+from fluidnpu.dse import Design
+from fluidnpu.dse.exact import LayerJob
 
 from .descriptor import DESCRIPTOR_BYTES
 from .fbcb import decode_fbcb

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fluidnpu.boards import Board
-from fluidnpu.dse import Design, NpuShape, ultra_banks
+from fluidnpu.dse import Design
+from fluidnpu.dse.resources import NpuShape, ultra_banks
 
 from ..core.banks import hls_core_lacks, hls_ultra_banks
 from ..core.render import render, render_core, row_distance

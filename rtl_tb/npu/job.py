@@ -10,7 +10,8 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from fluidnpu.dse import Design, DramModel, LayerCycles, Machine, job_cycles
+from fluidnpu.dse import Design, DramModel
+from fluidnpu.dse.exact import LayerCycles, Machine, job_cycles
 from fluidnpu.hls import Program, register
 from fluidnpu.hls.program import layer_jobs
 

@@ -8,7 +8,7 @@ the tail explodes. Three guards, from visible state only:
    `Optimal`, which works the tail off, oldest first; with more in the queue than that table sees, that of `Fluid`.
 3. Patience follows what happens: PATIENT objectives while few requests are late (LOW of the last HORIZON), HASTY when HIGH are.
 
-What was tried and brought nothing is in the benchmark's head (`benchmarks/table2.py`).
+What was tried and brought nothing is in the head of `benchmarks/table2_tune.py`.
 """
 
 from __future__ import annotations

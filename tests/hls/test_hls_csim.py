@@ -80,7 +80,7 @@ def test_accumulators_in_ultraram_equal_golden(ultra_banks, split, rng):
 
 def test_pools_as_wide_as_a_port_equal_golden(rng):
     qnet = network_of(rng, (7, 6, 3), CHAIN)
-    design = replace(design_of(qnet, LANES, **SMALL), port_bits=512)
+    design = design_of(qnet, LANES, **SMALL).changed(port_bits=512)
     assert design.input_words > 2 * design.t_p
     assert_equal(csim_network(qnet, design, images_for(rng, qnet, 3), [1, 3]))
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fluidnpu.dse import Mode
 from fluidnpu.hls import FormatError, register
 from fluidnpu.hls.core.streams import Command
-from fluidnpu.hls.formats import Bits, CORE_COMMAND, DESCRIPTOR, FBCB, FORMATS, Format, LAYER, TILE, Value
+from fluidnpu.hls.formats import CORE_COMMAND, DESCRIPTOR, FBCB, FORMATS, LAYER, TILE, Bits, Format, Value
 from fluidnpu.hls.program.descriptor import DESCRIPTOR_BYTES, Descriptor, DescriptorError
 from fluidnpu.hls.views.formats import render_format_header, render_format_package, render_format_table
 
@@ -123,7 +123,7 @@ def test_modes_fit_their_code() -> None:
 
 def test_the_cost_model_counts_the_bits_of_the_formats() -> None:
     """`dse` may not know this room, so its widths of queues and tables are held to the table here."""
-    from fluidnpu.dse.resources import NpuShape, core_memories, data_plane_memories, data_plane_queues
+    from fluidnpu.dse.resources.primitives import NpuShape, core_memories, data_plane_memories, data_plane_queues
 
     shape = NpuShape(t_r=64, t_p=4, t_c=8)
     memories = (*core_memories(shape), *data_plane_memories(shape), *data_plane_queues(shape))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fluidnpu.hls import Access, Cause, DescriptorError, REGISTERS, WINDOW_BYTES, register
+from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, DescriptorError, register
 from fluidnpu.hls.program import DESCRIPTOR_BYTES, Descriptor
 
 ONE = Descriptor(

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from test_rtl_npu import DESIGN, LAYERS, PROGRAM, SLOTS, expected, read, run_batch, write
+from npu_worlds import DESIGN, LAYERS, PROGRAM, SLOTS, expected, read, run_batch, write
 
 from fluidnpu.dse import DramModel
 from fluidnpu.hls import register

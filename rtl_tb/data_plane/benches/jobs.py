@@ -30,7 +30,7 @@ ALIGN = 64
 def bench_design(sizes: dict[str, int]) -> Design:
     """A design of the given sizes; the data plane depends on nothing else of it."""
     workload = Workload(name="bench", layers=(LayerShape(name="any", r=1, p=1, c=1),))
-    made = design_for(
+    return design_for(
         workload,
         t_r=sizes["t_r"],
         t_p=sizes["t_p"],
@@ -40,9 +40,9 @@ def bench_design(sizes: dict[str, int]) -> Design:
         split=bool(sizes["split"]),
         weight_slots=sizes["weight_slots"],
         out_words=sizes["out_words"],
+        port_bits=8 * sizes.get("port_bytes", 16),
         buffer_words=sizes.get("buffer_words", 1 << 13),
     )
-    return replace(made, port_bits=8 * sizes.get("port_bytes", 16))
 
 
 def align(value: int) -> int:
