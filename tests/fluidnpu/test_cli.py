@@ -15,8 +15,9 @@ from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 from refusals import refused
 
-from fluidnpu import hls, models, show
+from fluidnpu import models, show
 from fluidnpu.cli import main
+from fluidnpu.hls import core as hls_core
 from fluidnpu.models import ImageSet, read_image_file, shipped_file, shipped_images
 
 Floats = npt.NDArray[np.float32]
@@ -270,7 +271,7 @@ def test_a_project_is_not_written_over_a_file(model: Path, tmp_path: Path) -> No
 def test_a_project_of_which_no_bitstream_can_come_is_the_answer_no(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hls, "hls_core_lacks", lambda design, board: "the HLS core needs 9 RAMB18")
+    monkeypatch.setattr(hls_core, "hls_core_lacks", lambda design, board: "the HLS core needs 9 RAMB18")
     words = ("build", model, "--board", "zc706", "--b-max", 1, "--model", "paper")
     refused(run(*words, "--out", tmp_path / "text"), "no bitstream can come of", "needs 9 RAMB18", code=1)
     assert (tmp_path / "text" / "manifest.json").exists()

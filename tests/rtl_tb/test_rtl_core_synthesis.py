@@ -19,7 +19,7 @@ from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, part_logic
 from fluidnpu.dse.resources.logic import interval_pct
 from fluidnpu.dse.resources.memories import block_rams, ultra_rams
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import execute_streams_reference
+from fluidnpu.hls.core import execute_streams_reference
 from fluidnpu.rtl_tb import SimulationError
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 from fluidnpu.rtl_tb.synthesis.calibration import CHECK_SEED, FIT_SEED, Sample, report, sample
