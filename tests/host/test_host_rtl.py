@@ -308,9 +308,9 @@ def test_a_job_takes_as_long_with_either_core(plan: str, dram: DramModel) -> Non
 
 def test_a_core_that_reads_its_sums_too_soon_ends_the_simulation() -> None:
     sound = model(core="hls")
-    text = sound.hls_core["pe_array.h"]
+    text = sound.hls_core["array.h"]
     assert text.count("written_rows[RowDistance - 2]") == 1
-    hasty = {**sound.hls_core, "pe_array.h": text.replace("written_rows[RowDistance - 2]", "written_rows[0]")}
+    hasty = {**sound.hls_core, "array.h": text.replace("written_rows[RowDistance - 2]", "written_rows[0]")}
     design = design_of(BASE_SEED)
     device = RtlDevice(RtlNpu(replace(sound, hls_core=hasty), memory_bytes=1 << 22), design.clock_hz)
     driver = Driver(device, compile_program(network(BASE_SEED), design), design, slots=4, patience=20_000)
