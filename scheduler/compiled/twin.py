@@ -7,7 +7,7 @@ comparing (arrival, id). Times are integer nanoseconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +21,10 @@ Records = Any  # an array of records with named fields, which NumPy's types do n
 
 RUN, WAIT, ANSWER, SHED = range(4)  # kinds of an action
 NEVER = -1  # the time of a wait without one
-COUNTS = np.dtype([(name, "i8") for name in "now arrived closed head held started answered lines named".split()])
-ACTION = np.dtype([(name, "i8") for name in "kind stage size until end".split()])
+COUNTS = np.dtype(
+    [(name, "i8") for name in ["now", "arrived", "closed", "head", "held", "started", "answered", "lines", "named"]]
+)
+ACTION = np.dtype([(name, "i8") for name in ["kind", "stage", "size", "until", "end"]])
 
 
 class Stream(NamedTuple):
@@ -89,7 +91,7 @@ class Compiled:
     """A policy as the compiled loop runs it. A twin holds memory, so it serves one stream."""
 
     twin: Any
-    wrappers: Wrappers = Wrappers()
+    wrappers: Wrappers = field(default_factory=Wrappers)
 
 
 def records(fields: np.dtype[Any]) -> Records:

@@ -16,9 +16,10 @@ from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 from refusals import refused
 
-from fluidnpu import dse, hls, models, show
+from fluidnpu import dse, models, show
 from fluidnpu.cli import main
 from fluidnpu.commands.designs import DEFAULT_B_MAX, Search
+from fluidnpu.hls import core as hls_core
 from fluidnpu.models import ImageSet, read_image_file, shipped_file, shipped_images
 
 Floats = npt.NDArray[np.float32]
