@@ -1,6 +1,7 @@
 """From a design to hardware: register map, NPU programs, Vivado HLS C++, projects and C simulation.
 
-Inner doors: `hls.formats` (bit formats), `hls.program`, `hls.core` (streams, C++, C simulation), `hls.project`.
+Inner doors: `hls.formats` (bit formats), `hls.program`, `hls.core` (streams, C++, C simulation),
+`hls.project`.
 """
 
 import lazy_loader

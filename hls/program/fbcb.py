@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fluidnpu.dse import BatchPlan, Mode
+from fluidnpu.dse import BatchPlan, Design, Mode
 
 from ..errors import FbcbError
 from ..formats.table import FBCB, KindCode, StackCode
@@ -73,6 +73,11 @@ def decode_fbcb(word: int, *, kind: int, batch: int, t_r: int, stackable: bool, 
             )
         return FbcbEntry(Mode.LANES, batch, b_r, block)
     return FbcbEntry({StackCode.TWO: Mode.WIDE, StackCode.HALF: Mode.SPLIT}.get(k, Mode.NORMAL), batch, batch, block)
+
+
+def decode_for(design: Design, word: int, *, kind: int, batch: int) -> FbcbEntry:
+    """Decode an FBCB word for a layer of `kind` on the NPU of `design`; FbcbError as `decode_fbcb`."""
+    return decode_fbcb(word, kind=kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split)
 
 
 def deepest_block(mode: Mode, t_r: int) -> int:
