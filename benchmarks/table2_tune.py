@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import Anytime, Fluid, draw_exits, halve_early_exits, measure, poisson, simulate
+from fluidnpu.scheduler import Anytime, Fluid, World, draw_exits, halve_early_exits, measure, poisson, simulate
 from fluidnpu.scheduler.compiled import kernel
 from fluidnpu.scheduler.compiled.trace import rules_of
 from fluidnpu.scheduler.policies.credit import KNOTS, Credit, Weights
@@ -119,7 +119,9 @@ def of_fluid(setting: Setting, data, factor: float):
     slow = LatencyTable(ns=tuple(tuple(round(ns * factor) for ns in line) for line in setting.latency.ns))
     found = [
         measure(
-            simulate(r, Fluid(), latency=setting.latency, exits=e.tolist(), exit_rates=setting.exit_rates, actual=slow)
+            simulate(
+                r, Fluid(), World(latency=setting.latency, exits=e.tolist(), exit_rates=setting.exit_rates, actual=slow)
+            )
         )
         for r, _, e in data
     ]

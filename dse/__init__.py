@@ -18,6 +18,7 @@ from .exploration.front import Front
 from .hardware.dram import DramModel
 from .hardware.roofline import awake_words, layer_words, roofline_cycles
 from .hardware.row_buffer import needed_bytes
+from .jit import Jit, has_numba
 from .paper.ablation import AblationRow, ablation
 from .paper.latency import latency_table, pool_cycles, stage_latency
 from .paper.model import Batching, Point, gops, layer_ticks, total_ticks
@@ -53,6 +54,7 @@ __all__ = [
     "Fit",
     "FitError",
     "Front",
+    "Jit",
     "LatencyTable",
     "LayerCycles",
     "LayerJob",
@@ -74,6 +76,7 @@ __all__ = [
     "explore",
     "fit",
     "gops",
+    "has_numba",
     "interval_pct",
     "job_cycles",
     "latency_table",

@@ -19,8 +19,8 @@ from .core.streams import (
     window_addresses,
 )
 from .core.vectors import core_modes, core_vectors, vector_files
-from .program.compiler import check_buildable, check_made_for, compile_program
 from .formats.table import NO_WEIGHTS
+from .program.compiler import check_buildable, check_made_for, compile_program
 from .program.descriptor import DESCRIPTOR_BYTES, Descriptor, DescriptorError
 from .program.exact_jobs import layer_jobs
 from .program.fbcb import FbcbEntry, FbcbError

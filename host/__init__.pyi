@@ -20,6 +20,6 @@ from .errors import QueueFullError as QueueFullError
 from .errors import ServerClosedError as ServerClosedError
 from .serving.runtime import Reply as Reply
 from .serving.runtime import Runtime as Runtime
-from .serving.runtime import ServeResult as ServeResult
-from .serving.runtime import serve_requests as serve_requests
 from .serving.server import Server as Server
+from .serving.stream import ServeResult as ServeResult
+from .serving.stream import serve_requests as serve_requests

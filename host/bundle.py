@@ -1,7 +1,7 @@
 """A bundle: the folder with which a board serves one network.
 
-It holds `design.json`, `program.json` and `program.bin`, which must belong together. On a board the bitstream (`*.bit`
-with its `*.hwh`) lies in the same folder; `bitstream` finds it.
+It holds `design.json`, `program.json` and `program.bin`, which must belong together. On a board the bitstream
+(`*.bit` with its `*.hwh`) lies in the same folder; `bitstream` finds it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Bundle:
 
     @classmethod
     def read(cls, folder: Path | str) -> Bundle:
-        """Read the folder that `write` wrote. Raises BundleError when a file is missing, damaged or from another bundle."""
+        """Read what `write` wrote. Raises BundleError when a file is missing, damaged or foreign."""
         path = Path(folder) / DESIGN_FILE
         try:
             text = path.read_text(encoding="utf-8")
@@ -61,7 +61,7 @@ class Bundle:
 
 
 def bitstream(folder: Path | str) -> Path:
-    """Find the bitstream in a bundle's folder. Raises BundleError unless there is exactly one with its .hwh."""
+    """Find the bitstream in a bundle's folder. Raises BundleError unless there is one, with its .hwh."""
     bits = sorted(Path(folder).glob("*.bit"))
     if len(bits) != 1:
         raise BundleError(f"'{folder}' must hold exactly one bitstream (*.bit), and it holds {len(bits)}")

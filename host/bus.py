@@ -1,4 +1,4 @@
-"""The driver's access to a device: an OSError becomes a DeviceAccessError that names the register or operation."""
+"""The driver's access to a device: an OSError becomes a DeviceAccessError that names the register."""
 
 from __future__ import annotations
 

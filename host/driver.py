@@ -1,8 +1,9 @@
-"""The driver: it runs one program on any `Device`, owns the program's memory and the slots, and bounds every wait.
+"""The driver: it runs one program on any `Device` and bounds every wait.
 
-Order of use: `load`, then any number of `write_sample`, `activate` (or `merge` and `exit`), `run_stage`, `logits`.
-After an `NpuTimeout` or `NpuError`, `reset` empties the batch; samples stay in their slots, so the same stage can run
-again. An OSError of the device becomes a `DeviceAccessError`, so every failure of the device is a `DeviceError`.
+Order of use: `load`, then any number of `write_sample`, `activate` (or `merge` and `exit`), `run_stage`,
+`logits`. After an `NpuTimeout` or `NpuError`, `reset` empties the batch; samples stay in their slots, so the
+same stage can run again. An OSError of the device becomes a `DeviceAccessError`, so every failure of the
+device is a `DeviceError`.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from .identity import build_id_word, shape_word
 MASK_SLOTS = 32  # slots that a mask register can name
 _ALIGNMENT = 64
 _SILENCE = 0xFFFF_FFFF  # the word that a bus reads where nothing answers
-# A job may take this many times its predicted time. Generous, since the `paper` model is no upper bound: ResNet-8 on the
-# RTL takes up to four times its prediction (benchmarks/rtl_network.py). A hang is still told from a slow job.
+# A job may take this many times its predicted time. Generous, since the `paper` model is no upper bound:
+# ResNet-8 on the RTL takes up to four times its prediction (benchmarks/rtl_network.py). A hang is still told
+# from a slow job.
 PATIENCE = 16.0
 _GRACE_NS = 20_000_000  # for the host to be scheduled again, on top of any predicted time
 _CTRL, _STATUS, _ERROR = by_name("CTRL"), by_name("STATUS"), by_name("ERROR")
@@ -62,8 +64,8 @@ class Job:
 class Driver:
     """One program on one device.
 
-    `slots`: samples that can be held at once. The watchdog drops a job after `patience` times its predicted time; the
-    host itself waits twice as long, in case the device is too broken to report it.
+    `slots`: samples that can be held at once. The watchdog drops a job after `patience` times its predicted
+    time; the host itself waits twice as long, in case the device is too broken to report it.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class Driver:
         self._first = self._last = -1  # contents of FIRST_LAYER and LAST_LAYER
         self._watchdog = -1
 
-    # -- setting up --------------------------------------------------------------------------------------------
+    # -- setting up ------------------------------------------------------------------------------------------
 
     def load(self) -> None:
         """Identify the device, then give it the program, zeroed slots and the FBCB.
@@ -105,7 +107,7 @@ class Driver:
         self._configure()
 
     def recover(self) -> None:
-        """Recover from a failure: reset, identify the device and write all but the samples again. Raises as `load`."""
+        """Recover from a failure: reset, identify and write all but the samples again. Raises as `load`."""
         self._check_slots(())
         self.reset()
         self.identify()
@@ -127,7 +129,7 @@ class Driver:
         self._write("IRQ_ENABLE", _EVENTS)
 
     def identify(self) -> None:
-        """Raise BuildMismatch unless the device was built from this design, DeviceAccessError where nothing answers."""
+        """Raise BuildMismatch for a device of another design, DeviceAccessError where nothing answers."""
         self._expect("BUILD_ID", build_id_word(self.design))
         self._expect("SHAPE", shape_word(self.design))
 
@@ -151,7 +153,7 @@ class Driver:
         while self._buffers:
             self._bus.free(self._buffers.pop())
 
-    # -- samples -----------------------------------------------------------------------------------------------
+    # -- samples ---------------------------------------------------------------------------------------------
 
     def encode(self, image: npt.NDArray[np.generic]) -> npt.NDArray[np.int16]:
         """Convert one image (H, W, C) to the input's int16, as a copy.
@@ -192,7 +194,7 @@ class Driver:
         """Read an exit's logits in their unit, float64 (len(slots), classes)."""
         return self.stored_logits(slots, exit_index) * self.program.exits[exit_index].scale
 
-    # -- the batch ---------------------------------------------------------------------------------------------
+    # -- the batch -------------------------------------------------------------------------------------------
 
     @property
     def active(self) -> tuple[int, ...]:
@@ -227,7 +229,7 @@ class Driver:
             raise error
         self._active = after
 
-    # -- jobs --------------------------------------------------------------------------------------------------
+    # -- jobs ------------------------------------------------------------------------------------------------
 
     def run_stage(self, stage: int) -> Job:
         """Run one stage on the active batch: `run_to_exit(stage, stage)`."""
@@ -248,10 +250,11 @@ class Driver:
             stages[first_stage][0], stages[stage][1], self.design.latency.between(first_stage, stage, batch)
         )
 
-    def run_layers(self, first: int, last: int, predicted_ns: int) -> Job:
+    def run_layers(self, first: int, last: int, predicted_ns: float) -> Job:
         """Run layers first..last (inclusive), predicted to take `predicted_ns`, on the active batch and wait.
 
-        A job whose interrupt never comes is found in STATUS at the deadline and counted in `missed_interrupts`.
+        A job whose interrupt never comes is found in STATUS at the deadline and counted in
+        `missed_interrupts`.
         """
         limit_ns = int(predicted_ns * self._patience)
         self._aim(first, last, limit_ns)
@@ -315,7 +318,7 @@ class Driver:
             saturations=self._read("SATURATIONS"),
         )
 
-    # -- helpers -----------------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------------------
 
     def _read(self, name: str) -> int:
         return self._bus.read(by_name(name).offset)
@@ -351,7 +354,7 @@ class Driver:
 
 
 def encode_image(program: Program, real: npt.NDArray[np.generic]) -> npt.NDArray[np.int16]:
-    """Convert real values in the network's unit to the input's int16: rounded to the nearest step, then clipped."""
+    """Convert real values in the network's unit to the input's int16, rounded and clipped."""
     scaled = np.rint(np.asarray(real, np.float64) / program.input_scale)
     return np.asarray(np.clip(scaled, -32768, 32767).astype(np.int16))
 

@@ -4,13 +4,13 @@
     ├── BundleError (ValueError)      a folder is not a bundle, or its files do not belong together
     ├── DriverUsageError (ValueError) a slot, stage, exit or image that this program does not have
     ├── PynqMissingError (ImportError) a PYNQ device was asked for where PYNQ is not installed
-    ├── QueueFullError (RuntimeError) the server has reached its limit of unanswered requests
+    ├── QueueFullError (RuntimeError) the server has reached its limit of requests
     ├── ServerClosedError (RuntimeError) the server takes no more requests, or did not end in time
     └── DeviceError (RuntimeError)    the device, or the memory behind it, failed
         ├── BuildMismatch             the device was built from another design than the bundle
         ├── NpuTimeout                a wait passed its deadline
         ├── NpuError                  the ERROR register holds a cause
-        ├── DeviceAccessError         the device cannot be reached: not opened, not mapped, silent, or its bus failed
+        ├── DeviceAccessError         the device is not opened or mapped, or silent, or its bus failed
         ├── OutOfMemory               no contiguous memory is left
         └── GaveUpError               a job failed every attempt it was given
 
@@ -32,7 +32,7 @@ class BundleError(HostError, ValueError):
 
 
 class DriverUsageError(HostError, ValueError):
-    """The caller named a slot, stage, exit or image that this program does not have, or asked out of order."""
+    """The caller named a slot, stage, exit or image that the program lacks, or asked out of order."""
 
 
 class PynqMissingError(HostError, ImportError):
@@ -91,7 +91,7 @@ class NpuError(DeviceError):
 
 
 class DeviceAccessError(DeviceError):
-    """The device cannot be reached: it cannot be opened or mapped, its bus failed, or nothing answers there."""
+    """The device cannot be opened or mapped, its bus failed, or nothing answers there."""
 
 
 class OutOfMemory(DeviceError):  # noqa: N818  -- named as what happened

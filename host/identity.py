@@ -1,4 +1,4 @@
-"""The words by which a device names its design: BUILD_ID and SHAPE. Pure arithmetic; driver and simulated device share it.
+"""The words by which a device names its design: BUILD_ID and SHAPE. Pure arithmetic.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> by_name("SHAPE").field("T_C").get(shape_word(tiny_design()))

@@ -9,6 +9,8 @@ from .compiled.fast import available
 from .errors import PolicyError, SchedulerError, TrafficError
 from .exits.confidences import read_confidence_file, read_confidences
 from .exits.recorded import Recorded
+from .exits.rule import ExitRule, RuledExits, Seen, StageCosts, Threshold
+from .ledger import Ledger
 from .policies.baselines import Adaptive, Greedy, Serial
 from .policies.credit import Credit, Optimal, Weights
 from .policies.decision_process import CountTable, solve_counts
@@ -28,13 +30,13 @@ from .simulation.traffic import (
     bursty,
     diurnal,
     draw_exits,
-    exits_from_confidences,
     generate,
     halve_early_exits,
     poisson,
     read_trace,
     requests_at,
 )
+from .simulation.world import World
 from .units import format_ms, parse_duration_ns
 
 if TYPE_CHECKING:
@@ -50,11 +52,13 @@ __all__ = [
     "CountTable",
     "Credit",
     "Drawn",
+    "ExitRule",
     "Fluid",
     "Greedy",
     "Guarded",
     "Interval",
     "Lazy",
+    "Ledger",
     "Metrics",
     "Optimal",
     "Outcome",
@@ -65,25 +69,30 @@ __all__ = [
     "Replay",
     "Replayed",
     "Request",
+    "RuledExits",
     "Run",
     "RunRecord",
     "Schedule",
     "SchedulerError",
+    "Seen",
     "Serial",
     "Serving",
     "Setting",
     "Shed",
     "Shedding",
     "Source",
+    "StageCosts",
     "Staged",
     "StreamComparison",
     "Tally",
+    "Threshold",
     "Trace",
     "TrafficError",
     "Truth",
     "View",
     "Wait",
     "Weights",
+    "World",
     "available",
     "bursty",
     "compare",
@@ -91,7 +100,6 @@ __all__ = [
     "diurnal",
     "draw_exits",
     "draw_stream",
-    "exits_from_confidences",
     "format_ms",
     "generate",
     "halve_early_exits",

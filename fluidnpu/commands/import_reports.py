@@ -1,28 +1,61 @@
-"""`fluidnpu import-reports` and the `--calibration` of `fluidnpu dse`: what the tools reported of a built project."""
+"""`fluidnpu import-reports` and the `--calibration` of `dse`: the tools' reports on a built project."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich.console import Console
+import click
 
-from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import Calibrated, Calibration, Design, Exploration, apply_calibration
-from fluidnpu.hls import import_reports
-from fluidnpu.models import read_text
+from fluidnpu import boards, dse, hls, models
 
 from .. import show
+from ..options import JSON, PATH, takes
+from .files import write_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WRITES = "what `fluidnpu import-reports` writes"
 
 
-def import_project(project: Path, board_name: str | None, out: Path | None, as_json: bool) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """The command line of `fluidnpu import-reports`."""
+
+    project: Path
+    board: str | None
+    out: Path | None
+    as_json: bool
+
+
+@click.command("import-reports")
+@click.argument("project", type=PATH)
+@click.option("--board", metavar="NAME|FILE.toml", help="the project's board, where it is a file of your own")
+@click.option(
+    "--out",
+    type=PATH,
+    metavar="FILE.json",
+    help="where to write the record  [default: PROJECT/calibration.json]",
+)
+@JSON
+@takes(ImportOptions)
+def command(options: ImportOptions) -> None:
+    """After `make bitstream`: what Vivado HLS and Vivado reported of PROJECT beside what was predicted, as a
+    record for `dse`.
+    """
+    import_project(options)
+
+
+def import_project(options: ImportOptions) -> None:
     """Write the record beside the project and print predicted against reported."""
-    file = project / "bundle" / "design.json"
-    design = Design.loads(read_text(file, "a design"), str(file))
-    record = import_reports(project, design, load_board(board_name or design.board))
-    target = project / "calibration.json" if out is None else out
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(record.dumps(), encoding="utf-8")
-    if as_json:
+    file = options.project / "bundle" / "design.json"
+    design = dse.Design.loads(models.read_text(file, "a design"), str(file))
+    record = hls.import_reports(options.project, design, boards.load_board(options.board or design.board))
+    target = options.project / "calibration.json" if options.out is None else options.out
+    write_text(target, record.dumps())
+    if options.as_json:
         print(record.dumps(), end="")
         return
     rows = [
@@ -39,22 +72,25 @@ def _text(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}" if value % 1 else f"{value:.0f}"
 
 
-def read_record(file: Path) -> Calibration:
-    """What `fluidnpu import-reports` wrote."""
-    return Calibration.loads(read_text(file, "what `fluidnpu import-reports` writes"), f"'{file}'")
+def read_record(file: Path) -> dse.Calibration:
+    """Read the record of `fluidnpu import-reports`."""
+    return dse.Calibration.loads(models.read_text(file, WRITES), f"'{file}'")
 
 
-def scaled(record: Calibration, found: Exploration, board: Board) -> Calibrated:
-    """An exploration's design by the factors of a record, beside the whole board (`found` may know of less: `calibrated_board`)."""
-    estimates = {name: found.fitted_resources[name]["used"] for name in ("lut", "ff")}
-    return apply_calibration(record, found.design, board, found.fitted_gops, estimates)
+def scaled(record: dse.Calibration, exploration: dse.Exploration, board: boards.Board) -> dse.Calibrated:
+    """Scale an exploration's design by the factors of a record, beside the whole board.
+
+    The exploration may know of a smaller board (`dse.calibrated_board`).
+    """
+    estimates = {name: exploration.fitted_resources[name]["used"] for name in ("lut", "ff")}
+    return dse.apply_calibration(record, exploration.design, board, exploration.fitted_gops, estimates)
 
 
-def print_scaled(out: Console, one: Calibrated) -> None:
-    """LUTs, flip-flops and throughput as one built design lets expect."""
-    shares = [f"{r['used']:.0f} {name.upper()} ({r['percent']:.1f} %)" for name, r in one.resources.items()]
-    first, last = one.gops_by_batch[0], one.gops_by_batch[-1]
-    shares.append(f"{first:.1f} .. {last:.1f} GOP/s at {one.clock_hz / 1e6:g} MHz")
+def print_scaled(out: Console, calibrated: dse.Calibrated) -> None:
+    """Print the LUTs, flip-flops and throughput that one built design lets expect."""
+    shares = [f"{r['used']:.0f} {name.upper()} ({r['percent']:.1f} %)" for name, r in calibrated.resources.items()]
+    first, last = calibrated.gops_by_batch[0], calibrated.gops_by_batch[-1]
+    shares.append(f"{first:.1f} .. {last:.1f} GOP/s at {calibrated.clock_hz / 1e6:g} MHz")
     out.print(f"calibrated by one built design: {', '.join(shares)}")
-    for note in one.notes:
+    for note in calibrated.notes:
         out.print(f"  [dim]{note}[/]")

@@ -1,4 +1,4 @@
-"""What `fluidnpu serve` does: labelled images as a Poisson stream through a bundle's network on a device. Reads files, asks the rooms, prints."""
+"""`fluidnpu serve`: labelled images as a Poisson stream through a bundle's network on a device."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from rich.markup import escape
+import click
 
-from fluidnpu.host import Bundle, DeviceError, Driver, ServeResult, open_device, serve_requests
-from fluidnpu.models import ImageSet, read_image_file, shipped_images
-from fluidnpu.rtl_tb import SimulationError
-from fluidnpu.scheduler import Metrics, Outcome, Serving, make_policy, measure, parse_duration_ns, poisson
+from fluidnpu import host, models, rtl_tb, scheduler
 
 from .. import show
 from ..errors import UsageError
+from ..options import DATA, JSON, takes
 
+POLICIES = (
+    "adaptive, adaptive-l, adaptive-m, adaptive-s, credit, fluid, fluid-repaired, greedy, guarded, lazy, optimal, "
+    "serial or staged"
+)
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ServeOptions:
     """The command line of `fluidnpu serve`, as text and numbers."""
 
     bundle: Path
@@ -41,51 +42,98 @@ class Asked:
     as_json: bool = False
 
 
-def serve(asked: Asked) -> None:
-    """Serve and print what came of it."""
-    out = show.console(asked.as_json)
-    inside = asked.bundle / "bundle"  # of a project; `make bitstream` puts the bitstream there too
-    folder = inside if inside.is_dir() else asked.bundle
-    bundle, images = Bundle.read(folder), _images(asked)
-    slo_ns = parse_duration_ns(asked.slo, "--slo")
-    requests = poisson(asked.rate, len(images), slo_ns=slo_ns, rng=np.random.default_rng(asked.seed))
-    policy = make_policy(asked.policy, Serving.of(bundle.design).setting(asked.rate, slo_ns))
-    registers = None if asked.registers is None else _address("--registers", asked.registers)
-    reserved = None if asked.reserved is None else parse_reserved(asked.reserved)
-    with open_device(asked.device, bundle, folder, registers=registers, reserved=reserved) as device:
-        driver = Driver(device, bundle.program, bundle.design)
+@click.command("serve")
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option(
+    "--device",
+    default="simulated",
+    show_default=True,
+    type=click.Choice(["simulated", "rtl", "cosim", "pynq", "devmem"]),
+    help="where to run: simulated; in Verilator, with the core in SystemVerilog (rtl) or in C++ (cosim); on this board "
+    "with PYNQ, or without",
+)
+@click.option(
+    "--policy",
+    default="fluid",
+    show_default=True,
+    metavar="P[:KEY=VALUE...]",
+    help=f"{POLICIES}; each also with :shed=1 and :anytime=3%; docs/scheduling.md says more",
+)
+@click.option("--rate", required=True, type=float, help="mean arrivals per second")
+@click.option("--slo", required=True, metavar="200ms", help="latency objective of every request")
+@click.option(
+    "--requests", type=click.IntRange(min=1), metavar="N", help="serve the first N images only  [default: all]"
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="seed of the arrivals")
+@DATA
+@click.option(
+    "--registers",
+    metavar="ADDRESS",
+    help="devmem: physical address of the NPU's registers  [default: that of the board's generated design]",
+)
+@click.option(
+    "--reserved",
+    metavar="ADDRESS:SIZE",
+    help="devmem: physical memory that Linux leaves to the NPU, such as 0x30000000:128MiB  [default: the programmable "
+    "logic's own]",
+)
+@JSON
+@takes(ServeOptions)
+def command(options: ServeOptions) -> None:
+    """Serve images through a built BUNDLE (or the project around it), on a simulated NPU or on this board.
+
+    Exit code: 0 all requests ended; 1 the device failed; 2 bad input; 130 or 143 stopped by Ctrl-C or
+    SIGTERM.
+    """
+    serve_bundle(options)
+
+
+def serve_bundle(options: ServeOptions) -> None:
+    """Serve and print metrics and accuracy."""
+    import numpy as np
+
+    out = show.console(options.as_json)
+    inside = options.bundle / "bundle"  # of a project; `make bitstream` puts the bitstream there too
+    folder = inside if inside.is_dir() else options.bundle
+    bundle, images = host.Bundle.read(folder), _images(options)
+    slo_ns = scheduler.parse_duration_ns(options.slo, "--slo")
+    requests = scheduler.poisson(options.rate, len(images), slo_ns=slo_ns, rng=np.random.default_rng(options.seed))
+    setting = scheduler.Serving.of(bundle.design).setting(options.rate, slo_ns)
+    policy = scheduler.make_policy(options.policy, setting)
+    registers = None if options.registers is None else _address("--registers", options.registers)
+    reserved = None if options.reserved is None else parse_reserved(options.reserved)
+    with host.open_device(options.device, bundle, folder, registers=registers, reserved=reserved) as device:
+        driver = host.Driver(device, bundle.program, bundle.design)
         driver.load()
-        with show.progress(out, f"serving on the {asked.device} device") as step, _counting(step, len(images)) as count:
-            served = serve_requests(requests, images.images, policy, driver, progress=count)
-    metrics = dataclasses.replace(measure(served.schedule, warmup=0), policy=asked.policy)
+        title = f"serving on the {options.device} device"
+        with show.progress(out, title) as step, _counting(step, len(images)) as count:
+            served = host.serve_requests(requests, images.images, policy, driver, progress=count)
+    metrics = dataclasses.replace(scheduler.measure(served.schedule, warmup=0), policy=options.policy)
     accuracy = _accuracy(served, images)
-    if asked.as_json:
-        show.emit(_report(asked, served, metrics, accuracy))
+    if options.as_json:
+        show.emit(_report(options, served, metrics, accuracy))
         return
-    title = f"{len(images)} images on the {asked.device} device at {asked.rate:g}/s, SLO {asked.slo}"
+    title = f"{len(images)} images on the {options.device} device at {options.rate:g}/s, SLO {options.slo}"
     extra = {"accuracy": ["-" if accuracy is None else f"{100 * accuracy:.2f} %"]}
-    extra |= {
-        name: [f"{share:.1f} %"]
-        for name, share in (("early", metrics.anytime_pct), ("shed", metrics.shed_pct))
-        if share
-    }
+    shares = (("early", metrics.anytime_pct), ("shed", metrics.shed_pct))
+    extra |= {name: [f"{share:.1f} %"] for name, share in shares if share}
     out.print(show.serving_table(title, [metrics], extra))
     for line in remarks(served, metrics):
         out.print(line)
 
 
-def _images(asked: Asked) -> ImageSet:
-    images = shipped_images() if asked.data is None else read_image_file(asked.data)
-    if asked.requests is None:
+def _images(options: ServeOptions) -> models.ImageSet:
+    images = models.shipped_images() if options.data is None else models.read_image_file(options.data)
+    if options.requests is None:
         return images
-    if asked.requests > len(images):
-        raise UsageError(f"--requests must be at most {len(images)}, the images that there are, not {asked.requests}")
-    return images[: asked.requests]
+    if options.requests > len(images):
+        raise UsageError(f"--requests must be at most {len(images)}, the images that there are, not {options.requests}")
+    return images[: options.requests]
 
 
 @contextmanager
 def _counting(step: show.Step, total: int) -> Iterator[Callable[[int, int], None]]:
-    """A progress callback that knows, when the serving is stopped or the device dies, how many were answered."""
+    """Note on an error that ends the serving the number of requests that were answered before."""
     answered = 0
 
     def count(done: int, of: int) -> None:
@@ -96,34 +144,38 @@ def _counting(step: show.Step, total: int) -> Iterator[Callable[[int, int], None
     step(0, total)
     try:
         yield count
-    except (KeyboardInterrupt, DeviceError, SimulationError) as error:
+    except (KeyboardInterrupt, host.DeviceError, rtl_tb.SimulationError) as error:
         error.add_note(f"{answered} of {total} requests were answered before")
         raise
 
 
-def _accuracy(served: ServeResult, images: ImageSet) -> float | None:
-    """Share of right predictions among the answered; None when nobody was."""
+def _accuracy(served: host.ServeResult, images: models.ImageSet) -> float | None:
+    """Give the share of right predictions among the answered; None where nothing was answered."""
     right = [
-        answer.prediction == label
+        bool(answer.prediction == label)
         for answer, label in zip(served.replies, images.labels, strict=True)
-        if answer.outcome is not Outcome.SHED
+        if answer.outcome is not scheduler.Outcome.SHED
     ]
-    return float(np.mean(right)) if right else None
+    return sum(right) / len(right) if right else None
 
 
-def _report(asked: Asked, served: ServeResult, metrics: Metrics, accuracy: float | None) -> dict[str, Any]:
+def _report(
+    options: ServeOptions, served: host.ServeResult, metrics: scheduler.Metrics, accuracy: float | None
+) -> dict[str, Any]:
     return {
         **metrics.to_dict(),
         "accuracy": accuracy,
-        "answered": sum(answer.outcome is not Outcome.SHED for answer in served.replies),
+        "answered": sum(answer.outcome is not scheduler.Outcome.SHED for answer in served.replies),
         "failures": len(served.failures),
         "missed_interrupts": served.missed_interrupts,
-        "device": asked.device,
+        "device": options.device,
     }
 
 
-def remarks(served: ServeResult, metrics: Metrics) -> list[str]:
-    """What a reader must know about the numbers."""
+def remarks(served: host.ServeResult, metrics: scheduler.Metrics) -> list[str]:
+    """Give the remarks without which a reader would misread the numbers."""
+    from rich.markup import escape
+
     lines = []
     if metrics.unstable:
         lines.append(
@@ -139,22 +191,23 @@ def remarks(served: ServeResult, metrics: Metrics) -> list[str]:
         )
     if served.missed_interrupts:
         lines.append(
-            f"[yellow]{served.missed_interrupts} jobs ended without an interrupt[/], and each cost its whole deadline: see to the NPU's interrupt"
+            f"[yellow]{served.missed_interrupts} jobs ended without an interrupt[/], and each cost its whole deadline: "
+            "see to the NPU's interrupt"
         )
     return lines
 
 
 def parse_reserved(text: str) -> tuple[int, int]:
-    """Physical address and bytes of memory. Raises UsageError.
+    """Read physical address and bytes of memory. Raises UsageError.
 
     >>> parse_reserved("0x30000000:128MiB")
     (805306368, 134217728)
     """
     address, _, size = text.partition(":")
-    found = re.fullmatch(rf"(\d+)({'|'.join(_UNITS)})", size, re.ASCII)
-    if found is None:
+    match = re.fullmatch(rf"(\d+)({'|'.join(_UNITS)})", size, re.ASCII)
+    if match is None:
         raise UsageError(f"--reserved must be ADDRESS:SIZE such as 0x30000000:128MiB, not '{text}'")
-    return _address("--reserved", address), int(found[1]) * _UNITS[found[2]]
+    return _address("--reserved", address), int(match[1]) * _UNITS[match[2]]
 
 
 def _address(option: str, text: str) -> int:

@@ -1,46 +1,75 @@
-"""The demo's HTML report: one self-contained file, figures inline, no script and no font from elsewhere."""
+"""The demo's page: one self-contained file, figures inline, no script and no font from elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from fluidnpu.dse import Exploration
-from fluidnpu.scheduler import Schedule
+from fluidnpu.hls import CsimReport
+from fluidnpu.host import ServeResult
+from fluidnpu.models import Network
+from fluidnpu.models.numeric import GuardReport
+from fluidnpu.scheduler import Metrics
+from fluidnpu.studies.drawing import first_merge, page_template, schedule_timeline
 
-from .figures import Bar, SampleRow, batch_timeline, heat_map, load_curves, throughput_bars
-
-if TYPE_CHECKING:
-    from ..commands.demo import Demo
-
-TIMELINE_SAMPLES = 14
-
-
-def template(name: str) -> Template:
-    """A page template of this package; an unknown name inside it is an error, not an empty string."""
-    environment = Environment(
-        loader=PackageLoader("fluidnpu"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(name)
+from .design import plan_map
+from .figures import LoadPoint, load_curves, throughput_bars
 
 
-def write_report(demo: Demo, path: Path) -> None:
-    """Render the report and write it."""
-    path.write_text(render_report(demo), encoding="utf-8")
+@dataclass(frozen=True, kw_only=True)
+class PaperRun:
+    """ResNet-50 as in the paper's Fig. 7: our design for it, its traffic, every policy in the simulator."""
+
+    found: Exploration
+    slo_ms: float
+    requests: int
+    curves: Mapping[str, Sequence[LoadPoint]]
 
 
-def render_report(demo: Demo) -> str:
-    """The report as HTML text."""
+@dataclass(frozen=True, kw_only=True)
+class DemoResult:
+    """The outcome of every step of the demo, for the report and for `--json`."""
+
+    network: Network
+    guard: GuardReport
+    designs: Sequence[Exploration]
+    csim: CsimReport
+    rate_per_s: float
+    slo_ns: int
+    served: Sequence[ServeResult]
+    metrics: Sequence[Metrics]
+    curves: Mapping[str, Sequence[LoadPoint]]
+    paper: PaperRun
+    near_saturation: float  # load of the serving, over what full batches could sustain
+    load_requests: int  # a point of the curves
+
+    def to_json(self) -> dict[str, object]:
+        """Give the numbers in plain JSON types."""
+        return {
+            "designs": [one.to_json() for one in self.designs],
+            "csim": {"layers": self.csim.layers, "mismatches": self.csim.mismatches},
+            "accuracy": {
+                "float": self.guard.float_accuracy,
+                "int16": self.guard.int16_accuracy,
+                "images": self.guard.images,
+            },
+            "rate_per_s": self.rate_per_s,
+            "slo_ms": self.slo_ns / 1e6,
+            "serving": [m.to_dict() for m in self.metrics],
+        }
+
+
+def render_report(demo: DemoResult) -> str:
+    """Render the page as HTML text."""
     design = demo.designs[0].design
-    return template("demo.html.j2").render(
+    merges = (first_merge(one.schedule) for one in demo.served)
+    first = next(
+        (index for index in merges if index), 0
+    )  # where a policy first merges a halted batch with newer samples
+    return page_template(__package__, "demo.html.j2").render(
         demo=demo,
         board=demo.designs[0].board,
         design=design,
@@ -52,60 +81,9 @@ def render_report(demo: Demo) -> str:
         ),
         plan=Markup(plan_map(demo.designs[0])),
         curves=Markup(load_curves(demo.curves, demo.slo_ns / 1e6, demo.rate_per_s)),
-        paper_curves=Markup(load_curves(demo.paper.curves, demo.paper.slo_ms)) if demo.paper else None,
+        paper_curves=Markup(load_curves(demo.paper.curves, demo.paper.slo_ms)),
         timelines=[
-            (one.schedule.policy, Markup(timeline(one.schedule, [s.schedule for s in demo.served], design.exits)))
+            (one.schedule.policy, Markup(schedule_timeline(one.schedule, first, design.exits, label="sample")))
             for one in reversed(demo.served)
         ],
     )
-
-
-def plan_map(found: Exploration) -> str:
-    """Layers by batch sizes: the array's use in the design's cycle model, with the k and B_R that the FBCB holds."""
-    design = found.design
-    values, cells = [], []
-    for index, row in enumerate(design.plans):
-        values.append(list(found.layer_efficiency_pct(index)))
-        cells.append(
-            [_cell(design.mode(index, batch).name, plan.k.value, plan.b_r) for batch, plan in enumerate(row, 1)]
-        )
-    title = f"{found.board.name}: share of peak (colour), k and B_R (text) by layer and batch size"
-    return heat_map(values, [layer.name for layer in design.layers], cells, title)
-
-
-def _cell(mode: str, k: str, b_r: int) -> str:
-    if mode.endswith("POOL"):
-        return "pool"
-    return f"k={k} B_R={b_r}" + (" lanes" if mode == "LANES" else "")
-
-
-def timeline(schedule: Schedule, chosen_from: Sequence[Schedule], exits: tuple[str, ...]) -> str:
-    """The paper's Fig. 6 for a stretch of real requests: the first in which one of `chosen_from` preempts and merges again."""
-    first = next((at for at in map(_first_merge, chosen_from) if at), 0)
-    window = {r.id: row for row, r in enumerate(schedule.requests[first : first + TIMELINE_SAMPLES])}
-    rows = [
-        SampleRow(
-            label=f"sample {r.request.id}", arrival_us=r.request.arrival_ns / 1e3, end_us=r.end_ns / 1e3, exit=r.exit
-        )
-        for r in schedule.records
-        if r.request.id in window
-    ]
-    bars = [
-        Bar(row=window[key], start_us=run.start_ns / 1e3, end_us=run.end_ns / 1e3, stage=run.stage, batch=len(run.ids))
-        for run in schedule.runs
-        for key in run.ids
-        if key in window
-    ]
-    return batch_timeline(rows, bars, exits)
-
-
-def _first_merge(schedule: Schedule) -> int:
-    """Index of the request from which on a preempted batch and a newer one are seen to merge; 0 when none ever do."""
-    started: dict[int, int] = {}
-    position = {r.id: i for i, r in enumerate(schedule.requests)}
-    for number, run in enumerate(schedule.runs):
-        if run.stage == 0:
-            started.update(dict.fromkeys(run.ids, number))
-        elif len({started[key] for key in run.ids}) > 1:
-            return max(0, min(position[key] for key in run.ids) - 2)
-    return 0

@@ -1,4 +1,6 @@
-"""The report of one exploration: roofline, utilisation by layer and batch, Pareto front, memory. One self-contained HTML file."""
+"""The page of one exploration (`dse --report`): roofline, utilisation by layer and batch, Pareto front,
+memory.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,15 @@ from typing import Any
 from markupsafe import Markup
 
 from fluidnpu.dse import Exploration, ram_bits
+from fluidnpu.studies.drawing import page_template
 
-from .demo import plan_map, template
-from .figures import pareto_front, roofline, shares, throughput_bars
+from .figures import heat_map, pareto_front, roofline, shares, throughput_bars
 
 ALTERNATIVES = 12  # rows of the table beside the Pareto front
 
 
 def render_design_report(found: Exploration) -> str:
-    """The report as HTML text."""
+    """Render the page as HTML text."""
     board, design = found.board, found.design
     words = found.words_per_cycle * board.clock_hz / 1e9
     per_word = (
@@ -31,7 +33,7 @@ def render_design_report(found: Exploration) -> str:
         ]
         roofs.append(Markup(roofline(layers, design.peak_gops, words, per_word, f"Roofline at batch {batch}")))
     front, figure = found.front, "bounds of the exact model" if design.model == "exact" else "paper model"
-    return template("design.html.j2").render(
+    return page_template(__package__, "design.html.j2").render(
         found=found,
         design=design,
         board=board,
@@ -52,19 +54,40 @@ def render_design_report(found: Exploration) -> str:
     )
 
 
+def plan_map(found: Exploration) -> str:
+    """Draw layers by batch sizes: the array's use in the design's cycle model, with the k and B_R that the
+    FBCB holds.
+    """
+    design = found.design
+    values, cells = [], []
+    for index, row in enumerate(design.plans):
+        values.append(list(found.layer_efficiency_pct(index)))
+        cells.append(
+            [_plan_text(design.mode(index, batch).name, plan.k.value, plan.b_r) for batch, plan in enumerate(row, 1)]
+        )
+    title = f"{found.board.name}: share of peak (colour), k and B_R (text) by layer and batch size"
+    return heat_map(values, [layer.name for layer in design.layers], cells, title)
+
+
+def _plan_text(mode: str, k: str, b_r: int) -> str:
+    if mode.endswith("POOL"):
+        return "pool"
+    return f"k={k} B_R={b_r}" + (" lanes" if mode == "LANES" else "")
+
+
 def _corner(row: dict[str, Any]) -> tuple[float, float, float, float, float]:
     return row["latency_1_ms"], row["memory_bits"] / 1e6, row["lut"] / 1e3, row["objective_gops"], row["dsp"]
 
 
 def _chosen(found: Exploration) -> tuple[float, float, float, float, float]:
-    """The same of the design to build, by its own model."""
+    """Give the same of the design to build, by its own model."""
     latency = 2e-6 * found.workload.macs / found.fitted_gops[0]
     memory = ram_bits(found.fit.ramb18, found.fit.uram288) / 1e6
     return latency, memory, found.fit.lut.value / 1e3, found.objective_gops, found.fit.dsp
 
 
 def _layer_rows(found: Exploration, gwords_per_s: float) -> list[dict[str, Any]]:
-    """Each layer that computes: shape, and at the smallest and the largest batch its place under the roof and what bounds it."""
+    """Give each layer that computes, and its place under the roof at the smallest and the largest batch."""
     rows, design = [], found.design
     for index, layer in enumerate(design.layers):
         if layer.macs:
@@ -80,7 +103,7 @@ def _layer_rows(found: Exploration, gwords_per_s: float) -> list[dict[str, Any]]
 
 
 def _memory_map(found: Exploration) -> list[tuple[str, str, str]]:
-    """What lies where: (memory, use, size)."""
+    """List the contents of each memory: (memory, use, size)."""
     design, fit = found.design, found.fit
     rows = []
     depth = f"{design.t_r} rows of {design.acc_bits} bits"
@@ -100,7 +123,7 @@ def _memory_map(found: Exploration) -> list[tuple[str, str, str]]:
 
 
 def _use(name: str) -> str:
-    """A part's name for readers."""
+    """Write a part's name for readers."""
     return name.replace("_", " ").replace("fbcb", "FBCB")
 
 

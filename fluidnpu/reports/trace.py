@@ -1,4 +1,5 @@
-"""A schedule as a Chrome trace: open the file in Perfetto. A process per policy: the NPU's runs, every sample's life, the queue's length.
+"""Schedules as a Chrome trace, for Perfetto: a process per policy with the NPU's runs, every sample's life,
+the queue.
 
 Format: JSON object with `traceEvents`; times in microseconds (Chrome's unit), fractions keep the nanoseconds.
 """
@@ -18,7 +19,7 @@ FIRST_SAMPLE_TRACK = 10
 
 
 def trace(schedules: Sequence[Schedule], exits: Sequence[str]) -> str:
-    """The trace of one or more schedules over the same arrivals; `exits` names the stages by the exit they end at."""
+    """Write schedules over the same arrivals as one trace; `exits` names the exit that ends each stage."""
     events: list[Event] = []
     for process, schedule in enumerate(schedules, 1):
         events.extend(_events(process, schedule, exits))
@@ -55,7 +56,7 @@ def _events(process: int, schedule: Schedule, exits: Sequence[str]) -> Iterator[
 
 
 def _lanes(schedule: Schedule) -> list[int]:
-    """A track for each request, in order of arrival, such that lives on one track never overlap."""
+    """Give each request a track, in order of arrival, so that lives on one track never overlap."""
     free: list[int] = []
     busy: list[tuple[int, int]] = []
     lanes = []

@@ -1,7 +1,7 @@
-"""The simulated data plane: it runs one layer from bytes in DRAM to bytes in DRAM, with the arithmetic of `models.golden`.
+"""The simulated data plane: it runs one layer from DRAM to DRAM with the arithmetic of `models.golden`.
 
-Its inputs are those of the hardware: a descriptor, the weight stream in the mode that the FBCB chose, and slots by
-physical address. It knows neither names of the network nor requests.
+Its inputs are those of the hardware: a descriptor, the weight stream in the mode that the FBCB chose, and
+slots by physical address. It knows neither names of the network nor requests.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LayerError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Slots:
-    """The samples of a job: slot i lies at `base + i * stride` bytes; `active` holds the slots in ascending order."""
+    """The samples of a job: slot i lies at `base + i * stride` bytes; `active` ascends."""
 
     base: int
     stride: int
@@ -55,7 +55,7 @@ class Slots:
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
-    """A tensor inside a slot: `offset` and the strides `row` and `pixel` in bytes, shape (height, width, channels)."""
+    """A tensor in a slot: `offset`, `row` and `pixel` strides in bytes, shape (height, width, channels)."""
 
     offset: int
     shape: tuple[int, int, int]
@@ -68,7 +68,7 @@ class Region:
         return not (self.offset | self.row | self.pixel) & 1
 
     def span(self, slots: Slots) -> tuple[int, int]:
-        """Return (address, bytes) from its first word in the first active slot to its last word in the last one."""
+        """Return (address, bytes) from its first word in the first active slot to its last in the last."""
         first, last = slots.active[0], slots.active[-1]
         height, width, channels = self.shape
         size = (height - 1) * self.row + (width - 1) * self.pixel + 2 * channels
@@ -107,7 +107,7 @@ class DataPlane:
         return self._descriptors[data]
 
     def check(self, descriptor: Descriptor, word: int, slots: Slots, weights_base: int) -> Step:
-        """Decode a layer for a batch and check that every byte it touches exists. Raises LayerError with the cause."""
+        """Decode a layer for a batch and check that all its bytes exist. Raises LayerError with the cause."""
         mode = self._mode(descriptor, word, len(slots.active))
         if slots.base % ALIGNMENT or slots.stride % ALIGNMENT:
             raise LayerError(Cause.BAD_DESCRIPTOR)
@@ -119,7 +119,7 @@ class DataPlane:
         return step
 
     def run(self, step: Step, slots: Slots) -> int:
-        """Compute a checked layer for every active slot, write it back and return the number of saturated outputs."""
+        """Compute a checked layer for every active slot; return the number of saturated outputs."""
         inputs = self._load(step.input, slots)
         residual = None if step.residual is None else self._load(step.residual, slots)
         out, saturated = golden.run_layer_counting(step.layer, inputs, residual)
@@ -130,7 +130,7 @@ class DataPlane:
             view[_indices(slots)] = out
         return saturated
 
-    # -- decoding ----------------------------------------------------------------------------------------------
+    # -- decoding --------------------------------------------------------------------------------------------
 
     def _mode(self, d: Descriptor, word: int, batch: int) -> Mode:
         if (d, word, batch) not in self._modes:
@@ -173,7 +173,7 @@ class DataPlane:
         return Step(layer=layer, input=source, residual=residual if d.has_residual else None, output=target)
 
     def _layer(self, d: Descriptor, mode: Mode, words: Int16s) -> QuantisedLayer:
-        """Build the layer for the golden model: its input is the stored extent, halo included, so it has no padding."""
+        """Build the layer for the golden model, without padding: its input is the extent with the halo."""
         kind = _KINDS[d.kind]
         weights, bias = np.zeros((0, 0, 0), np.int16), np.zeros(0, np.int64)
         if kind is Kind.GEMM:
@@ -214,15 +214,15 @@ class DataPlane:
         except NetworkError:  # the accumulator could wrap: no compiled program does, so the bytes are damaged
             raise LayerError(Cause.BAD_DESCRIPTOR) from None
 
-    # -- slots -------------------------------------------------------------------------------------------------
+    # -- slots -----------------------------------------------------------------------------------------------
 
     def _load(self, region: Region, slots: Slots) -> Int16s:
-        """Return the tensor of every active slot, int16 (batch, *shape): a view of adjacent slots, else a copy."""
+        """Return the tensor of every active slot, int16 (batch, *shape): a view if adjacent, else a copy."""
         view = self._view(region, slots, Cause.BUS_READ)
         return view if len(view) == len(slots.active) else view[_indices(slots)]
 
     def _view(self, region: Region, slots: Slots, cause: Cause) -> Int16s:
-        """Return a view of the tensor in every slot from the first active one to the last: (slots, *shape)."""
+        """Return a view of the tensor in all slots from the first active to the last: (slots, *shape)."""
         count = slots.active[-1] - slots.active[0] + 1
         strides = (slots.stride, region.row, region.pixel, 2)
         return np.ndarray((count, *region.shape), np.int16, self._bytes(region, slots, cause), strides=strides)

@@ -1,4 +1,4 @@
-"""The edge to hardware: the protocols of device, buffer and clock, and the two clocks. Nothing else crosses it.
+"""The edge to hardware: the protocols of device, buffer and clock, and the two clocks.
 
 >>> clock = VirtualClock()
 >>> clock.sleep_until(250)
@@ -40,7 +40,7 @@ class Buffer(Protocol):
 
 
 class Device(Protocol):
-    """One NPU: 32-bit registers by byte offset, contiguous memory, an interrupt and the clock its times are counted on.
+    """One NPU: 32-bit registers by byte offset, contiguous memory, an interrupt and a clock.
 
     Any verb may raise an OSError, which the driver turns into a DeviceAccessError.
     """
@@ -79,7 +79,7 @@ class WallClock:
 
 
 class VirtualClock:
-    """A clock that jumps: time advances only in `sleep_until`, so a day of traffic takes as long as its arithmetic."""
+    """A clock that jumps: time advances only in `sleep_until`, so waiting costs no real time."""
 
     def __init__(self, start_ns: int = 0) -> None:
         self._now_ns = start_ns

@@ -1,8 +1,8 @@
 """An NPU without PYNQ, its registers and a reserved memory region mapped from a file.
 
 On a board the file is /dev/mem (the ZC706 has no PYNQ image). Reserve the region in the device tree
-(`reserved-memory`, `no-map`), so that Linux keeps off it and maps it uncached; then host and NPU see the same bytes.
-Needs root. Events are polled, without an interrupt. Tested against a file, not on a board yet.
+(`reserved-memory`, `no-map`), so that Linux keeps off it and maps it uncached; then host and NPU see the same
+bytes. Needs root. Events are polled, without an interrupt. Tested against a file, not on a board yet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ALIGNMENT = 4096
 
 
 class DevMemNpu:
-    """A `Device` over a memory file; `register_base` and `memory_base` are physical addresses of the block design.
+    """A `Device` over a memory file; `register_base` and `memory_base` are physical addresses.
 
     Use it as a context manager, or `close` it. Raises DeviceAccessError when the file cannot be mapped.
     """
@@ -58,8 +58,8 @@ class DevMemNpu:
             raise DeviceAccessError(
                 f"the NPU's registers and memory must be mapped from '{path}', and they cannot be: {error}"
             ) from error
-        # One aligned 32-bit access each: struct and slices of mmap may split an access into bytes, which AXI4-Lite
-        # registers refuse.
+        # One aligned 32-bit access each: struct and slices of mmap may split an access into bytes, which
+        # AXI4-Lite registers refuse.
         self._registers = np.frombuffer(self._register_map, np.uint32, WINDOW_BYTES // 4)
         self._memory = np.frombuffer(self._memory_map, np.uint8)
 
@@ -85,7 +85,7 @@ class DevMemNpu:
         return offset // 4
 
     def allocate(self, size: int) -> ArrayBuffer:
-        """Allocate the next `size` bytes of the reserved region, zeroed. Raises OutOfMemory when it is full."""
+        """Allocate the next `size` bytes of the reserved region, zeroed. Raises OutOfMemory."""
         if self._next + size > len(self._memory):
             raise OutOfMemory(
                 f"{size} bytes of reserved memory are needed, and {len(self._memory) - self._next} are free"

@@ -1,4 +1,4 @@
-"""Simulated DRAM: buffers at physical addresses, read by address as the NPU does. A wrong address is a bus error.
+"""Simulated DRAM: buffers at physical addresses, read by address as the NPU does.
 
 >>> dram = SimulatedMemory(base=0x1000_0000, size=1 << 20)
 >>> buffer = dram.allocate(100)
@@ -65,7 +65,7 @@ class SimulatedMemory:
         self._buffers = [b for b in self._buffers if b.physical_address != buffer.physical_address]
 
     def view(self, address: int, size: int) -> Bytes:
-        """Return a view of bytes [address, address + size). Raises BusError unless they lie inside one buffer."""
+        """Return a view of `size` bytes at an address. Raises BusError unless they lie inside one buffer."""
         for buffer in self._buffers:
             start = address - buffer.physical_address
             if start >= 0 and start + size <= len(buffer.array):

@@ -1,8 +1,9 @@
 """Opening a device by name, for the console command, the demo and scripts.
 
-`simulated` goes through PYNQ where PYNQ is installed (overlay, MMIO, allocate, as on a board), else straight to the
-simulated NPU. `rtl` is the SystemVerilog in Verilator behind the board's memory: exact, slow, on its own clock; `cosim`
-is the same with the HLS core's C++ as its core. `pynq` and `devmem` are the NPU of a board, with PYNQ or without.
+`simulated` goes through PYNQ where PYNQ is installed (overlay, MMIO, allocate, as on a board), else straight
+to the simulated NPU. `rtl` is the SystemVerilog in Verilator behind the board's memory: exact, slow, on its
+own clock; `cosim` is the same with the HLS core's C++ as its core. `pynq` and `devmem` are the NPU of a
+board, with PYNQ or without.
 """
 
 from __future__ import annotations
@@ -40,12 +41,13 @@ def open_device(
 ) -> Iterator[Device]:
     """Open the NPU for a bundle by the name of its kind, and close it at the end of the `with` block.
 
-    `simulated` runs on `clock` (default: a virtual one), `rtl` and `cosim` on their own clock, `pynq` with the bitstream
-    in `folder`, and `devmem` with a bitstream that is loaded already. For `devmem` alone: `registers` is the physical
-    address of the NPU's registers (default: that of the generated block design), and `reserved` the physical address and
-    size in bytes of the memory for programs and samples, which Linux must leave alone (default: the programmable
-    logic's memory, where the NPU reads it). Raises DriverUsageError, BundleError, PynqMissingError, DeviceAccessError,
-    and rtl_tb's SimulationError or hls' CsimError when RTL or C++ cannot be built.
+    `simulated` runs on `clock` (default: a virtual one), `rtl` and `cosim` on their own clock, `pynq` with
+    the bitstream in `folder`, and `devmem` with a bitstream that is loaded already. For `devmem` alone:
+    `registers` is the physical address of the NPU's registers (default: that of the generated block design),
+    and `reserved` the physical address and size in bytes of the memory for programs and samples, which Linux
+    must leave alone (default: the programmable logic's memory, where the NPU reads it). Raises
+    DriverUsageError, BundleError, PynqMissingError, DeviceAccessError, and rtl_tb's SimulationError or hls'
+    CsimError when RTL or C++ cannot be built.
     """
     if kind != "devmem" and (registers is not None or reserved is not None):
         raise DriverUsageError(f"physical addresses are for the device 'devmem' alone, not for '{kind}'")
@@ -117,6 +119,6 @@ def _shipped_board(bundle: Bundle) -> Board | None:
 
 
 def _family(bundle: Bundle) -> str:
-    """Return the processing system of the simulated board: that of the named board, or any for a user's own."""
+    """Return the processing system of the simulated board; any will do for a user's own board."""
     board = _shipped_board(bundle)
     return "zynq7000" if board is None else board.family

@@ -1,4 +1,4 @@
-"""Polling IRQ_STATUS for an NPU event: it works in any thread, needs no interrupt line and ends at the deadline."""
+"""Polling IRQ_STATUS for an NPU event, up to a deadline: in any thread, without an interrupt line."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The NPU's RTL as a `Device`: register accesses become AXI4-Lite transfers, buffers lie in the model's DRAM.
 
-Time is simulated cycles at the design's clock. While the NPU is idle, time jumps instead of being simulated, since an
-idle NPU does not change. `rtl_tb` is imported only when such a device is opened, so a board needs no Verilator.
+Time is simulated cycles at the design's clock. While the NPU is idle, time jumps instead of being simulated,
+since an idle NPU does not change. `rtl_tb` is imported only when such a device is opened, so a board needs no
+Verilator.
 """
 
 from __future__ import annotations
@@ -94,9 +95,9 @@ class RtlDevice:
 def rtl_device(design: Design, dram: DramModel | None = None, *, core: str = "rtl", seed: int = 1) -> RtlDevice:
     """Open the RTL of a design as a device, building the model if needed.
 
-    `dram` defaults to the memory of the design's board, or to ideal memory for a user's own board. With `core` "hls" the
-    HLS core's C++ replaces the SystemVerilog core, one call a cycle. Raises rtl_tb's SimulationError or hls' CsimError
-    when the extra `rtl`, the ap_int headers or a compiler is missing.
+    `dram` defaults to the memory of the design's board, or to ideal memory for a user's own board. With
+    `core` "hls" the HLS core's C++ replaces the SystemVerilog core, one call a cycle. Raises rtl_tb's
+    SimulationError or hls' CsimError when the extra `rtl`, the ap_int headers or a compiler is missing.
     """
     from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu
 

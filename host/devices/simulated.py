@@ -1,8 +1,8 @@
-"""The simulated NPU: a shipped device with the registers of `hls.REGISTERS`, whose jobs take their predicted time.
+"""The simulated NPU: a shipped device with the registers of `hls.REGISTERS` and the predicted job times.
 
-It reads descriptors, weights and slots from simulated DRAM by physical address and computes with the golden model. On a
-`VirtualClock` a job costs only its arithmetic; on a `WallClock` it takes as long as the hardware would, or as the
-arithmetic if that is longer.
+It reads descriptors, weights and slots from simulated DRAM by physical address and computes with the golden
+model. On a `VirtualClock` a job costs only its arithmetic; on a `WallClock` it takes as long as the hardware
+would, or as the arithmetic if that is longer.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> npu = SimulatedNpu(tiny_design())
@@ -38,7 +38,7 @@ def known_bits(register: Register) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """An injected failure of accepted job number `job` (from 0), `layer` layers into it. Without a cause it hangs."""
+    """An injected failure of accepted job `job` (from 0), `layer` layers into it; no cause: it hangs."""
 
     job: int
     cause: Cause | None = None
@@ -122,7 +122,7 @@ class SimulatedNpu:
             "FBCB_DATA": self._write_fbcb,
         }
 
-    # -- Device ------------------------------------------------------------------------------------------------
+    # -- Device ----------------------------------------------------------------------------------------------
 
     @property
     def clock(self) -> Clock:
@@ -166,7 +166,7 @@ class SimulatedNpu:
         return bool(self._irq & self._stored["IRQ_ENABLE"])
 
     def wait_interrupt(self, deadline_ns: int) -> bool:
-        """Let time pass until the interrupt line is high or the deadline is reached; return the level of the line."""
+        """Let time pass until the interrupt line is high or the deadline is reached; return its level."""
         while not self.irq:
             job = self._state.job
             if job is None or job.end_ns is None or job.end_ns > deadline_ns:
@@ -177,7 +177,7 @@ class SimulatedNpu:
             self._clock.sleep_until(job.end_ns)
         return True
 
-    # -- registers ---------------------------------------------------------------------------------------------
+    # -- registers -------------------------------------------------------------------------------------------
 
     @staticmethod
     def _register(offset: int) -> Register | None:
@@ -259,7 +259,7 @@ class SimulatedNpu:
             self._cycles = self._count_cycles()
         self._state = _State(layer=self._heartbeat())
 
-    # -- jobs --------------------------------------------------------------------------------------------------
+    # -- jobs ------------------------------------------------------------------------------------------------
 
     def _address(self, name: str) -> int:
         return self._stored[f"{name}_HI"] << 32 | self._stored[f"{name}_LO"]

@@ -1,6 +1,7 @@
-"""The end times of a job's layers by the design's latency table. Pure arithmetic in integer nanoseconds; no I/O.
+"""The end times of a job's layers by the design's latency table. Pure arithmetic; no I/O.
 
-A whole stage takes exactly its time in the table. Inside a stage, layers share that time in proportion to their work.
+A whole stage takes exactly its time in the table. Inside a stage, layers share that time in proportion to
+their work.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> times = JobTimes(tiny_design())
@@ -40,7 +41,7 @@ class JobTimes:
         self.layer_ends = lru_cache(maxsize=None)(self._layer_ends)
 
     def _layer_ends(self, first: int, last: int, batch: int) -> list[int]:
-        """Return nanoseconds from the job's start to the end of each of layers first..last, at a batch size."""
+        """Return nanoseconds from the start of a job to the end of each of its layers first..last."""
         start, ends = -self._in_stage(first, self._before[first], batch), []
         for layer in range(first, last + 1):
             ends.append(start + self._in_stage(layer, self._upto[layer], batch))

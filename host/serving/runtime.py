@@ -1,35 +1,52 @@
-"""The runtime loop: the policy decides, the driver acts, softmax top-1 decides exits, answers return. One thread owns it.
+"""The runtime loop: the policy decides, the driver acts, a rule decides exits, replies return.
 
-It asks the policy exactly when the simulator of `scheduler` does, so on a virtual clock both make the same schedule from the same
-requests. A failed job is recovered (soft reset, program written again) and run again: its samples never left their slots.
+It asks the policy exactly when `scheduler.simulate` does and keeps the same `Ledger`, so on a virtual clock
+both make the same schedule from the same requests. A failed job is recovered (soft reset, program written
+again) and run again: its samples never left their slots.
 """
 
 from __future__ import annotations
 
 import heapq
-import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.models import confidence
-from fluidnpu.scheduler import Action, Answer, Outcome, Policy, PolicyError, Request, Run, Schedule, Shed, View, Wait
+from fluidnpu.scheduler import (
+    Action,
+    Answer,
+    ExitRule,
+    Ledger,
+    Outcome,
+    Policy,
+    Request,
+    RuledExits,
+    Run,
+    Schedule,
+    Shed,
+    StageCosts,
+    Threshold,
+    View,
+    Wait,
+)
 
 from ..driver import Driver
 from ..errors import DeviceError, DriverUsageError, GaveUpError
 
 Image = npt.NDArray[Any]
-_order = attrgetter("arrival_ns", "id")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What one request got. Times are nanoseconds on the requests' own scale. A shed request has exit and prediction -1."""
+    """The outcome of one request, times in nanoseconds on the requests' scale.
+
+    A shed request has exit and prediction -1 and confidence 0.
+    """
 
     request_id: int
     prediction: int
@@ -43,34 +60,23 @@ class Reply:
 
     @property
     def latency_ns(self) -> int:
-        """From arrival to answer."""
+        """The time from arrival to reply."""
         return self.end_ns - self.arrival_ns
 
     @property
     def met(self) -> bool:
-        """Answered by the network, and in time."""
+        """True when the network answered in time."""
         return self.outcome is not Outcome.SHED and self.end_ns <= self.deadline_ns
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServeResult:
-    """Answers in the order of the requests, the schedule that made them, and the failures that were recovered from.
-
-    `missed_interrupts`: jobs that ended well or not while no interrupt told of it; each cost a whole deadline.
-    """
-
-    replies: tuple[Reply, ...]
-    schedule: Schedule
-    failures: tuple[DeviceError, ...]
-    missed_interrupts: int = 0
-
-
 class Runtime:
-    """Requests in, answers out, one decision a `step`.
+    """Serves requests on a driver, one decision of the policy a `step`.
 
-    `attempts`: how often a job is tried before GaveUpError. Then its requests are gone and their slots free; everyone else waits as before, so
-    whoever catches the error may `Driver.recover` and go on. `record`: keep log and answers for `schedule` (a server that runs for
-    weeks does not).
+    `rule` decides at every exit but the last whether a sample leaves (default: the program's thresholds);
+    `costs` tells it the costs of each stage (default: the design's MACs). `attempts`: how often a job is
+    tried before GaveUpError. Then its requests are dropped and their slots free, while all others still wait,
+    so a caller that catches the error may `Driver.recover` and go on. `record` keeps log and replies for
+    `schedule`; a server that runs for weeks does not.
     """
 
     def __init__(
@@ -79,6 +85,8 @@ class Runtime:
         policy: Policy,
         *,
         exit_rates: Sequence[float] | None = None,
+        rule: ExitRule | None = None,
+        costs: StageCosts | None = None,
         attempts: int = 3,
         record: bool = True,
     ) -> None:
@@ -95,8 +103,12 @@ class Runtime:
         self.failed = 0  # jobs, over all time
         self.lost_in_a_row = 0  # jobs given up since one ended well
         self._attempts, self._record = attempts, record
-        self._waiting: list[list[Request]] = [[] for _ in range(design.stages)]
-        self._view = View(0, self._waiting, design.latency, tuple(rates), design.b_max, slots=driver.slots)
+        if rule is None:
+            rule = Threshold([place.threshold for place in driver.program.exits])
+        self._exits = RuledExits(rule=rule, costs=StageCosts.of(design) if costs is None else costs)
+        self._ledger = Ledger(stages=design.stages, b_max=design.b_max, slots=driver.slots, policy=policy.name)
+        waiting = self._ledger.waiting
+        self._view = View(0, waiting, design.latency, tuple(rates), design.b_max, slots=driver.slots)
         self._free = list(range(driver.slots))
         self._images: dict[int, Image] = {}
         self._slot: dict[int, int] = {}
@@ -108,7 +120,7 @@ class Runtime:
 
     @property
     def now_ns(self) -> int:
-        """Nanoseconds since this runtime began: the scale of requests and answers."""
+        """Nanoseconds since this runtime began: the scale of requests and replies."""
         return self.driver.device.clock.now_ns() - self._epoch
 
     def sleep_until(self, time_ns: int) -> None:
@@ -117,92 +129,74 @@ class Runtime:
 
     @property
     def busy(self) -> bool:
-        """Whether anyone waits, in the queue or past an exit."""
-        return bool(self._waiting[0] or self._slot)
-
-    @property
-    def outstanding(self) -> tuple[int, ...]:
-        """Ids of all requests without an answer."""
-        return (*self._images, *self._slot)
+        """True while a request waits, in the queue or past an exit."""
+        return self._ledger.busy
 
     def admit(self, request: Request, image: Image) -> None:
         """Put a request into the queue; requests must come in order of (arrival, id)."""
         self._images[request.id] = image
-        self._waiting[0].append(request)
+        self._ledger.admit(request)
 
     def step(self, closed: bool) -> list[Reply] | Wait:
-        """Ask the policy once and do what it says; a `Wait` is the caller's to obey. Raises PolicyError, GaveUpError."""
-        view = self._view
-        now = view.now_ns = self.now_ns
-        view.closed = closed
-        action = self.policy.decide(view)
+        """Ask the policy once and execute its action; a `Wait` is left to the caller.
+
+        `closed` says that no further request will be admitted. Raises PolicyError, GaveUpError.
+        """
+        now = self.now_ns
+        self._view.now_ns, self._view.closed = now, closed
+        action = self.policy.decide(self._view)
         if self._record:
             self._log.append((now, action))
         if isinstance(action, Run):
             return self._run(now, action)
         if isinstance(action, Wait):
-            if closed:
-                self._refuse(now, "waits although no further arrival can come")
-            if action.until_ns is not None and action.until_ns <= now:
-                self._refuse(now, f"waits until {action.until_ns} ns, which is not later than now")
+            self._ledger.check_wait(now, action, closed)
             return action
         if isinstance(action, Answer):
-            return self._answer_now(now, action)
+            return self._answer(now, action)
+        if not isinstance(action, Shed):
+            self._ledger.refuse(now, f"returned {action!r}, which is no action")
         return self._shed(now, action)
 
-    # -- actions -----------------------------------------------------------------------------------------------
+    # -- actions ---------------------------------------------------------------------------------------------
 
-    def _run(self, now: int, action: Run) -> list[Reply]:
-        stage, batch = action.stage, action.requests
-        design = self.driver.design
-        if not (0 <= stage < design.stages and 1 <= len(batch) <= design.b_max):
-            self._refuse(now, f"runs stage {stage} with a batch of {len(batch)}")
-        self._take(now, self._waiting[stage], batch, f"the entry of stage {stage}")
+    def _run(self, now: int, run: Run) -> list[Reply]:
+        stage, batch = run.stage, run.requests
+        self._ledger.begin(now, run)
         if stage == 0:
             self._launch(now, batch)
-        slots = [self._slot[r.id] for r in batch]
-        self._work(stage, batch, slots)
+        slots = [self._slot[request.id] for request in batch]
+        self._work(run, slots)
         end = self.now_ns
         if self._record:
             self._run_ends.append(end)
         logits = self.driver.logits(slots, stage)
-        sure = confidence(logits)
-        leaves = sure > self.driver.program.exits[stage].threshold
-        if stage == design.stages - 1:
-            leaves[:] = True
-        classes = np.argmax(logits, axis=1)
-        rows = zip(batch, leaves, classes, sure, strict=True)
-        answers, stay = [], []
-        for request, leave, label, certainty in rows:
-            if leave:
-                answers.append(self._leave(request, end, stage, int(label), float(certainty)))
+        last = stage == self._ledger.stages - 1
+        replies, staying = [], []
+        for request, sure, label in zip(batch, confidence(logits), np.argmax(logits, axis=1), strict=True):
+            if last or self._exits.decide(request, stage, end, float(sure)):
+                replies.append(self._reply(request, end, exit=stage, prediction=int(label), confidence=float(sure)))
             else:
-                stay.append(request)
-        if stay:
-            entry = self._waiting[stage + 1]
-            entry.extend(stay)
-            entry.sort(key=_order)
-        return answers
+                staying.append(request)
+        self._ledger.finish(run, staying)
+        return replies
 
     def _launch(self, now: int, batch: Sequence[Request]) -> None:
         """Give every request of a first run a slot, and its image to the slot."""
-        if len(batch) > len(self._free):
-            held = self.driver.slots - len(self._free) + len(batch)
-            self._refuse(now, f"holds {held} samples in {self.driver.slots} slots")
         for request in batch:
             slot = heapq.heappop(self._free)
             self.driver.write_sample(slot, self._images.pop(request.id))
             self._slot[request.id] = slot
             self._start[request.id] = now
 
-    def _work(self, stage: int, batch: Sequence[Request], slots: Sequence[int]) -> None:
-        """Run one stage, recovering from failures; GaveUpError after the last attempt, without the batch."""
+    def _work(self, run: Run, slots: Sequence[int]) -> None:
+        """Run the stage, recovering from failures; drop the batch after the last attempt (GaveUpError)."""
         for attempt in range(self._attempts):
             try:
                 if attempt:
                     self.driver.recover()
                 self.driver.activate(slots)
-                self.driver.run_stage(stage)
+                self.driver.run_stage(run.stage)
             except DeviceError as error:
                 self.failures.append(error)
                 self.failed += 1
@@ -210,139 +204,75 @@ class Runtime:
                 self.lost_in_a_row = 0
                 return
         self.lost_in_a_row += 1
-        for request in batch:
+        self._ledger.finish(run, ())
+        for request in run.requests:
             self._forget(request)
         last = self.failures[-1]
         raise GaveUpError(
-            f"stage {stage} failed {self._attempts} times in a row; the last time: {last}",
-            request_ids=tuple(request.id for request in batch),
+            f"stage {run.stage} failed {self._attempts} times in a row; the last time: {last}",
+            request_ids=tuple(request.id for request in run.requests),
         ) from last
 
+    def _answer(self, now: int, action: Answer) -> list[Reply]:
+        replies = []
+        for request, passed in self._ledger.answer(now, action):
+            logits = self.driver.logits([self._slot[request.id]], passed)
+            label, sure = int(np.argmax(logits)), float(confidence(logits)[0])
+            outcome = Outcome.ANYTIME
+            replies.append(self._reply(request, now, exit=passed, prediction=label, confidence=sure, outcome=outcome))
+        return replies
+
+    def _shed(self, now: int, action: Shed) -> list[Reply]:
+        self._ledger.shed(now, action)
+        for request in action.requests:
+            del self._images[request.id]
+            self._start[request.id] = now
+        return [self._reply(request, now, outcome=Outcome.SHED) for request in action.requests]
+
+    def _reply(
+        self,
+        request: Request,
+        end_ns: int,
+        *,
+        exit: int = -1,
+        prediction: int = -1,
+        confidence: float = 0.0,
+        outcome: Outcome = Outcome.EXIT,
+    ) -> Reply:
+        """Free the request's slot and make its reply."""
+        return Reply(
+            request_id=request.id,
+            prediction=prediction,
+            exit=exit,
+            confidence=confidence,
+            arrival_ns=request.arrival_ns,
+            start_ns=self._forget(request),
+            end_ns=end_ns,
+            deadline_ns=request.deadline_ns,
+            outcome=outcome,
+        )
+
     def _forget(self, request: Request) -> int:
-        """Free the request's slot, if it has one, and return when it was started."""
+        """Free the request's slot, if it has one, and return the time of its start."""
         slot = self._slot.pop(request.id, None)
         if slot is not None:
             heapq.heappush(self._free, slot)
         return self._start.pop(request.id)
 
-    def _answer_now(self, now: int, action: Answer) -> list[Reply]:
-        answers = []
-        for request in action.requests:
-            stage = next((s for s in range(1, len(self._waiting)) if request in self._waiting[s]), 0)
-            if not stage:
-                self._refuse(now, f"answers request {request.id}, which waits past no exit")
-            self._waiting[stage].remove(request)
-            logits = self.driver.logits([self._slot[request.id]], stage - 1)
-            label, sure = int(np.argmax(logits)), float(confidence(logits)[0])
-            answers.append(self._leave(request, now, stage - 1, label, sure, Outcome.ANYTIME))
-        if not answers:
-            self._refuse(now, "answers nobody")
-        return answers
+    # -- records ---------------------------------------------------------------------------------------------
 
-    def _shed(self, now: int, action: Shed) -> list[Reply]:
-        if not action.requests:
-            self._refuse(now, "sheds nobody")
-        self._take(now, self._waiting[0], action.requests, "the queue")
-        for request in action.requests:
-            del self._images[request.id]
-            self._start[request.id] = now
-        return [self._leave(request, now, -1, -1, 0.0, Outcome.SHED) for request in action.requests]
-
-    def _leave(
-        self, request: Request, end: int, at_exit: int, label: int, sure: float, outcome: Outcome = Outcome.EXIT
-    ) -> Reply:
-        start = self._forget(request)
-        return Reply(
-            request_id=request.id,
-            prediction=label,
-            exit=at_exit,
-            confidence=sure,
-            arrival_ns=request.arrival_ns,
-            start_ns=start,
-            end_ns=end,
-            deadline_ns=request.deadline_ns,
-            outcome=outcome,
-        )
-
-    def _take(self, now: int, entry: list[Request], batch: Sequence[Request], where: str) -> None:
-        """Remove a batch from the entry of a stage."""
-        ids = {r.id for r in batch}
-        if len(ids) != len(batch):
-            self._refuse(now, "names a request twice")
-        rest = [r for r in entry if r.id not in ids]
-        if len(rest) != len(entry) - len(batch):
-            missing = sorted(ids - {r.id for r in entry})
-            self._refuse(now, f"takes request {missing[0]}, which does not wait at {where}")
-        entry[:] = rest
-
-    def _refuse(self, now: int, violation: str) -> NoReturn:
-        raise PolicyError(f"policy '{self.policy.name}' at {now} ns {violation}")
-
-    # -- records -----------------------------------------------------------------------------------------------
-
-    def schedule(self, requests: Sequence[Request], answers: Sequence[Reply]) -> Schedule:
-        """What happened, in the simulator's own terms; `answers` are aligned with `requests`."""
+    def schedule(self, requests: Sequence[Request], replies: Sequence[Reply]) -> Schedule:
+        """Return the past in the simulator's terms; `replies` are aligned with `requests`."""
         return Schedule(
             policy=self.policy.name,
-            stages=self.driver.design.stages,
-            b_max=self.driver.design.b_max,
-            slots=self.driver.slots,
+            stages=self._ledger.stages,
+            b_max=self._ledger.b_max,
+            slots=self._ledger.slots,
             requests=tuple(requests),
-            start_ns=tuple(a.start_ns for a in answers),
-            end_ns=tuple(a.end_ns for a in answers),
-            exit=tuple(a.exit for a in answers),
-            outcome=tuple(a.outcome for a in answers),
+            start_ns=tuple(reply.start_ns for reply in replies),
+            end_ns=tuple(reply.end_ns for reply in replies),
+            exit=tuple(reply.exit for reply in replies),
+            outcome=tuple(reply.outcome for reply in replies),
             log=tuple(self._log),
             run_end_ns=tuple(self._run_ends),
         )
-
-
-def serve_requests(
-    requests: Sequence[Request],
-    images: Sequence[Image] | Image,
-    policy: Policy,
-    driver: Driver,
-    *,
-    exit_rates: Sequence[float] | None = None,
-    attempts: int = 3,
-    progress: Callable[[int, int], None] | None = None,
-) -> ServeResult:
-    """Serve requests whose arrivals are known, `images[i]` (H, W, C) for request i, on the device's own clock.
-
-    On a virtual clock this takes as long as the arithmetic. The driver must be loaded. Every request gets exactly one answer, also
-    when jobs fail; GaveUpError when one fails `attempts` times in a row. `progress(answered, in all)` is called as answers come; shed
-    requests are not answered.
-    """
-    if len(requests) != len(images):
-        raise DriverUsageError(f"each of {len(requests)} requests needs an image, and {len(images)} came")
-    if any(_order(a) >= _order(b) for a, b in itertools.pairwise(requests)):
-        raise DriverUsageError("requests must be sorted by arrival and id, and they are not")
-    runtime = Runtime(driver, policy, exit_rates=exit_rates, attempts=attempts)
-    found: dict[int, Reply] = {}
-    due, answered, missed = 0, 0, driver.missed_interrupts
-    while True:
-        now = runtime.now_ns
-        while due < len(requests) and requests[due].arrival_ns <= now:
-            runtime.admit(requests[due], images[due])
-            due += 1
-        if runtime.busy:
-            outcome = runtime.step(closed=due == len(requests))
-            if isinstance(outcome, Wait):
-                until = requests[due].arrival_ns
-                runtime.sleep_until(until if outcome.until_ns is None else min(until, outcome.until_ns))
-            else:
-                found.update((answer.request_id, answer) for answer in outcome)
-                answered += sum(answer.outcome is not Outcome.SHED for answer in outcome)
-                if progress is not None:
-                    progress(answered, len(requests))
-        elif due < len(requests):
-            runtime.sleep_until(requests[due].arrival_ns)
-        else:
-            break
-    answers = tuple(found[request.id] for request in requests)
-    return ServeResult(
-        replies=answers,
-        schedule=runtime.schedule(requests, answers),
-        failures=tuple(runtime.failures),
-        missed_interrupts=driver.missed_interrupts - missed,
-    )

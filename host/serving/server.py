@@ -1,7 +1,8 @@
-"""The live front: many client threads submit, one thread owns the device, every request gets exactly one answer or one exception.
+"""The inference server: many client threads submit, one thread owns the device.
 
-The device should run on a wall clock. Arrivals are stamped when `submit` is called, on the device's clock. A virtual clock stands still but
-for jobs and for the time that a policy waits, which is waited for real first.
+Every request ends with exactly one reply or one exception. The device should run on a wall clock; arrivals
+are stamped on the device's clock when `submit` is called. On a virtual clock, time advances only during jobs
+and policy waits; the latter also block in real time.
 """
 
 from __future__ import annotations
@@ -15,23 +16,24 @@ from typing import Self
 
 import numpy as np
 
-from fluidnpu.scheduler import Policy, Request, Wait
+from fluidnpu.scheduler import ExitRule, Policy, Request, StageCosts, Wait
 
 from ..driver import Driver
 from ..errors import DriverUsageError, GaveUpError, QueueFullError, ServerClosedError
 from .runtime import Image, Reply, Runtime
 
-LOST_IN_A_ROW = 3  # jobs given up one after another, each of other requests: then it is the device, not the batch
-LONGEST_SLO_NS = 10**18  # 32 years: floats of it and waits of a thread do not overflow
+LOST_IN_A_ROW = 3  # jobs given up one after another, each of other requests: the device fails, not the batch
+LONGEST_SLO_NS = 10**18  # 32 years: neither floats of it nor waits of a thread overflow
 
 
 class Server:
-    """Serves from `start` (or `with`) to `close`.
+    """Serves requests from `start` (or `with`) to `close`.
 
-    `queue_limit` bounds the requests that have no answer yet; beyond it `submit` raises QueueFullError instead of growing for ever.
-    A job that fails `attempts` times ends its own requests with GaveUpError; the device is reset, and everyone else is served on. Only when
-    `lost_in_a_row` jobs end so one after another, when the device cannot be reset or when the policy breaks the rules does the server
-    close: all requests left end with that error, and every later `submit` says it.
+    `queue_limit` bounds the requests without a reply; beyond it `submit` raises QueueFullError. `rule` and
+    `costs` decide exits, see `Runtime`. A job that fails `attempts` times ends its own requests with
+    GaveUpError; the device is reset, and all others are served on. The server closes only when
+    `lost_in_a_row` jobs end so one after another, when the device cannot be reset or when the policy breaks
+    the rules: all remaining requests end with that error, and every later `submit` names it.
     """
 
     def __init__(
@@ -40,6 +42,8 @@ class Server:
         policy: Policy,
         *,
         exit_rates: Sequence[float] | None = None,
+        rule: ExitRule | None = None,
+        costs: StageCosts | None = None,
         attempts: int = 3,
         queue_limit: int | None = None,
         lost_in_a_row: int = LOST_IN_A_ROW,
@@ -48,7 +52,9 @@ class Server:
             if limit is not None and limit < 1:
                 raise DriverUsageError(f"{name} must be at least 1, not {limit}")
         self._driver, self._limit, self._lost_limit = driver, queue_limit, lost_in_a_row
-        self._runtime = Runtime(driver, policy, exit_rates=exit_rates, attempts=attempts, record=False)
+        self._runtime = Runtime(
+            driver, policy, exit_rates=exit_rates, rule=rule, costs=costs, attempts=attempts, record=False
+        )
         self._changed = threading.Condition()
         self._inbox: deque[tuple[Request, Image]] = deque()
         self._futures: dict[int, Future[Reply]] = {}
@@ -59,10 +65,10 @@ class Server:
         self.answered = 0
         self.lost = 0  # requests that ended with an error
 
-    # -- any thread --------------------------------------------------------------------------------------------
+    # -- any thread ------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start the owner thread; the driver must be loaded and must not be touched by anyone else from now on.
+        """Start the owner thread. From now on only the server may use the driver, which must be loaded.
 
         Raises DriverUsageError the second time, ServerClosedError after `close`.
         """
@@ -74,7 +80,10 @@ class Server:
         return self
 
     def submit(self, image: Image, slo_ns: int) -> Future[Reply]:
-        """Queue one image (H, W, C) with a latency objective in whole ns. Raises DriverUsageError, QueueFullError, ServerClosedError at once."""
+        """Queue one image (H, W, C) with a latency objective in whole ns; the reply comes with the future.
+
+        Raises DriverUsageError, QueueFullError, ServerClosedError at once.
+        """
         slo_ns = _objective(slo_ns)
         stored = self._driver.encode(image)  # in the caller's thread: a bad image is the caller's, and a copy is made
         future: Future[Reply] = Future()
@@ -91,10 +100,11 @@ class Server:
         return future
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Take no more requests, answer all that were taken, stop. ServerClosedError when the owner is not done in time.
+        """Take no more requests, answer all that were taken, stop.
 
-        Requests of a server that was never started end with ServerClosedError. Called by a callback of an answer, on the owner thread, it does
-        not wait.
+        Raises ServerClosedError when the owner thread is not done in time. Requests of a server that was
+        never started end with ServerClosedError. Called on the owner thread, by a callback of a reply, it
+        does not wait.
         """
         with self._changed:
             self._closing = True
@@ -110,27 +120,27 @@ class Server:
 
     @property
     def waiting(self) -> int:
-        """Requests without an answer."""
+        """Requests without a reply."""
         return len(self._futures)
 
     @property
     def failures(self) -> int:
-        """Failed jobs; each was run again, but for the last attempt at one that was given up."""
+        """Failed attempts at jobs, over all time."""
         return self._runtime.failed
 
     @property
     def missed_interrupts(self) -> int:
-        """Jobs that ended while no interrupt told of it; each cost a whole deadline."""
+        """Jobs that ended without an interrupt; each cost a whole deadline."""
         return self._driver.missed_interrupts
 
     @property
     def healthy(self) -> bool:
-        """Whether requests are taken and no job has been given up since one ended well."""
+        """True while requests are accepted and no job has been given up since the last success."""
         return not self._closing and not self._runtime.lost_in_a_row
 
     @property
     def failure(self) -> BaseException | None:
-        """What closed the server; None while it is open or when `close` did."""
+        """The error that closed the server; None while it is open or when `close` was called."""
         return self._failure
 
     def _refuse_closed(self) -> None:
@@ -146,31 +156,31 @@ class Server:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close, answering everyone first."""
+        """Close, answering all requests first."""
         self.close()
 
-    # -- the owner thread --------------------------------------------------------------------------------------
+    # -- the owner thread ------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
         try:
             while self._gather():
                 try:
-                    outcome = self._runtime.step(closed=self._closing and not self._inbox)
+                    result = self._runtime.step(closed=self._closing and not self._inbox)
                 except GaveUpError as error:
                     self._give_up(error)
                     continue
-                if isinstance(outcome, Wait):
-                    self._obey(outcome)
+                if isinstance(result, Wait):
+                    self._obey(result)
                 else:
-                    for answer in outcome:
-                        self._resolve(answer)
+                    for reply in result:
+                        self._resolve(reply)
         except BaseException as error:  # whatever it is, no client may wait for ever
             with self._changed:
                 self._closing, self._failure = True, error
             self._end_all(error)
 
     def _gather(self) -> bool:
-        """Admit what came; block while there is nothing to do; False when there will never be."""
+        """Admit what was submitted, blocking while there is nothing to do; False when the server must end."""
         with self._changed:
             while not (self._inbox or self._runtime.busy or self._closing):
                 self._changed.wait()
@@ -183,25 +193,25 @@ class Server:
         return self._runtime.busy or not self._closing
 
     def _obey(self, wait: Wait) -> None:
-        """Block until someone submits or closes, or the time the policy named has come."""
+        """Block until a submit, a close, or the time that the policy named."""
         until_ns = wait.until_ns
         with self._changed:
             while not (self._inbox or self._closing):
                 if until_ns is None:
                     self._changed.wait()
-                elif (left_ns := until_ns - self._runtime.now_ns) <= 0:
+                elif (remaining_ns := until_ns - self._runtime.now_ns) <= 0:
                     return
-                elif not self._changed.wait(min(left_ns / 1e9, threading.TIMEOUT_MAX)):
+                elif not self._changed.wait(min(remaining_ns / 1e9, threading.TIMEOUT_MAX)):
                     self._runtime.sleep_until(until_ns)  # a virtual clock has not moved by itself
 
-    def _resolve(self, answer: Reply) -> None:
+    def _resolve(self, reply: Reply) -> None:
         with self._changed:
-            future = self._futures.pop(answer.request_id)
+            future = self._futures.pop(reply.request_id)
             self.answered += 1
-        future.set_result(answer)
+        future.set_result(reply)
 
     def _give_up(self, error: GaveUpError) -> None:
-        """End the requests of a job that was given up, and reset the device for the others. Raises what must close the server."""
+        """End the requests of a job that was given up and reset the device; an error closes the server."""
         with self._changed:
             futures = [self._futures.pop(id) for id in error.request_ids]
         self.lost += len(futures)
@@ -214,7 +224,7 @@ class Server:
         self._driver.recover()
 
     def _end_all(self, error: BaseException) -> None:
-        """No request may wait for ever."""
+        """End every request with the error, so that no client waits for ever."""
         with self._changed:
             orphans = list(self._futures.values())
             self._futures.clear()

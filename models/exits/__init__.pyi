@@ -8,5 +8,6 @@ from .heads import single_exit as single_exit
 from .rule import confidence as confidence
 from .rule import decide_exits as decide_exits
 from .rule import early_exit_predictions as early_exit_predictions
+from .rule import exceeds_threshold as exceeds_threshold
 from .selection import ExitChoice as ExitChoice
 from .selection import choose_threshold as choose_threshold

@@ -23,6 +23,11 @@ def confidence(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return np.asarray(1.0 / np.exp(values - values.max(axis=-1, keepdims=True)).sum(axis=-1))
 
 
+def exceeds_threshold(confidences: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bool_]:
+    """Return True where a confidence exceeds the threshold of its exit: the one comparison of the exit rule."""
+    return np.asarray(np.asarray(confidences, np.float64) > threshold)
+
+
 def decide_exits(confidences: Sequence[npt.NDArray[np.float64]], thresholds: Sequence[float]) -> npt.NDArray[np.int64]:
     """Return the exit (N,) at which each sample leaves: the first confident one, else the last.
 
@@ -35,7 +40,7 @@ def decide_exits(confidences: Sequence[npt.NDArray[np.float64]], thresholds: Seq
         raise ValueError(f"each of {len(confidences)} exits needs a threshold, and {len(thresholds)} came")
     chosen = np.full(np.shape(confidences[-1]), len(confidences) - 1, np.int64)
     for index in range(len(confidences) - 2, -1, -1):
-        chosen[confidences[index] > thresholds[index]] = index
+        chosen[exceeds_threshold(confidences[index], thresholds[index])] = index
     return chosen
 
 

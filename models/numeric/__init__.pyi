@@ -9,3 +9,4 @@ from .quantise import Format as Format
 from .quantise import QuantisedLayer as QuantisedLayer
 from .quantise import QuantisedNetwork as QuantisedNetwork
 from .quantise import quantise as quantise
+from .recording import record_exits as record_exits

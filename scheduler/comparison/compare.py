@@ -37,9 +37,10 @@ from ..policies.wrappers.anytime import Anytime
 from ..policies.wrappers.shedding import Shedding, innermost
 from ..policy import Policy, Request
 from ..schedule import Schedule, Tally
-from ..simulation.engine import check_rates, simulate
+from ..simulation.engine import simulate
 from ..simulation.metrics import Metrics, interval, measure, merge_metrics
 from ..simulation.traffic import check_load, check_objective, draw_exits, generate
+from ..simulation.world import World, check_rates
 
 RISE = 0.1  # of the average latency: a rise through the run that a reader must know of
 STEADY = ("poisson", "bursty", "mmpp")  # traffic whose mean rate is the same at any time of the run
@@ -333,7 +334,7 @@ def serve(
     serving: Serving, policy: Policy, stream: Sequence[Request], exits: Sequence[int], truth: Truth | None = None
 ) -> Schedule:
     """One schedule. `Lazy` (also inside `Shedding`) is served layer by layer with its cost per layer; everything else stage by stage."""
-    return simulate(stream, policy, **_world(serving, policy, exits, truth))
+    return simulate(stream, policy, _world(serving, policy, exits, truth))
 
 
 def serve_tally(
@@ -350,12 +351,12 @@ def serve_tally(
     if compiled:
         from ..compiled.trace import serve_compiled  # loads Numba
 
-        trace = serve_compiled(stream, policy, **world)
-    return Tally.of(simulate(stream, policy, **world)) if trace is None else trace.tally()
+        trace = serve_compiled(stream, policy, world)
+    return Tally.of(simulate(stream, policy, world)) if trace is None else trace.tally()
 
 
-def _world(serving: Serving, policy: Policy, exits: Sequence[int], truth: Truth | None) -> dict[str, Any]:
-    """The arguments of `simulate` beside stream and policy."""
+def _world(serving: Serving, policy: Policy, exits: Sequence[int], truth: Truth | None) -> World:
+    """The world of one schedule as the policy and the truth have it."""
     latency, rates, overhead = serving.latency, serving.exit_rates, 0
     own = innermost(policy)
     if isinstance(own, Lazy):
@@ -378,23 +379,17 @@ def _world(serving: Serving, policy: Policy, exits: Sequence[int], truth: Truth 
         raise SchedulerError(
             f"serving the requests one by one must take at most {MOST_NS / 1e9:g} s, which 64 bits hold, not {longest / 1e9:g} s"
         )
-    return {
-        "latency": latency,
-        "exits": exits,
-        "exit_rates": rates,
-        "actual": actual,
-        "overhead_ns": overhead,
-    }
+    return World(latency=latency, exits=exits, exit_rates=rates, actual=actual, overhead_ns=overhead)
 
 
 def _load(serving: Serving, policy: Policy, rate_per_s: float, truth: Truth) -> float:
     """`Comparison.true_load` at the batches that a policy allows, with what it costs to ask it."""
     world, own = _world(serving, policy, (), truth), innermost(policy)
-    table, rates = world["actual"] or world["latency"], truth.exit_rates or serving.exit_rates
+    rates = truth.exit_rates or serving.exit_rates
     if isinstance(own, Lazy):
-        rates = layered_rates(rates, table.stages)
+        rates = layered_rates(rates, world.latency.stages)
     most = 1 if isinstance(own, Serial) else (own.b_max if isinstance(own, Greedy | Adaptive) else None)
-    took = LatencyTable(ns=tuple(tuple(ns + world["overhead_ns"] for ns in row[:most]) for row in table.ns))
+    took = LatencyTable(ns=tuple(row[:most] for row in world.run_ns))
     return rate_per_s * least_work_ns(took, rates) / 1e9
 
 

@@ -1,14 +1,16 @@
-"""Serving through the compiled loop of `kernel.py`, for the policies that it knows. Optional: with Numba (`pip install "fluidnpu[fast]"`).
+"""Serving through the compiled loop of `kernel.py`, for the policies that it knows. Optional: with Numba
+(`pip install "fluidnpu[fast]"`).
 
-`serve_compiled` gives a `Trace`: the same schedule as `simulate`, as columns; `Trace.schedule()` turns it into the same `Schedule`, only without
-the reasons of decisions. `rules_of` says None for a policy that it does not know, and for anything that the engine would refuse: then
-`simulate` is to be asked, which names the fault.
+`serve_compiled` gives a `Trace`: the same schedule as `simulate`, as columns; `Trace.schedule()` turns it
+into the same `Schedule`, only without the reasons of decisions. `rules_of` says None for a policy that it
+does not know, and for anything that the engine would refuse: then `simulate` is to be asked, which names the
+fault.
 
 >>> from fluidnpu.dse import LatencyTable
->>> from fluidnpu.scheduler import Greedy, Request
+>>> from fluidnpu.scheduler import Greedy, Request, World
 >>> two = [Request(0, 0, 100), Request(1, 5, 105)]
 >>> table = LatencyTable(ns=((10, 15), (10, 15)))
->>> done = serve_compiled(two, Greedy(), latency=table, exits=[0, 1], exit_rates=[0.5, 0.5])
+>>> done = serve_compiled(two, Greedy(), World(latency=table, exits=[0, 1], exit_rates=[0.5, 0.5]))
 >>> done is None or done.end_ns.tolist() == [10, 30]
 True
 """
@@ -21,8 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from fluidnpu.dse import LatencyTable
-
 from ..policies.baselines import Adaptive, Greedy, Serial
 from ..policies.credit import Credit, Optimal
 from ..policies.decision_process import CountTable
@@ -33,7 +33,7 @@ from ..policies.wrappers.anytime import Anytime
 from ..policies.wrappers.shedding import Shedding, innermost
 from ..policy import Action, Answer, Policy, Request, Run, Shed, Wait
 from ..schedule import Schedule, Tally
-from ..simulation.engine import check_input
+from ..simulation.world import World
 from . import kernel
 from .fast import available
 from .kernel import Ints, Machine, Rules, Stream
@@ -106,39 +106,32 @@ class Trace:
         return out
 
 
-def serve_compiled(
-    requests: Sequence[Request],
-    policy: Policy,
-    *,
-    latency: LatencyTable,
-    exits: Sequence[int],
-    exit_rates: Sequence[float],
-    b_max: int | None = None,
-    slots: int | None = None,
-    actual: LatencyTable | None = None,
-    overhead_ns: int = 0,
-) -> Trace | None:
-    """As `simulate`, or None for a policy that the loop does not know and for one that breaks the rules. Raises SchedulerError for bad input."""
-    b_max = latency.b_max if b_max is None else b_max
-    slots = b_max if slots is None else slots
-    check_input(requests, latency, actual or latency, exits, exit_rates, b_max, slots, overhead_ns)
+def serve_compiled(requests: Sequence[Request], policy: Policy, world: World) -> Trace | None:
+    """Serve as `simulate` does; None for a policy that the loop does not know or that breaks the rules.
+
+    The loop knows exits drawn beforehand only, so None too for exits decided at the exit. Raises
+    SchedulerError for inconsistent input.
+    """
+    world.check(requests)
+    if world.drawn is None:
+        return None
     arrival = np.array([r.arrival_ns for r in requests], np.int64)
     deadline = np.array([r.deadline_ns for r in requests], np.int64)
     machine = Machine(
-        np.array(latency.ns, np.int64), np.array((actual or latency).ns, np.int64) + overhead_ns, b_max, slots
+        np.array(world.latency.ns, np.int64), np.array(world.run_ns, np.int64), world.batch_limit, world.slot_limit
     )
     rules = rules_of(policy, machine)
     if rules is None or not available():
         return None
-    stream = Stream(arrival, deadline, np.array(exits, np.int64), _due(policy, arrival, deadline))
+    stream = Stream(arrival, deadline, np.array(world.drawn, np.int64), _due(policy, arrival, deadline))
     broken, fates, log, ids = kernel.serve(stream, machine, rules)
     if broken:
         return None
     return Trace(
         policy=policy.name,
-        stages=latency.stages,
-        b_max=b_max,
-        slots=slots,
+        stages=world.latency.stages,
+        b_max=world.batch_limit,
+        slots=world.slot_limit,
         requests=tuple(requests),
         stream=stream,
         fates=fates,
@@ -148,7 +141,9 @@ def serve_compiled(
 
 
 def rules_of(policy: Policy, machine: Machine) -> Rules | None:
-    """The policy as numbers and tables; None when it is not one of ours as it ships, or does not fit the machine."""
+    """The policy as numbers and tables; None when it is not one of ours as it ships, or does not fit the
+    machine.
+    """
     shed, share, rescue = False, 0.0, False
     if type(policy) is Shedding:
         shed, policy = True, policy.inner
@@ -209,7 +204,9 @@ def _credit(policy: Credit, machine: Machine) -> dict[str, Any] | None:
 
 
 def _table(table: CountTable, machine: Machine) -> dict[str, Any] | None:
-    """The solved process as arrays; None when it was not solved for so many stages, or its index would be too large."""
+    """The solved process as arrays; None when it was not solved for so many stages, or its index would be too
+    large.
+    """
     stages = len(machine.believed)
     if any(len(place) != stages - 1 for place in table.places) or table.q.shape[2] != stages * table.b_max + 1:
         return None

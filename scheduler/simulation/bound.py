@@ -23,7 +23,7 @@ from fluidnpu.dse import LatencyTable
 
 from ..errors import SchedulerError
 from ..policy import Request
-from .engine import check_requests
+from .world import check_requests
 
 Job = tuple[int, int, int]  # release, work, deadline
 

@@ -1,4 +1,4 @@
-"""Figures about scheduling: curves with intervals, distributions, maps, frontiers, as SVG text. Knows numbers and labels, not their origin."""
+"""Curves with intervals, maps and frontiers as SVG text. They know numbers and labels, not their origin."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fluidnpu.reports.figures import GRID, INK, PALETTE, new_figure, to_svg
+from .canvas import GRID, INK, PALETTE, new_figure, to_svg
 
 Value = tuple[float, float, float] | None  # mean, low, high; None where the load is unstable
 Curve = Sequence[tuple[float, Mapping[str, Value]]]  # x, and values by key
@@ -15,7 +15,10 @@ COLOURS = (*PALETTE[:6], "#000000", "#7a869a", "#8c510a")  # without the yellow,
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One set of axes: a title, which value of a point it shows, and how. `line_at` is a dashed line, such as the objective."""
+    """One set of axes: its title, the key of the value that it shows, its scale.
+
+    `line_at` is a dashed line.
+    """
 
     title: str
     key: str
@@ -27,14 +30,14 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """How a policy's line is drawn, the same on every figure of a page."""
+    """Colour and dashes of a policy's line, the same on every figure of a page."""
 
     colour: str
     dashes: str = "-"
 
 
 def looks(names: Sequence[str]) -> dict[str, Look]:
-    """A look for each policy: colours first, then dashes."""
+    """Give each policy a look: colours first, then dashes."""
     dashes = ("-", "--", ":")
     return {
         name: Look(colour=COLOURS[k % len(COLOURS)], dashes=dashes[k // len(COLOURS) % 3])
@@ -45,7 +48,10 @@ def looks(names: Sequence[str]) -> dict[str, Look]:
 def curves(
     lines: Mapping[str, Curve], panels: Sequence[Panel], x_label: str, *, look: Mapping[str, Look], columns: int = 2
 ) -> str:
-    """A line a policy, its interval as a band, in several panels. A line ends with a cross where the next point is unstable."""
+    """Draw a line a policy, its interval as a band.
+
+    A line ends with a cross where the next point is unstable.
+    """
     rows = -(-len(panels) // columns)
     figure, axes = new_figure(14, 0.5 + 3.1 * rows, columns, rows)
     for axis, panel in zip(axes, panels, strict=False):
@@ -88,59 +94,18 @@ def _dress(axis: Any, panel: Panel) -> None:
     axis.set_title(panel.title, fontsize=10, color=INK, loc="left")
 
 
-def latency_distribution(samples: Mapping[str, Sequence[float]], slo_ms: float, look: Mapping[str, Look]) -> str:
-    """Share of requests that take longer than x, a line a policy; where it crosses the objective are the violations."""
-    figure, (axis,) = new_figure(14, 3.6)
-    longest = 0.0
-    for name, values in samples.items():
-        ordered = sorted(values)
-        n = len(ordered)
-        longest = max(longest, ordered[min(n - 1, int(0.999 * n))])
-        xs, ys = ordered[:: max(1, n // 1500)], range(0, n, max(1, n // 1500))
-        axis.plot(
-            xs, [100 * (n - y) / n for y in ys], look[name].dashes, color=look[name].colour, label=name, linewidth=1.5
-        )
-    axis.axvline(slo_ms, color=INK, linewidth=0.8, linestyle="--")
-    axis.annotate("objective", (slo_ms, 0.98), xycoords=("data", "axes fraction"), va="top", fontsize=8, color=INK)
-    axis.set_yscale("log")
-    axis.set_ylim(0.1, 110)
-    axis.set_xlim(0, 1.1 * longest)
-    axis.yaxis.set_major_formatter("{x:g}")
-    axis.yaxis.set_minor_formatter("")
-    axis.set_xlabel("latency (ms)", fontsize=9, color=INK)
-    axis.set_title("requests that take longer (%)", fontsize=10, color=INK, loc="left")
-    axis.legend(frameon=False, fontsize=9)
-    return to_svg(figure)
-
-
-def batch_bars(shares: Mapping[str, Sequence[float]], look: Mapping[str, Look]) -> str:
-    """How often each batch size ran, in per cent of a policy's runs: a group of bars a batch size."""
-    figure, (axis,) = new_figure(14, 3.0)
-    width = 0.8 / max(len(shares), 1)
-    for k, (name, values) in enumerate(shares.items()):
-        xs = [b + (k - (len(shares) - 1) / 2) * width for b in range(1, len(values) + 1)]
-        axis.bar(xs, values, width=width, color=look[name].colour, label=name)
-    sizes = len(next(iter(shares.values())))
-    axis.set_xticks(range(1, sizes + 1))
-    axis.grid(False, axis="x")
-    axis.set_xlabel("batch size", fontsize=9, color=INK)
-    axis.set_title("runs by batch size (% of each policy's runs)", fontsize=10, color=INK, loc="left")
-    axis.legend(frameon=False, fontsize=9)
-    return to_svg(figure)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Dot:
-    """A point with intervals: p99 in ms, violations in per cent, and what is written beside it."""
+    """A point with intervals: p99 in ms, violations in per cent, and the name beside it."""
 
     name: str
     p99_ms: tuple[float, float, float]
     violations_pct: tuple[float, float, float]
-    dial: bool = False  # whether it lies on the dial's line
+    dial: bool = False  # a point of the dial's line
 
 
 def frontier(panels: Mapping[str, Sequence[Dot]]) -> str:
-    """Violations against p99 (lower left is better); the points of the dial are joined."""
+    """Draw violations against p99 (lower left is better); the points of the dial are joined."""
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     figure, axes = new_figure(14, 0.3 + 3.6 * rows, columns, rows)
@@ -167,7 +132,9 @@ def frontier(panels: Mapping[str, Sequence[Dot]]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One circumstance of the map: who wins (the first of equals; empty where nobody is stable) and what stands in the cell."""
+    """One circumstance of the map: the winner (the first of equals; empty where nobody is stable) and the
+    cell's text.
+    """
 
     winner: str
     text: str
@@ -180,7 +147,7 @@ def winner_map(
     look: Mapping[str, Look],
     labels: tuple[str, str],
 ) -> str:
-    """Who wins where, one panel a yardstick; rows from the bottom up, `labels` of x and y."""
+    """Draw the winners, one panel a yardstick; rows from the bottom up, `labels` of x and y."""
     from matplotlib.colors import to_rgba
     from matplotlib.patches import Patch
 
@@ -203,20 +170,4 @@ def winner_map(
     seen = {cell.winner for cells in maps.values() for row in cells for cell in row} - {""}
     handles = [Patch(color=to_rgba(look[n].colour, 0.42), label=n) for n in look if n in seen]
     figure.legend(handles=handles, loc="outside upper left", ncols=9, frameon=False, fontsize=9)
-    return to_svg(figure)
-
-
-def ablation_bars(panels: Mapping[str, Mapping[str, Sequence[float]]], look: Mapping[str, Look]) -> str:
-    """Share of peak by batch size, a line a way of batching, a panel a board and network (the paper's Fig. 10)."""
-    figure, axes = new_figure(14, 3.6, len(panels))
-    for axis, (title, lines) in zip(axes, panels.items(), strict=True):
-        for name, values in lines.items():
-            xs = range(1, len(values) + 1)
-            axis.plot(xs, values, look[name].dashes, color=look[name].colour, marker="o", markersize=3, label=name)
-        axis.set_ylim(45, 100)
-        axis.set_xlabel("batch size", fontsize=9, color=INK)
-        axis.set_title(title, fontsize=10, color=INK, loc="left")
-    axes[0].set_ylabel("share of the device's peak (%)", fontsize=9, color=INK)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper left", ncols=9, frameon=False, fontsize=9)
     return to_svg(figure)

@@ -1,1 +1,1 @@
-"""The study of the paper Fluid Batching."""
+"""Fluid Batching: every table and figure about serving, run again and set beside the paper's numbers."""

@@ -1,7 +1,10 @@
-"""What Fluid Batching measured, as data: its Table II and where Figs. 7 to 9 were taken, with the tables that stand for its boards.
+"""The measurements that Fluid Batching states, as data: Table II, the settings of Figs.
 
-The paper gives no latency per stage and batch. `data/table2_latency.json` holds one table for each row of Table II, made with a roofline model
-whose one free factor was fitted so that the average latency of `fluid` is the paper's; everything else that comes out is a prediction.
+7 to 9, tables that stand for its boards.
+
+The paper gives no latency per stage and batch. `data/table2_latency.json` holds one table for each row of
+Table II, made with a roofline model whose one free factor was fitted so that the average latency of `fluid`
+is the paper's. Everything else that comes out is a prediction.
 
 >>> [(row.network, row.board, row.slo_ms) for row in table2_rows()][0]
 ('resnet50', 'ZC706', 200)
@@ -16,10 +19,15 @@ from importlib import resources
 
 from fluidnpu.scheduler import Serving
 
+NETWORKS = {"resnet50": "ResNet-50", "inceptionv3": "Inception-v3"}
+LAYERS = {"resnet50": 56, "inceptionv3": 96}
+
 
 @dataclass(frozen=True, kw_only=True)
 class PaperRow:
-    """One row of Table II: where it was measured, the table that stands for that hardware, and the paper's average ms and violations %."""
+    """One row of Table II: its setting, the table that stands for its hardware, the paper's averages (ms) and
+    violations (%).
+    """
 
     network: str
     board: str
@@ -44,12 +52,14 @@ class PaperRow:
     @property
     def layers(self) -> int:
         """Layers that LazyBatching may preempt at, a multiple of the four stages."""
-        return {"resnet50": 56, "inceptionv3": 96}[self.network]
+        return LAYERS[self.network]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """Figs. 7 and 9a, or 8 and 9b: the row whose table is used, the objective and rates of the first, the rate and objectives of the second."""
+    """Two figures over one row's table: the first by rate at `slo_ms`, the second by objective at
+    `rate_per_s`.
+    """
 
     figures: tuple[str, str]
     row: PaperRow
@@ -59,12 +69,9 @@ class Sweep:
     slos_ms: tuple[int, ...]
 
 
-NETWORKS = {"resnet50": "ResNet-50", "inceptionv3": "Inception-v3"}
-
-
 @lru_cache
 def table2_rows() -> tuple[PaperRow, ...]:
-    """The four rows of Table II."""
+    """Read the four rows of Table II."""
     text = resources.files(__package__).joinpath("data", "table2_latency.json").read_text(encoding="utf-8")
     rows = []
     for raw in json.loads(text)["rows"]:
@@ -87,7 +94,7 @@ def table2_rows() -> tuple[PaperRow, ...]:
 
 @lru_cache
 def sweeps() -> tuple[Sweep, Sweep]:
-    """Where Figs. 7 to 9 were taken; the paper's ranges, closer together where policies part ways."""
+    """Give the settings of Figs. 7 to 9: the paper's ranges, closer together where policies part ways."""
     first, last = table2_rows()[0], table2_rows()[3]
     return (
         Sweep(

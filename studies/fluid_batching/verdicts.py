@@ -1,77 +1,45 @@
-"""What the paper says, what the study found, and whether they agree: one verdict a statement. Pure functions of the study's dictionary.
-
-agrees    the rule beside the statement holds
-partly    it holds in part; `why` says in which
-differs   it does not; `why` gives the reason we know, or says that we know none
-fitted    our table was made so that it holds, so it is no evidence
-"""
+"""The paper's statements with the outcome here: pure functions of the study's dictionary."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..statements import AGREES, DIFFERS, FITTED, PARTLY, Verdict, judged
+from ..writing import plus_minus
 from .paper import Sweep, sweeps, table2_rows
 
 NEAR_POINTS = 2.0  # violations are called equal within two points: the paper averages three seeds of unknown length
 SIMILAR = 1.15  # "similar" latency: within 15 %
 FEW_PCT = 1.0  # "no violations": a p99 objective is met
-AGREES, PARTLY, DIFFERS, FITTED = "agrees", "partly", "differs", "fitted"
+GAIN_RANGES = {"Fig. 7": (5.0, 18.0, 20.4), "Fig. 8": (25.0, 35.0, 13.5)}  # rates a second, utilisation gain in %
+SUSTAINED = {"Fig. 7": 20.0, "Fig. 8": 55.0}  # requests a second
 
 Body = Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """One statement of the paper and what became of it here."""
-
-    where: str
-    statement: str
-    paper: str
-    ours: str
-    verdict: str
-    why: str
-
-    def to_dict(self) -> dict[str, str]:
-        """Plain JSON types."""
-        return asdict(self)
-
-
 def verdicts(study: Body) -> list[Verdict]:
-    """All of them, in the paper's order."""
+    """Judge every statement, in the paper's order."""
     parts = study["parts"]
-    found: list[Verdict] = []
+    judgements: list[Verdict] = []
     for sweep in sweeps():
-        found += figure_7_or_8(sweep, parts[sweep.figures[0]])
+        judgements += figure_7_or_8(sweep, parts[sweep.figures[0]])
     for row in table2_rows():
-        found += table2_row(row.name, parts["table2"][row.name], parts["lazy"][row.name])
-    found += scheduler_calls(parts["lazy"])
+        judgements += table2_row(row.name, parts["table2"][row.name], parts["lazy"][row.name])
+    judgements += scheduler_calls(parts["lazy"])
     for sweep in sweeps():
-        found += figure_9(sweep, parts[sweep.figures[1]])
-    found += figure_10(parts["fig10"]["share of peak"])
-    found += batch_16(parts["fig10"]["batch 16"])
-    return found
+        judgements += figure_9(sweep, parts[sweep.figures[1]])
+    judgements += figure_10(parts["fig10"]["share of peak"])
+    judgements += batch_16(parts["fig10"]["batch 16"])
+    return judgements
 
 
-def number(value: Sequence[float | None] | None, unit: str = "", digits: int = 1) -> str:
-    """`12.3 ± 0.4 ms`.
-
-    >>> number([12.34, 11.9, 12.8], " ms"), number(None, " ms")
-    ('12.3 ± 0.5 ms', 'unstable')
-    """
-    if value is None or value[0] is None:
-        return "unstable"
-    half = "" if value[2] is None else f" ± {value[2] - value[0]:.{digits}f}"
-    return f"{value[0]:.{digits}f}{half}{unit}"
-
-
-# -- Table II ------------------------------------------------------------------------------------------------------
+# -- Table II ------------------------------------------------------------------------------------------------
 
 
 def table2_row(name: str, row: Body, lazy: Body) -> Iterator[Verdict]:
-    """Four numbers of one row."""
+    """Judge the four numbers of one row."""
     paper, policies = row["paper"], row["policies"]
     where = f"Table II: {name}, {row['rate_per_s']:g}/s, {row['slo_ms']:g} ms"
     fluid, free = policies["fluid"], next(v for k, v in policies.items() if k.startswith("lazy"))
@@ -79,7 +47,7 @@ def table2_row(name: str, row: Body, lazy: Body) -> Iterator[Verdict]:
         where=where,
         statement="Fluid: average latency",
         paper=f"{paper['fluid']['average_ms']:g} ms",
-        ours=number(fluid["average_ms"], " ms"),
+        ours=plus_minus(fluid["average_ms"], unit=" ms"),
         verdict=FITTED,
         why="the row's latency table was scaled so that it holds",
     )
@@ -88,7 +56,7 @@ def table2_row(name: str, row: Body, lazy: Body) -> Iterator[Verdict]:
         where=where,
         statement="Fluid: SLO violations",
         paper=f"{paper['fluid']['violations_pct']:g} %",
-        ours=number(fluid["violations_pct"], " %"),
+        ours=plus_minus(fluid["violations_pct"], unit=" %"),
         verdict=AGREES if abs(gap) <= NEAR_POINTS else DIFFERS,
         why=f"{gap:+.1f} points; a prediction, since only the average was fitted",
     )
@@ -103,7 +71,7 @@ def _lazy_average(where: str, paper: float, free: Sequence[float], fluid: Sequen
         where=where,
         statement="LazyBatching: average latency, asked at every layer at no cost",
         paper=f"{paper:g} ms",
-        ours=number(free, " ms"),
+        ours=plus_minus(free, unit=" ms"),
         verdict=AGREES if abs(free[0] / paper - 1) <= SIMILAR - 1 else DIFFERS,
         why=f"{100 * (free[0] / fluid[0] - 1):+.0f} % against Fluid on the same hardware: unaware of exits, coarse in its estimates: that does not "
         f"make the published gap; {reach}",
@@ -127,14 +95,14 @@ def _lazy_violations(where: str, paper: float, free: Sequence[float], lazy: Body
         where=where,
         statement="LazyBatching: SLO violations, at the cost that gives its average",
         paper=f"{paper:g} %",
-        ours=number(ours, " %"),
+        ours=plus_minus(ours, unit=" %"),
         verdict=verdict,
         why=why,
     )
 
 
 def scheduler_calls(lazy: Body) -> Iterator[Verdict]:
-    """How often each scheduler is asked."""
+    """Judge the number of questions to each scheduler."""
     calls = {name: one["calls_over_fluid"] for name, one in lazy.items()}
     resnet = [value for name, value in calls.items() if name.startswith("ResNet")]
     yield Verdict(
@@ -147,11 +115,11 @@ def scheduler_calls(lazy: Body) -> Iterator[Verdict]:
     )
 
 
-# -- Figs. 7 to 9 --------------------------------------------------------------------------------------------------
+# -- Figs. 7 to 9 --------------------------------------------------------------------------------------------
 
 
 def _lines(part: Body) -> dict[float, Body]:
-    """Lines by x, in order."""
+    """Give the lines by x, in order."""
     return {float(x): part[x]["lines"] for x in sorted(part, key=float)}
 
 
@@ -161,7 +129,7 @@ def _mean(cell: Body, key: str) -> float:
 
 
 def figure_7_or_8(sweep: Sweep, part: Body) -> Iterator[Verdict]:
-    """What section IV says about rates, low to high."""
+    """Judge the statements of section IV about rates, low to high."""
     lines = _lines(part)
     where = f"{sweep.figures[0]}: {sweep.row.name}, {sweep.slo_ms} ms"
     first = next(iter(lines.values()))
@@ -173,7 +141,7 @@ def figure_7_or_8(sweep: Sweep, part: Body) -> Iterator[Verdict]:
         statement="slow arrivals: the waits of AdaptB-M and -L cost latency; S balances better",
         paper="excessive latency",
         ours=f"average {lowest}: " + ", ".join(f"{k} {v:.0f} ms" for k, v in waits.items()),
-        verdict=_if(average["R-l"] > average["R-m"] > 1.5 * average["R-s"]),
+        verdict=judged(average["R-l"] > average["R-m"] > 1.5 * average["R-s"]),
         why="a timeout that is a share of the objective is waited for whenever the batch does not fill",
     )
     others = min(v for k, v in average.items() if k not in ("serial", "credit", "guarded"))
@@ -185,19 +153,11 @@ def figure_7_or_8(sweep: Sweep, part: Body) -> Iterator[Verdict]:
         paper="stated without numbers",
         ours=f"{lowest}: average {average['serial']:.1f} ms, least of the others {others:.1f} ms; busy MAC efficiency "
         + ", ".join(f"{k} {v:.1f} %" for k, v in on_same.items()),
-        verdict=_if(average["serial"] <= 1.01 * others, min(on_same.values()) == on_same["serial"]),
+        verdict=judged(average["serial"] <= 1.01 * others, min(on_same.values()) == on_same["serial"]),
         why="utilisation is compared on the same hardware, as busy MAC efficiency",
     )
     yield _similar_to_serial(where, sweep, lines)
     yield from _high_rates(where, sweep, part)
-
-
-def _if(*holds: bool) -> str:
-    return AGREES if all(holds) else PARTLY if any(holds) else DIFFERS
-
-
-GAIN_RANGES = {"Fig. 7": (5.0, 18.0, 20.4), "Fig. 8": (25.0, 35.0, 13.5)}
-SUSTAINED = {"Fig. 7": 20.0, "Fig. 8": 55.0}
 
 
 def _similar_to_serial(where: str, sweep: Sweep, lines: Mapping[float, Body]) -> Verdict:
@@ -218,7 +178,7 @@ def _similar_to_serial(where: str, sweep: Sweep, lines: Mapping[float, Body]) ->
         paper=f"utilisation {gain:g} % higher on average",
         ours=f"average {min(latency):.2f} to {max(latency):.2f} of SERIAL's, p99 up to {max(p99):.0f} ms "
         f"(met up to {max(met, default=0):g}/s), busy MAC efficiency {mean_gain:+.1f} %",
-        verdict=_if(max(latency) <= SIMILAR, max(p99) <= sweep.slo_ms, mean_gain >= gain / 1.5),
+        verdict=judged(max(latency) <= SIMILAR, max(p99) <= sweep.slo_ms, mean_gain >= gain / 1.5),
         why=f"on the fitted table a full batch is {100 * (alone / full - 1):.0f} % faster a sample than single samples, so no more is to be gained"
         "; the tail is that of Poisson arrivals, which SERIAL has, too",
     )
@@ -233,7 +193,7 @@ def _high_rates(where: str, sweep: Sweep, part: Body) -> Iterator[Verdict]:
         statement="FC-only batching reaches its limit first, then R; Fluid goes furthest",
         paper="order of the plateaus",
         ours="capacity " + ", ".join(f"{kind} {limit[kind]:.1f}/s" for kind in ("SERIAL", "FC", "R", "fluid")),
-        verdict=_if(limit["FC"] < limit["R"], limit["R"] < limit["fluid"]),
+        verdict=judged(limit["FC"] < limit["R"], limit["R"] < limit["fluid"]),
         why="capacity is arithmetic: every run at its most efficient batch; greedy batching, which the paper leaves out, has Fluid's",
     )
     steady = [x for x, at in lines.items() if not at["fluid"]["unstable"]]
@@ -253,7 +213,7 @@ def _high_rates(where: str, sweep: Sweep, part: Body) -> Iterator[Verdict]:
         statement="utilisation at high traffic",
         paper="close to 95 %",
         ours=f"at {fluid:g}/s: NPU busy {busy:.0f} % of the time, busy MAC efficiency {efficiency:.0f} %",
-        verdict=_if(busy >= 93, efficiency >= 93),
+        verdict=judged(busy >= 93, efficiency >= 93),
         why="the paper does not define it; the share of time that the NPU runs is reached, multiply-accumulates over the peak are not: "
         "the fitted tables are that much slower than the peak",
     )
@@ -279,14 +239,14 @@ def _over_serial(where: str, sweep: Sweep, lines: Mapping[float, Body]) -> Verdi
         statement=f"above {sweep.rate_per_s:g}/s: better average and tail than SERIAL",
         paper="significant gains in both",
         ours="SERIAL over Fluid: " + ", ".join(spans),
-        verdict=_if(*every),
+        verdict=judged(*every),
         why="the gain grows with the rate"
         + ("" if all(every) else "; just above the middle of the range there is none"),
     )
 
 
 def figure_9(sweep: Sweep, part: Body) -> Iterator[Verdict]:
-    """Violations by objective."""
+    """Judge the violations by objective."""
     lines = _lines(part)
     where = f"{sweep.figures[1]}: {sweep.row.name}, {sweep.rate_per_s:g}/s"
     widest = max(lines)
@@ -297,7 +257,7 @@ def figure_9(sweep: Sweep, part: Body) -> Iterator[Verdict]:
         statement="AdaptB violates even a relaxed objective",
         paper="significant violations at the right of the axis",
         ours=f"at {widest:g} ms: " + ", ".join(f"{k} {v:.1f} %" for k, v in adaptive.items()),
-        verdict=_if(*[v > FEW_PCT for v in adaptive.values()]),
+        verdict=judged(*[v > FEW_PCT for v in adaptive.values()]),
         why="M and L wait for a share of the objective, so relaxing it does not help them; S does meet a relaxed objective here",
     )
     fluid = {x: _mean(at["fluid"], "violations_pct") for x, at in lines.items()}
@@ -308,7 +268,7 @@ def figure_9(sweep: Sweep, part: Body) -> Iterator[Verdict]:
         statement="Fluid: no violations unless the objective is excessively low",
         paper="none",
         ours=f"{at_figure:.1f} % at {sweep.slo_ms} ms; below {FEW_PCT:g} % from {good:g} ms on",
-        verdict=_if(at_figure < FEW_PCT) if at_figure < FEW_PCT else PARTLY if math.isfinite(good) else DIFFERS,
+        verdict=judged(at_figure < FEW_PCT) if at_figure < FEW_PCT else PARTLY if math.isfinite(good) else DIFFERS,
         why="Poisson arrivals bunch now and then, and greedy and SERIAL are late then, too; the paper's three runs may have been too short to see it",
     )
     worse = {
@@ -320,16 +280,16 @@ def figure_9(sweep: Sweep, part: Body) -> Iterator[Verdict]:
         statement="similar or fewer violations than SERIAL",
         paper="at every objective",
         ours=", ".join(f"{x:g} ms: {f:.1f} against {s:.1f} %" for x, (f, s) in worse.items()),
-        verdict=_if(*fewer),
+        verdict=judged(*fewer),
         why="holds at every objective" if all(fewer) else "holds at some objectives only",
     )
 
 
-# -- Fig. 10 and the rest ------------------------------------------------------------------------------------------
+# -- Fig. 10 and the rest ------------------------------------------------------------------------------------
 
 
 def figure_10(part: Body) -> Iterator[Verdict]:
-    """The ablation of the NPU, in the `paper` cycle model."""
+    """Judge the ablation of the NPU, in the `paper` cycle model."""
     best = {name: {kind: one["share_pct"] for kind, one in ways.items()} for name, ways in part.items()}
     over_r = [max(a - b for a, b in zip(ways["fluid"], ways["R"], strict=True)) for ways in best.values()]
     over_p = [max(a - b for a, b in zip(ways["fluid"], ways["P"], strict=True)) for ways in best.values()]
@@ -368,13 +328,13 @@ def figure_10(part: Body) -> Iterator[Verdict]:
         ours=", ".join(
             f"{name}: {100 * g[0]:+.1f} % at B = 1, {100 * g[-1]:+.1f} % at B = 8" for name, g in gains.items()
         ),
-        verdict=_if(*[a > 0 for a in first], *[a >= b - 1e-4 for a, b in zip(first, last, strict=True)]),
+        verdict=judged(*[a > 0 for a in first], *[a >= b - 1e-4 for a, b in zip(first, last, strict=True)]),
         why="the gain is there at every batch size, and in this model it is small for ResNet-50",
     )
 
 
 def batch_16(part: Body) -> Iterator[Verdict]:
-    """Why the paper stops at a batch of 8."""
+    """Judge the reason why the paper stops at a batch of 8."""
     ours = part["batch_16_ms"]
     yield Verdict(
         where="Section IV",

@@ -42,8 +42,13 @@ def test_sigterm_ends_a_forked_worker_as_ever() -> None:
     """A pool that is torn down must not wait for a worker that took the signal for an error of its task."""
     fork = multiprocessing.get_context("fork")
     begun = fork.Event()
+
+    def work() -> None:
+        begun.set()
+        time.sleep(30)
+
     with one_sentence(as_json=False):
-        worker = fork.Process(target=lambda: begun.set() or time.sleep(30))
+        worker = fork.Process(target=work)
         worker.start()
         assert begun.wait(10)
         worker.terminate()

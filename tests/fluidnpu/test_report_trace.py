@@ -1,12 +1,15 @@
+"""A trace tells every run and every sample once, and its tracks can be drawn."""
+
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.reports.trace import FIRST_SAMPLE_TRACK, NPU_TRACK, trace
-from fluidnpu.scheduler import Fluid, Schedule, draw_exits, poisson, simulate
+from fluidnpu.scheduler import Fluid, Schedule, World, draw_exits, poisson, simulate
 
 EXITS = ("early", "final")
 RATES = (0.4, 0.6)
@@ -16,10 +19,12 @@ def schedule() -> Schedule:
     rng = np.random.default_rng(3)
     requests = poisson(40_000, 200, slo_ns=400_000, rng=rng)
     latency = LatencyTable(ns=((20_000, 30_000, 40_000, 50_000),) * 2)
-    return simulate(requests, Fluid(), latency=latency, exits=draw_exits(RATES, 200, rng), exit_rates=RATES)
+    return simulate(
+        requests, Fluid(), World(latency=latency, exits=draw_exits(RATES, 200, rng).tolist(), exit_rates=RATES)
+    )
 
 
-def slices(events: list[dict], first: int, last: int) -> Iterator[dict]:
+def slices(events: list[dict[str, Any]], first: int, last: int) -> Iterator[dict[str, Any]]:
     return (e for e in events if e["ph"] == "X" and first <= e["tid"] <= last)
 
 

@@ -83,7 +83,7 @@ def test_every_generated_pragma_and_script_passes(board, split):
     scripts = [path for path in files if path.endswith(".tcl")]
     sources = [path for path in files if path.endswith((".cpp", ".h")) and path.startswith("hls/")]
     assert len(scripts) == 5
-    assert len(sources) == 10
+    assert len(sources) == 16
     for path in scripts:
         assert check_tcl(files[path], tool_of(path)) == [], path
     for path in sources:

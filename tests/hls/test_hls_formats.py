@@ -136,7 +136,7 @@ def test_modes_fit_their_code() -> None:
 
 def test_the_cost_model_counts_the_bits_of_the_formats() -> None:
     """`dse` may not know this room, so its widths of queues and tables are held to the table here."""
-    from fluidnpu.dse.resources import NpuShape, core_memories, data_plane_memories, data_plane_queues
+    from fluidnpu.dse.resources.primitives import NpuShape, core_memories, data_plane_memories, data_plane_queues
 
     shape = NpuShape(t_r=64, t_p=4, t_c=8)
     memories = (*core_memories(shape), *data_plane_memories(shape), *data_plane_queues(shape))

@@ -193,7 +193,7 @@ def test_an_hls_core_has_the_ultraram_of_its_board():
     assert hls_ultra_banks(design, board) == 96 - 16
     files = render_project(design, None, board, rtl=rtl_tb.sources())
     assert json.loads(files["manifest.json"])["missing"] == []
-    array = files["hls/src/pe_array.h"]
+    array = files["hls/src/array.h"]
     assert "static acc_t ready_ultra[80][Halves][BankDepth];" in array
     assert "static acc_t ready_block[Banks - 80][Halves][BankDepth];" in array
     assert "static acc_t sums[TC][Halves][BankDepth];" in array
@@ -219,7 +219,7 @@ def test_a_beat_wider_than_vivado_hls_can_take_says_so():
     board = load_board("zc706")
     widest = design_of(network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)]), t_p=128, t_c=4, t_r=512)
     assert "4096 bits" not in hls_core_lacks(widest, board)
-    assert "#define AP_INT_MAX_W 4096" in render_core(widest)["fluidnpu_core.h"]
+    assert "#define AP_INT_MAX_W 4096" in render_core(widest)["params.h"]
     why = hls_core_lacks(replace(widest, t_p=130), board)
     assert "at most 4096 bits, the widest number of Vivado HLS, and this design needs 4160" in why
 

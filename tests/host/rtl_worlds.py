@@ -1,4 +1,4 @@
-"""The RTL as a device for tests: one build of a small design serves every random network that has no more layers than it."""
+"""The RTL as a device for tests: one build serves every random network with no more layers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
 from fluidnpu.dse import BatchPlan, Design
 from fluidnpu.dse.testing import design_for
@@ -46,7 +47,7 @@ def model(shape: Shape = SMALL, port_bytes: int = 16, core: str = "rtl") -> NpuM
 
 
 class Forged(RtlDevice):
-    """An RTL device that says it was built from another design, which differs from it in layers and plans only."""
+    """An RTL device that claims another design, which differs in layers and plans only."""
 
     design: Design
 
@@ -64,11 +65,11 @@ class RtlWorld:
     device: RtlDevice
     driver: Driver
 
-    def images(self, count: int, seed: int = 0) -> np.ndarray:
+    def images(self, count: int, seed: int = 0) -> npt.NDArray[np.uint8]:
         shape = self.qnet.network.tensors[self.qnet.network.input]
         return np.random.default_rng(seed).integers(0, 256, (count, *shape), dtype=np.uint8)
 
-    def put(self, images: np.ndarray) -> None:
+    def put(self, images: npt.NDArray[np.uint8]) -> None:
         """Image i into slot i."""
         for slot, image in enumerate(images):
             self.driver.write_sample(slot, image)

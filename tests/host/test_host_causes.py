@@ -1,11 +1,12 @@
-"""Every cause of ERROR is reachable; those that refuse a command leave all state as it was; after a reset the NPU works."""
+"""Every cause of ERROR is reachable; a refused command changes no state; after a reset the NPU works."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pytest
-from host_worlds import CTRL, World, field, read, snapshot, world, write
+from host_worlds import CTRL, HostWorld, field, read, snapshot, world, write
 
 from fluidnpu.dse import BatchPlan, Stack
 from fluidnpu.hls import DESCRIPTOR_BYTES, Cause, by_name, encode_fbcb
@@ -16,21 +17,21 @@ from fluidnpu.models import golden
 ERRORS = ("STATUS", "ERROR", "IRQ_STATUS")
 
 
-def command(w: World, verb: str, mask: int = 0) -> None:
+def command(w: HostWorld, verb: str, mask: int = 0) -> None:
     write(w.npu, "SLOT_MASK", mask)
     write(w.npu, "CTRL", CTRL[verb])
 
 
-def aim(w: World, first: int, last: int) -> None:
+def aim(w: HostWorld, first: int, last: int) -> None:
     write(w.npu, "FIRST_LAYER", first)
     write(w.npu, "LAST_LAYER", last)
 
 
-def active(w: World) -> None:
+def active(w: HostWorld) -> None:
     command(w, "MERGE", 0b11)
 
 
-REFUSED: dict[str, tuple[Cause, Callable[[World], None], Callable[[World], None]]] = {
+REFUSED: dict[str, tuple[Cause, Callable[[HostWorld], None], Callable[[HostWorld], None]]] = {
     "exit of an idle slot": (Cause.EXIT_NOT_ACTIVE, active, lambda w: command(w, "EXIT", 0b110)),
     "merge of an active slot": (Cause.MERGE_ACTIVE, active, lambda w: command(w, "MERGE", 0b110)),
     "merge beyond b_max": (Cause.BATCH_TOO_LARGE, active, lambda w: command(w, "MERGE", 0b11100)),
@@ -101,29 +102,29 @@ def test_error_keeps_the_first_cause_until_start() -> None:
     assert field(w.npu, "ERROR", "CAUSE") == Cause.EMPTY_BATCH
 
 
-# -- causes that end a job ---------------------------------------------------------------------------------------
+# -- causes that end a job -----------------------------------------------------------------------------------
 
 
-def descriptor_bytes(w: World, layer: int) -> np.ndarray:
+def descriptor_bytes(w: HostWorld, layer: int) -> npt.NDArray[np.uint8]:
     address = read(w.npu, "PROGRAM_HI") << 32 | read(w.npu, "PROGRAM_LO")
     return w.npu.memory.view(address + layer * DESCRIPTOR_BYTES, DESCRIPTOR_BYTES)
 
 
-def edit(w: World, layer: int, **changes: object) -> None:
+def edit(w: HostWorld, layer: int, **changes: object) -> None:
     changed = replace(w.program.descriptors[layer], **changes)  # type: ignore[arg-type]
     descriptor_bytes(w, layer)[:] = np.frombuffer(changed.pack(), np.uint8)
 
 
-def flip_a_bit(w: World) -> None:
+def flip_a_bit(w: HostWorld) -> None:
     descriptor_bytes(w, 1)[40] ^= 4
 
 
-def fbcb(w: World, layer: int, word: int) -> None:
+def fbcb(w: HostWorld, layer: int, word: int) -> None:
     write(w.npu, "FBCB_INDEX", layer * w.design.b_max + 1)
     write(w.npu, "FBCB_DATA", word)
 
 
-JOBS: dict[str, tuple[Cause, int, Callable[[World], None]]] = {
+JOBS: dict[str, tuple[Cause, int, Callable[[HostWorld], None]]] = {
     "damaged descriptor": (Cause.BAD_DESCRIPTOR, 1, flip_a_bit),
     "misaligned program": (
         Cause.BAD_DESCRIPTOR,

@@ -122,7 +122,7 @@ class Echo(DevMemNpu):
 
 
 def test_a_driver_loads_and_times_out_over_the_file(path: Path) -> None:
-    """The whole program lies in the file at the addresses written to the registers; nobody runs it, so the deadline ends the job."""
+    """The program lies in the file at the addresses in the registers; without an NPU the deadline ends it."""
     w = world(loaded=False)
     with Echo(path=path, register_base=PAGE, memory_base=2 * PAGE, memory_bytes=MEMORY) as npu:
         identify(npu, build_id_word(w.design), shape_word(w.design))

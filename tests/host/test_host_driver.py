@@ -1,8 +1,9 @@
 """The driver: refusals, deadlines, recovery, and that it never disagrees with the NPU about the batch."""
 
 import errno
+from collections.abc import Callable
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -84,14 +85,16 @@ def test_close_gives_memory_back() -> None:
 def test_wrong_use_is_one_sentence() -> None:
     w = world()
     image = w.images(1)[0]
-    cases = {
+    nothing: Any = None
+    numbers: Any = image.tolist()
+    cases: dict[str, Callable[[], object]] = {
         "a slot must lie": lambda: w.driver.write_sample(4, image),
         "a sample must be of shape": lambda: w.driver.write_sample(0, image[1:]),
         "finite floats, and this one holds NaN": lambda: w.driver.write_sample(0, np.full(image.shape, np.nan)),
         "finite floats, and this one holds inf": lambda: w.driver.write_sample(0, np.full(image.shape, -np.inf)),
         "uint8, int16 or floats, not int64": lambda: w.driver.encode(image.astype(np.int64)),
-        "must be a NumPy array of shape .*, not list": lambda: w.driver.encode(image.tolist()),
-        "must be a NumPy array of shape .*, not NoneType": lambda: w.driver.encode(None),
+        "must be a NumPy array of shape .*, not list": lambda: w.driver.encode(numbers),
+        "must be a NumPy array of shape .*, not NoneType": lambda: w.driver.encode(nothing),
         "an exit must lie": lambda: w.driver.logits([0], 2),
         "stages must be ordered": lambda: w.driver.run_to_exit(0, first_stage=1),
         "stages must be": lambda: w.driver.run_stage(2),
@@ -296,5 +299,5 @@ def test_errors_are_one_tree() -> None:
     assert len(errors) > 8
     for error in errors:
         assert issubclass(error, HostError), error
-    faults = {error for error in errors if issubclass(error, ValueError)}
+    faults: set[type[Exception]] = {error for error in errors if issubclass(error, ValueError)}
     assert faults == {host.BundleError, host.DriverUsageError}

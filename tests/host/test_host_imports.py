@@ -1,4 +1,4 @@
-"""What runs on a board needs NumPy and nothing compiled beyond it: no torch, no onnx, no PYNQ until a PYNQ device is asked for."""
+"""A board needs NumPy and nothing compiled beyond it: no torch, no onnx, and PYNQ only when asked for."""
 
 import subprocess
 import sys

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_worlds import World, traffic_of, world
+from host_worlds import HostWorld, traffic_of, world
 
 from fluidnpu.dse import Design
 from fluidnpu.host import (
@@ -32,16 +32,16 @@ from fluidnpu.scheduler import make_policy
 
 
 @pytest.fixture
-def w() -> World:
+def w() -> HostWorld:
     return world(3)
 
 
-def bundle_of(w: World) -> Bundle:
+def bundle_of(w: HostWorld) -> Bundle:
     return Bundle(design=w.design, program=w.program)
 
 
 @pytest.mark.parametrize("board", ["zc706", "zcu104", "mine"])
-def test_simulated_boards_serve(w: World, board: str) -> None:
+def test_simulated_boards_serve(w: HostWorld, board: str) -> None:
     design = replace(w.design, board=board)
     bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
     requests, images = traffic_of(w, 5), w.images(5)
@@ -52,7 +52,7 @@ def test_simulated_boards_serve(w: World, board: str) -> None:
     assert served == serve_requests(requests, images, make_policy("greedy"), w.driver)
 
 
-def test_without_pynq_the_simulated_npu_is_used_directly(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pynq_the_simulated_npu_is_used_directly(w: HostWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynq", None)
     monkeypatch.delitem(sys.modules, f"{pynq_package.__name__}.classes", raising=False)
     monkeypatch.delattr(pynq_package, "classes", raising=False)
@@ -75,7 +75,7 @@ def test_a_live_server_through_the_simulated_board() -> None:
     assert [(a.exit, a.prediction) for a in answers] == list(zip(exits, classes, strict=True))
 
 
-def test_refusals(w: World, tmp_path: Path) -> None:
+def test_refusals(w: HostWorld, tmp_path: Path) -> None:
     cases: list[tuple[str, Path | None, type[Exception], str]] = [
         ("cloud", None, DriverUsageError, "simulated, rtl, cosim, pynq, devmem, not 'cloud'"),
         ("pynq", None, DriverUsageError, "needs the folder"),
@@ -86,7 +86,7 @@ def test_refusals(w: World, tmp_path: Path) -> None:
             pass
 
 
-def test_memory_that_pynq_does_not_reach_is_refused(w: World, tmp_path: Path) -> None:
+def test_memory_that_pynq_does_not_reach_is_refused(w: HostWorld, tmp_path: Path) -> None:
     design = replace(w.design, board="zc706", memory="pl", port_bits=512)
     bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
     with pytest.raises(DriverUsageError, match="'pl': open it as 'devmem'"), open_device("pynq", bundle, tmp_path):
@@ -103,7 +103,7 @@ def test_memory_that_pynq_does_not_reach_is_refused(w: World, tmp_path: Path) ->
     ],
 )
 def test_devmem_has_its_addresses_from_the_board_or_the_operator(
-    w: World,
+    w: HostWorld,
     monkeypatch: pytest.MonkeyPatch,
     board: str,
     memory: str,
@@ -111,7 +111,12 @@ def test_devmem_has_its_addresses_from_the_board_or_the_operator(
     found: tuple[int, int, int],
 ) -> None:
     asked: list[dict[str, int]] = []
-    monkeypatch.setattr(opening, "DevMemNpu", lambda **words: asked.append(words) or nullcontext(w.npu))
+
+    def opened(**words: int) -> nullcontext[SimulatedNpu]:
+        asked.append(words)
+        return nullcontext(w.npu)
+
+    monkeypatch.setattr(opening, "DevMemNpu", opened)
     design = replace(w.design, board=board, memory=memory, port_bits=512 if memory == "pl" else w.design.port_bits)
     bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
     with open_device("devmem", bundle, **given) as device:
@@ -119,7 +124,7 @@ def test_devmem_has_its_addresses_from_the_board_or_the_operator(
     assert asked == [dict(zip(("register_base", "memory_base", "memory_bytes"), found, strict=True))]
 
 
-def test_devmem_says_what_is_missing(w: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devmem_says_what_is_missing(w: HostWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, shipped = replace(w.design, board="mine"), replace(w.design, board="zc706", memory="ps")
     cases: list[tuple[str, Design, dict[str, Any], type[Exception], str]] = [
         ("devmem", shipped, {}, DriverUsageError, "an address and a size there that Linux leaves alone"),

@@ -1,13 +1,14 @@
-"""The driver through real PYNQ off-board: Overlay, MMIO, allocate, binding by VLNV, register_map, clocks and interrupts."""
+"""The driver through real PYNQ off-board: Overlay, MMIO, allocate, VLNV, register_map, clocks, interrupts."""
 
 import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from host_worlds import World, traffic_of, world
+from host_worlds import HostWorld, traffic_of, world
 
 from fluidnpu.hls import NPU_VLNV, REGISTERS, Cause, by_name
 from fluidnpu.host import BuildMismatch, BundleError, DeviceAccessError, Driver, NpuError, serve_requests
@@ -27,7 +28,7 @@ def family(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def opened(w: World, folder: Path, family: str = "zynq7000"):
+def opened(w: HostWorld, folder: Path, family: str = "zynq7000") -> tuple[Any, Any]:
     device = simulated_pynq_device()
     return device, open_overlay(write_simulated_bitstream(folder, w.design, family=family), device)
 

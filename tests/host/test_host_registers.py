@@ -1,4 +1,4 @@
-"""The simulated NPU's registers, table-driven from the register map: access classes, reset values, bits that do not exist."""
+"""The simulated NPU's registers against the register map: access classes, reset values, missing bits."""
 
 from dataclasses import replace
 

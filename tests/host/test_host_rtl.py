@@ -1,4 +1,4 @@
-"""The same driver on the RTL: every exit bit-identical to golden, whatever the plan, the batch, the memory and the order; errors and recovery.
+"""The same driver on the RTL: exits equal the golden model for all plans, batches, memories and orders.
 
 With the core in SystemVerilog, and with the HLS core's C++ in its place.
 """
@@ -152,7 +152,7 @@ def test_time_is_cycles() -> None:
     assert clock.now_ns() >= later + 500
 
 
-# -- what goes wrong -------------------------------------------------------------------------------------------
+# -- what goes wrong -----------------------------------------------------------------------------------------
 
 
 def failing_run(w: RtlWorld, stage: int) -> NpuError:
@@ -224,7 +224,7 @@ def test_the_watchdog_drops_a_job_and_the_next_one_is_right(core: str) -> None:
 
 
 def test_a_bus_that_falls_silent_is_no_trap() -> None:
-    """The watchdog speaks; the reset waits for outstanding answers, and says so when none comes; then all is well again."""
+    """The watchdog reports it; the reset waits for outstanding answers and times out; then all is well."""
     w = rtl_world(dram=ROUGH)
     w.put(w.images(2))
     w.driver.activate([0, 1])
@@ -257,7 +257,7 @@ def test_a_soft_reset_at_any_moment_leaves_a_sound_npu(data: st.DataObject) -> N
     check_all_exits(w, data.draw(st.integers(1, 4)))
 
 
-# -- through the front door ------------------------------------------------------------------------------------
+# -- through the front door ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("kind", "core"), [("rtl", "rtl"), ("cosim", "hls")])
@@ -295,7 +295,7 @@ def test_npus_with_an_hls_core_share_nothing() -> None:
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("dram", [DramModel.IDEAL, SLOW], ids=["ideal", "slow"])
 def test_a_job_takes_as_long_with_either_core(plan: str, dram: DramModel) -> None:
-    """But for tiles of few rows, which wait longer in the HLS core, and of which so small a network has many."""
+    """Except for tiles of few rows, which wait longer in the HLS core and abound in a small network."""
     cycles = []
     for core in CORES:
         w = rtl_world(plan=PLANS[plan], dram=dram, core=core)
@@ -308,9 +308,9 @@ def test_a_job_takes_as_long_with_either_core(plan: str, dram: DramModel) -> Non
 
 def test_a_core_that_reads_its_sums_too_soon_ends_the_simulation() -> None:
     sound = model(core="hls")
-    text = sound.hls_core["pe_array.h"]
+    text = sound.hls_core["array.h"]
     assert text.count("written_rows[RowDistance - 2]") == 1
-    hasty = {**sound.hls_core, "pe_array.h": text.replace("written_rows[RowDistance - 2]", "written_rows[0]")}
+    hasty = {**sound.hls_core, "array.h": text.replace("written_rows[RowDistance - 2]", "written_rows[0]")}
     design = design_of(BASE_SEED)
     device = RtlDevice(RtlNpu(replace(sound, hls_core=hasty), memory_bytes=1 << 22), design.clock_hz)
     driver = Driver(device, compile_program(network(BASE_SEED), design), design, slots=4, patience=20_000)

@@ -1,5 +1,8 @@
-"""Nonsense in a program, in registers or in the FBCB, through the driver on the RTL: ERROR and the interrupt say what and where, the exception names
-it, and after `recover` the NPU is right again. And what the two simulated devices do where there is no register."""
+"""Invalid programs, registers and FBCB words on the RTL, through the driver.
+
+ERROR and the interrupt name cause and place, the exception repeats them, and after `recover` the NPU is right
+again. Also: accesses where there is no register, on both simulated devices.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +126,10 @@ def test_an_fbcb_word_out_of_range_is_refused_when_it_is_loaded() -> None:
 
 @pytest.mark.parametrize("which", ["simulated", "rtl"])
 def test_both_devices_do_nothing_where_there_is_no_register(which: str) -> None:
-    """The RTL answers SLVERR, which a `Device` cannot show: a read gives zero, a write has no effect. A board's bus may raise a fault instead."""
+    """The RTL answers SLVERR, which a `Device` cannot show: a read gives zero, a write has no effect.
+
+    A board's bus may raise a fault instead.
+    """
     device = SimulatedNpu(tiny_design()) if which == "simulated" else rtl_world().device
     kept = [r.offset for r in REGISTERS if r.access is Access.RW]
     before = [device.read(offset) for offset in kept]

@@ -1,10 +1,11 @@
-"""The shipped network on the RTL behind the driver: every bit golden's, batch by batch and served under a policy. Long: minutes."""
+"""The shipped network on the RTL equals the golden model, batch by batch and served. Long: minutes."""
 
 from __future__ import annotations
 
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from fluidnpu.boards import load_board
@@ -27,7 +28,7 @@ def qnet() -> QuantisedNetwork:
 
 
 @cache
-def images() -> np.ndarray:
+def images() -> npt.NDArray[np.uint8]:
     return shipped_images(24).images
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import Request, Schedule, Setting, draw_exits, make_policy, poisson, simulate
+from fluidnpu.scheduler import Request, Schedule, Setting, World, draw_exits, make_policy, poisson, simulate
 
 TABLE2 = Path(__file__).parents[2] / "studies" / "fluid_batching" / "data" / "table2_latency.json"
 ROWS = json.loads(TABLE2.read_text())["rows"]
@@ -29,7 +29,9 @@ def serve_row(row, spec, count=2000, seed=0, **options) -> Schedule:
     requests = poisson(row["rate_per_s"], count, slo_ns=row["slo_ms"] * 10**6, rng=rng)
     exits = draw_exits(row["exit_rates"], count, rng)
     policy = make_policy(spec, setting_of(row)) if isinstance(spec, str) else spec
-    return simulate(requests, policy, latency=row_table(row), exits=exits, exit_rates=row["exit_rates"], **options)
+    return simulate(
+        requests, policy, World(latency=row_table(row), exits=exits, exit_rates=row["exit_rates"], **options)
+    )
 
 
 @st.composite

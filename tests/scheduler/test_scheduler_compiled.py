@@ -25,6 +25,7 @@ from fluidnpu.scheduler import (
     Serving,
     Setting,
     Truth,
+    World,
     available,
     compare,
     draw_stream,
@@ -56,10 +57,11 @@ def bare(log):
     return [(at, dataclasses.replace(action, reason="")) for at, action in log]
 
 
-def assert_same(requests, policy, **world):
-    trace = serve_compiled(requests, policy, **world)
+def assert_same(requests, policy, **circumstances):
+    world = World(**circumstances)
+    trace = serve_compiled(requests, policy, world)
     assert trace is not None
-    here, there = trace.schedule(), simulate(requests, policy, **world)
+    here, there = trace.schedule(), simulate(requests, policy, world)
     assert bare(there.log) == list(here.log)
     assert dataclasses.replace(there, log=()) == dataclasses.replace(here, log=())
     if len(requests) > 1:
@@ -158,16 +160,18 @@ def test_unknown_policies_are_left_to_the_engine():
 
     requests = [Request(0, 0, 100)]
     world = {"latency": SMALL, "exits": [0], "exit_rates": uniform(SMALL)}
-    assert serve_compiled(requests, Mine(), **world) is None
+    assert serve_compiled(requests, Mine(), World(**world)) is None
     with pytest.raises(SchedulerError, match="one exit for each"):
-        serve_compiled(requests, Greedy(), **world | {"exits": []})
+        serve_compiled(requests, Greedy(), World(**world | {"exits": []}))
 
 
 @needs_numba
 def test_what_the_engine_refuses_is_left_to_it():
     """A policy solved for two stages is asked to serve three: left alone, rather than read out of bounds."""
     policy = made("optimal", OTHER, 4000, None, None)
-    assert serve_compiled([Request(0, 0, 9)], policy, latency=SMALL, exits=[0], exit_rates=uniform(SMALL)) is None
+    assert (
+        serve_compiled([Request(0, 0, 9)], policy, World(latency=SMALL, exits=[0], exit_rates=uniform(SMALL))) is None
+    )
 
 
 WITHOUT = """

@@ -24,6 +24,7 @@ from fluidnpu.scheduler import (
     Shed,
     TrafficError,
     Wait,
+    World,
     make_policy,
     read_log,
     simulate,
@@ -48,7 +49,7 @@ class Script:
 def serve(decide, arrivals=(0, 0, 0), exits=None, **options):
     requests = [Request(i, at, at + 100) for i, at in enumerate(arrivals)]
     options = {"latency": TABLE, "exit_rates": RATES} | options
-    return simulate(requests, Script(decide), exits=exits or [1] * len(requests), **options)
+    return simulate(requests, Script(decide), World(exits=exits or [1] * len(requests), **options))
 
 
 def first(view, stage=0, count=1):
@@ -199,7 +200,7 @@ def test_a_damaged_log_names_its_line():
 def test_every_schedule_obeys_the_rules(world, spec, overhead):
     table, requests, exits = world
     done = simulate(
-        requests, make_policy(spec), latency=table, exits=exits, exit_rates=uniform(table), overhead_ns=overhead
+        requests, make_policy(spec), World(latency=table, exits=exits, exit_rates=uniform(table), overhead_ns=overhead)
     )
     done.check()
     assert list(done.exit) == exits  # nobody is answered early by these policies
@@ -242,7 +243,7 @@ def test_inconsistent_input_is_refused_in_one_sentence(change, error, message):
     if "requests" in change:
         arguments["exits"] = [0] * len(change["requests"])
     with pytest.raises(error, match=message):
-        simulate(arguments.pop("requests"), Greedy(), latency=TABLE, **arguments)
+        simulate(arguments.pop("requests"), Greedy(), World(latency=TABLE, **arguments))
 
 
 def test_the_engine_is_quick_enough_for_long_sweeps():

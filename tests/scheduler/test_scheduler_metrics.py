@@ -16,8 +16,8 @@ from fluidnpu.scheduler import (
     SchedulerError,
     Serial,
     TrafficError,
+    World,
     draw_exits,
-    exits_from_confidences,
     interval,
     make_policy,
     measure,
@@ -43,13 +43,11 @@ def test_poisson_gaps_have_the_mean_and_spread_of_an_exponential():
 def test_exits_are_drawn_with_their_rates_and_from_confidences():
     drawn = draw_exits([0.1, 0.0, 0.9], 20_000, np.random.default_rng(1))
     assert np.allclose(np.bincount(drawn, minlength=3) / 20_000, [0.1, 0, 0.9], atol=0.01)
-    confidences = np.array([[0.9, 0.2, 0.3], [0.8, 0.81, 0.1], [0.1, 0.1, 0.1]])
-    assert exits_from_confidences(confidences, [0.8, 0.8, 0.8]).tolist() == [0, 1, 2]
 
 
 def test_metrics_of_a_schedule_done_by_hand():
     requests = [Request(0, 0, 25), Request(1, 0, 25), Request(2, 5, 30)]
-    done = simulate(requests, Serial(), latency=TABLE, exits=[0, 1, 0], exit_rates=[0.5, 0.5])
+    done = simulate(requests, Serial(), World(latency=TABLE, exits=[0, 1, 0], exit_rates=[0.5, 0.5]))
     m = measure(done, warmup=0, macs=[3, 5], peak_macs_per_s=1e9)
     assert [r.end_ns for r in done.records] == [10, 30, 40]
     assert m.average_ms == pytest.approx((10 + 30 + 35) / 3 / 1e6)
@@ -64,7 +62,7 @@ def test_metrics_of_a_schedule_done_by_hand():
 
 def test_wall_utilisation_is_busy_efficiency_times_busy_share():
     done = simulate(
-        [Request(0, 0, 25), Request(1, 90, 125)], Greedy(), latency=TABLE, exits=[0, 0], exit_rates=[0.5, 0.5]
+        [Request(0, 0, 25), Request(1, 90, 125)], Greedy(), World(latency=TABLE, exits=[0, 0], exit_rates=[0.5, 0.5])
     )
     m = measure(done, warmup=0, macs=[5, 5], peak_macs_per_s=1e9)
     assert (m.busy_pct, m.busy_mac_efficiency_pct, m.wall_utilisation_pct) == pytest.approx((20, 50, 10))
@@ -78,7 +76,7 @@ def test_overload_is_called_unstable_and_load_near_saturation_is_not():
 def test_a_rise_is_the_later_half_less_the_earlier():
     table = LatencyTable(ns=((10**6,),))
     requests = requests_at([0, 0, 0, 0], 10**9)  # served after 1, 2, 3 and 4 ms
-    done = simulate(requests, Serial(), latency=table, exits=[0] * 4, exit_rates=[1.0])
+    done = simulate(requests, Serial(), World(latency=table, exits=[0] * 4, exit_rates=[1.0]))
     assert measure(done).rise_ms == pytest.approx(2)
     assert measure(done, warmup=3).rise_ms == 0
 
@@ -119,10 +117,6 @@ def test_bad_traffic_is_one_sentence(make, message):
 def test_bad_numbers_are_one_sentence():
     with pytest.raises(SchedulerError, match="sum to 1"):
         draw_exits([0.5, 0.4], 3, np.random.default_rng(0))
-    with pytest.raises(SchedulerError, match=r"lie in 0\.\.1"):
-        exits_from_confidences([[1.5, 0.1]], [0.5, 0.5])
-    with pytest.raises(SchedulerError, match="one threshold an exit"):
-        exits_from_confidences([[0.5, 0.1]], [0.5])
     with pytest.raises(SchedulerError, match="warm-up"):
         measure(serve_row(ROWS[1], "greedy", count=20), warmup=20)
     with pytest.raises(SchedulerError, match="at least one value"):
@@ -146,7 +140,7 @@ def test_bad_durations(text):
 
 def test_with_nobody_answered_there_are_no_latencies() -> None:
     requests = [Request(i, i, i + 5) for i in range(4)]
-    done = simulate(requests, make_policy("serial:shed=1"), latency=TABLE, exits=[0] * 4, exit_rates=(0.5, 0.5))
+    done = simulate(requests, make_policy("serial:shed=1"), World(latency=TABLE, exits=[0] * 4, exit_rates=(0.5, 0.5)))
     found = measure(done, warmup=0, macs=(1, 1), peak_macs_per_s=1.0)
     assert found.shed_pct == 100
     assert math.isnan(found.average_ms)

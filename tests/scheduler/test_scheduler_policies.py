@@ -6,7 +6,7 @@ import pytest
 from scheduling_worlds import ROWS, serve_row
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import REGISTRY, Fluid, Request, Run, SchedulerError, View, Wait, make_policy, simulate
+from fluidnpu.scheduler import REGISTRY, Fluid, Request, Run, SchedulerError, View, Wait, World, make_policy, simulate
 
 TABLE = LatencyTable(ns=((10, 15, 20, 25), (10, 16, 22, 28), (10, 16, 22, 28)))
 
@@ -75,7 +75,7 @@ def test_fluid_reproduces_the_papers_figure_6():
         *(Request(i, 41, 131) for i in (7, 8)),
     ]
     exits = [1, 0, 1, 1, 1, 0, 1, 1]
-    done = simulate(requests, Fluid(), latency=table, exits=exits, exit_rates=[0.3, 0.7])
+    done = simulate(requests, Fluid(), World(latency=table, exits=exits, exit_rates=[0.3, 0.7]))
     assert [(r.stage, r.ids) for r in done.runs][:3] == [(0, (1, 2)), (0, (3, 4, 5, 6)), (1, (1, 3, 4, 5))]
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import REGISTRY, Anytime, Request, Run, Setting, make_policy, simulate
+from fluidnpu.scheduler import REGISTRY, Anytime, Request, Run, Setting, World, make_policy, simulate
 
 MS = 10**6
 TABLE = LatencyTable(ns=((4 * MS, 7 * MS, 10 * MS), (3 * MS, 4 * MS, 5 * MS), (6 * MS, 7 * MS, 8 * MS)))
@@ -60,7 +60,7 @@ def streams(draw, max_requests=30):
 @settings(max_examples=25, deadline=None)
 def test_each_request_is_answered_once_within_batch_and_slots(spec, stream):
     requests, exits = stream
-    done = simulate(requests, policy(spec), latency=TABLE, exits=exits, exit_rates=RATES)
+    done = simulate(requests, policy(spec), World(latency=TABLE, exits=exits, exit_rates=RATES))
     done.check()
     assert len(done.end_ns) == len(requests)
     assert all(end >= r.arrival_ns for end, r in zip(done.end_ns, requests, strict=True))
@@ -73,8 +73,8 @@ def test_each_request_is_answered_once_within_batch_and_slots(spec, stream):
 def test_more_slots_than_a_batch_or_a_smaller_batch_are_respected_too(spec, stream):
     """A board may have twice as many slots as a batch, and a tenant a smaller batch than the table was solved for."""
     requests, exits = stream
-    simulate(requests, policy(spec), latency=TABLE, exits=exits, exit_rates=RATES, slots=6).check()
-    simulate(requests, policy(spec), latency=TABLE, exits=exits, exit_rates=RATES, b_max=2, slots=3).check()
+    simulate(requests, policy(spec), World(latency=TABLE, exits=exits, exit_rates=RATES, slots=6)).check()
+    simulate(requests, policy(spec), World(latency=TABLE, exits=exits, exit_rates=RATES, b_max=2, slots=3)).check()
 
 
 SHAPES = (  # one stage; no batching; two stages of which larger batches are no slower; many stages; nothing leaves early; everything does
@@ -104,7 +104,7 @@ def test_tables_of_every_shape_are_served_also_by_what_was_solved_for_an_overloa
     requests, _ = stream
     exits = [data.draw(st.integers(0, len(ns) - 1)) for _ in requests]
     made = policy_for(spec, shape, rate)
-    done = simulate(requests, made, latency=LatencyTable(ns=ns), exits=exits, exit_rates=rates)
+    done = simulate(requests, made, World(latency=LatencyTable(ns=ns), exits=exits, exit_rates=rates))
     done.check()
     assert all(e == x or o for e, x, o in zip(done.exit, exits, done.outcome, strict=True))
 
@@ -135,7 +135,7 @@ def assert_blind(make, one, other, chance):
                 for e, end, x in zip(exits, base[0], base[1], strict=True)
             ]
         future = [*exits, *[2] * len(tail)]
-        done = simulate([*past, *tail], make(future), latency=TABLE, exits=future, exit_rates=RATES)
+        done = simulate([*past, *tail], make(future), World(latency=TABLE, exits=future, exit_rates=RATES))
         if base is None:
             passed = [0] * len(past)  # the exits already refused at the moment stay refused
             for run in done.runs:
@@ -183,7 +183,7 @@ def assert_no_starvation(spec, made, stream, leave, flood):
     requests, exits = stream
     last = requests[-1].arrival_ns
     extra = [Request(1000 + i, last + i * 2 * MS, last + i * 2 * MS + 40 * MS) for i in range(flood)]
-    done = simulate([*requests, *extra], made, latency=TABLE, exits=[*exits, *[leave] * flood], exit_rates=RATES)
+    done = simulate([*requests, *extra], made, World(latency=TABLE, exits=[*exits, *[leave] * flood], exit_rates=RATES))
     for index, record in enumerate(done.records):
         assert record.latency_ns <= bound_ns(spec, done.requests, index), record
 
@@ -197,7 +197,7 @@ def test_anytime_answers_stay_within_their_share_and_after_an_exit(spec, stream)
 
 def assert_anytime(made, stream):
     requests, exits = stream
-    done = simulate(requests, made, latency=TABLE, exits=exits, exit_rates=RATES)
+    done = simulate(requests, made, World(latency=TABLE, exits=exits, exit_rates=RATES))
     early = [r for r in done.records if r.outcome == 1]
     assert len(early) <= 0.2 * len(requests)
     assert all(0 <= r.exit < exits[r.request.id] for r in early)
@@ -221,7 +221,7 @@ def assert_preempted_batches_go_on(made):
     The solved policies may split a batch; that they lose nobody is what `Schedule.check` says of every policy.
     """
     requests, exits = busy_stream()
-    done = simulate(requests, made, latency=TABLE, exits=exits, exit_rates=RATES)
+    done = simulate(requests, made, World(latency=TABLE, exits=exits, exit_rates=RATES))
     runs, preempted = done.runs, 0
     for i, run in enumerate(runs):
         if run.stage == 0 or i == 0:

@@ -17,6 +17,7 @@ from fluidnpu.scheduler import (
     SchedulerError,
     Staged,
     View,
+    World,
     make_policy,
     measure,
     simulate,
@@ -54,8 +55,8 @@ def test_accuracy_counts_the_exit_that_answered():
             return Answer(tuple(view.waiting[1])) if view.waiting[1] else Run(0, tuple(view.waiting[0]))
 
     exits = DATA.exits(limits)[samples].tolist()
-    patient = simulate(requests, make_policy("serial"), latency=TABLE, exits=exits, exit_rates=[0.2, 0.3, 0.5])
-    hasty = simulate(requests, Hasty(), latency=TABLE, exits=exits, exit_rates=[0.2, 0.3, 0.5])
+    patient = simulate(requests, make_policy("serial"), World(latency=TABLE, exits=exits, exit_rates=[0.2, 0.3, 0.5]))
+    hasty = simulate(requests, Hasty(), World(latency=TABLE, exits=exits, exit_rates=[0.2, 0.3, 0.5]))
     assert DATA.accuracy_pct(patient, samples) == DATA.patient_accuracy_pct(limits, samples) == 75
     assert DATA.accuracy_pct(hasty, samples) == 50  # samples 0 and 3 are right at the first exit
     with pytest.raises(SchedulerError, match="one sample for each of 4 requests, not 2"):

@@ -21,6 +21,7 @@ from fluidnpu.scheduler import (
     SchedulerError,
     Setting,
     Weights,
+    World,
     available,
     make_policy,
     measure,
@@ -124,10 +125,12 @@ def test_what_tuning_runs_is_the_simulator_to_the_nanosecond(anytime, rescue, fa
     done = simulate(
         requests,
         Anytime(policy, anytime, rescue) if anytime else policy,
-        latency=setting.latency,
-        exits=leaves.tolist(),
-        actual=LatencyTable(ns=tuple(tuple(round(ns * factor) for ns in line) for line in setting.latency.ns)),
-        exit_rates=setting.exit_rates,
+        World(
+            latency=setting.latency,
+            exits=leaves.tolist(),
+            actual=LatencyTable(ns=tuple(tuple(round(ns * factor) for ns in line) for line in setting.latency.ns)),
+            exit_rates=setting.exit_rates,
+        ),
     )
     assert (np.array(done.end_ns) - arrival).tolist() == latency.tolist()
     assert list(done.outcome) == early.tolist()

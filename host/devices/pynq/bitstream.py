@@ -1,4 +1,4 @@
-"""The simulated device's "bitstream": a text file with PS family and design, and the .hwh beside it. No PYNQ needed.
+"""The simulated device's "bitstream": a text file with PS family and design, and the .hwh beside it.
 
 A real board refuses it, since it has no bitstream header; the simulated device refuses all other files.
 """
@@ -27,7 +27,7 @@ def write_simulated_bitstream(folder: Path | str, design: Design, *, family: str
 
 
 def read_simulated_bitstream(path: Path | str) -> tuple[str, Design]:
-    """Read (family, design) from a file of `write_simulated_bitstream`. Raises BundleError for any other file."""
+    """Read (family, design) from a simulated bitstream. Raises BundleError for any other file."""
     try:
         magic, family, text = Path(path).read_text(encoding="utf-8").split("\n", 2)
     except (OSError, ValueError) as error:  # a real bitstream is no UTF-8 text, and UnicodeDecodeError is a ValueError

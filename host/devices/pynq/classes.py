@@ -1,7 +1,7 @@
 """The only file that imports pynq: the NPU as a PYNQ IP, and the simulated NPU as a PYNQ device.
 
-`overlay.py` imports it when a PYNQ device is asked for. Importing it registers `FluidNpuIP`, which PYNQ then binds
-to every NPU by its VLNV.
+`overlay.py` imports it when a PYNQ device is asked for. Importing it registers `FluidNpuIP`, which PYNQ then
+binds to every NPU by its VLNV.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ class FluidNpuIP(pynq.DefaultIP):  # type: ignore[misc]
     def __init__(self, description: dict[str, Any]) -> None:
         super().__init__(description)
         self.clock: Clock = getattr(self.device, "npu_clock", None) or WallClock()
-        # A board's PYNQ device knows nothing of the NPU's interrupt, so there the event register is polled: that works
-        # in any thread, while PYNQ's interrupts belong to the event loop of the thread that loaded the overlay.
+        # A board's PYNQ device knows nothing of the NPU's interrupt, so there the event register is polled:
+        # that works in any thread, while PYNQ's interrupts belong to the event loop of the thread that loaded
+        # the overlay.
         self._wait: Callable[[int], bool] | None = getattr(self.device, "npu_wait", None)
 
     def read(self, offset: int = 0) -> int:
@@ -147,7 +148,7 @@ class SimulatedPynqDevice(pynq.Device):  # type: ignore[misc]
         self._memory.free(pointer)
 
     def get_bitfile_metadata(self, bitfile_name: str, partial: bool = False) -> Any:
-        """Parse the .hwh beside a simulated bitstream and set the processing system up for it. Raises BundleError."""
+        """Parse the .hwh beside a simulated bitstream, set up the processing system. Raises BundleError."""
         family, _ = read_simulated_bitstream(Path(bitfile_name))
         parsers = pynq.pl_server.hwh_parser
         parser_class = {"zynq7000": parsers._HWHZynq, "zynquplus": parsers._HWHUltrascale}[family]
@@ -171,7 +172,7 @@ class SimulatedPynqDevice(pynq.Device):  # type: ignore[misc]
 
 
 class _SimulatedLine:
-    """The NPU's interrupt line as the UIO device that PYNQ expects: sets an asyncio event once the line is high."""
+    """The NPU's interrupt line as PYNQ's UIO device: it sets an asyncio event once the line is high."""
 
     def __init__(self, npu: SimulatedNpu) -> None:
         self._npu = npu

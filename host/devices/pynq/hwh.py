@@ -1,7 +1,8 @@
 """The hardware description (.hwh) of the simulated PYNQ device. Pure text; no PYNQ needed.
 
-For a board Vivado writes this file. Here it is a view of `hls.REGISTERS` with the minimum that PYNQ's parser needs: a
-processing system with its clocks and address map, the NPU with its registers, and the interrupt between them.
+For a board Vivado writes this file. Here it is a view of `hls.REGISTERS` with the minimum that PYNQ's parser
+needs: a processing system with its clocks and address map, the NPU with its registers, and the interrupt
+between them.
 
 >>> text = hardware_description("zynq7000", clock_hz=150_000_000)
 >>> ElementTree.fromstring(text).find(".//MODULE[@INSTANCE='npu_0']").get("VLNV") == NPU_VLNV
@@ -26,8 +27,8 @@ _ACCESS = {Access.RO: "read-only", Access.RW: "read-write", Access.W1S: "read-wr
 class Ps:
     """A processing system for PYNQ's parsers, beyond the facts in `hls.PLATFORMS`.
 
-    `source_hz` is the PLL behind the PL clocks of the simulated PS; `resets` maps the addresses that PYNQ's clock code
-    reads to their values after boot.
+    `source_hz` is the PLL behind the PL clocks of the simulated PS; `resets` maps the addresses that PYNQ's
+    clock code reads to their values after boot.
     """
 
     arch: str

@@ -1,8 +1,8 @@
 """Loading a bitstream through PYNQ, on a board or on a simulated device. Imports pynq only when asked.
 
-`npu_of(overlay)` is the same on both: PYNQ binds `FluidNpuIP` to the NPU by its VLNV, and that driver is our `Device`.
-They differ in the PYNQ device that the overlay is loaded on: a board's own, or `simulated_pynq_device()`, whose
-"bitstream" is the design itself. Only the latter has been run so far.
+`npu_of(overlay)` is the same on both: PYNQ binds `FluidNpuIP` to the NPU by its VLNV, and that driver is our
+`Device`. They differ in the PYNQ device that the overlay is loaded on: a board's own, or
+`simulated_pynq_device()`, whose "bitstream" is the design itself. Only the latter has been run so far.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def active_device(device: Any) -> Iterator[None]:
 def open_overlay(bit: Path | str, device: Any = None) -> Device:
     """Download a bitstream and return its NPU, on this board or on a `simulated_pynq_device`.
 
-    Raises PynqMissingError, BundleError, and DeviceAccessError where PYNQ finds no board or cannot load the bitstream.
+    Raises PynqMissingError, BundleError, and DeviceAccessError where PYNQ finds no board or cannot load the
+    bitstream.
     """
     pynq = _classes().pynq
     try:
