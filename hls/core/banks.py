@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fluidnpu.boards import Board
-from fluidnpu.dse import HLS_BEAT_BITS, PARTS, Design, NpuShape, part_primitives, ultra_banks
+from fluidnpu.dse import Design
+from fluidnpu.dse.resources import HLS_BEAT_BITS, PARTS, NpuShape, part_primitives, ultra_banks
 
 
 def _shape(design: Design, board: Board) -> NpuShape:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fluidnpu.dse import needed_bytes
+from fluidnpu.dse.hardware import needed_bytes
 from fluidnpu.models import Kind, LayerShape, Window
 
 from ..formats.table import KindCode

@@ -14,10 +14,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from fluidnpu.boards import Board
-from fluidnpu.dse import Calibration, Design, Measure, Point, fit
+from fluidnpu.dse import Calibration, Design, Point, Target, fit
+from fluidnpu.dse.resources import Measure
 
 from ..core.banks import hls_ultra_banks
 from ..core.render import row_distance
+from ..errors import ReportError
 
 MOST_BYTES = 1 << 26
 CSYNTH = "hls/fluidnpu_core/solution1/syn/report/csynth.xml"
@@ -25,10 +27,6 @@ ARRAY = "hls/fluidnpu_core/solution1/syn/report/run_array_csynth.xml"
 UTILISATION = "build/utilization.rpt"
 TIMING = "build/timing.rpt"
 PERIOD_TOLERANCE = 0.01  # an MMCM does not meet a period to the picosecond
-
-
-class ReportError(ValueError):
-    """A report is missing, malformed or of another design; one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,17 +251,7 @@ def _utilisation_measures(text: str, what: str, design: Design, board: Board, *,
     report = parse_utilization(text, what)
     _check_device(report.device, board, what)
     point = Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
-    need = fit(
-        point,
-        board,
-        fbcb_words=len(design.layers) * design.b_max,
-        b_max=design.b_max,
-        acc_bits=design.acc_bits,
-        stackable=design.stackable,
-        memory=design.memory,
-        buffer_words=design.buffer_words,
-        core=core,
-    )
+    need = fit(point, Target.of(design, board, core), buffer_words=design.buffer_words)
     predicted = {
         "dsp": need.dsp,
         "ramb18": need.ramb18,

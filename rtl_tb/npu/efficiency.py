@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import Design, DramModel, LayerCycles, Point, build_design
+from fluidnpu.dse import Design, DramModel, Point, build_design
+from fluidnpu.dse.exact import LayerCycles
 from fluidnpu.hls import Program, compile_program
 from fluidnpu.models import Kind, LayerShape, quantise
 from fluidnpu.models.zoo import random_full_size

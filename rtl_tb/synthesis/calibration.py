@@ -22,16 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fluidnpu.dse import (
-    LOGIC_KINDS,
-    PARTS,
-    Design,
-    NpuShape,
-    logic_table,
-    logic_terms,
-    part_logic,
-    part_primitives,
-)
+from fluidnpu.dse import Design
+from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, NpuShape, logic_table, logic_terms, part_logic, part_primitives
 
 from ..common.sources import needed, sources
 from ..data_plane.parameters import data_plane_parameters

@@ -9,9 +9,10 @@ cascades of inferred ones outside the slices, on UltraScale+ the adders too. Nee
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
-from fluidnpu.dse import Design, NpuShape, part_primitives
+from fluidnpu.dse import Design
+from fluidnpu.dse.resources import NpuShape, part_primitives
 from fluidnpu.dse.testing import tiny_design
 
 from ..core.model import core_parameters
@@ -40,14 +41,14 @@ def predicted(design: Design, family: str = "xc7", *, ultra_banks: int = 0) -> d
 
 def examples() -> dict[str, Design]:
     """The designs of the table, by name."""
-    tiny = replace(tiny_design(), t_r=512, weight_slots=2, out_words=4)
-    larger = replace(tiny, t_p=7, t_c=16, t_r=1024)
+    tiny = tiny_design().changed(t_r=512, weight_slots=2, out_words=4)
+    larger = tiny.changed(t_p=7, t_c=16, t_r=1024)
     return {
         "4x8": tiny,
-        "4x8, one lane": replace(tiny, stackable=False),
-        "4x8, split trees": replace(tiny, split=True),
+        "4x8, one lane": tiny.changed(stackable=False),
+        "4x8, split trees": tiny.changed(split=True),
         "7x16": larger,
-        "7x16, 36 bits": replace(larger, acc_bits=36, t_r=2048),
+        "7x16, 36 bits": larger.changed(acc_bits=36, t_r=2048),
     }
 
 

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import CORES, FitError, Point, buildable, fit, ram_bits
+from fluidnpu.dse import CORES, FitError, Point, fit
 from fluidnpu.dse.paper.search import Space, legal_space
+from fluidnpu.dse.resources import ram_bits
+from fluidnpu.dse.resources.buildable import buildable
 
 BOARDS = [load_board(name) for name in ("zc706", "zcu104")]
 ON = [(board, memory.name) for board in BOARDS for memory in board.dram]

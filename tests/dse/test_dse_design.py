@@ -9,7 +9,8 @@ import pytest
 from dse_strategies import designs
 from hypothesis import HealthCheck, given, settings
 
-from fluidnpu.dse import B_MAX_LIMIT, BatchPlan, Design, DesignError, LatencyTable, Stack
+from fluidnpu.dse import BatchPlan, Design, DesignError, LatencyTable, Stack
+from fluidnpu.dse.design import B_MAX_LIMIT
 from fluidnpu.dse.testing import tiny_design
 
 

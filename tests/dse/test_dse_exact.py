@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fluidnpu.dse import DesignError, DramModel, LayerJob, Machine, Mode, exact_kernel, job_cycles
+from fluidnpu.dse import DesignError, DramModel, Mode, exact_kernel
+from fluidnpu.dse.exact import LayerJob, Machine, job_cycles
 from fluidnpu.dse.exact import model as exact
 
 MACHINE = Machine(t_p=4, t_c=8, weight_slots=1, input_words=8, out_words=4, split=True)

@@ -10,10 +10,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import DesignError, DramModel, Machine, explore, job_cycles, needed_bytes
-from fluidnpu.dse.exact import search as exact_search
+from fluidnpu.dse import DesignError, DramModel, explore
+from fluidnpu.dse import search as exact_search
+from fluidnpu.dse.exact import Machine, job_cycles
 from fluidnpu.dse.exact.bound import Arrays, block_sizes, floor_cycles, ways
 from fluidnpu.dse.exact.search import best_cycles, layer_key, placed_job, search_exact
+from fluidnpu.dse.hardware import needed_bytes
 from fluidnpu.models import Kind, LayerShape, Window, Workload
 
 BOARD = replace(load_board("zc706"), dsp=24)

@@ -9,18 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import (
-    Design,
-    DesignError,
-    FitError,
-    Point,
-    ablation,
-    build_design,
-    explore,
-    fit,
-    latency_table,
-    published_plan,
-)
+from fluidnpu.dse import Design, DesignError, FitError, Point, build_design, explore, fit
+from fluidnpu.dse.paper import ablation
+from fluidnpu.dse.paper.latency import latency_table
+from fluidnpu.dse.paper.plans import published_plan
 from fluidnpu.models import Kind, LayerShape, Workload
 from fluidnpu.models.exits import equidistant_exits, exits_after
 

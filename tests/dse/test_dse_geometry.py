@@ -8,8 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import Fit, FitError, Point, fit
-from fluidnpu.dse.resources.fit import DEPTH_STEP, MAX_T_R, ramb18_count, uram_count, weight_slots_for
+from fluidnpu.dse import FitError, Point, fit
+from fluidnpu.dse.resources.fit import DEPTH_STEP, MAX_T_R, Fit, ramb18_count, uram_count, weight_slots_for
 from fluidnpu.dse.resources.memories import FAMILIES
 from fluidnpu.dse.resources.primitives import NpuShape, fixed_ramb18
 

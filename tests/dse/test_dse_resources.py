@@ -11,7 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import LOGIC_KINDS, PARTS, NpuShape, logic_table, logic_terms, npu_logic, part_primitives, ultra_banks
+from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, NpuShape, logic_table, logic_terms, part_primitives, ultra_banks
+from fluidnpu.dse.resources.logic import npu_logic
 from fluidnpu.dse.resources.memories import block_rams, free_memory, ultra_rams
 from fluidnpu.dse.resources.primitives import (
     core_memories,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import Command, core_modes, execute_streams_reference
+from fluidnpu.hls.core import Command, core_modes, execute_streams_reference
 from fluidnpu.rtl_tb import SimulationError
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 
@@ -37,7 +37,7 @@ every_design = pytest.mark.parametrize(
 
 @cache
 def design_named(name: str) -> Design:
-    return replace(tiny_design(), **DESIGNS[name])  # type: ignore[arg-type]
+    return tiny_design().changed(**DESIGNS[name])
 
 
 def stalls_of(rng: np.random.Generator) -> dict[str, float]:
@@ -79,7 +79,7 @@ def test_cycles_of_one_command_follow_the_closed_formula(name: str, seed: int) -
 
 @pytest.mark.parametrize("mode", [Mode.NORMAL, Mode.WIDE, Mode.LANES, Mode.SPLIT])
 def test_no_bubble_between_tiles_and_commands_when_weights_and_drain_keep_up(mode: Mode) -> None:
-    design = replace(design_named("all_modes"), t_r=13)
+    design = design_named("all_modes").changed(t_r=13)
     command = Command(mode=mode, beats=6 if mode is Mode.SPLIT else 13, p_tiles=9, cols=2, shift=9)
     timing = CoreTiming.of(design)
     assert max(timing.turnaround, tile_layout(command, design).tile_beats) <= command.beats or mode is Mode.SPLIT

@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,5 +12,5 @@ FIELDS: dict[str, Any] = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_
 
 @pytest.mark.long
 def test_handshake_and_reset() -> None:
-    model = Model(top="fluidnpu_core", parameters=core_parameters(replace(tiny_design(), **FIELDS)))
+    model = Model(top="fluidnpu_core", parameters=core_parameters(tiny_design().changed(**FIELDS)))
     assert len(run(model, env={"DESIGN": json.dumps(FIELDS)})) == 2

@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 from core_streams import random_streams
 
-from fluidnpu.dse import LOGIC_KINDS, PARTS, Design, interval_pct, part_logic
+from fluidnpu.dse import Design
+from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, part_logic
+from fluidnpu.dse.resources.logic import interval_pct
 from fluidnpu.dse.resources.memories import block_rams, ultra_rams
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import execute_streams_reference
+from fluidnpu.hls.core import execute_streams_reference
 from fluidnpu.rtl_tb import SimulationError
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 from fluidnpu.rtl_tb.synthesis.calibration import CHECK_SEED, FIT_SEED, Sample, report, sample
@@ -79,7 +81,7 @@ def test_a_bank_takes_the_ultra_rams_of_the_rule(depth: int, width: int) -> None
 @pytest.mark.long
 @pytest.mark.parametrize(("split", "ultra_banks"), [(False, 5), pytest.param(True, 9, marks=pytest.mark.matrix)])
 def test_on_ultrascale_some_banks_lie_in_ultraram(split: bool, ultra_banks: int) -> None:
-    design = replace(tiny_design(), t_c=4, t_r=600, split=split)
+    design = tiny_design().changed(t_c=4, t_r=600, split=split)
     found = synthesise_core(design, "xcup", ultra_banks=ultra_banks)
     assert predicted(design, "xcup", ultra_banks=ultra_banks) == {
         "dsp": found.dsp,
@@ -91,7 +93,7 @@ def test_on_ultrascale_some_banks_lie_in_ultraram(split: bool, ultra_banks: int)
 
 @pytest.mark.long
 def test_on_ultrascale_inferred_slices_leave_logic_outside() -> None:
-    design = replace(tiny_design(), t_c=4, t_r=600)
+    design = tiny_design().changed(t_c=4, t_r=600)
     inferred, instantiated = (
         synthesise_core(design, "xcup", cells=cells, ultra_banks=5) for cells in ("inferred", None)
     )
@@ -186,7 +188,7 @@ def dsp48e2() -> str:
 @pytest.mark.long
 @pytest.mark.parametrize(("code", "cell"), [(1, dsp48e1), (2, dsp48e2)], ids=["dsp48e1", "dsp48e2"])
 def test_dsp_cells_compute_what_the_inferred_form_does(code: int, cell: Callable[[], str]) -> None:
-    design = replace(tiny_design(), **CORE)
+    design = tiny_design().changed(**CORE)
     model = CoreModel(parameters=core_parameters(design) | {"Cells": code}, cells=(("cells.v", cell()),))
     for seed in range(60):
         rng = np.random.default_rng(seed)

@@ -59,7 +59,7 @@ def test_arrays_ports_and_buffers_of_other_shapes(array: str) -> None:
     for seed in range(8):
         rng = random.Random(seed)
         qnet = quantise(random_network(seed, exits=rng.randint(1, 3), steps=rng.randint(2, 4)))
-        design = random_plans(replace(design_for(qnet.network.workload, **sizes), port_bits=port_bits), seed)
+        design = random_plans(design_for(qnet.network.workload, **sizes).changed(port_bits=port_bits), seed)
         dram = DRAMS[seed % len(DRAMS)]
         if dram not in npus:
             npus[dram] = small_npu(shared_model(design), dram, memory_bytes=1 << 23)

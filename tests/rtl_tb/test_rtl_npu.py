@@ -9,14 +9,15 @@ import pytest
 from npu_worlds import DESIGN, LAYERS, expected, npu_of, read, run_batch
 
 from fluidnpu.boards import load_board
-from fluidnpu.hls import build_id, by_name
+from fluidnpu.hls import register
+from fluidnpu.hls.program import digest_build_id
 from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu, SimulationError
 
 
 def test_it_says_what_it_is() -> None:
     npu = npu_of()
-    assert read(npu, "BUILD_ID") == build_id(DESIGN.digest)
-    shape = by_name("SHAPE")
+    assert read(npu, "BUILD_ID") == digest_build_id(DESIGN.digest)
+    shape = register("SHAPE")
     assert [shape.field(f).get(read(npu, "SHAPE")) for f in ("B_MAX", "T_P", "T_C", "STACKABLE", "SPLIT")] == [
         4,
         4,

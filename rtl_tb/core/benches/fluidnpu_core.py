@@ -11,7 +11,6 @@ import json
 import os
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 
 import cocotb
 import numpy as np
@@ -21,7 +20,7 @@ from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Design
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import LayerStreams, core_vectors
+from fluidnpu.hls.core import LayerStreams, core_vectors
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.words import beats_of
@@ -36,7 +35,7 @@ def draw_pause(rng: random.Random) -> float:
 
 def design_under_test() -> Design:
     """The small design with the fields that the runner test passed."""
-    return replace(tiny_design(), **json.loads(os.environ.get("DESIGN", "{}")))
+    return tiny_design().changed(**json.loads(os.environ.get("DESIGN", "{}")))
 
 
 def drawn(rng: random.Random, design: Design) -> Iterator[tuple[LayerStreams, Int16, int]]:
