@@ -70,7 +70,7 @@ def test_any_network(seed: int, core: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [0, 3, 8, 10])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.matrix) for seed in (3, 8, 10))])
 @pytest.mark.parametrize(
     ("shape", "port_bytes"),
     [

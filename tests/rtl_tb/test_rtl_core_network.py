@@ -40,12 +40,15 @@ def small_design(qnet: QuantisedNetwork, plan: str) -> Design:
     )
 
 
-LONG = [("normal", 1), ("normal", 3), ("wide", 2), ("sample_lanes", 3), ("split", 2)]
+LONG = [("normal", 3), ("wide", 2), ("sample_lanes", 3), ("split", 2)]
+CASES = [
+    ("row_lanes", 1),
+    pytest.param("normal", 1, marks=pytest.mark.matrix),
+    *(pytest.param(*case, marks=pytest.mark.long) for case in LONG),
+]
 
 
-@pytest.mark.parametrize(
-    ("plan", "batch"), [("row_lanes", 1), *[pytest.param(*case, marks=pytest.mark.long) for case in LONG]]
-)
+@pytest.mark.parametrize(("plan", "batch"), CASES)
 def test_resnet8_equals_golden_and_takes_the_predicted_cycles(plan: str, batch: int) -> None:
     qnet = resnet8()
     design = small_design(qnet, plan)

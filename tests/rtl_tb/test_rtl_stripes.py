@@ -60,7 +60,7 @@ def check_batch(npu: RtlNpu, batch: int) -> None:
         np.testing.assert_array_equal(got, wanted)
 
 
-@pytest.mark.parametrize(("stripes", "port_bytes"), [pytest.param(*WIDE[0], marks=pytest.mark.long), WIDE[1]])
+@pytest.mark.parametrize(("stripes", "port_bytes"), [pytest.param(*WIDE[0], marks=pytest.mark.matrix), WIDE[1]])
 def test_a_striped_npu_is_bit_exact(stripes: int, port_bytes: int) -> None:
     """On ideal memory, on four ports that share one DRAM, on rough ports that take two bursts at once."""
     for dram in (DramModel.IDEAL, FOUR_PORTS, ROUGH):
@@ -74,7 +74,7 @@ def test_a_striped_npu_is_bit_exact(stripes: int, port_bytes: int) -> None:
             assert not dram.total_words or moved <= dram.total_words * sum(run.cycles for run in runs) * 1.02
 
 
-@pytest.mark.parametrize(("stripes", "port_bytes"), [pytest.param(*WIDE[0], marks=pytest.mark.long), WIDE[1]])
+@pytest.mark.parametrize(("stripes", "port_bytes"), [pytest.param(*WIDE[0], marks=pytest.mark.matrix), WIDE[1]])
 def test_a_soft_reset_at_any_moment_leaves_nothing_behind(stripes: int, port_bytes: int) -> None:
     """Masters drain their bursts through the stripes; the next job is right."""
     rng = random.Random(stripes)
@@ -112,7 +112,7 @@ def test_a_bad_address_is_told_and_forgotten() -> None:
     check_batch(npu, 2)
 
 
-@pytest.mark.long
+@pytest.mark.matrix
 def test_a_seeded_bug_in_a_stripe_shows() -> None:
     for file, old, new in (
         ("axi_stripe_cut.sv", "first_q <= stays_o ?", "first_q <= 1'b0 ?"),
