@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluidnpu.dse import Point, Stack
-from fluidnpu.dse.paper.plans import buildable_plan, plan_all, published_plan
 from fluidnpu.dse.paper.model import best_stack
+from fluidnpu.dse.paper.plans import buildable_plan, plan_all, published_plan
 from fluidnpu.models import Kind, LayerShape, Workload
 
 batches = st.integers(1, 16)
