@@ -18,8 +18,8 @@ from .paper.search import search as search
 from .question import CORES as CORES
 from .question import Question as Question
 from .question import Target as Target
-from .resources.fit import fit as fit
 from .resources.calibration import Calibrated as Calibrated
 from .resources.calibration import Calibration as Calibration
 from .resources.calibration import apply_calibration as apply_calibration
 from .resources.calibration import calibrated_board as calibrated_board
+from .resources.fit import fit as fit

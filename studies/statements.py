@@ -61,7 +61,7 @@ def statements_markdown(title: str, verdicts: Sequence[Verdict], command: str) -
     lines = [
         f"# {title}",
         "",
-        f"Written by `{command}`; do not edit. Simulated. {len(verdicts)} statements: {tally_text(tally(verdicts))}; "
+        f"Written by `{command}`; do not edit. Simulated.\n{len(verdicts)} statements: {tally_text(tally(verdicts))}; "
         "*fitted* is no evidence.",
         "",
         "| | where | statement | paper | here | why |",

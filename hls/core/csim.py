@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design
 
+from ..errors import CsimError
 from .render import render_core
 from .streams import LayerStreams
 
@@ -33,10 +34,6 @@ Int16 = npt.NDArray[np.int16]
 MAGIC = 0x0F1D0B00
 FLAGS = ("-std=c++11", "-O2", "-fno-strict-aliasing", "-w", "-DFLUIDNPU_CSIM")
 PIP = "pip install --no-deps hls4ml"
-
-
-class CsimError(RuntimeError):
-    """C simulation cannot run here, or the generated core failed; one sentence."""
 
 
 def ap_headers() -> Path:

@@ -14,9 +14,10 @@ import numpy.typing as npt
 from fluidnpu.dse import Design, Mode
 from fluidnpu.models import Layer, QuantisedNetwork, golden
 
+from ..errors import ProgramError
 from ..program.compiler import compile_program
-from ..program.fbcb import decode
-from ..program.program import Program, ProgramError
+from ..program.fbcb import decode_fbcb
+from ..program.program import Program
 from .csim import CoreSimulator
 from .streams import layer_streams, scatter_output
 
@@ -163,7 +164,7 @@ def _run_batch(
                 view[...] = value
         whole = tensors.setdefault(layer.output, np.zeros((batch, *qnet.network.tensors[layer.output]), np.int16))
         _channels(whole, layer)[...] = expected
-        run = decode(
+        run = decode_fbcb(
             word,
             kind=descriptor.kind,
             batch=batch,

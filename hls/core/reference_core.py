@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
 
+from ..errors import StreamError
 from ..program.layout import TileLayout, unpack_weights
-from .streams import Command, LayerStreams, StreamError, output_beats
+from .streams import Command, LayerStreams, output_beats
 
 Int16 = npt.NDArray[np.int16]
 Int64 = npt.NDArray[np.int64]

@@ -23,16 +23,21 @@ from ..views.formats import render_format_header
 if TYPE_CHECKING:
     import jinja2
 
-CORE_FILES = (
-    "params.h",
+CORE_FILES = (  # plain C++ but where a number of fields, queues or memories depends on the design
+    "params.h.j2",
     "fluidnpu_core.h",
-    "banks.h",
     "words.h",
     "command.h",
+    "banks.h",
     "loader.h",
-    "pe_array.h",
+    "fill.h",
+    "multiply.h",
+    "pool.h",
+    "output_walk.h",
+    "drain.h",
+    "array.h.j2",
     "post.h",
-    "fluidnpu_core.cpp",
+    "fluidnpu_core.cpp.j2",
     "tb_core.cpp",
 )
 
@@ -60,45 +65,22 @@ class Queue:
 
 @dataclass(frozen=True)
 class BankMemory:
-    """An array of the C++: as many banks in one kind of RAM."""
+    """An array of the C++ that holds banks `first` and following, all in one kind of RAM."""
 
     name: str
-    size: str  # as the C++ says it
-    cell: str  # the core of Vivado HLS
+    first: int
+    size: str  # number of banks as a C++ expression
+    cell: str  # the core that Vivado HLS takes
 
 
-@dataclass(frozen=True)
-class BankArray:
-    """Banks that are numbered on although the first `ultra` of them lie in UltraRAM and the others in block RAM."""
-
-    name: str
-    size: str
-    banks: int
-    ultra: int
-
-    @property
-    def mixed(self) -> bool:
-        """Whether there are both."""
-        return 0 < self.ultra < self.banks
-
-    @property
-    def memories(self) -> tuple[BankMemory, ...]:
-        """What it is made of."""
-        if self.mixed:
-            return (
-                BankMemory(f"{self.name}_ultra", str(self.ultra), "RAM_2P_URAM"),
-                BankMemory(f"{self.name}_block", f"{self.size} - {self.ultra}", "RAM_2P_BRAM"),
-            )
-        return (BankMemory(self.name, self.size, "RAM_2P_URAM" if self.ultra else "RAM_2P_BRAM"),)
-
-    @property
-    def arguments(self) -> str:
-        """Of a call."""
-        return ", ".join(memory.name for memory in self.memories)
-
-    def parameters(self, prefix: str = "") -> str:
-        """Of a function."""
-        return ", ".join(f"{prefix}acc_t {memory.name}[{memory.size}][Halves][BankDepth]" for memory in self.memories)
+def _memories(name: str, size: str, banks: int, ultra: int) -> tuple[BankMemory, ...]:
+    """The arrays for `banks` banks, of which the first `ultra` lie in UltraRAM and the others in block RAM."""
+    if 0 < ultra < banks:
+        return (
+            BankMemory(f"{name}_ultra", 0, str(ultra), "RAM_2P_URAM"),
+            BankMemory(f"{name}_block", ultra, f"{size} - {ultra}", "RAM_2P_BRAM"),
+        )
+    return (BankMemory(name, 0, size, "RAM_2P_URAM" if ultra else "RAM_2P_BRAM"),)
 
 
 @dataclass(frozen=True)
@@ -114,31 +96,34 @@ class CoreText:
         return max(self.design.t_c, self.design.input_words)
 
     @property
-    def sums(self) -> BankArray:
-        """Partial sums: a bank for each PE."""
-        return BankArray("sums", "TC", self.design.t_c, min(self.design.t_c, max(0, self.ultra_banks - self.banks)))
+    def ready_ultra(self) -> int:
+        """Banks of finished rows in UltraRAM."""
+        return min(self.banks, self.ultra_banks)
 
     @property
-    def ready(self) -> BankArray:
-        """Finished rows: a bank for each PE, and for each channel of a pool."""
-        return BankArray("ready", "Banks", self.banks, min(self.banks, self.ultra_banks))
+    def sums_ultra(self) -> int:
+        """Banks of partial sums in UltraRAM."""
+        return min(self.design.t_c, max(0, self.ultra_banks - self.banks))
 
     @property
-    def bank_arrays(self) -> tuple[BankArray, BankArray]:
-        """Both of them."""
-        return self.sums, self.ready
+    def sums(self) -> tuple[BankMemory, ...]:
+        """Partial sums: one bank a PE."""
+        return _memories("sums", "TC", self.design.t_c, self.sums_ultra)
 
     @property
-    def bank_memories(self) -> tuple[BankMemory, ...]:
-        """The arrays of the C++."""
-        return (*self.sums.memories, *self.ready.memories)
+    def ready(self) -> tuple[BankMemory, ...]:
+        """Finished rows: one bank a PE, and one a channel of a pool."""
+        return _memories("ready", "Banks", self.banks, self.ready_ultra)
 
     @property
     def banks_text(self) -> str:
-        """Where the banks lie, in words."""
+        """A sentence that says which banks lie in which RAM."""
         if self.ultra_banks in (0, self.banks + self.design.t_c):
             return f"All banks lie in {'UltraRAM' if self.ultra_banks else 'block RAM'}."
-        return f"{self.ready.ultra} banks of `ready` and {self.sums.ultra} of `sums` lie in UltraRAM, the others in block RAM."
+        return (
+            f"{self.ready_ultra} banks of `ready` and {self.sums_ultra} of `sums` lie in UltraRAM, "
+            "the others in block RAM."
+        )
 
     @property
     def queues(self) -> tuple[Queue, ...]:
@@ -152,19 +137,14 @@ class CoreText:
         )
 
     @property
-    def stackable(self) -> bool:
-        """Whether WIDE and LANES exist."""
-        return self.design.stackable
-
-    @property
-    def split(self) -> bool:
-        """Whether SPLIT exists."""
-        return self.design.split
+    def halves(self) -> int:
+        """Halves of a bank that are addressed apart: one for each half of a split tree."""
+        return 2 if self.design.split else 1
 
     @property
     def columns(self) -> int:
         """Most columns of a command in any mode."""
-        return max(self.banks, self.design.t_c * (2 if self.split else 1))
+        return max(self.banks, self.design.t_c * self.halves)
 
     @property
     def widest_bits(self) -> int:
@@ -203,13 +183,12 @@ class CoreText:
             Constant(name, value, meanings[name]) for name, value in d.rtl_parameters().items() if name in meanings
         ]
         line = -(-self.columns // d.out_words) * d.out_words + d.out_words
-        halves = 2 if self.split else 1
         return (
             *given,
             Constant("MaxCols", self.columns, "most columns of a command"),
             Constant("Banks", self.banks, "banks of finished rows: one a PE, and one a channel of a pool"),
-            Constant("Halves", halves, "independent halves of a bank"),
-            Constant("BankDepth", -(-d.t_r // halves), "rows of a half"),
+            Constant("Halves", self.halves, "independent halves of a bank"),
+            Constant("BankDepth", -(-d.t_r // self.halves), "rows of a half"),
             Constant("SumBits", 33 + (2 * d.t_p - 1).bit_length(), "bits of the sum of 2 TP products"),
             Constant("BiasesPerSlot", d.t_p // BIAS_WORDS, "48-bit biases in a weight slot"),
             Constant("LineWords", line, "columns of a row of outputs, in whole beats and one more"),
@@ -230,8 +209,13 @@ def render_core(design: Design, ultra_banks: int = 0) -> dict[str, str]:
     """
     check_buildable(design)
     core = CoreText(design, min(ultra_banks, CoreText(design).banks + design.t_c))
-    texts = {name: render(f"core/{name}", {"core": core}) for name in CORE_FILES}
+    texts = {file.removesuffix(".j2"): _core_text(file, core) for file in CORE_FILES}
     return texts | {"formats.h": render_format_header()}
+
+
+def _core_text(file: str, core: CoreText) -> str:
+    name = f"core/{file}"
+    return render(name.removesuffix(".j2"), {"core": core}) if name.endswith(".j2") else _source(name)
 
 
 def render(template: str, context: Mapping[str, object]) -> str:

@@ -16,20 +16,16 @@ import numpy.typing as npt
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.hardware import pool_beats
 
-from ..formats.format import FormatError
+from ..errors import FormatError, StreamError
 from ..formats.table import CORE_COMMAND, NO_WEIGHTS, KindCode
 from ..program.descriptor import Descriptor
-from ..program.fbcb import FbcbEntry, decode
+from ..program.fbcb import FbcbEntry, decode_fbcb
 from ..program.layout import column_tiles, part_words, unpack_weights
 from ..program.program import WORD_BYTES
 
 Int16 = npt.NDArray[np.int16]
 Int64 = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
-
-
-class StreamError(ValueError):
-    """Streams do not hold what their commands announce, or a layer cannot run as asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +212,7 @@ def scatter_output(descriptor: Descriptor, fbcb_word: int, design: Design, outpu
 
 
 def _run(descriptor: Descriptor, fbcb_word: int, batch: int, design: Design) -> FbcbEntry:
-    return decode(
+    return decode_fbcb(
         fbcb_word, kind=descriptor.kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
     )
 

@@ -9,11 +9,12 @@ import numpy as np
 from fluidnpu.dse import Design, Mode
 from fluidnpu.models import Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
 
+from ..errors import DescriptorError, FbcbError, ProgramError
 from ..formats.table import NO_WEIGHTS, KindCode
-from .descriptor import Descriptor, DescriptorError
-from .fbcb import FbcbError, decode, encode
+from .descriptor import Descriptor
+from .fbcb import decode_fbcb, encode_fbcb
 from .layout import BIAS_WORDS, pack_weights
-from .program import ALIGNMENT, WORD_BYTES, ExitPlace, Program, ProgramError, TensorPlace, align
+from .program import ALIGNMENT, WORD_BYTES, ExitOutput, Program, TensorPlace, align
 from .row_buffer import buffer_bytes
 
 KIND_CODE = {kind: KindCode[kind.name] for kind in Kind}
@@ -53,7 +54,7 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
         input=network.input,
         input_scale=_unit(qnet, network.input),
         exits=tuple(
-            ExitPlace(
+            ExitOutput(
                 name=exit.name,
                 tensor=exit.logits,
                 scale=_unit(qnet, exit.logits),
@@ -182,9 +183,9 @@ def _fbcb_row(design: Design, layer: int, descriptor: Descriptor) -> list[int]:
     words = []
     for batch in range(1, design.b_max + 1):
         mode, plan = design.mode(layer, batch), design.plans[layer][batch - 1]
-        word = encode(mode, plan, batch)
+        word = encode_fbcb(mode, plan, batch)
         try:
-            run = decode(
+            run = decode_fbcb(
                 word, kind=descriptor.kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
             )
         except FbcbError as error:

@@ -4,8 +4,9 @@ Positions, widths and meanings of its fields stand in `hls.formats.DESCRIPTOR`.
 
 >>> sizes = dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w"), 1)
 >>> sizes |= dict.fromkeys(("out_h", "out_w", "group_words", "groups", "columns"), 28)
->>> places = dict.fromkeys(("in_row_bytes", "in_pixel_bytes", "out_offset", "out_row_bytes", "out_pixel_bytes"), 64)
->>> layer = Descriptor(kind=0, in_offset=0, **sizes, **places, shift=12)
+>>> places = dict.fromkeys(("in_offset", "in_row_bytes", "in_pixel_bytes"), 64)
+>>> places |= dict.fromkeys(("out_offset", "out_row_bytes", "out_pixel_bytes"), 64)
+>>> layer = Descriptor(kind=0, **sizes, **places, shift=12)
 >>> Descriptor.unpack(layer.pack()) == layer, len(layer.pack())
 (True, 128)
 """
@@ -16,14 +17,11 @@ import struct
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from ..formats.format import Format, FormatError
+from ..errors import DescriptorError, FormatError
+from ..formats.format import Format
 from ..formats.table import DESCRIPTOR, MAGIC, NO_WEIGHTS
 
 DESCRIPTOR_BYTES = DESCRIPTOR.wire_bits // 8
-
-
-class DescriptorError(ValueError):
-    """A descriptor holds what the hardware would refuse."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from fluidnpu.dse import Design
 from fluidnpu.dse.exact import LayerJob
 
 from .descriptor import DESCRIPTOR_BYTES
-from .fbcb import decode
+from .fbcb import decode_fbcb
 from .program import Program
 
 _SAME = (
@@ -21,7 +21,9 @@ def layer_jobs(program: Program, design: Design, batch: int, *, address: int = 0
     jobs = []
     for index, one in enumerate(program.descriptors):
         word = program.fbcb_word(index, batch)
-        run = decode(word, kind=one.kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split)
+        run = decode_fbcb(
+            word, kind=one.kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
+        )
         part = one.weights[run.mode] if one.kind == 0 else 0
         jobs.append(
             LayerJob(

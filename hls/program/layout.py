@@ -23,15 +23,13 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
 
+from ..errors import LayoutError
+
 Int16 = npt.NDArray[np.int16]
 Int64 = npt.NDArray[np.int64]
 
 GEMM_MODES = (Mode.NORMAL, Mode.WIDE, Mode.LANES, Mode.SPLIT)
 BIAS_WORDS = 3  # a bias has 48 bits
-
-
-class LayoutError(ValueError):
-    """Weights, biases or stream words do not have the shape that a layout needs."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,17 +18,14 @@ import numpy.typing as npt
 
 from fluidnpu.models import FileError, read_text, regular_file
 
-from .descriptor import DESCRIPTOR_BYTES, Descriptor, DescriptorError
+from ..errors import DescriptorError, ProgramError
+from .descriptor import DESCRIPTOR_BYTES, Descriptor
 
 SCHEMA = 1
 ALIGNMENT = 64  # bytes; tensors, weight parts and slots begin on multiples of it
 WORD_BYTES = 2
 
 Int16 = npt.NDArray[np.int16]
-
-
-class ProgramError(ValueError):
-    """A network and a design do not make a program, or a program file is not one; one sentence."""
 
 
 def align(value: int, to: int = ALIGNMENT) -> int:
@@ -91,7 +88,7 @@ class TensorPlace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExitPlace:
+class ExitOutput:
     """An exit's logits tensor. A logit is its stored int16 times `scale`; above `threshold` confidence a sample leaves."""
 
     name: str
@@ -118,7 +115,7 @@ class Program:
     stages: tuple[tuple[int, int], ...]
     input: str
     input_scale: float
-    exits: tuple[ExitPlace, ...]
+    exits: tuple[ExitOutput, ...]
 
     def __post_init__(self) -> None:
         if len(self.fbcb_words) != len(self.descriptors) * self.b_max:
@@ -143,7 +140,7 @@ class Program:
     @property
     def build_id(self) -> int:
         """What BUILD_ID must read: first 32 bits of the design's digest."""
-        return build_id(self.design_digest)
+        return digest_build_id(self.design_digest)
 
     @property
     def fbcb(self) -> npt.NDArray[np.uint32]:
@@ -163,10 +160,6 @@ class Program:
     def fbcb_word(self, layer: int, batch: int) -> int:
         """The FBCB word of a layer at a batch size."""
         return self.fbcb_words[layer * self.b_max + batch - 1]
-
-    def layer_stage(self, layer: int) -> int:
-        """The stage a layer belongs to."""
-        return next(stage for stage, (_, last) in enumerate(self.stages) if layer <= last)
 
     # -- slots -------------------------------------------------------------------------------------------------
 
@@ -281,14 +274,14 @@ class Program:
             stages=tuple((first, last) for first, last in raw["stages"]),
             input=raw["input"],
             input_scale=raw["input_scale"],
-            exits=tuple(ExitPlace(**exit) for exit in raw["exits"]),
+            exits=tuple(ExitOutput(**exit) for exit in raw["exits"]),
         )
 
 
-def build_id(design_digest: str) -> int:
+def digest_build_id(design_digest: str) -> int:
     """First 32 bits of a design's digest: what the BUILD_ID register reads.
 
-    >>> hex(build_id("00c0ffee" + 56 * "0"))
+    >>> hex(digest_build_id("00c0ffee" + 56 * "0"))
     '0xc0ffee'
     """
     return int(design_digest[:8], 16)

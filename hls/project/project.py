@@ -18,8 +18,9 @@ from fluidnpu.dse.resources import NpuShape, ultra_banks
 from ..core.banks import hls_core_lacks, hls_ultra_banks
 from ..core.render import render, render_core, row_distance
 from ..core.vectors import vector_files
+from ..errors import ProjectError
 from ..formats.table import CORE_COMMAND
-from ..program.program import Program, build_id
+from ..program.program import Program, digest_build_id
 from ..registers import REGISTERS, Register
 from ..views.names import one_word
 from ..views.registers import render_c_header, render_register_table
@@ -40,10 +41,6 @@ MEMORY_MASTERS = ("m0_axi", "m1_axi", "m2_axi")  # AXI4 masters of the data plan
 WRITING_MASTERS = ("m2_axi",)
 
 Files = dict[str, str | bytes]
-
-
-class ProjectError(ValueError):
-    """A project cannot be rendered or written as asked; one sentence."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +166,7 @@ class ProjectText:
     @property
     def build_id(self) -> str:
         """BUILD_ID in hexadecimal."""
-        return f"{build_id(self.design.digest):08x}"
+        return f"{digest_build_id(self.design.digest):08x}"
 
     @property
     def clock_mhz(self) -> str:
@@ -217,7 +214,7 @@ class ProjectText:
     @property
     def data_plane_parameters(self) -> tuple[tuple[str, int], ...]:
         """Parameters of the data plane: the design's, its build id, and where the input buffer lies."""
-        own = {"BuildId": build_id(self.design.digest)} | ({"UltraBuffer": 1} if self.board.uram288 else {})
+        own = {"BuildId": digest_build_id(self.design.digest)} | ({"UltraBuffer": 1} if self.board.uram288 else {})
         return tuple((self.design.rtl_parameters() | own).items())
 
     @property

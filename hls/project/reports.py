@@ -19,6 +19,7 @@ from fluidnpu.dse.resources import Measure
 
 from ..core.banks import hls_ultra_banks
 from ..core.render import row_distance
+from ..errors import ReportError
 
 MOST_BYTES = 1 << 26
 CSYNTH = "hls/fluidnpu_core/solution1/syn/report/csynth.xml"
@@ -26,10 +27,6 @@ ARRAY = "hls/fluidnpu_core/solution1/syn/report/run_array_csynth.xml"
 UTILISATION = "build/utilization.rpt"
 TIMING = "build/timing.rpt"
 PERIOD_TOLERANCE = 0.01  # an MMCM does not meet a period to the picosecond
-
-
-class ReportError(ValueError):
-    """A report is missing, malformed or of another design; one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from .project import MANIFEST, MANIFEST_SCHEMA, ProjectError
+from ..errors import ProjectError
+from .project import MANIFEST, MANIFEST_SCHEMA
 
 
 def write_project(files: Mapping[str, str | bytes], out: Path | str) -> None:

@@ -105,13 +105,12 @@ def _accessor(packed: Format, field: Bits) -> list[str]:
 
 def render_format_table(formats: Sequence[Format] = FORMATS, codes: Sequence[Codes] = CODES) -> str:
     """The bit formats as a page of Markdown."""
-    lines = [
-        "# Bit formats",
-        "",
-        "Generated from `hls/formats/table.py`. The SystemVerilog package `fluidnpu_formats_pkg` and the header `formats.h` of",
-        "the HLS core are generated from the same table, and the Python packers are driven by it. Bit 0 is the lowest; bits",
-        "of no field are zero.",
-    ]
+    origin = (
+        "Generated from `hls/formats/table.py`. The SystemVerilog package `fluidnpu_formats_pkg` and the header `formats.h` "
+        "of the HLS core are generated from the same table, and the Python packers are driven by it. Bit 0 is the lowest; "
+        "bits of no field are zero."
+    )
+    lines = ["# Bit formats", "", *textwrap.wrap(origin, 110)]
     for packed in formats:
         size = f"{packed.bits} of {packed.wire_bits}" if packed.bits < packed.wire_bits else f"{packed.bits}"
         lines += ["", f"## {packed.name} ({size} bits)", "", *textwrap.wrap(packed.meaning, 110), "", *_rows(packed)]

@@ -128,14 +128,14 @@ def measure(*, model_only: bool = False, latency: int = LATENCY) -> list[Use]:
     """Run the network and return the use of the port by each distinct 1x1 and 3x3 layer of stride 1."""
     design, _ = _network()
     runs: Sequence[LayerRun | LayerCycles] = by_model(latency) if model_only else on_rtl(latency)
-    found: dict[str, Use] = {}
+    distinct: dict[str, Use] = {}
     for use in uses(design, runs, 1):
         window = use.layer.window
         if use.layer.kind is not Kind.GEMM or window is None or window.out == (1, 1):
             continue
         if window.stride == (1, 1) and window.kernel in ((1, 1), (3, 3)):
-            found.setdefault(use.name, use)
-    return list(found.values())
+            distinct.setdefault(use.name, use)
+    return list(distinct.values())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,7 +1,9 @@
 /// The NPU in one module for simulation: data plane and reference core, joined by the five streams of ADR 4.
 ///
-/// With `Stripes` of 2 or 4 each AXI master of PortBytes is spread over so many ports of PortBytes / Stripes (axi_read_stripe, axi_write_stripe);
-/// port p of a master is element p of its signals. A bitstream takes `fluid_npu.v` (hls/templates/project) instead, which Vivado can package and which may hold the HLS core.
+/// With `Stripes` of 2 or 4 each AXI master of PortBytes is spread over that number of ports of PortBytes /
+/// Stripes (axi_read_stripe, axi_write_stripe); port p of a master is element p of its signals. A bitstream
+/// takes `fluid_npu.v` (hls/templates/project) instead, which Vivado can package and which may hold the HLS
+/// core.
 module fluidnpu_npu #(
   parameter int unsigned TR = 64,
   parameter int unsigned TP = 4,

@@ -1,5 +1,8 @@
-/// The HLS core in the reference core's place, in simulation: its C++ is called once a cycle, which is how often a pipeline of interval 1 begins
-/// (`hls_core.cpp`). Each stream has a register of two beats, as a port of type axis has.
+/// The HLS core in the reference core's place, in simulation: its C++ is called once a cycle
+/// (`hls_core.cpp`).
+///
+/// That is the rate of a pipeline of interval 1. Each stream has a register of two beats, as a port of type
+/// axis has.
 module fluidnpu_core #(
   parameter int unsigned TR = 64,
   parameter int unsigned TP = 4,
@@ -34,8 +37,8 @@ module fluidnpu_core #(
   import "DPI-C" function chandle hls_core_open();
   import "DPI-C" function void hls_core_close(input chandle handle);
   import "DPI-C" function void hls_core_reset(input chandle handle);
-  // `taken`: beats of cmd, input, weight, residual that the core takes in this cycle, and the one of output that is taken from it.
-  // 0 when the core did what it must not.
+  // `taken`: beats of cmd, input, weight, residual that the core takes in this cycle, and the one of output
+  // that is taken from it. 0 when the core did what it must not.
   import "DPI-C" function int hls_core_cycle(
     input chandle handle,
     input bit [4:0] taken,

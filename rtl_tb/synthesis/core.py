@@ -28,9 +28,9 @@ def synthesise_core(design: Design, family: str = "xc7", *, cells: str | None = 
 
     `cells`: how multiply-accumulates are written, a key of CELLS; the family's own by default.
     """
-    own = {"Cells": CELLS[FAMILY_CELLS[family] if cells is None else cells]}
-    own |= {"UltraBanks": ultra_banks} if ultra_banks else {}
-    return synthesise(TOP, core_parameters(design) | own, family)
+    extra = {"Cells": CELLS[FAMILY_CELLS[family] if cells is None else cells]}
+    extra |= {"UltraBanks": ultra_banks} if ultra_banks else {}
+    return synthesise(TOP, core_parameters(design) | extra, family)
 
 
 def predicted(design: Design, family: str = "xc7", *, ultra_banks: int = 0) -> dict[str, int]:
@@ -57,8 +57,8 @@ def table(designs: Mapping[str, Design]) -> str:
     names = ("dsp", "ramb18", "uram288", "lut", "lutram", "ff", "carry")
     lines = [f"{'design':18} {'t_r':>5} " + " ".join(f"{name:>8}" for name in names)]
     for label, design in designs.items():
-        found = asdict(synthesise_core(design))
-        lines.append(f"{label:18} {design.t_r:5} " + " ".join(f"{found[name]:8}" for name in names))
+        counts = asdict(synthesise_core(design))
+        lines.append(f"{label:18} {design.t_r:5} " + " ".join(f"{counts[name]:8}" for name in names))
     return "\n".join(lines)
 
 

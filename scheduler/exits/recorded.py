@@ -1,5 +1,4 @@
-"""Recorded confidences of real samples at every exit: thresholds can move, and accuracy is real, also that of
-anytime answers.
+"""Recorded confidences of labelled samples at every exit, for movable thresholds and real accuracy.
 
 >>> data = Recorded(confidences=[[0.9, 0.99], [0.4, 0.7]], correct=[[True, True], [False, True]])
 >>> samples, exits = data.draw([0.8, 0.0], 4, np.random.default_rng(1))
@@ -22,9 +21,7 @@ from .rule import Threshold
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """What a network said of N samples at each exit: top-1 confidence and whether it was right, both samples
-    x exits.
-    """
+    """The top-1 confidence and correctness of N samples at each exit, both samples x exits."""
 
     confidences: ArrayLike
     correct: ArrayLike
@@ -39,11 +36,11 @@ class Recorded:
         object.__setattr__(self, "correct", correct)
 
     def exits(self, thresholds: ArrayLike) -> NDArray[np.int64]:
-        """The exit of every recorded sample with these thresholds."""
+        """Return the exit of every recorded sample with these thresholds."""
         return Threshold(thresholds).exits(self.confidences)
 
     def exit_rates(self, thresholds: ArrayLike) -> tuple[float, ...]:
-        """The share of recorded samples that leave at each exit."""
+        """Return the share of recorded samples that leave at each exit."""
         stages = np.asarray(self.correct).shape[1]
         counts = np.bincount(self.exits(thresholds), minlength=stages)
         return tuple(float(x) for x in counts / counts.sum())
@@ -51,18 +48,19 @@ class Recorded:
     def draw(
         self, thresholds: ArrayLike, count: int, rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """`count` recorded samples with replacement, and the exit of each."""
+        """Draw `count` recorded samples with replacement; return (samples, exits)."""
         samples = rng.integers(len(np.asarray(self.correct)), size=count)
         return samples, self.exits(thresholds)[samples]
 
     def accuracy_pct(self, schedule: Schedule | Tally, samples: NDArray[np.int64]) -> float:
-        """Share of right answers: request i was sample `samples[i]`, answered by the exit it left at; a shed
-        request is not right.
+        """Return the share of right answers, where request i was sample `samples[i]`.
+
+        Each is answered by the exit it left at; a shed request is not right. Raises SchedulerError.
         """
         return 100 * float(np.mean(self._right(samples, np.array(schedule.exit))))
 
     def patient_accuracy_pct(self, thresholds: ArrayLike, samples: NDArray[np.int64]) -> float:
-        """The same when every sample leaves at its own exit."""
+        """Return the share of right answers when every sample leaves at its own exit."""
         return 100 * float(np.mean(self._right(samples, self.exits(thresholds)[samples])))
 
     def _right(self, samples: NDArray[np.int64], exits: NDArray[np.int64]) -> NDArray[Any]:

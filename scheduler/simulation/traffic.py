@@ -1,4 +1,4 @@
-"""Where requests come from, and at which exit each would leave. All randomness takes an explicit generator.
+"""Traffic: arrivals from distributions or a trace, exits drawn by rates; generators are explicit.
 
 >>> [r.arrival_ns // 10**6 for r in poisson(100.0, 3, slo_ns=200_000_000, rng=np.random.default_rng(0))]
 [6, 16, 17]
@@ -23,9 +23,7 @@ LONGEST_S = 1e8  # three years; int64 nanoseconds hold ninety times as much
 
 
 def requests_at(arrivals_ns: Sequence[int] | NDArray[np.int64], slo_ns: int) -> list[Request]:
-    """Requests 0, 1, ... that arrive at these times (sorted) and all have the same objective. Raises
-    TrafficError.
-    """
+    """Make requests 0, 1, ... with these arrivals (sorted) and one objective. Raises TrafficError."""
     check_objective(slo_ns)
     if len(arrivals_ns) and not 0 <= arrivals_ns[-1] <= 2 * LONGEST_S * _NS:
         raise TrafficError(f"the arrivals must fit into {2 * LONGEST_S:g} s, and these do not")
@@ -33,7 +31,7 @@ def requests_at(arrivals_ns: Sequence[int] | NDArray[np.int64], slo_ns: int) -> 
 
 
 def poisson(rate_per_s: float, count: int, *, slo_ns: int, rng: np.random.Generator) -> list[Request]:
-    """Poisson arrivals: exponential gaps of mean 1/rate, cut to whole nanoseconds. Raises TrafficError."""
+    """Draw Poisson arrivals: exponential gaps of mean 1/rate in whole nanoseconds. Raises TrafficError."""
     check_load(rate_per_s, count)
     return requests_at(np.cumsum(rng.exponential(_NS / rate_per_s, count)).astype(np.int64), slo_ns)
 
@@ -48,7 +46,7 @@ def bursty(
     share: float = 0.2,
     dwell_ns: int = 1_000_000_000,
 ) -> list[Request]:
-    """A Markov-modulated Poisson process of two states with mean rate `rate_per_s`.
+    """Draw arrivals of a two-state Markov-modulated Poisson process with mean rate `rate_per_s`.
 
     In a burst the rate is `burst` times the mean; bursts last `dwell_ns` on average (exponential) and take
     `share` of the time. Raises TrafficError.
@@ -84,8 +82,9 @@ def diurnal(
     swing: float = 0.4,
     period_ns: int = 600 * _NS,
 ) -> list[Request]:
-    """Poisson arrivals whose rate swings by `swing` (0..1) around the mean as a sine of this period, by
-    thinning. Raises TrafficError.
+    """Draw Poisson arrivals, by thinning, at a rate that is a sine of this period around the mean.
+
+    It swings by `swing` (0..1) of the mean. Raises TrafficError.
     """
     check_load(rate_per_s, count)
     if not (0 <= swing <= 1 and 0 < period_ns <= LONGEST_S * _NS):
@@ -104,8 +103,9 @@ def diurnal(
 
 
 def generate(text: str, rate_per_s: float, count: int, *, slo_ns: int, rng: np.random.Generator) -> list[Request]:
-    """Traffic by name: `poisson`, `bursty:burst=2:share=0.2:dwell=1s` (or `mmpp:...`),
-    `diurnal:swing=0.4:period=600s`. Raises TrafficError.
+    """Generate traffic by name. Raises TrafficError.
+
+    Names: `poisson`, `bursty:burst=2:share=0.2:dwell=1s` (or `mmpp:...`), `diurnal:swing=0.4:period=600s`.
     """
     name, *settings = text.split(":")
     name = "bursty" if name == "mmpp" else name
@@ -135,7 +135,8 @@ def generate(text: str, rate_per_s: float, count: int, *, slo_ns: int, rng: np.r
 def read_trace(
     text: str, *, slo_ns: int | None = None, source: str = "trace", stages: int | None = None
 ) -> tuple[list[Request], NDArray[np.int64] | None]:
-    r"""Requests from CSV with a header: `arrival_ms`, and if known `slo_ms` and `exit` (counted from 0).
+    r"""Read requests from CSV with columns `arrival_ms` and, if known, `slo_ms` and `exit` (from 0).
+
     Raises TrafficError naming the line.
 
     Arrivals must not go back in time; exits must be those of `stages` stages, if their number is given.
@@ -179,7 +180,7 @@ def read_trace(
 
 
 def _lines(rows: csv.DictReader[str], source: str) -> Iterator[dict[str, str]]:
-    """The lines below the header; what is no CSV is a TrafficError."""
+    """Yield the lines below the header; TrafficError where the text is not CSV."""
     try:
         yield from rows
     except csv.Error as error:
@@ -187,7 +188,7 @@ def _lines(rows: csv.DictReader[str], source: str) -> Iterator[dict[str, str]]:
 
 
 def _wrong(at: int, last: int, slo: int, leave: int, stages: int | None) -> str:
-    """What must hold of a line of a trace and does not; empty when all does."""
+    """Return the rule that a line of a trace breaks; empty if none."""
     if not 0 <= at <= LONGEST_S * _NS:
         return f"hold an arrival from 0 to {LONGEST_S * 1e3:g} ms"
     if at < last:
@@ -200,14 +201,14 @@ def _wrong(at: int, last: int, slo: int, leave: int, stages: int | None) -> str:
 
 
 def draw_exits(exit_rates: Sequence[float], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The exit at which each of `count` samples would leave, drawn independently with these shares."""
+    """Draw the exit of each of `count` samples independently with these shares."""
     check_rates(exit_rates, len(exit_rates))
     edges = np.cumsum(exit_rates)[:-1]
     return np.searchsorted(edges, rng.random(count), side="right").astype(np.int64)
 
 
 def halve_early_exits(exit_rates: Sequence[float]) -> tuple[float, ...]:
-    """Half as many samples leave early; the last exit takes them.
+    """Halve the shares of the early exits; the last exit takes the rest.
 
     >>> halve_early_exits([0.2, 0.3, 0.5])
     (0.1, 0.15, 0.75)

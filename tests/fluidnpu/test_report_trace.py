@@ -1,6 +1,9 @@
+"""A trace tells every run and every sample once, and its tracks can be drawn."""
+
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +24,7 @@ def schedule() -> Schedule:
     )
 
 
-def slices(events: list[dict], first: int, last: int) -> Iterator[dict]:
+def slices(events: list[dict[str, Any]], first: int, last: int) -> Iterator[dict[str, Any]]:
     return (e for e in events if e["ph"] == "X" and first <= e["tid"] <= last)
 
 

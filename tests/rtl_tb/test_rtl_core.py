@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import Command, core_modes, execute_streams_reference
+from fluidnpu.hls.core import Command, core_modes, execute_streams_reference
 from fluidnpu.rtl_tb import SimulationError
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 
@@ -46,7 +46,7 @@ def stalls_of(rng: np.random.Generator) -> dict[str, float]:
 @every_design
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 1 << 32), commands=st.integers(1, 10), mixed=st.booleans())
-def test_any_streams_with_any_stalls_equal_the_model(name, seed, commands, mixed):
+def test_any_streams_with_any_stalls_equal_the_model(name: str, seed: int, commands: int, mixed: bool) -> None:
     design, rng = design_named(name), np.random.default_rng(seed)
     modes = None if mixed else [Mode(int(rng.choice([int(mode) for mode in core_modes(design)])))]
     streams = random_streams(rng, design, commands=commands, modes=modes)
@@ -59,7 +59,7 @@ def test_any_streams_with_any_stalls_equal_the_model(name, seed, commands, mixed
 @every_design
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 1 << 32), commands=st.integers(1, 10))
-def test_cycles_of_ideal_streams_are_as_predicted(name, seed, commands):
+def test_cycles_of_ideal_streams_are_as_predicted(name: str, seed: int, commands: int) -> None:
     design = design_named(name)
     streams = random_streams(np.random.default_rng(seed), design, commands=commands, tiles=6)
     run = CoreModel.of(design).run(streams)
@@ -69,7 +69,7 @@ def test_cycles_of_ideal_streams_are_as_predicted(name, seed, commands):
 @every_design
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 1 << 32))
-def test_cycles_of_one_command_follow_the_closed_formula(name, seed):
+def test_cycles_of_one_command_follow_the_closed_formula(name: str, seed: int) -> None:
     design, rng = design_named(name), np.random.default_rng(seed)
     command = random_command(rng, design, Mode(int(rng.choice([int(mode) for mode in core_modes(design)]))), tiles=9)
     run = CoreModel.of(design).run(streams_of(rng, design, [command]))
@@ -77,7 +77,7 @@ def test_cycles_of_one_command_follow_the_closed_formula(name, seed):
 
 
 @pytest.mark.parametrize("mode", [Mode.NORMAL, Mode.WIDE, Mode.LANES, Mode.SPLIT])
-def test_no_bubble_between_tiles_and_commands_when_weights_and_drain_keep_up(mode):
+def test_no_bubble_between_tiles_and_commands_when_weights_and_drain_keep_up(mode: Mode) -> None:
     design = design_named("all_modes").changed(t_r=13)
     command = Command(mode=mode, beats=6 if mode is Mode.SPLIT else 13, p_tiles=9, cols=2, shift=9)
     timing = CoreTiming.of(design)
@@ -91,7 +91,7 @@ def test_no_bubble_between_tiles_and_commands_when_weights_and_drain_keep_up(mod
     assert set(steps) <= {period, command.beats}
 
 
-def test_saturations_are_counted_and_stalls_change_no_bit():
+def test_saturations_are_counted_and_stalls_change_no_bit() -> None:
     design = design_named("stackable")
     streams = random_streams(np.random.default_rng(5), design, commands=12, modes=[Mode.NORMAL, Mode.LANES])
     expected, saturations = execute_streams_reference(streams, design)
@@ -103,7 +103,7 @@ def test_saturations_are_counted_and_stalls_change_no_bit():
         assert run.total_cycles > stream_cycles(streams.commands, design)
 
 
-def test_missing_weights_end_in_an_error_that_says_what_was_taken():
+def test_missing_weights_end_in_an_error_that_says_what_was_taken() -> None:
     design = design_named("all_modes")
     streams = random_streams(np.random.default_rng(2), design, commands=2, modes=[Mode.NORMAL])
     with pytest.raises(SimulationError, match=r"no end came .* 'output'"):
@@ -122,13 +122,13 @@ def test_missing_weights_end_in_an_error_that_says_what_was_taken():
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
 )
-def test_illegal_parameters_die_at_elaboration(wrong, message):
+def test_illegal_parameters_die_at_elaboration(wrong: dict[str, int], message: str) -> None:
     model = CoreModel(parameters=core_parameters(tiny_design()) | wrong)
     with pytest.raises(SimulationError, match=message):
         model.lint()
 
 
-def test_a_legal_core_has_no_lint_warnings():
+def test_a_legal_core_has_no_lint_warnings() -> None:
     CoreModel.of(tiny_design()).lint()
 
 
@@ -145,7 +145,7 @@ BUGS = [
 
 @pytest.mark.long
 @pytest.mark.parametrize("bug", BUGS, ids=[bug[0] for bug in BUGS])
-def test_a_seeded_bug_is_found(bug):
+def test_a_seeded_bug_is_found(bug: tuple[str, str, str, str]) -> None:
     _, file, old, new = bug
     design = design_named("all_modes")
     model = CoreModel(parameters=core_parameters(design), edits=((file, old, new),))

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 
@@ -6,7 +7,7 @@ from fluidnpu.dse.testing import tiny_design
 from fluidnpu.rtl_tb import Model, run
 from fluidnpu.rtl_tb.core.model import core_parameters
 
-FIELDS = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
+FIELDS: dict[str, Any] = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
 
 
 @pytest.mark.long

@@ -9,10 +9,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from test_rtl_npu import DESIGN, LAYERS, PROGRAM, SLOTS, expected, read, run_batch, write
+from npu_worlds import DESIGN, LAYERS, PROGRAM, SLOTS, expected, read, run_batch, write
 
 from fluidnpu.dse import DramModel
-from fluidnpu.hls import by_name
+from fluidnpu.hls import register
 from fluidnpu.rtl_tb import Model, NpuModel, RtlNpu, run
 from fluidnpu.rtl_tb.npu.job import WEIGHTS
 
@@ -80,7 +80,7 @@ def test_a_soft_reset_at_any_moment_leaves_nothing_behind(stripes: int, port_byt
     rng = random.Random(stripes)
     npu = RtlNpu(striped(stripes, port_bytes), dram=FOUR_PORTS, memory_bytes=1 << 22)
     check_batch(npu, 2)
-    control = by_name("CTRL")
+    control = register("CTRL")
     for _ in range(12):
         write(npu, "IRQ_STATUS", 3)
         write(npu, "CTRL", control.field("START").mask)
@@ -100,11 +100,11 @@ def test_a_bad_address_is_told_and_forgotten() -> None:
     for bad in (WEIGHTS + PROGRAM.weights_offset + 100, SLOTS + 40):
         write(npu, "IRQ_STATUS", 3)
         npu.fault(bad=(bad, bad + 1))
-        write(npu, "CTRL", by_name("CTRL").field("START").mask)
+        write(npu, "CTRL", register("CTRL").field("START").mask)
         assert npu.run(1_000_000, until_interrupt=True)
         assert read(npu, "ERROR") != 0
         npu.fault()
-        write(npu, "CTRL", by_name("CTRL").field("SOFT_RESET").mask)
+        write(npu, "CTRL", register("CTRL").field("SOFT_RESET").mask)
         npu.run(20_000, until_idle=True)
         assert npu.idle
         write(npu, "IRQ_STATUS", 3)

@@ -1,7 +1,8 @@
 import pytest
-from fluidnpu.dse.logic import STRIPE_BIT
 
-from fluidnpu.rtl_tb.synthesis.data_plane import CONTROL_UNIT_CLAIM_PCT, ENGINE, FAMILIES, synthesise
+from fluidnpu.dse.resources.logic import STRIPE_BIT
+from fluidnpu.rtl_tb.synthesis.data_plane import CONTROL_UNIT_CLAIM_PCT, ENGINE, FAMILIES
+from fluidnpu.rtl_tb.synthesis.yosys import synthesise
 
 
 @pytest.mark.long

@@ -180,9 +180,9 @@ sys.modules["numba"] = None
 sys.path[:0] = {path!r}
 import test_scheduler_compiled as here
 from fluidnpu.scheduler.compiled import trace as compiled
-assert not compiled.available()
+assert not compiled.has_numba()
 here.check_comparison_without_numba()
-compiled.available = lambda: True  # the loop's own functions, not compiled
+compiled.has_numba = lambda: True  # the loop's own functions, not compiled
 here.check_all_policies_on_a_short_stream()
 """
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scheduling_worlds import ROWS, TABLE2, serve_row, setting_of
+from scheduling_worlds import ROWS, serve_row, setting_of
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import (
@@ -32,6 +31,7 @@ from fluidnpu.scheduler.errors import OverloadError
 from fluidnpu.scheduler.policies.credit import KNOTS
 from fluidnpu.scheduler.policies.setting import least_work_ns
 from fluidnpu.scheduler.policies.weights import fingerprint, load_weights, mean, read_weights
+from fluidnpu.studies.fluid_batching.paper import table2_rows
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 FLAT = Weights(v=((0.0,) * len(KNOTS),) * 4, done=(0.0,) * len(KNOTS), on_time=0.0)
@@ -116,11 +116,12 @@ def test_what_tuning_runs_is_the_simulator_to_the_nanosecond(anytime, rescue, fa
         import table2_tune as tune
     finally:
         sys.path.remove(str(BENCHMARKS))
-    row = json.loads(TABLE2.read_text())["rows"][3]
-    setting = setting_of(row)
+    setting = tune.setting_of(table2_rows()[3])
     weights, _ = load_weights(setting, 1.0, False)
-    [(requests, arrival, leaves)] = tune.streams(row, [9], 3000)
-    latency, early = tune.Loop(setting).run(weights, arrival, leaves, anytime, rescue, factor)
+    [(requests, arrival, leaves)] = tune.streams(setting, [9], 3000)
+    latency, early = tune.Loop(setting).run(
+        weights, arrival, leaves, tune.Rescue(share=anytime, rescue_only=rescue), factor
+    )
     policy = Credit(setting, weights)
     done = simulate(
         requests,

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ...errors import TclError
+
 CLOSING = {"{": "}", "[": "]", '"': '"'}
 
 
@@ -141,10 +143,6 @@ TOOLS: Mapping[str, Mapping[str, Command]] = {
     "vivado_hls": {**TCL, **VIVADO_HLS},
     "vivado": {**TCL, **VIVADO},
 }
-
-
-class TclError(ValueError):
-    """A Tcl text cannot be split into commands: a brace, bracket or quote is not closed."""
 
 
 def check_tcl(text: str, tool: str) -> list[str]:

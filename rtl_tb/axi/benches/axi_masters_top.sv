@@ -1,4 +1,5 @@
-/// Both AXI masters behind one port, with the identifiers that protocol checkers want: a bench's top, not part of the NPU.
+/// Top of a bench, not part of the NPU: both AXI masters behind one port, with the identifiers that protocol
+/// checkers want.
 module axi_masters_top #(
   parameter int unsigned DataBytes = 8,
   parameter int unsigned MaxBurst = 16,

@@ -1,4 +1,5 @@
-/// Both AXI masters, each striped over two or four narrow ports: a bench's top, not part of the NPU. Like axi_masters_top without identifiers.
+/// Top of a bench, not part of the NPU: both AXI masters, each striped over two or four narrow ports, without
+/// identifiers.
 module axi_striped_masters_top #(
   parameter int unsigned DataBytes = 8,
   parameter int unsigned MaxBurst = 16,
@@ -144,7 +145,7 @@ module axi_striped_masters_top #(
     .m_axi_bvalid(p_bvalid[Ports-1:0]), .m_axi_bready(p_bready[Ports-1:0])
   );
 
-  // What the read master does not look at: RLAST is at the last word of each burst.
+  // RLAST, which the read master ignores, is at the last word of each burst.
   logic [7:0] len;
   logic [7:0] beat_q;
   common_fifo #(.Width(8), .Depth(QueueBeats + 1)) lengths (

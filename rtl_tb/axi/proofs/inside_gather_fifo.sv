@@ -1,4 +1,5 @@
-// Inside axi_gather_fifo: a shadow of what went in says what must come out, narrow word by narrow word, while nobody pushes without room.
+// Inside axi_gather_fifo: a shadow queue holds the narrow words, and every wide word is what it says, while
+// no push lacks room.
 `ifdef FORMAL
   localparam int unsigned Narrow = Lanes * Depth;
   logic [Width-1:0] ghost_q [Narrow];  // entry i from the head on

@@ -1,4 +1,5 @@
-// Inside common_fifo, for a proof of its user: the user names a place behind the head (`formal_at`, 0 is the head) and sees the word there.
+// Inside common_fifo, for a proof of its user: the user names a place behind the head (`formal_at`, 0 is the
+// head) and sees the word there.
 `ifdef FORMAL
   wire  [LevelWidth-1:0] formal_at;
   logic [Width-1:0]      formal_word;

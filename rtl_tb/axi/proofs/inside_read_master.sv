@@ -1,5 +1,6 @@
-// Inside axi_read_master: what is asked of the bus is what was requested, word after word in order; an arbitrary beat that came is handed on
-// unchanged, behind just those that came before it; nothing else is handed on.
+// Inside axi_read_master: what is asked of the bus is what was requested, word after word in order; an
+// arbitrary beat that came is handed on unchanged, behind just those that came before it; nothing else is
+// handed on.
 `ifdef FORMAL
   // The next word that was requested and not yet offered on AR: from the requests and AR alone.
   logic [AddrWidth-1:0] due_q, span;

@@ -1,7 +1,8 @@
-// Inside axi_read_stripe, with the queue of bursts by the contract that the proof `fifo` shows: any bursts and any ports that obey AXI. Every word
-// that was asked for is queued, owed by a port or still to be asked there, in the order in which words go out; so none is lost and none waits
-// for another for ever, a queue never overflows, and RLAST is at a burst's end. A wide word is the narrow ones at its port's head, whose errors it
-// tells; what memory answered is what was queued (the proof `gather` follows it from there).
+// Inside axi_read_stripe, with the queue of bursts by the contract that the proof `fifo` shows: any bursts
+// and any ports that obey AXI. Every word that was asked for is queued, owed by a port or still to be asked
+// there, in the order in which words go out; so none is lost and none waits for another for ever, a queue
+// never overflows, and RLAST is at a burst's end. A wide word is the narrow ones at its port's head, whose
+// errors it tells; what memory answered is what was queued (the proof `gather` follows it from there).
 `ifdef FORMAL
   localparam int unsigned Entries = Ports == 4 ? 3 : QueueWords;  // with four ports fewer bursts are followed than there is room for
   logic [8:0]              ghost_q [Entries];  // bursts under way from the oldest on: stays, length - 1

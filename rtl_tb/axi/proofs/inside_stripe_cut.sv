@@ -1,5 +1,5 @@
-// Inside axi_stripe_cut: any bursts that obey AXI. Every byte of a burst, and no other, is asked for on exactly one port; chunks are whole wide
-// words, whose number is told, and none is longer than its share.
+// Inside axi_stripe_cut: any bursts that obey AXI. Every byte of a burst, and no other, is asked for on
+// exactly one port; chunks are whole wide words, whose number is told, and none is longer than its share.
 `ifdef FORMAL
   (* anyconst *) logic [AddrWidth-1:0] place;
   logic                 past_q = 1'b0, wait_q = 1'b0, take_q = 1'b0;

@@ -1,4 +1,5 @@
-// Inside axi_write_master: the queue of words, by the contract that the proof `fifo` shows, holds just the words of the bursts to come.
+// Inside axi_write_master: the queue of words, by the contract that the proof `fifo` shows, holds just the
+// words of the bursts to come.
 `ifdef FORMAL
   logic [15:0] queued_q;
   always_ff @(posedge clk_i) begin

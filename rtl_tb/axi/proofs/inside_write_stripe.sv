@@ -1,7 +1,9 @@
-// Inside axi_write_stripe, with its queues by the contract that the proof `fifo` shows: any bursts and any ports that obey AXI. Every narrow burst of
-// a burst under way is still to be asked for, to be sent, to be answered, or its answer is kept; so no answer is lost or given too early, what is
-// kept has room, and a burst that all ports have answered is answered. What is queued is the word and the port's response that came, and what is sent
-// and told is what is queued (`fifo`): data, strobes, and the error of any port of the burst.
+// Inside axi_write_stripe, with its queues by the contract that the proof `fifo` shows: any bursts and any
+// ports that obey AXI. Every narrow burst of a burst under way is still to be asked for, to be sent, to be
+// answered, or its answer is kept; so no answer is lost or given too early, what is kept has room, and a
+// burst that all ports have answered is answered. What is queued is the word and the port's response that
+// came, and what is sent and told is what is queued (`fifo`): data, strobes, and the error of any port of the
+// burst.
 `ifdef FORMAL
   localparam int unsigned Entries = MaxOutstanding;
   logic [Ports+8:0]                 ghost_q [Entries];  // bursts under way from the oldest on: its ports, stays, length - 1

@@ -1,10 +1,11 @@
-// Inside axi_write_master: an arbitrary word that was taken goes out unchanged at its address with its strobes, behind just those that were taken
-// before it; whatever else goes out after a flush writes nothing.
+// Inside axi_write_master: an arbitrary word that was taken goes out unchanged at its address with its
+// strobes, behind just those that were taken before it; whatever else goes out after a flush writes nothing.
 `ifdef FORMAL
   localparam int unsigned CountWidth = 8;
   typedef logic [CountWidth-1:0] count_t;
 
-  // What is to go out on W: a word that a flush found there, the rest of that burst, the words that were taken since.
+  // What is to go out on W: a word that a flush found there, the rest of that burst, the words that were
+  // taken since.
   logic                 held_q, fresh_q = 1'b0, sent, real_word;
   count_t               nothing_q, words_q, nothing, words_d, behind;
   logic [AddrWidth-1:0] place_q, place;  // where the next word on W belongs: its burst began there, and so many went out

@@ -1,5 +1,7 @@
-/// A bus that takes an address within 3 cycles and gives owed data within 3, a user that takes data within 3: a request never stands still for
-/// long, and a flush reaches idle within a bound.
+/// Progress of the read master on a fair bus: a request never stands still for long, and a flush ends within
+/// a bound.
+///
+/// The bus takes an address within 3 cycles and gives owed data within 3; the user takes data within 3.
 module read_progress (
   input logic        clk_i,
   input logic        flush_i,

@@ -1,6 +1,8 @@
-/// Any requests, any bus that obeys AXI: bursts are incrementing ones of whole words inside 4 KiB and MaxBurst, ask for as much as was requested (for
-/// what: inside_read_master.sv), hold still under back-pressure; promised beats always find room; every error of the bus is told unless it is flushed;
-/// a flush leaves nothing but the bus's own answers to wait for.
+/// The read master under any requests, on any bus that obeys AXI.
+///
+/// Bursts are incrementing ones of whole words inside 4 KiB and MaxBurst, ask for as much as was requested
+/// (which words: inside_read_master.sv) and hold still under back-pressure; promised beats always find room;
+/// every error of the bus is told unless it is flushed; a flush waits for the bus's own answers only.
 module read_proof (
   input logic        clk_i,
   input logic        flush_i,

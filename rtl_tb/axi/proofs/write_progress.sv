@@ -1,5 +1,7 @@
-/// A bus that takes addresses and words within 3 cycles and answers within 3: closed, the master never stands still for long; a flush reaches idle
-/// within a bound.
+/// Progress of the write master on a fair bus: closed, it never stands still for long; a flush ends within a
+/// bound.
+///
+/// The bus takes addresses and words within 3 cycles and answers within 3.
 module write_progress (
   input logic        clk_i,
   input logic        flush_i,

@@ -1,6 +1,9 @@
-/// Any words, any bus that obeys AXI: bursts are incrementing ones of whole words inside 4 KiB and MaxBurst and hold still under back-pressure; every
-/// burst has exactly the words it announced, the last one marked (which words: inside_write_words.sv); no answer is lost and every error of the bus is
-/// told unless it is flushed; idle means that nothing is owed to anyone.
+/// The write master under any words, on any bus that obeys AXI.
+///
+/// Bursts are incrementing ones of whole words inside 4 KiB and MaxBurst and hold still under back-pressure;
+/// every burst has exactly the words it announced, the last one marked (which words: inside_write_words.sv);
+/// no answer is lost, and every error of the bus is told unless it is flushed; idle means that nothing is
+/// owed to anyone.
 module write_proof (
   input logic        clk_i,
   input logic        flush_i,

@@ -1,6 +1,8 @@
 /// Queue that takes narrow words and gives wide ones; for words of one width use `common_fifo`.
 ///
-/// `Lanes` words in a row make a wide one, the first in its low bits. Each lane has a RAM of its own, so nothing is copied. `level_o` counts narrow words. Whoever pushes must know that there is room.
+/// `Lanes` words in a row make a wide one, the first in its low bits. Each lane has a RAM of its own, so
+/// nothing is copied. `level_o` counts narrow words. There is no ready: the producer must know that there is
+/// room.
 module axi_gather_fifo #(
   parameter int unsigned Width = 32,  // of a narrow word
   parameter int unsigned Lanes = 4,

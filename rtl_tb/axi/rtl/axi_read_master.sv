@@ -1,8 +1,10 @@
-/// Turns requests for whole port words into AXI INCR bursts and delivers the words in order; see axi_write_master for the other way.
+/// Turns requests for whole port words into AXI INCR bursts and delivers the words in order; for writes use
+/// `axi_write_master`.
 ///
-/// A burst never crosses 4 KiB and has at most MaxBurst beats; requests that follow one another in memory share bursts.
-/// A burst is asked for only when the queue has room for all of it, so RREADY never falls and the bus never waits for us.
-/// `flush_i` (a level) drops requests and data and lets outstanding bursts run out: `idle_o` says when nothing is under way.
+/// A burst never crosses 4 KiB and has at most MaxBurst beats; requests that follow one another in memory
+/// share bursts. A burst is asked for only when the queue has room for all of it, so RREADY never falls and
+/// the bus never waits. `flush_i` (a level) drops requests and data and lets outstanding bursts run out;
+/// `idle_o`: nothing is under way.
 module axi_read_master #(
   parameter int unsigned AddrWidth = 40,
   parameter int unsigned DataBytes = 16,
@@ -66,7 +68,7 @@ module axi_read_master #(
   assign req_ready_o = !flush_i && (left_q == '0 || continues);
   assign take        = req_valid_i && req_ready_o;
 
-  // Room: what is queued plus what is promised.
+  // Room: queued beats plus promised beats.
   logic [CountWidth-1:0] inflight_q, level;
   logic                  arvalid_q;
   logic [AddrWidth-1:0]  araddr_q;

@@ -1,8 +1,10 @@
-/// Lets one wide AXI read master use several narrow ports at once; see axi_stripe_cut for who gets what, axi_write_stripe for the other way.
+/// Spreads one wide AXI read master over several narrow ports; `axi_stripe_cut` divides the bursts,
+/// `axi_write_stripe` writes.
 ///
-/// Each port has a queue of `QueueWords / Ports` wide words. A burst is taken only when its data have room, so the narrow RREADY never falls;
-/// wide words go out in order, one a cycle, as soon as they are whole. RRESP is the worst of its parts (EXOKAY, which nobody asks for, cannot
-/// come). No identifiers: each port answers in order. There is no flush: the master lets its bursts run out, and so does this.
+/// Each port has a queue of `QueueWords / Ports` wide words. A burst is taken only when its data have room,
+/// so the narrow RREADY never falls; wide words go out in order, one a cycle, as soon as they are whole.
+/// RRESP is the worst of its parts (EXOKAY cannot come, since nobody asks for it). No identifiers: each port
+/// answers in order. There is no flush: the master lets its bursts run out, and so does this.
 module axi_read_stripe #(
   parameter int unsigned AddrWidth = 40,
   parameter int unsigned DataBytes = 64,    // of the wide side

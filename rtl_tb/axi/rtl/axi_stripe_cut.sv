@@ -1,10 +1,13 @@
-/// Cuts each burst of a wide AXI address channel into chunks for several narrow ports; axi_read_stripe and axi_write_stripe carry the data.
+/// Cuts each burst of a wide AXI address channel into chunks for several narrow ports; the stripes carry the
+/// data.
 ///
-/// L wide words make chunks of ceil(L / Ports) words, the last one shorter where need be, in the order of their addresses. Each is one narrow
-/// burst on the port after the one before, from burst to burst too: short bursts take the ports in turn. Only a burst that uses all ports, the
-/// last one for less (`stays_o`), lets the next one begin there. A burst is taken as a whole, when `enable_i` is high and each of its ports is
-/// free and has `room_i` for its chunk: `take_o`, with `words_o` wide words for each port. `idle_i` (no burst is under way) lets the next one
-/// begin at port 0: what a job takes does not depend on what ran before it.
+/// L wide words make chunks of ceil(L / Ports) words, the last one shorter if need be, in the order of their
+/// addresses. Each is one narrow burst on the port after the one before, from burst to burst too: short
+/// bursts take the ports in turn. If a burst uses all ports and its last chunk is shorter, the next one
+/// begins at that port (`stays_o`). A burst is taken as a whole, when `enable_i` is high and each of its
+/// ports is free and has `room_i` for its chunk: `take_o`, with `words_o` wide words for each port. `idle_i`
+/// (no burst is under way) lets the next one begin at port 0, so that the time of a job does not depend on
+/// earlier jobs.
 module axi_stripe_cut #(
   parameter int unsigned AddrWidth = 40,
   parameter int unsigned DataBytes = 64,  // of the wide side

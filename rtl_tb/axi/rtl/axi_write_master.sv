@@ -1,9 +1,9 @@
-/// Gathers port words with strobes into AXI INCR bursts; see axi_read_master for the other way.
+/// Gathers port words with strobes into AXI INCR bursts; for reads use `axi_read_master`.
 ///
-/// Words that follow one another in memory share a burst of at most MaxBurst beats that never crosses 4 KiB. A burst is sent
-/// only when all its data are queued. `close_i` (a level) sends what is gathered although nothing follows.
-/// `flush_i` (a level) drops what is gathered; a burst already begun is finished with strobes off. `idle_o`: nothing is gathered,
-/// queued or unanswered, so every word taken is in memory.
+/// Words that follow one another in memory share a burst of at most MaxBurst beats that never crosses 4 KiB.
+/// A burst is sent only when all its data are queued. `close_i` (a level) sends the open burst although
+/// nothing follows. `flush_i` (a level) drops it; a burst already begun is finished with strobes off.
+/// `idle_o`: nothing is gathered, queued or unanswered, so every word taken is in memory.
 module axi_write_master #(
   parameter int unsigned AddrWidth = 40,
   parameter int unsigned DataBytes = 16,

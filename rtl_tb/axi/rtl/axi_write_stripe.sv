@@ -1,9 +1,11 @@
-/// Lets one wide AXI write master use several narrow ports at once; see axi_stripe_cut for who gets what, axi_read_stripe for the other way.
+/// Spreads one wide AXI write master over several narrow ports; `axi_stripe_cut` divides the bursts,
+/// `axi_read_stripe` reads.
 ///
-/// A burst's words go to its ports' queues (`QueueWords / Ports` wide words each) and leave there as narrow words, all ports at once. The wide
-/// answer comes when every port of the burst has answered, with the worst of their responses; bursts are answered in order. Words are taken
-/// only behind their address, so the master must not keep an address back until its words are gone. Between ports there is no order: a byte may
-/// be written again only when the burst that wrote it is answered (an NPU writes each byte of a layer once).
+/// A burst's words go to its ports' queues (`QueueWords / Ports` wide words each) and leave there as narrow
+/// words, all ports at once. The wide answer comes when every port of the burst has answered, with the worst
+/// of their responses; bursts are answered in order. Words are taken only behind their address, so the master
+/// must not keep an address back until its words are gone. Between ports there is no order: a byte may be
+/// written again only when the burst that wrote it is answered (an NPU writes each byte of a layer once).
 module axi_write_stripe #(
   parameter int unsigned AddrWidth = 40,
   parameter int unsigned DataBytes = 64,   // of the wide side
@@ -60,7 +62,8 @@ module axi_write_stripe #(
   logic [Ports-1:0][1:0]            response;
   logic                             answers_ready, answers_valid, answer;
 
-  // A burst holds its place among the answers from its address on, so no queue of what follows from it overflows.
+  // A burst holds its place among the answers from its address on, so no queue of what follows from it
+  // overflows.
   axi_stripe_cut #(
     .AddrWidth(AddrWidth), .DataBytes(DataBytes), .Ports(Ports), .MaxBurst(MaxBurst), .RoomWidth(WordsWidth)
   ) cut (

@@ -1,4 +1,6 @@
-/// Stands for common_fifo in proofs of its users: promises nothing by itself; the user's checker assumes what the proof `fifo` shows.
+/// Replaces common_fifo in proofs of its users; it promises nothing by itself.
+///
+/// The user's checker assumes the properties of the proof `fifo`.
 module common_fifo #(
   parameter int unsigned Width = 32,
   parameter int unsigned Depth = 16,

@@ -1,4 +1,5 @@
-// Inside common_fifo: a shadow queue says what is offered, and whether there is room; a head that is offered stays; a clear empties it.
+// Inside common_fifo: a shadow queue says what is offered, and whether there is room; a head that is offered
+// stays; a clear empties it.
 `ifdef FORMAL
   logic [Width-1:0] ghost_q [Depth];  // entry i from the head on
   logic             past_q = 1'b0, past_hold_q = 1'b0, past_clear_q = 1'b0;

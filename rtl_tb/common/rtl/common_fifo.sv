@@ -1,6 +1,8 @@
-/// First-in first-out queue with registers or distributed RAM behind it; the head is visible (first-word fall-through).
+/// First-in first-out queue with registers or distributed RAM behind it; the head is visible (first-word
+/// fall-through).
 ///
-/// `level_o` counts what is stored, so that a producer may reserve room before it asks for data. `clear_i` empties it.
+/// `level_o` counts the stored words, so that a producer may reserve room before it asks for data. `clear_i`
+/// empties the queue. For two beats in registers only use `common_skid`.
 module common_fifo #(
   parameter int unsigned Width = 32,
   parameter int unsigned Depth = 16,

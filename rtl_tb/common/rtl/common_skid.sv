@@ -1,6 +1,6 @@
-/// Two-entry register slice: valid, ready and data all come from registers, one beat a cycle, one cycle of latency.
+/// Skid buffer: valid, ready and data all come from registers, one beat a cycle, one cycle of latency.
 ///
-/// For storage beyond two beats use `common_fifo`.
+/// It holds two beats; for more storage use `common_fifo`.
 module common_skid #(
   parameter int unsigned Width = 32
 ) (

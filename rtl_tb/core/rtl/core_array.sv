@@ -1,7 +1,8 @@
-/// TC processing elements with the front that feeds them, the pair adders, and the control line that follows every beat.
+/// TC processing elements with the front that feeds them, the pair adders, and the control line that follows
+/// every beat.
 ///
-/// A beat given in cycle s reads its accumulators in s + 1 and writes them in s + TP + 3, one later behind a pair adder. `written_o`
-/// pulses with the write of a finished row. Split designs: see `core_pe_split`.
+/// A beat given in cycle s reads its accumulators in s + 1 and writes them in s + TP + 3, one later behind a
+/// pair adder. `written_o` pulses with the write of a finished row. Split designs: see `core_pe_split`.
 module core_array #(
   parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,

@@ -1,4 +1,5 @@
-/// One accumulator bank: block RAM, or UltraRAM, with a write port and a read port that keeps its word until the next read.
+/// One accumulator bank: block RAM, or UltraRAM, with a write port and a read port that keeps its word until
+/// the next read.
 ///
 /// A row that is written in the cycle in which it is read gives its old word.
 module core_bank #(

@@ -1,8 +1,9 @@
-/// Keeps the biases of the last commands, spread over the output lanes: column c in lane c % OutWords, word c / OutWords.
+/// Keeps the biases of the last commands, spread over the output lanes: column c in lane c % OutWords, word c
+/// / OutWords.
 ///
-/// Header beats queue up and are unpacked one bias a cycle beside the loading of weights. `ready_o` tells that all biases of the
-/// next command to be fetched are there; `release_i` ends that command. One
-/// generation stays free for a row that is still in post-processing.
+/// Header beats queue up and are unpacked one bias a cycle beside the loading of weights. `ready_o`: all
+/// biases of the next command to be fetched are loaded; `release_i` ends that command. One generation stays
+/// free for a row that is still in post-processing.
 module core_bias #(
   parameter int unsigned BiasesPerBeat = 1,
   parameter int unsigned Columns = 8,

@@ -1,7 +1,8 @@
-/// A cascade of multiply-accumulates: sum_o = head + the sum of x_i[k] * weight[k]. Word k is taken k cycles late.
+/// A cascade of multiply-accumulates: sum_o = head + the sum of x_i[k] * weight[k].
 ///
-/// The head is `sum_i`, wanted two cycles after `x_i[0]`, or with `Head` = HeadRegister one cycle after it, when `clear_i` makes it zero.
-/// `sum_o` follows Words cycles later. `load_i` is passed on from word to word.
+/// Word k is taken k cycles late. The head is `sum_i`, wanted two cycles after `x_i[0]`, or with `Head` =
+/// HeadRegister one cycle after it, when `clear_i` makes it zero. `sum_o` follows Words cycles later.
+/// `load_i` is passed on from word to word.
 module core_chain #(
   parameter int unsigned Words = 4,
   parameter int unsigned Cells = core_pkg::CellsInferred,

@@ -1,7 +1,8 @@
-/// Walks through the output of every command in order: fetches rows from the output banks or the pool, then issues them beat by beat.
+/// Walks through the output of every command in order: fetches rows from the output banks or the pool and
+/// issues their beats.
 ///
-/// A row is fetched in the cycle in which the last beat of the one before is issued; with lanes it holds two rows of the output. Views are
-/// numbered as `core_gather` wants them.
+/// A row is fetched in the cycle in which the last beat of the one before is issued; with lanes it holds two
+/// rows of the output. Views have the numbers of `core_gather`.
 module core_drain #(
   parameter int unsigned OutWords = 4,
   parameter int unsigned HalfRows = 0,

@@ -1,4 +1,5 @@
-/// Post-processing: OutWords lanes of `core_requantise`, the masks of a row's last beat, and the count of saturations.
+/// Post-processing: OutWords lanes of `core_requantise`, the masks of a row's last beat, and the count of
+/// saturations.
 ///
 /// Everything moves while `enable_o`; it stops when the output stream does.
 module core_finish #(

@@ -1,7 +1,8 @@
-/// Picks OutWords sums of a fetched row, in two registered steps: the order in which `core_drain` numbers its views.
+/// Picks OutWords sums of a fetched row in two registered steps, by the view that `core_drain` names.
 ///
-/// A view is one choice of a source for every lane: column group g of the whole banks, of their second lane where that is not a view
-/// already, the same of the upper half banks, of split columns, and group g of a pooled row.
+/// A view is one choice of a source for every lane: column group g of the whole banks, of their second lane
+/// where that is not a view already, the same of the upper half banks, of split columns, and group g of a
+/// pooled row.
 module core_gather #(
   parameter int unsigned Channels = 8,  // of a pooled row
   parameter int unsigned TC = 8,

@@ -1,6 +1,8 @@
-/// Takes the weight stream apart: bias headers go to `core_bias`, P-tiles to the waiting weights of the array, one tile ahead.
+/// Takes the weight stream apart: bias headers go to `core_bias`, P-tiles to the waiting weights of the
+/// array, one tile ahead.
 ///
-/// A beat of a tile is taken while the waiting weights are empty or in the very cycle in which `swap_i` empties them.
+/// A beat of a tile is taken while the waiting weights are empty or in the very cycle in which `swap_i`
+/// empties them.
 module core_loader #(
   parameter int unsigned TP = 4,
   parameter int unsigned WeightSlots = 1

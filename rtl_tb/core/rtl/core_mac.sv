@@ -1,8 +1,9 @@
 /// One multiply-accumulate, one DSP slice: sum_o = head + x_i * weight, two cycles after x_i was registered.
 ///
-/// The weight has two registers, B1 and B2 of the slice: `load_i` fills the waiting one, `swap_i` makes it the active one. `Head` says where
-/// the sum begins. `Cells` chooses the form: written out for any tool to infer (as simulated), DSP48E1 or DSP48E2 cells, which keep the
-/// weights and the cascade inside the slice whatever the synthesiser. All three answer alike.
+/// The weight has two registers, B1 and B2 of the slice: `load_i` fills the waiting one, `swap_i` makes it
+/// the active one. `Head` is the source of the sum. `Cells` chooses the form: inferred (as simulated), or
+/// DSP48E1 or DSP48E2 cells, which keep the weights and the cascade inside the slice with any synthesiser.
+/// All three compute the same.
 module core_mac #(
   parameter int unsigned Cells = core_pkg::CellsInferred,
   parameter int unsigned Head = core_pkg::HeadCascade,

@@ -1,8 +1,9 @@
 /// A processing element: a chain of TP multiply-accumulates, its accumulator bank and its output bank.
 ///
-/// Partial sums circulate through the accumulator bank and the C port of the first multiply-accumulate, so that nothing but DSPs adds.
-/// Those of the last P-tile go to the output bank instead, which drains while the next command computes: that is the double buffer.
-/// `sum_o` comes back as `result_i`, by way of the pair adder where there is one. With split trees use `core_pe_split`.
+/// Partial sums circulate through the accumulator bank and the C port of the first multiply-accumulate, so
+/// that nothing but DSPs adds. Those of the last P-tile go to the output bank instead, which drains while the
+/// next command computes: that is the double buffer. `sum_o` comes back as `result_i`, by way of the pair
+/// adder where there is one. With split trees use `core_pe_split`.
 module core_pe #(
   parameter int unsigned TP = 4,
   parameter int unsigned TR = 512,

@@ -1,7 +1,8 @@
 /// A processing element whose tree can split (k = 1/2): two chains of TP / 2 with half a bank each.
 ///
-/// Together they are one chain over banks of 2 * HalfRows rows, as `core_pe`. Split, the upper chain starts from its own bank and both
-/// store their sums: `middle_i` says so for the lower one, which is done TP / 2 cycles earlier.
+/// Together they are one chain over banks of 2 * HalfRows rows, as `core_pe`. Split, the upper chain starts
+/// from its own bank and both store their sums: `middle_i` says so for the lower one, which is done TP / 2
+/// cycles earlier.
 module core_pe_split #(
   parameter int unsigned TP = 4,
   parameter int unsigned HalfRows = 256,

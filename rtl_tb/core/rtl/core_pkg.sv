@@ -1,4 +1,5 @@
-/// Constants of the core, and the bundles that travel beside its data; its command is in `fluidnpu_formats_pkg`.
+/// Constants of the core, and the bundles that travel beside its data; its command is in
+/// `fluidnpu_formats_pkg`.
 package core_pkg;
   // Forms of `core_mac`, and where its sum begins.
   localparam int unsigned CellsInferred = 0;
@@ -11,7 +12,7 @@ package core_pkg;
   localparam int unsigned FinishBits = 43;
   localparam int unsigned PoolBits = 32;  // up to 65535 taps of int16
 
-  /// What post-processing needs to know of one output beat.
+  /// Control of one output beat in post-processing.
   typedef struct packed {
     logic [15:0] hi;
     logic [15:0] lo;
@@ -19,7 +20,7 @@ package core_pkg;
     logic [4:0]  residual_shift;
   } finish_t;
 
-  /// One beat on its way through the array: which bank it ends in and how. All zero when there is none.
+  /// Control of one beat on its way through the array: the bank it ends in, and how. All zero without a beat.
   typedef struct packed {
     logic        swap;     // first beat of a P-tile: the loaded weights become the active ones
     logic        zero;     // first P-tile: sums start from nothing

@@ -1,4 +1,6 @@
-/// Maximum or sum over the taps of a window, a channel for every word of a beat. A finished row waits in the sums until it is taken.
+/// Maximum or sum over the taps of a window, a channel for every word of a beat.
+///
+/// A finished row waits in the sums until it is taken.
 module core_pool #(
   parameter int unsigned Channels = 8
 ) (

@@ -1,6 +1,8 @@
-/// One output word: (sum + bias + (residual << residual_shift)) / 2**shift, half to even, limited to int16, then to lo..hi. Eight cycles.
+/// One output word: (sum + bias + (residual << residual_shift)) / 2**shift, half to even, limited to int16,
+/// then to lo..hi.
 ///
-/// Each input belongs to the word that entered as many cycles ago as its comment says. `saturated_o` comes with `word_o`.
+/// Latency: eight cycles. Each input belongs to the word that entered as many cycles ago as its comment says.
+/// `saturated_o` comes with `word_o`.
 module core_requantise #(
   parameter int unsigned AccBits = 48
 ) (
@@ -31,7 +33,7 @@ module core_requantise #(
     end
   end
 
-  // A guard bit below the value catches the half; whatever is shifted out below it is only remembered as not zero.
+  // A guard bit below the value catches the half; a sticky bit remembers that anything below it was not zero.
   logic signed [AccBits:0] guarded, coarse, coarse_5_q, fine;
   logic                    lost_5_q, lost, over, up;
   logic        [15:0]      fine_mask;

@@ -1,7 +1,9 @@
-/// Hands input beats to the array or the pool and holds back those whose weights, sums or output rows are not ready.
+/// Hands input beats to the array or the pool and holds back those whose weights, sums or output rows are not
+/// ready.
 ///
-/// GEMM: a P-tile begins when its weights are loaded and when the sums of the previous tile can be read back (`Turnaround` cycles after
-/// they began); rows of the last P-tile wait until the previous command's row at that place was fetched.
+/// GEMM: a P-tile begins when its weights are loaded and when the sums of the previous tile can be read back
+/// (`Turnaround` cycles after they began); rows of the last P-tile wait until the previous command's row at
+/// that place was fetched.
 module core_sequencer #(
   parameter int unsigned Turnaround = 8,
   parameter int unsigned HalfRows = 0  // Split designs: rows from here on lie in the upper half bank
@@ -40,8 +42,8 @@ module core_sequencer #(
   assign last_inner  = inner_q + 16'd1 == inner_size;
   assign last_outer  = outer_q + 16'd1 == outer_size;
 
-  // Chains of two lengths must not meet in a bank, so a change between them waits until the array is empty; and rows of the two kinds
-  // lie at different places, so it also waits until all of them are fetched.
+  // Chains of two lengths must not meet in a bank, so a change between them waits until the array is empty;
+  // and rows of the two kinds lie at different places, so it also waits until all of them are fetched.
   assign mode_ok    = HalfRows == 0 || split == split_q || age_q == '0;
   assign weights_ok = !first_inner || (loaded_i && (outer_q == '0 ? mode_ok : 16'(age_q) <= cmd_beats_i));
   assign row_ok     = !last_outer || unfetched_q == '0 || (unfetched_q == 2'd1 && split == split_q && fetched_rows_i > inner_q);

@@ -1,7 +1,9 @@
-/// Brings the slots of a weight beat to the processing elements, each of which listens to a fixed lane of the bus.
+/// Brings the slots of a weight beat to the processing elements, each of which listens to a fixed lane of the
+/// bus.
 ///
-/// PE j of the lower half (j < Pairs) listens to lane j % WeightSlots of `lower_o`, PE Pairs + j to the same lane of `upper_o`.
-/// PEs j and Pairs + j form pair j of ADR 4. Words are skewed for `core_chain`; `load_o` goes with word 0.
+/// PE j of the lower half (j < Pairs) listens to lane j % WeightSlots of `lower_o`, PE Pairs + j to the same
+/// lane of `upper_o`. PEs j and Pairs + j form pair j of ADR 4. Words are skewed for `core_chain`; `load_o`
+/// goes with word 0.
 module core_weight_bus #(
   parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,

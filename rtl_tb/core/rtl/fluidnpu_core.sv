@@ -1,8 +1,10 @@
-/// The reference core: commands, inputs, weights and residuals in, outputs out, as ADR 4 says. All five streams are valid/ready.
+/// The reference core: commands, inputs, weights and residuals in, outputs out (ADR 4); all five streams are
+/// valid/ready.
 ///
-/// Three walkers follow the commands at their own pace: `core_loader` the weights, one P-tile ahead; `core_sequencer` the inputs, one beat a
-/// cycle; `core_drain` the outputs, OutWords words a cycle. The same bits come from the HLS core; choose between them in the build.
-/// `saturations_o` counts since reset or `clear_i` and stays at its largest value.
+/// Three walkers follow the commands at their own pace: `core_loader` the weights, one P-tile ahead;
+/// `core_sequencer` the inputs, one beat a cycle; `core_drain` the outputs, OutWords words a cycle. The HLS
+/// core gives the same bits; the build chooses between them. `saturations_o` counts since reset or `clear_i`
+/// and saturates itself.
 module fluidnpu_core #(
   parameter int unsigned TR = 64,
   parameter int unsigned TP = 4,

@@ -1,4 +1,4 @@
-/// Whatever a layer says: descriptors and weights are read from exactly the port words that hold what is meant, and no others.
+/// Descriptors and weights of any layer are read from exactly the port words that hold them.
 module addresses_proof (
   input logic                   clk_i,
   input logic                   fetch_i,
@@ -14,7 +14,8 @@ module addresses_proof (
   localparam int unsigned PortBytes = 8;
   logic rst_n = 1'b0;
   always_ff @(posedge clk_i) rst_n <= 1'b1;
-  // As START and the planner demand: 64-byte boundaries, addresses of 40 bits. A block has any number of words.
+  // As START and the planner demand: 64-byte boundaries, addresses of 40 bits. A block has any number of
+  // words.
   always_comb assume (program_i[5:0] == '0 && image_i[5:0] == '0 && layer_i.weights[5:0] == '0);
   always_comb assume (program_i[39] == '0 && image_i[39] == '0);
 

@@ -1,4 +1,5 @@
-/// Any commands, any FBCB content, at any time: the batch stays consistent, a refusal changes nothing, a plan can be obeyed.
+/// Under any commands and any FBCB content the batch stays consistent, a refusal changes nothing, a plan can
+/// be obeyed.
 module engine_proof #(
   parameter int unsigned BMax = 3,
   parameter int unsigned Layers = 3,

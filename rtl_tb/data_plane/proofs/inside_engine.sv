@@ -1,5 +1,5 @@
-// Inside fluidnpu_batching_engine: the FBCB is written and read inside its words only; a plan says of the word that was loaded for its layer and batch what
-// `hls.decode_fbcb` says of it.
+// Inside fluidnpu_batching_engine: the FBCB is written and read inside its words only; a plan says of the
+// word that was loaded for its layer and batch what `hls.decode_fbcb` says of it.
 `ifdef FORMAL
   // Some word, from when it is loaded; and what a lookup of it then finds.
   (* anyconst *) logic [1:0]  layer;
@@ -48,12 +48,10 @@
         assert (plan_b_r_o == (shares ? samples[4:0] : batch) && plan_block_o == (said_q.block == '0 ? deepest : said_q.block));
         assert (plan_row_lanes_o == (said_q.k == fluidnpu_formats_pkg::StackRowLanes && !pools_q));
         if (!pools_q) begin
-          case (said_q.k)
-            fluidnpu_formats_pkg::StackOne:  assert (plan_mode_o == (shares ? fluidnpu_formats_pkg::ModeLanes : fluidnpu_formats_pkg::ModeNormal));
-            fluidnpu_formats_pkg::StackTwo:  assert (plan_mode_o == fluidnpu_formats_pkg::ModeWide);
-            fluidnpu_formats_pkg::StackHalf: assert (plan_mode_o == fluidnpu_formats_pkg::ModeSplit);
-            default:                         assert (plan_mode_o == fluidnpu_formats_pkg::ModeLanes);
-          endcase
+          assert (plan_mode_o == (said_q.k == fluidnpu_formats_pkg::StackTwo ? fluidnpu_formats_pkg::ModeWide
+              : said_q.k == fluidnpu_formats_pkg::StackHalf ? fluidnpu_formats_pkg::ModeSplit
+              : said_q.k == fluidnpu_formats_pkg::StackRowLanes || shares ? fluidnpu_formats_pkg::ModeLanes
+              : fluidnpu_formats_pkg::ModeNormal));
         end
       end
     end

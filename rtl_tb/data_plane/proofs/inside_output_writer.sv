@@ -1,5 +1,6 @@
-// Inside fluidnpu_output_writer, for any rows: what is packed belongs to the row at hand in the slot of its own sample, from its first word to its
-// last, and its strobes say just that; an arbitrary word of the stream goes out once, unchanged, at its own address, and nothing else goes out.
+// Inside fluidnpu_output_writer, for any rows: what is packed belongs to the row at hand in the slot of its
+// own sample, from its first word to its last, and its strobes say just that; an arbitrary word of the stream
+// goes out once, unchanged, at its own address, and nothing else goes out.
 `ifdef FORMAL
   logic past_q = 1'b0;
   always_ff @(posedge clk_i) past_q <= 1'b1;

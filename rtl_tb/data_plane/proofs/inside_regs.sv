@@ -1,6 +1,7 @@
-// Inside fluidnpu_regs: AXI4-Lite from a slave's side. Every access is taken at once unless an answer waits, answered in the next cycle, once, and
-// the answer stays; what is illegal answers SLVERR and changes no setting. DONE, ERROR and the events change by their rules alone, which know
-// nothing of illegal writes either; the counters count the job's cycles and its saturations.
+// Inside fluidnpu_regs: AXI4-Lite from a slave's side. Every access is taken at once unless an answer waits,
+// answered in the next cycle, once, and the answer stays; what is illegal answers SLVERR and changes no
+// setting. DONE, ERROR and the events change by their rules alone, which know nothing of illegal writes
+// either; the counters count the job's cycles and its saturations.
 `ifdef FORMAL
   logic past_q = 1'b0, running_q = 1'b0, past_write_q = 1'b0, past_read_q = 1'b0, past_ok_q = 1'b0, past_known_q = 1'b0, past_b_q, past_r_q;
   logic [511:0] past_settings_q;

@@ -1,4 +1,5 @@
-// Inside fluidnpu_residual_reader: a row is read from exactly the port words that hold its columns, in the slot of its own sample.
+// Inside fluidnpu_residual_reader: a row is read from exactly the port words that hold its columns, in the
+// slot of its own sample.
 `ifdef FORMAL
   logic past_q = 1'b0;
   always_ff @(posedge clk_i) past_q <= 1'b1;

@@ -1,7 +1,9 @@
-// Inside fluidnpu_row_buffer, for any small layer, whatever segments come and whatever memory answers. What is read from memory: every row of every
-// active sample, once, in order, and no port word more. Where it goes: where windows look for it, and only when its places are free of what is needed
-// from `oldest_i` on. No segment waits for ever without `stuck_o`, nor for the second one, which goes with it only when its own rows are there and the
-// port of the memory that both share is free. What becomes of the words is the proof `kept`.
+// Inside fluidnpu_row_buffer, for any small layer, whatever segments come and whatever memory answers. What
+// is read from memory: every row of every active sample, once, in order, and no port word more. Where it
+// goes: where windows look for it, and only when its places are free of what is needed from `oldest_i` on. No
+// segment waits for ever without `stuck_o`, nor for the second one, which goes with it only when its own rows
+// are there and the port of the memory that both share is free. What becomes of the words is the proof
+// `kept`.
 `ifdef FORMAL
   logic past_q = 1'b0;
   always_ff @(posedge clk_i) past_q <= 1'b1;
@@ -181,7 +183,8 @@
           assert (port_bytes >= skip + 32'(what.row_bytes) && port_bytes < skip + 32'(what.row_bytes) + 32'(PortBytes));
         end
 
-        // 2. Where it goes: to its place, which is where windows look for it, and over no place that is needed.
+        // 2. Where it goes: to its place, which is where windows look for it, and over no place that is
+        // needed.
         if (fetch_valid_o) begin
           assert (row.lane == lane && row.place == ring(lane, port_word(want_place)) && 32'(row.beats) == length(want_place));
           assert (want_place + 32'(what.pitch) + 32'(PortBytes) <= oldest_i + (what.sample_lanes ? Capacity / 2 : Capacity));
@@ -190,8 +193,8 @@
           for (int l = 0; l < 2; l++) if (loaded_q[l] > 24'(i)) assert (base_o[i] == times(32'(what.sample_pitch), 2'(i)));
         end
 
-        // 3. Who waits is served, or it is told that nothing can make room: data are taken whenever a row is on its way, and a lane with room is passed
-        // over once at most.
+        // 3. Who waits is served, or it is told that nothing can make room: data are taken whenever a row is
+        // on its way, and a lane with room is passed over once at most.
         if (take) assert (loaded_q[segment_lane_i] >= segment_rows_i);
         if (take_two) assert (take && second_valid_i && loaded_q[second_lane_i] >= second_rows_i && !(data_valid_i && data_ready_o));
         if (take && second_valid_i && second_ready_o) assert (take_two);

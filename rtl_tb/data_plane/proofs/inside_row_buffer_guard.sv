@@ -1,5 +1,6 @@
-// Inside fluidnpu_row_buffer, whatever segments come, whatever memory answers and whenever a reset drops what is under way: a word of a beat that no
-// segment of this very beat covers is zero. In a max pool a word is the largest of those that its segments put there.
+// Inside fluidnpu_row_buffer, whatever segments come, whatever memory answers and whenever a reset drops what
+// is under way: a word of a beat that no segment of this very beat covers is zero. In a max pool a word is
+// the largest of those that its segments put there.
 `ifdef FORMAL
   logic past_q = 1'b0;
   always_ff @(posedge clk_i) past_q <= 1'b1;

@@ -1,5 +1,6 @@
-// Inside fluidnpu_row_buffer, for any small rows, whatever segments come and whatever memory answers: a word that has come stays in its place until no
-// window needs it, and a segment, taken first or second, is given the words that memory answered for its rows.
+// Inside fluidnpu_row_buffer, for any small rows, whatever segments come and whatever memory answers: a word
+// that has come stays in its place until no window needs it, and a segment, taken first or second, is given
+// the words that memory answered for its rows.
 `ifdef FORMAL
   logic past_q = 1'b0;
   always_ff @(posedge clk_i) past_q <= 1'b1;
@@ -41,7 +42,8 @@
       if (second_valid_i) assume (second_words_i != '0 && 32'(second_words_i) <= LineWords && !second_addr_i[0]);
       if (second_valid_i) assume (32'(second_place_i) + 32'(second_words_i) <= InWords);
       if (second_valid_i) assume (segment_valid_i && (!second_lane_i || what.sample_lanes));
-      // Shown by the proof `buffer`: rows follow one another, each as long as it must be, as far into a port word as in memory
+      // Shown by the proof `buffer`: rows follow one another, each as long as it must be, as far into a port
+      // word as in memory
       if (running) begin
         for (int l = 0; l < 2; l++) begin
           assume (place_q[l] < 32'd1024 && !place_q[l][0] && start_q[l] + 32'(what.sample_pitch) >= place_q[l] + 32'(what.pitch));

@@ -1,8 +1,9 @@
-// Inside fluidnpu_row_walker: for any small layer, any lanes and any passes that stay within the layer's rows, every row is one of an active sample, at
-// shift + y * step_h + x * step_w with y < out_h, x < out_w, so none ever leads into another slot; its window begins at input row index * sample_rows +
-// y * rise of its lane; and no row of a pass lies above the start that was told.
-// What is told of the other row of a beat is just what that row will be when it comes by itself, and the walk goes on behind both when both are
-// taken. A row at hand stays until it is taken.
+// Inside fluidnpu_row_walker: for any small layer, any lanes and any passes that stay within the layer's
+// rows, every row is one of an active sample, at shift + y * step_h + x * step_w with y < out_h, x < out_w,
+// so none ever leads into another slot; its window begins at input row index * sample_rows + y * rise of its
+// lane; and no row of a pass lies above the start that was told. What is told of the other row of a beat is
+// just what that row will be when it comes by itself, and the walk goes on behind both when both are taken. A
+// row at hand stays until it is taken.
 `ifdef FORMAL
   (* anyconst *) logic [1:0]  h, w;
   (* anyconst *) logic [1:0]  samples, stacked;  // B_act and b_r
@@ -122,7 +123,8 @@
         if (row_lane_o || lane1_beats_q == '0) assert (row_ends_beat_o);
       end
       if (waits_q) assert (row_valid_o && at_hand == at_hand_q && (row_ends_beat_o || at_other == at_other_q));
-      // The other row of the beat is the row that comes next by itself, whenever it is told: all that is said of a row above holds of it as well.
+      // The other row of the beat is the row that comes next by itself, whenever it is told: all that is said
+      // of a row above holds of it as well.
       if (alone_q) assert (row_valid_o && row_lane_o && at_lane1 == at_other_q);
     end
   end

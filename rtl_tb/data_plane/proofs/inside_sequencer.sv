@@ -1,5 +1,6 @@
-// Inside fluidnpu_sequencer: only layers of the job are run, and while its neighbours answer within three cycles no state lasts longer than it
-// must. So a job on a fair bus ends: every command is one of finitely many. Those of the harness's layer are told one by one.
+// Inside fluidnpu_sequencer: only layers of the job are run, and while its neighbours answer within three
+// cycles no state lasts longer than it must. So a job on a fair bus ends: every command is one of finitely
+// many. Those of the harness's layer are told one by one.
 `ifdef FORMAL
   logic [15:0] layers_q = '0;
   logic [5:0]  count_q = '0, waited;  // cycles in this state before this one
@@ -18,7 +19,8 @@
     waited = state_q == before_q && !again_q ? count_q + 6'd1 : '0;
     if (waited >= 6'd2) assume (answered);
   end
-  // Two row blocks of 4 and 2 beats, of two groups each, of two column tiles of 4 and 3: which command this is, and what it must say.
+  // Two row blocks of 4 and 2 beats, of two groups each, of two column tiles of 4 and 3: which command this
+  // is, and what it must say.
   logic [3:0] number_q = '0;
   fluidnpu_formats_pkg::tile_t want;
   always_comb begin

@@ -1,5 +1,6 @@
-// Inside fluidnpu_sequencer: sample n of a job lies where its n-th active slot does, counted from slot 0 on: at base + index * bytes. The registers and
-// the engine hold base, bytes and mask still while a job is under way.
+// Inside fluidnpu_sequencer: sample n of a job lies where its n-th active slot does, counted from slot 0 on:
+// at base + index * bytes. The registers and the engine hold base, bytes and mask still while a job is under
+// way.
 `ifdef FORMAL
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth;
   (* anyconst *) logic [4:0]  slot;  // any one of them

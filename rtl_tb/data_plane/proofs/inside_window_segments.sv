@@ -1,8 +1,9 @@
-// Inside fluidnpu_window_segments, for any small window and any rows: a segment lies in the window of the row it is for, word by word in order, and in
-// its own lane's part of the beat; the P-tiles of a row are its whole window and nothing else. A segment asks for the input rows of its window, and none
-// lies before what is told to be the oldest place that is needed, which stays while a row is at hand. The second segment is just the one that
-// would come next, were it not taken with the first: of the same row behind it, or the whole of the row of lane 1. Of a max pool a beat has two
-// neighbouring taps.
+// Inside fluidnpu_window_segments, for any small window and any rows: a segment lies in the window of the row
+// it is for, word by word in order, and in its own lane's part of the beat; the P-tiles of a row are its
+// whole window and nothing else. A segment asks for the input rows of its window, and none lies before what
+// is told to be the oldest place that is needed, which stays while a row is at hand. The second segment is
+// just the one that would come next, were it not taken with the first: of the same row behind it, or the
+// whole of the row of lane 1. Of a max pool a beat has two neighbouring taps.
 `ifdef FORMAL
   (* anyconst *) logic [1:0]  kernel_h, kernel_w;
   (* anyconst *) logic [2:0]  run;        // words of a run
@@ -76,8 +77,9 @@
     assume (layer_i.p_tiles == 16'(tiles) && layer_i.span == span && layer_i.sample_lanes == by_samples);
     if (!is_pool) assume (times(8'(width), tiles[3:0]) >= all && times(8'(width), 4'(tiles - 6'd1)) < all);
     if (row_lane || (row_valid && !row_ends_beat)) assume (layer_i.mode == fluidnpu_formats_pkg::ModeLanes);
-    // A layer fits half of the number range. The walker gives no row above the start that it told (the proof `rows`), and the buffer lets samples
-    // follow one another, each as long as all its rows (the proof `buffer`).
+    // A layer fits half of the number range. The walker gives no row above the start that it told (the proof
+    // `rows`), and the buffer lets samples follow one another, each as long as all its rows (the proof
+    // `buffer`).
     assume (!tap_h[31:28] && !tap_w[31:28] && !row_offset[31:28] && !other_offset[31:28]);
     assume (!sample_pitch[31:28] && !start_offset[31:28]);
     assume (start_offset <= sample_pitch && base_i[0] == '0 && base_i[1] == sample_pitch);
@@ -130,7 +132,8 @@
           assert (second_rows_o == other_top + layer_i.span && second_ends_beat_o && window_q == tile_window_q);
         end
       end
-      // It is no other than the one that comes next by itself, whenever it is offered: all that is said of a segment above holds of it as well.
+      // It is no other than the one that comes next by itself, whenever it is offered: all that is said of a
+      // segment above holds of it as well.
       if (alone_q) begin
         assert (segment_valid_o && at_hand == at_second_q);
         assert (window_q == window_of_second_q && row_index == index_of_second_q && row_offset == offset_of_second_q);

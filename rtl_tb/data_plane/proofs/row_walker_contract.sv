@@ -1,6 +1,9 @@
-/// Stands for fluidnpu_row_walker in proofs of its users: rows come for as long as it likes, hold still until they are taken, and a pass ends once.
-/// A row that does not end its beat is one of lane 0; the row of lane 1 that was told with it comes next, unless both are taken.
-/// What the proof `rows` shows of the places beyond that, a user's checker assumes.
+/// Replaces fluidnpu_row_walker in proofs of its users: rows come at any pace and hold still until they are
+/// taken.
+///
+/// A pass ends once. A row that does not end its beat is one of lane 0; the row of lane 1 that was told with
+/// it comes next, unless both are taken. A user's checker assumes the properties of the proof `rows` beyond
+/// that.
 module fluidnpu_row_walker #(
   parameter int unsigned BMax = 4,
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1

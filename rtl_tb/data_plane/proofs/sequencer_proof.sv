@@ -1,5 +1,7 @@
-/// Any job, any answers of its neighbours: a soft reset, an error or the watchdog brings the sequencer to idle within a bound once
-/// the masters are idle; commands are legal and hold still until they are taken; a refused START changes nothing.
+/// The sequencer under any job and any answers of its neighbours.
+///
+/// A soft reset, an error or the watchdog brings it to idle within a bound once the masters are idle;
+/// commands are legal and hold still until they are taken; a refused START changes nothing.
 module sequencer_proof (
   input logic        clk_i,
   input logic        start_i,

@@ -1,4 +1,5 @@
-/// Stands for fluidnpu_unpack in proofs of its users, who care for what is asked of memory only: it promises nothing.
+/// Replaces fluidnpu_unpack in proofs of its users, which concern requests to memory only; it promises
+/// nothing.
 module fluidnpu_unpack #(
   parameter int unsigned PortWords = 8,
   parameter int unsigned BeatWords = 4,

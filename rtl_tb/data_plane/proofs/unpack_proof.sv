@@ -1,4 +1,5 @@
-/// Any jobs, any pauses on either side: a job gives exactly its beats, takes exactly its port words, and never stalls by itself.
+/// The unpacker under any jobs and pauses: a job gives exactly its beats, takes exactly its port words, and
+/// never stalls by itself.
 module unpack_proof (
   input logic        clk_i,
   input logic        job_valid_i,
@@ -25,7 +26,8 @@ module unpack_proof (
     .left_o(left), .missing_o(missing)
   );
 
-  // The books of the job at hand, kept apart from the module: words still to give, words still to take with what is skipped.
+  // The books of the job at hand, kept apart from the module: words still to give, words still to take with
+  // what is skipped.
   logic [31:0] to_give = '0, to_take = '0, taking;
   always_ff @(posedge clk_i) begin
     if (rst_n) begin

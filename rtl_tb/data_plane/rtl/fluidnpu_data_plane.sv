@@ -1,8 +1,9 @@
-/// The NPU's data plane: registers, Fluid Batching Engine, layer sequencer, DMA. The core hangs on the five streams (ADR 4).
+/// The NPU's data plane: registers, Fluid Batching Engine, layer sequencer, DMA.
 ///
-/// AXI ports: `m0` reads descriptors and weights, `m1` reads inputs, `m2` reads residuals and writes outputs. `core_rst_no`
-/// is low while a job is dropped: the core must forget its half-done command. `saturations_i` counts since then and since
-/// `core_clear_o`, one cycle as a job starts: a counter that stays at its largest value could not tell the next job's share.
+/// Five streams connect the core (ADR 4). AXI ports: `m0` reads descriptors and weights, `m1` reads inputs,
+/// `m2` reads residuals and writes outputs. `core_rst_no` is low while a job is dropped: the core must forget
+/// its half-done command. `saturations_i` counts since then and since `core_clear_o`, one cycle as a job
+/// starts: a counter that has saturated could not tell the next job's share.
 module fluidnpu_data_plane #(
   parameter int unsigned TR = 64,
   parameter int unsigned TP = 4,

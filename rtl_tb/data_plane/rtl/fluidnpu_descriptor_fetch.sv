@@ -1,4 +1,5 @@
-/// Reads one 128-byte descriptor while `fetch_i` is held and shows it; `fetched_o` tells that all of it has come.
+/// Reads one 128-byte descriptor while `fetch_i` is held and shows it; `fetched_o` tells that all of it has
+/// come.
 module fluidnpu_descriptor_fetch #(
   parameter int unsigned PortWords = 8,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth

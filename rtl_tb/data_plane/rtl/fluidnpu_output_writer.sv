@@ -1,7 +1,9 @@
-/// Writes the core's output stream back: finds each row's place, packs its words into port words, hands them to a write master.
+/// Writes the core's output stream back: packs the words of each row into port words and hands them to a
+/// write master.
 ///
-/// Rows come in the order of the row walker, `ceil(cols / OutWords)` beats each. Words of neighbouring rows that share a port
-/// word are written together. `layer_done_o` (a level): the last row of the layer has been handed over.
+/// Rows come in the order of the row walker, `ceil(cols / OutWords)` beats each. Words of neighbouring rows
+/// that share a port word are written together. `layer_done_o` (a level): the last row of the layer has been
+/// handed over.
 module fluidnpu_output_writer #(
   parameter int unsigned BMax = 4,
   parameter int unsigned OutWords = 4,
@@ -62,7 +64,7 @@ module fluidnpu_output_writer #(
   logic [OffsetWidth-1:0]   offset;
   logic                     move, beat_ends, row_done, port_full;
 
-  // What is being packed
+  // The port word being packed
   logic                     any_q, full_q, push, can_take;
   logic [AddrWidth-1:0]     pack_addr_q;
   logic [PortWords*16-1:0]  pack_q, placed;

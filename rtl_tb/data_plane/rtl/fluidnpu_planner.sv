@@ -1,7 +1,8 @@
-/// Checks a descriptor and computes what follows from it and the FBCB's plan, with one multiplier-divider that takes a bit a cycle.
+/// Checks a descriptor and computes the layer's constants from it and the FBCB's plan.
 ///
-/// Wrong magic, checksum, field range or alignment give `bad_o` with the cause instead of a layer. Formulas: `hls.streams`
-/// `hls.layout` and `hls.row_buffer`. About 250 cycles, more where numbers are long.
+/// One multiplier-divider takes a bit a cycle: about 250 cycles, more for long numbers. Wrong magic,
+/// checksum, field range or alignment give `bad_o` with the cause instead of a layer. Formulas:
+/// `hls.streams`, `hls.layout` and `hls.row_buffer`.
 module fluidnpu_planner #(
   parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,
@@ -246,7 +247,8 @@ module fluidnpu_planner #(
     end
   end
 
-  // Input rows. A kernel of one row leaves out what its stride skips. In the buffer a row keeps its place within a port word.
+  // Input rows. A kernel of one row leaves out what its stride skips. In the buffer a row keeps its place
+  // within a port word.
   assign flat        = descriptor_i.kernel_h == 8'd1;
   assign row_step    = flat ? jump_q : descriptor_i.in_row_bytes;
   assign rise        = flat ? 32'd1 : 32'(descriptor_i.stride_h);

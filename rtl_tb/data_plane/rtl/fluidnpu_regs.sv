@@ -1,9 +1,10 @@
 /// The register file on AXI4-Lite: every offset, field and access class comes from the generated package.
 ///
-/// A read or write of no register, of a read-only one (write), unaligned or with partial strobes answers SLVERR and does
-/// nothing; every access is answered. START, EXIT, MERGE and SOFT_RESET leave as one-cycle pulses. ERROR keeps the first
-/// error since the last SOFT_RESET or START of an idle NPU; `start_refused_i` (same cycle) sets it again. `saturations_i` counts from
-/// zero in each job, and what a dropped job had counted stays when the core forgets it.
+/// A read or write of no register, of a read-only one (write), unaligned or with partial strobes answers
+/// SLVERR and does nothing; every access is answered. START, EXIT, MERGE and SOFT_RESET leave as one-cycle
+/// pulses. ERROR keeps the first error since the last SOFT_RESET or START of an idle NPU; `start_refused_i`
+/// (same cycle) sets it again. `saturations_i` counts from zero in each job; the count of a dropped job stays
+/// when the core forgets it.
 module fluidnpu_regs #(
   parameter int unsigned AddrWidth = 12,
   parameter int unsigned BMax = 4,

@@ -1,4 +1,4 @@
-/// Reads the words that the core adds to its outputs, in the order of the output stream; each row filled up to whole beats.
+/// Reads the residual words in the order of the output stream; each row is filled up to whole beats.
 module fluidnpu_residual_reader #(
   parameter int unsigned BMax = 4,
   parameter int unsigned OutWords = 4,
@@ -27,7 +27,7 @@ module fluidnpu_residual_reader #(
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
   localparam int unsigned PortBits = $clog2(PortWords * 2);
   localparam int unsigned SkipWidth = PortWords > 1 ? $clog2(PortWords) : 1;
-  localparam int unsigned JobQueue = 32;  // rows asked for ahead: what hides the latency of memory when rows are short
+  localparam int unsigned JobQueue = 32;  // rows asked for ahead, to hide the latency of memory when rows are short
 
   logic                 row_valid, row_ready, job_ready, head_valid, head_ready;
   logic [AddrWidth-1:0] row_addr;

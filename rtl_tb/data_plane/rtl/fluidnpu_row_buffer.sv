@@ -1,10 +1,12 @@
-/// Keeps the input rows that windows share: each is read from memory once, long before it is needed, and dropped when no block needs it.
+/// Caches input rows: each is read from memory once, ahead of its use, and dropped when no window needs it
+/// any more.
 ///
-/// A ring of lines in two banks, so that a segment may begin anywhere and straddle two lines. Rows follow one another in the order
-/// in which windows reach them, `layer_t.pitch` apart; with lanes by samples each lane has half of the ring. A segment waits until the rows of its
-/// window are there. A second segment of the same beat goes with it when its rows are there too and memory gives nothing in this cycle: both share
-/// the port of the RAM that writes. In a max pool a word that is covered twice is the larger one.
-/// `stuck_o`: a window waits for a row for which nothing can make room, so this row block does not fit.
+/// A ring of lines in two banks, so that a segment may begin anywhere and straddle two lines. Rows follow one
+/// another in the order in which windows reach them, `layer_t.pitch` apart; with lanes by samples each lane
+/// has half of the ring. A segment waits until the rows of its window are loaded. Two segments of a beat
+/// issue together if both are resident and no fill uses the shared RAM port this cycle. In a max pool a word
+/// that is covered twice is the larger one. `stuck_o`: a window waits for a row for which nothing can make
+/// room, so this row block does not fit.
 module fluidnpu_row_buffer #(
   parameter int unsigned BMax = 4,
   parameter int unsigned InWords = 8,

@@ -1,7 +1,9 @@
-/// Visits the rows of a row block in the order of the core's beats and gives the place of each; lane 0, then lane 1.
+/// Visits the rows of a row block in the order of the core's beats, lane 0 before lane 1, and gives the place
+/// of each.
 ///
-/// The walk begins where the last committed pass ended; a pass without `commit_i` is walked again by the next one.
-/// One row a cycle, or with `row_both_i` the two rows of a beat. Used for windows (steps of the input), outputs and residuals alike.
+/// The walk begins where the last committed pass ended; a pass without `commit_i` is walked again by the next
+/// one. One row a cycle, or with `row_both_i` the two rows of a beat. Serves windows (steps of the input),
+/// outputs and residuals.
 module fluidnpu_row_walker #(
   parameter int unsigned BMax = 4,
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1
@@ -93,7 +95,7 @@ module fluidnpu_row_walker #(
     end
     follow = after;
   endfunction
-  always_comb begin  // no continuous assignments: those would not wait for what the function reads beside its argument
+  always_comb begin  // a continuous assignment is not sensitive to the signals `follow` reads from module scope
     behind = follow(place_q);
     other  = row_lanes_i ? behind : place_q;
     next   = row_both_i && row_lanes_i ? follow(behind) : behind;

@@ -1,7 +1,8 @@
-/// Runs a job: for each layer fetch its descriptor, look up its plan, then give every (row block, group, column tile) as a command.
+/// Runs a job: for each layer its descriptor, its plan, then every (row block, group, column tile) as a
+/// command.
 ///
-/// A layer begins only when all that the one before it wrote is in memory. An error, the watchdog or a soft reset ends the
-/// job: `flush_o` is held until every master is idle. Order of commands: `hls.streams.tiles`.
+/// A layer begins only when all outputs of the one before it are in memory. An error, the watchdog or a soft
+/// reset ends the job: `flush_o` is held until every master is idle. Order of commands: `hls.streams.tiles`.
 module fluidnpu_sequencer #(
   parameter int unsigned TC = 8,
   parameter int unsigned InWords = 8,
@@ -81,7 +82,7 @@ module fluidnpu_sequencer #(
   assign start_refused_o = start_i && start_cause != fluidnpu_registers_pkg::CauseNone;
   assign busy_o          = state_q != Idle;
 
-  // What ends a job by force; the first that comes is told.
+  // Causes that end a job by force; the first one is told.
   logic job_error;
   logic [7:0] job_cause;
   always_comb begin

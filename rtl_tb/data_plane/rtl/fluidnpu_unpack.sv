@@ -1,7 +1,8 @@
-/// Takes port words and gives beats of BeatWords words: the way from a bus to a stream of the core.
+/// Converts port words to beats of BeatWords words, on the way from the bus to a stream of the core.
 ///
-/// A job is `words` words that begin `skip` words into its first port word. Its last beat is filled up with zeros and what
-/// is left of its last port word is dropped. The next job begins, and takes its first port word, while the last beat leaves.
+/// A job is `words` words that begin `skip` words into its first port word. Its last beat is filled up with
+/// zeros, and the rest of its last port word is dropped. The next job begins, and takes its first port word,
+/// while the last beat leaves.
 module fluidnpu_unpack #(
   parameter int unsigned PortWords = 8,
   parameter int unsigned BeatWords = 4,
@@ -81,7 +82,7 @@ module fluidnpu_unpack #(
   always_ff @(posedge clk_i) begin
     if (rst_ni) assert (32'(count_q) <= Room);
     if (rst_ni && left_q != '0) begin
-      // What is stored and what is still to come is what is still to be given; and something can always happen.
+      // Stored words and words to come are the words to give; and a transfer is always possible.
       if (missing_q != '0) assert (missing_q <= left_q && 32'(count_q) + missing_q == left_q);
       else assert (32'(count_q) >= left_q);
       assert (beat_valid_o || port_ready_o);

@@ -1,6 +1,7 @@
-/// Copies a layer's weights to the core, once for each row block: the image has the stream's order, so nothing is understood.
+/// Copies a layer's weights to the core, once for each row block; the image has the stream's order.
 ///
-/// A block's first command asks for all of its weights at once; they run ahead of the core as far as the queues reach.
+/// A block's first command asks for all of its weights at once; they run ahead of the core as far as the
+/// queues reach.
 module fluidnpu_weight_streamer #(
   parameter int unsigned TP = 4,
   parameter int unsigned WeightSlots = 1,

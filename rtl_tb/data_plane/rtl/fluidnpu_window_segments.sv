@@ -1,10 +1,12 @@
-/// Forms Toeplitz rows on the fly: cuts the beats of the core's input stream into segments, each one run of words in the input buffer.
+/// Forms Toeplitz rows on the fly: cuts the beats of the input stream into segments, runs of words in the
+/// input buffer.
 ///
-/// A GEMM is walked P-tile by P-tile, all rows of the block each time; a tile goes on in the window where the one before
-/// ended, so tiles straddle taps and kernel rows. A pool is walked row by row, one beat a tap, of a max pool one beat for two taps: both segments
-/// go to the same place, where the larger word stays. Words that no segment covers are zero: tails need no segment.
-/// One segment a cycle, or two of the same beat when `second_ready_i`: the next of the same row, or the whole of the row in lane 1. Distances are
-/// those of the input buffer (`fluidnpu_formats_pkg::layer_t`).
+/// A GEMM is walked P-tile by P-tile, all rows of the block each time; a tile goes on in the window where the
+/// one before ended, so tiles straddle taps and kernel rows. A pool is walked row by row, one beat a tap, of
+/// a max pool one beat for two taps: both segments go to the same place, where the larger word stays. Words
+/// that no segment covers are zero: tails need no segment. One segment a cycle, or two of the same beat when
+/// `second_ready_i`: the next of the same row, or the whole of the row in lane 1. Distances are those of the
+/// input buffer (`fluidnpu_formats_pkg::layer_t`).
 module fluidnpu_window_segments #(
   parameter int unsigned TP = 4,
   parameter int unsigned InWords = 2 * TP,  // of a beat: two P-tiles at least, and what a pool sends
@@ -39,7 +41,7 @@ module fluidnpu_window_segments #(
   output logic [CountWidth-1:0]        second_words_o,
   output logic [CountWidth-1:0]        second_place_o,
   output logic                         second_ends_beat_o,
-  output logic [31:0]                  oldest_o          // what lies before is not needed any more
+  output logic [31:0]                  oldest_o          // no window needs a place before it any more
 );
   typedef struct packed {
     logic [7:0]  tap_row;
@@ -102,7 +104,8 @@ module fluidnpu_window_segments #(
     end
   end
 
-  // Within a row: from the tile's first word on, run by run. What is cut next, and what would be cut behind it.
+  // Within a row: from the tile's first word on, run by run. What is cut next, and what would be cut behind
+  // it.
   typedef struct packed {
     logic [CountWidth-1:0] words;
     window_t               next;      // where the window goes on
@@ -160,7 +163,7 @@ module fluidnpu_window_segments #(
     endcase
   end
   assign run_words = pool ? 24'(command_q.cols) : layer_i.run_words;
-  always_comb begin  // no continuous assignments: those would not wait for what the function reads beside its arguments
+  always_comb begin  // a continuous assignment is not sensitive to the signals its function reads from module scope
     first  = cut(window_q, position_q);
     behind = cut(first.next, pool ? '0 : position_q + first.words);
   end

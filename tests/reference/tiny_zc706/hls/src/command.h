@@ -1,8 +1,24 @@
-// Decodes a command beat and prepares what counters are compared with.
+// Decodes a command beat and prepares the numbers that counters are compared with.
 #ifndef FLUIDNPU_COMMAND_H
 #define FLUIDNPU_COMMAND_H
 
 #include "words.h"
+
+// Modes that a design may lack: there each is constant false, and the compiler removes what depends on it.
+static bool is_wide(const command_t& c) {
+#pragma HLS INLINE
+    return Stackable && c.mode == ModeWide;
+}
+
+static bool is_lanes(const command_t& c) {
+#pragma HLS INLINE
+    return Stackable && c.mode == ModeLanes;
+}
+
+static bool is_split(const command_t& c) {
+#pragma HLS INLINE
+    return Split && c.mode == ModeSplit;
+}
 
 // ceil(value / Step).
 template <int Step>
@@ -25,14 +41,14 @@ static command_t decode(const command_beat_t& beat) {
     c.hi = core_command_hi(beat);
     const count_t lane1_beats = core_command_lane1_beats(beat);
     c.gemm = c.mode < ModeMaxPool;
-    // Weight slots of one P-tile; with lanes a slot feeds two PEs.
-    int slots = int(c.cols);
-    c.pes = c.cols;
-    if (c.mode == ModeWide) slots = 2 * int(c.cols);
-    if (c.mode == ModeWide || c.mode == ModeLanes) c.pes = 2 * int(c.cols);
+    // Slots of a P-tile and PEs at work: with lanes a slot feeds two PEs, split trees make two columns.
+    const int cols = int(c.cols), pairs = (cols + 1) / 2;
+    const int slots = is_wide(c) ? 2 * cols : is_split(c) ? pairs : cols;
+    c.pes = is_wide(c) || is_lanes(c) ? 2 * cols : is_split(c) ? pairs : cols;
     const int padded = c.beats < RowDistance ? RowDistance : int(c.beats);
-    const count_t row_beats = steps_of<OutWords>(int(c.cols));
-    const count_t header_beats = steps_of<WeightSlots>(int(steps_of<BiasesPerSlot>(int(c.cols)))), part_beats = steps_of<WeightSlots>(slots);
+    const count_t row_beats = steps_of<OutWords>(cols);
+    const count_t header_beats = steps_of<WeightSlots>(int(steps_of<BiasesPerSlot>(cols)));
+    const count_t part_beats = steps_of<WeightSlots>(slots);
     c.one_row = c.beats == 1;
     c.one_tile = c.p_tiles == 1;
     c.last_row = c.beats - 1;
