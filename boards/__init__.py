@@ -1,5 +1,5 @@
 """FPGA boards as data: one TOML file each, every fact with the document it comes from."""
 
-from .board import STRIPES, Board, BoardError, Dram, list_boards, load_board, parse_board
+import lazy_loader
 
-__all__ = ["STRIPES", "Board", "BoardError", "Dram", "list_boards", "load_board", "parse_board"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

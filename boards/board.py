@@ -1,4 +1,4 @@
-"""One FPGA board: resources, clock, ports and memories, read from a TOML file. No networks, no arithmetic beyond unit changes.
+"""One FPGA board: resources, clock, ports and memories, read from a TOML file. Knows no networks.
 
 >>> board = load_board("zc706")
 >>> board.dsp, board.ramb36, board.clock_hz
@@ -22,8 +22,8 @@ SCHEMA = 1
 STRIPES = (1, 2, 4)
 FAMILIES = {"zynq7000": "DSP48E1", "zynquplus": "DSP48E2"}
 
-# Inclusive limits of every whole-number fact: wide enough for any device of these families, narrow enough that a slip of the pen
-# cannot make the search run for hours.
+# Inclusive limits of every whole-number fact: wide enough for any device of these families, narrow enough
+# that a slip of the pen cannot make the search run for hours.
 LIMITS = {
     "dsp": (1, 20_000),
     "ramb36": (1, 20_000),
@@ -39,13 +39,16 @@ LIMITS = {
 
 
 class BoardError(ValueError):
-    """A board is unknown or its file breaks a rule; the message is one sentence for the person who asked."""
+    """A board is unknown or its file breaks a rule; the message is one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dram:
-    """One way to an external memory: peak bytes a second, the side of the device its controller sits on ("ps" or "pl"), the ports that one of the
-    NPU's masters is spread over (`stripes`), and the width of them together, 0 for so many of `axi_port_bits`.
+    """One external memory: its peak bytes a second, and the device's side ("ps" or "pl") that holds its
+    controller.
+
+    `stripes`: the ports that one of the NPU's masters is spread over. `port_bits`: the width of them
+    together, 0 for `axi_port_bits` each.
     """
 
     name: str
@@ -68,10 +71,10 @@ class Dram:
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """What a design may use of one board, each fact with the document it comes from in `sources`.
+    """One board's resources, clock, ports and memories, each fact with its document in `sources`.
 
-    `paper_words_per_cycle` (16-bit words) and `paper_memory_bits` belong to the `paper` model alone: the first is a fit, the second
-    a rounded capacity. `ramb36`, `uram288` and `dram` are what the device really has.
+    `paper_words_per_cycle` (16-bit words) and `paper_memory_bits` belong to the `paper` model alone: the
+    first is a fit, the second a rounded capacity. `ramb36`, `uram288` and `dram` are those of the device.
     """
 
     name: str
@@ -118,12 +121,14 @@ class Board:
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """The names that need a source: every field that says something of the hardware, one `dram.NAME` a memory."""
+        """Names of the facts that need a source: every field about the hardware, and one `dram.NAME` a
+        memory.
+        """
         plain = [f.name for f in fields(self) if f.name not in ("name", "title", "dram", "sources")]
         return (*plain, *(f"dram.{memory.name}" for memory in self.dram))
 
     def memory(self, name: str | None = None) -> Dram:
-        """One of the memories, the first by default, with the width of its ports. Raises BoardError.
+        """Return one of the memories, the first by default, with the width of its ports. Raises BoardError.
 
         >>> load_board("zc706").memory("ps").port_bits, load_board("zc706").memory("pl").port_bits
         (64, 512)
@@ -145,7 +150,7 @@ class Board:
         return FAMILIES[self.family]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types, with schema number and digest."""
+        """Return plain JSON types, with schema number and digest."""
         body = {**asdict(self), "sources": dict(self.sources)}
         text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return {"schema": SCHEMA, "digest": hashlib.sha256(text.encode()).hexdigest(), **body}
@@ -169,7 +174,7 @@ def _check_whole(name: str, value: object, low: int, high: int) -> None:
 
 
 def list_boards() -> tuple[str, ...]:
-    """Names of the shipped boards, sorted.
+    """Return the names of the shipped boards, sorted.
 
     >>> list_boards()
     ('zc706', 'zcu104')
@@ -179,7 +184,7 @@ def list_boards() -> tuple[str, ...]:
 
 
 def load_board(name_or_path: str | Path) -> Board:
-    """A shipped board by name, or the board in a TOML file of the user's. Raises BoardError."""
+    """Load a shipped board by name, or a board from a user's TOML file. Raises BoardError."""
     text = str(name_or_path)
     if isinstance(name_or_path, str) and name_or_path in list_boards():
         item = resources.files(__package__).joinpath(f"{name_or_path}.toml")
@@ -196,7 +201,7 @@ def load_board(name_or_path: str | Path) -> Board:
 
 
 def parse_board(text: str, source: str = "board") -> Board:
-    """A board from TOML text; `source` names the file in errors. Raises BoardError."""
+    """Parse a board from TOML text; errors name the file `source`. Raises BoardError."""
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

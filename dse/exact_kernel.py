@@ -1,10 +1,10 @@
 """The NPU cycle by cycle, without data: what every module of the RTL holds and hands on, as one loop over integer arrays that Numba compiles.
 
-Each function below is one module of `rtl_tb/rtl`, named beside it, or the DRAM model of `rtl_tb/benches/npu_model.cpp`. Only what decides when
+Each function below is one module of `rtl_tb/*/rtl`, named beside it, or the DRAM model of `rtl_tb/npu/npu_model.cpp`. Only what decides when
 something happens is here: counters, levels of queues, addresses; no word is moved. The tests hold `simulate` to Verilator, cycle for cycle.
 
 In a cycle consumers go before producers, and whoever needs to know whether a queue has room is given its level of before the cycle (`_old`): a
-queue shows what is pushed only a cycle later, and its room does not depend on what is popped, as in `fluidnpu_fifo` and `core_skid`.
+queue shows what is pushed only a cycle later, and its room does not depend on what is popped, as in `common_fifo` and `common_skid`.
 Without Numba the functions are plain Python: the same cycles, some thousand times slower.
 All of it stays in one file: Numba's cache sees changes of the file of the function it compiles, not of those that it calls.
 """

@@ -1,7 +1,15 @@
-"""What the console command says when it cannot go on: exit codes and the one sentence.
+"""Exit codes of the console command, and the one sentence with which it ends when it cannot go on.
 
-0 done; 1 the answer is no (a mismatch, a board too small or one that does not answer); 2 bad input; 130 stopped by Ctrl-C, 143 by SIGTERM.
-Notes that an error was given on its way (PEP 678) belong to its sentence.
+0 done; 1 the answer is no (a mismatch, a board too small or one that does not answer); 2 bad input; 130
+stopped by Ctrl-C, 143 by SIGTERM. A room's ValueErrors are the caller's fault (2), its other errors the
+world's (1). Notes that an error was given on its way (PEP 678) belong to its sentence.
+
+    ValueError
+    └── UsageError             a command line that asks for something impossible
+    RuntimeError
+    └── NegativeAnswerError    the command ran and the answer is no
+    KeyboardInterrupt
+    └── Terminated             SIGTERM came
 """
 
 from __future__ import annotations
@@ -22,11 +30,11 @@ EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
 class UsageError(ValueError):
-    """A command line that asks for something impossible; one sentence."""
+    """A command line that asks for something impossible."""
 
 
 class NegativeAnswerError(RuntimeError):
-    """The command ran and the answer is no; one sentence, and what else `--json` says beside it."""
+    """The command ran and the answer is no; `answer` is what `--json` prints beside the sentence."""
 
     def __init__(self, message: str, answer: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -34,47 +42,29 @@ class NegativeAnswerError(RuntimeError):
 
 
 def negative_answers() -> tuple[type[Exception], ...]:
-    """Good questions whose answer is no. FitError is a DesignError too, so these are looked at first."""
+    """Give the errors that say no to a good question; some are ValueErrors, so these come first."""
     from fluidnpu.dse import FitError
 
     return (NegativeAnswerError, FitError)
 
 
-def caller_errors() -> tuple[type[Exception], ...]:
-    """Errors that are the user's to mend: each room's ValueErrors, imported only when something went wrong."""
-    from fluidnpu.boards import BoardError
-    from fluidnpu.dse import DesignError
-    from fluidnpu.hls import DescriptorError, ProgramError, ProjectError, ReportError
-    from fluidnpu.host import BundleError, DriverUsageError
-    from fluidnpu.models import NetworkError
-    from fluidnpu.scheduler import SchedulerError
-
-    ours = (UsageError, BoardError, DesignError, DescriptorError, ProgramError, ProjectError, ReportError)
-    return (*ours, BundleError, DriverUsageError, NetworkError, SchedulerError)
-
-
-def world_errors() -> tuple[type[Exception], ...]:
-    """Errors of the machine or the board."""
-    from fluidnpu.hls import CsimError
-    from fluidnpu.host import HostError
-    from fluidnpu.models import TrainingError
-    from fluidnpu.rtl_tb import SimulationError
-
-    return (CsimError, HostError, SimulationError, TrainingError)
+def is_expected(error: Exception) -> bool:
+    """Tell if a room, or the front door, raised one of its own classes; all others are bugs."""
+    return any(kind.__module__.partition(".")[0] == __package__ for kind in type(error).__mro__)
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came; whatever tidies up after Ctrl-C does so now."""
+    """SIGTERM came; the code that tidies up after Ctrl-C does so now."""
 
 
 def sentence(error: BaseException) -> str:
-    """The error's message and its notes on one line."""
+    """Give the error's message and its notes on one line."""
     said = str(error) or type(error).__name__
     return " ".join("; ".join((said, *getattr(error, "__notes__", ()))).split())
 
 
 def fail(error: BaseException, code: int, as_json: bool) -> NoReturn:
-    """Say it once, on standard error (and as one object on standard output for scripts), and leave."""
+    """Print the sentence on standard error (and as one object on standard output for scripts), and exit."""
     if as_json:
         answer = error.answer if isinstance(error, NegativeAnswerError) else None
         report: dict[str, Any] = {**(answer or {}), "error": sentence(error)}
@@ -86,7 +76,9 @@ def fail(error: BaseException, code: int, as_json: bool) -> NoReturn:
 
 @contextmanager
 def one_sentence(as_json: bool) -> Iterator[None]:
-    """Turn expected errors inside into one sentence and an exit code; anything else is a bug and keeps its traceback."""
+    """Turn expected errors inside into one sentence and an exit code; all others are bugs and keep their
+    traceback.
+    """
     try:
         with _sigterm_raises():
             yield
@@ -98,18 +90,22 @@ def one_sentence(as_json: bool) -> Iterator[None]:
         where = f" '{error.filename}'" if error.filename else ""
         fail(type(error)(f"the file{where} could not be used: {error.strerror or error}"), EXIT_BAD_INPUT, as_json)
     except Exception as error:
+        if not is_expected(error):
+            raise
         if isinstance(error, negative_answers()):
             fail(error, EXIT_NO, as_json)
-        if isinstance(error, caller_errors()):
+        if isinstance(error, ValueError):  # the caller's fault
             fail(error, EXIT_BAD_INPUT, as_json)
-        if isinstance(error, world_errors()):
+        if isinstance(error, RuntimeError | ImportError):  # the world's: a device, a tool, a missing part
             fail(error, EXIT_NO, as_json)
         raise
 
 
 @contextmanager
 def _sigterm_raises() -> Iterator[None]:
-    """SIGTERM raises Terminated in this process, once; a second one ends it at once, and so does the first in a forked worker."""
+    """Raise Terminated in this process on the first SIGTERM; a second one ends it, as does the first in a
+    worker.
+    """
     if threading.current_thread() is not threading.main_thread():  # only there can signals be handled
         yield
         return

@@ -1,4 +1,9 @@
-"""How results look on a terminal: rich tables and progress bars. Text goes to standard error when `--json` owns standard output."""
+"""Results on a terminal: rich tables and progress bars.
+
+Text goes to standard error when `--json` owns standard output.
+
+rich is imported where it is used, so that help answers at once.
+"""
 
 from __future__ import annotations
 
@@ -6,42 +11,46 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
+from fluidnpu import dse, scheduler
 
-from fluidnpu.dse import Exploration
-from fluidnpu.scheduler import Interval, Metrics
+if TYPE_CHECKING:
+    from rich.console import Console, Group
 
 PIPE_COLUMNS = 160  # where no terminal says how wide it is
 Step = Callable[[int, int], None]  # (done, in all)
 
 
 def console(as_json: bool = False) -> Console:
-    """Where people read: standard output, or standard error when a script reads standard output."""
-    found = Console(stderr=as_json, highlight=False)
-    return found if found.is_terminal else Console(stderr=as_json, highlight=False, width=PIPE_COLUMNS)
+    """Open standard output for people, or standard error when a script reads standard output."""
+    from rich.console import Console
+
+    screen = Console(stderr=as_json, highlight=False)
+    return screen if screen.is_terminal else Console(stderr=as_json, highlight=False, width=PIPE_COLUMNS)
 
 
 def emit(report: dict[str, Any]) -> None:
-    """One object on standard output; what is no finite number, such as the mean of nothing, is null."""
+    """Print one object on standard output.
+
+    A number that is not finite, such as the mean of nothing, is null.
+    """
     print(json.dumps(_finite(report), sort_keys=True, allow_nan=False))
 
 
 def _finite(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _finite(one) for key, one in value.items()}
+        return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextmanager
 def progress(out: Console, label: str) -> Iterator[Step]:
-    """A bar that vanishes when done; nothing where no terminal looks on."""
+    """Show a bar that vanishes when done; nothing where there is no terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=out, transient=True, disable=not (out.is_terminal and out.is_interactive)) as bar:
         task = bar.add_task(label, total=None)
@@ -49,7 +58,11 @@ def progress(out: Console, label: str) -> Iterator[Step]:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Group:
-    """A title over a table whose first `left` columns are names and whose others are numbers."""
+    """Make a title over a table whose first `left` columns are names and whose others are numbers."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
     made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for index, name in enumerate(columns):
         made.add_column(name, justify="left" if index < left else "right")
@@ -58,10 +71,10 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], lef
     return Group(Text(title, style="bold"), made)
 
 
-def design_table(found: Sequence[Exploration]) -> Group:
-    """The published point, the design that fits, and how well the array is used, a row a board."""
+def design_table(explorations: Sequence[dse.Exploration]) -> Group:
+    """Show the published point, the design that fits, and the use of its array, a row a board."""
     rows = []
-    for one in found:
+    for one in explorations:
         design, resources = one.design, one.fitted_resources
         first, last = one.fitted_gops[0], one.fitted_gops[-1]
         rows.append(
@@ -76,7 +89,7 @@ def design_table(found: Sequence[Exploration]) -> Group:
                 f"{min(one.difference_pct):+.2f} %",
             )
         )
-    b_max = found[0].b_max
+    model, b_max = explorations[0].design.model, explorations[0].b_max
     columns = (
         "board",
         "published",
@@ -85,21 +98,23 @@ def design_table(found: Sequence[Exploration]) -> Group:
         "memory",
         f"GOP/s, B = 1 .. {b_max}",
         "busy MAC eff.",
-        "vs published" if found[0].design.model == "paper" else "vs published (paper model)",
+        "vs published" if model == "paper" else "vs published (paper model)",
     )
-    return table(f"Designs ({found[0].design.model} model, simulated)", columns, rows, left=3)
+    return table(f"Designs ({model} model, simulated)", columns, rows, left=3)
 
 
 def _memories(resources: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """RAM kinds by their short names."""
+    """Give RAM kinds by their short names."""
     return {kind: resources[key] for kind, key in (("BRAM", "ramb18"), ("URAM", "uram288")) if key in resources}
 
 
-def serving_table(title: str, found: Sequence[Metrics], extra: Mapping[str, Sequence[str]] | None = None) -> Group:
-    """Latency, violations and efficiency, a row a policy; `extra` adds columns."""
+def serving_table(
+    title: str, served: Sequence[scheduler.Metrics], extra: Mapping[str, Sequence[str]] | None = None
+) -> Group:
+    """Show latency, violations and efficiency, a row a policy; `extra` adds columns."""
     extra = extra or {}
     rows = []
-    for index, m in enumerate(found):
+    for index, m in enumerate(served):
         efficiency = number(m.busy_mac_efficiency_pct, ".1f", " %")
         latencies = (number(m.average_ms, ".3f"), number(m.p99_ms, ".3f"))
         row = (m.policy, *latencies, f"{m.violations_pct:.1f} %", f"{m.mean_batch:.2f}")
@@ -109,7 +124,7 @@ def serving_table(title: str, found: Sequence[Metrics], extra: Mapping[str, Sequ
 
 
 def number(value: float | None, form: str, unit: str = "") -> str:
-    """The number, or a dash where there is none.
+    """Write a number, or a dash where there is none.
 
     >>> number(12.34, ".1f", " %"), number(math.nan, ".1f", " %"), number(None, ".1f")
     ('12.3 %', '-', '-')
@@ -117,10 +132,11 @@ def number(value: float | None, form: str, unit: str = "") -> str:
     return "-" if value is None or not math.isfinite(value) else f"{value:{form}}{unit}"
 
 
-def plus_minus(value: Interval, digits: int | None = None) -> str:
-    """`12.3 ± 0.4`, with three significant digits of the mean at least; without the half where there is only one seed.
+def plus_minus(value: scheduler.Interval, digits: int | None = None) -> str:
+    """Write `12.3 ± 0.4`, with three significant digits of the mean at least, and no half where there is one
+    seed.
 
-    >>> plus_minus(Interval(0.34567, 0.012)), plus_minus(Interval(118.31, 7.1))
+    >>> plus_minus(scheduler.Interval(0.34567, 0.012)), plus_minus(scheduler.Interval(118.31, 7.1))
     ('0.346 ± 0.012', '118.3 ± 7.1')
     """
     if not math.isfinite(value.mean):

@@ -1,11 +1,11 @@
-"""The NPU's register map: the single source of every offset, field and meaning. Knows nothing of requests or time.
+"""The NPU's register map: the single source of every offset, field and meaning.
 
-The SystemVerilog package, the C header, the documentation table, the simulated device and the driver are views of `REGISTERS`;
-an offset stands in no other file.
+SystemVerilog package, C header, documentation table, simulated device and driver are views of `REGISTERS`; an
+offset stands in no other file.
 
 >>> CTRL.field("START").mask
 1
->>> by_name("STATUS").offset
+>>> register("STATUS").offset
 4
 """
 
@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
+from .formats.table import FBCB
+
 
 class Access(StrEnum):
-    """Who may do what: RO is hardware's, RW is software's, W1S starts an action and reads 0, W1C clears what is set."""
+    """Access: RO is the hardware's, RW the software's, W1S starts an action and reads 0, W1C clears bits."""
 
     RO = "RO"
     RW = "RW"
@@ -26,7 +28,7 @@ class Access(StrEnum):
 
 
 class Cause(IntEnum):
-    """Why ERROR is set. Causes from EXIT_NOT_ACTIVE to EMPTY_BATCH refuse a command and leave all state as it was."""
+    """The cause of an ERROR. EXIT_NOT_ACTIVE to EMPTY_BATCH refuse a command and leave all state as is."""
 
     NONE = 0
     EXIT_NOT_ACTIVE = 1  # EXIT of a slot that is not active
@@ -178,11 +180,7 @@ REGISTERS: tuple[Register, ...] = (
         0x60,
         RW,
         "One FBCB word (ADR 5), range-checked on the way in; reads 0.",
-        (
-            Field("K", 0, 2, "0: k = 1, 1: k = 2, 2: k = 1/2, 3: k = 1 with row lanes"),
-            Field("B_R", 2, 5, "samples stacked along the rows of a lane, less one"),
-            Field("BLOCK", 7, 16, "beats of a row block at most; 0: as many as an accumulator bank holds"),
-        ),
+        tuple(Field(bits.name.upper(), bits.start, bits.width, bits.meaning) for bits in FBCB.fields),
     ),
 )
 
@@ -191,7 +189,7 @@ CTRL = _BY_NAME["CTRL"]
 WINDOW_BYTES = 0x80  # size of the AXI4-Lite window: the next power of two
 
 
-def by_name(name: str) -> Register:
+def register(name: str) -> Register:
     """The register of that name; KeyError when there is none."""
     return _BY_NAME[name]
 

@@ -1,6 +1,7 @@
-"""A bundle: the folder that a board needs to serve one network. `design.json`, `program.json` and `program.bin`, and they belong together.
+"""A bundle: the folder with which a board serves one network.
 
-On a board the bitstream (`*.bit` with its `*.hwh`) lies in the same folder; `bitstream` finds it.
+It holds `design.json`, `program.json` and `program.bin`, which must belong together. On a board the bitstream
+(`*.bit` with its `*.hwh`) lies in the same folder; `bitstream` finds it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ DESIGN_FILE = "design.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """One network on one design, ready to be served."""
+    """One network compiled for one design. Raises BundleError when the two do not belong together."""
 
     design: Design
     program: Program
@@ -41,13 +42,13 @@ class Bundle:
             )
 
     def write(self, folder: Path | str) -> None:
-        """Write the three files into a folder, which is made when it is not there."""
+        """Write the three files into a folder, which is created if needed."""
         self.program.save(folder)
         (Path(folder) / DESIGN_FILE).write_text(self.design.dumps(), encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path | str) -> Bundle:
-        """Read what `write` wrote; BundleError, one sentence, when a file is missing, damaged or from another bundle."""
+        """Read what `write` wrote. Raises BundleError when a file is missing, damaged or foreign."""
         path = Path(folder) / DESIGN_FILE
         try:
             text = path.read_text(encoding="utf-8")
@@ -60,10 +61,10 @@ class Bundle:
 
 
 def bitstream(folder: Path | str) -> Path:
-    """The one bitstream in a bundle's folder; BundleError when there is none, several, or no .hwh beside it."""
-    found = sorted(Path(folder).glob("*.bit"))
-    if len(found) != 1:
-        raise BundleError(f"'{folder}' must hold exactly one bitstream (*.bit), and it holds {len(found)}")
-    if not found[0].with_suffix(".hwh").exists():
-        raise BundleError(f"'{found[0]}' must have its hardware description (.hwh) beside it, and it is missing")
-    return found[0]
+    """Find the bitstream in a bundle's folder. Raises BundleError unless there is one, with its .hwh."""
+    bits = sorted(Path(folder).glob("*.bit"))
+    if len(bits) != 1:
+        raise BundleError(f"'{folder}' must hold exactly one bitstream (*.bit), and it holds {len(bits)}")
+    if not bits[0].with_suffix(".hwh").exists():
+        raise BundleError(f"'{bits[0]}' must have its hardware description (.hwh) beside it, and it is missing")
+    return bits[0]

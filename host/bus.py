@@ -1,23 +1,23 @@
-"""A device as the driver touches it: what the operating system reports of it (an OSError) is a DeviceAccessError with the place named."""
+"""The driver's access to a device: an OSError becomes a DeviceAccessError that names the register."""
 
 from __future__ import annotations
 
 from fluidnpu.hls import REGISTERS
 
-from .device import Buffer, Device
+from .devices.device import Buffer, Device
 from .errors import DeviceAccessError
 
 _NAMES = {register.offset: register.name for register in REGISTERS}
 
 
 class Bus:
-    """The verbs of a `Device`, each as it is but for its errors: DeviceAccessError where the device raises an OSError."""
+    """The verbs of a `Device`. Each raises DeviceAccessError where the device raises an OSError."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
 
     def read(self, offset: int) -> int:
-        """The 32-bit register at `offset`."""
+        """Read the 32-bit register at `offset`."""
         try:
             return self._device.read(offset)
         except OSError as error:
@@ -31,7 +31,7 @@ class Bus:
             raise _failed(f"writing {_NAMES.get(offset)}", error) from error
 
     def allocate(self, size: int) -> Buffer:
-        """At least `size` bytes of zeros; raises OutOfMemory, too."""
+        """Allocate at least `size` zeroed bytes. Raises OutOfMemory too."""
         try:
             return self._device.allocate(size)
         except OSError as error:
@@ -45,7 +45,7 @@ class Bus:
             raise _failed("freeing memory", error) from error
 
     def wait_interrupt(self, deadline_ns: int) -> bool:
-        """Whether the interrupt line is high by `deadline_ns`."""
+        """Return True once the interrupt line is high, False when it is still low at `deadline_ns`."""
         try:
             return self._device.wait_interrupt(deadline_ns)
         except OSError as error:

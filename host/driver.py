@@ -1,8 +1,9 @@
-"""The driver: verbs on any `Device`. It owns the program's memory and the slots, waits with a deadline, and never guesses.
+"""The driver: it runs one program on any `Device` and bounds every wait.
 
-Order of use: `load`, then `write_sample`, `activate` (or `merge` and `exit`), `run_stage`, `logits`, as often as one likes. After an
-`NpuTimeout` or `NpuError`, `reset` empties the batch; samples stay in their slots, so the same stage can be run again. An OSError of
-the device is a `DeviceAccessError`, so whatever goes wrong between host and NPU is a `DeviceError`.
+Order of use: `load`, then any number of `write_sample`, `activate` (or `merge` and `exit`), `run_stage`,
+`logits`. After an `NpuTimeout` or `NpuError`, `reset` empties the batch; samples stay in their slots, so the
+same stage can run again. An OSError of the device becomes a `DeviceAccessError`, so every failure of the
+device is a `DeviceError`.
 """
 
 from __future__ import annotations
@@ -14,31 +15,32 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design
-from fluidnpu.hls import Cause, Program, by_name
+from fluidnpu.hls import Cause, Program, register
 
 from .bus import Bus
-from .device import Buffer, Device
+from .devices.device import Buffer, Device
 from .errors import BuildMismatch, DeviceAccessError, DeviceError, DriverUsageError, NpuError, NpuTimeout
-from .identity import build_id, shape_word
+from .identity import build_id_word, shape_word
 
 MASK_SLOTS = 32  # slots that a mask register can name
 _ALIGNMENT = 64
-_SILENCE = 0xFFFF_FFFF  # what a bus reads where nothing answers
-# Jobs may take this many times what the design predicts. Generous, since the `paper` model is no bound on what hardware takes: ResNet-8 on the
-# RTL needs up to four times its prediction (benchmarks/rtl_network.py). A hang is told from a slow job all the same.
+_SILENCE = 0xFFFF_FFFF  # the word that a bus reads where nothing answers
+# A job may take this many times its predicted time. Generous, since the `paper` model is no upper bound:
+# ResNet-8 on the RTL takes up to four times its prediction (benchmarks/rtl_network.py). A hang is still told
+# from a slow job.
 PATIENCE = 16.0
 _GRACE_NS = 20_000_000  # for the host to be scheduled again, on top of any predicted time
-_CTRL, _STATUS, _ERROR = by_name("CTRL"), by_name("STATUS"), by_name("ERROR")
+_CTRL, _STATUS, _ERROR = register("CTRL"), register("STATUS"), register("ERROR")
 _START, _EXIT, _MERGE = (_CTRL.field(name).mask for name in ("START", "EXIT", "MERGE"))
-_EVENTS = sum(one.mask for one in by_name("IRQ_STATUS").fields)
+_EVENTS = sum(field.mask for field in register("IRQ_STATUS").fields)
 _OFFSETS = {
-    name: by_name(name).offset for name in ("CTRL", "STATUS", "IRQ_STATUS", "SLOT_MASK", "FIRST_LAYER", "LAST_LAYER")
+    name: register(name).offset for name in ("CTRL", "STATUS", "IRQ_STATUS", "SLOT_MASK", "FIRST_LAYER", "LAST_LAYER")
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """The NPU's registers at one moment, decoded; times are cycles of the last job."""
+    """The NPU's status registers at one moment, decoded; `cycles` are those of the last job."""
 
     idle: bool
     done: bool
@@ -52,7 +54,7 @@ class Status:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One finished job on the device's clock."""
+    """One finished job; times are on the device's clock."""
 
     start_ns: int
     end_ns: int
@@ -62,8 +64,8 @@ class Job:
 class Driver:
     """One program on one device.
 
-    `slots`: samples that can be held at once. A job may take `patience` times what the design predicts before the watchdog
-    drops it; the host itself waits twice as long, for a device too broken to say so.
+    `slots`: samples that can be held at once. The watchdog drops a job after `patience` times its predicted
+    time; the host itself waits twice as long, in case the device is too broken to report it.
     """
 
     def __init__(
@@ -78,20 +80,20 @@ class Driver:
             raise DriverUsageError(f"patience must be at least 1, not {patience}")
         self.device, self.program, self.design = device, program, design
         self.slots = slots
-        self.missed_interrupts = 0  # jobs that ended, and no interrupt told of it by the deadline
+        self.missed_interrupts = 0  # jobs that ended without an interrupt by the deadline
         self._bus = Bus(device)
         self._patience = patience
         self._pixel_codes = encode_image(program, np.arange(256) / 255)
         self._buffers: list[Buffer] = []
         self._memory = np.zeros((0, 0), np.int16)
         self._active = 0
-        self._first = self._last = -1  # what FIRST_LAYER and LAST_LAYER hold
+        self._first = self._last = -1  # contents of FIRST_LAYER and LAST_LAYER
         self._watchdog = -1
 
-    # -- setting up --------------------------------------------------------------------------------------------
+    # -- setting up ------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Refuse a foreign device, then give it the program, zeroed slots and the FBCB.
+        """Identify the device, then give it the program, zeroed slots and the FBCB.
 
         Raises BuildMismatch, DeviceAccessError, OutOfMemory, NpuTimeout.
         """
@@ -105,7 +107,7 @@ class Driver:
         self._configure()
 
     def recover(self) -> None:
-        """After a failure: reset, see that it is still the same device, and write everything again but the samples. Raises as `load`."""
+        """Recover from a failure: reset, identify and write all but the samples again. Raises as `load`."""
         self._check_slots(())
         self.reset()
         self.identify()
@@ -127,17 +129,17 @@ class Driver:
         self._write("IRQ_ENABLE", _EVENTS)
 
     def identify(self) -> None:
-        """Raise BuildMismatch unless the device was built from this design, DeviceAccessError where nothing answers."""
-        self._expect("BUILD_ID", build_id(self.design))
+        """Raise BuildMismatch for a device of another design, DeviceAccessError where nothing answers."""
+        self._expect("BUILD_ID", build_id_word(self.design))
         self._expect("SHAPE", shape_word(self.design))
 
-    def _expect(self, what: str, expected: int) -> None:
-        found = self._read(what)
-        if found != expected:
-            raise _silent(what) if found == _SILENCE else BuildMismatch(what=what, expected=expected, found=found)
+    def _expect(self, register: str, expected: int) -> None:
+        word = self._read(register)
+        if word != expected:
+            raise _silent(register) if word == _SILENCE else BuildMismatch(what=register, expected=expected, found=word)
 
     def _load_fbcb(self) -> None:
-        """Write every word; the index counts them and an error tells of a word that the device has no place for."""
+        """Write every word; the index counts them, and ERROR is set by a word that the device cannot hold."""
         self._write("FBCB_INDEX", 0)
         for word in self.program.fbcb_words:
             self._write("FBCB_DATA", word)
@@ -146,15 +148,18 @@ class Driver:
             raise self._npu_error()
 
     def close(self) -> None:
-        """Give all memory back."""
+        """Free the program's memory and the slots."""
         self._memory = np.zeros((0, 0), np.int16)
         while self._buffers:
             self._bus.free(self._buffers.pop())
 
-    # -- samples -----------------------------------------------------------------------------------------------
+    # -- samples ---------------------------------------------------------------------------------------------
 
     def encode(self, image: npt.NDArray[np.generic]) -> npt.NDArray[np.int16]:
-        """One image (H, W, C) as the input stores it, a copy: from int16 as stored, uint8 pixels, or real values in the network's unit."""
+        """Convert one image (H, W, C) to the input's int16, as a copy.
+
+        It may hold int16 as stored, uint8 pixels, or floats in the network's unit. Raises DriverUsageError.
+        """
         place = self.program.tensors[self.program.input]
         shape = (place.height, place.width, place.channels)
         if not isinstance(image, np.ndarray):
@@ -168,17 +173,17 @@ class Driver:
         if not np.issubdtype(image.dtype, np.floating):
             raise DriverUsageError(f"a sample must be of uint8, int16 or floats, not {image.dtype}")
         if not np.isfinite(image).all():
-            found = "NaN" if np.isnan(image).any() else "inf"
-            raise DriverUsageError(f"a sample must be of finite floats, and this one holds {found}")
+            worst = "NaN" if np.isnan(image).any() else "inf"
+            raise DriverUsageError(f"a sample must be of finite floats, and this one holds {worst}")
         return encode_image(self.program, image)
 
     def write_sample(self, slot: int, image: npt.NDArray[np.generic]) -> None:
-        """Put one image into a slot; see `encode`."""
+        """Write one image into a slot; see `encode`."""
         self._check_slots((slot,))
         self.program.write_tensor(self._memory[slot], self.program.input, self.encode(image))
 
     def stored_logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.int16]:
-        """An exit's logits as the NPU left them, int16 (len(slots), classes)."""
+        """Read an exit's logits as stored, int16 (len(slots), classes)."""
         self._check_slots(slots)
         if not 0 <= exit_index < len(self.program.exits):
             raise DriverUsageError(f"an exit must lie in 0..{len(self.program.exits) - 1}, not {exit_index}")
@@ -186,14 +191,14 @@ class Driver:
         return np.stack([self.program.read_tensor(self._memory[slot], tensor).reshape(-1) for slot in slots])
 
     def logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.float64]:
-        """An exit's real logits, float64 (len(slots), classes)."""
+        """Read an exit's logits in their unit, float64 (len(slots), classes)."""
         return self.stored_logits(slots, exit_index) * self.program.exits[exit_index].scale
 
-    # -- the batch ---------------------------------------------------------------------------------------------
+    # -- the batch -------------------------------------------------------------------------------------------
 
     @property
     def active(self) -> tuple[int, ...]:
-        """Slots of the active batch, ascending."""
+        """The slots of the active batch, ascending."""
         return _bits(self._active)
 
     def merge(self, slots: Iterable[int]) -> None:
@@ -205,7 +210,7 @@ class Driver:
         self._edit(_EXIT, self._mask(slots))
 
     def activate(self, slots: Iterable[int]) -> None:
-        """Make exactly these slots the batch: EXIT of what must go, MERGE of what is missing (ADR 6)."""
+        """Make these slots the active batch: EXIT the others, MERGE those that are missing (ADR 6)."""
         wanted = self._mask(slots)
         if gone := self._active & ~wanted:
             self._edit(_EXIT, gone)
@@ -224,14 +229,17 @@ class Driver:
             raise error
         self._active = after
 
-    # -- jobs --------------------------------------------------------------------------------------------------
+    # -- jobs ------------------------------------------------------------------------------------------------
 
     def run_stage(self, stage: int) -> Job:
         """Run one stage on the active batch: `run_to_exit(stage, stage)`."""
         return self.run_to_exit(stage, stage)
 
     def run_to_exit(self, stage: int, first_stage: int = 0) -> Job:
-        """Run stages first_stage..stage on the active batch and wait. Raises NpuError or NpuTimeout; `reset` before going on."""
+        """Run stages first_stage..stage on the active batch and wait for the end.
+
+        Raises NpuError or NpuTimeout; then `reset` must come next.
+        """
         stages = self.program.stages
         if not 0 <= first_stage <= stage < len(stages):
             raise DriverUsageError(
@@ -242,10 +250,11 @@ class Driver:
             stages[first_stage][0], stages[stage][1], self.design.latency.between(first_stage, stage, batch)
         )
 
-    def run_layers(self, first: int, last: int, predicted_ns: int) -> Job:
-        """Run layers first..last (inclusive), which should take `predicted_ns`, on the active batch and wait.
+    def run_layers(self, first: int, last: int, predicted_ns: float) -> Job:
+        """Run layers first..last (inclusive), predicted to take `predicted_ns`, on the active batch and wait.
 
-        A job whose interrupt never comes is found in STATUS when the deadline is there, and counted in `missed_interrupts`.
+        A job whose interrupt never comes is found in STATUS at the deadline and counted in
+        `missed_interrupts`.
         """
         limit_ns = int(predicted_ns * self._patience)
         self._aim(first, last, limit_ns)
@@ -265,7 +274,7 @@ class Driver:
         return Job(start_ns=start, end_ns=end, slots=self.active)
 
     def _aim(self, first: int, last: int, limit_ns: int) -> None:
-        """Write the job's registers, those that changed."""
+        """Write those of the job's registers that changed."""
         if first != self._first:
             self._bus.write(_OFFSETS["FIRST_LAYER"], first)
         if last != self._last:
@@ -277,7 +286,10 @@ class Driver:
             self._watchdog = cycles
 
     def reset(self, keep: int = 0) -> None:
-        """Soft reset: drop the job, clear the error, empty the batch (then merge the mask `keep`). Samples stay. Raises NpuTimeout."""
+        """Soft-reset the NPU: drop the job, clear the error, empty the batch, then merge the mask `keep`.
+
+        Samples stay in their slots. Raises NpuTimeout.
+        """
         started = self.device.clock.now_ns()
         deadline = started + _GRACE_NS
         self._write("CTRL", _CTRL.field("SOFT_RESET").mask)
@@ -293,7 +305,7 @@ class Driver:
             self._edit(_MERGE, keep)
 
     def status(self) -> Status:
-        """What the NPU says about itself now."""
+        """Read and decode the status registers."""
         status, error = self._read("STATUS"), self._read("ERROR")
         return Status(
             idle=bool(_STATUS.field("IDLE").get(status)),
@@ -306,17 +318,17 @@ class Driver:
             saturations=self._read("SATURATIONS"),
         )
 
-    # -- helpers -----------------------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------------------
 
     def _read(self, name: str) -> int:
-        return self._bus.read(by_name(name).offset)
+        return self._bus.read(register(name).offset)
 
     def _write(self, name: str, value: int) -> None:
-        self._bus.write(by_name(name).offset, value)
+        self._bus.write(register(name).offset, value)
 
     def _npu_error(self) -> DeviceError:
         word = self._read("ERROR")
-        if word == _SILENCE:  # STATUS read all ones, too, an error among them
+        if word == _SILENCE:  # STATUS read all ones too, its ERROR bit among them
             return _silent("ERROR")
         layer = _ERROR.field("LAYER").get(word)
         cause = _cause(_ERROR.field("CAUSE").get(word))
@@ -342,7 +354,7 @@ class Driver:
 
 
 def encode_image(program: Program, real: npt.NDArray[np.generic]) -> npt.NDArray[np.int16]:
-    """Real values in the network's unit as the input stores them: rounded to the nearest unit, clipped to int16."""
+    """Convert real values in the network's unit to the input's int16, rounded and clipped."""
     scaled = np.rint(np.asarray(real, np.float64) / program.input_scale)
     return np.asarray(np.clip(scaled, -32768, 32767).astype(np.int16))
 

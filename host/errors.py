@@ -1,16 +1,16 @@
-"""Everything that can go wrong between the host and an NPU, as one tree. ValueError is the caller's fault, RuntimeError the world's.
+"""The errors of the host room, as one tree. A ValueError is the caller's fault, a RuntimeError the world's.
 
     HostError
     ├── BundleError (ValueError)      a folder is not a bundle, or its files do not belong together
     ├── DriverUsageError (ValueError) a slot, stage, exit or image that this program does not have
     ├── PynqMissingError (ImportError) a PYNQ device was asked for where PYNQ is not installed
-    ├── QueueFullError (RuntimeError) the server holds as many requests as it may
+    ├── QueueFullError (RuntimeError) the server has reached its limit of requests
     ├── ServerClosedError (RuntimeError) the server takes no more requests, or did not end in time
     └── DeviceError (RuntimeError)    the device, or the memory behind it, failed
         ├── BuildMismatch             the device was built from another design than the bundle
         ├── NpuTimeout                a wait passed its deadline
         ├── NpuError                  the ERROR register holds a cause
-        ├── DeviceAccessError         the device cannot be reached: not opened, not mapped, silent, or its bus failed
+        ├── DeviceAccessError         the device is not opened or mapped, or silent, or its bus failed
         ├── OutOfMemory               no contiguous memory is left
         └── GaveUpError               a job failed every attempt it was given
 
@@ -24,7 +24,7 @@ from fluidnpu.hls import Cause
 
 
 class HostError(Exception):
-    """Base of everything the host room raises."""
+    """Base class of all errors of the host room."""
 
 
 class BundleError(HostError, ValueError):
@@ -32,7 +32,7 @@ class BundleError(HostError, ValueError):
 
 
 class DriverUsageError(HostError, ValueError):
-    """The caller named a slot, stage, exit or image that this program does not have, or asked out of order."""
+    """The caller named a slot, stage, exit or image that the program lacks, or asked out of order."""
 
 
 class PynqMissingError(HostError, ImportError):
@@ -40,7 +40,7 @@ class PynqMissingError(HostError, ImportError):
 
 
 class QueueFullError(HostError, RuntimeError):
-    """The server holds as many requests without an answer as it may; try again later."""
+    """The server has reached its limit of unanswered requests; a later attempt may succeed."""
 
 
 class ServerClosedError(HostError, RuntimeError):
@@ -60,7 +60,7 @@ class BuildMismatch(DeviceError):  # noqa: N818  -- named as what happened
 
 
 class NpuTimeout(DeviceError):  # noqa: N818  -- named as what happened
-    """A wait passed its deadline; `layer` is where the heartbeat stood."""
+    """A wait passed its deadline; `layer` is the layer that the heartbeat reported."""
 
     def __init__(self, *, waited_ns: int, layer_index: int, layer: str, slots: tuple[int, ...]) -> None:
         super().__init__(
@@ -76,7 +76,7 @@ class NpuTimeout(DeviceError):  # noqa: N818  -- named as what happened
 
 
 class NpuError(DeviceError):
-    """The ERROR register holds a cause."""
+    """The ERROR register holds a cause; layer and active slots are named with it."""
 
     def __init__(self, *, cause: Cause, layer_index: int, layer: str, slots: tuple[int, ...]) -> None:
         super().__init__(
@@ -91,15 +91,15 @@ class NpuError(DeviceError):
 
 
 class DeviceAccessError(DeviceError):
-    """The device cannot be reached: it cannot be opened or mapped, its bus failed, or nothing answers there."""
+    """The device cannot be opened or mapped, its bus failed, or nothing answers there."""
 
 
 class OutOfMemory(DeviceError):  # noqa: N818  -- named as what happened
-    """No contiguous memory of the size asked for is left."""
+    """The device has no contiguous memory of the requested size left."""
 
 
 class GaveUpError(DeviceError):
-    """A job failed every attempt it was given; the last failure is the cause. Its requests, `request_ids`, have no place any more."""
+    """A job failed every attempt; the last failure is the cause. Its requests, `request_ids`, are dropped."""
 
     def __init__(self, message: str, request_ids: tuple[int, ...] = ()) -> None:
         super().__init__(message)

@@ -1,25 +1,25 @@
-"""What a device made from a design says of itself: BUILD_ID and SHAPE. Pure arithmetic; the simulated device and the driver share it.
+"""The words by which a device names its design: BUILD_ID and SHAPE. Pure arithmetic.
 
 >>> from fluidnpu.dse.testing import tiny_design
->>> by_name("SHAPE").field("T_C").get(shape_word(tiny_design()))
+>>> register("SHAPE").field("T_C").get(shape_word(tiny_design()))
 8
 """
 
 from __future__ import annotations
 
 from fluidnpu.dse import Design
-from fluidnpu.hls import build_id as digest_build_id
-from fluidnpu.hls import by_name
+from fluidnpu.hls import register
+from fluidnpu.hls.program import digest_build_id
 
 
-def build_id(design: Design) -> int:
-    """What BUILD_ID reads: the first 32 bits of the design's digest."""
+def build_id_word(design: Design) -> int:
+    """Return the word in BUILD_ID: the first 32 bits of the design's digest."""
     return digest_build_id(design.digest)
 
 
 def shape_word(design: Design) -> int:
-    """What SHAPE reads."""
-    shape = by_name("SHAPE")
+    """Return the word in SHAPE, its fields filled from the design."""
+    shape = register("SHAPE")
     values = {
         "B_MAX": design.b_max,
         "T_P": design.t_p,

@@ -1,8 +1,8 @@
-"""Files that a user names: regular, of bounded size, and text where text is wanted. Every refusal is one sentence.
+"""Read files that a user names: regular, of bounded size, and text where text is wanted.
 
 >>> regular_file("/dev/null")
 Traceback (most recent call last):
-fluidnpu.models.files.FileError: '/dev/null' must be a regular file, and it is a device
+fluidnpu.models.errors.FileError: '/dev/null' must be a regular file, and it is a device
 """
 
 from __future__ import annotations
@@ -10,19 +10,15 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from .network import NetworkError
+from .errors import FileError
 
 MOST_BYTES = 1 << 30
 
 _KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
 
 
-class FileError(NetworkError):
-    """A file cannot be what is asked of it; one sentence."""
-
-
 def regular_file(path: Path | str, most_bytes: int = MOST_BYTES) -> Path:
-    """The path, when it leads to a regular file of at most `most_bytes`: reading it neither waits nor goes on for ever.
+    """Return the path if it leads to a regular file of at most `most_bytes`, so that reading it ends.
 
     Raises FileError for anything else, OSError where nothing is.
     """
@@ -37,7 +33,7 @@ def regular_file(path: Path | str, most_bytes: int = MOST_BYTES) -> Path:
 
 
 def read_text(path: Path | str, what: str, most_bytes: int = MOST_BYTES) -> str:
-    """The text of a user's file, UTF-8; `what` says in errors what it should be. Raises FileError and OSError."""
+    """Return the text of a user's UTF-8 file; errors call the file `what`. Raises FileError and OSError."""
     try:
         return regular_file(path, most_bytes).read_text(encoding="utf-8")
     except UnicodeDecodeError:

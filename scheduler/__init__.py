@@ -2,44 +2,47 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .anytime import Anytime
-from .basic import Adaptive, Greedy, Serial
-from .bound import least_violations
-from .compare import Comparison, Serving, Truth, compare, draw_stream, serve, serve_tally
-from .confidences import read_confidence_file, read_confidences
-from .counts import CountTable, solve_counts
-from .credit import Credit, Optimal, Weights
-from .decision_log import Replayed, record, replay
-from .engine import simulate
+from fluidnpu.dse import has_numba as available
+
+from .comparison.compare import Comparison, Serving, Truth, compare, draw_stream, serve, serve_tally
+from .comparison.decision_log import Replayed, record, replay
+from .comparison.sources import Drawn, Source, StreamComparison, compare_streams
 from .errors import PolicyError, SchedulerError, TrafficError
-from .fast import available
-from .fluid import Fluid
-from .guarded import Guarded
-from .metrics import Interval, Metrics, Tally, interval, measure, merge_metrics
-from .others import Lazy, Staged, layered, layered_rates
-from .paper import PaperRow, Sweep, sweeps, table2_rows
+from .exits.confidences import read_confidence_file, read_confidences
+from .exits.recorded import Recorded
+from .exits.rule import ExitRule, RuledExits, Seen, StageCosts, Threshold
+from .ledger import Ledger
+from .policies.baselines import Adaptive, Greedy, Serial
+from .policies.credit import Credit, Weights
+from .policies.decision_process import CountTable, solve_counts
+from .policies.fluid import Fluid
+from .policies.guarded import Guarded
+from .policies.optimal import Optimal
+from .policies.peers import Lazy, Staged, layered, layered_rates
+from .policies.registry import REGISTRY, make_policy
+from .policies.setting import Setting
+from .policies.wrappers.anytime import Anytime
+from .policies.wrappers.shedding import Shedding, innermost
 from .policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
-from .recorded import Recorded
-from .registry import REGISTRY, make_policy
-from .schedule import Outcome, Record, Replay, RunRecord, Schedule, read_log
-from .setting import Setting
-from .shedding import Shedding, innermost
-from .streams import Drawn, Source, StreamComparison, compare_streams
-from .traffic import (
+from .schedule import Outcome, Record, Replay, RunRecord, Schedule, Tally, read_log
+from .simulation.bound import least_violations
+from .simulation.engine import simulate
+from .simulation.metrics import Interval, Metrics, interval, measure, merge_metrics
+from .simulation.traffic import (
     bursty,
     diurnal,
     draw_exits,
-    exits_from_confidences,
     generate,
     halve_early_exits,
     poisson,
     read_trace,
     requests_at,
 )
+from .simulation.world import World
 from .units import format_ms, parse_duration_ns
 
 if TYPE_CHECKING:
-    from .compiled import Trace, serve_compiled
+    from .compiled.trace import Trace, serve_compiled
 
 __all__ = [
     "REGISTRY",
@@ -51,15 +54,16 @@ __all__ = [
     "CountTable",
     "Credit",
     "Drawn",
+    "ExitRule",
     "Fluid",
     "Greedy",
     "Guarded",
     "Interval",
     "Lazy",
+    "Ledger",
     "Metrics",
     "Optimal",
     "Outcome",
-    "PaperRow",
     "Policy",
     "PolicyError",
     "Record",
@@ -67,26 +71,30 @@ __all__ = [
     "Replay",
     "Replayed",
     "Request",
+    "RuledExits",
     "Run",
     "RunRecord",
     "Schedule",
     "SchedulerError",
+    "Seen",
     "Serial",
     "Serving",
     "Setting",
     "Shed",
     "Shedding",
     "Source",
+    "StageCosts",
     "Staged",
     "StreamComparison",
-    "Sweep",
     "Tally",
+    "Threshold",
     "Trace",
     "TrafficError",
     "Truth",
     "View",
     "Wait",
     "Weights",
+    "World",
     "available",
     "bursty",
     "compare",
@@ -94,7 +102,6 @@ __all__ = [
     "diurnal",
     "draw_exits",
     "draw_stream",
-    "exits_from_confidences",
     "format_ms",
     "generate",
     "halve_early_exits",
@@ -120,8 +127,6 @@ __all__ = [
     "serve_tally",
     "simulate",
     "solve_counts",
-    "sweeps",
-    "table2_rows",
 ]
 
 
@@ -129,6 +134,6 @@ def __getattr__(name: str) -> Any:
     """What loads Numba comes when it is asked for: a board does without."""
     if name not in ("Trace", "serve_compiled"):
         raise AttributeError(f"module 'fluidnpu.scheduler' has no attribute {name!r}")
-    from . import compiled
+    from .compiled import trace as compiled
 
     return getattr(compiled, name)

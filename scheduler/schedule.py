@@ -11,8 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .errors import PolicyError, SchedulerError
 from .policy import Action, Answer, Request, Run, Shed, View, Wait
+
+Ints = NDArray[np.int64]
 
 
 class Outcome(IntEnum):
@@ -126,6 +131,41 @@ class Schedule:
         for at, step in sorted(events):  # leaving sorts before entering at the same nanosecond
             held += step
             _must(held <= self.slots, f"{held} samples hold {self.slots} slots at {at} ns")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """What metrics are made of: columns aligned with the requests, in order of arrival, and the runs by stage and batch size."""
+
+    policy: str
+    arrival_ns: Ints
+    deadline_ns: Ints
+    end_ns: Ints
+    exit: Ints
+    outcome: Ints
+    runs: Ints
+    busy_ns: int
+    decisions: int
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> Tally:
+        """From a schedule."""
+        runs, starts = np.zeros((schedule.stages, schedule.b_max), np.int64), 0
+        for at, action in schedule.log:
+            if isinstance(action, Run):
+                runs[action.stage, len(action.requests) - 1] += 1
+                starts += at
+        return cls(
+            policy=schedule.policy,
+            arrival_ns=np.array([r.arrival_ns for r in schedule.requests]),
+            deadline_ns=np.array([r.deadline_ns for r in schedule.requests]),
+            end_ns=np.array(schedule.end_ns),
+            exit=np.array(schedule.exit),
+            outcome=np.array(schedule.outcome),
+            runs=runs,
+            busy_ns=sum(schedule.run_end_ns) - starts,
+            decisions=schedule.decisions,
+        )
 
 
 def _must(holds: bool, otherwise: str) -> None:

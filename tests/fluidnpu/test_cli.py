@@ -1,5 +1,6 @@
 """The console command as scripts and people meet it: exit codes, one sentence, JSON."""
 
+import inspect
 import json
 import os
 import re
@@ -8,16 +9,20 @@ from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 from refusals import refused
 
-from fluidnpu import commands, show
+from fluidnpu import dse, models, show
 from fluidnpu.cli import main
+from fluidnpu.commands.designs import DEFAULT_B_MAX, Search
+from fluidnpu.hls import core as hls_core
 from fluidnpu.models import ImageSet, read_image_file, shipped_file, shipped_images
 
+Floats = npt.NDArray[np.float32]
 DATA = Path(str(files("fluidnpu.models"))) / "data"
 
 
@@ -107,11 +112,11 @@ def test_doctor_names_the_parts() -> None:
     assert "vivado" in run("doctor").stdout
 
 
-# -- bad input: one sentence each ----------------------------------------------------------------------------------
+# -- bad input: one sentence each ----------------------------------------------------------------------------
 
 
 def save(
-    path: Path, nodes: list[onnx.NodeProto], initialisers: dict[str, np.ndarray], outputs: tuple[str, ...] = ("y",)
+    path: Path, nodes: list[onnx.NodeProto], initialisers: dict[str, Floats], outputs: tuple[str, ...] = ("y",)
 ) -> Path:
     graph = helper.make_graph(
         nodes,
@@ -124,7 +129,7 @@ def save(
     return path
 
 
-def conv_weights(value: float = 0.1) -> dict[str, np.ndarray]:
+def conv_weights(value: float = 0.1) -> dict[str, Floats]:
     return {"w": np.full((4, 2, 3, 3), value, np.float32)}
 
 
@@ -268,7 +273,7 @@ def test_a_project_is_not_written_over_a_file(model: Path, tmp_path: Path) -> No
 def test_a_project_of_which_no_bitstream_can_come_is_the_answer_no(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "hls_core_lacks", lambda design, board: "the HLS core needs 9 RAMB18")
+    monkeypatch.setattr(hls_core, "hls_core_lacks", lambda design, board: "the HLS core needs 9 RAMB18")
     words = ("build", model, "--board", "zc706", "--b-max", 1, "--model", "paper")
     refused(run(*words, "--out", tmp_path / "text"), "no bitstream can come of", "needs 9 RAMB18", code=1)
     assert (tmp_path / "text" / "manifest.json").exists()
@@ -287,7 +292,7 @@ def test_what_is_wrong_with_out_and_design_is_said_at_once(
     option: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine").write_text("{}")
-    monkeypatch.setattr(commands, "accuracy_guard", None)
+    monkeypatch.setattr(models, "accuracy_guard", None)
     words = {"--out": tmp_path / "p", "--design": tmp_path / "mine"} | (
         {"--out": tmp_path} if option == "--out" else {}
     )
@@ -342,6 +347,15 @@ def test_a_search_for_latency_says_so(model: Path) -> None:
     answer = json.loads(run(*words).stdout)
     assert (answer["objective"], answer["weights"]) == ("latency", [1.0, 0.0])
     refused(run(*words, "--weights", "1,1"), "must not be given with the objective 'latency'")
+
+
+def test_the_options_of_a_search_begin_as_those_of_dse() -> None:
+    """The records are typed by hand, so that help loads no room."""
+    asked = inspect.signature(dse.explore).parameters
+    assert {name: getattr(Search(), name) for name in ("memory", "weights", "objective", "core", "evaluations")} == {
+        name: asked[name].default for name in ("memory", "weights", "objective", "core", "evaluations")
+    }
+    assert (Search().cycle_model, DEFAULT_B_MAX) == (asked["model"].default, asked["b_max"].default)
 
 
 def test_a_full_size_network_is_known_by_its_name(tmp_path: Path) -> None:

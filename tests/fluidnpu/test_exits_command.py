@@ -1,14 +1,17 @@
-"""`fluidnpu exits` and `dse --exits`: places listed, heads attached, names refused with those that come close."""
+"""`fluidnpu exits` and `dse --exits`: places listed, heads attached, wrong names refused."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from fluidnpu.cli import main
-from fluidnpu.models import random_network, read_onnx, shipped_file, write_onnx
+from fluidnpu.models import read_onnx, shipped_file
+from fluidnpu.models.onnx import write_onnx
+from fluidnpu.models.zoo import random_network
 
 
 @pytest.fixture
@@ -27,10 +30,10 @@ def run(*words: object) -> Result:
     return CliRunner().invoke(main, [str(word) for word in words])
 
 
-def answer(*words: object) -> dict:  # type: ignore[type-arg]
+def answer(*words: object) -> dict[str, Any]:
     result = run(*words, "--json")
     assert result.exit_code == 0, result.output
-    found: dict = json.loads(result.stdout)  # type: ignore[type-arg]
+    found: dict[str, Any] = json.loads(result.stdout)
     return found
 
 

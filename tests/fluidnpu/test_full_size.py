@@ -1,6 +1,6 @@
-"""ResNet-50 and Inception-v3 at full size behind the driver, simulated, in RTL, and in RTL with the HLS core: all exits, preempted and merged in the
-middle."""
+"""ResNet-50 and Inception-v3 at full size behind the driver: all exits, preempted and merged."""
 
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 
@@ -8,15 +8,21 @@ import numpy as np
 import pytest
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import explore
+from fluidnpu.dse import Design, explore
 from fluidnpu.hls import compile_program
-from fluidnpu.host import Driver, SimulatedNpu, rtl_device
-from fluidnpu.models import FULL_SIZE, golden, quantise, random_full_size
+from fluidnpu.host import Device, Driver, SimulatedNpu
+from fluidnpu.host.devices import rtl_device
+from fluidnpu.models import golden, quantise
+from fluidnpu.models.zoo import FULL_SIZE, random_full_size
 
 PATIENCE = 100  # of the latency that the `paper` model expects: it knows of no memory
 
 
-DEVICES = {"simulated": SimulatedNpu, "rtl": rtl_device, "cosim": partial(rtl_device, core="hls")}
+DEVICES: dict[str, Callable[[Design], Device]] = {
+    "simulated": SimulatedNpu,
+    "rtl": rtl_device,
+    "cosim": partial(rtl_device, core="hls"),
+}
 
 
 @pytest.mark.long

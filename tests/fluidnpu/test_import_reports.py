@@ -67,7 +67,9 @@ def test_reports_become_a_record_that_dse_applies(project: Path) -> None:
 
 
 def test_a_record_takes_room_from_the_search(project: Path, tmp_path: Path) -> None:
-    """What was built took three times the RAM predicted: what is found must fit with its predictions tripled, or not at all."""
+    """A build that took three times the RAM predicted: the next design fits with its predictions tripled, or
+    none does.
+    """
     (project / "build").mkdir(exist_ok=True)
     (project / "build" / "utilization.rpt").write_text(UTILISATION)
     record = json.loads(run("import-reports", project, "--json").stdout)

@@ -1,4 +1,6 @@
-"""`fluidnpu serve` as operators and their scripts meet it: what is counted, what is said, and how it ends when something goes wrong."""
+"""`fluidnpu serve` as operators and their scripts meet it: counts, remarks, and the end when something goes
+wrong.
+"""
 
 import errno
 import json
@@ -17,7 +19,9 @@ from click.testing import CliRunner, Result
 from refusals import refused
 
 from fluidnpu.cli import main
-from fluidnpu.host import Bundle, DevMemNpu, Driver, SimulatedNpu, opening, write_simulated_bitstream
+from fluidnpu.host import Bundle, Driver, SimulatedNpu
+from fluidnpu.host.devices import DevMemNpu, opening
+from fluidnpu.host.devices.pynq.bitstream import write_simulated_bitstream
 from fluidnpu.models import shipped_file, shipped_images
 from fluidnpu.scheduler import REGISTRY
 
@@ -49,7 +53,7 @@ def found(*words: object) -> dict[str, Any]:
     return report
 
 
-# -- what is counted and said --------------------------------------------------------------------------------------
+# -- what is counted and said --------------------------------------------------------------------------------
 
 
 def test_the_first_images_only(project: Path) -> None:
@@ -93,7 +97,7 @@ def test_help_names_every_policy() -> None:
     assert all(name in text for name in REGISTRY)
 
 
-# -- devices that fail ---------------------------------------------------------------------------------------------
+# -- devices that fail ---------------------------------------------------------------------------------------
 
 
 class Numb(SimulatedNpu):
@@ -158,7 +162,12 @@ def test_the_projects_readme_says_how(memory: str, base: int, tmp_path: Path, mo
     commands = [words.split() for words in re.findall(r'^\$ sudo .*fluidnpu\)" serve bundle (.*)$', text, re.MULTILINE)]
     asked: list[dict[str, int]] = []
     npu = SimulatedNpu(Bundle.read(tmp_path / "bundle").design)
-    monkeypatch.setattr(opening, "DevMemNpu", lambda **words: asked.append(words) or nullcontext(npu))
+
+    def opened(**words: int) -> nullcontext[SimulatedNpu]:
+        asked.append(words)
+        return nullcontext(npu)
+
+    monkeypatch.setattr(opening, "DevMemNpu", opened)
     monkeypatch.setattr(opening, "open_overlay", lambda bit: npu)
     for name in ("fluidnpu.bit", "fluidnpu.hwh"):
         (tmp_path / "bundle" / name).touch()
@@ -211,7 +220,7 @@ def test_an_array_is_no_archive(project: Path, tmp_path: Path) -> None:
     refused(run(project, *CALM, "--data", tmp_path / "plain.npy"), "plain.npy must be an .npz", "single array")
 
 
-# -- stopped in the middle -----------------------------------------------------------------------------------------
+# -- stopped in the middle -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

@@ -1,9 +1,10 @@
-"""`fluidnpu simulate` as scripts and people meet it: the contract's keys, traffic of every kind, logs that replay, reports, one-sentence refusals."""
+"""`fluidnpu simulate` as scripts and people meet it: keys, traffic of every kind, logs, reports, refusals."""
 
 import json
 import re
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from refusals import refused
 from fluidnpu.cli import main
 from fluidnpu.dse.testing import tiny_design
 
-ROW = json.loads((Path(str(files("fluidnpu.scheduler"))) / "data" / "table2_latency.json").read_text())["rows"][0]
+TABLE2 = Path(str(files("fluidnpu.studies.fluid_batching"))) / "data" / "table2_latency.json"
+ROW = json.loads(TABLE2.read_text())["rows"][0]
 FEW = ("--requests", 200, "--seeds", 2)
 HERE = ("--rate", 15, "--slo", "200ms", *FEW)
 
@@ -29,10 +31,11 @@ def run(*words: object) -> Result:
     return CliRunner().invoke(main, ["simulate", *map(str, words)])
 
 
-def found(*words: object) -> dict:
+def found(*words: object) -> dict[str, Any]:
     result = run(*words, "--json")
     assert result.exit_code == 0, (result.output, result.exception)
-    return json.loads(result.stdout)
+    report: dict[str, Any] = json.loads(result.stdout)
+    return report
 
 
 def test_the_contract(table: Path) -> None:
@@ -69,7 +72,7 @@ def test_unstable_load_is_said_not_measured(table: Path) -> None:
 
 
 def test_an_overload_is_a_row_for_every_policy(tmp_path: Path) -> None:
-    """Also for those that are solved: a load that has no solution ends no comparison, and the reader learns what was solved instead."""
+    """A load that has no solution ends no comparison, and the reader learns which one was solved instead."""
     path = tmp_path / "flat.json"
     path.write_text(json.dumps({"latency_ns": [[10**7, 11 * 10**6]] * 2, "exit_rates": [0.5, 0.5]}))
     names = ["greedy", "optimal", "credit", "guarded", "credit:anytime=3%", "credit:shed=1"]

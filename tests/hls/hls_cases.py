@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from fluidnpu.boards import load_board
 from fluidnpu.dse import BatchPlan, Design, Stack
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program, render_project
-from fluidnpu.models import Exit, Format, Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
+from fluidnpu.models import Exit, Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
+from fluidnpu.models.numeric import Format
 
 R_BATCHING = None
 WIDE = BatchPlan(k=Stack.TWO)
@@ -117,7 +118,7 @@ def design_with(design: Design, **changes) -> Design:
         memory = load_board(changes["board"]).memory(changes.get("memory"))
         own = {"port_bits": memory.port_bits, "stripes": memory.stripes}
         changes = own | changes | {"memory": memory.name}
-    return replace(design, **changes)
+    return design.changed(**changes)
 
 
 def project_of(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hls_cases import project_of
 
-from fluidnpu.hls import check_pragmas, check_tcl
-from fluidnpu.hls.tcl import TclError, split_commands
+from fluidnpu.hls.project.checks.pragmas import check_pragmas
+from fluidnpu.hls.project.checks.tcl import TclError, check_tcl, split_commands
 
 # The commands of Vivado HLS, played: what is asked of the tool is written down, and a synthesis leaves the report that the test wants.
 PLAYED = """
@@ -83,7 +83,7 @@ def test_every_generated_pragma_and_script_passes(board, split):
     scripts = [path for path in files if path.endswith(".tcl")]
     sources = [path for path in files if path.endswith((".cpp", ".h")) and path.startswith("hls/")]
     assert len(scripts) == 5
-    assert len(sources) == 10
+    assert len(sources) == 16
     for path in scripts:
         assert check_tcl(files[path], tool_of(path)) == [], path
     for path in sources:

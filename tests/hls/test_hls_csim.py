@@ -22,11 +22,13 @@ from hls_cases import (
 )
 from test_hls_streams import CHAIN
 
-import fluidnpu.hls.csim as csim
+import fluidnpu.hls.core.csim as csim
 from fluidnpu.dse.testing import design_for
-from fluidnpu.hls import CoreSimulator, CsimError, ProgramError, compile_program, csim_network, layer_streams
-from fluidnpu.hls.render import render_core
-from fluidnpu.models import Kind, quantise, random_network, read_onnx, shipped_file, shipped_images
+from fluidnpu.hls import CsimError, ProgramError, compile_program, csim_network
+from fluidnpu.hls.core import CoreSimulator, layer_streams
+from fluidnpu.hls.core.render import render_core
+from fluidnpu.models import Kind, quantise, read_onnx, shipped_file, shipped_images
+from fluidnpu.models.zoo import random_network
 
 PLANS = pytest.mark.parametrize("plan", [R_BATCHING, WIDE, ROW_LANES, LANES], ids=["r", "wide", "rows", "lanes"])
 
@@ -78,7 +80,7 @@ def test_accumulators_in_ultraram_equal_golden(ultra_banks, split, rng):
 
 def test_pools_as_wide_as_a_port_equal_golden(rng):
     qnet = network_of(rng, (7, 6, 3), CHAIN)
-    design = replace(design_of(qnet, LANES, **SMALL), port_bits=512)
+    design = design_of(qnet, LANES, **SMALL).changed(port_bits=512)
     assert design.input_words > 2 * design.t_p
     assert_equal(csim_network(qnet, design, images_for(rng, qnet, 3), [1, 3]))
 
@@ -144,13 +146,13 @@ def test_unchained_layers_read_golden_values(rng):
 # One slip for each thing a core can get wrong; each must be caught and located. (file, what it says, what it says with the slip)
 BUGS = {
     "ties round up": ("post.h", "rest == half && floor[0]", "rest == half"),
-    "bias forgotten": ("pe_array.h", "stacked ? now_bias[j / 2] : now_bias[j]", "acc_t(0)"),
-    "pair adder missing": ("pe_array.h", "wide && j % 2 == 0", "false"),
-    "lane 1 takes lane 0": ("pe_array.h", "stacked && j % 2 == 1", "false"),
+    "bias forgotten": ("multiply.h", "stacked ? now_bias[j / 2] : now_bias[j]", "acc_t(0)"),
+    "pair adder missing": ("multiply.h", "wide && j % 2 == 0", "false"),
+    "lane 1 takes lane 0": ("multiply.h", "stacked && j % 2 == 1", "false"),
     "hi ignored": ("post.h", "rounded > value_t(c.hi)", "rounded > value_t(32767)"),
     "residual unshifted": ("post.h", "c.residual_shift", "ap_uint<5>(0)"),
     "saturations uncounted": ("post.h", "rounded < -32768 || rounded > 32767", "false"),
-    "minimum taken": ("pe_array.h", "acc_t(word) > best[i]", "acc_t(word) < best[i]"),
+    "minimum taken": ("pool.h", "acc_t(word) > best[i]", "acc_t(word) < best[i]"),
 }
 
 
@@ -189,7 +191,7 @@ def test_seeded_bugs_are_found(bug, monkeypatch, slips):
 # The accumulators' DEPENDENCE pragma is a promise that C simulation cannot see broken unless it counts calls.
 HAZARDS = {
     "sums": ("command.h", "c.beats < RowDistance ? RowDistance : int(c.beats)", "int(c.beats)"),
-    "ready": ("pe_array.h", "written_rows[RowDistance - 2]", "written_rows[RowDistance - 3]"),
+    "ready": ("array.h", "written_rows[RowDistance - 2]", "written_rows[RowDistance - 3]"),
 }
 
 

@@ -23,26 +23,22 @@ from fluidnpu import host, rtl_tb
 from fluidnpu.boards import load_board
 from fluidnpu.dse import Point, build_design
 from fluidnpu.hls import (
-    NPU_VLNV,
     REGISTERS,
-    CoreSimulator,
     Program,
     ProjectError,
-    check_tcl,
     compile_program,
-    core_modes,
-    core_vectors,
-    hls_core_lacks,
-    hls_ultra_banks,
-    render_c_header,
-    render_core,
     render_project,
     render_register_table,
-    render_sv_package,
     write_project,
 )
-from fluidnpu.hls.csim import compile_core
-from fluidnpu.hls.platform import PLATFORMS
+from fluidnpu.hls.core import CoreSimulator, core_modes, core_vectors, hls_core_lacks, hls_ultra_banks
+from fluidnpu.hls.core.csim import compile_core
+from fluidnpu.hls.core.render import render_core
+from fluidnpu.hls.project import NPU_VLNV
+from fluidnpu.hls.project.checks.tcl import check_tcl
+from fluidnpu.hls.project.design_views import render_sv_package
+from fluidnpu.hls.project.platform import PLATFORMS
+from fluidnpu.hls.views.registers import render_c_header
 from fluidnpu.models import LayerShape, Workload
 
 REFERENCE = Path(__file__).parent.parent / "reference" / "tiny_zc706"
@@ -193,7 +189,7 @@ def test_an_hls_core_has_the_ultraram_of_its_board():
     assert hls_ultra_banks(design, board) == 96 - 16
     files = render_project(design, None, board, rtl=rtl_tb.sources())
     assert json.loads(files["manifest.json"])["missing"] == []
-    array = files["hls/src/pe_array.h"]
+    array = files["hls/src/array.h"]
     assert "static acc_t ready_ultra[80][Halves][BankDepth];" in array
     assert "static acc_t ready_block[Banks - 80][Halves][BankDepth];" in array
     assert "static acc_t sums[TC][Halves][BankDepth];" in array
@@ -219,8 +215,8 @@ def test_a_beat_wider_than_vivado_hls_can_take_says_so():
     board = load_board("zc706")
     widest = design_of(network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)]), t_p=128, t_c=4, t_r=512)
     assert "4096 bits" not in hls_core_lacks(widest, board)
-    assert "#define AP_INT_MAX_W 4096" in render_core(widest)["fluidnpu_core.h"]
-    why = hls_core_lacks(replace(widest, t_p=130), board)
+    assert "#define AP_INT_MAX_W 4096" in render_core(widest)["params.h"]
+    why = hls_core_lacks(widest.changed(t_p=130), board)
     assert "at most 4096 bits, the widest number of Vivado HLS, and this design needs 4160" in why
 
 
@@ -248,7 +244,7 @@ def test_a_build_that_misses_its_timing_leaves_no_bitstream(slack, says):
 @pytest.mark.parametrize("board", ["zc706", "zcu104"])
 def test_the_driver_finds_the_npu_that_is_built(board):
     """The packaged IP, its cell and its address are those that the host's hardware description speaks of."""
-    from fluidnpu.host.hwh import hardware_description
+    from fluidnpu.host.devices.pynq.hwh import hardware_description
 
     text = hardware_description(load_board(board).family, clock_hz=load_board(board).clock_hz)
     files = project_of(board)
@@ -399,7 +395,7 @@ def test_names_from_files_cannot_leave_their_line():
 
 
 def test_a_slip_in_a_template_stops_the_project(monkeypatch):
-    from fluidnpu.hls import project
+    from fluidnpu.hls.project import project
 
     monkeypatch.setattr(
         project, "render_core", lambda design, ultra_banks: {"a.h": "#pragma HLS PIPELIN", "tb_core.cpp": ""}

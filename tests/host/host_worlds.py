@@ -1,34 +1,39 @@
-"""Small worlds for the tests of this room: a random network, a design for it, its program, and a loaded driver on a simulated NPU."""
+"""Small worlds for tests: a random network, its design and program, and a driver on a simulated NPU."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fluidnpu.dse import BatchPlan, Design, LatencyTable
 from fluidnpu.dse.testing import design_for
-from fluidnpu.hls import REGISTERS, Program, by_name, compile_program
+from fluidnpu.hls import REGISTERS, Program, compile_program, register
 from fluidnpu.host import Device, Driver, SimulatedNpu
-from fluidnpu.models import QuantisedNetwork, confidence, golden, quantise, random_network
+from fluidnpu.models import QuantisedNetwork, confidence, golden, quantise
+from fluidnpu.models.zoo import random_network
 from fluidnpu.scheduler import Request, poisson
 
-FIELDS = by_name("CTRL").fields
+Images = npt.NDArray[np.uint8]  # (count, height, width, channels)
+
+FIELDS = register("CTRL").fields
 CTRL = {field.name: field.mask for field in FIELDS}
 
 
 def read(device: Device, name: str) -> int:
-    return device.read(by_name(name).offset)
+    return device.read(register(name).offset)
 
 
 def write(device: Device, name: str, value: int) -> None:
-    device.write(by_name(name).offset, value)
+    device.write(register(name).offset, value)
 
 
-def field(device: Device, register: str, name: str) -> int:
-    return by_name(register).field(name).get(read(device, register))
+def field(device: Device, of: str, name: str) -> int:
+    return register(of).field(name).get(read(device, of))
 
 
 def snapshot(device: Device, *, but: Sequence[str] = ()) -> dict[str, int]:
@@ -45,13 +50,13 @@ def network(seed: int, exits: int = 2) -> QuantisedNetwork:
     return quantise(replace(qnet.network, exits=tuple(chosen)))
 
 
-def pixels(qnet: QuantisedNetwork, count: int, seed: int = 0) -> np.ndarray:
+def pixels(qnet: QuantisedNetwork, count: int, seed: int = 0) -> Images:
     shape = qnet.network.tensors[qnet.network.input]
     return np.random.default_rng(seed).integers(0, 256, (count, *shape), dtype=np.uint8)
 
 
 @dataclass
-class World:
+class HostWorld:
     """Everything that belongs to one network on one design."""
 
     qnet: QuantisedNetwork
@@ -60,11 +65,11 @@ class World:
     npu: SimulatedNpu
     driver: Driver
 
-    def images(self, count: int, seed: int = 0) -> np.ndarray:
+    def images(self, count: int, seed: int = 0) -> Images:
         return pixels(self.qnet, count, seed)
 
 
-def design_of(qnet: QuantisedNetwork, *, plan: BatchPlan | None = None, millis: bool = False, **options) -> Design:
+def design_of(qnet: QuantisedNetwork, *, plan: BatchPlan | None = None, millis: bool = False, **options: Any) -> Design:
     """A small design; its latency is made irregular, so that no test holds by luck of round numbers."""
     design = design_for(qnet.network.workload, plan=plan, **options)
     unit = 200_000 if millis else 1
@@ -74,7 +79,7 @@ def design_of(qnet: QuantisedNetwork, *, plan: BatchPlan | None = None, millis: 
     return replace(design, latency=LatencyTable(ns=rows))
 
 
-def world(seed: int = 3, *, exits: int = 2, slots: int | None = None, loaded: bool = True, **options) -> World:
+def world(seed: int = 3, *, exits: int = 2, slots: int | None = None, loaded: bool = True, **options: Any) -> HostWorld:
     npu_options = {key: options.pop(key) for key in ("clock", "faults", "build", "memory") if key in options}
     qnet = network(seed, exits)
     design = design_of(qnet, **options)
@@ -83,10 +88,10 @@ def world(seed: int = 3, *, exits: int = 2, slots: int | None = None, loaded: bo
     driver = Driver(npu, program, design, slots=slots)
     if loaded:
         driver.load()
-    return World(qnet, design, program, npu, driver)
+    return HostWorld(qnet, design, program, npu, driver)
 
 
-def traffic_of(w: World, count: int, load: float = 0.9, slo: float = 4.0, seed: int = 0) -> list[Request]:
-    """Poisson arrivals at `load` times what one sample at a time can bear, with an objective of `slo` lone runs."""
+def traffic_of(w: HostWorld, count: int, load: float = 0.9, slo: float = 4.0, seed: int = 0) -> list[Request]:
+    """Poisson arrivals at `load` times the rate of lone samples, with an objective of `slo` lone runs."""
     alone = w.design.latency.between(0, w.design.stages - 1, 1)
     return poisson(load * 1e9 / alone, count, slo_ns=int(slo * alone), rng=np.random.default_rng(seed))

@@ -1,4 +1,4 @@
-"""The RTL as a device for tests: one build of a small design serves every random network that has no more layers than it."""
+"""The RTL as a device for tests: one build serves every random network with no more layers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
 from fluidnpu.dse import BatchPlan, Design
 from fluidnpu.dse.testing import design_for
-from fluidnpu.hls import Program, by_name, compile_program
-from fluidnpu.host import Driver, RtlDevice, build_id
-from fluidnpu.models import QuantisedNetwork, quantise, random_network
+from fluidnpu.hls import Program, compile_program, register
+from fluidnpu.host import Driver
+from fluidnpu.host.devices import RtlDevice
+from fluidnpu.host.identity import build_id_word
+from fluidnpu.models import QuantisedNetwork, quantise
+from fluidnpu.models.zoo import random_network
 from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu
 
 BASE_SEED, EXITS = 0, 3
@@ -43,12 +47,12 @@ def model(shape: Shape = SMALL, port_bytes: int = 16, core: str = "rtl") -> NpuM
 
 
 class Forged(RtlDevice):
-    """An RTL device that says it was built from another design, which differs from it in layers and plans only."""
+    """An RTL device that claims another design, which differs in layers and plans only."""
 
     design: Design
 
     def read(self, offset: int) -> int:
-        return build_id(self.design) if offset == by_name("BUILD_ID").offset else super().read(offset)
+        return build_id_word(self.design) if offset == register("BUILD_ID").offset else super().read(offset)
 
 
 @dataclass
@@ -61,11 +65,11 @@ class RtlWorld:
     device: RtlDevice
     driver: Driver
 
-    def images(self, count: int, seed: int = 0) -> np.ndarray:
+    def images(self, count: int, seed: int = 0) -> npt.NDArray[np.uint8]:
         shape = self.qnet.network.tensors[self.qnet.network.input]
         return np.random.default_rng(seed).integers(0, 256, (count, *shape), dtype=np.uint8)
 
-    def put(self, images: np.ndarray) -> None:
+    def put(self, images: npt.NDArray[np.uint8]) -> None:
         """Image i into slot i."""
         for slot, image in enumerate(images):
             self.driver.write_sample(slot, image)

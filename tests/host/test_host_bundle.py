@@ -6,17 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from host_worlds import World, world
+from host_worlds import HostWorld, world
 
-from fluidnpu.host import Bundle, BundleError, bitstream
+from fluidnpu.host import Bundle, BundleError
+from fluidnpu.host.bundle import bitstream
 
 
 @pytest.fixture
-def w() -> World:
+def w() -> HostWorld:
     return world()
 
 
-def test_round_trip(w: World, tmp_path: Path) -> None:
+def test_round_trip(w: HostWorld, tmp_path: Path) -> None:
     bundle = Bundle(design=w.design, program=w.program)
     bundle.write(tmp_path / "new")
     assert Bundle.read(tmp_path / "new") == bundle
@@ -51,7 +52,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_bundles_are_refused(w: World, tmp_path: Path, damage: str) -> None:
+def test_damaged_bundles_are_refused(w: HostWorld, tmp_path: Path, damage: str) -> None:
     Bundle(design=w.design, program=w.program).write(tmp_path)
     act, message = DAMAGES[damage]
     act(tmp_path)
@@ -60,7 +61,7 @@ def test_damaged_bundles_are_refused(w: World, tmp_path: Path, damage: str) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_a_program_with_other_exits_is_refused(w: World) -> None:
+def test_a_program_with_other_exits_is_refused(w: HostWorld) -> None:
     exits = tuple(replace(one, name=one.name + "x") for one in w.program.exits)
     with pytest.raises(BundleError, match="exits"):
         Bundle(design=w.design, program=replace(w.program, exits=exits))

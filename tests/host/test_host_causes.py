@@ -1,35 +1,38 @@
-"""Every cause of ERROR is reachable; those that refuse a command leave all state as it was; after a reset the NPU works."""
+"""Every cause of ERROR is reachable; a refused command changes no state; after a reset the NPU works."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pytest
-from host_worlds import CTRL, World, field, read, snapshot, world, write
+from host_worlds import CTRL, HostWorld, field, read, snapshot, world, write
 
 from fluidnpu.dse import BatchPlan, Stack
-from fluidnpu.hls import DESCRIPTOR_BYTES, Cause, by_name, encode_fbcb
-from fluidnpu.host import Fault, NpuError
+from fluidnpu.hls import Cause, register
+from fluidnpu.hls.program import DESCRIPTOR_BYTES, encode_fbcb
+from fluidnpu.host import NpuError
+from fluidnpu.host.devices import Fault
 from fluidnpu.models import golden
 
 ERRORS = ("STATUS", "ERROR", "IRQ_STATUS")
 
 
-def command(w: World, verb: str, mask: int = 0) -> None:
+def command(w: HostWorld, verb: str, mask: int = 0) -> None:
     write(w.npu, "SLOT_MASK", mask)
     write(w.npu, "CTRL", CTRL[verb])
 
 
-def aim(w: World, first: int, last: int) -> None:
+def aim(w: HostWorld, first: int, last: int) -> None:
     write(w.npu, "FIRST_LAYER", first)
     write(w.npu, "LAST_LAYER", last)
 
 
-def active(w: World) -> None:
+def active(w: HostWorld) -> None:
     command(w, "MERGE", 0b11)
 
 
-REFUSED: dict[str, tuple[Cause, Callable[[World], None], Callable[[World], None]]] = {
+REFUSED: dict[str, tuple[Cause, Callable[[HostWorld], None], Callable[[HostWorld], None]]] = {
     "exit of an idle slot": (Cause.EXIT_NOT_ACTIVE, active, lambda w: command(w, "EXIT", 0b110)),
     "merge of an active slot": (Cause.MERGE_ACTIVE, active, lambda w: command(w, "MERGE", 0b110)),
     "merge beyond b_max": (Cause.BATCH_TOO_LARGE, active, lambda w: command(w, "MERGE", 0b11100)),
@@ -56,7 +59,7 @@ def test_refused_commands_leave_all_state(case: str) -> None:
     assert field(w.npu, "ERROR", "CAUSE") == cause
     assert field(w.npu, "STATUS", "ERROR")
     assert field(w.npu, "STATUS", "IDLE")
-    assert read(w.npu, "IRQ_STATUS") == by_name("IRQ_STATUS").field("ERROR").mask
+    assert read(w.npu, "IRQ_STATUS") == register("IRQ_STATUS").field("ERROR").mask
     assert snapshot(w.npu, but=(*ERRORS, "SLOT_MASK")) == before
     assert np.array_equal(w.driver.stored_logits(range(4), 0), memory)
 
@@ -100,29 +103,29 @@ def test_error_keeps_the_first_cause_until_start() -> None:
     assert field(w.npu, "ERROR", "CAUSE") == Cause.EMPTY_BATCH
 
 
-# -- causes that end a job ---------------------------------------------------------------------------------------
+# -- causes that end a job -----------------------------------------------------------------------------------
 
 
-def descriptor_bytes(w: World, layer: int) -> np.ndarray:
+def descriptor_bytes(w: HostWorld, layer: int) -> npt.NDArray[np.uint8]:
     address = read(w.npu, "PROGRAM_HI") << 32 | read(w.npu, "PROGRAM_LO")
     return w.npu.memory.view(address + layer * DESCRIPTOR_BYTES, DESCRIPTOR_BYTES)
 
 
-def edit(w: World, layer: int, **changes: object) -> None:
+def edit(w: HostWorld, layer: int, **changes: object) -> None:
     changed = replace(w.program.descriptors[layer], **changes)  # type: ignore[arg-type]
     descriptor_bytes(w, layer)[:] = np.frombuffer(changed.pack(), np.uint8)
 
 
-def flip_a_bit(w: World) -> None:
+def flip_a_bit(w: HostWorld) -> None:
     descriptor_bytes(w, 1)[40] ^= 4
 
 
-def fbcb(w: World, layer: int, word: int) -> None:
+def fbcb(w: HostWorld, layer: int, word: int) -> None:
     write(w.npu, "FBCB_INDEX", layer * w.design.b_max + 1)
     write(w.npu, "FBCB_DATA", word)
 
 
-JOBS: dict[str, tuple[Cause, int, Callable[[World], None]]] = {
+JOBS: dict[str, tuple[Cause, int, Callable[[HostWorld], None]]] = {
     "damaged descriptor": (Cause.BAD_DESCRIPTOR, 1, flip_a_bit),
     "misaligned program": (
         Cause.BAD_DESCRIPTOR,
@@ -135,14 +138,14 @@ JOBS: dict[str, tuple[Cause, int, Callable[[World], None]]] = {
     "k = 2 that the program holds no weights for": (
         Cause.BAD_FBCB,
         0,
-        lambda w: fbcb(w, 0, by_name("FBCB_DATA").field("K").put(1)),
+        lambda w: fbcb(w, 0, register("FBCB_DATA").field("K").put(1)),
     ),
     "k = 1/2 on trees that do not split": (
         Cause.BAD_FBCB,
         0,
-        lambda w: fbcb(w, 0, by_name("FBCB_DATA").field("K").put(2)),
+        lambda w: fbcb(w, 0, register("FBCB_DATA").field("K").put(2)),
     ),
-    "b_r beyond the batch": (Cause.BAD_FBCB, 0, lambda w: fbcb(w, 0, by_name("FBCB_DATA").field("B_R").put(2))),
+    "b_r beyond the batch": (Cause.BAD_FBCB, 0, lambda w: fbcb(w, 0, register("FBCB_DATA").field("B_R").put(2))),
     "program nowhere": (Cause.BUS_READ, 0, lambda w: write(w.npu, "PROGRAM_HI", 7)),
     "weights nowhere": (Cause.BUS_READ, 0, lambda w: write(w.npu, "WEIGHTS_HI", 7)),
     "slots nowhere": (Cause.BUS_READ, 0, lambda w: write(w.npu, "SLOT_BASE_HI", 7)),
@@ -169,7 +172,7 @@ def test_failed_jobs_name_layer_and_cause_and_keep_the_batch(case: str) -> None:
     assert field(w.npu, "ERROR", "LAYER") == layer
     assert field(w.npu, "STATUS", "IDLE")
     assert not field(w.npu, "STATUS", "DONE")
-    assert read(w.npu, "IRQ_STATUS") == by_name("IRQ_STATUS").field("ERROR").mask
+    assert read(w.npu, "IRQ_STATUS") == register("IRQ_STATUS").field("ERROR").mask
     assert snapshot(w.npu, but=(*ERRORS, "CYCLES_LO", "SATURATIONS")) == before
     w.driver.recover()
     w.driver.merge([0, 1])
@@ -198,7 +201,7 @@ def test_injected_faults_reach_the_driver(cause: Cause) -> None:
 
 def test_two_lanes_need_stackable_elements() -> None:
     w = world(stackable=False)
-    word = encode_fbcb(w.design.mode(0, 2), BatchPlan(k=Stack.ONE, b_r=1), 2) & ~by_name("FBCB_DATA").field("B_R").mask
+    word = encode_fbcb(w.design.mode(0, 2), BatchPlan(k=Stack.ONE, b_r=1), 2) & ~register("FBCB_DATA").field("B_R").mask
     active(w)
     fbcb(w, 0, word)
     aim(w, *w.program.stages[0])

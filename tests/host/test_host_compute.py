@@ -1,8 +1,9 @@
-"""What the simulated NPU leaves in the slots is the golden model's, bit for bit: every batch size, mode, slot pattern and history."""
+"""Slots of the simulated NPU equal the golden model for every batch, mode, slot pattern and history."""
 
 import numpy as np
+import numpy.typing as npt
 import pytest
-from host_worlds import World, world
+from host_worlds import HostWorld, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ PLANS = {
 }
 
 
-def fill(w: World, slots: list[int], seed: int = 0) -> list[np.ndarray]:
+def fill(w: HostWorld, slots: list[int], seed: int = 0) -> list[npt.NDArray[np.int16]]:
     images = w.images(len(slots), seed)
     for slot, image in zip(slots, images, strict=True):
         w.driver.write_sample(slot, image)
@@ -38,7 +39,7 @@ def test_every_batch_size_is_golden(seed: int, plan: str) -> None:
 
 
 def test_a_sample_does_not_see_its_neighbours() -> None:
-    """Preempt in the middle: one batch stops after stage 0, another runs through, both merge; bits stay those of a lone run."""
+    """Preemption: one batch stops after stage 0, another runs through, both merge; bits stay the same."""
     w = world(slots=8, exits=3)
     early = fill(w, [0, 5], seed=1)
     w.driver.activate([0, 5])
@@ -63,10 +64,10 @@ def test_a_sample_does_not_see_its_neighbours() -> None:
 def test_any_history_of_batches_is_golden(data: st.DataObject) -> None:
     w = world(7, slots=8)
     stage: dict[int, int] = {}
-    expected: dict[int, list[np.ndarray]] = {}
+    expected: dict[int, list[npt.NDArray[np.int16]]] = {}
     for step in range(8):
         fresh = [slot for slot in range(8) if slot not in stage]
-        if fresh and data.draw(st.booleans()):
+        if fresh and bool(data.draw(st.booleans())):
             slot = data.draw(st.sampled_from(fresh))
             expected[slot] = fill(w, [slot], seed=100 + step)
             stage[slot] = 0
@@ -74,7 +75,7 @@ def test_any_history_of_batches_is_golden(data: st.DataObject) -> None:
         ready = [slot for slot, where in stage.items() if where == at]
         if not ready:
             continue
-        batch = data.draw(st.lists(st.sampled_from(ready), min_size=1, max_size=w.design.b_max, unique=True))
+        batch: list[int] = data.draw(st.lists(st.sampled_from(ready), min_size=1, max_size=w.design.b_max, unique=True))
         w.driver.activate(batch)
         w.driver.run_stage(at)
         assert np.array_equal(w.driver.stored_logits(batch, at), np.concatenate([expected[slot][at] for slot in batch]))

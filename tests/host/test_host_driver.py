@@ -1,8 +1,8 @@
 """The driver: refusals, deadlines, recovery, and that it never disagrees with the NPU about the batch."""
 
 import errno
-from dataclasses import replace
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -11,20 +11,19 @@ from host_worlds import design_of, network, read, world, write
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls import REGISTERS, Access, Cause, compile_program
 from fluidnpu.host import (
-    PATIENCE,
     BuildMismatch,
     DeviceAccessError,
     Driver,
     DriverUsageError,
-    Fault,
     HostError,
     NpuError,
     NpuTimeout,
     OutOfMemory,
-    SimulatedMemory,
     SimulatedNpu,
-    build_id,
 )
+from fluidnpu.host.devices import Fault, SimulatedMemory
+from fluidnpu.host.driver import PATIENCE
+from fluidnpu.host.identity import build_id_word
 from fluidnpu.models import golden
 
 
@@ -32,13 +31,13 @@ def test_a_foreign_build_is_refused() -> None:
     w = world(loaded=False, build=0xDEAD_BEEF)
     with pytest.raises(BuildMismatch, match=r"BUILD_ID .* not 0xdeadbeef") as caught:
         w.driver.load()
-    assert (caught.value.expected, caught.value.found) == (build_id(w.design), 0xDEAD_BEEF)
+    assert (caught.value.expected, caught.value.found) == (build_id_word(w.design), 0xDEAD_BEEF)
 
 
 def test_another_shape_is_refused_even_with_the_right_build_id() -> None:
     w = world(loaded=False)
-    other = replace(w.design, t_c=16)
-    driver = Driver(SimulatedNpu(other, build=build_id(w.design)), w.program, w.design)
+    other = w.design.changed(t_c=16)
+    driver = Driver(SimulatedNpu(other, build=build_id_word(w.design)), w.program, w.design)
     with pytest.raises(BuildMismatch, match="SHAPE"):
         driver.load()
 
@@ -46,7 +45,7 @@ def test_another_shape_is_refused_even_with_the_right_build_id() -> None:
 def test_a_device_with_too_few_layers_is_refused() -> None:
     """Same build id by forgery, same shape, but no room for all FBCB words."""
     w = world(loaded=False)
-    driver = Driver(SimulatedNpu(tiny_design(), build=build_id(w.design)), w.program, w.design)
+    driver = Driver(SimulatedNpu(tiny_design(), build=build_id_word(w.design)), w.program, w.design)
     with pytest.raises(NpuError) as caught:
         driver.load()
     assert caught.value.cause is Cause.BAD_FBCB
@@ -85,14 +84,16 @@ def test_close_gives_memory_back() -> None:
 def test_wrong_use_is_one_sentence() -> None:
     w = world()
     image = w.images(1)[0]
-    cases = {
+    nothing: Any = None
+    numbers: Any = image.tolist()
+    cases: dict[str, Callable[[], object]] = {
         "a slot must lie": lambda: w.driver.write_sample(4, image),
         "a sample must be of shape": lambda: w.driver.write_sample(0, image[1:]),
         "finite floats, and this one holds NaN": lambda: w.driver.write_sample(0, np.full(image.shape, np.nan)),
         "finite floats, and this one holds inf": lambda: w.driver.write_sample(0, np.full(image.shape, -np.inf)),
         "uint8, int16 or floats, not int64": lambda: w.driver.encode(image.astype(np.int64)),
-        "must be a NumPy array of shape .*, not list": lambda: w.driver.encode(image.tolist()),
-        "must be a NumPy array of shape .*, not NoneType": lambda: w.driver.encode(None),
+        "must be a NumPy array of shape .*, not list": lambda: w.driver.encode(numbers),
+        "must be a NumPy array of shape .*, not NoneType": lambda: w.driver.encode(nothing),
         "an exit must lie": lambda: w.driver.logits([0], 2),
         "stages must be ordered": lambda: w.driver.run_to_exit(0, first_stage=1),
         "stages must be": lambda: w.driver.run_stage(2),
@@ -291,10 +292,11 @@ def test_a_dead_bus_is_no_foreign_build() -> None:
 
 def test_errors_are_one_tree() -> None:
     from fluidnpu import host
+    from fluidnpu.host import errors as tree
 
-    errors = [value for value in vars(host).values() if isinstance(value, type) and issubclass(value, BaseException)]
+    errors = [value for value in vars(tree).values() if isinstance(value, type) and issubclass(value, BaseException)]
     assert len(errors) > 8
     for error in errors:
         assert issubclass(error, HostError), error
-    faults = {error for error in errors if issubclass(error, ValueError)}
+    faults: set[type[Exception]] = {error for error in errors if issubclass(error, ValueError)}
     assert faults == {host.BundleError, host.DriverUsageError}

@@ -1,4 +1,4 @@
-"""The active batch against a set: random exits, merges, starts and resets never break 0 <= B_act <= b_max (ADR 6)."""
+"""The active batch against a set: random exits, merges, starts and resets keep it valid (ADR 6)."""
 
 from host_worlds import CTRL, field, read, world, write
 from hypothesis import settings

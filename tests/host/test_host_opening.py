@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_worlds import World, traffic_of, world
+from host_worlds import HostWorld, traffic_of, world
 
 from fluidnpu.dse import Design
 from fluidnpu.host import (
     Bundle,
     BundleError,
     DeviceAccessError,
-    DevMemNpu,
     Driver,
     DriverUsageError,
     PynqMissingError,
@@ -23,48 +22,44 @@ from fluidnpu.host import (
     SimulatedNpu,
     WallClock,
     open_device,
-    opening,
-    serve,
+    serve_requests,
 )
-from fluidnpu.host import pynq_device as lazily
+from fluidnpu.host.devices import DevMemNpu, opening
+from fluidnpu.host.devices import pynq as pynq_package
+from fluidnpu.host.devices.pynq.overlay import simulated_pynq_device
 from fluidnpu.models import golden
 from fluidnpu.scheduler import make_policy
 
 
 @pytest.fixture
-def w() -> World:
+def w() -> HostWorld:
     return world(3)
 
 
-def bundle_of(w: World) -> Bundle:
+def bundle_of(w: HostWorld) -> Bundle:
     return Bundle(design=w.design, program=w.program)
 
 
 @pytest.mark.parametrize("board", ["zc706", "zcu104", "mine"])
-def test_simulated_boards_serve(w: World, board: str) -> None:
+def test_simulated_boards_serve(w: HostWorld, board: str) -> None:
     design = replace(w.design, board=board)
     bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
     requests, images = traffic_of(w, 5), w.images(5)
     with open_device("simulated", bundle) as device:
         driver = Driver(device, bundle.program, bundle.design)
         driver.load()
-        served = serve(requests, images, make_policy("greedy"), driver)
-    assert served == serve(requests, images, make_policy("greedy"), w.driver)
+        served = serve_requests(requests, images, make_policy("greedy"), driver)
+    assert served == serve_requests(requests, images, make_policy("greedy"), w.driver)
 
 
-def test_without_pynq_the_simulated_npu_is_used_directly(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    lazily._pynq.cache_clear()
-    lazily.pynq_classes.cache_clear()
-    try:
-        monkeypatch.setitem(sys.modules, "pynq", None)
-        with open_device("simulated", bundle_of(w)) as device:
-            assert isinstance(device, SimulatedNpu)
-        with pytest.raises(PynqMissingError):
-            lazily.simulated_pynq_device()
-    finally:
-        monkeypatch.undo()
-        lazily._pynq.cache_clear()
-        lazily.pynq_classes.cache_clear()
+def test_without_pynq_the_simulated_npu_is_used_directly(w: HostWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynq", None)
+    monkeypatch.delitem(sys.modules, f"{pynq_package.__name__}.classes", raising=False)
+    monkeypatch.delattr(pynq_package, "classes", raising=False)
+    with open_device("simulated", bundle_of(w)) as device:
+        assert isinstance(device, SimulatedNpu)
+    with pytest.raises(PynqMissingError):
+        simulated_pynq_device()
 
 
 def test_a_live_server_through_the_simulated_board() -> None:
@@ -80,7 +75,7 @@ def test_a_live_server_through_the_simulated_board() -> None:
     assert [(a.exit, a.prediction) for a in answers] == list(zip(exits, classes, strict=True))
 
 
-def test_refusals(w: World, tmp_path: Path) -> None:
+def test_refusals(w: HostWorld, tmp_path: Path) -> None:
     cases: list[tuple[str, Path | None, type[Exception], str]] = [
         ("cloud", None, DriverUsageError, "simulated, rtl, cosim, pynq, devmem, not 'cloud'"),
         ("pynq", None, DriverUsageError, "needs the folder"),
@@ -91,8 +86,8 @@ def test_refusals(w: World, tmp_path: Path) -> None:
             pass
 
 
-def test_memory_that_pynq_does_not_reach_is_refused(w: World, tmp_path: Path) -> None:
-    design = replace(w.design, board="zc706", memory="pl", port_bits=512)
+def test_memory_that_pynq_does_not_reach_is_refused(w: HostWorld, tmp_path: Path) -> None:
+    design = w.design.changed(board="zc706", memory="pl", port_bits=512)
     bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
     with pytest.raises(DriverUsageError, match="'pl': open it as 'devmem'"), open_device("pynq", bundle, tmp_path):
         pass
@@ -108,7 +103,7 @@ def test_memory_that_pynq_does_not_reach_is_refused(w: World, tmp_path: Path) ->
     ],
 )
 def test_devmem_has_its_addresses_from_the_board_or_the_operator(
-    w: World,
+    w: HostWorld,
     monkeypatch: pytest.MonkeyPatch,
     board: str,
     memory: str,
@@ -116,15 +111,20 @@ def test_devmem_has_its_addresses_from_the_board_or_the_operator(
     found: tuple[int, int, int],
 ) -> None:
     asked: list[dict[str, int]] = []
-    monkeypatch.setattr(opening, "DevMemNpu", lambda **words: asked.append(words) or nullcontext(w.npu))
-    design = replace(w.design, board=board, memory=memory, port_bits=512 if memory == "pl" else w.design.port_bits)
+
+    def opened(**words: int) -> nullcontext[SimulatedNpu]:
+        asked.append(words)
+        return nullcontext(w.npu)
+
+    monkeypatch.setattr(opening, "DevMemNpu", opened)
+    design = w.design.changed(board=board, memory=memory, port_bits=512 if memory == "pl" else w.design.port_bits)
     bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
     with open_device("devmem", bundle, **given) as device:
         assert device is w.npu
     assert asked == [dict(zip(("register_base", "memory_base", "memory_bytes"), found, strict=True))]
 
 
-def test_devmem_says_what_is_missing(w: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devmem_says_what_is_missing(w: HostWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, shipped = replace(w.design, board="mine"), replace(w.design, board="zc706", memory="ps")
     cases: list[tuple[str, Design, dict[str, Any], type[Exception], str]] = [
         ("devmem", shipped, {}, DriverUsageError, "an address and a size there that Linux leaves alone"),

@@ -1,33 +1,50 @@
-"""The runtime loop: the simulator's own schedule, golden's own answers, exactly one answer for each request, faults or not."""
+"""The runtime loop: the simulator's schedule, the golden model's answers, one for each request."""
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
-from host_worlds import World, world
+from host_worlds import HostWorld, Images, world
 from host_worlds import traffic_of as traffic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.hls import Cause
-from fluidnpu.host import Driver, DriverUsageError, Fault, GaveUpError, Served, serve
+from fluidnpu.host import Driver, DriverUsageError, GaveUpError, ServeResult, serve_requests
+from fluidnpu.host.devices import Fault
 from fluidnpu.models import golden
-from fluidnpu.scheduler import Answer, Outcome, PolicyError, Request, Run, Shed, View, Wait, make_policy, simulate
+from fluidnpu.scheduler import (
+    Action,
+    Answer,
+    Outcome,
+    Policy,
+    PolicyError,
+    Request,
+    Run,
+    Shed,
+    View,
+    Wait,
+    World,
+    make_policy,
+    simulate,
+)
 
 POLICIES = ("serial", "greedy", "greedy:b_max=2", "adaptive:timeout=45%", "adaptive-s", "fluid", "fluid-repaired")
 
 
-def run(w: World, requests: list[Request], images: np.ndarray, policy: object, **options) -> Served:
-    policy = make_policy(policy) if isinstance(policy, str) else policy
-    return serve(requests, images, policy, w.driver, **options)
+def run(w: HostWorld, requests: list[Request], images: Images, policy: str | Policy, **options: Any) -> ServeResult:
+    made = make_policy(policy) if isinstance(policy, str) else policy
+    return serve_requests(requests, images, made, w.driver, **options)
 
 
-def check_answers(w: World, images: np.ndarray, served: Served) -> None:
+def check_answers(w: HostWorld, images: Images, served: ServeResult) -> None:
     """Every answer is golden's, to the last bit of confidence."""
     exits, classes, sure = golden.early_exit(w.qnet, images)
-    assert [a.exit for a in served.answers] == exits.tolist()
-    assert [a.prediction for a in served.answers] == classes.tolist()
-    assert [a.confidence for a in served.answers] == sure.tolist()
+    assert [a.exit for a in served.replies] == exits.tolist()
+    assert [a.prediction for a in served.replies] == classes.tolist()
+    assert [a.confidence for a in served.replies] == sure.tolist()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -40,12 +57,12 @@ def test_device_and_simulator_make_the_same_schedule(policy: str, load: float) -
     check_answers(w, images, served)
     served.schedule.check()
     assert served.failures == ()
-    exits = [a.exit for a in served.answers]
+    exits = [a.exit for a in served.replies]
     expected = simulate(
-        requests, make_policy(policy), latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.2, 0.3), slots=8
+        requests, make_policy(policy), World(latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.2, 0.3), slots=8)
     )
     assert served.schedule == expected
-    assert [(a.start_ns, a.end_ns) for a in served.answers] == list(
+    assert [(a.start_ns, a.end_ns) for a in served.replies] == list(
         zip(expected.start_ns, expected.end_ns, strict=True)
     )
 
@@ -63,9 +80,9 @@ def test_same_schedule_for_any_arrivals(gaps: list[int], slo: int, policy: str) 
     images = w.images(len(requests))
     served = run(w, requests, images, policy, exit_rates=(0.5, 0.5))
     check_answers(w, images, served)
-    exits = [a.exit for a in served.answers]
+    exits = [a.exit for a in served.replies]
     assert served.schedule == simulate(
-        requests, make_policy(policy), latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.5)
+        requests, make_policy(policy), World(latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.5))
     )
 
 
@@ -84,7 +101,7 @@ class Youngest:
     def reset(self) -> None:
         pass
 
-    def decide(self, view: View):
+    def decide(self, view: View) -> Action:
         if sum(map(len, view.waiting[1:])) < view.slots and view.waiting[0]:
             return Run(0, (view.waiting[0][-1],))
         stage = next(s for s in range(1, len(view.waiting)) if view.waiting[s])
@@ -98,7 +115,7 @@ def test_samples_past_an_exit_wait_in_order_of_arrival() -> None:
     served = run(w, requests, images, Youngest(), exit_rates=(0.5, 0.2, 0.3))
     exits = golden.early_exit(w.qnet, images)[0].tolist()
     assert served.schedule == simulate(
-        requests, Youngest(), latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.2, 0.3), slots=6
+        requests, Youngest(), World(latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.2, 0.3), slots=6)
     )
 
 
@@ -113,7 +130,7 @@ def test_faults_lose_nothing(policy: str, cause: Cause | None) -> None:
     images, requests = w.images(40), traffic(w, 40)
     served = run(w, requests, images, policy)
     check_answers(w, images, served)
-    assert Counter(a.request_id for a in served.answers) == Counter(r.id for r in requests)
+    assert Counter(a.request_id for a in served.replies) == Counter(r.id for r in requests)
     assert len(served.failures) == sum(f.job < w.npu.jobs for f in faults) > 1
     served.schedule.check()
 
@@ -139,7 +156,7 @@ def test_a_damaged_program_is_written_again() -> None:
         def reset(self) -> None:
             self.inner.reset()
 
-        def decide(self, view: View):
+        def decide(self, view: View) -> Action:
             self.asked += 1
             if self.asked % 5 == 0:
                 self.driver._buffers[0].array[128 + 64 :] ^= 0xFF
@@ -170,7 +187,7 @@ class Scripted:
     def reset(self) -> None:
         self.inner.reset()
 
-    def decide(self, view: View):
+    def decide(self, view: View) -> Action:
         if view.waiting[1] and view.waiting[1][0].id % 3 == 0:
             return Answer((view.waiting[1][0],), "anytime")
         if view.waiting[0] and view.waiting[0][-1].id % 5 == 4:
@@ -182,17 +199,17 @@ def test_anytime_answers_and_shedding() -> None:
     w = world(3)
     images, requests = w.images(40), traffic(w, 40, load=1.5)
     served = run(w, requests, images, Scripted())
-    outcomes = {a.outcome for a in served.answers}
+    outcomes = {a.outcome for a in served.replies}
     assert outcomes == set(Outcome)
     logits = [w.qnet.logits(i, stored) for i, stored in enumerate(golden.run(w.qnet, images))]
-    for index, answer in enumerate(served.answers):
+    for index, answer in enumerate(served.replies):
         if answer.outcome is Outcome.SHED:
             assert (answer.exit, answer.prediction, answer.met) == (-1, -1, False)
         else:
             assert answer.prediction == np.argmax(logits[answer.exit][index])
     exits = golden.early_exit(w.qnet, images)[0]
     assert served.schedule == simulate(
-        requests, Scripted(), latency=w.design.latency, exits=exits.tolist(), exit_rates=(0.5, 0.5)
+        requests, Scripted(), World(latency=w.design.latency, exits=exits.tolist(), exit_rates=(0.5, 0.5))
     )
 
 
@@ -201,13 +218,13 @@ class Wrong:
 
     name = "wrong"
 
-    def __init__(self, act) -> None:
+    def __init__(self, act: Callable[[View], Action]) -> None:
         self.act = act
 
     def reset(self) -> None:
         pass
 
-    def decide(self, view: View):
+    def decide(self, view: View) -> Action:
         return self.act(view)
 
 
@@ -225,7 +242,7 @@ class Wrong:
         (lambda v: Shed((Request(77, 0, 1),)), "does not wait"),
     ],
 )
-def test_a_policy_that_breaks_the_rules_is_named(act, violation: str) -> None:
+def test_a_policy_that_breaks_the_rules_is_named(act: Callable[[View], Action], violation: str) -> None:
     w = world(3)
     with pytest.raises(PolicyError, match=violation):
         run(w, [Request(0, 0, 100)], w.images(1), Wrong(act))
@@ -241,7 +258,7 @@ def test_waiting_in_the_past_is_named() -> None:
 def test_too_few_slots_are_named() -> None:
     """A policy that holds more samples than there are slots breaks its own contract (`view.slots`)."""
 
-    def hoard(view: View):
+    def hoard(view: View) -> Action:
         return Run(0, tuple(view.waiting[0][:1])) if view.waiting[0] else Run(1, tuple(view.waiting[1]))
 
     w = world(3, slots=4)
@@ -265,4 +282,4 @@ def test_input_is_checked() -> None:
 
 def test_nothing_to_serve() -> None:
     w = world(3)
-    assert run(w, [], w.images(0), "greedy").answers == ()
+    assert run(w, [], w.images(0), "greedy").replies == ()

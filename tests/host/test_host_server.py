@@ -1,43 +1,44 @@
-"""The live server: several clients, one owner of the device, exactly one answer or one exception for each request."""
+"""The inference server: several clients, one owner, exactly one reply or exception for each request."""
 
 import threading
 import time
 from collections import Counter
 from concurrent.futures import CancelledError, Future, wait
+from typing import Any
 
 import numpy as np
 import pytest
-from host_worlds import World, world
+from host_worlds import HostWorld, Images, world
 
-from fluidnpu.hls import by_name
+from fluidnpu.hls import register
 from fluidnpu.host import (
-    Answer,
     DriverUsageError,
-    Fault,
     GaveUpError,
     NpuTimeout,
     QueueFullError,
+    Reply,
     Server,
     ServerClosedError,
     WallClock,
 )
+from fluidnpu.host.devices import Fault
 from fluidnpu.models import golden
 from fluidnpu.scheduler import Outcome, PolicyError, Run, View, Wait, make_policy
 
 SECOND_NS = 10**9
 PATIENCE_S = 30
-STATUS = by_name("STATUS").offset
+STATUS = register("STATUS").offset
 
 
-def live(seed: int = 3, **options) -> World:
+def live(seed: int = 3, **options: Any) -> HostWorld:
     """On the wall clock; stages take about a millisecond."""
     return world(seed, clock=WallClock(), millis=True, **options)
 
 
-def soak(w: World, policy: str, clients: int, each: int) -> tuple[Server, dict[int, Answer]]:
+def soak(w: HostWorld, policy: str, clients: int, each: int) -> tuple[Server, dict[int, Reply]]:
     """`clients` threads submit `each` images in bursts; answers by image index."""
     images = w.images(clients * each)
-    futures: dict[int, Future[Answer]] = {}
+    futures: dict[int, Future[Reply]] = {}
 
     def client(number: int) -> None:
         rng = np.random.default_rng(number)
@@ -55,7 +56,7 @@ def soak(w: World, policy: str, clients: int, each: int) -> tuple[Server, dict[i
     return server, {index: future.result(0) for index, future in futures.items()}
 
 
-def check(w: World, answers: dict[int, Answer]) -> None:
+def check(w: HostWorld, answers: dict[int, Reply]) -> None:
     exits, classes, sure = golden.early_exit(w.qnet, w.images(len(answers)))
     assert sorted(answers) == list(range(len(answers)))
     assert set(Counter(a.request_id for a in answers.values()).values()) == {1}
@@ -114,13 +115,16 @@ def test_bad_requests_are_the_callers() -> None:
     with Server(w.driver, make_policy("greedy")) as server:
         with pytest.raises(DriverUsageError, match="shape"):
             server.submit(np.zeros((1, 1, 1), np.uint8), SECOND_NS)
-        for objective in (0, -1, 1.5, float("nan"), float("inf"), True, "x", None, 10**19):
+        objectives: tuple[Any, ...] = (0, -1, 1.5, float("nan"), float("inf"), True, "x", None, 10**19)
+        for objective in objectives:
             with pytest.raises(DriverUsageError, match=r"latency objective must be a whole number of ns in 1\.\."):
                 server.submit(w.images(1)[0], objective)
-        for image in (None, w.images(1)[0].tolist()):
+        not_arrays: tuple[Any, ...] = (None, w.images(1)[0].tolist())
+        for image in not_arrays:
             with pytest.raises(DriverUsageError, match="must be a NumPy array"):
                 server.submit(image, SECOND_NS)
-        assert server.submit(w.images(1)[0], np.int64(SECOND_NS)).result(PATIENCE_S).met
+        int_like: Any = np.int64(SECOND_NS)
+        assert server.submit(w.images(1)[0], int_like).result(PATIENCE_S).met
         assert server.submit(w.images(1)[0], SECOND_NS).result(PATIENCE_S).outcome is Outcome.EXIT
     with pytest.raises(DriverUsageError, match="queue_limit"):
         Server(w.driver, make_policy("greedy"), queue_limit=0)
@@ -151,7 +155,7 @@ def test_a_cancelled_request_is_never_run() -> None:
         first.result(0)
 
 
-def submit_one_by_one(server: Server, images: np.ndarray) -> list[Future[Answer]]:
+def submit_one_by_one(server: Server, images: Images) -> list[Future[Reply]]:
     """Each when the one before has ended, so that each is a job of its own."""
     futures = []
     for image in images:
@@ -161,7 +165,7 @@ def submit_one_by_one(server: Server, images: np.ndarray) -> list[Future[Answer]
 
 
 def test_a_batch_given_up_is_its_own_loss() -> None:
-    """Others wait, some past an exit, while a batch is lost: they are answered, and each slot is free again at the end."""
+    """Others wait, some past an exit, while a batch is lost: they are answered and every slot is freed."""
     w = live(slots=4, faults=[Fault(job=job) for job in range(4, 7)])
     images = w.images(40)
     server = Server(w.driver, make_policy("fluid"))
@@ -172,7 +176,9 @@ def test_a_batch_given_up_is_its_own_loss() -> None:
         failed = [future for future in done if future.exception() is not None]
         assert 1 <= len(failed) <= w.design.b_max
         assert {type(future.exception()) for future in failed} == {GaveUpError}
-        assert sorted(failed[0].exception().request_ids) == [i for i, one in enumerate(futures) if one in failed]
+        error = failed[0].exception()
+        assert isinstance(error, GaveUpError)
+        assert sorted(error.request_ids) == [i for i, one in enumerate(futures) if one in failed]
         assert (server.lost, server.answered, server.waiting) == (len(failed), 40 - len(failed), 0)
         assert server.healthy
         assert server.failure is None
@@ -206,10 +212,11 @@ def test_a_job_that_ends_well_forgives_those_before() -> None:
     assert [future.exception() is None for future in futures] == [False, False, True, False, False, True, False, False]
 
 
-def test_a_device_that_cannot_be_reset_closes_the_server() -> None:
+def test_a_device_that_cannot_be_reset_closes_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     w = live(faults=[Fault(job=job) for job in range(50)])
     server = Server(w.driver, make_policy("serial"), attempts=1).start()
-    read, w.npu.read = w.npu.read, lambda offset: 0 if offset == STATUS else read(offset)  # never idle again
+    read = w.npu.read
+    monkeypatch.setattr(w.npu, "read", lambda offset: 0 if offset == STATUS else read(offset))  # never idle again
     first, second = (server.submit(image, SECOND_NS) for image in w.images(2))
     assert isinstance(first.exception(PATIENCE_S), GaveUpError)
     assert isinstance(second.exception(PATIENCE_S), NpuTimeout)

@@ -1,4 +1,6 @@
-"""Damage for ONNX files that bytes flipped at random hardly ever reach: fields set to what no exporter writes."""
+"""Damage for ONNX files that bytes flipped at random hardly ever reach: fields set to what no exporter
+writes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The data reader on files made here, and the shipped copy against Debian's package where that is installed."""
+"""The data reader on files made here, and the shipped copy against Debian's package where that is
+installed.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fluidnpu.models import FASHION_MNIST_FOLDER, DataError, ImageSet, load_fashion_mnist, shipped_file, shipped_images
-from fluidnpu.models.data import read_image_file, write_image_file
+from fluidnpu.models import ImageSet, shipped_file, shipped_images
+from fluidnpu.models.errors import DataError
+from fluidnpu.models.images import read_image_file, write_image_file
+from fluidnpu.models.training import FASHION_MNIST_FOLDER, load_fashion_mnist
 
 
 def idx(path: Path, shape: tuple[int, ...], body: bytes, magic: bytes = b"\0\0\x08") -> None:

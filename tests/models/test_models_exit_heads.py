@@ -1,4 +1,4 @@
-"""Exits attached to networks that lack them: where, in which order, and what stays true of everything else."""
+"""Exits attached to networks that lack them: their places, their order, and all that must stay the same."""
 
 from __future__ import annotations
 
@@ -9,22 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fluidnpu.models import (
-    Network,
-    NetworkError,
-    attach_exits,
-    equidistant_tensors,
-    exit_places,
-    full_size,
-    golden,
-    quantise,
-    random_network,
-    read_onnx,
-    run_float,
-    single_exit,
-    skeleton,
-    write_onnx,
-)
+from fluidnpu.models import Network, NetworkError, golden, quantise, read_onnx
+from fluidnpu.models.exits import attach_exits, equidistant_tensors, exit_places, single_exit
+from fluidnpu.models.numeric import run_float
+from fluidnpu.models.onnx import write_onnx
+from fluidnpu.models.zoo import full_size, random_network, skeleton
 
 
 def images_for(network: Network, count: int = 3) -> np.ndarray:  # type: ignore[type-arg]

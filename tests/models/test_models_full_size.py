@@ -1,4 +1,6 @@
-"""ResNet-50 and Inception-v3 at full size: shapes against the tables, and a run of every bit through the golden model."""
+"""ResNet-50 and Inception-v3 at full size: shapes against the tables, and a run of every bit through the
+golden model.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fluidnpu.models import (
-    FULL_SIZE,
-    NetworkError,
-    full_size,
-    golden,
-    quantise,
-    random_full_size,
-    read_onnx,
-    run_float,
-    shipped_file,
-    write_onnx,
-)
+from fluidnpu.models import NetworkError, golden, quantise, read_onnx, shipped_file
+from fluidnpu.models.numeric import run_float
+from fluidnpu.models.onnx import write_onnx
+from fluidnpu.models.zoo import FULL_SIZE, full_size, random_full_size
 
 
 @pytest.mark.parametrize("name", FULL_SIZE)

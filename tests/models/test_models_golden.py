@@ -1,4 +1,6 @@
-"""The golden model against a slow oracle in plain Python integers, element by element, and against itself in other batches."""
+"""The golden model against a slow oracle in plain Python integers, element by element, and against itself
+in other batches.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fluidnpu.models import (
-    Kind,
-    Layer,
-    NetworkError,
-    QuantisationError,
-    QuantisedLayer,
-    QuantisedNetwork,
-    golden,
-    quantise,
-    random_network,
-)
+from fluidnpu.models import Kind, Layer, NetworkError, QuantisedLayer, QuantisedNetwork, golden, quantise
+from fluidnpu.models.errors import QuantisationError
+from fluidnpu.models.zoo import random_network
 
 Int16s = npt.NDArray[np.int16]
 Floats = npt.NDArray[np.float32]

@@ -8,18 +8,10 @@ from typing import Any
 
 import pytest
 
-from fluidnpu.models import (
-    FileError,
-    Kind,
-    LayerTableError,
-    Network,
-    Workload,
-    random_network,
-    read_layer_table,
-    read_model,
-    shipped_file,
-    write_onnx,
-)
+from fluidnpu.models import FileError, Kind, Network, Workload, read_layer_table, read_model, shipped_file
+from fluidnpu.models.errors import LayerTableError
+from fluidnpu.models.onnx import write_onnx
+from fluidnpu.models.zoo import random_network
 
 LAYER = {"name": "a", "R": 4, "P": 9, "C": 2, "something": "else"}
 

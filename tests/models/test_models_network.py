@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fluidnpu.models import Exit, Kind, Layer, LayerShape, Network, NetworkError, Window, Workload, skeleton
+from fluidnpu.models import Exit, Kind, Layer, LayerShape, Network, NetworkError, Window, Workload
+from fluidnpu.models.zoo import skeleton
 
 
 def layer(name: str, kind: Kind, source: str, output: str, **more: Any) -> Layer:

@@ -1,4 +1,6 @@
-"""Files made to hurt: whatever is in them, reading ends in a network or one sentence, soon and in little memory."""
+"""Files made to hurt: whatever is in them, reading ends in a network or one sentence, soon and in little
+memory.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,10 @@ import onnx
 import pytest
 from onnx_mutations import Mutator
 
-from fluidnpu.models import NetworkError, build_onnx, golden, quantise, random_network, read_onnx
-from fluidnpu.models.onnx_wire import WireError, count_fields
+from fluidnpu.models import NetworkError, golden, quantise, read_onnx
+from fluidnpu.models.onnx import build_onnx
+from fluidnpu.models.onnx.wire import WireError, count_fields
+from fluidnpu.models.zoo import random_network
 
 BASES = [build_onnx(random_network(seed)) for seed in range(6)]
 SECONDS = 5.0

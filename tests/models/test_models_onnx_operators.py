@@ -1,4 +1,6 @@
-"""Every operator the reader claims, against onnxruntime on hand-made graphs, in float and through the golden model."""
+"""Every operator the reader claims, against onnxruntime on hand-made graphs, in float and through the
+golden model.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from fluidnpu.models import Kind, golden, quantise, read_onnx, run_float
+from fluidnpu.models import Kind, golden, quantise, read_onnx
+from fluidnpu.models.numeric import run_float
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

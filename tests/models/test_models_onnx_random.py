@@ -1,4 +1,6 @@
-"""Random graphs of every operator the reader claims: what it reads equals onnxruntime, nothing of what they ask for is refused."""
+"""Random graphs of every operator the reader claims: what it reads equals onnxruntime, nothing of what they
+ask for is refused.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from fluidnpu.models import UnsupportedOperatorError, golden, quantise, read_onnx, run_float
+from fluidnpu.models import golden, quantise, read_onnx
+from fluidnpu.models.errors import UnsupportedOperatorError
+from fluidnpu.models.numeric import run_float
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -128,7 +132,9 @@ class RandomGraph:
         return self.put(self.op("BatchNormalization", source, scale, *rest), self.maps[source])
 
     def affine(self, source: str) -> str:
-        """Mul, Add, Sub or Div by a constant, in one of the shapes that broadcast over channels; either operand may come first."""
+        """Mul, Add, Sub or Div by a constant, in one of the shapes that broadcast over channels; either
+        operand may come first.
+        """
         channels = self.maps[source][0]
         shape = self.pick((), (1,), (channels, 1, 1), (1, channels, 1, 1))
         constant = self.const(self.rng.uniform(0.4, 1.5, shape) * self.pick(1, -1))
@@ -157,7 +163,7 @@ class RandomGraph:
         if self.pick(0, 1):
             window["dilations"] = [1, 1]
             rows, columns = window["kernel_shape"]
-            area = tuple(  # type: ignore[assignment]
+            area = tuple(
                 (n + window["pads"][i] + window["pads"][i + 2] - k) // window["strides"][i] + 1
                 for i, (n, k) in enumerate(zip(size, (rows, columns), strict=True))
             )

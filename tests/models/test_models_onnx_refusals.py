@@ -1,4 +1,6 @@
-"""Bad model files: each one sentence, the right type, bounded time. Nothing but NetworkError ever comes out."""
+"""Bad model files: each one sentence, the right type, bounded time. Nothing but NetworkError ever comes
+out.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from fluidnpu.models import (
-    FileError,
-    ModelFileError,
-    Network,
-    NetworkError,
-    UnsupportedOperatorError,
-    build_onnx,
-    random_network,
-    read_model,
-    read_onnx,
-)
+from fluidnpu.models import FileError, Network, NetworkError, read_model, read_onnx
+from fluidnpu.models.errors import ModelFileError, UnsupportedOperatorError
+from fluidnpu.models.onnx import build_onnx
+from fluidnpu.models.zoo import random_network
 
 WEIGHTS = np.full((4, 3, 3, 3), 0.1, np.float32)
 

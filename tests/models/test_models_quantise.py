@@ -1,4 +1,6 @@
-"""Quantisation: formats that obey the contract, refusals, and values close to float on networks of every shape."""
+"""Quantisation: formats that obey the contract, refusals, and values close to float on networks of every
+shape.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +14,23 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.models import (
-    AccuracyError,
     Exit,
-    Format,
     Kind,
     Layer,
     Network,
     NetworkError,
-    Parameters,
-    QuantisationError,
     QuantisedLayer,
     accuracy_guard,
-    early_exit_float,
     golden,
     quantise,
-    random_network,
     read_onnx,
-    run_float,
     shipped_file,
     shipped_images,
-    skeleton,
-    tensor_ranges,
 )
+from fluidnpu.models.errors import QuantisationError
+from fluidnpu.models.graph.network import Parameters
+from fluidnpu.models.numeric import AccuracyError, Format, early_exit_float, run_float, tensor_ranges
+from fluidnpu.models.zoo import random_network, skeleton
 
 
 def images_for(network: Network, count: int = 4, seed: int = 0) -> npt.NDArray[np.float32]:

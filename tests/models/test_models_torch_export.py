@@ -1,4 +1,6 @@
-"""What PyTorch's own exporter writes for blocks in the wild: inverted residuals, dense blocks, early exits with Dropout."""
+"""What PyTorch's own exporter writes for blocks in the wild: inverted residuals, dense blocks, early exits
+with Dropout.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fluidnpu.models import golden, quantise, read_onnx, run_float
+from fluidnpu.models import golden, quantise, read_onnx
+from fluidnpu.models.numeric import run_float
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -31,7 +34,9 @@ def inverted(inside: int, outside: int, stride: int) -> Any:
 
 
 class TwoExits(nn.Module):  # type: ignore[misc, name-defined]
-    """A stem, an inverted residual and a downsampling one; an exit; two dense layers and a classifier over the flattened map."""
+    """A stem, an inverted residual and a downsampling one; an exit; two dense layers and a classifier over
+    the flattened map.
+    """
 
     def __init__(self) -> None:
         super().__init__()

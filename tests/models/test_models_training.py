@@ -1,4 +1,6 @@
-"""Training on a few images: it runs, it is deterministic, it keeps its hands off the held-out part, and the file is what was trained."""
+"""Training on a few images: it runs, it is deterministic, it keeps its hands off the held-out part, and the
+file is what was trained.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fluidnpu.models import (
-    Architecture,
-    DataError,
-    ImageSet,
-    NetworkError,
-    TrainedModel,
-    TrainingError,
-    quantise,
-    read_onnx,
-    run_float,
-    train,
-    train_model,
-    write_onnx,
-)
-from fluidnpu.models.training import _augment, _learning_rate, split_held_out
+from fluidnpu.models import ImageSet, NetworkError, quantise, read_onnx
+from fluidnpu.models.errors import DataError, TrainingError
+from fluidnpu.models.numeric import run_float
+from fluidnpu.models.onnx import write_onnx
+from fluidnpu.models.training.loop import TrainedModel, _augment, _learning_rate, split_held_out, train, train_model
+from fluidnpu.models.zoo import Architecture
 
 torch = pytest.importorskip("torch")
 
@@ -147,7 +140,9 @@ def test_an_exit_without_state_is_refused(trained: TrainedModel, tmp_path: Path)
 
 @pytest.mark.long
 def test_the_command_function_writes_one_file_with_its_provenance(tmp_path: Path) -> None:
-    """`train_model` on made-up files in Fashion-MNIST's format: two batches to train on, the full held-out split to measure."""
+    """`train_model` on made-up files in Fashion-MNIST's format: two batches to train on, the full held-out
+    split to measure.
+    """
     rng = np.random.default_rng(0)
     for stem, count in (("train", 5256), ("t10k", 50)):
         for kind, shape in (("images-idx3", (count, 28, 28)), ("labels-idx1", (count,))):

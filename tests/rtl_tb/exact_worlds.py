@@ -1,90 +1,21 @@
-"""What the tests of the exact model run on RTL: a job without a driver, and designs whose plans are drawn."""
+"""Designs whose plans are drawn, and the comparison of their jobs on RTL with the exact model."""
 
 from __future__ import annotations
 
 import random
-from dataclasses import fields, replace
+from dataclasses import replace
 
-import numpy as np
-
-from fluidnpu.dse import BatchPlan, Design, LayerCycles, Machine, Stack, job_cycles, needed_bytes
-from fluidnpu.hls import Program, by_name, compile_program, layer_jobs
+from fluidnpu.dse import BatchPlan, Design, DramModel, Stack
+from fluidnpu.dse.hardware import needed_bytes
+from fluidnpu.hls import compile_program
 from fluidnpu.models import Kind, LayerShape, QuantisedNetwork
-from fluidnpu.rtl_tb import LayerRun, NpuModel, RtlNpu
-
-WEIGHTS = 0x1000_0000
-
-
-class Bench:
-    """One NPU in RTL and the exact model beside it."""
-
-    def __init__(self, npu: RtlNpu, slots: int = WEIGHTS + 0x10_0000) -> None:
-        self.npu, self.slots = npu, slots
-        self.machine = Machine.of_parameters(npu.model.parameters)
-
-    def _write(self, name: str, value: int) -> None:
-        self.npu.write(by_name(name).offset, value)
-
-    def _command(self, name: str) -> None:
-        self._write("CTRL", by_name("CTRL").field(name).mask)
-
-    def run(self, program: Program, batch: int, layers: range | None = None) -> list[LayerRun]:
-        """Layers of a program (all by default) as one job on `batch` samples of zeros: time does not depend on data."""
-        image = np.frombuffer(program.image(), np.uint8)
-        self.npu.view(WEIGHTS, len(image))[:] = image
-        every = len(program.descriptors)
-        layers = range(every) if layers is None else layers
-        addresses = {"PROGRAM_LO": WEIGHTS, "WEIGHTS_LO": WEIGHTS + program.weights_offset, "SLOT_BASE_LO": self.slots}
-        numbers = {
-            "SLOT_BYTES": program.slot_bytes,
-            "LAYERS": every,
-            "FIRST_LAYER": layers[0],
-            "LAST_LAYER": layers[-1],
-        }
-        numbers |= {"IRQ_ENABLE": 3, "IRQ_STATUS": 3}
-        for name, value in (addresses | numbers | {"FBCB_INDEX": 0}).items():
-            self._write(name, value)
-        for word in program.fbcb_words:
-            self._write("FBCB_DATA", word)
-        active = self.npu.read(by_name("ACTIVE").offset)
-        if active:
-            self._write("SLOT_MASK", active)
-            self._command("EXIT")
-        self._write("SLOT_MASK", (1 << batch) - 1)
-        self._command("MERGE")
-        self.npu.take_layers()
-        self._command("START")
-        assert self.npu.run(500_000_000, until_interrupt=True)
-        assert self.npu.read(by_name("ERROR").offset) == 0
-        return self.npu.take_layers()
-
-    def both(
-        self, program: Program, design: Design, batch: int, layers: range | None = None
-    ) -> list[tuple[LayerRun, LayerCycles]]:
-        """Every layer as the RTL ran it and as the model has it."""
-        runs = self.run(program, batch, layers)
-        jobs = layer_jobs(program, design, batch, address=WEIGHTS)
-        found = job_cycles(
-            [jobs[run.layer] for run in runs],
-            [self.slots + index * program.slot_bytes for index in range(batch)],
-            self.machine,
-            self.npu.dram,
-            first_cycle=runs[0].start_cycle,
-            limit=4 * sum(run.cycles for run in runs),
-        )
-        return list(zip(runs, found, strict=True))
+from fluidnpu.rtl_tb import NpuModel, RtlNpu
+from fluidnpu.rtl_tb.npu.job import WEIGHTS, BareNpu, differences
 
 
-def differences(run: LayerRun, found: LayerCycles) -> dict[str, tuple[object, object]]:
-    """What differs: (RTL, model) by name."""
-    both = {field.name: (getattr(run, field.name), getattr(found, field.name)) for field in fields(LayerCycles)}
-    return {name: pair for name, pair in both.items() if pair[0] != pair[1]}
-
-
-def shared_model(design: Design, **memory: int) -> NpuModel:
-    """One build for all networks on a design's array."""
-    model = NpuModel.of(design, **memory)
-    return replace(model, parameters={**model.parameters, "Layers": 64, "BuildId": 1})
+def small_npu(model: NpuModel, dram: DramModel = DramModel.IDEAL, memory_bytes: int = 1 << 22) -> BareNpu:
+    """An NPU for small networks: its slots follow their weights closely."""
+    return BareNpu(RtlNpu(model, dram=dram, memory_bytes=memory_bytes), slots=WEIGHTS + 0x10_0000)
 
 
 def random_plans(design: Design, seed: int) -> Design:
@@ -111,13 +42,13 @@ def random_plans(design: Design, seed: int) -> Design:
     return replace(design, plans=tuple(rows))
 
 
-def check(bench: Bench, qnet: QuantisedNetwork, design: Design, batches: range) -> int:
+def check(npu: BareNpu, qnet: QuantisedNetwork, design: Design, batches: range) -> int:
     """Cycles compared; AssertionError names the first layer that differs and all that differs in it."""
     program, cycles = compile_program(qnet, design), 0
     for batch in batches:
-        for run, found in bench.both(program, design, batch):
+        for run, found in npu.both(program, design, batch):
             wrong = differences(run, found)
             layer = design.layers[run.layer]
-            assert not wrong, (layer, design.plans[run.layer][batch - 1], batch, bench.npu.dram, wrong)
+            assert not wrong, (layer, design.plans[run.layer][batch - 1], batch, npu.npu.dram, wrong)
             cycles += run.cycles
     return cycles

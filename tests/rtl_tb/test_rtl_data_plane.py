@@ -3,9 +3,10 @@ from dataclasses import replace
 
 import pytest
 
-from fluidnpu.rtl_tb import DATA_PLANE_TOP, Model, coverage, data_plane_parameters, run
-from fluidnpu.rtl_tb.benches.jobs import bench_design
-from fluidnpu.rtl_tb.sim import SimulationError, run_folder
+from fluidnpu.rtl_tb import DATA_PLANE_TOP, Model, SimulationError, data_plane_parameters, run
+from fluidnpu.rtl_tb.data_plane import coverage
+from fluidnpu.rtl_tb.data_plane.benches.jobs import bench_design
+from fluidnpu.rtl_tb.simulation.model import run_folder
 
 LAYERS = 4
 SMALL = {"t_r": 16, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4}
@@ -27,7 +28,7 @@ def setup(sizes: dict[str, int], programs: int = 2, **ports: int) -> tuple[Model
 
 def bench(sizes: dict[str, int], tests: str | None, seed: int = 1, programs: int = 2, **ports: int) -> list[str]:
     model, env = setup(sizes, programs, **ports)
-    return run(model, "data_plane", tests=tests, seed=seed, env=env)
+    return run(model, tests=tests, seed=seed, env=env)
 
 
 def test_data_plane() -> None:
@@ -35,7 +36,9 @@ def test_data_plane() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, pytest.param(2, marks=pytest.mark.matrix), pytest.param(3, marks=pytest.mark.matrix)]
+)
 def test_bus_models_of_others_agree(seed: int) -> None:
     model, env = setup(SMALL)
     assert run(model, "foreign_bus", seed=seed, env=env) == ["another_bus_agrees"]
@@ -82,7 +85,7 @@ def test_every_bench_of_the_data_plane() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(2, 8))
+@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.matrix) for seed in range(3, 8))])
 @pytest.mark.parametrize("name", MORE)
 def test_random_layers(name: str, seed: int) -> None:
     port = {"zc706": 8, "wide_pools": 32}.get(name, 16)
@@ -90,7 +93,7 @@ def test_random_layers(name: str, seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [2, pytest.param(3, marks=pytest.mark.matrix)])
 def test_what_goes_wrong(seed: int) -> None:
     bench(MORE["zc706"], "refused|wrong_|bus_errors|soft_reset|watchdog", seed=seed, port_bytes=8)
 
@@ -101,14 +104,14 @@ def test_a_tiny_input_buffer_is_slower_but_right() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["zc706", "split"])
+@pytest.mark.parametrize("name", ["zc706", pytest.param("split", marks=pytest.mark.matrix)])
 def test_functional_coverage_closes(name: str) -> None:
     sizes = MORE[name] | {"b_max": 8}
     model, env = setup(sizes, programs=10, port_bytes=8)
     chosen, seeds = "random_layers|every_plan|soft_reset", (11, 12, 13)
     for seed in seeds:
-        run(model, "data_plane", seed=seed, tests=chosen, env=env)
-    hit = coverage.merge(run_folder(model, "data_plane", seed=seed, tests=chosen, env=env) for seed in seeds)
+        run(model, seed=seed, tests=chosen, env=env)
+    hit = coverage.merge(run_folder(model, seed=seed, tests=chosen, env=env) for seed in seeds)
     line, missing = coverage.closure(hit, bench_design(sizes | {"port_bytes": 8}))
     print(line)
     assert not missing, line

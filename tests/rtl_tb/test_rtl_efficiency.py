@@ -1,7 +1,7 @@
 import pytest
 
-from fluidnpu.rtl_tb.bare import differs
-from fluidnpu.rtl_tb.efficiency import GOAL, by_model, measure, on_rtl
+from fluidnpu.rtl_tb.npu.efficiency import GOAL, by_model, measure, on_rtl
+from fluidnpu.rtl_tb.npu.job import differences
 
 
 def test_the_input_port_carries_what_is_used() -> None:
@@ -19,8 +19,8 @@ def test_a_slower_memory_makes_the_core_wait() -> None:
     assert [use.words_used for use in near] == [use.words_used for use in far]
 
 
-@pytest.mark.long
+@pytest.mark.matrix
 def test_the_rtl_says_the_same() -> None:
     runs = on_rtl()
     for run, cycles in zip(runs, by_model(first_cycle=runs[0].start_cycle), strict=True):
-        assert not differs(run, cycles)
+        assert not differences(run, cycles)

@@ -7,8 +7,9 @@ import pytest
 from fluidnpu.boards import load_board
 from fluidnpu.dse import DramModel, Point, build_design
 from fluidnpu.hls import compile_program
-from fluidnpu.models import quantise, random_full_size
-from fluidnpu.rtl_tb.bare import BareNpu, differs, modelled
+from fluidnpu.models import quantise
+from fluidnpu.models.zoo import random_full_size
+from fluidnpu.rtl_tb.npu.job import BareNpu, differences, modelled
 
 FULL_SIZE = [
     ("resnet50", "zc706", "pl", Point(t_r=1024, t_p=7, t_c=128)),
@@ -20,16 +21,22 @@ FULL_SIZE = [
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("network", "board", "memory", "point"), FULL_SIZE, ids=["-".join(case[:2]) for case in FULL_SIZE]
+    ("network", "board", "memory", "point"),
+    [
+        pytest.param(*case, id="-".join(case[:2]), marks=pytest.mark.matrix if case != FULL_SIZE[0] else ())
+        for case in FULL_SIZE
+    ],
 )
 def test_every_layer_of_a_network_at_full_size(network: str, board: str, memory: str, point: Point) -> None:
-    """The arrays of docs/cycles behind the memory of their board, at B = 1; `make tables` goes on to B = 8, and to an ideal memory."""
+    """The arrays of docs/cycles behind the memory of their board, at B = 1; `make tables` goes on to B = 8,
+    and to an ideal memory.
+    """
     qnet = quantise(random_full_size(network))
     design = build_design(qnet.network.workload, load_board(board), point, memory=memory, b_max=1)
     program, dram = compile_program(qnet, design), DramModel.of(load_board(board), memory)
-    runs = BareNpu(design, dram).run(program, 1)
+    runs = BareNpu.of(design, dram).run(program, 1)
     found = modelled(program, design, dram, 1, first_cycle=runs[0].start_cycle)
     assert len(runs) == len(design.layers)
     assert not [
-        layer.name for layer, run, cycles in zip(design.layers, runs, found, strict=True) if differs(run, cycles)
+        layer.name for layer, run, cycles in zip(design.layers, runs, found, strict=True) if differences(run, cycles)
     ]

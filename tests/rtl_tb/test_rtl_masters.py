@@ -2,11 +2,8 @@ import pytest
 
 from fluidnpu.rtl_tb import Model, run
 
-HARNESS = ("axi_masters_top.sv",)
-
 
 @pytest.mark.parametrize(("data_bytes", "burst"), [(8, 16), pytest.param(16, 256, marks=pytest.mark.long)])
 def test_masters(data_bytes: int, burst: int) -> None:
     parameters = {"DataBytes": data_bytes, "MaxBurst": burst, "QueueBeats": 2 * burst}
-    model = Model(top="axi_masters_top", harness=HARNESS, parameters=parameters)
-    assert len(run(model, "masters", env={"DATA_BYTES": str(data_bytes)})) == 4
+    assert len(run(Model(top="axi_masters_top", parameters=parameters))) == 4

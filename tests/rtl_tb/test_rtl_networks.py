@@ -1,5 +1,5 @@
-"""Every distinct layer shape of ResNet-50 and Inception-v3 and EfficientNet-lite0's depthwise layers, small in height and width, on the whole
-NPU: data plane and core in RTL, every stored word held to the model."""
+"""Every distinct layer shape of ResNet-50 and Inception-v3 and EfficientNet-lite0's depthwise layers, small
+in height and width, on the whole NPU: data plane and core in RTL, every stored word held to the model."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from fluidnpu.dse import Design
-from fluidnpu.hls import by_name, execute_streams_reference, layer_streams, scatter_output
+from fluidnpu.hls import register
+from fluidnpu.hls.core import execute_streams_reference, layer_streams, scatter_output
+from fluidnpu.hls.formats import FBCB
 from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu, data_plane_parameters
-from fluidnpu.rtl_tb.benches.jobs import Program, Shape, bench_design, make_program
-from fluidnpu.rtl_tb.benches.networks import convolutions, shapes
-from fluidnpu.rtl_tb.coverage import plans
+from fluidnpu.rtl_tb.data_plane.benches.jobs import Program, Shape, bench_design, make_program
+from fluidnpu.rtl_tb.data_plane.benches.networks import convolutions, shapes
+from fluidnpu.rtl_tb.data_plane.coverage import plans
 
 SIZES = {"t_r": 16, "t_p": 7, "t_c": 32, "b_max": 8, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 8}
 DESIGN: Design = bench_design(SIZES)
@@ -31,7 +33,7 @@ def npu_of(dram: DramModel) -> RtlNpu:
 
 
 def put(npu: RtlNpu, name: str, value: int) -> None:
-    npu.write(by_name(name).offset, value)
+    npu.write(register(name).offset, value)
 
 
 def run_layer(npu: RtlNpu, program: Program, word: int, active: list[int]) -> None:
@@ -47,12 +49,12 @@ def run_layer(npu: RtlNpu, program: Program, word: int, active: list[int]) -> No
     put(npu, "FBCB_INDEX", len(active) - 1)
     put(npu, "FBCB_DATA", word)
     put(npu, "SLOT_MASK", sum(1 << slot for slot in active))
-    put(npu, "CTRL", by_name("CTRL").field("SOFT_RESET").mask)
+    put(npu, "CTRL", register("CTRL").field("SOFT_RESET").mask)
     assert not npu.run(100)
-    put(npu, "CTRL", by_name("CTRL").field("MERGE").mask)
-    put(npu, "CTRL", by_name("CTRL").field("START").mask)
+    put(npu, "CTRL", register("CTRL").field("MERGE").mask)
+    put(npu, "CTRL", register("CTRL").field("START").mask)
     assert npu.run(30_000_000, until_interrupt=True)
-    assert npu.read(by_name("ERROR").offset) == 0
+    assert npu.read(register("ERROR").offset) == 0
     put(npu, "IRQ_STATUS", 3)
     want = bytearray(program.memory)
     every = program.slot_words(want)
@@ -68,7 +70,7 @@ def run_shape(npu: RtlNpu, number: int, shape: Shape) -> None:
     word, batch = PLANS[number * 7 % len(PLANS)]
     rng = random.Random(number)
     block = rng.choice([0, rng.randrange(1, SIZES["t_r"] + 1)])
-    program = make_program(DESIGN, [shape], rng, words={0: word | block << 7})
+    program = make_program(DESIGN, [shape], rng, words={0: FBCB.pack(FBCB.unpack(word) | {"block": block})})
     run_layer(npu, program, program.fbcb[batch - 1], sorted(rng.sample(range(program.slots), batch)))
 
 
@@ -101,7 +103,9 @@ def test_some_shapes_of_the_networks() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(4))
 def test_every_shape_of_the_networks(part: int) -> None:
-    """Plans, batches and row blocks take turns; small layers meet rough memory, in which large ones would take long."""
+    """Plans, batches and row blocks take turns; small layers meet rough memory, in which large ones would
+    take long.
+    """
     ideal, rough = npu_of(DramModel.IDEAL), npu_of(ROUGH)
     for number, (_, shape) in SHAPES[part::4]:
         run_shape(rough if is_small(shape) else ideal, number, shape)

@@ -1,4 +1,6 @@
-"""Masters striped over narrow ports: the masters' own benches on them, what only stripes can do wrong, and the whole NPU with them."""
+"""Masters striped over narrow ports: the masters' own benches on them, what only stripes can do wrong, and
+the whole NPU with them.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +9,32 @@ from functools import cache
 
 import numpy as np
 import pytest
-from test_rtl_npu import DESIGN, LAYERS, PROGRAM, SLOTS, WEIGHTS, expected, read, run_batch, write
+from npu_worlds import DESIGN, LAYERS, PROGRAM, SLOTS, expected, read, run_batch, write
 
 from fluidnpu.dse import DramModel
-from fluidnpu.hls import by_name
+from fluidnpu.hls import register
 from fluidnpu.rtl_tb import Model, NpuModel, RtlNpu, run
+from fluidnpu.rtl_tb.npu.job import WEIGHTS
 
-HARNESS = ("axi_striped_masters_top.sv",)
 # cocotbext-axi wants identifiers and one port, so that memory is not met here.
 MASTERS = "reads_and_writes_are_right|errors_are_told|a_flush_reaches_idle"
 
 
 def model_of(ports: int, data_bytes: int, burst: int = 16) -> Model:
     parameters = {"DataBytes": data_bytes, "MaxBurst": burst, "Ports": ports}
-    return Model(top="axi_striped_masters_top", harness=HARNESS, parameters=parameters)
+    return Model(top="axi_striped_masters_top", parameters=parameters)
 
 
 @pytest.mark.parametrize(("ports", "data_bytes"), [(4, 16), pytest.param(2, 8, marks=pytest.mark.long)])
 def test_striped_masters(ports: int, data_bytes: int) -> None:
-    env = {"DATA_BYTES": str(data_bytes), "PORTS": str(ports)}
     model = model_of(ports, data_bytes)
-    assert len(run(model, "stripes", env=env)) == 5
-    assert len(run(model, "masters", tests=MASTERS, env=env)) == 3
+    assert len(run(model)) == 5
+    assert len(run(model, "axi_masters_top", tests=MASTERS)) == 3
 
 
 @pytest.mark.long
 def test_bursts_of_one_word_stream_too() -> None:
-    env = {"DATA_BYTES": "16", "PORTS": "4", "BURST": "1"}
-    assert run(model_of(4, 16, burst=1), "stripes", tests="reads_stream", env=env)
+    assert run(model_of(4, 16, burst=1), tests="reads_stream")
 
 
 FOUR_PORTS = DramModel(
@@ -60,7 +60,7 @@ def check_batch(npu: RtlNpu, batch: int) -> None:
         np.testing.assert_array_equal(got, wanted)
 
 
-@pytest.mark.parametrize(("stripes", "port_bytes"), [pytest.param(*WIDE[0], marks=pytest.mark.long), WIDE[1]])
+@pytest.mark.parametrize(("stripes", "port_bytes"), [pytest.param(*WIDE[0], marks=pytest.mark.matrix), WIDE[1]])
 def test_a_striped_npu_is_bit_exact(stripes: int, port_bytes: int) -> None:
     """On ideal memory, on four ports that share one DRAM, on rough ports that take two bursts at once."""
     for dram in (DramModel.IDEAL, FOUR_PORTS, ROUGH):
@@ -74,13 +74,13 @@ def test_a_striped_npu_is_bit_exact(stripes: int, port_bytes: int) -> None:
             assert not dram.total_words or moved <= dram.total_words * sum(run.cycles for run in runs) * 1.02
 
 
-@pytest.mark.parametrize(("stripes", "port_bytes"), [pytest.param(*WIDE[0], marks=pytest.mark.long), WIDE[1]])
+@pytest.mark.parametrize(("stripes", "port_bytes"), [pytest.param(*WIDE[0], marks=pytest.mark.matrix), WIDE[1]])
 def test_a_soft_reset_at_any_moment_leaves_nothing_behind(stripes: int, port_bytes: int) -> None:
     """Masters drain their bursts through the stripes; the next job is right."""
     rng = random.Random(stripes)
     npu = RtlNpu(striped(stripes, port_bytes), dram=FOUR_PORTS, memory_bytes=1 << 22)
     check_batch(npu, 2)
-    control = by_name("CTRL")
+    control = register("CTRL")
     for _ in range(12):
         write(npu, "IRQ_STATUS", 3)
         write(npu, "CTRL", control.field("START").mask)
@@ -100,11 +100,11 @@ def test_a_bad_address_is_told_and_forgotten() -> None:
     for bad in (WEIGHTS + PROGRAM.weights_offset + 100, SLOTS + 40):
         write(npu, "IRQ_STATUS", 3)
         npu.fault(bad=(bad, bad + 1))
-        write(npu, "CTRL", by_name("CTRL").field("START").mask)
+        write(npu, "CTRL", register("CTRL").field("START").mask)
         assert npu.run(1_000_000, until_interrupt=True)
         assert read(npu, "ERROR") != 0
         npu.fault()
-        write(npu, "CTRL", by_name("CTRL").field("SOFT_RESET").mask)
+        write(npu, "CTRL", register("CTRL").field("SOFT_RESET").mask)
         npu.run(20_000, until_idle=True)
         assert npu.idle
         write(npu, "IRQ_STATUS", 3)
@@ -112,7 +112,7 @@ def test_a_bad_address_is_told_and_forgotten() -> None:
     check_batch(npu, 2)
 
 
-@pytest.mark.long
+@pytest.mark.matrix
 def test_a_seeded_bug_in_a_stripe_shows() -> None:
     for file, old, new in (
         ("axi_stripe_cut.sv", "first_q <= stays_o ?", "first_q <= 1'b0 ?"),

@@ -1,86 +1,78 @@
-"""Every module of the data plane alone; the masters are in test_rtl_masters, the whole in test_rtl_data_plane."""
+"""Every module alone at the parameters of `UNITS`; the whole data plane is in test_rtl_data_plane, the core
+in test_rtl_core.
+"""
 
 import re
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
-from fluidnpu.rtl_tb import Model, run, sources
-from fluidnpu.rtl_tb.benches.units import UNITS
-from fluidnpu.rtl_tb.sources import needed
+from fluidnpu.rtl_tb import DATA_PLANE_TOP, Model, run, sources
+from fluidnpu.rtl_tb.common.sources import needed, texts_of
+from fluidnpu.rtl_tb.simulation.model import bench_module
+from fluidnpu.rtl_tb.simulation.units import UNITS
 
-
-@pytest.mark.parametrize(
-    "b_max", [4, pytest.param(1, marks=pytest.mark.long), pytest.param(16, marks=pytest.mark.long)]
-)
-def test_engine(b_max: int) -> None:
-    model = Model(top="fluid_batching_engine", parameters={"BMax": b_max, "Layers": 3})
-    assert len(run(model, "engine", env={"B_MAX": str(b_max)})) == 2
-
-
-@pytest.mark.long
-def test_engine_without_stackable_but_split() -> None:
-    model = Model(top="fluid_batching_engine", parameters={"BMax": 8, "Layers": 5, "Stackable": 0, "Split": 1})
-    run(model, "engine", env={"B_MAX": "8", "LAYERS": "5", "STACKABLE": "0", "SPLIT": "1"})
-
-
-def test_registers() -> None:
-    shape = {"BMax": 5, "TP": 7, "TC": 300, "Stackable": 0, "Split": 1, "BuildId": 0x89AB_CDEF}
-    assert len(run(Model(top="fluidnpu_regs", parameters=shape), "regs")) == 5
-
-
-DEFAULT = ("fluidnpu_fifo", "fluidnpu_row_buffer", "fluidnpu_unpack")
-
-
-@pytest.mark.parametrize(
-    "name", [name if name in DEFAULT else pytest.param(name, marks=pytest.mark.long) for name in UNITS]
-)
-def test_unit(name: str) -> None:
-    unit = UNITS[name]
-    assert run(Model(top=name, parameters=unit.parameters), unit.bench, tests=unit.tests, env=unit.env)
-
-
-# Module -> the top in which a bench of another test meets it, and that bench.
-ELSEWHERE = {
-    "axi_read_master": ("axi_masters_top", "masters"),
-    "axi_write_master": ("axi_masters_top", "masters"),
-    "axi_read_stripe": ("axi_striped_masters_top", "stripes"),
-    "axi_write_stripe": ("axi_striped_masters_top", "stripes"),
-    "axi_stripe_cut": ("axi_striped_masters_top", "stripes"),
-    "fluidnpu_gather_fifo": ("axi_striped_masters_top", "stripes"),
-    "fluid_batching_engine": ("fluid_batching_engine", "engine"),
-    "fluidnpu_regs": ("fluidnpu_regs", "regs"),
-    "fluidnpu_core": ("fluidnpu_core", "core_handshake"),
-    "fluidnpu_data_plane": ("fluidnpu_data_plane", "data_plane"),
-}
+DEFAULT = ("common_fifo", "fluidnpu_row_buffer", "fluidnpu_unpack", "fluidnpu_batching_engine", "fluidnpu_regs")
+MASTERS = [name for name in UNITS if name.startswith("axi_")]  # run by test_rtl_masters and test_rtl_stripes
 
 
 def cocotb_tests(bench: str) -> list[str]:
-    """The tests of a bench; FileNotFoundError when there is none of that name."""
-    text = files("fluidnpu.rtl_tb").joinpath("benches", f"{bench}.py").read_text()
-    return re.findall(r"@(?:bench|cocotb\.test)\([^\n]*\)\nasync def (\w+)", text)
+    """The tests of a bench; SimulationError when there is none of that name."""
+    return re.findall(
+        r"@(?:bench|cocotb\.test)\([^\n]*\)\nasync def (\w+)", BENCHES[bench_module(bench).rpartition(".")[2]]
+    )
+
+
+BENCHES = {name.removesuffix(".py"): text for name, text in texts_of("benches", ".py").items()}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in DEFAULT else pytest.param(name, marks=pytest.mark.long) for name in UNITS if name not in MASTERS],
+)
+def test_unit(name: str) -> None:
+    assert run(Model(top=name, parameters=UNITS[name])) == cocotb_tests(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", [{"BMax": 1}, {"BMax": 16}, {"BMax": 8, "Layers": 5, "Stackable": 0, "Split": 1}])
+def test_engines_of_other_shapes(shape: dict[str, int]) -> None:
+    model = Model(top="fluidnpu_batching_engine", parameters={**UNITS["fluidnpu_batching_engine"], **shape})
+    assert len(run(model)) == 2
+
+
+# Module without a bench of its own -> the bench whose top contains it.
+ELSEWHERE = {
+    "axi_read_master": "axi_masters_top",
+    "axi_write_master": "axi_masters_top",
+    "axi_read_stripe": "axi_striped_masters_top",
+    "axi_write_stripe": "axi_striped_masters_top",
+    "axi_stripe_cut": "axi_striped_masters_top",
+    "axi_gather_fifo": "axi_striped_masters_top",
+    "common_skid": "fluidnpu_core",
+}
+MODULES = {name.removesuffix(".sv") for name in sources() if not name.endswith("_pkg.sv")}
 
 
 def test_every_module_has_a_bench() -> None:
-    modules = {
-        name.removesuffix(".sv") for name in sources() if not name.startswith("core_") and not name.endswith("_pkg.sv")
-    }
-    assert modules == set(UNITS) | set(ELSEWHERE)
+    cells = {name for name in MODULES if name.startswith("core_")}  # met in fluidnpu_core
+    assert {name for name in MODULES - cells if name not in BENCHES} == set(ELSEWHERE)
+    for cell in cells:
+        assert f"{cell}.sv" in needed(sources(), "fluidnpu_core")
 
 
-@pytest.mark.parametrize("module", UNITS)
-def test_the_bench_of_a_unit_has_its_tests(module: str) -> None:
-    unit = UNITS[module]
-    assert [name for name in cocotb_tests(unit.bench) if re.search(unit.tests or "", name)]
+@pytest.mark.parametrize("bench", [name for name in BENCHES if name in MODULES or name in UNITS])
+def test_a_bench_of_a_module_has_tests(bench: str) -> None:
+    assert cocotb_tests(bench)
 
 
 @pytest.mark.parametrize("module", ELSEWHERE)
-def test_a_bench_elsewhere_runs_the_module(module: str) -> None:
-    """The bench exists, its top contains the module, and a test of this folder runs it."""
-    top, bench = ELSEWHERE[module]
-    harness = {item.name: item.read_text() for item in files("fluidnpu.rtl_tb").joinpath("formal").iterdir()}
-    assert f"{module}.sv" in needed({**sources(), **harness}, top)
-    assert cocotb_tests(bench)
-    tests = [path.read_text() for path in Path(__file__).parent.glob("test_*.py")]
-    assert any(re.search(rf'\brun\(.*"{bench}"', text) for text in tests)
+def test_the_bench_elsewhere_contains_the_module(module: str) -> None:
+    assert f"{module}.sv" in needed({**sources(), **texts_of("benches")}, ELSEWHERE[module])
+
+
+@pytest.mark.parametrize("top", [*MASTERS, "fluidnpu_core", DATA_PLANE_TOP])
+def test_a_bench_of_another_test_is_run_there(top: str) -> None:
+    tests = [path.read_text() for path in Path(__file__).parent.glob("test_*.py") if path.name != Path(__file__).name]
+    name = "DATA_PLANE_TOP" if top == DATA_PLANE_TOP else f'"{top}"'
+    assert any(f"Model(top={name}" in text for text in tests)

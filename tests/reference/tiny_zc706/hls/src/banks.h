@@ -1,28 +1,41 @@
-// The accumulators. `sums` holds what a command's P-tiles have added up so far; the last P-tile writes to `ready`, from where rows leave while the
-// next command begins. Each has one reading and one writing port. All banks lie in block RAM.
+// The accumulators. `sums` holds partial sums; the last P-tile of a command writes finished rows to `ready`,
+// from where they drain while the next command starts. Each has one read port and one write port.
 #ifndef FLUIDNPU_BANKS_H
 #define FLUIDNPU_BANKS_H
 
-#include "fluidnpu_core.h"
+#include "command.h"
 
-static acc_t sums_at(const acc_t sums[TC][Halves][BankDepth], int bank, int half, int address) {
+// The address of a row in its bank: split trees use both halves of a bank for a row, else rows alternate.
+static int address_of(const command_t& c, int row) {
 #pragma HLS INLINE
-    return sums[bank][half][address];
+    return is_split(c) ? row : row / Halves;
 }
 
-static void sums_put(acc_t sums[TC][Halves][BankDepth], int bank, int half, int address, const acc_t& value) {
+// Reads one row from a memory that holds banks First to First + Count - 1.
+template <int First, int Count>
+static void read_row(const acc_t memory[Count][Halves][BankDepth], int address, acc_t row[Banks][Halves]) {
 #pragma HLS INLINE
-    sums[bank][half][address] = value;
+    for (int bank = 0; bank < Count; ++bank) {
+#pragma HLS UNROLL
+        for (int half = 0; half < Halves; ++half) {
+#pragma HLS UNROLL
+            row[First + bank][half] = memory[bank][half][address];
+        }
+    }
 }
 
-static acc_t ready_at(const acc_t ready[Banks][Halves][BankDepth], int bank, int half, int address) {
+// Writes one row to a memory that holds banks First to First + Count - 1, where `written` says so.
+template <int First, int Count>
+static void write_row(acc_t memory[Count][Halves][BankDepth], int address, const acc_t row[Banks][Halves],
+                      const bool written[Banks][Halves]) {
 #pragma HLS INLINE
-    return ready[bank][half][address];
-}
-
-static void ready_put(acc_t ready[Banks][Halves][BankDepth], int bank, int half, int address, const acc_t& value) {
-#pragma HLS INLINE
-    ready[bank][half][address] = value;
+    for (int bank = 0; bank < Count; ++bank) {
+#pragma HLS UNROLL
+        for (int half = 0; half < Halves; ++half) {
+#pragma HLS UNROLL
+            if (written[First + bank][half]) memory[bank][half][address] = row[First + bank][half];
+        }
+    }
 }
 
 #endif

@@ -1,8 +1,24 @@
-// Decodes a command beat, low bit first, and prepares what counters are compared with.
+// Decodes a command beat and prepares the numbers that counters are compared with.
 #ifndef FLUIDNPU_COMMAND_H
 #define FLUIDNPU_COMMAND_H
 
 #include "words.h"
+
+// Modes that a design may lack: there each is constant false, and the compiler removes what depends on it.
+static bool is_wide(const command_t& c) {
+#pragma HLS INLINE
+    return Stackable && c.mode == ModeWide;
+}
+
+static bool is_lanes(const command_t& c) {
+#pragma HLS INLINE
+    return Stackable && c.mode == ModeLanes;
+}
+
+static bool is_split(const command_t& c) {
+#pragma HLS INLINE
+    return Split && c.mode == ModeSplit;
+}
 
 // ceil(value / Step).
 template <int Step>
@@ -14,26 +30,25 @@ static count_t steps_of(int value) {
 static command_t decode(const command_beat_t& beat) {
 #pragma HLS INLINE
     command_t c;
-    count_t lane1_beats;
-    c.mode = beat.range(3, 0);
-    c.beats = beat.range(19, 4);
-    lane1_beats = beat.range(35, 20);
-    c.p_tiles = beat.range(51, 36);
-    c.cols = beat.range(63, 52);
-    c.shift = beat.range(69, 64);
-    c.residual_shift = beat.range(74, 70);
-    c.has_residual = beat[75];
-    c.lo = beat.range(92, 77);
-    c.hi = beat.range(108, 93);
+    c.mode = core_command_mode(beat);
+    c.beats = core_command_beats(beat);
+    c.p_tiles = core_command_p_tiles(beat);
+    c.cols = core_command_cols(beat);
+    c.shift = core_command_shift(beat);
+    c.residual_shift = core_command_residual_shift(beat);
+    c.has_residual = core_command_has_residual(beat);
+    c.lo = core_command_lo(beat);
+    c.hi = core_command_hi(beat);
+    const count_t lane1_beats = core_command_lane1_beats(beat);
     c.gemm = c.mode < ModeMaxPool;
-    // Weight slots of one P-tile; with lanes a slot feeds two PEs.
-    int slots = int(c.cols);
-    c.pes = c.cols;
-    if (c.mode == ModeWide) slots = 2 * int(c.cols);
-    if (c.mode == ModeWide || c.mode == ModeLanes) c.pes = 2 * int(c.cols);
+    // Slots of a P-tile and PEs at work: with lanes a slot feeds two PEs, split trees make two columns.
+    const int cols = int(c.cols), pairs = (cols + 1) / 2;
+    const int slots = is_wide(c) ? 2 * cols : is_split(c) ? pairs : cols;
+    c.pes = is_wide(c) || is_lanes(c) ? 2 * cols : is_split(c) ? pairs : cols;
     const int padded = c.beats < RowDistance ? RowDistance : int(c.beats);
-    const count_t row_beats = steps_of<OutWords>(int(c.cols));
-    const count_t header_beats = steps_of<WeightSlots>(int(steps_of<BiasesPerSlot>(int(c.cols)))), part_beats = steps_of<WeightSlots>(slots);
+    const count_t row_beats = steps_of<OutWords>(cols);
+    const count_t header_beats = steps_of<WeightSlots>(int(steps_of<BiasesPerSlot>(cols)));
+    const count_t part_beats = steps_of<WeightSlots>(slots);
     c.one_row = c.beats == 1;
     c.one_tile = c.p_tiles == 1;
     c.last_row = c.beats - 1;

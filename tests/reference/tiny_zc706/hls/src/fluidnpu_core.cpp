@@ -1,14 +1,16 @@
-// Top of the core: three processes that run for ever, one call of each a cycle, and meet only at streams.
-// Each looks whether a stream has something before it reads, and goes on without. Only a full stream halts the one that writes to it, which is never
-// the array: of `lines` it knows by `credits` how much there is.
+// Top of the core: three processes that run for ever, one call of each a cycle, with streams between them.
+// No process waits for an empty stream. A full stream stalls its writer, but never the array, whose credits
+// count the room in `lines`.
 #include "fluidnpu_core.h"
 
-#include "pe_array.h"
+#include "array.h"
 #include "post.h"
 
-// Hands each command on; the weight loader has it as soon as it is here, so that weights load one tile ahead across commands too.
-// Pools have no weights: were the loader told of them, its queue could fill while nobody empties it.
-static void distribute(command_stream_t& cmd, command_fifo_t& to_loader, command_fifo_t& to_array, command_fifo_t& to_post) {
+// Hands each command on, to the weight loader at once: weights load one tile ahead across commands too.
+// The loader gets no pools: they have no weights, and would fill its queue while it waits for its tile to be
+// taken.
+static void distribute(command_stream_t& cmd, command_fifo_t& to_loader, command_fifo_t& to_array,
+                       command_fifo_t& to_post) {
 #pragma HLS INLINE off
 #pragma HLS PIPELINE II=1
     if (!cmd.empty()) {
@@ -48,7 +50,7 @@ void fluidnpu_core(command_stream_t& cmd, input_stream_t& input, weight_stream_t
     static credit_fifo_t credits("credits");
 #pragma HLS STREAM variable=credits depth=32
 #pragma HLS RESOURCE variable=credits core=FIFO_SRL
-#ifdef FLUIDNPU_CSIM  // what halts in hardware is not called in simulation
+#ifdef FLUIDNPU_CSIM  // a process that stalls in hardware is not called in simulation
     to_loader.csim_depth(4);
     to_array.csim_depth(2);
     to_post.csim_depth(4);

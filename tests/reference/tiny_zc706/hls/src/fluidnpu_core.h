@@ -2,19 +2,20 @@
 #ifndef FLUIDNPU_CORE_H
 #define FLUIDNPU_CORE_H
 
-#define AP_INT_MAX_W 1024  // bits of the widest beat, before the header that has 1024
+#include "params.h"  // first: ap_int.h reads AP_INT_MAX_W
+
 #include <ap_int.h>
 #include <hls_stream.h>
 
-#include "params.h"
+#include "formats.h"
 
 typedef ap_int<16> word_t;
-typedef ap_int<SumBits> sum_t;      // an adder tree and the adder of a pair of PEs
-typedef ap_int<AccBits> acc_t;      // a stored partial sum
-typedef ap_int<50> value_t;         // an accumulator and a residual shifted by at most 31 bits
+typedef ap_int<SumBits> sum_t;  // an adder tree, or those of a pair of PEs
+typedef ap_int<AccBits> acc_t;  // a stored partial sum
+typedef ap_int<50> value_t;     // an accumulator and a residual shifted by at most 31 bits
 typedef ap_uint<16> count_t;
 
-typedef ap_uint<128> command_beat_t;
+typedef ap_uint<CoreCommandWireBits> command_beat_t;
 typedef ap_uint<16 * InWords> input_beat_t;
 typedef ap_uint<16 * TP * WeightSlots> weight_beat_t;
 typedef ap_uint<16 * TP> part_t;  // words that a PE multiplies at a time
@@ -26,10 +27,9 @@ typedef hls::stream<weight_beat_t> weight_stream_t;
 typedef hls::stream<output_beat_t> output_stream_t;
 typedef hls::stream<ap_uint<32> > count_stream_t;
 
-enum mode_e { ModeNormal = 0, ModeWide = 1, ModeLanes = 2, ModeSplit = 3, ModeMaxPool = 4, ModeSumPool = 5 };
-
-// One command, decoded. What the processes would have to compute from it in the cycle that needs it comes with it: counters that are compared with a
-// number of their own, one or two before the end, leave the comparison out of the path from one cycle to the next.
+// One decoded command. Numbers derived from it travel along, so that no process computes them in the cycle
+// that needs them: each counter is compared with a number of its own, one or two before the end, which keeps
+// the comparison off the path from one cycle to the next.
 struct command_t {
     ap_uint<4> mode;
     count_t beats;
@@ -42,17 +42,17 @@ struct command_t {
     word_t hi;
 
     bool gemm;
-    ap_uint<13> pes;             // at work
-    bool one_row, one_tile;      // of beats, of P-tiles
-    count_t last_row;            // beats - 1
-    count_t row_before_last;     // beats - 2
-    count_t padded_before_last;  // of a tile of at least RowDistance rows
-    count_t tile_before_last;    // p_tiles - 2
-    bool one_beat;               // of outputs a row
-    count_t beat_before_last;    // of a row
+    ap_uint<13> pes;                              // at work
+    bool one_row, one_tile;                       // one beat, one P-tile
+    count_t last_row;                             // beats - 1
+    count_t row_before_last;                      // beats - 2
+    count_t padded_before_last;                   // of a tile of at least RowDistance rows
+    count_t tile_before_last;                     // p_tiles - 2
+    bool one_beat;                                // a row is one beat of outputs
+    count_t beat_before_last;                     // of a row
     bool has_lane1;
-    count_t last_lane1;             // the last row with a second lane
-    bool one_header, one_part;      // beats of the biases, and of a tile of weights
+    count_t last_lane1;                           // the last row with a second lane
+    bool one_header, one_part;                    // the biases, and a tile of weights, are one beat
     count_t header_before_last, part_before_last;
 };
 
@@ -66,7 +66,7 @@ struct line_beat_t {
 typedef hls::stream<line_beat_t> line_fifo_t;
 typedef hls::stream<bool> credit_fifo_t;
 
-// One call is one cycle. `saturations`: a beat a command, the number of its outputs that left int16 before lo and hi applied.
+// One call is one cycle. `saturations` has one beat a command: its outputs outside int16 before the clamp.
 void fluidnpu_core(command_stream_t& cmd, input_stream_t& input, weight_stream_t& weight, output_stream_t& residual,
                    output_stream_t& output, count_stream_t& saturations);
 

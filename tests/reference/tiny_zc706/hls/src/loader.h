@@ -1,4 +1,4 @@
-// Takes bias headers and weight tiles off the weight stream, one tile ahead of the PE array. Registers only.
+// Loads bias headers and weight tiles from the weight stream, one tile ahead of the PE array. Registers only.
 #ifndef FLUIDNPU_LOADER_H
 #define FLUIDNPU_LOADER_H
 
@@ -13,7 +13,7 @@ struct loader_t {
     count_t tile;
 };
 
-// Each register looks for its own word in the beat, so that no register is chosen by a number.
+// Each register selects its own word; indexing registers by a variable would infer a wide write multiplexer.
 static void store_bias(const weight_beat_t& beat, count_t number, acc_t next_bias[MaxCols]) {
 #pragma HLS INLINE
     for (int k = 0; k < MaxCols; ++k) {
@@ -27,18 +27,20 @@ static void store_bias(const weight_beat_t& beat, count_t number, acc_t next_bia
     }
 }
 
-static void store_weights(const weight_beat_t& beat, count_t number, bool twice, part_t next_weight[TC]) {
+// With lanes a slot feeds two PEs, one a lane.
+static void store_weights(const weight_beat_t& beat, count_t number, bool lanes, part_t next_weight[TC]) {
 #pragma HLS INLINE
     for (int j = 0; j < TC; ++j) {
 #pragma HLS UNROLL
-        if (number == (twice ? j / 2 / WeightSlots : j / WeightSlots))
-            next_weight[j] = twice ? get_part(beat, j / 2 % WeightSlots) : get_part(beat, j % WeightSlots);
+        if (number == (lanes ? j / 2 / WeightSlots : j / WeightSlots))
+            next_weight[j] = lanes ? get_part(beat, j / 2 % WeightSlots) : get_part(beat, j % WeightSlots);
     }
 }
 
-// At most one beat a call; waits for nothing. `loading`: a command still has weights to come; `loaded`: a whole tile waits to be taken.
-static void advance(loader_t& loader, bool& loading, bool& loaded, part_t next_weight[TC], acc_t next_bias[MaxCols], command_fifo_t& commands,
-                    weight_stream_t& weight) {
+// Loads at most one beat a call and waits for nothing. `loading`: a command has weights to come; `loaded`: a
+// whole tile waits to be taken.
+static void load_weights(loader_t& loader, bool& loading, bool& loaded, part_t next_weight[TC],
+                         acc_t next_bias[MaxCols], command_fifo_t& commands, weight_stream_t& weight) {
 #pragma HLS INLINE
     const command_t& c = loader.command;
     if (!loading) {
@@ -56,7 +58,7 @@ static void advance(loader_t& loader, bool& loading, bool& loaded, part_t next_w
         if (loader.in_header)
             store_bias(beat, loader.beat, next_bias);
         else
-            store_weights(beat, loader.beat, c.mode == ModeLanes, next_weight);
+            store_weights(beat, loader.beat, is_lanes(c), next_weight);
         if (loader.last_beat) {
             if (!loader.in_header) {
                 loaded = true;
@@ -71,6 +73,20 @@ static void advance(loader_t& loader, bool& loading, bool& loaded, part_t next_w
             loader.last_beat = loader.beat == (loader.in_header ? c.header_before_last : c.part_before_last);
             ++loader.beat;
         }
+    }
+}
+
+// Hands a whole tile, and the biases of its command, to the array.
+static void take_tile(part_t now_weight[TC], acc_t now_bias[MaxCols], const part_t next_weight[TC],
+                      const acc_t next_bias[MaxCols]) {
+#pragma HLS INLINE
+    for (int j = 0; j < TC; ++j) {
+#pragma HLS UNROLL
+        now_weight[j] = next_weight[j];
+    }
+    for (int k = 0; k < MaxCols; ++k) {
+#pragma HLS UNROLL
+        now_bias[k] = next_bias[k];
     }
 }
 

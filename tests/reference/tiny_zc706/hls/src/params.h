@@ -2,6 +2,9 @@
 #ifndef FLUIDNPU_PARAMS_H
 #define FLUIDNPU_PARAMS_H
 
+// Bits of the widest beat. ap_int.h must come after this line; its own limit is 1024.
+#define AP_INT_MAX_W 1024
+
 static const int TR = 16;  // rows of an accumulator bank
 static const int TP = 4;  // words a PE multiplies in one cycle
 static const int TC = 6;  // processing elements

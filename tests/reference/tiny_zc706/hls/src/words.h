@@ -1,4 +1,4 @@
-// Words of a beat, word 0 in the lowest bits.
+// Words of a beat; word 0 lies in the lowest bits.
 #ifndef FLUIDNPU_WORDS_H
 #define FLUIDNPU_WORDS_H
 
@@ -27,7 +27,7 @@ static part_t get_part(const ap_uint<Bits>& beat, int index) {
     return beat.range(16 * TP * index + 16 * TP - 1, 16 * TP * index);
 }
 
-// Products of words `from` to `to` - 1, added up: 16 by 16 bits are one DSP.
+// The sum of the products of words From to To - 1; 16 by 16 bits take one DSP.
 template <int From, int To>
 static sum_t products(const part_t& x, const part_t& weight) {
 #pragma HLS INLINE

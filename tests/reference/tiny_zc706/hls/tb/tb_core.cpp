@@ -1,8 +1,9 @@
-// Test bench of the core. `tb_core JOBS EXPECTED` runs every job and compares; `tb_core -` reads jobs from standard input until
-// its end and writes results to standard output. All numbers little endian; a result has the form of a file of expectations.
-//   job:    int32 magic 0x0F1D0B00, commands, input, weight, residual, output beats; then the four input streams, word by word
-//   result: int32 magic, output beats, beats left over on the input streams, saturations; then the output stream. With `-` each is
-//   followed by an int64: calls of the core, which are cycles as long as no process is held up
+// Test bench of the core. `tb_core JOBS EXPECTED` runs every job and compares; `tb_core -` reads jobs from
+// standard input to its end and writes results to standard output. All numbers are little endian; a result
+// has the form of a file of expectations.
+//   job:    int32 magic 0x0F1D0B00, commands, input, weight, residual, output beats; then the input streams
+//   result: int32 magic, output beats, beats left over on the input streams, saturations; then the outputs.
+//           With `-` an int64 follows each: calls of the core, which are cycles as long as no process stalls
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include "words.h"
 
 static const int32_t Magic = 0x0F1D0B00;
-static const int Patience = 100000;  // calls in which no beat moves; a core that has all it needs waits for some dozens, and longer only with stalls
+static const int Patience = 100000;  // calls in which no beat moves; without stalls, dozens at most
 
 struct run_t {
     FILE* jobs;
@@ -76,8 +77,8 @@ static int run_job(run_t& run) {
     hls::csim_stalls() = 0;
 #endif
     if (commands < head[1]) {
-        fprintf(stderr, "%d of %d commands were done, and no more came out; empty:%s%s%s\n", commands, head[1], input.empty() ? " input" : "",
-                weight.empty() ? " weight" : "", residual.empty() ? " residual" : "");
+        fprintf(stderr, "%d of %d commands were done, and no more came out; empty:%s%s%s\n", commands, head[1],
+                input.empty() ? " input" : "", weight.empty() ? " weight" : "", residual.empty() ? " residual" : "");
         exit(3);
     }
     int32_t left = 0;
@@ -95,7 +96,8 @@ static int run_job(run_t& run) {
     }
     int32_t want[4];
     std::vector<int16_t> wanted;
-    if (fread(want, sizeof(int32_t), 4, run.expected) != 4 || !read_words(run.expected, wanted, size_t(want[1]) * OutWords)) {
+    if (fread(want, sizeof(int32_t), 4, run.expected) != 4 ||
+        !read_words(run.expected, wanted, size_t(want[1]) * OutWords)) {
         fprintf(stderr, "the file of expectations is damaged\n");
         return 2;
     }
@@ -104,10 +106,10 @@ static int run_job(run_t& run) {
 
 static int run_all(run_t& run) {
     int jobs = 0, status = 0;
-    for (int one = run_job(run); one >= 0; one = run_job(run), ++jobs) {
-        if (one != 0) printf("job %d differs\n", jobs);
-        if (one > status) status = one;
-        if (one == 2) break;
+    for (int outcome = run_job(run); outcome >= 0; outcome = run_job(run), ++jobs) {
+        if (outcome != 0) printf("job %d differs\n", jobs);
+        if (outcome > status) status = outcome;
+        if (outcome == 2) break;
     }
     if (!run.results) printf("%d jobs, %s\n", jobs, status ? "NOT as expected" : "all as expected");
     return status;

@@ -1,0 +1,7 @@
+from .board import STRIPES as STRIPES
+from .board import Board as Board
+from .board import BoardError as BoardError
+from .board import Dram as Dram
+from .board import list_boards as list_boards
+from .board import load_board as load_board
+from .board import parse_board as parse_board

@@ -1,0 +1,67 @@
+"""The share of on-chip RAM between the accumulators of an array and its input buffer, and the FBCB that goes with it.
+
+Pure arithmetic. Deep accumulators send weights less often, a large input buffer reads inputs once and keeps large row
+blocks; both are bits of the same RAM.
+
+>>> from fluidnpu.boards import load_board
+>>> from fluidnpu.models import Window
+>>> window = Window(kernel=(3, 3), out=(56, 56), channels=64)
+>>> work = Workload(name="one", layers=(LayerShape(name="conv", r=3136, p=576, c=64, window=window),))
+>>> question = Question(workload=work, board=load_board("zc706"), b_max=1)
+>>> fitted, plans = share_memory(question, Point(t_r=4096, t_p=7, t_c=128))
+>>> fitted.t_r, fitted.buffer_words, plans[0][0].block
+(1024, 262144, 336)
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from fluidnpu.models import LayerShape, Workload
+
+from ..errors import FitError
+from ..hardware.row_buffer import BUFFER_WORDS, WORD_BYTES, needed_bytes
+from ..paper.model import Point
+from ..paper.plans import Plans, buildable_plan, plan_all
+from ..question import Question
+from ..resources.fit import Fit, fit, trade_offs
+from .estimate import estimated_plans
+from .model import Machine
+
+
+def share_memory(question: Question, point: Point) -> tuple[Fit, Plans]:
+    """The depth of accumulators and the input buffer that serve a workload best on one array, and its FBCB.
+
+    Where the network's windows are not known accumulators are as deep as can be, and plans those of the `paper` model.
+    Raises FitError.
+    """
+    workload, target, b_max = question.workload, question.target, question.b_max
+    if any(layer.window is None for layer in workload.layers):
+        deepest = fit(point, target)
+        return deepest, plan_all(workload.layers, deepest.point, b_max, target.out_words, buildable_plan)
+    shares = []
+    for fitted in trade_offs(point, target, _most_buffer_words(workload, b_max)):
+        machine = Machine.on(target, fitted.array, fitted.buffer_words)
+        shares.append((*estimated_plans(workload, machine, question.dram, b_max), fitted))
+    total, plans, best = min(shares, key=lambda share: share[0])
+    if total == inf:
+        least, layer = max((_least_buffer_bytes(layer), layer.name) for layer in workload.layers)
+        raise FitError(
+            f"board '{target.board.name}' is too small: the windows of one row of layer '{layer}' need an input buffer of {least} bytes, "
+            f"and beside {point.t_p} x {point.t_c} PEs there is room for {2 * best.buffer_words}",
+            resource="buffer_bytes",
+            needed=least,
+            available=2 * best.buffer_words,
+        )
+    return best, plans
+
+
+def _least_buffer_bytes(layer: LayerShape) -> int:
+    assert layer.window is not None
+    return needed_bytes(layer, batch=1, block=layer.window.out[1])
+
+
+def _most_buffer_words(workload: Workload, b_max: int) -> int:
+    """Words of an input buffer, a power of two, in which a whole batch of any layer fits."""
+    most = max(needed_bytes(layer, batch=b_max, block=b_max * layer.r) for layer in workload.layers)
+    return max(BUFFER_WORDS, 1 << (most // WORD_BYTES - 1).bit_length())

@@ -1,0 +1,1 @@
+"""The answer to a question: the published point, the design to build and the Pareto front."""

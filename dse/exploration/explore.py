@@ -1,0 +1,233 @@
+"""From a workload and a board to a published point and a design that can be built, with the difference between them.
+
+>>> from fluidnpu.boards import load_board
+>>> from fluidnpu.models import LayerShape, Workload
+>>> work = Workload(name="one", layers=(LayerShape(name="conv", r=196, p=288, c=64),))
+>>> found = explore(work, load_board("zc706"), b_max=2)
+>>> found.published.dsp <= 900 and found.fit.ramb18 <= 1090
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+from fluidnpu.boards import Board
+from fluidnpu.models import Kind, Workload
+
+from ..design import Design, LatencyTable
+from ..errors import FitError
+from ..exact.search import LEAST, ExactRanking, search_exact
+from ..exact.sharing import share_memory
+from ..paper.latency import POOL_NOTE, stage_latency
+from ..paper.model import Point, gops, total_ticks
+from ..paper.plans import Plans, plan_all, published_plan
+from ..paper.search import Ranking, rank
+from ..question import CORES, EVALUATIONS, MODELS, OBJECTIVES, Progress, Question
+from ..resources.buildable import buildable
+from ..resources.fit import LOGIC_NOTE, Fit, fit
+from .result import Exploration
+
+
+def explore(
+    workload: Workload,
+    board: Board,
+    *,
+    b_max: int = 8,
+    weights: Sequence[float] | None = None,
+    objective: str = OBJECTIVES[0],
+    model: str = MODELS[0],
+    memory: str | None = None,
+    core: str = CORES[0],
+    evaluations: int = EVALUATIONS,
+    progress: Progress | None = None,
+) -> Exploration:
+    """Search the whole space, then build the best point that can be built; the arguments are those of `Question`.
+
+    Raises DesignError, FitError or BoardError.
+    """
+    question = Question(
+        workload=workload,
+        board=board,
+        b_max=b_max,
+        weights=None if weights is None else tuple(weights),
+        objective=objective,
+        model=model,
+        memory=memory,
+        core=core,
+        evaluations=evaluations,
+    )
+    return answer(question, progress)
+
+
+def answer(question: Question, progress: Progress | None = None) -> Exploration:
+    """The published optimum of a question and the design to build. Raises DesignError or FitError.
+
+    The published optimum is the `paper` model's. With the `exact` model the design to build, its plans, its GOP/s and
+    its latency table are those that `search_exact` evaluates.
+    """
+    ranking = rank(question, progress=progress)
+    if question.model == "exact":
+        return _exact_answer(question, ranking, search_exact(question, progress))
+    return _paper_answer(question, ranking)
+
+
+def _paper_answer(question: Question, ranking: Ranking) -> Exploration:
+    workload, clock_hz = question.workload, question.board.clock_hz
+    point, fitted, plans, why_not = _first_that_fits(question, ranking)
+    words = fitted.array.out_words
+    design = _design(question, fitted, plans, _paper_latency(question, fitted), published_t_r=point.t_r)
+    batches = range(1, question.b_max + 1)
+    ticks = {b: total_ticks(workload.layers, fitted.point, b, words) for b in batches}
+    return Exploration(
+        question=question,
+        ranking=ranking,
+        fitted_gops=tuple(gops(workload.macs, b, ticks[b], clock_hz, words) for b in batches),
+        design=design,
+        fit=fitted,
+        notes=_notes(question, ranking, point, design, why_not),
+    )
+
+
+def _exact_answer(question: Question, ranking: Ranking, exact: ExactRanking) -> Exploration:
+    layers, clock_hz, best = question.workload.layers, question.board.clock_hz, exact.best
+    latency = best.latency(layers, clock_hz)
+    design = _design(question, best.fit, best.fbcb(layers), latency, published_t_r=best.fit.t_r)
+    seconds = ((b, best.total(layers, b) / clock_hz) for b in best.batches)
+    others = (
+        f"none of the others could be more than {exact.gap_pct:.1f} % better"
+        if exact.gap_pct
+        else "none of the others can be better"
+    )
+    return Exploration(
+        question=question,
+        ranking=ranking,
+        fitted_gops=tuple(2e-9 * b * question.workload.macs / s for b, s in seconds),
+        design=design,
+        fit=best.fit,
+        notes=(
+            f"{exact.bounded} arrays can be built, {exact.evaluated} were counted, and {others}",
+            f"counted with '{design.memory}' memory, {question.dram.total_words:.1f} words a cycle; each layer has tensors of its own there",
+            _memory_note(design),
+            LOGIC_NOTE,
+        ),
+        layer_cycles=best.layer_cycles(layers),
+    )
+
+
+def _first_that_fits(question: Question, ranking: Ranking) -> tuple[Point, Fit, Plans, FitError | None]:
+    """The highest-ranked point that can be built, its fit and FBCB, and the FitError of the optimum, if any."""
+    try:
+        return ranking.best, *share_memory(question, ranking.best), None
+    except FitError as error:
+        why_not = error
+    columns = ranking.best.t_c if why_not.resource == "buffer_bytes" else inf
+    built = buildable(ranking.space, question.target).space
+    pairs = set(zip(built.t_p.tolist(), built.t_c.tolist(), strict=True))
+    for index in ranking.order[1:]:
+        point = ranking.space[int(index)]
+        if point.t_c >= columns or (point.t_p, point.t_c) not in pairs:
+            continue
+        try:
+            return point, *share_memory(question, point), why_not
+        except FitError as error:  # with so many columns, accumulators leave too little for the input buffer
+            columns = point.t_c if error.resource == "buffer_bytes" else columns
+    if why_not.resource == "buffer_bytes":
+        raise why_not
+    # Raises, naming what even the smallest design lacks; else it lacks the bits that the model counts.
+    fit(LEAST, question.target)
+    board = question.board
+    raise FitError(
+        f"board '{board.name}' is too small: the smallest design that can be built needs {LEAST.memory_bits} bits of on-chip memory, "
+        f"and it has {board.paper_memory_bits}",
+        resource="memory_bits",
+        needed=LEAST.memory_bits,
+        available=board.paper_memory_bits,
+    )
+
+
+def _notes(
+    question: Question, ranking: Ranking, point: Point, design: Design, why_not: FitError | None
+) -> tuple[str, ...]:
+    notes = []
+    if why_not is not None:
+        notes.append(
+            f"the published optimum {ranking.best} cannot be built ({why_not}); the best point that can is {point}"
+        )
+    if design.t_r < point.t_r:
+        notes.append(
+            f"t_r falls from {point.t_r} to {design.t_r}: accumulators and an input buffer of {design.buffer_words} words share the board's RAM"
+        )
+    layers, shape = question.workload.layers, Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
+    published = plan_all(layers, shape, design.b_max, design.out_words, published_plan)
+    pairs = [(a, b) for old, new in zip(published, design.plans, strict=True) for a, b in zip(old, new, strict=True)]
+    other = sum(a.b_r != b.b_r for a, b in pairs)
+    if other:
+        notes.append(
+            f"{other} of {len(pairs)} FBCB entries hold another B_R than Eq. 1 as printed, since the array has two lanes: B_R is b or half of it"
+        )
+    if any(layer.kind is not Kind.GEMM for layer in layers):
+        notes.append(POOL_NOTE)
+    notes += [_memory_note(design), LOGIC_NOTE]
+    return tuple(notes)
+
+
+def _memory_note(design: Design) -> str:
+    ports = f"{design.port_bits} bits" + (f" on {design.stripes} ports each" if design.stripes > 1 else "")
+    return f"tensors lie in '{design.memory}' memory behind masters of {ports}; the input buffer holds {design.buffer_words} words"
+
+
+def build_design(
+    workload: Workload,
+    board: Board,
+    point: Point,
+    *,
+    memory: str | None = None,
+    b_max: int = 8,
+    acc_bits: int = 48,
+) -> Design:
+    """The design of a point for a workload on a board: T_R shrunk to what fits, FBCB for two lanes, latency table.
+
+    A beat carries as many outputs as the memory takes in a cycle (`out_words`) and as many weight slots as it delivers
+    (`weight_slots`): wider would wait for memory, narrower would make memory wait. `memory`: the one that tensors live
+    in, the board's first by default. Raises DesignError or FitError.
+    """
+    question = Question(workload=workload, board=board, b_max=b_max, memory=memory, acc_bits=acc_bits)
+    fitted, plans = share_memory(question, point)
+    return _design(question, fitted, plans, _paper_latency(question, fitted), published_t_r=point.t_r)
+
+
+def _paper_latency(question: Question, fitted: Fit) -> LatencyTable:
+    return stage_latency(
+        question.workload.layers,
+        fitted.point,
+        clock_hz=question.board.clock_hz,
+        words_per_cycle=fitted.array.out_words,
+        b_max=question.b_max,
+        input_words=fitted.array.in_words,
+    )
+
+
+def _design(question: Question, fitted: Fit, plans: Plans, latency: LatencyTable, *, published_t_r: int) -> Design:
+    workload, ports = question.workload, question.target.ports
+    return Design(
+        network=workload.name,
+        workload_digest=workload.digest,
+        board=question.board.name,
+        clock_hz=question.board.clock_hz,
+        array=fitted.array,
+        b_max=question.b_max,
+        layers=workload.layers,
+        exits=workload.exits,
+        exit_rates=workload.exit_rates,
+        plans=plans,
+        latency=latency,
+        model=question.model,
+        published_t_r=published_t_r,
+        acc_bits=question.acc_bits,
+        memory=ports.name,
+        port_bits=ports.port_bits,
+        stripes=ports.stripes,
+        buffer_words=fitted.buffer_words,
+    )

@@ -1,0 +1,53 @@
+"""The roofline: a lower bound of cycles from the multipliers and the memory alone, for any dataflow. Pure arithmetic.
+
+>>> from fluidnpu.models import LayerShape
+>>> layer = LayerShape(name="conv", r=196, p=256, c=1024)
+>>> roofline_cycles(layer, batch=1, macs_per_cycle=900, words_per_cycle=34.0)
+57089.137777777774
+>>> roofline_cycles(layer, batch=1, macs_per_cycle=900, words_per_cycle=4.0)
+128256.0
+"""
+
+from __future__ import annotations
+
+from fluidnpu.models import Kind, LayerShape, Window
+
+
+def touched_words(layer: LayerShape) -> int:
+    """Input words that the windows of one sample touch, each once.
+
+    Without a window each counts once for every kernel position, as a matrix product reads them.
+
+    >>> from fluidnpu.models import Window
+    >>> window = Window(kernel=(3, 3), dilation=(8, 8), out=(2, 2), channels=1)
+    >>> touched_words(LayerShape(name="conv", r=4, p=9, c=1, window=window))
+    36
+    """
+    window = layer.window
+    if window is None:
+        return layer.r * layer.groups * layer.p
+    return _touched(window, 0) * _touched(window, 1) * window.channels
+
+
+def _touched(window: Window, axis: int) -> int:
+    """Rows (0) or columns (1) of the input that some window touches."""
+    out, kernel, stride, dilation = (
+        sizes[axis] for sizes in (window.out, window.kernel, window.stride, window.dilation)
+    )
+    return len({o * stride + k * dilation for o in range(out) for k in range(kernel)})
+
+
+def layer_words(layer: LayerShape, batch: int) -> int:
+    """Words of 16 bits that must cross the memory's pins: weights, inputs, residual and outputs, each once."""
+    outputs = layer.r * (layer.groups * layer.c if layer.kind is Kind.GEMM else layer.c)
+    weights = layer.groups * layer.p * layer.c if layer.kind is Kind.GEMM else 0
+    return weights + batch * (touched_words(layer) + (2 if layer.residual else 1) * outputs)
+
+
+def roofline_cycles(layer: LayerShape, *, batch: int, macs_per_cycle: float, words_per_cycle: float) -> float:
+    """Cycles of computing or of moving, the longer; a pool has nothing to compute.
+
+    `words_per_cycle`: of the memory, refresh counted; 0 for no limit.
+    """
+    moved = layer_words(layer, batch) / words_per_cycle if words_per_cycle else 0.0
+    return max(batch * layer.macs / macs_per_cycle, moved)

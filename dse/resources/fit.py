@@ -1,0 +1,108 @@
+"""One array on a target: the deepest accumulators that fit, every primitive used, and the trade-off with the buffer.
+
+>>> from fluidnpu.boards import load_board
+>>> zc706 = Target(board=load_board("zc706"), memory="pl")
+>>> fit(Point(t_r=4096, t_p=7, t_c=128), zc706).t_r
+1024
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..hardware.array import Array
+from ..hardware.row_buffer import BUFFER_WORDS
+from ..paper.model import Point
+from ..paper.search import Space
+from ..question import Target
+from .buildable import Buildable, Limit, buildable
+from .logic import Estimate, estimate, interval_pct
+from .primitives import accumulator_ramb18, fixed_ramb18
+
+SHALLOWER = (4096, 2048, 1024, 512)  # rows of a bank worth giving up for a larger input buffer
+LOGIC_NOTE = "LUTs and flip-flops are estimates calibrated against Yosys on 7-series, each with its interval; vendor tools pack differently"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """An array with the deepest accumulators that fit, and every primitive then used. `parts` splits `ramb18` by use."""
+
+    array: Array[int]
+    buffer_words: int
+    dsp: int
+    ramb18: int
+    uram288: int
+    uram_banks: int
+    ramb_banks: int
+    parts: Mapping[str, int]
+    lut: Estimate
+    ff: Estimate
+
+    @classmethod
+    def of(cls, built: Buildable, index: int = 0) -> Fit:
+        """One of the arrays that can be built."""
+        ultra = built.shape.ultra_banks
+        on_uram = ultra if isinstance(ultra, int) else int(ultra[index])
+        shape = replace(built.shape, array=built.shape.array.at(index), ultra_banks=on_uram)
+        uses = {"accumulators": accumulator_ramb18(shape), **fixed_ramb18(shape)}
+        return cls(
+            array=built.shape.array.at(index),
+            buffer_words=shape.buffer_words,
+            dsp=int(built.dsp[index]),
+            ramb18=int(built.ramb18[index]),
+            uram288=int(built.uram288[index]),
+            uram_banks=on_uram,
+            ramb_banks=int(shape.banks) - on_uram,
+            parts={use: int(count) for use, count in uses.items()},
+            lut=estimate(float(built.lut[index]), interval_pct("lut")),
+            ff=estimate(float(built.ff[index]), interval_pct("ff")),
+        )
+
+    @property
+    def t_r(self) -> int:
+        """Rows of an accumulator bank."""
+        return self.array.t_r
+
+    @property
+    def point(self) -> Point:
+        """The point as it fits."""
+        return Point(t_r=self.array.t_r, t_p=self.array.t_p, t_c=self.array.t_c)
+
+
+def fit(point: Point, target: Target, *, buffer_words: int = BUFFER_WORDS) -> Fit:
+    """Lower `point.t_r` (even, at least 2) until every memory fits the board. Raises FitError when nothing does."""
+    return Fit.of(buildable(_space(point, [point.t_r]), target, buffer_words=buffer_words, judge=Limit.enforce))
+
+
+def trade_offs(point: Point, target: Target, most_buffer_words: int) -> tuple[Fit, ...]:
+    """The Pareto trade-off of on-chip RAM: for each accumulator depth, the largest input buffer that still fits.
+
+    The first has the deepest accumulators that fit beside the least buffer; no buffer has more than
+    `most_buffer_words`. Raises FitError when nothing fits.
+    """
+    deepest = fit(point, target)
+    depths = [deepest.t_r, *(depth for depth in SHALLOWER if depth < deepest.t_r)]
+    best: dict[int, Fit] = {}
+    buffer_words, growing = BUFFER_WORDS, depths
+    while growing:
+        built = buildable(_space(point, growing), target, buffer_words=buffer_words)
+        rows = {int(t_r): index for index, t_r in enumerate(built.space.t_r)}
+        growing = [depth for depth in growing if depth in rows]
+        best |= {depth: Fit.of(built, rows[depth]) for depth in growing}
+        if buffer_words >= most_buffer_words:
+            break
+        buffer_words *= 2
+    chosen: list[Fit] = []
+    for depth in depths:
+        if not chosen or best[depth].buffer_words > chosen[-1].buffer_words:
+            chosen.append(best[depth])
+    return tuple(chosen)
+
+
+def _space(point: Point, depths: Sequence[int]) -> Space:
+    """The array of a point at several depths."""
+    t_r = np.array(depths, dtype=np.int64)
+    return Space(t_r=t_r, t_p=np.full_like(t_r, point.t_p), t_c=np.full_like(t_r, point.t_c))

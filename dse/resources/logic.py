@@ -1,0 +1,244 @@
+"""LUTs and flip-flops of an NPU: sums of structural terms with coefficients calibrated against Yosys on 7-series.
+
+A term counts something that is in the RTL (bits of a register slice, lanes of post-processing, bits of a multiplexer),
+so that a sum fitted to small designs holds for large ones. The coefficients and the interval stand in `logic.json`,
+which `python -m fluidnpu.rtl_tb.synthesis.calibration fit` makes. LUTs are those of logic and those used as memory or
+shift register. A vendor's tools pack differently: expect other absolute numbers.
+
+>>> estimate(10_000.0, interval_pct=4.0)
+Estimate(value=10000, low=9600, high=10400)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from ..hardware.array import Floats, Ints, log2_ceil
+from .memories import block_chunks, ultra_chunks
+from .primitives import PARTS, Memory, NpuShape, core_memories, data_plane_memories, data_plane_queues, mapped
+
+LOGIC_KINDS = ("lut", "ff")
+# For each bit of a master: three reading stripes and one that writes, as Yosys maps them at 512 bits.
+STRIPE_BIT = {"lut": 17.9, "ff": 2.9}
+Terms = dict[str, Floats]
+_SRL_DELAY = 32  # steps of one LUT used as a shift register
+_SHORTEST_SRL = 3
+_POOL_BITS = 32
+_LOAD_COMPARATOR = 8  # LUTs that tell one column that a weight beat is its own
+_INPUT = 2.35  # LUTs of a bit of a beat, from a line of the input buffer, for every doubling of the line; two ways
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """An estimate with the interval that holds the synthesiser's number."""
+
+    value: int
+    low: int
+    high: int
+
+
+def estimate(value: float, interval_pct: float) -> Estimate:
+    """`value` with plus and minus `interval_pct` per cent, whole numbers."""
+    return Estimate(
+        value=round(value),
+        low=int(np.floor(value * (1 - interval_pct / 100))),
+        high=int(np.ceil(value * (1 + interval_pct / 100))),
+    )
+
+
+def npu_logic(shape: NpuShape) -> dict[str, Floats]:
+    """LUTs and flip-flops of a whole NPU, numbers or arrays: {"lut": ..., "ff": ...}."""
+    striped = 8 * shape.port_bytes if shape.stripes > 1 else 0
+    return {
+        kind: part_logic("core", kind, shape) + part_logic("data_plane", kind, shape) + striped * STRIPE_BIT[kind]
+        for kind in LOGIC_KINDS
+    }
+
+
+def part_logic(part: str, kind: str, shape: NpuShape, table: Mapping[str, Any] | None = None) -> Floats:
+    """LUTs ("lut") or flip-flops ("ff") of one part by a calibration table, the shipped one by default."""
+    coefficients = (logic_table() if table is None else table)[part][kind]["coefficients"]
+    terms = logic_terms(part, kind, shape)
+    return np.asarray(sum(terms[name] * coefficients[name] for name in coefficients), dtype=np.float64)
+
+
+def interval_pct(kind: str) -> float:
+    """Half the width of the interval of a whole NPU, in per cent: the larger of its parts'."""
+    return max(float(logic_table()[part][kind]["interval_pct"]) for part in PARTS)
+
+
+@cache
+def logic_table() -> Mapping[str, Any]:
+    """The shipped calibration."""
+    table: Mapping[str, Any] = json.loads(resources.files(__package__).joinpath("logic.json").read_text())
+    return table
+
+
+def logic_terms(part: str, kind: str, shape: NpuShape) -> Terms:
+    """Counts of everything in the RTL of a part that costs LUTs or flip-flops, by name; arrays of one shape."""
+    terms = _TERMS[part, kind](shape)
+    arrays = np.broadcast_arrays(*(np.asarray(value, dtype=np.float64) for value in terms.values()))
+    return dict(zip(terms, arrays, strict=True))
+
+
+def _core_luts(s: NpuShape) -> dict[str, Any]:
+    lanes, acc, stackable, split = s.array.out_words, s.acc_bits, int(s.array.stackable), int(s.array.split)
+    gathered, clusters = _gather_bits(s)
+    return {
+        "one": 1,
+        "slice bits": _slice_bits(s),
+        "memory LUTs": _stored(core_memories(s), s.family),
+        "shift registers": _skews(s) * 16 * _shift_luts(s.array.t_p),
+        "lanes": lanes,
+        "lane bits": lanes * acc,
+        "gather bits": gathered + lanes * acc * _mux(clusters),
+        "bias bits": acc * _mux(s.array.biases_per_beat),
+        "pool bits": 2 * _POOL_BITS * np.asarray(s.array.in_words),
+        "choice bits": 16 * np.asarray(s.array.t_p) * (stackable + _weight_bus(s)[1]),
+        "pair bits": stackable * (np.asarray(s.array.t_c) // 2) * acc,
+        "load comparators": _LOAD_COMPARATOR * np.asarray(s.array.t_c),
+        "split bits": split * np.asarray(s.array.t_c) * acc,
+        "bank bits": _bank_bits(s),
+    }
+
+
+def _core_ffs(s: NpuShape) -> dict[str, Any]:
+    lanes, acc, stackable, split = s.array.out_words, s.acc_bits, int(s.array.stackable), int(s.array.split)
+    return {
+        "one": 1,
+        "slice bits": 2 * _slice_bits(s),
+        "lanes": lanes,
+        "lane bits": 7 * lanes * acc,
+        "gather bits": _gather_bits(s)[0] + lanes * acc,
+        "pool bits": 2 * _POOL_BITS * np.asarray(s.array.in_words),
+        "skews": _skews(s) * 48,
+        "load bits": np.asarray(s.array.macs),
+        "pair bits": stackable * (np.asarray(s.array.t_c) // 2) * acc,
+        "split bits": split * np.asarray(s.array.t_c) * acc,
+        "bank selects": _bank_selects(s),
+    }
+
+
+def _data_plane_luts(s: NpuShape) -> dict[str, Any]:
+    """Shifters dominate: each word to or from a port of n words crosses a multiplexer of n inputs."""
+    port, beat, inputs = s.port_bytes // 2, np.asarray(s.array.weight_words), np.asarray(s.array.in_words)
+    return {
+        "one": 1,
+        "wide port": port / 4 - 1,
+        "unpacked bits": 16 * (beat + s.array.out_words) * (1.75 + port / 4),
+        "packed bits": 16 * s.array.out_words * (1 + port / 4),
+        "input bits": 2 * 16 * inputs * _INPUT * log2_ceil(s.array.line_words),
+        "slot bits": 2 * 40 * s.b_max,
+        "memory LUTs": _stored((*data_plane_memories(s), *data_plane_queues(s)), s.family),
+    }
+
+
+def _data_plane_ffs(s: NpuShape) -> dict[str, Any]:
+    words = np.asarray(s.array.weight_words) + s.array.out_words + np.asarray(s.array.in_words)
+    return {"one": 1, "wide port": s.port_bytes / 8 - 1, "word bits": 16 * words, "slot bits": 40 * s.b_max}
+
+
+_TERMS: dict[tuple[str, str], Callable[[NpuShape], dict[str, Any]]] = {
+    ("core", "lut"): _core_luts,
+    ("core", "ff"): _core_ffs,
+    ("data_plane", "lut"): _data_plane_luts,
+    ("data_plane", "ff"): _data_plane_ffs,
+}
+
+
+def _slice_bits(s: NpuShape) -> Ints:
+    """Data bits of the core's register slices: input, weight, residual, output."""
+    words = np.asarray(s.array.in_words) + np.asarray(s.array.weight_words) + 2 * s.array.out_words
+    return np.asarray(16 * words)
+
+
+def _skews(s: NpuShape) -> Ints:
+    """Different vectors of t_p words that are skewed: one of inputs a half of the pairs, and those of the weight bus."""
+    return 1 + int(s.array.stackable) + _weight_bus(s)[0]
+
+
+def _weight_bus(s: NpuShape) -> tuple[Ints, Ints]:
+    """Different vectors of `core_weight_bus`, and the number of them that choose between slots."""
+    slots, t_c = np.broadcast_arrays(np.asarray(s.array.weight_slots), np.asarray(s.array.t_c))
+    if not s.array.stackable:
+        return slots, np.zeros_like(slots)
+    pairs, where = np.unique(np.stack([slots.ravel(), (t_c // 2 % slots).ravel()]), axis=1, return_inverse=True)
+    counted = np.array([_bus_lanes(int(lanes), int(shift)) for lanes, shift in pairs.T])[where.ravel()]
+    return counted[:, 0].reshape(slots.shape), counted[:, 1].reshape(slots.shape)
+
+
+def _bus_lanes(slots: int, shift: int) -> tuple[int, int]:
+    """The same for one number of slots; `shift` is t_c // 2 modulo `slots`.
+
+    A vector is known by the slots that it takes in wide mode, with lanes, and else.
+
+    >>> [_bus_lanes(slots, shift=1 % slots) for slots in (1, 2, 3)]
+    [(1, 0), (4, 3), (6, 5)]
+    """
+    lower = {(2 * lane % slots, lane, lane) for lane in range(slots)}
+    upper = {((2 * lane + 1) % slots, lane, (lane + shift) % slots) for lane in range(slots)}
+    return len(lower | upper), sum(len(set(takes)) > 1 for takes in lower | upper)
+
+
+def _shift_luts(t_p: Ints | int) -> Ints:
+    """LUTs that delay word i of a vector by i + 1 steps, a bit of each word; shorter delays are flip-flops.
+
+    The register before the skew is one step.
+
+    >>> [int(_shift_luts(t_p)) for t_p in (3, 4, 32, 33)]
+    [1, 2, 30, 32]
+    """
+    whole = np.asarray(t_p) // _SRL_DELAY
+    partial = np.asarray(t_p) - whole * _SRL_DELAY
+    total = _SRL_DELAY * whole * (whole + 1) // 2 + partial * (whole + 1)
+    return np.asarray(np.maximum(0, total - (_SHORTEST_SRL - 1)))
+
+
+def _mux(inputs: Ints | int) -> Ints:
+    """LUTs of six inputs that choose one of `inputs` bits.
+
+    >>> [int(_mux(inputs)) for inputs in (1, 2, 4, 5, 8)]
+    [0, 1, 1, 2, 3]
+    """
+    return np.asarray(-(-(np.asarray(inputs) - 1) // 3))
+
+
+def _gather_bits(s: NpuShape) -> tuple[Ints, Ints]:
+    """Bits of the first step of `core_gather` and clusters of four views that its second step chooses among.
+
+    Views of banks come first; a cluster of pooled channels alone is no wider than a pooled sum, and has only as many
+    lanes as channels remain.
+    """
+    channels, t_c, lanes = np.asarray(s.array.in_words), np.asarray(s.array.t_c), s.array.out_words
+    groups, pairs = -(-t_c // lanes), t_c // 2
+    lane_groups = np.where(pairs % lanes == 0, 0, -(-pairs // lanes)) if s.array.stackable else 0
+    half = groups + lane_groups
+    bank_views = 2 * half - (-2 * t_c // lanes) if s.array.split else half
+    bank_clusters = -(-bank_views // 4)
+    alone = np.maximum(0, channels - (4 * bank_clusters - bank_views) * lanes)  # they share no cluster with a bank
+    pool_lanes = alone // (4 * lanes) * lanes + np.minimum(lanes, alone % (4 * lanes))
+    bits = s.acc_bits * np.minimum(lanes, s.array.columns) * bank_clusters + _POOL_BITS * pool_lanes
+    return np.asarray(bits), np.asarray(bank_clusters - (-alone // (4 * lanes)))
+
+
+def _bank_bits(s: NpuShape) -> Ints:
+    """Multiplexed bits behind banks that are put together of several chunks of rows."""
+    blocks = _mux(block_chunks(s.bank_rows, s.acc_bits, s.family)) * (s.banks - s.ultra_banks)
+    return np.asarray(s.acc_bits * (blocks + _mux(ultra_chunks(s.bank_rows)) * s.ultra_banks))
+
+
+def _bank_selects(s: NpuShape) -> Ints:
+    """Registers that remember the chunk of rows that each bank reads."""
+    blocks = log2_ceil(block_chunks(s.bank_rows, s.acc_bits, s.family)) * (s.banks - s.ultra_banks)
+    return np.asarray(blocks + log2_ceil(ultra_chunks(s.bank_rows)) * s.ultra_banks)
+
+
+def _stored(memories: tuple[Memory, ...], family: str) -> Ints:
+    return np.asarray(sum(one.count * mapped(one, family).luts for one in memories))

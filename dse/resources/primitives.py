@@ -1,0 +1,295 @@
+"""RAM primitives and DSPs of an NPU from its numbers alone, as Yosys counts them, for one design or for many.
+
+`NpuShape` holds the numbers; its array may be many side by side, so that a search can ask about a whole space at once.
+The counts are those of the reference core and of the data plane in SystemVerilog, each memory of the RTL by name
+(`memories`). LUTs and flip-flops are estimates: see `resources.logic`.
+
+>>> array = Array(t_r=512, t_p=7, t_c=128, weight_slots=1, in_words=14)
+>>> shape = NpuShape(array=array, port_bytes=8, layers=54, b_max=8)
+>>> int(ramb18(shape)["accumulators"]), dsp(shape)
+(512, 896)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fluidnpu.boards import Board
+
+from ..design import Design
+from ..hardware.array import Array, Ints, log2_ceil
+from ..hardware.row_buffer import BUFFER_WORDS
+from ..question import Target
+from .memories import FAMILIES, XC7, Mapped, block_rams, free_memory, ultra_rams
+
+Number = Ints | int
+PARTS = ("core", "data_plane")  # of an NPU, synthesised apart
+
+# The data plane as it is built: parameters of `fluidnpu_data_plane` that no search turns.
+QUEUE_BEATS = 128
+FBCB_BITS = 23
+_READ_MASTERS = 3
+_COMMAND_BITS = 111
+_SHORTEST_DSP_PRODUCT = 9  # bits, below which Yosys multiplies in logic
+_ROW_QUEUE = 8
+
+BIAS_GENERATIONS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class NpuShape:
+    """The numbers that decide the resources of an NPU.
+
+    `ultra_banks`: accumulator banks in UltraRAM, of `banks`; `ultra_buffer`: the input buffer lies there, too.
+    `pool_banks`: as many banks drain as a pool has channels in a beat, as in the HLS core; the reference core pools
+    without. `family`: of the device, as Yosys names it.
+    """
+
+    array: Array[int] | Array[Ints]
+    acc_bits: int = 48
+    b_max: int = 8
+    layers: int = 1
+    port_bytes: int = 16
+    stripes: int = 1
+    buffer_words: int = BUFFER_WORDS
+    ultra_banks: Number = 0
+    ultra_buffer: bool = False
+    pool_banks: bool = False
+    family: str = XC7
+
+    @classmethod
+    def of(cls, design: Design, board: Board, *, ultra_banks: int = 0) -> NpuShape:
+        """The NPU of a design on a board."""
+        return cls.on(design, FAMILIES[board.family], ultra_banks=ultra_banks, ultra_buffer=board.uram288 > 0)
+
+    @classmethod
+    def on(cls, design: Design, family: str = XC7, *, ultra_banks: int = 0, ultra_buffer: bool = False) -> NpuShape:
+        """The NPU of a design on a family of devices as Yosys names it."""
+        return cls(
+            array=design.array,
+            acc_bits=design.acc_bits,
+            b_max=design.b_max,
+            layers=len(design.layers),
+            port_bytes=design.port_bytes,
+            stripes=design.stripes,
+            buffer_words=design.buffer_words,
+            ultra_banks=ultra_banks,
+            ultra_buffer=ultra_buffer,
+            family=family,
+        )
+
+    @classmethod
+    def at(cls, target: Target, array: Array[Ints], buffer_words: int) -> NpuShape:
+        """The NPUs of many arrays on a target, all their accumulators in block RAM."""
+        return cls(
+            array=array,
+            acc_bits=target.acc_bits,
+            b_max=target.b_max,
+            layers=target.layers,
+            port_bytes=target.ports.port_bits // 8,
+            stripes=target.ports.stripes,
+            buffer_words=buffer_words,
+            ultra_buffer=target.board.uram288 > 0,
+            pool_banks=target.core == "hls",
+            family=FAMILIES[target.board.family],
+        )
+
+    def __len__(self) -> int:
+        """The number of NPUs, where their numbers are NumPy arrays."""
+        return len(np.asarray(self.array.t_c))
+
+    def __getitem__(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> NpuShape:
+        """Some of many NPUs, by mask or by indices."""
+        banks = self.ultra_banks if isinstance(self.ultra_banks, int) else self.ultra_banks[keep]
+        return replace(self, array=self.array.only(keep), ultra_banks=banks)
+
+    @property
+    def banks(self) -> Number:
+        """Accumulator banks: for every PE one that accumulates and one that drains, or twice that with split trees."""
+        t_c = self.array.t_c
+        drains = np.maximum(t_c, self.array.in_words) if self.pool_banks else t_c
+        return (2 if self.array.split else 1) * (t_c + drains)
+
+    @property
+    def bank_rows(self) -> Number:
+        """Rows of a bank."""
+        return -(-self.array.t_r // 2) if self.array.split else self.array.t_r
+
+    @property
+    def beat_bits(self) -> Ints:
+        """Bits of the widest beat of the core's streams."""
+        return 16 * np.maximum(np.maximum(self.array.in_words, self.array.weight_words), self.array.out_words)
+
+    @property
+    def place_bits(self) -> int:
+        """Bits that number a port word in the input buffer."""
+        return int(log2_ceil(2 * self.buffer_words // self.port_bytes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """One memory of the RTL, `count` times.
+
+    `kind`: "ultra", "dual" for block RAM whose writing port reads too, or "free" where the synthesiser chooses.
+    `forwards`: see `free_memory`.
+    """
+
+    name: str
+    count: Number
+    depth: Number
+    width: Number
+    kind: str = "free"
+    forwards: bool = False
+
+
+def core_memories(shape: NpuShape) -> tuple[Memory, ...]:
+    """Every memory of the reference core but the accumulator banks."""
+    array = shape.array
+    biases, groups = array.biases_per_beat, log2_ceil(-(-array.columns // array.out_words))
+    beats = -(-array.columns // biases)
+    return (
+        Memory(name="bias headers", count=1, depth=2 * beats, width=12 + biases * shape.acc_bits, forwards=True),
+        Memory(name="biases", count=array.out_words, depth=BIAS_GENERATIONS << groups, width=shape.acc_bits),
+        Memory(name="load commands", count=1, depth=4, width=32, forwards=True),
+        Memory(name="beat commands", count=1, depth=4, width=36, forwards=True),
+        Memory(name="drain commands", count=1, depth=4, width=109, forwards=True),
+    )
+
+
+def data_plane_memories(shape: NpuShape) -> tuple[Memory, ...]:
+    """Every memory of the data plane that may become block RAM."""
+    return (
+        input_lines(shape),
+        Memory(name="read queues", count=_READ_MASTERS, depth=QUEUE_BEATS, width=8 * shape.port_bytes, forwards=True),
+        Memory(name="write queue", count=1, depth=QUEUE_BEATS, width=9 * shape.port_bytes, forwards=True),
+        Memory(name="fbcb", count=1, depth=shape.layers * shape.b_max, width=FBCB_BITS),
+    )
+
+
+def input_lines(shape: NpuShape) -> Memory:
+    """The input buffer: two banks of lines, a memory for each port word of a line; two segments are read at once."""
+    port_words, lines = shape.port_bytes // 2, np.asarray(shape.array.line_words)
+    kind = "ultra" if shape.ultra_buffer else "dual"
+    depth = shape.buffer_words // (2 * lines)
+    return Memory(name="input lines", count=2 * lines // port_words, depth=depth, width=16 * port_words, kind=kind)
+
+
+def mapped(memory: Memory, family: str) -> Mapped:
+    """The primitives of one of `count` besides UltraRAM."""
+    if memory.kind == "free":
+        return free_memory(memory.depth, memory.width, family, forwards=memory.forwards)
+    nothing = np.zeros_like(np.asarray(memory.depth))
+    dual = memory.kind == "dual"
+    blocks = block_rams(memory.depth, memory.width, family, dual=True) if dual else nothing
+    return Mapped(ramb18=blocks, luts=nothing, chunks=nothing + 1)
+
+
+def data_plane_queues(shape: NpuShape) -> tuple[Memory, ...]:
+    """The shallow queues of the data plane, never block RAM."""
+    return (
+        Memory(name="core commands", count=1, depth=4, width=128, forwards=True),
+        Memory(name="input commands", count=1, depth=4, width=_COMMAND_BITS, forwards=True),
+        Memory(name="other commands", count=2, depth=8, width=_COMMAND_BITS, forwards=True),
+        Memory(name="weight jobs", count=1, depth=2, width=32, forwards=True),
+        Memory(name="residual jobs", count=1, depth=32, width=_residual_job(shape), forwards=True),
+        Memory(name="rows", count=1, depth=_ROW_QUEUE, width=1 + shape.place_bits + 24, forwards=True),
+        Memory(name="beats", count=1, depth=8, width=16 * shape.array.in_words, forwards=True),
+    )
+
+
+def _residual_job(shape: NpuShape) -> int:
+    return int(log2_ceil(shape.port_bytes // 2)) + 12
+
+
+def dsp(shape: NpuShape) -> Number:
+    """DSPs of a whole NPU: one a multiply-accumulate, and the engine's."""
+    return shape.array.macs + engine_dsp(shape)
+
+
+def engine_dsp(shape: NpuShape) -> int:
+    """DSPs of the engine, which finds an FBCB word at `layer * b_max + batch - 1`.
+
+    A power of two multiplies for nothing, a short product is logic.
+
+    >>> array = Array(t_r=8, t_p=4, t_c=4, weight_slots=1, in_words=8)
+    >>> [engine_dsp(NpuShape(array=array, layers=54, b_max=b_max)) for b_max in (8, 7, 6, 3)]
+    [0, 1, 0, 0]
+    """
+    shift = (shape.b_max & -shape.b_max).bit_length() - 1
+    bits = int(log2_ceil(shape.layers * shape.b_max)) - shift
+    return int(shape.b_max >> shift > 1 and bits >= _SHORTEST_DSP_PRODUCT)
+
+
+def uram288(shape: NpuShape) -> Number:
+    """URAM288s: those of the accumulator banks that lie in UltraRAM, and of the input buffer if it does."""
+    return bank_uram288(shape) + buffer_uram288(shape)
+
+
+def bank_uram288(shape: NpuShape) -> Number:
+    """URAM288s of the accumulator banks."""
+    return shape.ultra_banks * ultra_rams(shape.bank_rows, shape.acc_bits)
+
+
+def buffer_uram288(shape: NpuShape) -> Number:
+    """URAM288s of the input buffer.
+
+    >>> array = Array(t_r=512, t_p=10, t_c=172, weight_slots=1, in_words=20)
+    >>> int(buffer_uram288(NpuShape(array=array, buffer_words=1 << 18, ultra_buffer=True)))
+    16
+    """
+    lines = input_lines(shape)
+    return lines.count * ultra_rams(lines.depth, 8 * shape.port_bytes) if shape.ultra_buffer else 0
+
+
+def accumulator_ramb18(shape: NpuShape) -> Ints:
+    """RAMB18s of the accumulator banks that do not lie in UltraRAM."""
+    return np.asarray((shape.banks - shape.ultra_banks) * block_rams(shape.bank_rows, shape.acc_bits, shape.family))
+
+
+def fixed_ramb18(shape: NpuShape) -> dict[str, Ints]:
+    """RAMB18s that do not depend on t_r, by use.
+
+    >>> array = Array(t_r=512, t_p=7, t_c=128, weight_slots=1, in_words=14)
+    >>> fixed_ramb18(NpuShape(array=array, port_bytes=8, layers=54))
+    {'biases': array(3), 'input_buffer': array(32), 'queues': array(8), 'fbcb': array(1)}
+    """
+    uses = {
+        "biases": ("bias headers", "biases"),
+        "input_buffer": ("input lines",),
+        "queues": ("read queues", "write queue", "load commands", "beat commands", "drain commands"),
+        "fbcb": ("fbcb",),
+    }
+    each = {
+        one.name: one.count * mapped(one, shape.family).ramb18
+        for one in (*core_memories(shape), *data_plane_memories(shape))
+    }
+    return {use: np.asarray(sum(each.get(name, 0) for name in names)) for use, names in uses.items()}
+
+
+def part_primitives(part: str, shape: NpuShape) -> dict[str, Ints]:
+    """DSPs, RAMB18s and URAMs of one part of an NPU.
+
+    >>> array = Array(t_r=512, t_p=7, t_c=128, weight_slots=1, in_words=14)
+    >>> part_primitives("data_plane", NpuShape(array=array, port_bytes=8, layers=54))["ramb18"]
+    array(41)
+    """
+    fixed = fixed_ramb18(shape)
+    if part == "core":
+        rams = accumulator_ramb18(shape) + fixed["biases"]
+        return {"dsp": np.asarray(shape.array.macs), "ramb18": rams, "uram288": np.asarray(bank_uram288(shape))}
+    rams = np.asarray(sum(count for use, count in fixed.items() if use != "biases"))
+    return {"dsp": np.asarray(engine_dsp(shape)), "ramb18": rams, "uram288": np.asarray(buffer_uram288(shape))}
+
+
+def ramb18(shape: NpuShape) -> dict[str, Ints]:
+    """RAMB18s of a whole NPU by use; a device must have their sum."""
+    return {"accumulators": accumulator_ramb18(shape), **fixed_ramb18(shape)}
+
+
+def ultra_banks(shape: NpuShape, board: Board) -> Ints:
+    """Accumulator banks that a board's UltraRAM holds beside the input buffer: all of them, or as many as fit."""
+    left = np.maximum(0, board.uram288 - buffer_uram288(shape))
+    return np.minimum(shape.banks, left // ultra_rams(shape.bank_rows, shape.acc_bits))

@@ -1,0 +1,75 @@
+"""`fluidnpu check`: read a model and print its content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fluidnpu import models
+
+from .. import show
+from ..options import JSON, PATH, takes
+from .networks import read_model_or_name
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions:
+    """The command line of `fluidnpu check`."""
+
+    model: Path
+    as_json: bool
+
+
+@click.command("check")
+@click.argument("model", type=PATH)
+@JSON
+@takes(CheckOptions)
+def command(options: CheckOptions) -> None:
+    """Can this model be used? Layers, MACs, exits and operators, or what stands in the way and where."""
+    check_model(options)
+
+
+def check_model(options: CheckOptions) -> None:
+    """Read a model and print layers, operators and exits."""
+    model = read_model_or_name(options.model)
+    report = model_report(model)
+    if options.as_json:
+        show.emit(report)
+        return
+    out = show.console()
+    kinds, macs = ", ".join(report["operators"]), report["macs"] / 1e6
+    out.print(f"[bold]{report['name']}[/] can be used: {report['layers']} layers ({kinds}), {macs:.2f} MMAC")
+    rows = [
+        (
+            exit["name"],
+            f"{exit['macs'] / 1e6:.2f}",
+            *(show.number(exit.get(key), ".4g") for key in ("threshold", "rate", "accuracy")),
+        )
+        for exit in report["exits"]
+    ]
+    out.print(show.table("Exits", ("exit", "MMAC to here", "threshold", "rate", "accuracy"), rows))
+
+
+def model_report(model: models.Network | models.Workload) -> dict[str, Any]:
+    """Give name, MACs, layers, operators and exits of a model, in plain JSON types."""
+    work = model if isinstance(model, models.Workload) else model.workload
+    exits = []
+    for stage, name in enumerate(work.exits):
+        entry: dict[str, Any] = {
+            "name": name,
+            "macs": sum(layer.macs for layer in work.layers if layer.stage <= stage),
+        }
+        if isinstance(model, models.Network):
+            exit = model.exits[stage]
+            entry |= {"threshold": exit.threshold, "rate": exit.rate, "accuracy": exit.accuracy}
+        exits.append(entry)
+    return {
+        "name": work.name,
+        "macs": work.macs,
+        "layers": len(work.layers),
+        "exits": exits,
+        "operators": sorted({layer.kind.value for layer in work.layers}),
+    }

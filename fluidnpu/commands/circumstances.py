@@ -1,0 +1,124 @@
+"""The latency table and the requests that `fluidnpu simulate` is asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from fluidnpu import dse, models, scheduler
+from fluidnpu.models import numeric
+
+from ..errors import UsageError
+from ..options import numbers
+from .networks import check_shape, quantised
+
+
+@dataclass(frozen=True, kw_only=True)
+class Circumstances:
+    """The options that say how policies are served: hardware, arrivals, exits."""
+
+    table: Path | None
+    rate: float | None
+    slo: str | None
+    requests: int
+    traffic: str
+    exit_rates: str | None
+    confidences: Path | None
+    thresholds: str | None
+    data: Path | None
+    true_exit_rates: str | None
+    latency_factor: float
+
+    def read(self) -> tuple[scheduler.Serving, scheduler.Source]:
+        """Read the table and the source of requests. Raises UsageError and SchedulerError in one sentence."""
+        if self.table is None:
+            raise UsageError("simulate needs a DESIGN or TABLE.json (or --study, or --replay)")
+        recorded, thresholds = self._recorded()
+        rates = numbers("--exit-rates", self.exit_rates)
+        if recorded is not None:
+            if rates:
+                raise UsageError(
+                    "--exit-rates and --confidences both say how many leave at each exit; give one of them"
+                )
+            rates = recorded.exit_rates(thresholds)
+        serving = read_serving(self.table, rates)
+        source = self._source(serving)
+        told = {
+            "--confidences": recorded is not None,
+            "--true-exit-rates": source.truth.exit_rates is not None,
+            f"the column exit of {self.traffic}": bool(source.trace_exits),
+        }
+        if len(both := [what for what, given in told.items() if given]) > 1:
+            raise UsageError(f"{' and '.join(both)} all say who really leaves where; give one of them")
+        return serving, dataclasses.replace(source, recorded=recorded, thresholds=thresholds)
+
+    def _source(self, serving: scheduler.Serving) -> scheduler.Source:
+        """Read or describe the arrivals."""
+        slo_ns = None if self.slo is None else scheduler.parse_duration_ns(self.slo, "--slo")
+        exit_rates = numbers("--true-exit-rates", self.true_exit_rates)
+        truth = scheduler.Truth(exit_rates=exit_rates, latency_factor=self.latency_factor)
+        if self.traffic.endswith(".csv"):
+            return scheduler.Source.of_trace(
+                models.read_text(Path(self.traffic), "a trace in CSV"),
+                slo_ns=slo_ns,
+                rate_per_s=self.rate,
+                source=self.traffic,
+                truth=truth,
+                stages=serving.latency.stages,
+            )
+        if self.rate is None or slo_ns is None:
+            missing = "--rate" if self.rate is None else "--slo"
+            raise UsageError(f"{missing} must be given with {self.traffic} traffic")
+        truth = dataclasses.replace(truth, traffic=self.traffic)
+        return scheduler.Source(rate_per_s=self.rate, slo_ns=slo_ns, count=self.requests, truth=truth)
+
+    def _recorded(self) -> tuple[scheduler.Recorded | None, tuple[float, ...]]:
+        """Read recorded confidences and one threshold an exit (of the last, 0)."""
+        if self.confidences is None:
+            if self.thresholds is not None:
+                raise UsageError("--thresholds needs --confidences, which they are compared with")
+            return None, ()
+        thresholds = numbers("--thresholds", self.thresholds)
+        if self.confidences.suffix == ".onnx":
+            recorded, own = record_network(self.confidences, self.data)
+            thresholds = thresholds or own
+        else:
+            recorded = scheduler.read_confidence_file(models.regular_file(self.confidences))
+        import numpy as np
+
+        exits = np.shape(recorded.correct)[1]
+        if thresholds is None or len(thresholds) not in (exits - 1, exits):
+            came = "none" if thresholds is None else str(len(thresholds))
+            raise UsageError(f"--thresholds must be {exits - 1}, one for every exit but the last, not {came}")
+        return recorded, (*thresholds[: exits - 1], 0.0)
+
+
+def read_serving(path: Path, rates: tuple[float, ...] | None) -> scheduler.Serving:
+    """Read a design or a latency table; `rates` replace its exit rates.
+
+    Raises SchedulerError and DesignError.
+    """
+    text = models.read_text(path, "a design or a table in JSON")
+    try:
+        raw = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        return scheduler.Serving.loads(text, str(path))  # says what is wrong
+    if rates is None or not isinstance(raw, dict):
+        return scheduler.Serving.loads(text, str(path))
+    if "digest" in raw:
+        return scheduler.Serving.of(dse.Design.loads(text, str(path)), rates)
+    return scheduler.Serving.loads(json.dumps(raw | {"exit_rates": list(rates)}), str(path))
+
+
+def record_network(path: Path, data: Path | None) -> tuple[scheduler.Recorded, tuple[float, ...]]:
+    """Record an ONNX network's int16 form at every exit on labelled images, and give its thresholds."""
+    network = models.read_model(path)
+    if not isinstance(network, models.Network):
+        raise UsageError(f"confidences come from a network with weights (ONNX), and '{path}' is a layer table")
+    images = models.shipped_images() if data is None else models.read_image_file(data)
+    check_shape(network, images, "give others with --data")
+    confidences, correct = numeric.record_exits(quantised(network, images), images)
+    recorded = scheduler.Recorded(confidences=confidences, correct=correct)
+    return recorded, tuple(exit.threshold for exit in network.exits)

@@ -1,0 +1,97 @@
+"""`fluidnpu import-reports` and the `--calibration` of `dse`: the tools' reports on a built project."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fluidnpu import boards, dse, models
+from fluidnpu.hls import project as hls_project
+
+from .. import show
+from ..options import JSON, PATH, takes
+from .files import write_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WRITES = "what `fluidnpu import-reports` writes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """The command line of `fluidnpu import-reports`."""
+
+    project: Path
+    board: str | None
+    out: Path | None
+    as_json: bool
+
+
+@click.command("import-reports")
+@click.argument("project", type=PATH)
+@click.option("--board", metavar="NAME|FILE.toml", help="the project's board, where it is a file of your own")
+@click.option(
+    "--out",
+    type=PATH,
+    metavar="FILE.json",
+    help="where to write the record  [default: PROJECT/calibration.json]",
+)
+@JSON
+@takes(ImportOptions)
+def command(options: ImportOptions) -> None:
+    """After `make bitstream`: what Vivado HLS and Vivado reported of PROJECT beside what was predicted, as a
+    record for `dse`.
+    """
+    import_project(options)
+
+
+def import_project(options: ImportOptions) -> None:
+    """Write the record beside the project and print predicted against reported."""
+    file = options.project / "bundle" / "design.json"
+    design = dse.Design.loads(models.read_text(file, "a design"), str(file))
+    record = hls_project.import_reports(options.project, design, boards.load_board(options.board or design.board))
+    target = options.project / "calibration.json" if options.out is None else options.out
+    write_text(target, record.dumps())
+    if options.as_json:
+        print(record.dumps(), end="")
+        return
+    rows = [
+        (m.stage, m.quantity, _text(m.predicted), _text(m.reported), "-" if m.ratio is None else f"{m.ratio:.3f}")
+        for m in record.measures
+    ]
+    title = f"{design.network} on {design.board}, <{design.t_r}, {design.t_p}, {design.t_c}>: predicted and reported"
+    console = show.console()
+    console.print(show.table(title, ("stage", "quantity", "predicted", "reported", "ratio"), rows, left=2))
+    console.print(f"record written to [bold]{target}[/]")
+
+
+def _text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}" if value % 1 else f"{value:.0f}"
+
+
+def read_record(file: Path) -> dse.Calibration:
+    """Read the record of `fluidnpu import-reports`."""
+    return dse.Calibration.loads(models.read_text(file, WRITES), f"'{file}'")
+
+
+def scaled(record: dse.Calibration, exploration: dse.Exploration, board: boards.Board) -> dse.Calibrated:
+    """Scale an exploration's design by the factors of a record, beside the whole board.
+
+    The exploration may know of a smaller board (`dse.calibrated_board`).
+    """
+    estimates = {name: exploration.fitted_resources[name]["used"] for name in ("lut", "ff")}
+    return dse.apply_calibration(record, exploration.design, board, exploration.fitted_gops, estimates)
+
+
+def print_scaled(out: Console, calibrated: dse.Calibrated) -> None:
+    """Print the LUTs, flip-flops and throughput that one built design lets expect."""
+    shares = [f"{r['used']:.0f} {name.upper()} ({r['percent']:.1f} %)" for name, r in calibrated.resources.items()]
+    first, last = calibrated.gops_by_batch[0], calibrated.gops_by_batch[-1]
+    shares.append(f"{first:.1f} .. {last:.1f} GOP/s at {calibrated.clock_hz / 1e6:g} MHz")
+    out.print(f"calibrated by one built design: {', '.join(shares)}")
+    for note in calibrated.notes:
+        out.print(f"  [dim]{note}[/]")

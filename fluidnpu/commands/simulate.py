@@ -1,0 +1,258 @@
+"""`fluidnpu simulate`: policies side by side on one latency table, decision logs and their replays, studies
+of papers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fluidnpu import models, scheduler, studies
+
+from .. import show
+from ..errors import NegativeAnswerError, UsageError
+from ..options import DATA, JSON, PATH, takes
+from ..reports.remarks import remarks
+from .circumstances import Circumstances, read_serving
+from .files import write_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulateOptions(Circumstances):
+    """The command line of `fluidnpu simulate`, as text and numbers."""
+
+    policies: str
+    seeds: int
+    processes: int
+    log: Path | None
+    replayed: Path | None
+    report: Path | None
+    study: str | None
+    out: Path
+    as_json: bool
+
+    @property
+    def names(self) -> list[str]:
+        """The policies, one by one."""
+        return [name.strip() for name in self.policies.split(",")]
+
+
+@click.command("simulate")
+@click.argument("table", required=False, type=PATH, metavar="DESIGN|TABLE.json")
+@click.option(
+    "--policy",
+    "policies",
+    default="serial,greedy,fluid",
+    show_default=True,
+    metavar="P[,P...]",
+    help="policies to compare; docs/scheduling.md lists them",
+)
+@click.option("--rate", type=float, help="mean arrivals per second (with a trace: default its own)")
+@click.option("--slo", metavar="200ms", help="latency objective of every request (with a trace: default its own)")
+@click.option("--requests", type=click.IntRange(min=1), default=20000, show_default=True, help="requests per seed")
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    help="independent runs; intervals are over them",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="seeds that run at once; changes no number",
+)
+@click.option(
+    "--traffic",
+    default="poisson",
+    show_default=True,
+    metavar="KIND|TRACE.csv",
+    help="poisson, mmpp[:burst=2:share=0.2:dwell=1s], diurnal[:swing=0.4:period=600s], or arrivals recorded as CSV",
+)
+@click.option(
+    "--exit-rates", metavar="A,B,...", help="share of samples that leaves at each exit, instead of the table's"
+)
+@click.option(
+    "--confidences",
+    type=PATH,
+    metavar="FILE.csv|.npz|MODEL.onnx",
+    help="recorded confidences decide who leaves where, and give the accuracy",
+)
+@click.option("--thresholds", metavar="A,B,...", help="with --confidences; default: those of MODEL.onnx")
+@DATA
+@click.option("--true-exit-rates", metavar="A,B,...", help="exit rates as they are, where the policies believe others")
+@click.option(
+    "--latency-factor",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="how much longer runs take than the policies believe",
+)
+@click.option(
+    "--log",
+    type=PATH,
+    metavar="FILE.jsonl",
+    help="where to write the first seed's decisions and reasons",
+)
+@click.option(
+    "--replay",
+    "replayed",
+    type=PATH,
+    metavar="FILE.jsonl",
+    help="check that such a log repeats to the same schedule (on DESIGN|TABLE.json, if given)",
+)
+@click.option("--report", type=PATH, metavar="FILE.html", help="where to write an HTML report")
+@click.option(
+    "--study",
+    type=click.Choice(list(studies.STUDIES)),
+    help="instead: all tables and figures about serving of that paper, beside its numbers (minutes; fewer --seeds or "
+    "--requests: less)",
+)
+@click.option(
+    "--out",
+    type=PATH,
+    default="out/study",
+    show_default=True,
+    help="folder for the study's page and numbers",
+)
+@JSON
+@takes(SimulateOptions)
+def command(options: SimulateOptions) -> None:
+    """Compare serving policies on a design's (or any) latency table, with intervals over seeds.
+
+    A policy that does not keep up with the load is called unstable and has no latencies; the others have
+    theirs.
+
+    Exit code: 0 compared (in --json an unstable policy has "unstable": true); 1 --replay found a difference;
+    2 bad input.
+    """
+    if options.study is not None:
+        write_study(options.study, options)
+    elif options.replayed is not None:
+        replay_log(options.replayed, options)
+    else:
+        compare_policies(options)
+
+
+def compare_policies(options: SimulateOptions) -> None:
+    """Compare policies over seeds, with intervals; write log and report where asked."""
+    out = show.console(options.as_json)
+    serving, source = options.read()
+    if options.log is not None and len(options.names) != 1:
+        raise UsageError(f"--log is for one policy at a time, not for {len(options.names)}")
+    with show.progress(out, "simulating") as step:
+        streams = scheduler.compare_streams(
+            serving, options.names, source, seeds=options.seeds, processes=options.processes, progress=step
+        )
+    if options.log is not None:
+        write_text(options.log, _first_log(serving, source, options.names[0]))
+    if options.report is not None:
+        from ..reports.simulation import render_simulation
+
+        write_text(options.report, render_simulation(serving, source, streams, options.names))
+    if options.as_json:
+        print(json.dumps(streams.to_dict(), indent=1, allow_nan=False))
+        return
+    _print(out, streams)
+    for path, what in ((options.log, "decisions of the first seed"), (options.report, "report")):
+        if path is not None:
+            out.print(f"{what} written to [bold]{path}[/]")
+
+
+def _print(out: Console, streams: scheduler.StreamComparison) -> None:
+    """Print a row a policy, then the circumstances."""
+    comparison = streams.comparison
+    runs = {name: scheduler.merge_metrics(metrics) for name, metrics in comparison.metrics.items()}
+    extra: dict[str, str] = {"mean batch": "mean_batch", "NPU busy %": "busy_pct"}
+    if any("busy_mac_efficiency_pct" in m for m in runs.values()):
+        extra["busy MAC eff. %"] = "busy_mac_efficiency_pct"
+    for title, key in (("early %", "anytime_pct"), ("shed %", "shed_pct")):
+        if any(m[key].mean for m in runs.values()):
+            extra[title] = key
+    rows = []
+    for name, m in runs.items():
+        steady = not comparison.unstable(name)
+        cells = [
+            show.plus_minus(m["violations_pct"], 1),
+            show.plus_minus(m["average_ms"]),
+            show.plus_minus(m["p99_ms"]),
+        ]
+        cells = cells if steady else ["-"] * 3
+        cells += [show.number(m[key].mean, ".1f") if key in m else "-" for key in extra.values()]
+        if streams.accuracy_pct:
+            lost = show.number(streams.accuracy_lost_points[name].mean, ".2f")
+            cells += [show.plus_minus(streams.accuracy_pct[name], 2), lost]
+        rows.append((name, *cells, "" if steady else "unstable: the backlog grows"))
+    columns = ["policy", "violations %", "average ms", "p99 ms", *extra]
+    columns += ["accuracy %", "points lost"] if streams.accuracy_pct else []
+    if all(not row[-1] for row in rows):
+        rows = [row[:-1] for row in rows]
+    else:
+        columns.append("")
+    name, rate, slo_ms = comparison.serving.name, comparison.rate_per_s, comparison.slo_ns / 1e6
+    out.print(show.table(f"{name}: {rate:g}/s, objective {slo_ms:g} ms (simulated)", columns, rows))
+    for line in remarks(comparison):
+        out.print(f"[dim]{line}[/]")
+
+
+def _first_log(serving: scheduler.Serving, source: scheduler.Source, policy: str) -> str:
+    drawn = source.draw(serving, 0)
+    return scheduler.record(
+        serving,
+        policy,
+        drawn.requests,
+        drawn.exits,
+        rate_per_s=source.rate_per_s,
+        slo_ns=source.slo_ns,
+        truth=source.truth,
+    )[0]
+
+
+def replay_log(log: Path, options: SimulateOptions) -> None:
+    """Check that a decision log repeats to the same schedule; a difference is exit code 1."""
+    latency = None if options.table is None else read_serving(options.table, None).latency
+    lines = models.read_text(log, "a decision log").splitlines()
+    try:
+        replayed = scheduler.replay(lines, latency)
+    except scheduler.PolicyError as error:
+        raise NegativeAnswerError(f"the log does not repeat: {error}") from None
+    if options.as_json:
+        show.emit({"replays": True, **dataclasses.asdict(replayed)})
+        return
+    show.console().print(
+        f"{replayed.decisions} decisions of {replayed.policy} on {replayed.requests} requests repeat to the same "
+        "schedule, and the policy, asked again, decides the same"
+    )
+
+
+def write_study(name: str, options: SimulateOptions) -> None:
+    """Run the study of a paper; write its page, its tables and figures, and its numbers as JSON."""
+    out, folder = show.console(options.as_json), options.out
+    study, size = studies.find_study(name), studies.Size(seeds=options.seeds, requests=options.requests)
+    command = f"fluidnpu simulate --study {name} --seeds {size.seeds} --requests {size.requests}"
+    if not scheduler.available():
+        out.print("[dim]without Numba this takes many times longer: pip install 'fluidnpu\\[fast]'[/]")
+    with show.progress(out, "serving the study") as step:
+        body = studies.run_study(study, size, options.processes, step)
+    for path, text in studies.study_files(study, body, command):
+        write_text(folder / path, text)
+    summary = study.summary(body, command)
+    if options.as_json:
+        show.emit(summary)
+        return
+    rows = [(v.verdict, v.where, v.statement, v.paper, v.ours) for v in study.verdicts(body)]
+    title = "What the paper says, and what came out here (simulated)"
+    out.print(show.table(title, ("", "where", "statement", "paper", "here"), rows, left=5))
+    tally = studies.tally_text(summary["tally"])
+    out.print(f"\n{tally}; reasons and everything else: [bold]{folder / 'report.html'}[/]")
+    out.print(f"numbers: [bold]{folder / 'study.json'}[/], in brief [bold]{folder / 'summary.json'}[/]")

@@ -1,0 +1,89 @@
+"""The demo's page: one self-contained file, figures inline, no script and no font from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from fluidnpu.dse import Exploration
+from fluidnpu.hls import CsimReport
+from fluidnpu.host import ServeResult
+from fluidnpu.models import Network
+from fluidnpu.models.numeric import GuardReport
+from fluidnpu.scheduler import Metrics
+from fluidnpu.studies.drawing import first_merge, page_template, schedule_timeline
+
+from .design import plan_map
+from .figures import LoadPoint, load_curves, throughput_bars
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperRun:
+    """ResNet-50 as in the paper's Fig. 7: our design for it, its traffic, every policy in the simulator."""
+
+    exploration: Exploration
+    slo_ms: float
+    requests: int
+    curves: Mapping[str, Sequence[LoadPoint]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoResult:
+    """The outcome of every step of the demo, for the report and for `--json`."""
+
+    network: Network
+    guard: GuardReport
+    designs: Sequence[Exploration]
+    csim: CsimReport
+    rate_per_s: float
+    slo_ns: int
+    served: Sequence[ServeResult]
+    metrics: Sequence[Metrics]
+    curves: Mapping[str, Sequence[LoadPoint]]
+    paper: PaperRun
+    near_saturation: float  # load of the serving, over what full batches could sustain
+    load_requests: int  # a point of the curves
+
+    def to_json(self) -> dict[str, object]:
+        """Give the numbers in plain JSON types."""
+        return {
+            "designs": [one.to_json() for one in self.designs],
+            "csim": {"layers": self.csim.layers, "mismatches": self.csim.mismatches},
+            "accuracy": {
+                "float": self.guard.float_accuracy,
+                "int16": self.guard.int16_accuracy,
+                "images": self.guard.images,
+            },
+            "rate_per_s": self.rate_per_s,
+            "slo_ms": self.slo_ns / 1e6,
+            "serving": [m.to_dict() for m in self.metrics],
+        }
+
+
+def render_report(demo: DemoResult) -> str:
+    """Render the page as HTML text."""
+    design = demo.designs[0].design
+    merges = (first_merge(one.schedule) for one in demo.served)
+    first = next(
+        (index for index in merges if index), 0
+    )  # where a policy first merges a halted batch with newer samples
+    return page_template(__package__, "demo.html.j2").render(
+        demo=demo,
+        board=demo.designs[0].board,
+        design=design,
+        throughput=Markup(
+            throughput_bars(
+                {one.board.name: one.fitted_gops for one in demo.designs},
+                {one.board.name: one.design.peak_gops for one in demo.designs},
+            )
+        ),
+        plan=Markup(plan_map(demo.designs[0])),
+        curves=Markup(load_curves(demo.curves, demo.slo_ns / 1e6, demo.rate_per_s)),
+        paper_curves=Markup(load_curves(demo.paper.curves, demo.paper.slo_ms)),
+        timelines=[
+            (one.schedule.policy, Markup(schedule_timeline(one.schedule, first, design.exits, label="sample")))
+            for one in reversed(demo.served)
+        ],
+    )

@@ -1,0 +1,249 @@
+"""Rendering of the core's Vivado HLS C++ from a design. Text only.
+
+Most files are the same C++ for every design, which decides by the constants of `params.h`. Templates only
+render those constants, and as many queues and memories as a design has.
+
+>>> from fluidnpu.dse.testing import tiny_design
+>>> sorted(render_core(tiny_design()))[:2]
+['banks.h', 'command.h']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from fluidnpu.dse import Design
+
+from ..program.compiler import check_buildable
+from ..program.layout import BIAS_WORDS
+from ..views.formats import render_format_header
+
+if TYPE_CHECKING:
+    import jinja2
+
+CORE_FILES = (  # `.j2`: rendered; the others are copied
+    "params.h.j2",
+    "fluidnpu_core.h",
+    "words.h",
+    "command.h",
+    "banks.h",
+    "loader.h",
+    "fill.h",
+    "multiply.h",
+    "pool.h",
+    "output_walk.h",
+    "drain.h",
+    "array.h.j2",
+    "post.h",
+    "fluidnpu_core.cpp.j2",
+    "tb_core.cpp",
+)
+
+LINES_AHEAD = 32  # beats in flight; more than the latency from reading a row to the credit for its beat
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One line of `params.h`."""
+
+    name: str
+    value: int
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A stream between the core's processes; `depth` in beats."""
+
+    name: str
+    type: str
+    depth: int
+    packed: bool = True  # a struct as one word
+
+
+@dataclass(frozen=True)
+class BankMemory:
+    """An array of the C++ that holds banks `first` and following, all in one kind of RAM."""
+
+    name: str
+    first: int
+    size: str  # number of banks as a C++ expression
+    cell: str  # the core that Vivado HLS takes
+
+
+def _memories(name: str, size: str, banks: int, ultra: int) -> tuple[BankMemory, ...]:
+    """The arrays for `banks` banks: the first `ultra` in UltraRAM, the others in block RAM."""
+    if 0 < ultra < banks:
+        return (
+            BankMemory(f"{name}_ultra", 0, str(ultra), "RAM_2P_URAM"),
+            BankMemory(f"{name}_block", ultra, f"{size} - {ultra}", "RAM_2P_BRAM"),
+        )
+    return (BankMemory(name, 0, size, "RAM_2P_URAM" if ultra else "RAM_2P_BRAM"),)
+
+
+@dataclass(frozen=True)
+class CoreText:
+    """The values that the core's templates read: a design and everything derived from it."""
+
+    design: Design
+    ultra_banks: int = 0  # of finished rows first, then of partial sums
+
+    @property
+    def banks(self) -> int:
+        """Banks of finished rows: one a PE, and one a channel of a pool."""
+        return max(self.design.t_c, self.design.input_words)
+
+    @property
+    def ready_ultra(self) -> int:
+        """Banks of finished rows in UltraRAM."""
+        return min(self.banks, self.ultra_banks)
+
+    @property
+    def sums_ultra(self) -> int:
+        """Banks of partial sums in UltraRAM."""
+        return min(self.design.t_c, max(0, self.ultra_banks - self.banks))
+
+    @property
+    def sums(self) -> tuple[BankMemory, ...]:
+        """Partial sums: one bank a PE."""
+        return _memories("sums", "TC", self.design.t_c, self.sums_ultra)
+
+    @property
+    def ready(self) -> tuple[BankMemory, ...]:
+        """Finished rows: one bank a PE, and one a channel of a pool."""
+        return _memories("ready", "Banks", self.banks, self.ready_ultra)
+
+    @property
+    def banks_text(self) -> str:
+        """A sentence that says which banks lie in which RAM."""
+        if self.ultra_banks in (0, self.banks + self.design.t_c):
+            return f"All banks lie in {'UltraRAM' if self.ultra_banks else 'block RAM'}."
+        return (
+            f"{self.ready_ultra} banks of `ready` and {self.sums_ultra} of `sums` lie in UltraRAM, "
+            "the others in block RAM."
+        )
+
+    @property
+    def queues(self) -> tuple[Queue, ...]:
+        """The streams between processes: commands, beats for post-processing, and credits for them."""
+        return (
+            Queue("to_loader", "command_fifo_t", 4),
+            Queue("to_array", "command_fifo_t", 2),
+            Queue("to_post", "command_fifo_t", 4),
+            Queue("lines", "line_fifo_t", LINES_AHEAD),
+            Queue("credits", "credit_fifo_t", LINES_AHEAD, packed=False),
+        )
+
+    @property
+    def halves(self) -> int:
+        """Halves of a bank that are addressed apart: one for each half of a split tree."""
+        return 2 if self.design.split else 1
+
+    @property
+    def columns(self) -> int:
+        """The largest number of columns of a command in any mode."""
+        return max(self.banks, self.design.t_c * self.halves)
+
+    @property
+    def widest_bits(self) -> int:
+        """Bits of the widest beat, rounded up to a multiple of 1024."""
+        d = self.design
+        words = max(d.input_words, d.t_p * d.weight_slots, d.out_words)
+        return 1024 * -(-16 * words // 1024)
+
+    @property
+    def row_distance(self) -> int:
+        """The fewest cycles between writing and reading a row: more than the depth of the array's pipeline.
+
+        The pipeline has the product, the adder tree, the pair's adder, reading the sum (which takes longer
+        from UltraRAM), adding and writing it.
+        """
+        return 10 + 2 * (self.design.t_p - 1).bit_length() + (4 if self.ultra_banks else 0)
+
+    @property
+    def constants(self) -> tuple[Constant, ...]:
+        """The constants of `params.h`: parameters of the design, then numbers derived from them.
+
+        None depends on the network, so networks share a compiled core.
+        """
+        meanings = {
+            "TR": "rows of an accumulator bank",
+            "TP": "words a PE multiplies in one cycle",
+            "TC": "processing elements",
+            "AccBits": "bits of a stored partial sum",
+            "WeightSlots": "slots of TP words in a weight beat",
+            "OutWords": "words of an output beat and of a residual beat",
+            "InWords": "words of an input beat",
+            "Stackable": "k = 2 and lanes exist",
+            "Split": "k = 1/2 exists",
+        }
+        d = self.design
+        given = [
+            Constant(name, value, meanings[name]) for name, value in d.rtl_parameters().items() if name in meanings
+        ]
+        line = -(-self.columns // d.out_words) * d.out_words + d.out_words
+        return (
+            *given,
+            Constant("MaxCols", self.columns, "most columns of a command"),
+            Constant("Banks", self.banks, "banks of finished rows: one a PE, and one a channel of a pool"),
+            Constant("Halves", self.halves, "independent halves of a bank"),
+            Constant("BankDepth", -(-d.t_r // self.halves), "rows of a half"),
+            Constant("SumBits", 33 + (2 * d.t_p - 1).bit_length(), "bits of the sum of 2 TP products"),
+            Constant("BiasesPerSlot", d.t_p // BIAS_WORDS, "48-bit biases in a weight slot"),
+            Constant("LineWords", line, "columns of a row of outputs, in whole beats and one more"),
+            Constant("LinesAhead", LINES_AHEAD, "beats of a row on their way to post-processing"),
+            Constant("RowDistance", self.row_distance, "fewest cycles between writing and reading a row"),
+        )
+
+
+def row_distance(design: Design, ultra_banks: int = 0) -> int:
+    """The fewest cycles between writing and reading a row of sums; `run_array` must be a shorter pipeline.
+
+    `ultra_banks`: as for `render_core`.
+    """
+    return CoreText(design, ultra_banks).row_distance
+
+
+def render_core(design: Design, ultra_banks: int = 0) -> dict[str, str]:
+    """Render the core's C++: file name -> text; ProgramError for a design that cannot be built.
+
+    `ultra_banks`: the number of accumulator banks in UltraRAM, as `hls_ultra_banks` counts them.
+    """
+    check_buildable(design)
+    core = CoreText(design, min(ultra_banks, CoreText(design).banks + design.t_c))
+    texts = {file.removesuffix(".j2"): _core_text(file, core) for file in CORE_FILES}
+    return texts | {"formats.h": render_format_header()}
+
+
+def _core_text(file: str, core: CoreText) -> str:
+    name = f"core/{file}"
+    return render(name.removesuffix(".j2"), {"core": core}) if name.endswith(".j2") else _source(name)
+
+
+def render(template: str, context: Mapping[str, object]) -> str:
+    """Render `templates/<template>.j2`; an undefined name is an error, and trailing spaces are dropped."""
+    text = _environment().get_template(f"{template}.j2").render(**context)
+    return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE).rstrip("\n") + "\n"
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    import jinja2  # here, since a board imports this room and renders nothing
+
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(_source),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+
+
+def _source(name: str) -> str:
+    return files("fluidnpu.hls").joinpath("templates", *name.split("/")).read_text(encoding="utf-8")

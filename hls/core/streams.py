@@ -1,0 +1,329 @@
+"""The address model of the data plane: the core's five streams for one layer at one batch size (ADR 4). No
+timing.
+
+All beats follow from the data that the hardware sees: a descriptor, an FBCB word, the slots and the weight
+image. RTL benches take their expectation from here, C simulation its input; `core.reference_core` computes
+the answers. Commands are ordered by row block, then group, then column tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fluidnpu.dse import Design, Mode
+from fluidnpu.dse.hardware import pool_beats
+
+from ..errors import FormatError, StreamError
+from ..formats.table import CORE_COMMAND, NO_WEIGHTS, KindCode
+from ..program.descriptor import Descriptor
+from ..program.fbcb import FbcbEntry, decode_for
+from ..program.layout import column_tiles, part_words, unpack_weights
+from ..program.program import WORD_BYTES
+
+Int16 = npt.NDArray[np.int16]
+Int64 = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """One beat of the `cmd` stream: one row block and one column tile.
+
+    >>> Command.unpack(Command(mode=Mode.WIDE, beats=3, p_tiles=2, cols=4, lo=-5).pack()).lo
+    -5
+    """
+
+    mode: Mode
+    beats: int
+    lane1_beats: int = 0
+    p_tiles: int
+    cols: int
+    shift: int = 0
+    residual_shift: int = 0
+    has_residual: int = 0
+    last: int = 0
+    lo: int = -32768
+    hi: int = 32767
+
+    @property
+    def rows(self) -> int:
+        """Output rows."""
+        return self.beats + self.lane1_beats
+
+    def pack(self) -> int:
+        """The 128-bit beat; StreamError when a field does not fit."""
+        try:
+            return CORE_COMMAND.pack(vars(self))
+        except FormatError as error:
+            raise StreamError(f"command {error}") from None
+
+    @classmethod
+    def unpack(cls, word: int) -> Command:
+        """Inverse of `pack`."""
+        values = CORE_COMMAND.unpack(word)
+        return cls(**values | {"mode": Mode(CORE_COMMAND.number("mode", word))})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    """One command with its rows and columns.
+
+    `lanes`: flattened (sample, row) numbers of lane 0 and lane 1, beat by beat; lane 1 may be shorter.
+    `first_column` within `group`.
+    """
+
+    command: Command
+    group: int
+    first_column: int
+    lanes: tuple[Rows, Rows]
+
+    @property
+    def output_rows(self) -> Rows:
+        """Row numbers in the order of the output stream: beat by beat, lane 0 then lane 1."""
+        first, second = self.lanes
+        together = np.stack([first[: len(second)], second], axis=1).reshape(-1)
+        return np.concatenate([together, first[len(second) :]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerStreams:
+    """The streams of one layer.
+
+    Beats are rows of int16 words, word 0 first; `outputs` is the number of output beats to expect.
+    """
+
+    commands: tuple[Command, ...]
+    input: Int16  # (beats, input_words)
+    weight: Int16  # (beats, weight_slots * t_p)
+    residual: Int16  # (beats, out_words)
+    outputs: int
+
+    def command_words(self) -> Int16:
+        """The `cmd` stream as int16 (commands, 8)."""
+        size = CORE_COMMAND.wire_bits // 8
+        packed = b"".join(command.pack().to_bytes(size, "little") for command in self.commands)
+        return np.frombuffer(packed, "<i2").reshape(-1, size // 2)
+
+
+def row_lanes(run: FbcbEntry, rows: int) -> tuple[Rows, Rows]:
+    """Flattened (sample, row) numbers that pass through lane 0 and lane 1, for `rows` output rows a sample.
+
+    >>> row_lanes(FbcbEntry(Mode.LANES, batch=3, b_r=2, block=64), 2)
+    (array([0, 1, 2, 3]), array([4, 5]))
+    """
+    every = np.arange(run.batch * rows)
+    if run.row_lanes:
+        return every[0::2], every[1::2]
+    if run.mode is Mode.LANES:
+        return every[: run.b_r * rows], every[run.b_r * rows :]
+    return every, every[:0]
+
+
+def tiles(descriptor: Descriptor, run: FbcbEntry, design: Design) -> Iterator[Tile]:
+    """Every command of a layer, in order."""
+    lanes = row_lanes(run, descriptor.out_h * descriptor.out_w)
+    columns = list(column_tiles(descriptor.columns, run.mode, design))
+    places = [
+        (start, group, first, cols)
+        for start in range(0, len(lanes[0]), run.block)
+        for group in range(descriptor.groups)
+        for first, cols in columns
+    ]
+    p_tiles = _p_tiles(descriptor, run.mode, design)
+    for place, (start, group, first, cols) in enumerate(places, 1):
+        block = lanes[0][start : start + run.block], lanes[1][start : start + run.block]
+        command = Command(
+            mode=run.mode,
+            beats=len(block[0]),
+            lane1_beats=len(block[1]),
+            p_tiles=p_tiles,
+            cols=cols,
+            shift=descriptor.shift,
+            residual_shift=descriptor.residual_shift,
+            has_residual=descriptor.has_residual,
+            last=int(place == len(places)),
+            lo=descriptor.lo,
+            hi=descriptor.hi,
+        )
+        yield Tile(command=command, group=group, first_column=first, lanes=block)
+
+
+def gemm_words(descriptor: Descriptor) -> int:
+    """P of one group: the words of one window."""
+    return descriptor.kernel_h * descriptor.kernel_w * descriptor.group_words
+
+
+def _p_tiles(descriptor: Descriptor, mode: Mode, design: Design) -> int:
+    """P-tiles of a GEMM; of a pool its beats for a row: one a tap, or of a max pool one for two taps."""
+    if descriptor.kind != KindCode.GEMM:
+        return pool_beats(descriptor.kernel_h * descriptor.kernel_w, maximum=mode is Mode.MAX_POOL)
+    return -(-gemm_words(descriptor) // design.tile(mode)[0])
+
+
+def layer_streams(
+    descriptor: Descriptor, fbcb_word: int, design: Design, slots: Int16, weights: bytes = b""
+) -> LayerStreams:
+    """Compute every beat that the data plane sends for one layer.
+
+    `slots` int16 (batch, slot words): the active samples in ascending slot number. `weights`: the weight
+    image. FbcbError for a bad FBCB word, StreamError when the image lacks the layer's weights.
+    """
+    run = decode_for(design, fbcb_word, kind=descriptor.kind, batch=len(slots))
+    plan = list(tiles(descriptor, run, design))
+    inputs: list[Int16] = []
+    block: tuple[int, int] | None = None  # (first row, group) of the beats at hand: column tiles of a group share them
+    beats = np.zeros((0, design.input_words), np.int16)
+    residuals: list[Int16] = [np.zeros((0, design.out_words), np.int16)]
+    for tile in plan:
+        if descriptor.kind != KindCode.GEMM:
+            inputs.append(_pool_beats(descriptor, tile, design, slots))
+        else:
+            if block != (int(tile.lanes[0][0]), tile.group):
+                block, beats = (int(tile.lanes[0][0]), tile.group), _gemm_beats(descriptor, tile, design, slots)
+            inputs.append(beats)
+        if descriptor.has_residual:
+            residuals.append(_residual_beats(descriptor, tile, design, slots))
+    return LayerStreams(
+        commands=tuple(tile.command for tile in plan),
+        input=np.concatenate(inputs),
+        weight=_weight_beats(descriptor, run.mode, design, weights, plan),
+        residual=np.concatenate(residuals),
+        outputs=sum(output_beats(tile.command, design) for tile in plan),
+    )
+
+
+def output_beats(command: Command, design: Design) -> int:
+    """Beats of the output stream of one command, and of its residual stream if it has one."""
+    return command.rows * -(-command.cols // design.out_words)
+
+
+def scatter_output(descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, slots: Int16) -> None:
+    """Write the output stream (beats, out_words) to slot memory in place, as the data plane does."""
+    run = decode_for(design, fbcb_word, kind=descriptor.kind, batch=len(slots))
+    at = 0
+    for tile in tiles(descriptor, run, design):
+        size = output_beats(tile.command, design)
+        words = output[at : at + size].reshape(tile.command.rows, -1)
+        if words.shape[0] * words.shape[1] != size * design.out_words:
+            raise StreamError(f"the output stream ends after {len(output)} beats, before the layer does")
+        samples, address = _output_address(descriptor, tile, descriptor.out_offset, _out_strides(descriptor))
+        slots[samples, address] = words[:, : tile.command.cols]
+        at += size
+    if at != len(output):
+        raise StreamError(f"the output stream of this layer must have {at} beats, not {len(output)}")
+
+
+# -- addresses, in words -------------------------------------------------------------------------------------
+
+
+def window_addresses(descriptor: Descriptor, rows: Rows, group: int) -> tuple[Rows, Int64]:
+    """Each row's sample, and the word address (rows, taps) of the first word of each tap of its window."""
+    samples, place = np.divmod(rows, descriptor.out_h * descriptor.out_w)
+    out_row, out_column = np.divmod(place, descriptor.out_w)
+    row_words, pixel_words = descriptor.in_row_bytes // WORD_BYTES, descriptor.in_pixel_bytes // WORD_BYTES
+    start = descriptor.in_offset // WORD_BYTES + group * descriptor.group_words
+    first = start + out_row * descriptor.stride_h * row_words + out_column * descriptor.stride_w * pixel_words
+    kernel_row = np.arange(descriptor.kernel_h) * descriptor.dilation_h * row_words
+    kernel_column = np.arange(descriptor.kernel_w) * descriptor.dilation_w * pixel_words
+    taps = (kernel_row[:, None] + kernel_column[None, :]).reshape(-1)
+    return samples, first[:, None] + taps[None, :]
+
+
+def toeplitz_rows(descriptor: Descriptor, rows: Rows, group: int, slots: Int16) -> Int16:
+    """The windows (rows, P) of flattened (sample, row) numbers: the left operand of the layer's GEMM."""
+    samples, taps = window_addresses(descriptor, rows, group)
+    address = taps[:, :, None] + np.arange(descriptor.group_words)
+    gathered: Int16 = slots[samples[:, None, None], address]
+    return gathered.reshape(len(rows), -1)
+
+
+def _out_strides(descriptor: Descriptor) -> tuple[int, int]:
+    return descriptor.out_row_bytes, descriptor.out_pixel_bytes
+
+
+def _output_address(
+    descriptor: Descriptor, tile: Tile, offset: int, strides: tuple[int, int]
+) -> tuple[npt.NDArray[np.intp], Int64]:
+    """Indices (rows, 1) and (rows, cols) into slots, of outputs or of the residual in the same order."""
+    samples, place = np.divmod(tile.output_rows, descriptor.out_h * descriptor.out_w)
+    row, column = np.divmod(place, descriptor.out_w)
+    first = (offset + row * strides[0] + column * strides[1]) // WORD_BYTES
+    first = first + tile.group * descriptor.columns + tile.first_column
+    return samples[:, None], first[:, None] + np.arange(tile.command.cols)
+
+
+# -- beats ---------------------------------------------------------------------------------------------------
+
+
+def _gemm_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Int16) -> Int16:
+    """Input beats of one GEMM command: P-tile by P-tile, one beat a row, lane 1 in the upper half."""
+    command = tile.command
+    width = design.tile(command.mode)[0]
+    beats = np.zeros((command.p_tiles, command.beats, design.input_words), np.int16)
+    for lane, rows in enumerate(tile.lanes):
+        if len(rows):
+            padded = np.zeros((len(rows), command.p_tiles * width), np.int16)
+            padded[:, : gemm_words(descriptor)] = toeplitz_rows(descriptor, rows, tile.group, slots)
+            words = padded.reshape(len(rows), command.p_tiles, width).transpose(1, 0, 2)
+            beats[:, : len(rows), lane * design.t_p : lane * design.t_p + width] = words
+    return beats.reshape(-1, design.input_words)
+
+
+def _pool_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Int16) -> Int16:
+    """Input beats of one pool command: rows in order, a channel a word, one beat a tap.
+
+    A beat of a max pool is the larger of two taps.
+    """
+    command = tile.command
+    samples, taps = window_addresses(descriptor, tile.lanes[0], 0)
+    address = taps[:, :, None] + tile.first_column + np.arange(command.cols)
+    beats = np.zeros((command.beats, command.p_tiles, design.input_words), np.int16)
+    words = slots[samples[:, None, None], address]
+    if command.mode is Mode.MAX_POOL:
+        words = np.maximum(words[:, ::2], words[:, np.minimum(np.arange(1, words.shape[1] + 1, 2), words.shape[1] - 1)])
+    beats[:, :, : command.cols] = words
+    return beats.reshape(-1, design.input_words)
+
+
+def _residual_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Int16) -> Int16:
+    strides = descriptor.residual_row_bytes, descriptor.residual_pixel_bytes
+    samples, address = _output_address(descriptor, tile, descriptor.residual_offset, strides)
+    command = tile.command
+    beats = np.zeros((command.rows, -(-command.cols // design.out_words) * design.out_words), np.int16)
+    beats[:, : command.cols] = slots[samples, address]
+    return beats.reshape(-1, design.out_words)
+
+
+def _weight_beats(descriptor: Descriptor, mode: Mode, design: Design, weights: bytes, plan: Sequence[Tile]) -> Int16:
+    """The layer's part of the image, repeated for each row block."""
+    beat_words = design.weight_slots * design.t_p
+    if descriptor.kind != KindCode.GEMM:
+        return np.zeros((0, beat_words), np.int16)
+    words = layer_part(descriptor, mode, design, weights)
+    blocks = len({int(tile.lanes[0][0]) for tile in plan})
+    return np.tile(words.reshape(-1, beat_words), (blocks, 1))
+
+
+def layer_part(descriptor: Descriptor, mode: Mode, design: Design, weights: bytes) -> Int16:
+    """Read a GEMM layer's weights for one mode from the weight image; StreamError when they are not there."""
+    start = descriptor.weights[mode]
+    if start == NO_WEIGHTS:
+        raise StreamError(f"the program stores no weights for mode {mode.name} in this layer")
+    size = part_words(
+        p=gemm_words(descriptor), columns=descriptor.columns, groups=descriptor.groups, mode=mode, design=design
+    )
+    if start + WORD_BYTES * size > len(weights):
+        raise StreamError(f"the weights of this layer must end within the image of {len(weights)} bytes")
+    return np.frombuffer(weights, "<i2", count=size, offset=start)
+
+
+def unpack_layer(descriptor: Descriptor, mode: Mode, design: Design, weights: bytes) -> tuple[Int16, Int64]:
+    """Read a layer's weights (groups, P, columns) and biases (groups * columns,) from the image."""
+    words = layer_part(descriptor, mode, design, weights).reshape(descriptor.groups, -1)
+    shape = {"p": gemm_words(descriptor), "columns": descriptor.columns}
+    groups = [unpack_weights(group, **shape, mode=mode, design=design) for group in words]
+    return np.stack([group[0] for group in groups]), np.concatenate([group[1] for group in groups])

@@ -1,0 +1,205 @@
+"""The bit formats of the NPU: one table of every packed word that two languages or two modules share.
+
+SystemVerilog package, C++ header of the core, `docs/formats.md` and Python packers are views of `FORMATS`; no
+bit position stands in another file. To add a field: one row here, and in Python an attribute of the record
+that has it.
+
+>>> FBCB.pack({"k": StackCode.TWO, "b_r": 3, "block": 5}) == 1 | 3 << 2 | 5 << 7
+True
+>>> DESCRIPTOR.field("stride_h").start == 2 * 32 + 16
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from enum import IntEnum
+
+from fluidnpu.dse import Mode
+
+from .format import Bits, Codes, Constant, Format
+
+
+class KindCode(IntEnum):
+    """The kinds of layers that the hardware runs, as a descriptor names them."""
+
+    GEMM = 0
+    MAX_POOL = 1
+    SUM_POOL = 2
+
+
+class StackCode(IntEnum):
+    """The k of an FBCB word: how many PEs make a column, or that neighbouring rows share a beat."""
+
+    ONE = 0
+    TWO = 1
+    HALF = 2
+    ROW_LANES = 3
+
+
+def _bundle(
+    name: str,
+    meaning: str,
+    rows: Sequence[tuple[str, int, str]],
+    codes: Mapping[str, Codes],
+    signed: Collection[str] = (),
+) -> Format:
+    """A format whose fields follow one another without gaps, from rows of (name, width, meaning)."""
+    fields: list[Bits] = []
+    for field, width, text in rows:
+        low = fields[-1].end if fields else 0
+        fields.append(Bits(field, 0, low, width, text, signed=field in signed, codes=codes.get(field)))
+    return Format(name, fields[-1].end, meaning, tuple(fields))
+
+
+MODES = Codes("mode", "Mode", Mode, 4, "What the PE array does in one command (ADR 4); the codes are `dse.Mode`.")
+KINDS = Codes("kind", "Kind", KindCode, 2, "Kinds of layers.")
+STACKS = Codes("stack", "Stack", StackCode, 2, "The k of Stackable PEs in an FBCB word (ADR 5).")
+CODES = (MODES, KINDS, STACKS)
+
+MAGIC = 0xF1D0_0001
+NO_WEIGHTS = 0xFFFF_FFFF
+
+DESCRIPTOR = Format(
+    "descriptor",
+    1024,
+    "One layer as the data plane reads it: 32 little-endian words that sum to zero modulo 2**32. Offsets and distances are "
+    "bytes: `*_offset` from the base of the sample's slot, `weights` from the weight image.",
+    (
+        Bits("magic", 0, 0, 32, "DescriptorMagic; its low half is the version of this layout"),
+        Bits("kind", 1, 0, 2, "kind of layer", codes=KINDS),
+        Bits("has_residual", 1, 2, 1, "a residual is added before clipping"),
+        Bits("shift", 1, 8, 8, "bits that an accumulator is shifted right", most=47),
+        Bits("residual_shift", 1, 16, 8, "bits that a residual is shifted left", most=31),
+        Bits("kernel_h", 2, 0, 8, "rows of a window", least=1),
+        Bits("kernel_w", 2, 8, 8, "taps of a row of a window", least=1),
+        Bits("stride_h", 2, 16, 8, "rows from a window to the one below", least=1),
+        Bits("stride_w", 2, 24, 8, "pixels from a window to the next", least=1),
+        Bits("dilation_h", 3, 0, 8, "rows from a tap to the one below", least=1),
+        Bits("dilation_w", 3, 8, 8, "pixels from a tap to the next", least=1),
+        Bits("out_h", 4, 0, 16, "rows of the output", least=1),
+        Bits("out_w", 4, 16, 16, "pixels of a row of the output", least=1),
+        Bits("group_words", 5, 0, 16, "input channels of one group; all channels of a pool", least=1),
+        Bits("groups", 5, 16, 16, "groups; 1 for a pool", least=1),
+        Bits("columns", 6, 0, 16, "output channels of one group", least=1),
+        Bits("lo", 7, 0, 16, "lower clip bound", signed=True),
+        Bits("hi", 7, 16, 16, "upper clip bound", signed=True),
+        Bits("in_offset", 8, 0, 32, "first word of the first window; even"),
+        Bits("in_row_bytes", 9, 0, 32, "distance between input rows; even"),
+        Bits("in_pixel_bytes", 10, 0, 32, "distance between input pixels; even"),
+        Bits("out_offset", 11, 0, 32, "first word of the output; even"),
+        Bits("out_row_bytes", 12, 0, 32, "distance between output rows; even"),
+        Bits("out_pixel_bytes", 13, 0, 32, "distance between output pixels; even"),
+        Bits("residual_offset", 14, 0, 32, "first word of the residual; even"),
+        Bits("residual_row_bytes", 15, 0, 32, "distance between rows of the residual; even"),
+        Bits("residual_pixel_bytes", 16, 0, 32, "distance between pixels of the residual; even"),
+        Bits("weights", 17, 0, 32, "of mode 0, 1, 2, 3: where its weights begin, or DescriptorNoWeights", count=4),
+        Bits("checksum", 31, 0, 32, "makes the sum of all words zero"),
+    ),
+    (
+        Constant("MAGIC", MAGIC, 32, "word 0 of every descriptor"),
+        Constant("NO_WEIGHTS", NO_WEIGHTS, 32, "the FBCB never asks for this mode"),
+    ),
+)
+
+FBCB = Format(
+    "fbcb",
+    32,
+    "One FBCB word: how a layer runs at one active batch size (ADR 5), as the register FBCB_DATA takes it.",
+    (
+        Bits("k", 0, 0, 2, "0: k = 1, 1: k = 2, 2: k = 1/2, 3: k = 1 with row lanes", codes=STACKS),
+        Bits("b_r", 0, 2, 5, "samples stacked along the rows of a lane, less one"),
+        Bits("block", 0, 7, 16, "beats of a row block at most; 0: as many as an accumulator bank holds"),
+    ),
+)
+
+CORE_COMMAND = Format(
+    "core_command",
+    128,
+    "One beat of the core's command stream: a row block and a column tile (ADR 4).",
+    (
+        Bits("mode", 0, 0, 4, "what the PE array does", codes=MODES),
+        Bits("beats", 0, 4, 16, "beats of a P-tile, or output rows of a pool"),
+        Bits("lane1_beats", 0, 20, 16, "beats whose second lane is valid"),
+        Bits("p_tiles", 0, 36, 16, "P-tiles, or beats of a row of a pool"),
+        Bits("cols", 0, 52, 12, "columns"),
+        Bits("shift", 0, 64, 6, "bits that an accumulator is shifted right"),
+        Bits("residual_shift", 0, 70, 5, "bits that a residual is shifted left"),
+        Bits("has_residual", 0, 75, 1, "residual beats come with it"),
+        Bits("last", 0, 76, 1, "last command of a layer"),
+        Bits("lo", 0, 77, 16, "lower clip bound", signed=True),
+        Bits("hi", 0, 93, 16, "upper clip bound", signed=True),
+    ),
+)
+
+# Between the modules of the data plane only.
+LAYER = _bundle(
+    "layer",
+    "A layer as it runs: fields of its descriptor, the plan of the FBCB, and what follows from both. Offsets, steps and shifts "
+    "are bytes. From `row_bytes` to `tap_h`: the input rows that windows touch, and their places in the input buffer.",
+    (
+        ("pool", 1, "not a GEMM"),
+        ("mode", 4, "of every command"),
+        ("row_lanes", 1, "neighbouring rows share a beat"),
+        ("sample_lanes", 1, "samples i and i + b_r share a beat"),
+        ("b_r", 5, "samples of lane 0"),
+        ("block", 16, "largest number of beats of a row block"),
+        ("has_residual", 1, "a residual is added before clipping"),
+        ("shift", 6, "bits that an accumulator is shifted right"),
+        ("residual_shift", 5, "bits that a residual is shifted left"),
+        ("lo", 16, "lower clip bound"),
+        ("hi", 16, "upper clip bound"),
+        ("kernel_h", 8, "rows of a window"),
+        ("kernel_w", 8, "taps of a row of a window"),
+        ("out_h", 16, "rows of the output"),
+        ("out_w", 16, "pixels of a row of the output"),
+        ("group_words", 16, "input channels of one group"),
+        ("groups", 16, "groups"),
+        ("columns", 16, "output channels of one group"),
+        ("in_offset", 32, "first word of the first window"),
+        ("out_offset", 32, "first word of the output"),
+        ("out_row", 32, "between output rows"),
+        ("out_pixel", 32, "between output pixels"),
+        ("residual_offset", 32, "first word of the residual"),
+        ("residual_row", 32, "between rows of the residual"),
+        ("residual_pixel", 32, "between pixels of the residual"),
+        ("step_w", 32, "between windows side by side"),
+        ("tap_w", 32, "between taps side by side"),
+        ("row_bytes", 32, "of an input row, from its first window's first word to its last window's last"),
+        ("row_step", 32, "between input rows in memory"),
+        ("sample_rows", 24, "input rows of a sample"),
+        ("rise", 24, "input rows from a window to the one below"),
+        ("span", 24, "input rows of a window"),
+        ("pitch", 32, "in the buffer: from row to row"),
+        ("sample_pitch", 32, "in the buffer: from sample to sample"),
+        ("step_h", 32, "in the buffer: from a window to the one below"),
+        ("tap_h", 32, "in the buffer: from a tap to the one below"),
+        ("contiguous", 1, "a kernel row is one run of words"),
+        ("run_words", 24, "words of a run: a kernel row or a tap"),
+        ("p_tiles", 16, "P-tiles, or beats of a row of a pool"),
+        ("beats0", 32, "rows of lane 0 in the whole layer"),
+        ("beats1", 32, "rows of lane 1 in the whole layer"),
+        ("weights", 32, "offset in the weight image"),
+        ("block_words", 32, "words of the weight stream of one row block"),
+    ),
+    codes={"mode": MODES},
+    signed=("lo", "hi"),
+)
+
+TILE = _bundle(
+    "tile",
+    "A command inside the data plane: a row block and a column tile of a group. Shifts are bytes.",
+    (
+        ("beats", 16, "rows of lane 0"),
+        ("lane1_beats", 16, "rows of lane 1"),
+        ("cols", 12, "columns"),
+        ("in_shift", 32, "of the group's first input channel, or of a pool's first channel"),
+        ("out_shift", 32, "of the first output channel"),
+        ("block_first", 1, "first command of its row block"),
+        ("block_last", 1, "last command of its row block"),
+        ("layer_last", 1, "last command of its layer"),
+    ),
+    codes={},
+)
+
+FORMATS = (DESCRIPTOR, FBCB, CORE_COMMAND, LAYER, TILE)

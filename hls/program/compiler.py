@@ -1,0 +1,198 @@
+"""Compilation of a quantised network for a design: memory map, descriptors, weights, FBCB. Pure; no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from fluidnpu.dse import Design, Mode
+from fluidnpu.models import Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
+
+from ..errors import DescriptorError, FbcbError, ProgramError
+from ..formats.table import NO_WEIGHTS, KindCode
+from .descriptor import Descriptor
+from .fbcb import decode_for, encode_fbcb
+from .layout import BIAS_WORDS, pack_weights
+from .program import ALIGNMENT, WORD_BYTES, ExitOutput, Program, TensorPlace, align
+from .row_buffer import buffer_bytes
+
+KIND_CODE = {kind: KindCode[kind.name] for kind in Kind}
+BEATS_LIMIT = (1 << 16) - 1  # fields of a command (ADR 4)
+COLS_LIMIT = (1 << 12) - 1
+ADDRESS_LIMIT = 1 << 32  # offsets in descriptors and SLOT_BYTES have 32 bits
+
+
+def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
+    """Compile the program that runs `qnet` on an NPU of `design`; ProgramError when the two do not match."""
+    network = qnet.network
+    check_buildable(design)
+    check_made_for(design, network)
+    tensors = place_tensors(network)
+    weights = bytearray()
+    descriptors, fbcb = [], []
+    for index, qlayer in enumerate(qnet.layers):
+        check_accumulator(qlayer, design)
+        modes = {design.mode(index, batch) for batch in range(1, design.b_max + 1)}
+        parts = _append_weights(weights, qlayer, modes, design)
+        descriptors.append(describe(qlayer, tensors, parts))
+        fbcb += _fbcb_row(design, index, descriptors[-1])
+    slot_bytes = align(max(place.offset + place.size for place in tensors.values()))
+    for part, size in (("slot", slot_bytes), ("weight image", len(weights))):
+        if size >= ADDRESS_LIMIT:
+            raise ProgramError(f"the {part} of '{network.name}' must be smaller than {ADDRESS_LIMIT} bytes, not {size}")
+    return Program(
+        network=network.name,
+        design_digest=design.digest,
+        b_max=design.b_max,
+        descriptors=tuple(descriptors),
+        weights=bytes(weights),
+        fbcb_words=tuple(fbcb),
+        tensors=tensors,
+        slot_bytes=slot_bytes,
+        stages=tuple((r[0], r[-1]) for r in (network.stage_layers(s) for s in range(len(network.exits)))),
+        input=network.input,
+        input_scale=_unit(qnet, network.input),
+        exits=tuple(
+            ExitOutput(
+                name=exit.name,
+                tensor=exit.logits,
+                scale=_unit(qnet, exit.logits),
+                threshold=exit.threshold,
+            )
+            for exit in network.exits
+        ),
+    )
+
+
+def _unit(qnet: QuantisedNetwork, tensor: str) -> float:
+    """The real value of one unit of a tensor."""
+    return float(qnet.formats[tensor].real(np.ones(1, np.int16))[0])
+
+
+def check_buildable(design: Design) -> None:
+    """Raise ProgramError for a design that the search may consider but no core of ADR 4 can be."""
+    if design.t_p < BIAS_WORDS:
+        raise ProgramError(
+            f"t_p must be at least {BIAS_WORDS} to carry a 48-bit bias in one weight slot, not {design.t_p}"
+        )
+    if design.t_r > BEATS_LIMIT:
+        raise ProgramError(f"t_r must be at most {BEATS_LIMIT}, the largest beat count of a command, not {design.t_r}")
+    columns = max(design.t_p, design.t_c * (2 if design.split else 1))
+    if columns > COLS_LIMIT:
+        raise ProgramError(f"a column tile must have at most {COLS_LIMIT} columns, and this design has {columns}")
+
+
+def check_made_for(design: Design, network: Network) -> None:
+    """Raise ProgramError for the design of another workload."""
+    if not design.matches(network.workload):
+        raise ProgramError(
+            f"the design must be made for network '{network.name}', and it was made for another workload ('{design.network}')"
+        )
+
+
+def check_accumulator(qlayer: QuantisedLayer, design: Design) -> None:
+    """Raise ProgramError when partial sums could wrap: `accumulator_bits` is a bound for every input."""
+    if qlayer.accumulator_bits > design.acc_bits:
+        raise ProgramError(
+            f"layer '{qlayer.layer.name}' needs accumulators of {qlayer.accumulator_bits} bits, and the design has {design.acc_bits}"
+        )
+
+
+def place_tensors(network: Network) -> Mapping[str, TensorPlace]:
+    """Place every tensor in a slot: in the network's order, on 64-byte boundaries, with its largest halo."""
+    places: dict[str, TensorPlace] = {}
+    offset = 0
+    for name, (height, width, channels) in network.tensors.items():
+        paddings = [layer.padding for layer in network.layers if layer.input == name] or [(0, 0, 0, 0)]
+        top, left, bottom, right = (max(side) for side in zip(*paddings, strict=True))
+        places[name] = TensorPlace(
+            offset=offset, height=height, width=width, channels=channels, halo=(top, left, bottom, right)
+        )
+        offset = align(offset + places[name].size)
+    return places
+
+
+def describe(
+    qlayer: QuantisedLayer, tensors: Mapping[str, TensorPlace], weights: tuple[int, int, int, int]
+) -> Descriptor:
+    """Describe one layer; ProgramError when a number does not fit its field."""
+    layer = qlayer.layer
+    shape, (out_h, out_w) = layer.shape, layer.out_hw
+    source, target = tensors[layer.input], tensors[layer.output]
+    residual = tensors[layer.residual] if layer.residual is not None else None
+    try:
+        return Descriptor(
+            kind=KIND_CODE[layer.kind],
+            in_offset=source.at(-layer.padding[0], -layer.padding[1]),
+            in_row_bytes=source.row_bytes,
+            in_pixel_bytes=source.pixel_bytes,
+            kernel_h=layer.kernel[0],
+            kernel_w=layer.kernel[1],
+            stride_h=layer.stride[0],
+            stride_w=layer.stride[1],
+            dilation_h=layer.dilation[0],
+            dilation_w=layer.dilation[1],
+            out_h=out_h,
+            out_w=out_w,
+            group_words=layer.in_shape[2] // shape.groups,
+            groups=shape.groups,
+            columns=shape.c,
+            out_offset=target.at(0, 0, layer.output_channel),
+            out_row_bytes=target.row_bytes,
+            out_pixel_bytes=target.pixel_bytes,
+            has_residual=int(residual is not None),
+            residual_offset=residual.at(0, 0) if residual else 0,
+            residual_row_bytes=residual.row_bytes if residual else 0,
+            residual_pixel_bytes=residual.pixel_bytes if residual else 0,
+            shift=qlayer.shift,
+            residual_shift=qlayer.residual_shift,
+            lo=qlayer.lo,
+            hi=qlayer.hi,
+            weights=weights,
+        )
+    except DescriptorError as error:
+        raise ProgramError(f"layer '{layer.name}' does not fit a descriptor: {error}") from None
+
+
+def _append_weights(
+    image: bytearray, qlayer: QuantisedLayer, modes: set[Mode], design: Design
+) -> tuple[int, int, int, int]:
+    """Append a layer's weights once for each mode of the FBCB; return the offset of each part."""
+    parts = [NO_WEIGHTS] * 4
+    if qlayer.layer.kind is not Kind.GEMM:
+        return (NO_WEIGHTS,) * 4
+    bias = qlayer.bias.reshape(qlayer.weights.shape[0], -1)
+    for mode in sorted(modes):
+        _check_p_tiles(qlayer.layer, mode, design)
+        image.extend(bytes(-len(image) % ALIGNMENT))
+        parts[mode] = len(image)
+        for group_weights, group_bias in zip(qlayer.weights, bias, strict=True):
+            image += pack_weights(group_weights, group_bias, mode, design).astype("<i2").tobytes()
+    return parts[0], parts[1], parts[2], parts[3]
+
+
+def _check_p_tiles(layer: Layer, mode: Mode, design: Design) -> None:
+    p_tiles = -(-layer.shape.p // design.tile(mode)[0])
+    if p_tiles > BEATS_LIMIT:
+        raise ProgramError(f"layer '{layer.name}' must have at most {BEATS_LIMIT} P-tiles, and it has {p_tiles}")
+
+
+def _fbcb_row(design: Design, layer: int, descriptor: Descriptor) -> list[int]:
+    """The FBCB words of one layer, checked with the rules by which the hardware refuses words."""
+    words = []
+    for batch in range(1, design.b_max + 1):
+        mode, plan = design.mode(layer, batch), design.plans[layer][batch - 1]
+        word = encode_fbcb(mode, plan, batch)
+        try:
+            run = decode_for(design, word, kind=descriptor.kind, batch=batch)
+        except FbcbError as error:
+            raise ProgramError(f"layer '{design.layers[layer].name}': {error}") from None
+        needed = buffer_bytes(descriptor, run)
+        if needed > WORD_BYTES * design.buffer_words:
+            raise ProgramError(
+                f"layer '{design.layers[layer].name}' at batch {batch}: row blocks of {run.block} beats need an input "
+                f"buffer of {needed} bytes, and the design has {WORD_BYTES * design.buffer_words}"
+            )
+        words.append(word)
+    return words

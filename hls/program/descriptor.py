@@ -1,0 +1,108 @@
+"""The layer descriptor: 32 little-endian words with all that the data plane knows of a layer. Pure packing.
+
+Positions, widths and meanings of its fields stand in `hls.formats.DESCRIPTOR`.
+
+>>> sizes = dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w"), 1)
+>>> sizes |= dict.fromkeys(("out_h", "out_w", "group_words", "groups", "columns"), 28)
+>>> places = dict.fromkeys(("in_offset", "in_row_bytes", "in_pixel_bytes"), 64)
+>>> places |= dict.fromkeys(("out_offset", "out_row_bytes", "out_pixel_bytes"), 64)
+>>> layer = Descriptor(kind=0, **sizes, **places, shift=12)
+>>> Descriptor.unpack(layer.pack()) == layer, len(layer.pack())
+(True, 128)
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from ..errors import DescriptorError, FormatError
+from ..formats.format import Format
+from ..formats.table import DESCRIPTOR, MAGIC, NO_WEIGHTS
+
+DESCRIPTOR_BYTES = DESCRIPTOR.wire_bits // 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descriptor:
+    """One layer as the data plane reads it.
+
+    `layout` has the place, the meaning and the limits of each field; DescriptorError for a value beyond a
+    limit. A kernel row is `kernel_w * group_words` contiguous words when `dilation_w` is 1 and one group
+    takes the whole pixel. Group g reads from `in_offset + 2 * g * group_words` and writes to `out_offset + 2
+    * g * columns`. `weights[m]` are those of core mode m (NORMAL, WIDE, LANES, SPLIT), NO_WEIGHTS when the
+    FBCB never asks for it.
+    """
+
+    layout: ClassVar[Format] = DESCRIPTOR
+
+    kind: int
+    in_offset: int
+    in_row_bytes: int
+    in_pixel_bytes: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    out_h: int
+    out_w: int
+    group_words: int
+    groups: int
+    columns: int
+    out_offset: int
+    out_row_bytes: int
+    out_pixel_bytes: int
+    has_residual: int = 0
+    residual_offset: int = 0
+    residual_row_bytes: int = 0
+    residual_pixel_bytes: int = 0
+    shift: int = 0
+    residual_shift: int = 0
+    lo: int = -32768
+    hi: int = 32767
+    weights: tuple[int, int, int, int] = (NO_WEIGHTS,) * 4
+
+    def __post_init__(self) -> None:
+        for bits in self.layout.fields:
+            least, most = bits.limits
+            if bits.least is not None and not least <= getattr(self, bits.name) <= most:
+                raise DescriptorError(f"{bits.name} must lie in {least}..{most}, not {getattr(self, bits.name)}")
+        if not 0 <= self.kind <= 2:
+            raise DescriptorError(f"kind must be 0, 1 or 2, not {self.kind}")
+        shift, residual_shift = (self.layout.field(name).limits[1] for name in ("shift", "residual_shift"))
+        if not (0 <= self.shift <= shift and 0 <= self.residual_shift <= residual_shift):
+            raise DescriptorError(
+                f"shifts must lie in 0..{shift} and 0..{residual_shift}, not {self.shift} and {self.residual_shift}"
+            )
+        if not -32768 <= self.lo <= self.hi <= 32767:
+            raise DescriptorError(f"clip bounds must be ordered int16, not {self.lo}..{self.hi}")
+
+    def words(self) -> tuple[int, ...]:
+        """The 32 words, which sum to zero modulo 2**32; DescriptorError for a value that is too wide."""
+        try:
+            packed = self.layout.pack({**vars(self), "magic": MAGIC})
+        except FormatError as error:
+            raise DescriptorError(f"descriptor {error}") from None
+        body = struct.unpack("<32I", packed.to_bytes(DESCRIPTOR_BYTES, "little"))
+        return (*body[:31], -sum(body) & 0xFFFF_FFFF)
+
+    def pack(self) -> bytes:
+        """128 bytes, little endian."""
+        return struct.pack("<32I", *self.words())
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Self:
+        """Read 128 bytes; DescriptorError when magic or checksum is wrong or a field is out of range."""
+        if len(data) != DESCRIPTOR_BYTES:
+            raise DescriptorError(f"a descriptor has {DESCRIPTOR_BYTES} bytes, not {len(data)}")
+        values = cls.layout.unpack(int.from_bytes(data, "little"))
+        magic = values.pop("magic")
+        if magic != MAGIC:
+            raise DescriptorError(f"a descriptor must begin with {MAGIC:#x}, not {magic:#x}")
+        if sum(struct.unpack("<32I", data)) & 0xFFFF_FFFF:
+            raise DescriptorError("the words of a descriptor must sum to zero; this one is damaged")
+        del values["checksum"]
+        return cls(**values)  # type: ignore[arg-type]

@@ -1,0 +1,295 @@
+"""The NPU program: descriptors, weight image, FBCB words and the memory map of a slot.
+
+It needs NumPy only, so it runs on the board. `hls.compile_program` makes one from a quantised network and a
+design; `Program.save` and `Program.load` keep it in a folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fluidnpu.models import FileError, read_text, regular_file
+
+from ..errors import DescriptorError, ProgramError
+from .descriptor import DESCRIPTOR_BYTES, Descriptor
+
+SCHEMA = 1
+ALIGNMENT = 64  # bytes; tensors, weight parts and slots begin on multiples of it
+WORD_BYTES = 2
+
+Int16 = npt.NDArray[np.int16]
+
+
+def align(value: int, to: int = ALIGNMENT) -> int:
+    """The next multiple of `to`.
+
+    >>> align(65)
+    128
+    """
+    return -(-value // to) * to
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorPlace:
+    """The place of a tensor in a slot: NHWC int16 inside its stored halo (top, left, bottom, right).
+
+    `offset` is the byte of the first stored word, halo included.
+    """
+
+    offset: int
+    height: int
+    width: int
+    channels: int
+    halo: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    @property
+    def stored_shape(self) -> tuple[int, int, int]:
+        """(height, width, channels) with the halo."""
+        top, left, bottom, right = self.halo
+        return self.height + top + bottom, self.width + left + right, self.channels
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Distance between neighbouring pixels of a row."""
+        return WORD_BYTES * self.channels
+
+    @property
+    def row_bytes(self) -> int:
+        """Distance between rows."""
+        return self.stored_shape[1] * self.pixel_bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes with the halo."""
+        return self.stored_shape[0] * self.row_bytes
+
+    def at(self, row: int, column: int, channel: int = 0) -> int:
+        """Byte offset in the slot of a word; negative rows and columns reach into the halo."""
+        top, left, _, _ = self.halo
+        return self.offset + (row + top) * self.row_bytes + (column + left) * self.pixel_bytes + WORD_BYTES * channel
+
+    def stored(self, slot: npt.NDArray[Any]) -> Int16:
+        """View (height, width, channels) of the tensor with its halo; `slot` is flat int16 or bytes."""
+        words = slot.view(np.int16)[self.offset // WORD_BYTES : (self.offset + self.size) // WORD_BYTES]
+        return words.reshape(self.stored_shape)
+
+    def view(self, slot: npt.NDArray[Any]) -> Int16:
+        """View (height, width, channels) of the tensor without its halo."""
+        top, left, _, _ = self.halo
+        return self.stored(slot)[top : top + self.height, left : left + self.width]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExitOutput:
+    """The logits tensor of an exit.
+
+    A logit is its stored int16 times `scale`; a sample leaves above `threshold` confidence.
+    """
+
+    name: str
+    tensor: str
+    scale: float
+    threshold: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """Everything that the host gives an NPU to run one network; the contract of ADR 5.
+
+    `stages[s]` is (first, last) layer of stage s, inclusive. `input_scale`: real value of one input unit.
+    """
+
+    network: str
+    design_digest: str
+    b_max: int
+    descriptors: tuple[Descriptor, ...]
+    weights: bytes = field(repr=False)
+    fbcb_words: tuple[int, ...] = field(repr=False)
+    tensors: Mapping[str, TensorPlace]
+    slot_bytes: int
+    stages: tuple[tuple[int, int], ...]
+    input: str
+    input_scale: float
+    exits: tuple[ExitOutput, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.fbcb_words) != len(self.descriptors) * self.b_max:
+            expected = len(self.descriptors) * self.b_max
+            raise ProgramError(f"an FBCB must have layers * b_max = {expected} words, not {len(self.fbcb_words)}")
+        if self.slot_bytes % ALIGNMENT or self.slot_bytes < max(
+            place.offset + place.size for place in self.tensors.values()
+        ):
+            raise ProgramError(
+                f"a slot must hold all tensors in a multiple of {ALIGNMENT} bytes, not {self.slot_bytes}"
+            )
+        missing = {self.input, *(exit.tensor for exit in self.exits)} - set(self.tensors)
+        if missing:
+            raise ProgramError(
+                f"every exit and the input need a place in the slot; missing: {', '.join(sorted(missing))}"
+            )
+        if len(self.stages) != len(self.exits):
+            raise ProgramError(f"a program needs one exit for each of {len(self.stages)} stages, not {len(self.exits)}")
+
+    # -- what the host writes --------------------------------------------------------------------------------
+
+    @property
+    def build_id(self) -> int:
+        """The value that the BUILD_ID register must read."""
+        return digest_build_id(self.design_digest)
+
+    @property
+    def fbcb(self) -> npt.NDArray[np.uint32]:
+        """FBCB words, uint32 (layers * b_max,), at address layer * b_max + batch - 1."""
+        return np.array(self.fbcb_words, np.uint32)
+
+    @property
+    def weights_offset(self) -> int:
+        """Offset of the weight image in `image` in bytes; a multiple of 64."""
+        return align(len(self.descriptors) * DESCRIPTOR_BYTES)
+
+    def image(self) -> bytes:
+        """Descriptors, then weights from `weights_offset` on: one buffer for a 64-byte boundary."""
+        table = b"".join(descriptor.pack() for descriptor in self.descriptors)
+        return table.ljust(self.weights_offset, b"\0") + self.weights
+
+    def fbcb_word(self, layer: int, batch: int) -> int:
+        """The FBCB word of a layer at a batch size."""
+        return self.fbcb_words[layer * self.b_max + batch - 1]
+
+    # -- slots -----------------------------------------------------------------------------------------------
+
+    def new_slots(self, count: int) -> Int16:
+        """Zeroed slot memory of `count` samples, int16 (count, slot words); halos stay zero from here on."""
+        return np.zeros((count, self.slot_bytes // WORD_BYTES), np.int16)
+
+    def pack_sample(self, image: Int16) -> Int16:
+        """The input tensor of one sample (H, W, C) int16 with its zero halo, ready to copy into a slot."""
+        place = self.tensors[self.input]
+        if image.shape != (place.height, place.width, place.channels) or image.dtype != np.int16:
+            want = (place.height, place.width, place.channels)
+            raise ProgramError(f"a sample of '{self.network}' must be int16 {want}, not {image.dtype} {image.shape}")
+        top, left, bottom, right = place.halo
+        return np.pad(image, ((top, bottom), (left, right), (0, 0)))
+
+    def read_tensor(self, slot: npt.NDArray[Any], name: str) -> Int16:
+        """A copy (H, W, C) of a tensor; `slot` is flat and contiguous, int16 words or bytes."""
+        return self._place(name).view(slot).copy()
+
+    def write_tensor(self, slot: npt.NDArray[Any], name: str, values: Int16) -> None:
+        """Write a tensor (H, W, C) into a slot; its halo stays."""
+        target = self._place(name).view(slot)
+        if values.shape != target.shape or values.dtype != np.int16:
+            raise ProgramError(f"tensor '{name}' must be int16 {target.shape}, not {values.dtype} {values.shape}")
+        target[...] = values
+
+    def _place(self, name: str) -> TensorPlace:
+        if name not in self.tensors:
+            raise ProgramError(f"program '{self.network}' has no tensor '{name}'; it has {', '.join(self.tensors)}")
+        return self.tensors[name]
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    def files(self) -> dict[str, bytes]:
+        """The files of a program: `program.bin` is `image`, `program.json` the rest with digests."""
+        image = self.image()
+        body: dict[str, Any] = {
+            "schema": SCHEMA,
+            "network": self.network,
+            "design_digest": self.design_digest,
+            "b_max": self.b_max,
+            "layers": len(self.descriptors),
+            "weights_offset": self.weights_offset,
+            "fbcb": list(self.fbcb_words),
+            "tensors": {name: asdict(place) for name, place in self.tensors.items()},
+            "slot_bytes": self.slot_bytes,
+            "stages": [list(stage) for stage in self.stages],
+            "input": self.input,
+            "input_scale": self.input_scale,
+            "exits": [asdict(exit) for exit in self.exits],
+            "image_sha256": hashlib.sha256(image).hexdigest(),
+        }
+        body["digest"] = _digest(body)
+        return {
+            "program.json": (json.dumps(body, sort_keys=True, indent=1, allow_nan=False) + "\n").encode(),
+            "program.bin": image,
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over the whole program."""
+        return str(json.loads(self.files()["program.json"])["digest"])
+
+    def save(self, folder: Path | str) -> None:
+        """Write `program.json` and `program.bin` into a folder; make the folder when it is missing."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for name, content in self.files().items():
+            (Path(folder) / name).write_bytes(content)
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Program:
+        """Read what `save` wrote; ProgramError when a file is missing, damaged or of another schema."""
+        manifest, binary = Path(folder) / "program.json", Path(folder) / "program.bin"
+        try:
+            raw, image = json.loads(read_text(manifest, "JSON")), regular_file(binary).read_bytes()
+        except (OSError, FileError, json.JSONDecodeError) as error:
+            raise ProgramError(f"'{folder}' must hold a readable program.json and program.bin: {error}") from None
+        if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+            schema = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
+            raise ProgramError(f"{manifest} must be a program of schema {SCHEMA}, not {schema!r}; build it again")
+        if raw.get("digest") != _digest({key: value for key, value in raw.items() if key != "digest"}):
+            raise ProgramError(f"{manifest} was changed by hand: its digest no longer matches its contents")
+        if raw.get("image_sha256") != hashlib.sha256(image).hexdigest():
+            raise ProgramError(f"{binary} does not belong to its program.json: the digest differs")
+        try:
+            return cls._from(raw, image)
+        except ProgramError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ProgramError(f"{manifest} is not a well-formed program: {error!r}") from None
+
+    @classmethod
+    def _from(cls, raw: Mapping[str, Any], image: bytes) -> Program:
+        size = DESCRIPTOR_BYTES
+        try:
+            descriptors = tuple(Descriptor.unpack(image[size * i : size * (i + 1)]) for i in range(raw["layers"]))
+        except DescriptorError as error:
+            raise ProgramError(f"program.bin is damaged: {error}") from None
+        places = {
+            name: TensorPlace(**{**place, "halo": tuple(place["halo"])}) for name, place in raw["tensors"].items()
+        }
+        return cls(
+            network=raw["network"],
+            design_digest=raw["design_digest"],
+            b_max=raw["b_max"],
+            descriptors=descriptors,
+            weights=image[raw["weights_offset"] :],
+            fbcb_words=tuple(raw["fbcb"]),
+            tensors=places,
+            slot_bytes=raw["slot_bytes"],
+            stages=tuple((first, last) for first, last in raw["stages"]),
+            input=raw["input"],
+            input_scale=raw["input_scale"],
+            exits=tuple(ExitOutput(**exit) for exit in raw["exits"]),
+        )
+
+
+def digest_build_id(design_digest: str) -> int:
+    """The build id of a design: the first 32 bits of its digest, which the BUILD_ID register reads.
+
+    >>> hex(digest_build_id("00c0ffee" + 56 * "0"))
+    '0xc0ffee'
+    """
+    return int(design_digest[:8], 16)
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Checks of generated Tcl and HLS pragmas."""

@@ -1,0 +1,164 @@
+"""A whole bitstream project as text: HLS C++, RTL, Tcl, constraints, software, bundle, manifest. Pure; no
+I/O.
+
+`write_project` writes it. Only turning it into a bitstream needs Vivado and Vivado HLS, which nothing here
+runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+
+from fluidnpu.boards import Board
+from fluidnpu.dse import Design
+
+from ..core.banks import hls_core_lacks, hls_ultra_banks
+from ..core.render import render, render_core
+from ..core.vectors import vector_files
+from ..errors import ProjectError
+from ..program.program import Program
+from ..views.registers import render_c_header, render_register_table
+from .checks.pragmas import check_pragmas
+from .checks.tcl import check_tcl
+from .design_views import render_register_json, render_sv_package
+from .platform import PLATFORMS
+from .text import REFERENCE_CORE, ProjectText
+
+MANIFEST = "manifest.json"
+MANIFEST_SCHEMA = 1
+DATA_PLANE = "fluidnpu_data_plane"
+CORES = ("hls", "rtl")
+
+Files = dict[str, str | bytes]
+
+
+def render_project(
+    design: Design,
+    program: Program | None,
+    board: Board,
+    core: str = "hls",
+    rtl: Mapping[str, str] | None = None,
+) -> Files:
+    """Render the whole project: path -> content, the manifest included; the same arguments give the same
+    bytes.
+
+    `rtl`: file name -> text of the SystemVerilog in compile order, as `rtl_tb.sources()` returns it. Without
+    the data plane in it, the project's README says that no bitstream can be made. `core`: "hls", or "rtl" for
+    the reference core. ProjectError when design, program, board and core do not match.
+    """
+    rtl = {} if rtl is None else rtl
+    _check(design, program, board, core, rtl)
+    p = ProjectText(design, board, core, program is not None, ())
+    p = ProjectText(design, board, core, program is not None, _missing(p, rtl))
+    files: Files = {}
+    if p.hls:
+        files |= _hls_files(p)
+    files |= {f"rtl/{name}": text for name, text in rtl.items() if p.core == "rtl" or not _is_reference_core(name)}
+    files["rtl/fluidnpu_design_pkg.sv"] = render_sv_package(design)
+    for path in ("rtl/fluid_npu.v", *(("rtl/fluidnpu_hls_core.v",) if p.hls else ())):
+        files[path] = _text(path.split("/")[1], p)
+    for name in ("package.tcl", "block_design.tcl", "build.tcl", "fluidnpu.xdc"):
+        files[f"vivado/{name}"] = _text(name, p)
+    files |= {"Makefile": _text("Makefile", p), "README.md": _text("README.md", p)}
+    files |= {"software/fluidnpu_registers.h": render_c_header(), "docs/registers.md": render_register_table()}
+    files["bundle/design.json"] = design.dumps()
+    files["bundle/registers.json"] = render_register_json(design, p.ps.registers_base)
+    if program is not None:
+        files |= {f"bundle/{name}": content for name, content in program.files().items()}
+    _check_texts(files)
+    files[MANIFEST] = _manifest(p, files)
+    return dict(sorted(files.items()))
+
+
+def _check(design: Design, program: Program | None, board: Board, core: str, rtl: Mapping[str, str]) -> None:
+    if core not in CORES:
+        raise ProjectError(f"core must be one of {', '.join(CORES)}, not '{core}'")
+    if core == "rtl" and f"{REFERENCE_CORE}.sv" not in rtl:
+        raise ProjectError(
+            f"the reference core must be among the RTL sources to be built, and {REFERENCE_CORE}.sv is not"
+        )
+    if design.board != board.name:
+        raise ProjectError(f"the design must be made for board '{board.name}', and it was made for '{design.board}'")
+    memory = board.memory(design.memory)
+    if memory.side == "pl" and PLATFORMS[board.family].pl_memory is None:
+        raise ProjectError(
+            f"memory '{memory.name}' of board '{board.name}' needs a controller in the programmable logic, "
+            "which projects have for zynq7000 only"
+        )
+    if (memory.port_bits, memory.stripes) != (design.port_bits, design.stripes):
+        raise ProjectError(
+            f"masters of memory '{memory.name}' of board '{board.name}' must be as wide as the design's, "
+            f"{design.port_bits} bits on {design.stripes} ports, and they have {memory.port_bits} on {memory.stripes}"
+        )
+    for name in (board.part, board.board_part):
+        if not re.fullmatch(r"[A-Za-z0-9_.:-]+", name):
+            raise ProjectError(
+                f"part and board_part must be letters, digits and _.:- to stand in a script, not {name!r}"
+            )
+    if program is not None and program.design_digest != design.digest:
+        raise ProjectError("the program must be compiled for this very design, and it was compiled for another")
+
+
+def _check_texts(files: Mapping[str, str | bytes]) -> None:
+    """Raise ProjectError for a pragma or a Tcl command that this room's own checkers do not know."""
+    for path, content in files.items():
+        problems: list[str] = []
+        if isinstance(content, str) and path.endswith(".tcl"):
+            problems = check_tcl(content, "vivado_hls" if path.startswith("hls/") else "vivado")
+        elif isinstance(content, str) and path.startswith("hls/"):
+            problems = check_pragmas(content)
+        if problems:
+            raise ProjectError(f"the generated {path} must pass its own checks: {problems[0]}")
+
+
+def _is_reference_core(name: str) -> bool:
+    return name.startswith("core_") or name == f"{REFERENCE_CORE}.sv"
+
+
+def _missing(p: ProjectText, rtl: Mapping[str, str]) -> tuple[str, ...]:
+    """The reasons that no bitstream can be made, as sentences."""
+    if p.hls and (lacks := hls_core_lacks(p.design, p.board)):
+        return (lacks,)
+    source = rtl.get(f"{DATA_PLANE}.sv")
+    if source is None:
+        return (f"the data plane (`{DATA_PLANE}.sv`) is not among its sources",)
+    wrapper = _text("fluid_npu.v", p)
+    wanted = set(
+        re.findall(r"\.(\w+)\(", wrapper[wrapper.index(DATA_PLANE) : wrapper.index(f"    {p.core_instance} ")])
+    )
+    lacking = sorted(name for name in wanted if not re.search(rf"\b{name}\b", source))
+    return (f"`{DATA_PLANE}.sv` lacks what `fluid_npu.v` joins: {', '.join(lacking)}",) if lacking else ()
+
+
+def _hls_files(p: ProjectText) -> Files:
+    texts = render_core(p.design, hls_ultra_banks(p.design, p.board))
+    bench = texts.pop("tb_core.cpp")
+    files: Files = {f"hls/src/{name}": text for name, text in texts.items()}
+    files["hls/tb/tb_core.cpp"] = bench
+    files |= {f"hls/tb/{name}": content for name, content in vector_files(p.design).items()}
+    return files | {"hls/synth.tcl": _text("hls_synth.tcl", p), "hls/csim.tcl": _text("hls_csim.tcl", p)}
+
+
+def _text(template: str, p: ProjectText) -> str:
+    return render(f"project/{template}", {"p": p})
+
+
+def _manifest(p: ProjectText, files: Mapping[str, str | bytes]) -> str:
+    digests = {
+        name: hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+        for name, content in files.items()
+    }
+    body = {
+        "schema": MANIFEST_SCHEMA,
+        "network": p.design.network,
+        "board": p.board.name,
+        "core": p.core,
+        "design": p.design.digest,
+        "build_id": p.build_id,
+        "missing": list(p.missing),
+        "files": digests,
+    }
+    return json.dumps(body, sort_keys=True, indent=1, allow_nan=False) + "\n"

@@ -1,0 +1,1 @@
+"""Texts rendered from the register map and the bit formats: SystemVerilog, C, C++ and Markdown."""

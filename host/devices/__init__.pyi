@@ -1,0 +1,9 @@
+from .device import ArrayBuffer as ArrayBuffer
+from .device import Buffer as Buffer
+from .device import Clock as Clock
+from .devmem import DevMemNpu as DevMemNpu
+from .memory import SimulatedMemory as SimulatedMemory
+from .pynq.overlay import npu_of as npu_of
+from .rtl import RtlDevice as RtlDevice
+from .rtl import rtl_device as rtl_device
+from .simulated import Fault as Fault

@@ -1,0 +1,235 @@
+"""The simulated data plane: it runs one layer from DRAM to DRAM with the arithmetic of `models.golden`.
+
+Its inputs are those of the hardware: a descriptor, the weight stream in the mode that the FBCB chose, and
+slots by physical address. It knows neither names of the network nor requests.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fluidnpu.dse import Design, Mode
+from fluidnpu.hls import Cause, DescriptorError, FbcbError
+from fluidnpu.hls.formats import NO_WEIGHTS
+from fluidnpu.hls.program import DESCRIPTOR_BYTES, Descriptor, buffer_bytes, decode_fbcb, part_words, unpack_weights
+from fluidnpu.models import Kind, Layer, NetworkError, QuantisedLayer, golden
+
+from .memory import BusError, SimulatedMemory
+
+Int16s = npt.NDArray[np.int16]
+
+ALIGNMENT = 64  # of a program, of the weight image, of every weight part and of slots
+_KINDS = (Kind.GEMM, Kind.MAX_POOL, Kind.SUM_POOL)
+
+
+class LayerError(Exception):
+    """A layer cannot run. The simulated device catches this and puts the cause into ERROR."""
+
+    def __init__(self, cause: Cause) -> None:
+        super().__init__(cause.name)
+        self.cause = cause
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slots:
+    """The samples of a job: slot i lies at `base + i * stride` bytes; `active` ascends."""
+
+    base: int
+    stride: int
+    active: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """A tensor in a slot: `offset`, `row` and `pixel` strides in bytes, shape (height, width, channels)."""
+
+    offset: int
+    shape: tuple[int, int, int]
+    row: int
+    pixel: int
+
+    @property
+    def aligned(self) -> bool:
+        """True when every element is aligned to a 16-bit word."""
+        return not (self.offset | self.row | self.pixel) & 1
+
+    def span(self, slots: Slots) -> tuple[int, int]:
+        """Return (address, bytes) from its first word in the first active slot to its last in the last."""
+        first, last = slots.active[0], slots.active[-1]
+        height, width, channels = self.shape
+        size = (height - 1) * self.row + (width - 1) * self.pixel + 2 * channels
+        return slots.base + first * slots.stride + self.offset, (last - first) * slots.stride + size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A decoded layer: its integers as the golden model takes them, and the regions it reads and writes."""
+
+    layer: QuantisedLayer
+    input: Region
+    residual: Region | None
+    output: Region
+
+
+class DataPlane:
+    """Fetches, decodes and runs layers. A decoded layer is cached until its bytes in DRAM change."""
+
+    def __init__(self, design: Design, memory: SimulatedMemory) -> None:
+        self._design, self._memory = design, memory
+        self._decoded: dict[tuple[Descriptor, int, Mode], tuple[int, Step]] = {}
+        self._descriptors: dict[bytes, Descriptor] = {}
+        self._modes: dict[tuple[Descriptor, int, int], Mode] = {}
+
+    def descriptor(self, address: int) -> Descriptor:
+        """Fetch one descriptor. Raises LayerError with BUS_READ or BAD_DESCRIPTOR."""
+        if address % ALIGNMENT:
+            raise LayerError(Cause.BAD_DESCRIPTOR)
+        data = self._read(address, DESCRIPTOR_BYTES).tobytes()
+        if data not in self._descriptors:
+            try:
+                self._descriptors[data] = Descriptor.unpack(data)
+            except DescriptorError:
+                raise LayerError(Cause.BAD_DESCRIPTOR) from None
+        return self._descriptors[data]
+
+    def check(self, descriptor: Descriptor, word: int, slots: Slots, weights_base: int) -> Step:
+        """Decode a layer for a batch and check that all its bytes exist. Raises LayerError with the cause."""
+        mode = self._mode(descriptor, word, len(slots.active))
+        if slots.base % ALIGNMENT or slots.stride % ALIGNMENT:
+            raise LayerError(Cause.BAD_DESCRIPTOR)
+        step = self._step(descriptor, mode, weights_base)
+        self._bytes(step.input, slots, Cause.BUS_READ)
+        if step.residual is not None:
+            self._bytes(step.residual, slots, Cause.BUS_READ)
+        self._bytes(step.output, slots, Cause.BUS_WRITE)
+        return step
+
+    def run(self, step: Step, slots: Slots) -> int:
+        """Compute a checked layer for every active slot; return the number of saturated outputs."""
+        inputs = self._load(step.input, slots)
+        residual = None if step.residual is None else self._load(step.residual, slots)
+        out, saturated = golden.run_layer_counting(step.layer, inputs, residual)
+        view = self._view(step.output, slots, Cause.BUS_WRITE)
+        if len(view) == len(out):
+            view[:] = out
+        else:
+            view[_indices(slots)] = out
+        return saturated
+
+    # -- decoding --------------------------------------------------------------------------------------------
+
+    def _mode(self, d: Descriptor, word: int, batch: int) -> Mode:
+        if (d, word, batch) not in self._modes:
+            npu = self._design
+            try:
+                run = decode_fbcb(word, kind=d.kind, batch=batch, t_r=npu.t_r, stackable=npu.stackable, split=npu.split)
+            except FbcbError:
+                raise LayerError(Cause.BAD_FBCB) from None
+            if buffer_bytes(d, run) > 2 * npu.buffer_words:
+                raise LayerError(Cause.BAD_FBCB)
+            self._modes[d, word, batch] = run.mode
+        return self._modes[d, word, batch]
+
+    def _step(self, d: Descriptor, mode: Mode, weights_base: int) -> Step:
+        words = np.zeros(0, np.int16) if d.kind else self._weights(d, mode, weights_base)
+        checksum = zlib.crc32(words.data)
+        cached = self._decoded.get((d, weights_base, mode))
+        if cached is None or cached[0] != checksum:
+            cached = self._decoded[d, weights_base, mode] = (checksum, self._decode(d, mode, words))
+        return cached[1]
+
+    def _weights(self, d: Descriptor, mode: Mode, base: int) -> Int16s:
+        offset = d.weights[int(mode)]
+        if offset == NO_WEIGHTS:
+            raise LayerError(Cause.BAD_FBCB)
+        if (base + offset) % ALIGNMENT:
+            raise LayerError(Cause.BAD_DESCRIPTOR)
+        p = d.kernel_h * d.kernel_w * d.group_words
+        size = part_words(p=p, columns=d.columns, groups=d.groups, mode=mode, design=self._design)
+        return self._read(base + offset, 2 * size).view(np.int16)
+
+    def _decode(self, d: Descriptor, mode: Mode, words: Int16s) -> Step:
+        layer = self._layer(d, mode, words)
+        shape = (d.out_h, d.out_w, d.groups * d.columns)
+        source = Region(offset=d.in_offset, shape=layer.layer.in_shape, row=d.in_row_bytes, pixel=d.in_pixel_bytes)
+        target = Region(offset=d.out_offset, shape=shape, row=d.out_row_bytes, pixel=d.out_pixel_bytes)
+        residual = Region(offset=d.residual_offset, shape=shape, row=d.residual_row_bytes, pixel=d.residual_pixel_bytes)
+        if not all(region.aligned for region in (source, target, residual)):
+            raise LayerError(Cause.BAD_DESCRIPTOR)
+        return Step(layer=layer, input=source, residual=residual if d.has_residual else None, output=target)
+
+    def _layer(self, d: Descriptor, mode: Mode, words: Int16s) -> QuantisedLayer:
+        """Build the layer for the golden model, without padding: its input is the extent with the halo."""
+        kind = _KINDS[d.kind]
+        weights, bias = np.zeros((0, 0, 0), np.int16), np.zeros(0, np.int64)
+        if kind is Kind.GEMM:
+            p = d.kernel_h * d.kernel_w * d.group_words
+            groups = [
+                unpack_weights(part, p=p, columns=d.columns, mode=mode, design=self._design)
+                for part in words.reshape(d.groups, -1)
+            ]
+            weights = np.stack([matrix for matrix, _ in groups])
+            bias = np.concatenate([vector for _, vector in groups])
+        layer = Layer(
+            name="descriptor",
+            kind=kind,
+            input="in",
+            output="out",
+            channels=d.groups * d.columns,
+            residual="residual" if d.has_residual else None,
+            in_shape=(
+                (d.out_h - 1) * d.stride_h + (d.kernel_h - 1) * d.dilation_h + 1,
+                (d.out_w - 1) * d.stride_w + (d.kernel_w - 1) * d.dilation_w + 1,
+                d.groups * d.group_words,
+            ),
+            kernel=(d.kernel_h, d.kernel_w),
+            stride=(d.stride_h, d.stride_w),
+            dilation=(d.dilation_h, d.dilation_w),
+            groups=d.groups if kind is Kind.GEMM else 1,
+        )
+        try:
+            return QuantisedLayer(
+                layer=layer,
+                weights=weights,
+                bias=bias,
+                shift=d.shift,
+                residual_shift=d.residual_shift,
+                lo=d.lo,
+                hi=d.hi,
+            )
+        except NetworkError:  # the accumulator could wrap: no compiled program does, so the bytes are damaged
+            raise LayerError(Cause.BAD_DESCRIPTOR) from None
+
+    # -- slots -----------------------------------------------------------------------------------------------
+
+    def _load(self, region: Region, slots: Slots) -> Int16s:
+        """Return the tensor of every active slot, int16 (batch, *shape): a view if adjacent, else a copy."""
+        view = self._view(region, slots, Cause.BUS_READ)
+        return view if len(view) == len(slots.active) else view[_indices(slots)]
+
+    def _view(self, region: Region, slots: Slots, cause: Cause) -> Int16s:
+        """Return a view of the tensor in all slots from the first active to the last: (slots, *shape)."""
+        count = slots.active[-1] - slots.active[0] + 1
+        strides = (slots.stride, region.row, region.pixel, 2)
+        return np.ndarray((count, *region.shape), np.int16, self._bytes(region, slots, cause), strides=strides)
+
+    def _bytes(self, region: Region, slots: Slots, cause: Cause) -> npt.NDArray[np.uint8]:
+        try:
+            return self._memory.view(*region.span(slots))
+        except BusError:
+            raise LayerError(cause) from None
+
+    def _read(self, address: int, size: int) -> npt.NDArray[np.uint8]:
+        try:
+            return self._memory.view(address, size)
+        except BusError:
+            raise LayerError(Cause.BUS_READ) from None
+
+
+def _indices(slots: Slots) -> Sequence[int]:
+    return [slot - slots.active[0] for slot in slots.active]

@@ -1,0 +1,110 @@
+"""The edge to hardware: the protocols of device, buffer and clock, and the two clocks.
+
+>>> clock = VirtualClock()
+>>> clock.sleep_until(250)
+>>> clock.now_ns()
+250
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Clock(Protocol):
+    """Integer nanoseconds that never run backwards."""
+
+    def now_ns(self) -> int:
+        """Return the current time."""
+
+    def sleep_until(self, time_ns: int) -> None:
+        """Return at `time_ns`, or at once when that time has passed."""
+
+
+class Buffer(Protocol):
+    """Contiguous memory, coherent between host and NPU: no cache needs flushing."""
+
+    @property
+    def physical_address(self) -> int:
+        """The physical address of byte 0 for the NPU, a multiple of 64."""
+
+    @property
+    def array(self) -> Bytes:
+        """The bytes as the host addresses them, shape (size,)."""
+
+
+class Device(Protocol):
+    """One NPU: 32-bit registers by byte offset, contiguous memory, an interrupt and a clock.
+
+    Any verb may raise an OSError, which the driver turns into a DeviceAccessError.
+    """
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that deadlines are read from."""
+
+    def read(self, offset: int) -> int:
+        """Read the 32-bit register at `offset`."""
+
+    def write(self, offset: int, value: int) -> None:
+        """Write the 32-bit register at `offset`."""
+
+    def allocate(self, size: int) -> Buffer:
+        """Allocate at least `size` zeroed bytes. Raises OutOfMemory."""
+
+    def free(self, buffer: Buffer) -> None:
+        """Give a buffer of `allocate` back."""
+
+    def wait_interrupt(self, deadline_ns: int) -> bool:
+        """Return True as soon as the interrupt line is high, False when it is still low at `deadline_ns`."""
+
+
+class WallClock:
+    """The monotonic clock of this machine."""
+
+    def now_ns(self) -> int:
+        """Return monotonic nanoseconds."""
+        return time.monotonic_ns()
+
+    def sleep_until(self, time_ns: int) -> None:
+        """Sleep until the monotonic clock reads `time_ns`."""
+        while (remaining := time_ns - time.monotonic_ns()) > 0:
+            time.sleep(remaining / 1e9)
+
+
+class VirtualClock:
+    """A clock that jumps: time advances only in `sleep_until`, so waiting costs no real time."""
+
+    def __init__(self, start_ns: int = 0) -> None:
+        self._now_ns = start_ns
+
+    def now_ns(self) -> int:
+        """Return virtual nanoseconds."""
+        return self._now_ns
+
+    def sleep_until(self, time_ns: int) -> None:
+        """Jump to `time_ns` unless that time has passed."""
+        self._now_ns = max(self._now_ns, time_ns)
+
+
+class ArrayBuffer:
+    """A buffer over NumPy memory with a known physical address; `owner` keeps that memory alive."""
+
+    def __init__(self, array: Bytes, physical_address: int, owner: Any = None) -> None:
+        self._array, self._address, self.owner = array, physical_address, owner
+
+    @property
+    def physical_address(self) -> int:
+        """The physical address of byte 0 for the NPU."""
+        return self._address
+
+    @property
+    def array(self) -> Bytes:
+        """The bytes, shape (size,)."""
+        return self._array

@@ -1,0 +1,124 @@
+"""Opening a device by name, for the console command, the demo and scripts.
+
+`simulated` goes through PYNQ where PYNQ is installed (overlay, MMIO, allocate, as on a board), else straight
+to the simulated NPU. `rtl` is the SystemVerilog in Verilator behind the board's memory: exact, slow, on its
+own clock; `cosim` is the same with the HLS core's C++ as its core. `pynq` and `devmem` are the NPU of a
+board, with PYNQ or without.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fluidnpu.boards import Board, BoardError, load_board
+from fluidnpu.hls.project import PLATFORMS
+
+from ..bundle import Bundle, bitstream
+from ..errors import DriverUsageError, PynqMissingError
+from .device import Clock, Device, VirtualClock
+from .devmem import DevMemNpu
+from .pynq.bitstream import write_simulated_bitstream
+from .pynq.overlay import open_overlay, simulated_pynq_device
+from .rtl import rtl_device
+from .simulated import SimulatedNpu
+
+KINDS = ("simulated", "rtl", "cosim", "pynq", "devmem")
+_PL_BYTES = 1 << 28  # mapped of the programmable logic's memory: enough for any program and its slots
+
+
+@contextmanager
+def open_device(
+    kind: str,
+    bundle: Bundle,
+    folder: Path | str | None = None,
+    *,
+    clock: Clock | None = None,
+    registers: int | None = None,
+    reserved: tuple[int, int] | None = None,
+) -> Iterator[Device]:
+    """Open the NPU for a bundle by the name of its kind, and close it at the end of the `with` block.
+
+    `simulated` runs on `clock` (default: a virtual one), `rtl` and `cosim` on their own clock, `pynq` with
+    the bitstream in `folder`, and `devmem` with a bitstream that is loaded already. For `devmem` alone:
+    `registers` is the physical address of the NPU's registers (default: that of the generated block design),
+    and `reserved` the physical address and size in bytes of the memory for programs and samples, which Linux
+    must leave alone (default: the programmable logic's memory, where the NPU reads it). Raises
+    DriverUsageError, BundleError, PynqMissingError, DeviceAccessError, and rtl_tb's SimulationError or hls'
+    CsimError when RTL or C++ cannot be built.
+    """
+    if kind != "devmem" and (registers is not None or reserved is not None):
+        raise DriverUsageError(f"physical addresses are for the device 'devmem' alone, not for '{kind}'")
+    if kind == "devmem":
+        with _dev_mem(bundle, registers, reserved) as npu:
+            yield npu
+    elif kind == "pynq":
+        if folder is None:
+            raise DriverUsageError("a board needs the folder that holds its bitstream, and none came")
+        _check_reachable(bundle)
+        yield open_overlay(bitstream(folder))
+    elif kind in ("rtl", "cosim"):
+        if clock is not None:
+            raise DriverUsageError("the RTL counts time in its own cycles, so no clock can be given to it")
+        yield rtl_device(bundle.design, core="hls" if kind == "cosim" else "rtl")
+    elif kind == "simulated":
+        clock = VirtualClock() if clock is None else clock
+        with tempfile.TemporaryDirectory() as scratch:
+            try:
+                device = simulated_pynq_device(clock=clock)
+            except PynqMissingError:
+                yield SimulatedNpu(bundle.design, clock=clock)
+                return
+            bit = write_simulated_bitstream(scratch, bundle.design, family=_family(bundle))
+            yield open_overlay(bit, device)
+    else:
+        raise DriverUsageError(f"a device must be one of {', '.join(KINDS)}, not '{kind}'")
+
+
+def _dev_mem(bundle: Bundle, registers: int | None, reserved: tuple[int, int] | None) -> DevMemNpu:
+    """Map the NPU from /dev/mem; addresses default to the block design of the bundle's board."""
+    name, board = bundle.design.board, _shipped_board(bundle)
+    platform = None if board is None else PLATFORMS[board.family]
+    if registers is None:
+        if platform is None:
+            raise DriverUsageError(
+                f"the address of the NPU's registers must be given for a board of one's own ('{name}')"
+            )
+        registers = platform.registers_base
+    if reserved is None:
+        memory = bundle.design.memory
+        if board is None or platform is None or platform.pl_memory is None or board.memory(memory).side != "pl":
+            raise DriverUsageError(
+                f"the NPU reads memory '{memory}' of '{name}', so an address and a size there that Linux leaves alone must be given"
+            )
+        reserved = (platform.pl_memory.base, _PL_BYTES)
+    return DevMemNpu(register_base=registers, memory_base=reserved[0], memory_bytes=reserved[1])
+
+
+def _check_reachable(bundle: Bundle) -> None:
+    """Refuse an NPU that reads another memory than the processing system's, where PYNQ allocates."""
+    board = _shipped_board(bundle)
+    memory = None if board is None else board.memory(bundle.design.memory)
+    if memory is not None and memory.side == "pl":
+        raise DriverUsageError(
+            f"PYNQ must allocate where the NPU reads, and this one reads the programmable logic's memory '{memory.name}': "
+            "open it as 'devmem', as the project's README says"
+        )
+
+
+def _shipped_board(bundle: Bundle) -> Board | None:
+    """Load the design's board; None for a user's own board, and for a memory that no shipped board has."""
+    try:
+        board = load_board(bundle.design.board)
+        board.memory(bundle.design.memory)
+    except BoardError:
+        return None
+    return board
+
+
+def _family(bundle: Bundle) -> str:
+    """Return the processing system of the simulated board; any will do for a user's own board."""
+    board = _shipped_board(bundle)
+    return "zynq7000" if board is None else board.family

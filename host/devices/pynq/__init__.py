@@ -1,0 +1,1 @@
+"""The NPU under PYNQ, on a board and on a simulated one."""

@@ -1,0 +1,1 @@
+"""The runtime loop over a driver and the inference server around it."""

@@ -1,0 +1,83 @@
+"""Serving a stream of requests whose arrivals are known, on the device's own clock.
+
+On a virtual clock the schedule equals that of `scheduler.simulate` for the same requests and exits.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fluidnpu.scheduler import ExitRule, Outcome, Policy, Request, Schedule, StageCosts, Wait
+
+from ..driver import Driver
+from ..errors import DeviceError, DriverUsageError
+from .runtime import Image, Reply, Runtime
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeResult:
+    """Replies in the order of the requests, their schedule, and the failures that were recovered from.
+
+    `missed_interrupts` counts jobs that ended without an interrupt; each cost a whole deadline.
+    """
+
+    replies: tuple[Reply, ...]
+    schedule: Schedule
+    failures: tuple[DeviceError, ...]
+    missed_interrupts: int = 0
+
+
+def serve_requests(
+    requests: Sequence[Request],
+    images: Sequence[Image] | Image,
+    policy: Policy,
+    driver: Driver,
+    *,
+    exit_rates: Sequence[float] | None = None,
+    rule: ExitRule | None = None,
+    costs: StageCosts | None = None,
+    attempts: int = 3,
+    progress: Callable[[int, int], None] | None = None,
+) -> ServeResult:
+    """Serve requests with known arrivals on the device's own clock, `images[i]` (H, W, C) for request i.
+
+    On a virtual clock this takes as long as the arithmetic. The driver must be loaded. Every request gets
+    exactly one reply, also when jobs fail; GaveUpError when one fails `attempts` times in a row.
+    `progress(answered, total)` is called as replies come; shed requests do not count as answered. For `rule`
+    and `costs` see `Runtime`.
+    """
+    if len(requests) != len(images):
+        raise DriverUsageError(f"each of {len(requests)} requests needs an image, and {len(images)} came")
+    if any((a.arrival_ns, a.id) >= (b.arrival_ns, b.id) for a, b in itertools.pairwise(requests)):
+        raise DriverUsageError("requests must be sorted by arrival and id, and they are not")
+    runtime = Runtime(driver, policy, exit_rates=exit_rates, rule=rule, costs=costs, attempts=attempts)
+    by_id: dict[int, Reply] = {}
+    due, answered, missed = 0, 0, driver.missed_interrupts
+    while True:
+        now = runtime.now_ns
+        while due < len(requests) and requests[due].arrival_ns <= now:
+            runtime.admit(requests[due], images[due])
+            due += 1
+        if runtime.busy:
+            result = runtime.step(closed=due == len(requests))
+            if isinstance(result, Wait):
+                until = requests[due].arrival_ns
+                runtime.sleep_until(until if result.until_ns is None else min(until, result.until_ns))
+            else:
+                by_id.update((reply.request_id, reply) for reply in result)
+                answered += sum(reply.outcome is not Outcome.SHED for reply in result)
+                if progress is not None:
+                    progress(answered, len(requests))
+        elif due < len(requests):
+            runtime.sleep_until(requests[due].arrival_ns)
+        else:
+            break
+    replies = tuple(by_id[request.id] for request in requests)
+    return ServeResult(
+        replies=replies,
+        schedule=runtime.schedule(requests, replies),
+        failures=tuple(runtime.failures),
+        missed_interrupts=driver.missed_interrupts - missed,
+    )

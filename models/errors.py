@@ -1,0 +1,69 @@
+"""Errors of networks, their files, their data and their training.
+
+ModelsError
+├── NetworkError (ValueError)            a network or table breaks a rule
+│   ├── FileError                        a file is no regular file, too large, or not text
+│   ├── DataError                        images or labels are missing or damaged
+│   ├── LayerTableError                  an entry of a layer table is malformed
+│   ├── QuantisationError                a layer or tensor does not fit int16
+│   ├── AccuracyError                    int16 loses too much accuracy; carries the report (numeric/guard.py)
+│   └── ModelFileError                   an ONNX file cannot be read; carries node and operator
+│       └── UnsupportedOperatorError     the NPU lacks an operator; carries a suggestion
+└── TrainingError (RuntimeError)         training could not run, or diverged
+"""
+
+from __future__ import annotations
+
+MOST_MESSAGE = 800  # characters of an error message
+
+
+class ModelsError(Exception):
+    """Base of all errors of this room; the message is one sentence."""
+
+
+class NetworkError(ModelsError, ValueError):
+    """A network, file or table breaks a rule; the message is one sentence.
+
+    It says what must hold, what came and where. Names in it come out of files, so a character that is not
+    printable (a newline, an escape sequence) is replaced.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(char if char.isprintable() else "?" for char in message[:MOST_MESSAGE]))
+
+
+class FileError(NetworkError):
+    """A user's file is not regular, too large, or not the text it should be."""
+
+
+class DataError(NetworkError):
+    """A data set is missing or damaged; the sentence names the file and the remedy."""
+
+
+class LayerTableError(NetworkError):
+    """An entry of a layer table is malformed; the sentence names it."""
+
+
+class QuantisationError(NetworkError):
+    """A network cannot be quantised as it stands; the sentence names the layer or tensor."""
+
+
+class ModelFileError(NetworkError):
+    """A model file cannot be read; `node` and `operator` name the node that is to blame, if there is one."""
+
+    def __init__(self, message: str, node: str | None = None, operator: str | None = None) -> None:
+        super().__init__(message)
+        self.node = node
+        self.operator = operator
+
+
+class UnsupportedOperatorError(ModelFileError):
+    """A node needs an operator that the NPU lacks; `suggestion` is the remedy."""
+
+    def __init__(self, node: str, operator: str, why: str, suggestion: str) -> None:
+        super().__init__(f"node '{node}': operator {operator} {why}; {suggestion}", node, operator)
+        self.suggestion = suggestion
+
+
+class TrainingError(ModelsError, RuntimeError):
+    """Training could not run or diverged."""

@@ -1,0 +1,5 @@
+"""Early exits: the exit rule, heads, cuts of a workload, and the choice of thresholds."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,13 @@
+from .cuts import equidistant_exits as equidistant_exits
+from .cuts import exits_after as exits_after
+from .heads import ExitPlace as ExitPlace
+from .heads import attach_exits as attach_exits
+from .heads import equidistant_tensors as equidistant_tensors
+from .heads import exit_places as exit_places
+from .heads import single_exit as single_exit
+from .rule import confidence as confidence
+from .rule import decide_exits as decide_exits
+from .rule import early_exit_predictions as early_exit_predictions
+from .rule import exceeds_threshold as exceeds_threshold
+from .selection import ExitChoice as ExitChoice
+from .selection import choose_threshold as choose_threshold

@@ -1,0 +1,201 @@
+"""Find the places for exits in a network, and attach a head to a place.
+
+A head is a global average pool and one linear classifier with random weights: enough to explore and to
+build, not to answer before it is trained. A *cut* is a tensor that everything later depends on, so nothing
+else of the network waits in memory there.
+
+>>> from fluidnpu.models.zoo import skeleton
+>>> net = attach_exits(single_exit(skeleton("resnet8")), ["stage1_block1_b_out"])
+>>> [exit.name for exit in net.exits], [layer.name for layer in net.layers][3:5], net.layers[-1].stage
+(['exit1', 'final'], ['exit1_pool', 'exit1_fc'], 1)
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..errors import NetworkError
+from ..graph.network import Exit, Layer, Network, Parameters
+from ..graph.shapes import Kind
+from ..graph.stages import stages_of
+
+_CLOSE = 4  # names suggested in place of an unknown one
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExitPlace:
+    """A tensor of the backbone that can take an exit, and the share of the backbone's MACs before it."""
+
+    tensor: str
+    shape: tuple[int, int, int]
+    macs: int
+    share: float
+    cut: bool
+
+
+def _writers(network: Network) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for index, layer in enumerate(network.layers):
+        found.setdefault(layer.output, []).append(index)
+    return found
+
+
+def _needs(network: Network, tensor: str, writers: dict[str, list[int]]) -> frozenset[int]:
+    """Return the indices of the layers that a tensor depends on."""
+    found: set[int] = set()
+    stack = list(writers.get(tensor, ()))
+    while stack:
+        index = stack.pop()
+        if index not in found:
+            found.add(index)
+            layer = network.layers[index]
+            stack += [one for name in (layer.input, layer.residual) if name for one in writers.get(name, ())]
+    return frozenset(found)
+
+
+def exit_places(network: Network) -> tuple[ExitPlace, ...]:
+    """Return the places for exits: the tensors of the last exit's backbone with work before and after them,
+    by MACs.
+    """
+    writers = _writers(network)
+    last = network.exits[-1].logits
+    backbone = _needs(network, last, writers)
+    macs = {index: layer.shape.macs for index, layer in enumerate(network.layers)}
+    total = sum(macs[index] for index in backbone)
+    taken = {exit.logits for exit in network.exits}
+    places = []
+    for tensor in dict.fromkeys(network.layers[index].output for index in sorted(backbone)):
+        needs = _needs(network, tensor, writers)
+        before = sum(macs[index] for index in needs)
+        if tensor not in taken and 0 < before < total:
+            behind = [network.layers[index] for index in backbone - needs]
+            read = {name for layer in behind for name in (layer.input, layer.residual) if name}
+            made = {layer.output for layer in behind}
+            places.append(
+                ExitPlace(
+                    tensor=tensor,
+                    shape=network.tensors[tensor],
+                    macs=before,
+                    share=before / total,
+                    cut=read - made == {tensor},
+                )
+            )
+    return tuple(sorted(places, key=lambda place: place.macs))
+
+
+def equidistant_tensors(network: Network, exits: int) -> tuple[str, ...]:
+    """Choose the cuts nearest to 1/exits, 2/exits, ... of the backbone's MACs.
+
+    Returns exits - 1 tensors, since the last exit is there already. Raises NetworkError when there are too
+    few cuts.
+    """
+    cuts = [place for place in exit_places(network) if place.cut]
+    if not 1 <= exits <= len({place.macs for place in cuts}) + 1:
+        raise NetworkError(
+            f"the number of exits must lie in 1..{len({place.macs for place in cuts}) + 1} for '{network.name}', which has so many "
+            f"cuts, not {exits}; name the tensors instead"
+        )
+    chosen: list[ExitPlace] = []
+    for stage in range(1, exits):
+        done = chosen[-1].macs if chosen else 0
+        later = sorted({place.macs for place in cuts if place.macs > done})
+        possible = set(later[: len(later) - (exits - 1 - stage)])  # leave a cut for each exit still to come
+        fair = [place for place in cuts if place.macs in possible]
+        chosen.append(min(fair, key=lambda place: abs(place.share - stage / exits)))
+    return tuple(place.tensor for place in chosen)
+
+
+def unknown_name(what: str, name: str, known: Iterable[str], where: str) -> str:
+    """Return the sentence that refuses a name, with the known names that are closest to it."""
+    known = list(known)
+    close = difflib.get_close_matches(name, known, _CLOSE, 0.3) or known[:_CLOSE]
+    return f"there is no {what} '{name}' in {where}; close to it: {', '.join(close)}"
+
+
+def single_exit(network: Network) -> Network:
+    """Return the network without its early exits and their heads."""
+    return _staged(network, network.exits[-1:])
+
+
+def attach_exits(network: Network, tensors: Sequence[str], *, threshold: float = 1.0, seed: int = 0) -> Network:
+    """Attach a head at each tensor, in order of their MACs; with a threshold of 1 no sample leaves there.
+
+    Exit rates are forgotten. Where the network has calibration, a head's ranges are bounds that follow from
+    its weights. Raises NetworkError for a tensor that is not among `exit_places`, and for one that is named
+    twice.
+    """
+    places = {place.tensor: place for place in exit_places(network)}
+    for index, tensor in enumerate(tensors):
+        if tensor not in places:
+            raise NetworkError(unknown_name("place for an exit", tensor, places, f"'{network.name}'"))
+        if tensor in tensors[:index]:
+            raise NetworkError(f"the tensors of exits must differ, and '{tensor}' comes twice")
+    rng = np.random.default_rng(seed)
+    taken = {exit.name for exit in network.exits} | set(network.tensors) | {layer.name for layer in network.layers}
+    exits = []
+    for tensor in sorted(tensors, key=lambda one: places[one].macs):
+        name = _free_name(taken)
+        network = _with_head(network, tensor, name, rng)
+        exits.append(Exit(name=name, logits=name, threshold=threshold))
+    return _staged(network, [*(replace(exit, rate=None) for exit in network.exits), *exits])
+
+
+def _free_name(taken: set[str]) -> str:
+    """Return the first exitN that collides with no name, its own layers and tensors included."""
+    count = 1
+    while {f"exit{count}", f"exit{count}_pool", f"exit{count}_pool_out", f"exit{count}_fc"} & taken:
+        count += 1
+    taken.add(f"exit{count}")
+    return f"exit{count}"
+
+
+def _with_head(network: Network, tensor: str, name: str, rng: np.random.Generator) -> Network:
+    """Append pool and classifier with their tensors, weights and ranges."""
+    height, width, channels = network.tensors[tensor]
+    classes = network.tensors[network.exits[-1].logits][2]
+    pool = Layer(
+        name=f"{name}_pool", kind=Kind.SUM_POOL, input=tensor, output=f"{name}_pool_out", channels=channels,
+        in_shape=(height, width, channels), kernel=(height, width),
+    )  # fmt: skip
+    linear = Layer(
+        name=f"{name}_fc", kind=Kind.GEMM, input=pool.output, output=name, channels=classes, in_shape=(1, 1, channels)
+    )
+    parameters, calibration = dict(network.parameters), dict(network.calibration)
+    if parameters:
+        weights = rng.normal(0, channels**-0.5, (1, channels, classes)).astype(np.float32)
+        parameters[linear.name] = Parameters(weights=weights, bias=np.zeros(classes, np.float32))
+        if tensor in calibration:
+            mean = calibration[tensor] * network.gains[tensor]
+            calibration[pool.output] = calibration[tensor] * height * width / 2**pool.pool_shift
+            calibration[name] = float(np.abs(weights).sum(axis=1).max()) * mean
+    return replace(
+        network,
+        tensors={**network.tensors, pool.output: (1, 1, channels), name: (1, 1, classes)},
+        layers=(*network.layers, pool, linear),
+        parameters=parameters,
+        calibration=calibration,
+    )
+
+
+def _staged(network: Network, exits: Sequence[Exit]) -> Network:
+    """Return the network of these exits: stages by the MACs each exit needs, unneeded layers left out."""
+    writers = _writers(network)
+    needs = {exit.name: _needs(network, exit.logits, writers) for exit in exits}
+    macs = [layer.shape.macs for layer in network.layers]
+    last = network.exits[-1].name
+    ranked = sorted(exits, key=lambda exit: (exit.name == last, sum(macs[index] for index in needs[exit.name])))
+    placed = stages_of([needs[exit.name] for exit in ranked], range(len(network.layers)))
+    layers = tuple(replace(network.layers[index], stage=stage) for index, stage in placed)
+    tensors = {network.input, *(layer.output for layer in layers)}
+    return replace(
+        network,
+        tensors={name: shape for name, shape in network.tensors.items() if name in tensors},
+        layers=layers,
+        exits=tuple(ranked),
+        parameters={layer.name: network.parameters[layer.name] for layer in layers if layer.name in network.parameters},
+        calibration={name: value for name, value in network.calibration.items() if name in tensors},
+    )

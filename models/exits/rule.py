@@ -1,0 +1,55 @@
+"""The exit rule: a sample leaves at the first exit whose softmax top-1 exceeds the threshold. NumPy only.
+
+Training, golden model, simulator and runtime all call the comparison in this file.
+
+>>> confidence(np.array([[0.0, 0.0], [np.log(3.0), 0.0]])).round(2)
+array([0.5 , 0.75])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.floating[Any]]
+
+
+def confidence(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return the softmax top-1 of logits (..., classes) in float64: shape (...,)."""
+    values = np.asarray(logits, np.float64)
+    return np.asarray(1.0 / np.exp(values - values.max(axis=-1, keepdims=True)).sum(axis=-1))
+
+
+def exceeds_threshold(confidences: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bool_]:
+    """Return True where a confidence exceeds the threshold of its exit: the one comparison of the exit rule."""
+    return np.asarray(np.asarray(confidences, np.float64) > threshold)
+
+
+def decide_exits(confidences: Sequence[npt.NDArray[np.float64]], thresholds: Sequence[float]) -> npt.NDArray[np.int64]:
+    """Return the exit (N,) at which each sample leaves: the first confident one, else the last.
+
+    `confidences` holds one array (N,) per exit; the last exit's threshold is not used.
+
+    >>> decide_exits([np.array([0.9, 0.2]), np.array([0.5, 0.5])], [0.8, 0.0])
+    array([0, 1])
+    """
+    if len(confidences) != len(thresholds):
+        raise ValueError(f"each of {len(confidences)} exits needs a threshold, and {len(thresholds)} came")
+    chosen = np.full(np.shape(confidences[-1]), len(confidences) - 1, np.int64)
+    for index in range(len(confidences) - 2, -1, -1):
+        chosen[exceeds_threshold(confidences[index], thresholds[index])] = index
+    return chosen
+
+
+def early_exit_predictions(
+    logits: Sequence[Floats], thresholds: Sequence[float]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return (exit, class, confidence) of each sample, from the logits (N, classes) of every exit."""
+    confidences = [confidence(one) for one in logits]
+    exits = decide_exits(confidences, thresholds)
+    samples = np.arange(len(exits))
+    classes = np.stack([np.argmax(one, axis=-1) for one in logits])
+    return exits, classes[exits, samples], np.stack(confidences)[exits, samples]

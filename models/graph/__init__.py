@@ -1,0 +1,1 @@
+"""Networks as graphs of layers: shapes, tensors, parameters, and layer tables."""

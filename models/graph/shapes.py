@@ -1,0 +1,128 @@
+"""Layer shapes <R, P, C>: a network as design-space exploration sees it, without weights and tensors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from ..errors import NetworkError
+
+Shape = tuple[int, int, int]  # height, width, channels
+Pair = tuple[int, int]  # height, width
+
+
+class Kind(StrEnum):
+    """The operation that the NPU applies to a layer's input windows."""
+
+    GEMM = "gemm"  # convolution; a fully connected layer is one whose kernel covers its whole input
+    MAX_POOL = "max_pool"
+    SUM_POOL = "sum_pool"  # average pooling: sum, then a power-of-two shift; what is left of 1/N is the tensor's gain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """The geometry of a layer's input windows, which decides its memory traffic. Pairs are (height, width).
+
+    `out`: output rows and columns. `channels` of the input tensor, which is the distance between its pixels
+    in words.
+    """
+
+    kernel: Pair
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    out: Pair
+    channels: int
+
+    def run_words(self, layer: LayerShape) -> int:
+        """Return the words that are contiguous both in memory and in a window: a kernel row, or a tap where
+        pixels are apart.
+
+        >>> window = Window(kernel=(3, 3), out=(8, 8), channels=16)
+        >>> window.run_words(LayerShape(name="conv", r=64, p=144, c=8, window=window))
+        48
+        """
+        group_words = layer.p // (self.kernel[0] * self.kernel[1])
+        return group_words * self.kernel[1] if self.dilation[1] == 1 and group_words == self.channels else group_words
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerShape:
+    """One layer as design-space exploration sees it.
+
+    A GEMM multiplies R x P by P x C, `groups` times over. A pool reduces P taps to one for each of R
+    positions and C channels. `window` is absent where only <R, P, C> is known.
+
+    >>> LayerShape(name="conv1", r=12544, p=147, c=64).macs
+    118013952
+    """
+
+    name: str
+    r: int
+    p: int
+    c: int
+    kind: Kind = Kind.GEMM
+    groups: int = 1
+    stage: int = 0
+    residual: bool = False
+    window: Window | None = None
+
+    def __post_init__(self) -> None:
+        for axis in ("r", "p", "c", "groups"):
+            value = getattr(self, axis)
+            if not isinstance(value, int) or value < 1:
+                raise NetworkError(f"layer '{self.name}' needs a whole {axis} of at least 1, not {value!r}")
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> LayerShape:
+        """Invert `dataclasses.asdict`, through JSON or not. Raises TypeError, KeyError or ValueError for
+        other input.
+        """
+        sizes = raw["window"]
+        pairs: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (sizes or {}).items()}
+        window = Window(**pairs) if sizes else None
+        return cls(**{**raw, "kind": Kind(raw["kind"]), "window": window})
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one sample; pools have none."""
+        return self.r * self.p * self.c * self.groups if self.kind is Kind.GEMM else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """A network reduced to its layer shapes, which is all that design-space exploration needs.
+
+    `exits` names one exit per stage; the last is the final classifier. `exit_rates` (measured, summing to
+    1) may be absent.
+    """
+
+    name: str
+    layers: tuple[LayerShape, ...]
+    exits: tuple[str, ...] = ("final",)
+    exit_rates: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise NetworkError(f"a workload needs at least one layer, and '{self.name}' has none")
+        stages = [layer.stage for layer in self.layers]
+        if stages != sorted(stages) or set(stages) != set(range(len(self.exits))):
+            raise NetworkError(f"the layers of '{self.name}' must stand in stages 0..{len(self.exits) - 1} in order")
+        rates = self.exit_rates
+        if rates is not None and (len(rates) != len(self.exits) or not all(0 <= rate <= 1 for rate in rates)):
+            raise NetworkError(f"the exit rates of '{self.name}' must be {len(self.exits)} shares of 0..1, not {rates}")
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one sample through every stage."""
+        return sum(layer.macs for layer in self.layers)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over the canonical JSON of the shapes."""
+        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()

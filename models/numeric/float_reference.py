@@ -1,0 +1,111 @@
+"""Run a network in floating point with plain NumPy, for calibration and float accuracy without a framework.
+
+Average pools divide by their taps here, so no tensor carries a gain as the NPU's stored tensors do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import NetworkError
+from ..exits.rule import early_exit_predictions
+from ..graph.network import Layer, Network, Parameters
+from ..graph.shapes import Kind
+
+Floats = npt.NDArray[np.float32]
+Images = npt.NDArray[np.uint8] | npt.NDArray[np.floating[Any]]
+
+_CHUNK_WORDS = 1 << 22  # of im2col a batch is cut into
+
+
+def as_floats(images: Images) -> Floats:
+    """Return images as the network wants them: uint8 divided by 255, floats as they are."""
+    return (
+        np.asarray(images, np.float32) / np.float32(255) if images.dtype == np.uint8 else np.asarray(images, np.float32)
+    )
+
+
+def _windows(layer: Layer, x: Floats, fill: float) -> Floats:
+    top, left, bottom, right = layer.padding
+    padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
+    extent = [(k - 1) * d + 1 for k, d in zip(layer.kernel, layer.dilation, strict=True)]
+    views = np.lib.stride_tricks.sliding_window_view(padded, extent, axis=(1, 2))  # type: ignore[call-overload]
+    views = views[:, :: layer.stride[0], :: layer.stride[1], :, :: layer.dilation[0], :: layer.dilation[1]]
+    return np.asarray(views.transpose(0, 1, 2, 4, 5, 3))
+
+
+def run_float_layer(layer: Layer, parameters: Parameters | None, x: Floats, residual: Floats | None = None) -> Floats:
+    """Run one layer on float32 (B, H, W, C); an average pool divides by its taps."""
+    if layer.kind is Kind.GEMM:
+        if parameters is None:
+            raise NetworkError(f"layer '{layer.name}' must have weights to run, and the network brings none")
+        windows = _windows(layer, x, 0.0)
+        split = windows.reshape(*windows.shape[:3], -1, layer.groups, windows.shape[5] // layer.groups)
+        rows = split.transpose(4, 0, 1, 2, 3, 5).reshape(layer.groups, -1, parameters.weights.shape[1])
+        value = np.matmul(rows, parameters.weights).transpose(1, 0, 2).reshape(*windows.shape[:3], -1) + parameters.bias
+    elif layer.kind is Kind.SUM_POOL:
+        value = _windows(layer, x, 0.0).mean(axis=(3, 4))
+    else:
+        value = _windows(layer, x, -np.inf).max(axis=(3, 4))
+    if residual is not None:
+        value = value + residual
+    low, high = layer.clip
+    return np.asarray(value if low is None and high is None else np.clip(value, low, high), np.float32)
+
+
+def _batches(network: Network, images: Images) -> Iterator[dict[str, Floats]]:
+    """Yield every tensor of the network, batch after batch."""
+    shape = network.tensors[network.input]
+    if images.ndim != 4 or images.shape[1:] != shape or not len(images):
+        raise NetworkError(
+            f"images must be of shape (N, {shape[0]}, {shape[1]}, {shape[2]}) with N > 0, not {images.shape}"
+        )
+    words = max(layer.shape.r * layer.kernel[0] * layer.kernel[1] * layer.in_shape[2] for layer in network.layers)
+    step = max(1, _CHUNK_WORDS // words)
+    for start in range(0, len(images), step):
+        tensors = {network.input: as_floats(images[start : start + step])}
+        for layer in network.layers:
+            residual = None if layer.residual is None else tensors[layer.residual]
+            value = run_float_layer(layer, network.parameters.get(layer.name), tensors[layer.input], residual)
+            shape = network.tensors[layer.output]
+            if layer.channels != shape[2]:
+                whole = tensors.setdefault(layer.output, np.zeros((len(value), *shape), np.float32))
+                whole[..., layer.output_channel : layer.output_channel + layer.channels] = value
+            else:
+                tensors[layer.output] = value
+        yield tensors
+
+
+def run_float(network: Network, images: Images) -> list[Floats]:
+    """Return float32 logits (N, classes) of every exit for NHWC images: uint8, or float in the network's
+    own unit.
+    """
+    parts: list[list[Floats]] = [[] for _ in network.exits]
+    for tensors in _batches(network, images):
+        for part, exit in zip(parts, network.exits, strict=True):
+            part.append(tensors[exit.logits].reshape(len(tensors[exit.logits]), -1))
+    return [np.concatenate(part) for part in parts]
+
+
+def tensor_ranges(network: Network, images: Images) -> dict[str, float]:
+    """Return the largest magnitude of every tensor over the images, as stored: before its average-pool
+    gain.
+    """
+    ranges = dict.fromkeys(network.tensors, 0.0)
+    for tensors in _batches(network, images):
+        for name, value in tensors.items():
+            ranges[name] = max(ranges[name], float(np.abs(value).max()) / network.gains[name])
+    return ranges
+
+
+def early_exit_float(
+    network: Network, images: Images
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return (exit, class, confidence) of every image under the network's own thresholds, in floating
+    point.
+    """
+    return early_exit_predictions(run_float(network, images), [exit.threshold for exit in network.exits])

@@ -1,0 +1,206 @@
+"""The golden model: the bit-exact definition of the NPU's arithmetic (ADR 3).
+
+HLS C++, RTL, the simulated device and the driver are held to it. Sums run through float64 BLAS, which is
+exact here: a QuantisedLayer proves that no partial sum in any order exceeds 47 bits and a sign, a float64
+holds 53, and dividing by 2**shift beforehand changes exponents only. `np.rint` rounds half to even.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import NetworkError
+from ..exits.rule import confidence, decide_exits, early_exit_predictions
+from ..graph.network import Layer
+from ..graph.shapes import Kind
+from .quantise import INT16_MAX, INT16_MIN, Images, Int16s, QuantisedLayer, QuantisedNetwork
+
+__all__ = [
+    "confidence",
+    "decide_exits",
+    "early_exit",
+    "early_exit_counting",
+    "run",
+    "run_layer",
+    "run_layer_counting",
+    "run_stage",
+    "saturations",
+    "stored_logits",
+]
+
+Floats = npt.NDArray[np.float64]
+
+_CHUNK_WORDS = 1 << 18  # of im2col a batch is cut into: 2 MiB, so that it stays in cache
+
+
+def _windows(layer: Layer, x: Int16s) -> Floats:
+    """Return every window of x (B, H, W, C), padded with zeros: a float64 view (B, h, w, kernel rows,
+    kernel columns, C).
+    """
+    top, left, bottom, right = layer.padding
+    batch, height, width, channels = x.shape
+    padded = np.zeros((batch, height + top + bottom, width + left + right, channels))
+    padded[:, top : top + height, left : left + width] = x
+    sample, row, column, channel = padded.strides
+    strides = (
+        sample,
+        row * layer.stride[0],
+        column * layer.stride[1],
+        row * layer.dilation[0],
+        column * layer.dilation[1],
+        channel,
+    )
+    return np.lib.stride_tricks.as_strided(
+        padded, (batch, *layer.out_hw, *layer.kernel, channels), strides, writeable=False
+    )
+
+
+def _gemm(qlayer: QuantisedLayer, x: Int16s) -> Floats:
+    """Return (bias + sum(x * w)) / 2**shift as float64 (B, h, w, channels), exact."""
+    layer = qlayer.layer
+    weights = qlayer.float_weights
+    if layer.kernel == (1, 1) and layer.stride == (1, 1) and not any(layer.padding) and layer.groups == 1:
+        sums: Floats = x.reshape(-1, x.shape[3]).astype(np.float64) @ weights[0] + qlayer.float_bias
+        return sums.reshape(*x.shape[:3], layer.channels)
+    windows = _windows(layer, x)
+    batch, height, width, kernel_h, kernel_w, channels = windows.shape
+    rows = batch * height * width
+    if layer.groups == 1:
+        sums = windows.reshape(rows, weights.shape[1]) @ weights[0]
+    else:
+        split = windows.reshape(rows, kernel_h * kernel_w, layer.groups, channels // layer.groups)
+        sums = np.matmul(split.transpose(2, 0, 1, 3).reshape(layer.groups, rows, weights.shape[1]), weights)
+        sums = sums.transpose(1, 0, 2).reshape(rows, layer.channels)
+    sums += qlayer.float_bias
+    return sums.reshape(batch, height, width, layer.channels)
+
+
+def _pool(layer: Layer, x: Int16s) -> Floats:
+    """Reduce each window tap by tap; NumPy's own reductions over short axes are several times slower."""
+    windows = _windows(layer, x)
+    if windows[0, ..., 0].size == windows.shape[3] * windows.shape[4]:  # global: one window, reduce it at once
+        return np.asarray(windows.sum(axis=(3, 4)) if layer.kind is Kind.SUM_POOL else windows.max(axis=(3, 4)))
+    combine = np.add if layer.kind is Kind.SUM_POOL else np.maximum
+    value = windows[:, :, :, 0, 0].copy()
+    for tap in range(1, layer.kernel[0] * layer.kernel[1]):
+        combine(value, windows[:, :, :, tap // layer.kernel[1], tap % layer.kernel[1]], out=value)
+    return value
+
+
+def _rounded(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | None) -> Floats:
+    """Return the layer's value before the clamp to lo and hi: integers in float64."""
+    layer = qlayer.layer
+    if layer.kind is Kind.GEMM:
+        value = _gemm(qlayer, x)
+    else:
+        value = _pool(layer, x)
+        value *= 2.0**-qlayer.shift
+    if residual is not None:
+        value += residual * 2.0 ** (qlayer.residual_shift - qlayer.shift)
+    return np.rint(value, out=value)
+
+
+def _check(layer: Layer, x: Int16s, residual: Int16s | None) -> None:
+    if x.dtype != np.int16 or x.ndim != 4 or x.shape[1:] != layer.in_shape:
+        raise NetworkError(
+            f"layer '{layer.name}' takes int16 (batch, {', '.join(map(str, layer.in_shape))}), not {x.dtype} {x.shape}"
+        )
+    if (residual is None) != (layer.residual is None):
+        raise NetworkError(f"layer '{layer.name}' {'must' if layer.residual else 'must not'} be given a residual")
+    shape = (len(x), *layer.out_hw, layer.channels)
+    if residual is not None and (residual.shape != shape or residual.dtype != np.int16):
+        raise NetworkError(
+            f"the residual of layer '{layer.name}' must be int16 {shape}, not {residual.dtype} {residual.shape}"
+        )
+
+
+def run_layer_counting(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | None = None) -> tuple[Int16s, int]:
+    """Run one layer and also count the outputs whose rounded value lay outside int16 before the clamp to lo
+    and hi.
+    """
+    layer = qlayer.layer
+    _check(layer, x, residual)
+    height, width = layer.out_hw
+    out = np.empty((len(x), height, width, layer.channels), np.int16)
+    step = max(1, _CHUNK_WORDS // (height * width * layer.kernel[0] * layer.kernel[1] * layer.in_shape[2]))
+    saturated = 0
+    for start in range(0, len(x), step):
+        part = slice(start, start + step)
+        value = _rounded(qlayer, x[part], None if residual is None else residual[part])
+        if value.size and (value.min() < INT16_MIN or value.max() > INT16_MAX):
+            saturated += int(np.count_nonzero((value < INT16_MIN) | (value > INT16_MAX)))
+        out[part] = np.clip(value, qlayer.lo, qlayer.hi, out=value)
+    return out, saturated
+
+
+def run_layer(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | None = None) -> Int16s:
+    """Run one layer on int16 (B, H, W, C), and the residual if it adds one: int16 (B, h, w, channels)."""
+    return run_layer_counting(qlayer, x, residual)[0]
+
+
+def run_stage(qnet: QuantisedNetwork, stage: int, tensors: dict[str, Int16s]) -> dict[str, int]:
+    """Run one stage's layers on `tensors` (name to int16 (B, H, W, C)) in place; return each layer's
+    saturations.
+
+    Stage 0 needs the network's input in `tensors`; stage s the tensors that earlier stages left there,
+    possibly for fewer samples.
+    """
+    counts: dict[str, int] = {}
+    for index in qnet.network.stage_layers(stage):
+        qlayer = qnet.layers[index]
+        layer = qlayer.layer
+        residual = None if layer.residual is None else tensors[layer.residual]
+        out, counts[layer.name] = run_layer_counting(qlayer, tensors[layer.input], residual)
+        shape = qnet.network.tensors[layer.output]
+        if layer.channels == shape[2]:
+            tensors[layer.output] = out
+        else:
+            if layer.output not in tensors:
+                tensors[layer.output] = np.zeros((len(out), *shape), np.int16)
+            tensors[layer.output][..., layer.output_channel : layer.output_channel + layer.channels] = out
+    return counts
+
+
+def stored_logits(qnet: QuantisedNetwork, exit_index: int, tensors: dict[str, Int16s]) -> Int16s:
+    """Return an exit's int16 logits (B, classes) from the tensors."""
+    found = tensors[qnet.network.exits[exit_index].logits]
+    return found.reshape(len(found), found.shape[3])
+
+
+def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Int16s], dict[str, int]]:
+    logits: list[list[Int16s]] = [[] for _ in qnet.exits]
+    counts = dict.fromkeys((q.layer.name for q in qnet.layers), 0)
+    widest = max(int(np.prod(shape)) for shape in qnet.network.tensors.values())
+    step = max(1, 8 * _CHUNK_WORDS // widest // len(qnet.network.tensors))
+    for start in range(0, max(1, len(images)), step):  # no images: one empty batch, so shapes stay right
+        tensors = {qnet.network.input: qnet.quantise_input(images[start : start + step])}
+        for stage in range(len(qnet.exits)):
+            for name, count in run_stage(qnet, stage, tensors).items():
+                counts[name] += count
+            logits[stage].append(stored_logits(qnet, stage, tensors))
+    return [np.concatenate(part) for part in logits], counts
+
+
+def run(qnet: QuantisedNetwork, images: Images) -> list[Int16s]:
+    """Return int16 logits (N, classes) of every exit for images (N, H, W, C): uint8, or float in [0, 1]."""
+    return _run(qnet, images)[0]
+
+
+def saturations(qnet: QuantisedNetwork, images: Images) -> dict[str, int]:
+    """Count the outputs of each layer that lay outside int16 before the clamp, over all images."""
+    return _run(qnet, images)[1]
+
+
+def early_exit(qnet: QuantisedNetwork, images: Images) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
+    """Return (exit, class, confidence) of every image under the network's thresholds."""
+    return early_exit_counting(qnet, images)[:3]
+
+
+def early_exit_counting(
+    qnet: QuantisedNetwork, images: Images
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats, dict[str, int]]:
+    """Return `early_exit`, and the saturations of each layer over all images run to the last exit."""
+    stored, counts = _run(qnet, images)
+    logits = [qnet.logits(index, one) for index, one in enumerate(stored)]
+    return *early_exit_predictions(logits, [exit.threshold for exit in qnet.exits]), counts

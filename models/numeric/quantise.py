@@ -1,0 +1,357 @@
+"""Post-training quantisation to int16 with power-of-two scales (ADR 3), without retraining.
+
+A tensor's format gives the real number of an int16: stored * 2**-fraction_bits * gain. Every refusal is one
+sentence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import QuantisationError
+from ..graph.network import Exit, Layer, Network
+from ..graph.shapes import Kind
+
+Int16s = npt.NDArray[np.int16]
+Integers = npt.NDArray[np.integer[Any]]
+Floating = npt.NDArray[np.floating[Any]]
+Doubles = npt.NDArray[np.float64]
+Images = npt.NDArray[np.uint8] | Floating
+
+INT16_MIN, INT16_MAX = -(1 << 15), (1 << 15) - 1
+ACCUMULATOR_BITS = 48
+LARGEST_SHIFT = 47
+LARGEST_RESIDUAL_SHIFT = 31
+MOST_BITS_GIVEN_UP = 12  # of a tensor's 16, for the sake of what is added to or pooled with it
+MOST_FRACTION_BITS = 200
+MOST_RANGE = 1e30
+HEADROOM = 1.5  # unseen images may exceed the calibrated range by this factor before anything saturates
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """The scale of a tensor's int16 values.
+
+    >>> Format(fraction_bits=8).real(np.array([256, -128], np.int16))
+    array([ 1. , -0.5])
+    """
+
+    fraction_bits: int
+    gain: float = 1.0
+
+    def real(self, stored: Integers) -> npt.NDArray[np.float64]:
+        """The real values of stored integers."""
+        return np.asarray(stored, np.float64) * (math.ldexp(1.0, -self.fraction_bits) * self.gain)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QuantisedLayer:
+    """One layer in integers: y = clamp(round_half_even((bias + sum(x * w) + (residual << residual_shift)) /
+    2**shift), lo, hi).
+
+    weights int16 (groups, P, C / groups) with P ordered (kernel row, kernel column, channel), bias int64
+    (C,); both are empty for pools. The constructor proves from the sum of |w| that the 48-bit accumulator
+    cannot wrap, for any input.
+    """
+
+    layer: Layer
+    weights: Int16s = field(repr=False)
+    bias: npt.NDArray[np.int64] = field(repr=False)
+    shift: int = 0
+    residual_shift: int = 0
+    lo: int = INT16_MIN
+    hi: int = INT16_MAX
+
+    def __post_init__(self) -> None:
+        name, shape = self.layer.name, self.layer.shape
+        expected = (shape.groups, shape.p, shape.c) if self.layer.kind is Kind.GEMM else (0, 0, 0)
+        channels = self.layer.channels if self.layer.kind is Kind.GEMM else 0
+        if self.weights.shape != expected or self.weights.dtype != np.int16:
+            raise QuantisationError(
+                f"layer '{name}' needs int16 weights {expected}, not {self.weights.dtype} {self.weights.shape}"
+            )
+        if self.bias.shape != (channels,) or self.bias.dtype != np.int64:
+            raise QuantisationError(
+                f"layer '{name}' needs an int64 bias of {channels}, not {self.bias.dtype} {self.bias.shape}"
+            )
+        if not 0 <= self.shift <= LARGEST_SHIFT or not 0 <= self.residual_shift <= LARGEST_RESIDUAL_SHIFT:
+            raise QuantisationError(
+                f"layer '{name}' needs a shift of 0..{LARGEST_SHIFT} and a residual shift of 0..{LARGEST_RESIDUAL_SHIFT}, "
+                f"not {self.shift} and {self.residual_shift}"
+            )
+        if not INT16_MIN <= self.lo <= self.hi <= INT16_MAX:
+            raise QuantisationError(f"layer '{name}' needs int16 bounds lo <= hi, not {self.lo} and {self.hi}")
+        if self.accumulator_bits > ACCUMULATOR_BITS:
+            raise QuantisationError(
+                f"the accumulator of layer '{name}' must fit {ACCUMULATOR_BITS} bits for every input, and its weights can drive "
+                f"it to {self.accumulator_bits} bits"
+            )
+
+    @cached_property
+    def accumulator_bits(self) -> int:
+        """Bits of two's complement that hold every partial sum in every order, residual included, for any
+        int16 input.
+        """
+        if self.layer.kind is Kind.MAX_POOL:
+            return 16
+        if self.layer.kind is Kind.SUM_POOL:
+            return 16 + self.layer.pool_shift
+        sums = np.abs(self.weights.astype(np.int64)).sum(axis=1).reshape(-1)
+        worst = max(int(s) * -INT16_MIN + abs(int(b)) for s, b in zip(sums, self.bias, strict=True))
+        if self.layer.residual is not None:
+            worst += -INT16_MIN << self.residual_shift
+        return worst.bit_length() + 1
+
+    @cached_property
+    def float_weights(self) -> npt.NDArray[np.float64]:
+        """Weights over 2**shift in float64; exact, as is every sum of their products with int16 (below
+        2**47 units).
+        """
+        return np.ldexp(self.weights.astype(np.float64), -self.shift)
+
+    @cached_property
+    def float_bias(self) -> npt.NDArray[np.float64]:
+        """Bias over 2**shift in float64, exact for the same reason."""
+        return np.ldexp(self.bias.astype(np.float64), -self.shift)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QuantisedNetwork:
+    """A network in integers: one QuantisedLayer per layer, in the same order, and the format of every
+    tensor.
+    """
+
+    network: Network
+    layers: tuple[QuantisedLayer, ...]
+    formats: Mapping[str, Format] = field(repr=False)
+
+    @property
+    def input_format(self) -> Format:
+        """The input tensor's format."""
+        return self.formats[self.network.input]
+
+    @property
+    def exits(self) -> tuple[Exit, ...]:
+        """The exits, in stage order."""
+        return self.network.exits
+
+    def quantise_input(self, images: Images) -> Int16s:
+        """Return images (N, height, width, channels) as stored int16; uint8 0..255, or float in the
+        network's own unit ([0, 1]).
+        """
+        shape = self.network.tensors[self.network.input]
+        if images.ndim != 4 or images.shape[1:] != shape:
+            raise QuantisationError(
+                f"images must be of shape (N, {shape[0]}, {shape[1]}, {shape[2]}), not {images.shape}"
+            )
+        if images.dtype == np.uint8:
+            codes: Int16s = self._pixel_codes[images]
+            return codes
+        if not np.issubdtype(images.dtype, np.floating) or not np.isfinite(images).all():
+            raise QuantisationError(f"images must be uint8 or finite floats, and {images.dtype} with other values came")
+        return self._stored(np.asarray(images, np.float64))
+
+    def _stored(self, real: Floating) -> Int16s:
+        scaled = np.rint(np.ldexp(np.asarray(real, np.float64), self.input_format.fraction_bits))
+        return np.asarray(np.clip(scaled, INT16_MIN, INT16_MAX), np.int16)
+
+    @cached_property
+    def _pixel_codes(self) -> Int16s:
+        return self._stored(np.arange(256) / 255)
+
+    def logits(self, exit_index: int, stored: Integers) -> npt.NDArray[np.float64]:
+        """Return the real logits of an exit from its stored int16 ones, any shape."""
+        return self.formats[self.network.exits[exit_index].logits].real(stored)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over geometry, formats, thresholds and every integer."""
+        facts = {
+            "tensors": {name: list(shape) for name, shape in self.network.tensors.items()},
+            "layers": [asdict(layer.layer) for layer in self.layers],
+            "scalars": [[q.shift, q.residual_shift, q.lo, q.hi] for q in self.layers],
+            "formats": {name: asdict(one) for name, one in self.formats.items()},
+            "exits": [asdict(exit) for exit in self.network.exits],
+        }
+        sha = hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode())
+        for q in self.layers:
+            sha.update(q.weights.astype("<i2").tobytes())
+            sha.update(q.bias.astype("<i8").tobytes())
+        return sha.hexdigest()
+
+
+def quantise(network: Network, calibration_images: Images | None = None, weight_bits: int = 16) -> QuantisedNetwork:
+    """Quantise a network, with ranges from `calibration_images` (NHWC, uint8 or float) or from the model
+    file.
+
+    Fewer `weight_bits` than 16 are for studies: weights are still stored as int16.
+    """
+    if not 2 <= weight_bits <= 16:
+        raise QuantisationError(f"weights must have 2 to 16 bits, not {weight_bits}")
+    _refuse_padded_max_pools(network)
+    ranges = _ranges(network, calibration_images)
+    gains = network.gains
+    weights = {layer.name: _real_weights(network, layer, gains) for layer in network.layers if layer.kind is Kind.GEMM}
+    bits = {name: _fraction_bits(HEADROOM * ranges[name], INT16_MAX) for name in network.tensors}
+    weight_fraction = _settle(network, bits, weights, weight_bits)
+    layers = tuple(
+        _quantise_layer(network, layer, bits, weights, weight_fraction, weight_bits) for layer in network.layers
+    )
+    formats = {name: Format(fraction_bits=bits[name], gain=gains[name]) for name in network.tensors}
+    return QuantisedNetwork(network=network, layers=layers, formats=formats)
+
+
+def _ranges(network: Network, images: Images | None) -> Mapping[str, float]:
+    if images is not None:
+        from .float_reference import tensor_ranges
+
+        ranges: Mapping[str, float] = tensor_ranges(network, images)
+    else:
+        ranges = network.calibration
+    missing = [name for name in network.tensors if name not in ranges]
+    if missing:
+        raise QuantisationError(
+            f"quantising '{network.name}' needs calibration images or the ranges a fluidnpu model file carries, and tensor "
+            f"'{missing[0]}' has neither"
+        )
+    bad = [name for name in network.tensors if not 0 <= ranges[name] <= MOST_RANGE]
+    if bad:
+        raise QuantisationError(
+            f"the calibrated range of tensor '{bad[0]}' must be 0..{MOST_RANGE:g}, not {ranges[bad[0]]}"
+        )
+    return ranges
+
+
+def _refuse_padded_max_pools(network: Network) -> None:
+    for layer in network.layers:
+        if layer.kind is Kind.MAX_POOL and any(layer.padding) and layer.input not in network.non_negative:
+            raise QuantisationError(
+                f"max pool '{layer.name}' is padded with stored zeros, so its input '{layer.input}' must be known not to be "
+                f"negative (end in a ReLU), and it is not"
+            )
+
+
+def _fraction_bits(magnitude: float, largest: int) -> int:
+    """Return the most fraction bits with which `magnitude` still fits `largest`; 15 for a magnitude of
+    zero.
+
+    >>> _fraction_bits(1.0, 32767), _fraction_bits(0.0, 32767), _fraction_bits(40000.0, 32767)
+    (14, 15, -1)
+    """
+    if magnitude == 0:
+        return 15
+    bits = math.floor(math.log2(largest / magnitude))
+    while magnitude * 2.0**bits > largest:
+        bits -= 1
+    return min(bits, MOST_FRACTION_BITS)
+
+
+def _real_weights(network: Network, layer: Layer, gains: Mapping[str, float]) -> npt.NDArray[np.float64]:
+    if layer.name not in network.parameters:
+        raise QuantisationError(
+            f"layer '{layer.name}' must have weights, and network '{network.name}' brings none for it"
+        )
+    return network.parameters[layer.name].weights.astype(np.float64) * gains[layer.input]
+
+
+def _settle(network: Network, bits: dict[str, int], weights: Mapping[str, Doubles], weight_bits: int) -> dict[str, int]:
+    """Lower fraction bits until every layer's shifts are legal; return the fraction bits of each GEMM's
+    weights.
+
+    Bits only fall, by whole steps and to a floor, so this ends.
+    """
+    largest = (1 << (weight_bits - 1)) - 1
+    weight_fraction = {name: _fraction_bits(float(np.abs(w).max()), largest) for name, w in weights.items()}
+    sums = {name: float(np.abs(w).sum(axis=1).max()) for name, w in weights.items()}
+    floor = {name: value - MOST_BITS_GIVEN_UP for name, value in bits.items()}
+    changed = True
+    while changed:
+        before = dict(bits), dict(weight_fraction)
+        for layer in network.layers:
+            if layer.kind is Kind.MAX_POOL:
+                bits[layer.input] = bits[layer.output] = min(bits[layer.input], bits[layer.output])
+            elif layer.kind is Kind.SUM_POOL:
+                bits[layer.output] = min(bits[layer.output], bits[layer.input] + layer.pool_shift)
+                bits[layer.input] = min(bits[layer.input], bits[layer.output] + LARGEST_SHIFT - layer.pool_shift)
+            else:
+                _settle_gemm(network, layer, bits, sums[layer.name], weight_fraction)
+            for name in (layer.input, layer.output, *([layer.residual] if layer.residual else [])):
+                if bits[name] < floor[name]:
+                    raise QuantisationError(
+                        f"tensor '{name}' must keep a useful resolution, and layer '{layer.name}' leaves it none: its weights are too "
+                        f"large for {weight_bits} bits beside what it reads"
+                    )
+        changed = before != (bits, weight_fraction)
+    return weight_fraction
+
+
+def _settle_gemm(
+    network: Network, layer: Layer, bits: dict[str, int], weight_sum: float, weight_fraction: dict[str, int]
+) -> None:
+    """Settle one layer; `weight_sum` is the largest sum of |w| over its outputs."""
+    source = bits[layer.input]
+    most = bits[layer.output] + LARGEST_SHIFT - source
+    worst = weight_sum * -INT16_MIN
+    worst += float(np.abs(network.parameters[layer.name].bias).max(initial=0.0)) * 2.0**source
+    if layer.residual is not None:
+        most = min(most, bits[layer.residual] + LARGEST_RESIDUAL_SHIFT - source)
+        worst += -INT16_MIN * 2.0 ** (source - bits[layer.residual])
+    if worst > 0:  # half a bit aside for the rounding of weights and bias
+        most = min(most, math.floor(ACCUMULATOR_BITS - 1.5 - math.log2(worst)))
+    weight_fraction[layer.name] = min(weight_fraction[layer.name], most)
+    accumulator = source + weight_fraction[layer.name]
+    bits[layer.output] = min(bits[layer.output], accumulator)
+    if layer.residual is not None:
+        bits[layer.residual] = min(bits[layer.residual], accumulator)
+
+
+def _quantise_layer(
+    network: Network,
+    layer: Layer,
+    bits: Mapping[str, int],
+    weights: Mapping[str, Doubles],
+    weight_fraction: Mapping[str, int],
+    weight_bits: int,
+) -> QuantisedLayer:
+    source, target = bits[layer.input], bits[layer.output]
+    lo, hi = _bounds(layer, target, network.gains[layer.output])
+    if layer.kind is not Kind.GEMM:
+        none = np.zeros((0, 0, 0), np.int16)
+        shift = layer.pool_shift + source - target if layer.kind is Kind.SUM_POOL else 0
+        return QuantisedLayer(layer=layer, weights=none, bias=np.zeros(0, np.int64), shift=shift, lo=lo, hi=hi)
+    real = weights[layer.name]
+    largest = (1 << (weight_bits - 1)) - 1
+    stored = np.clip(np.rint(np.ldexp(real, weight_fraction[layer.name])), -largest, largest)
+    if real.any() and not stored.any():
+        raise QuantisationError(
+            f"the weights of layer '{layer.name}' must not all round to zero, and beside its bias and residual they do"
+        )
+    accumulator = source + weight_fraction[layer.name]
+    bias = np.rint(np.ldexp(network.parameters[layer.name].bias.astype(np.float64), accumulator))
+    return QuantisedLayer(
+        layer=layer,
+        weights=stored.astype(np.int16),
+        bias=bias.astype(np.int64),
+        shift=accumulator - target,
+        residual_shift=accumulator - bits[layer.residual] if layer.residual is not None else 0,
+        lo=lo,
+        hi=hi,
+    )
+
+
+def _bounds(layer: Layer, fraction_bits: int, gain: float) -> tuple[int, int]:
+    """Return the layer's clip in stored units, within int16."""
+    low, high = layer.clip
+    scale = 2.0**fraction_bits / gain
+    lo = INT16_MIN if low is None else round(max(INT16_MIN, min(INT16_MAX, low * scale)))
+    hi = INT16_MAX if high is None else round(max(INT16_MIN, min(INT16_MAX, high * scale)))
+    return lo, hi

@@ -1,0 +1,22 @@
+"""Record the confidence and correctness of every image at every exit of a quantised network."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..exits.rule import confidence
+from ..images import ImageSet
+from . import golden
+from .quantise import QuantisedNetwork
+
+
+def record_exits(qnet: QuantisedNetwork, images: ImageSet) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Run every image to the last exit in the golden model.
+
+    Returns confidences (softmax top-1) and correctness (the top class is the label), both of shape (images, exits).
+    """
+    logits = [qnet.logits(index, stored) for index, stored in enumerate(golden.run(qnet, images.images))]
+    confidences = np.stack([confidence(one) for one in logits], axis=1)
+    correct = np.stack([np.argmax(one, axis=1) == images.labels for one in logits], axis=1)
+    return confidences, correct

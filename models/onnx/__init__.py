@@ -1,0 +1,5 @@
+"""ONNX in and out: files, operators, folding into NPU layers, export."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

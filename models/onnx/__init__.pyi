@@ -1,0 +1,5 @@
+from .export import build_onnx as build_onnx
+from .export import write_onnx as write_onnx
+from .reader import OPERATORS as OPERATORS
+from .reader import read_model as read_model
+from .reader import read_onnx as read_onnx

@@ -1,0 +1,266 @@
+"""Drafts of layers: an ONNX walk folds nodes into them, and `build_network` makes the `Network`.
+
+Knows nothing of ONNX nodes. A plane is a stored tensor; a draft writes one, or a channel range of one. An
+operation that cannot be folded into an existing draft becomes a 1x1 depthwise layer ("copy") that scales,
+clips, adds or moves it: correct on any network, one more layer.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import NetworkError
+from ..graph.network import Exit, Layer, Network, Parameters
+from ..graph.shapes import Kind, Pair, Shape
+from ..graph.stages import stages_of
+
+Array = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Clip = tuple[float | None, float | None]
+Padding = tuple[int, int, int, int]
+NO_PADDING: Padding = (0, 0, 0, 0)
+
+
+@dataclass(eq=False, kw_only=True)
+class Plane:
+    """A stored tensor with its writers and its average-pool gain."""
+
+    name: str
+    shape: Shape
+    gain: float = 1.0
+    writers: list[Draft] = field(default_factory=list)
+    aliases: list[str] = field(default_factory=list)  # other ONNX names of the same values
+
+    @property
+    def non_negative(self) -> bool:
+        """True if no writer of the plane can write a negative value."""
+        return bool(self.writers) and all(writer.non_negative for writer in self.writers)
+
+
+@dataclass(eq=False, kw_only=True)
+class Draft:
+    """One layer; weights are OIHW as in ONNX."""
+
+    name: str
+    kind: Kind
+    input: Plane
+    output: Plane
+    sole_reader: bool  # of its input: what follows may be pushed up into the input's writers
+    channels: int
+    kernel: Pair = (1, 1)
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    padding: Padding = NO_PADDING
+    groups: int = 1
+    offset: int = 0
+    weights: Array | None = None
+    bias: Array | None = None
+    clip: Clip = (None, None)
+    residual: Plane | None = None
+    passes_sign: bool = False
+
+    @property
+    def non_negative(self) -> bool:
+        """True if its output is known not to be negative."""
+        return self.passes_sign or (self.clip[0] is not None and self.clip[0] >= 0)
+
+    @property
+    def open(self) -> bool:
+        """True while the draft holds sums only: weights, bias and a residual may still be folded in."""
+        return self.kind is Kind.GEMM and self.clip == (None, None) and self.residual is None
+
+    def reads(self) -> list[Plane]:
+        """Return the planes it needs."""
+        return [self.input] if self.residual is None else [self.input, self.residual]
+
+    def layer(self, stage: int = 0) -> Layer:
+        """Return the draft as a Layer of the network."""
+        return Layer(
+            name=self.name,
+            kind=self.kind,
+            input=self.input.name,
+            output=self.output.name,
+            channels=self.channels,
+            output_channel=self.offset,
+            residual=None if self.residual is None else self.residual.name,
+            in_shape=self.input.shape,
+            kernel=self.kernel,
+            stride=self.stride,
+            dilation=self.dilation,
+            padding=self.padding,
+            groups=self.groups,
+            clip=self.clip,
+            stage=stage,
+        )
+
+    def parameters(self) -> Parameters:
+        """Return weights in the network's order (groups, P, C / groups) and bias."""
+        assert self.weights is not None
+        assert self.bias is not None
+        out, per_group = self.weights.shape[:2]
+        split = self.weights.reshape(self.groups, out // self.groups, per_group, *self.kernel)
+        weights = np.ascontiguousarray(split.transpose(0, 3, 4, 2, 1)).reshape(self.groups, -1, out // self.groups)
+        if not (np.isfinite(weights).all() and np.isfinite(self.bias).all()):
+            raise NetworkError(f"the weights of layer '{self.name}' must be finite once folded, and they are not")
+        return Parameters(weights=weights, bias=self.bias)
+
+    def scale(self, factor: Doubles, shift: Doubles) -> None:
+        """Fold y * factor + shift, per output channel of this draft, in double precision."""
+        assert self.weights is not None
+        assert self.bias is not None
+        with np.errstate(all="ignore"):  # what is not finite is refused by name in `parameters`
+            self.weights = (self.weights * factor[:, None, None, None]).astype(np.float32)
+            self.bias = (self.bias * factor + shift).astype(np.float32)
+
+
+def plain(name: str) -> str:
+    """Return a name that generated text can carry: letters, digits and ._/:- only, at most 120 of them.
+
+    >>> plain("/a/Conv_0"), plain("*/ int x;")
+    ('/a/Conv_0', '_/_int_x_')
+    """
+    return re.sub(r"[^A-Za-z0-9._/:-]+", "_", name)[:120] or "_"
+
+
+def compose(first: Clip, second: Clip) -> Clip:
+    """Return the clip that equals `first` followed by `second`.
+
+    >>> compose((0.0, None), (None, 6.0)), compose((0.0, 1.0), (2.0, 3.0))
+    ((0.0, 6.0), (2.0, 2.0))
+    """
+
+    def bounded(value: float | None) -> float | None:
+        if value is None:
+            return None
+        low, high = second
+        value = value if low is None else max(value, low)
+        return value if high is None else min(value, high)
+
+    return (
+        second[0] if first[0] is None else bounded(first[0]),
+        second[1] if first[1] is None else bounded(first[1]),
+    )
+
+
+def clip_targets(plane: Plane) -> list[Draft] | None:
+    """Return the drafts that a clip of this plane can be folded into, or None.
+
+    A max pool is monotone, so the clip moves up into its writers.
+    """
+    targets, stack = [], list(plane.writers)
+    if not stack:
+        return None
+    while stack:
+        draft = stack.pop()
+        targets.append(draft)
+        if draft.kind is Kind.MAX_POOL:
+            if not draft.sole_reader or not draft.input.writers:
+                return None
+            stack += draft.input.writers
+    return targets
+
+
+def apply_clip(targets: Iterable[Draft], clip: Clip) -> None:
+    """Fold a clip into the drafts `clip_targets` found."""
+    low, high = clip
+    for draft in targets:
+        if draft.kind is not Kind.MAX_POOL:
+            draft.clip = compose(draft.clip, clip)
+        draft.passes_sign = (low is not None and low >= 0) or (draft.passes_sign and (high is None or high >= 0))
+
+
+def _needed(plane: Plane) -> set[Draft]:
+    found: set[Draft] = set()
+    stack = list(plane.writers)
+    while stack:
+        draft = stack.pop()
+        if draft not in found:
+            found.add(draft)
+            stack += [writer for read in draft.reads() for writer in read.writers]
+    return found
+
+
+def execution_order(drafts: Sequence[Draft]) -> list[Draft]:
+    """Order drafts so that every plane is written before it is read, otherwise as they were made."""
+    rank = {draft: index for index, draft in enumerate(drafts)}
+    waits = {draft: {writer for plane in draft.reads() for writer in plane.writers} for draft in drafts}
+    feeds: dict[Draft, list[Draft]] = defaultdict(list)
+    for draft, sources in waits.items():
+        for source in sources:
+            feeds[source].append(draft)
+    missing = {draft: len(sources) for draft, sources in waits.items()}
+    ready = [rank[draft] for draft in drafts if not missing[draft]]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        draft = drafts[heapq.heappop(ready)]
+        order.append(draft)
+        for follower in feeds[draft]:
+            missing[follower] -= 1
+            if not missing[follower]:
+                heapq.heappush(ready, rank[follower])
+    return order
+
+
+def _in_plain_names(source: Plane, drafts: Iterable[Draft], ranges: Mapping[str, float]) -> dict[str, float]:
+    """Give every plane a plain name of its own; return the known ranges, before the gain."""
+    taken: set[str] = set()
+    known: dict[str, float] = {}
+    for plane in dict.fromkeys((source, *(draft.output for draft in drafts))):
+        found = [ranges[alias] for alias in (plane.name, *plane.aliases) if alias in ranges]
+        name = base = plain(plane.name)
+        count = 1
+        while name in taken:
+            count += 1
+            name = f"{base}_{count}"
+        taken.add(name)
+        plane.name = name
+        if found:
+            known[name] = found[0] / plane.gain
+    return known
+
+
+def build_network(
+    name: str,
+    source: Plane,
+    drafts: Sequence[Draft],
+    exits: Sequence[tuple[Exit, Plane]],
+    ranges: Mapping[str, float],
+    metadata: Mapping[str, str],
+    *,
+    ordered: bool = False,
+) -> Network:
+    """Build the network of the drafts: layers by stage, within a stage the backbone and then the head.
+
+    The exits come in the order of their stages when `ordered`, else they are put in the order of the MACs
+    they need.
+    """
+    ranges = _in_plain_names(source, drafts, ranges)
+    exits = [(replace(exit, logits=plane.name), plane) for exit, plane in exits]
+    needs = {exit.name: _needed(plane) for exit, plane in exits}
+    ranked = list(exits)
+    if not ordered:
+        macs = {draft: draft.layer().shape.macs for draft in drafts}
+        ranked.sort(key=lambda one: sum(macs[draft] for draft in needs[one[0].name]))
+    placed = dict(stages_of([needs[exit.name] for exit, _ in ranked], execution_order(drafts)))
+    for stage, (exit, _) in enumerate(ranked):
+        if stage not in placed.values():
+            raise NetworkError(f"each exit must need a layer that no exit before it needs, and '{exit.name}' does not")
+    planes = {draft.output.name: draft.output for draft in placed}
+    return Network(
+        name=name,
+        input=source.name,
+        tensors={source.name: source.shape} | {key: plane.shape for key, plane in planes.items()},
+        layers=tuple(draft.layer(stage) for draft, stage in placed.items()),
+        exits=tuple(exit for exit, _ in ranked),
+        parameters={draft.name: draft.parameters() for draft in placed if draft.kind is Kind.GEMM},
+        calibration={key: ranges[key] for key in (source.name, *planes) if key in ranges},
+        metadata=dict(metadata),
+    )

@@ -1,0 +1,83 @@
+"""Build layer skeletons: each method appends one layer and returns the name of its output tensor.
+
+>>> net = Builder({"image": (8, 8, 3)})
+>>> net.conv("conv1", "image", 16, 3, 2), net.tensors["conv1_out"]
+('conv1_out', (4, 4, 16))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..graph.network import Exit, Layer, Network
+from ..graph.shapes import Kind, Pair, Shape
+
+RELU = (0.0, None)
+
+
+@dataclass
+class Builder:
+    """A skeleton in the making: `tensors` begins with the input; new layers belong to `stage`."""
+
+    tensors: dict[str, Shape]
+    layers: list[Layer] = field(default_factory=list)
+    stage: int = 0
+
+    def add(self, kind: Kind, name: str, source: str, channels: int, kernel: Pair, **fields: Any) -> str:
+        """Append a layer of any kind; `fields` are further fields of `Layer`, with `output` name_out by
+        default.
+        """
+        layer = Layer(
+            name=name,
+            kind=kind,
+            input=source,
+            channels=channels,
+            in_shape=self.tensors[source],
+            kernel=kernel,
+            stage=self.stage,
+            **{"output": f"{name}_out", **fields},
+        )
+        self.layers.append(layer)
+        self.tensors.setdefault(layer.output, (*layer.out_hw, channels))
+        return layer.output
+
+    def conv(
+        self,
+        name: str,
+        source: str,
+        channels: int,
+        kernel: int | Pair = 1,
+        stride: int = 1,
+        *,
+        same: bool = True,
+        **fields: Any,
+    ) -> str:
+        """Append a convolution with ReLU; `same` pads so that a stride of 1 keeps the size."""
+        rows, columns = (kernel, kernel) if isinstance(kernel, int) else kernel
+        padding = (rows // 2, columns // 2) * 2 if same else (0, 0, 0, 0)
+        usual = {"stride": (stride, stride), "padding": padding, "clip": RELU}
+        return self.add(Kind.GEMM, name, source, channels, (rows, columns), **usual | fields)
+
+    def pool(self, kind: Kind, name: str, source: str, stride: int, padding: int, **fields: Any) -> str:
+        """Append a 3x3 pool."""
+        place: dict[str, Any] = {"stride": (stride, stride), "padding": (padding,) * 4}
+        return self.add(kind, name, source, self.tensors[source][2], (3, 3), **place | fields)
+
+    def classifier(self, names: tuple[str, str], source: str, classes: int, logits: str) -> str:
+        """Append a global average pool and a linear layer, named by `names`, that writes tensor `logits`."""
+        height, width, channels = self.tensors[source]
+        pooled = self.add(Kind.SUM_POOL, names[0], source, channels, (height, width))
+        return self.add(Kind.GEMM, names[1], pooled, classes, (1, 1), output=logits)
+
+    def network(self, name: str, exits: Sequence[Exit]) -> Network:
+        """Return the skeleton: a network without parameters."""
+        return Network(
+            name=name,
+            input=next(iter(self.tensors)),
+            tensors=self.tensors,
+            layers=tuple(self.layers),
+            exits=tuple(exits),
+            parameters={},
+        )

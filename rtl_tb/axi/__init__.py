@@ -1,0 +1,1 @@
+"""AXI masters and their stripes over several narrow ports."""

@@ -1,0 +1,1 @@
+"""cocotb benches of the AXI masters; loaded inside the simulator."""

@@ -1,0 +1,1 @@
+"""The ground of the room: texts of the SystemVerilog, the cells of every subject, parts of benches."""

@@ -1,0 +1,60 @@
+/// First-in first-out queue with registers or distributed RAM behind it; the head is visible (first-word
+/// fall-through).
+///
+/// `level_o` counts the stored words, so that a producer may reserve room before it asks for data. `clear_i`
+/// empties the queue. For two beats in registers only use `common_skid`.
+module common_fifo #(
+  parameter int unsigned Width = 32,
+  parameter int unsigned Depth = 16,
+  localparam int unsigned LevelWidth = $clog2(Depth + 1)
+) (
+  input  logic                  clk_i,
+  input  logic                  rst_ni,
+  input  logic                  clear_i,
+  input  logic                  valid_i,
+  output logic                  ready_o,
+  input  logic [Width-1:0]      data_i,
+  output logic                  valid_o,
+  input  logic                  ready_i,
+  output logic [Width-1:0]      data_o,
+  output logic [LevelWidth-1:0] level_o
+);
+  localparam int unsigned IndexWidth = Depth > 1 ? $clog2(Depth) : 1;
+
+  if (Width < 1 || Depth < 1) begin : gen_illegal
+    $fatal(1, "a queue needs Width >= 1 and Depth >= 1 in %m");
+  end
+
+  logic [Width-1:0]      store_q [Depth];
+  logic [IndexWidth-1:0] head_q, tail_q;
+  logic [LevelWidth-1:0] level_q;
+  logic                  push, pop;
+
+  assign ready_o = level_q != LevelWidth'(Depth);
+  assign valid_o = level_q != '0;
+  assign data_o  = store_q[head_q];
+  assign level_o = level_q;
+  assign push    = valid_i && ready_o;
+  assign pop     = valid_o && ready_i;
+
+  function automatic logic [IndexWidth-1:0] next_index(logic [IndexWidth-1:0] index);
+    next_index = index == IndexWidth'(Depth - 1) ? '0 : index + 1'b1;
+  endfunction
+
+  always_ff @(posedge clk_i) begin
+    if (push) store_q[tail_q] <= data_i;
+    if (!rst_ni || clear_i) begin
+      head_q  <= '0;
+      tail_q  <= '0;
+      level_q <= '0;
+    end else begin
+      if (push) tail_q <= next_index(tail_q);
+      if (pop) head_q <= next_index(head_q);
+      level_q <= level_q + LevelWidth'(push) - LevelWidth'(pop);
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) assert (level_q <= LevelWidth'(Depth));
+  end
+endmodule

@@ -1,0 +1,42 @@
+/// Skid buffer: valid, ready and data all come from registers, one beat a cycle, one cycle of latency.
+///
+/// It holds two beats; for more storage use `common_fifo`.
+module common_skid #(
+  parameter int unsigned Width = 32
+) (
+  input  logic             clk_i,
+  input  logic             rst_ni,
+  input  logic             valid_i,
+  output logic             ready_o,
+  input  logic [Width-1:0] data_i,
+  output logic             valid_o,
+  input  logic             ready_i,
+  output logic [Width-1:0] data_o
+);
+  logic             valid_q, spare_valid_q;
+  logic [Width-1:0] data_q, spare_q;
+
+  assign ready_o = !spare_valid_q;
+  assign valid_o = valid_q;
+  assign data_o  = data_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!valid_q || ready_i) data_q <= spare_valid_q ? spare_q : data_i;
+    if (ready_o) spare_q <= data_i;
+    if (!rst_ni) begin
+      valid_q       <= 1'b0;
+      spare_valid_q <= 1'b0;
+    end else begin
+      if (!valid_q || ready_i) valid_q <= spare_valid_q || valid_i;
+      spare_valid_q <= valid_q && !ready_i && (spare_valid_q || valid_i);
+    end
+  end
+
+  logic             held_q;
+  logic [Width-1:0] shown_q;
+  always_ff @(posedge clk_i) begin
+    held_q  <= rst_ni && valid_o && !ready_i;
+    shown_q <= data_o;
+    if (rst_ni && held_q) assert (valid_o && data_o == shown_q);
+  end
+endmodule

@@ -1,0 +1,1 @@
+"""The reference core as a shared library."""

@@ -1,0 +1,1 @@
+"""cocotb benches of the reference core; loaded inside the simulator."""

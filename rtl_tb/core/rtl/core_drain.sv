@@ -1,0 +1,125 @@
+/// Walks through the output of every command in order: fetches rows from the output banks or the pool and
+/// issues their beats.
+///
+/// A row is fetched in the cycle in which the last beat of the one before is issued; with lanes it holds two
+/// rows of the output. Views have the numbers of `core_gather`.
+module core_drain #(
+  parameter int unsigned OutWords = 4,
+  parameter int unsigned HalfRows = 0,
+  parameter int unsigned ViewBits = 3,
+  parameter int unsigned LaneBase = 0,
+  parameter int unsigned HalfViews = 0,
+  parameter int unsigned SplitBase = 0,
+  parameter int unsigned PoolBase = 2,
+  parameter int unsigned GroupBits = 1
+) (
+  input  logic                                clk_i,
+  input  logic                                rst_ni,
+  input  logic                                cmd_valid_i,
+  output logic                                cmd_ready_o,
+  input  fluidnpu_formats_pkg::core_command_t cmd_i,
+  input  logic                                written_i,
+  input  logic                                bias_ready_i,
+  input  logic [1:0]                          bias_generation_i,
+  output logic                                fetch_o,            // a row of the output banks
+  output logic [15:0]                         fetch_row_o,
+  output logic [15:0]                         fetched_rows_o,
+  output logic                                fetched_command_o,
+  input  logic                                pool_valid_i,
+  output logic                                pool_take_o,
+  input  logic                                enable_i,           // post-processing moves
+  input  logic                                residual_valid_i,
+  output logic                                residual_ready_o,
+  output logic                                issue_o,
+  output logic                                pool_o,
+  output logic                                residual_o,
+  output logic [ViewBits-1:0]                 view_o,
+  output logic [OutWords-1:0]                 used_o,
+  output logic [1:0]                          generation_o,
+  output logic [GroupBits-1:0]                group_o,
+  output core_pkg::finish_t                   finish_o
+);
+  logic        pool, fetch, last_row, available, upper;
+  logic [15:0] row_q, stored_q;
+
+  // The fetched row with what its command said.
+  logic                 valid_q, pool_q, residual_q, has_lane1_q, lane1_q, issue, last_beat, last_issue;
+  logic [11:0]          cols_q, left_q;
+  logic [1:0]           generation_q;
+  logic [ViewBits-1:0]  view_q, lane1_view_q;
+  logic [GroupBits-1:0] group_q;
+  core_pkg::finish_t    finish_q;
+
+  // Fetching.
+  assign pool      = cmd_i.mode >= fluidnpu_formats_pkg::ModeMaxPool;
+  assign available = pool ? pool_valid_i : stored_q != '0 && bias_ready_i;
+  assign fetch     = cmd_valid_i && available && (!valid_q || last_issue);
+  assign last_row  = row_q + 16'd1 == cmd_i.beats;
+  assign upper     = HalfRows != 0 && row_q >= 16'(HalfRows);
+
+  assign cmd_ready_o       = fetch && last_row;
+  assign fetch_o           = fetch && !pool;
+  assign fetch_row_o       = upper ? row_q - 16'(HalfRows) : row_q;
+  assign fetched_rows_o    = pool ? '0 : row_q;
+  assign fetched_command_o = fetch_o && last_row;
+  assign pool_take_o       = fetch && pool;
+
+  // Issuing.
+  assign issue            = valid_q && enable_i && (!residual_q || residual_valid_i);
+  assign last_beat        = left_q <= 12'(OutWords);
+  assign last_issue       = issue && last_beat && (lane1_q || !has_lane1_q);
+  assign issue_o          = issue;
+  assign residual_ready_o = issue && residual_q;
+  assign pool_o           = pool_q;
+  assign residual_o       = residual_q;
+  assign view_o           = view_q;
+  assign generation_o     = generation_q;
+  assign group_o          = group_q;
+  assign finish_o         = finish_q;
+
+  for (genvar o = 0; o < OutWords; o++) begin : gen_used
+    assign used_o[o] = left_q > 12'(o);
+  end
+
+  logic [ViewBits-1:0] first_view;
+  always_comb begin
+    first_view = upper ? ViewBits'(HalfViews) : '0;
+    if (HalfRows != 0 && cmd_i.mode == fluidnpu_formats_pkg::ModeSplit) first_view = ViewBits'(SplitBase);
+    if (pool) first_view = ViewBits'(PoolBase);
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      row_q    <= '0;
+      stored_q <= '0;
+      valid_q  <= 1'b0;
+    end else begin
+      stored_q <= stored_q + 16'(written_i) - 16'(fetch_o);
+      if (fetch) row_q <= last_row ? '0 : row_q + 16'd1;
+      if (fetch) valid_q <= 1'b1;
+      else if (last_issue) valid_q <= 1'b0;
+    end
+    if (fetch) begin
+      pool_q       <= pool;
+      residual_q   <= cmd_i.has_residual;
+      cols_q       <= cmd_i.cols;
+      left_q       <= cmd_i.cols;
+      has_lane1_q  <= row_q < cmd_i.lane1_beats;
+      lane1_q      <= 1'b0;
+      generation_q <= bias_generation_i;
+      view_q       <= first_view;
+      lane1_view_q <= ViewBits'(LaneBase) + first_view;
+      group_q      <= '0;
+      finish_q     <= {cmd_i.hi, cmd_i.lo, cmd_i.shift, cmd_i.residual_shift};
+    end else if (issue) begin
+      left_q  <= last_beat ? cols_q : left_q - 12'(OutWords);
+      lane1_q <= last_beat || lane1_q;
+      view_q  <= last_beat ? lane1_view_q : view_q + 1'b1;
+      group_q <= last_beat ? '0 : group_q + 1'b1;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni && fetch_o) assert (stored_q != '0);
+  end
+endmodule

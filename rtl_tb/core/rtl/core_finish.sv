@@ -1,0 +1,92 @@
+/// Post-processing: OutWords lanes of `core_requantise`, the masks of a row's last beat, and the count of
+/// saturations.
+///
+/// Everything moves while `enable_o`; it stops when the output stream does.
+module core_finish #(
+  parameter int unsigned AccBits = 48,
+  parameter int unsigned OutWords = 4
+) (
+  input  logic                             clk_i,
+  input  logic                             rst_ni,
+  output logic                             enable_o,
+  input  logic                             issue_i,
+  input  core_pkg::finish_t                finish_i,
+  input  logic [OutWords-1:0]              used_i,
+  input  logic                             residual_i,        // the beat has a residual
+  input  logic [OutWords-1:0][15:0]        residual_words_i,
+  input  logic                             pool_i,            // the beat has no bias
+  input  logic [OutWords-1:0][AccBits-1:0] bias_i,
+  input  logic [OutWords-1:0][AccBits-1:0] sums_i,            // two steps after the issue
+  output logic                             output_valid_o,
+  input  logic                             output_ready_i,
+  output logic [OutWords-1:0][15:0]        output_o,
+  input  logic                             clear_i,
+  output logic [31:0]                      saturations_o
+);
+  localparam int unsigned Steps = 8;
+
+  logic                                       enable;
+  logic [Steps:0]                             valid;
+  logic [Steps:1]                             valid_q;
+  logic [Steps-1:1][core_pkg::FinishBits-1:0] finish_q;
+  core_pkg::finish_t                          finish_1, finish_4, finish_5, finish_7;
+  logic [Steps-1:0][OutWords-1:0]             used;
+  logic [Steps:1][OutWords-1:0]               used_q;
+  logic [OutWords-1:0]                        saturated;
+  logic [OutWords-1:0][15:0]                  words;
+  logic [31:0]                                saturations_q;
+
+  assign enable_o = enable;
+  assign valid    = {valid_q, issue_i};
+  assign finish_1 = finish_q[1];
+  assign finish_4 = finish_q[4];
+  assign finish_5 = finish_q[5];
+  assign finish_7 = finish_q[7];
+  assign used     = {used_q[Steps-1:1], used_i};
+
+  always_ff @(posedge clk_i) begin
+    if (enable) begin
+      finish_q <= {finish_q[Steps-2:1], finish_i};
+      used_q   <= used;
+    end
+    if (!rst_ni) valid_q <= '0;
+    else if (enable) valid_q <= valid[Steps-1:0];
+  end
+
+  for (genvar o = 0; o < OutWords; o++) begin : gen_lane
+    logic [AccBits-1:0] bias_q;
+    logic [15:0]        word;
+
+    always_ff @(posedge clk_i) begin
+      if (enable) bias_q <= pool_i ? '0 : bias_i[o];
+    end
+
+    core_requantise #(.AccBits(AccBits)) u_requantise (
+      .clk_i, .enable_i(enable), .residual_i(residual_i ? residual_words_i[o] : '0), .bias_i(bias_q), .sum_i(sums_i[o]),
+      .residual_shift_i(finish_1.residual_shift), .coarse_shift_i(finish_4.shift[5:4]), .fine_shift_i(finish_5.shift[3:0]),
+      .lo_i(finish_7.lo), .hi_i(finish_7.hi), .word_o(word), .saturated_o(saturated[o])
+    );
+    assign words[o] = used_q[Steps][o] ? word : '0;
+  end
+
+  common_skid #(.Width(16 * OutWords)) u_output (
+    .clk_i, .rst_ni, .valid_i(valid_q[Steps]), .ready_o(enable), .data_i(words), .valid_o(output_valid_o),
+    .ready_i(output_ready_i), .data_o(output_o)
+  );
+
+  // Counted a cycle after the beat has left.
+  localparam int unsigned CountBits = $clog2(OutWords + 1);
+  logic [CountBits-1:0] found, found_q;
+  logic [32:0]          total;
+
+  always_comb begin
+    found = '0;
+    for (int o = 0; o < OutWords; o++) found = found + CountBits'(used_q[Steps][o] && saturated[o]);
+  end
+  assign total = {1'b0, saturations_q} + 33'(found_q);
+  always_ff @(posedge clk_i) begin
+    found_q       <= rst_ni && valid_q[Steps] && enable ? found : '0;
+    saturations_q <= !rst_ni || clear_i ? '0 : total[32] ? '1 : total[31:0];
+  end
+  assign saturations_o = saturations_q;
+endmodule

@@ -1,0 +1,74 @@
+/// Takes the weight stream apart: bias headers go to `core_bias`, P-tiles to the waiting weights of the
+/// array, one tile ahead.
+///
+/// A beat of a tile is taken while the waiting weights are empty or in the very cycle in which `swap_i`
+/// empties them.
+module core_loader #(
+  parameter int unsigned TP = 4,
+  parameter int unsigned WeightSlots = 1
+) (
+  input  logic                        clk_i,
+  input  logic                        rst_ni,
+  input  logic                        cmd_valid_i,
+  output logic                        cmd_ready_o,
+  input  fluidnpu_formats_pkg::mode_e cmd_mode_i,
+  input  logic [15:0]                 cmd_p_tiles_i,
+  input  logic [11:0]                 cmd_cols_i,
+  input  logic                        weight_valid_i,
+  output logic                        weight_ready_o,
+  output logic                        bias_valid_o,
+  input  logic                        bias_ready_i,
+  output logic                        load_o,
+  output logic [12:0]                 load_beat_o,
+  output logic                        loaded_o,
+  input  logic                        swap_i
+);
+  localparam int unsigned BiasesPerBeat = TP / 3 * WeightSlots;
+
+  logic        in_tile_q, loaded_q, take, last_beat, last_tile;
+  logic [15:0] tile_q;
+  logic [12:0] beat_q;
+  logic [24:0] done_q, wanted;  // biases or slots
+
+  always_comb begin
+    wanted = 25'(cmd_cols_i);
+    if (in_tile_q && cmd_mode_i == fluidnpu_formats_pkg::ModeWide) wanted = 25'({cmd_cols_i, 1'b0});
+    if (in_tile_q && cmd_mode_i == fluidnpu_formats_pkg::ModeSplit) wanted = (25'(cmd_cols_i) + 25'd1) >> 1;
+  end
+
+  assign last_beat      = done_q >= wanted;
+  assign last_tile      = tile_q + 16'd1 == cmd_p_tiles_i;
+  assign bias_valid_o   = cmd_valid_i && weight_valid_i && !in_tile_q;
+  assign load_o         = cmd_valid_i && weight_valid_i && in_tile_q && (!loaded_q || swap_i);
+  assign take           = load_o || (bias_valid_o && bias_ready_i);
+  assign weight_ready_o = take;
+  assign cmd_ready_o    = load_o && last_beat && last_tile;
+  assign load_beat_o    = beat_q;
+  assign loaded_o       = loaded_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      in_tile_q <= 1'b0;
+      loaded_q  <= 1'b0;
+      tile_q    <= '0;
+      beat_q    <= '0;
+      done_q    <= 25'(BiasesPerBeat);
+    end else begin
+      if (swap_i) loaded_q <= 1'b0;
+      if (take) begin
+        beat_q <= last_beat ? '0 : beat_q + 13'd1;
+        done_q <= done_q + 25'(in_tile_q ? WeightSlots : BiasesPerBeat);
+        if (last_beat) begin
+          in_tile_q <= !(in_tile_q && last_tile);
+          done_q    <= 25'(in_tile_q && last_tile ? BiasesPerBeat : WeightSlots);
+          if (in_tile_q) tile_q <= last_tile ? '0 : tile_q + 16'd1;
+          if (in_tile_q) loaded_q <= 1'b1;
+        end
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni && swap_i) assert (loaded_q);
+  end
+endmodule

@@ -1,0 +1,49 @@
+/// A processing element: a chain of TP multiply-accumulates, its accumulator bank and its output bank.
+///
+/// Partial sums circulate through the accumulator bank and the C port of the first multiply-accumulate, so
+/// that nothing but DSPs adds. Those of the last P-tile go to the output bank instead, which drains while the
+/// next command computes: that is the double buffer. `sum_o` comes back as `result_i`, by way of the pair
+/// adder where there is one. With split trees use `core_pe_split`.
+module core_pe #(
+  parameter int unsigned TP = 4,
+  parameter int unsigned TR = 512,
+  parameter int unsigned AccBits = 48,
+  parameter int unsigned Cells = core_pkg::CellsInferred,
+  parameter int unsigned UltraBanks = 0,  // of its two
+  localparam int unsigned SumBits = 48,
+  localparam int unsigned AddressBits = TR > 1 ? $clog2(TR) : 1
+) (
+  input  logic                   clk_i,
+  input  logic [TP-1:0][15:0]    x_i,          // word i comes i cycles late, as do weight i, load i and swap i
+  input  logic [TP-1:0][15:0]    weight_i,
+  input  logic                   load_i,
+  input  logic [TP-1:0]          swap_i,
+  input  logic [AddressBits-1:0] read_row_i,
+  input  logic                   zero_i,       // a cycle after `read_row_i`
+  output logic [SumBits-1:0]     sum_o,
+  input  logic [SumBits-1:0]     result_i,
+  input  logic                   partial_i,
+  input  logic                   final_i,
+  input  logic [AddressBits-1:0] write_row_i,
+  input  logic                   fetch_i,
+  input  logic [AddressBits-1:0] fetch_row_i,
+  output logic [AccBits-1:0]     row_o
+);  /*verilator no_inline_module*/
+  logic [AccBits-1:0] accumulated;
+  logic [SumBits-1:0] start;
+
+  assign start = SumBits'($signed(accumulated));
+
+  core_chain #(.Words(TP), .Cells(Cells)) u_chain (
+    .clk_i, .x_i, .weight_i, .load_i, .swap_i, .clear_i(zero_i), .sum_i(start), .sum_o
+  );
+
+  core_bank #(.Depth(TR), .Width(AccBits), .Ultra(UltraBanks > 0)) u_accumulator (
+    .clk_i, .write_i(partial_i), .write_row_i, .data_i(result_i[AccBits-1:0]), .read_i(1'b1), .read_row_i,
+    .data_o(accumulated)
+  );
+  core_bank #(.Depth(TR), .Width(AccBits), .Ultra(UltraBanks > 1)) u_output (
+    .clk_i, .write_i(final_i), .write_row_i, .data_i(result_i[AccBits-1:0]), .read_i(fetch_i), .read_row_i(fetch_row_i),
+    .data_o(row_o)
+  );
+endmodule

@@ -1,0 +1,43 @@
+/// Maximum or sum over the taps of a window, a channel for every word of a beat.
+///
+/// A finished row waits in the sums until it is taken.
+module core_pool #(
+  parameter int unsigned Channels = 8
+) (
+  input  logic                                  clk_i,
+  input  logic                                  rst_ni,
+  input  logic                                  valid_i,
+  output logic                                  ready_o,
+  input  logic                                  first_i,
+  input  logic                                  last_i,
+  input  logic                                  maximum_i,
+  input  logic [Channels-1:0][15:0]                   taps_i,
+  output logic                                  valid_o,
+  input  logic                                  take_i,
+  output logic [Channels-1:0][core_pkg::PoolBits-1:0] row_o       // the row taken last
+);
+  logic valid_q;
+
+  assign ready_o = !valid_q || take_i;
+  assign valid_o = valid_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) valid_q <= 1'b0;
+    else if (ready_o) valid_q <= valid_i && last_i;
+  end
+
+  for (genvar i = 0; i < Channels; i++) begin : gen_channel
+    logic signed [core_pkg::PoolBits-1:0] tap, value_q, row_q;
+
+    assign tap = core_pkg::PoolBits'($signed(taps_i[i]));
+    always_ff @(posedge clk_i) begin
+      if (valid_i && ready_o) begin
+        if (first_i) value_q <= tap;
+        else if (!maximum_i) value_q <= value_q + tap;
+        else if (tap > value_q) value_q <= tap;
+      end
+      if (take_i) row_q <= value_q;
+    end
+    assign row_o[i] = row_q;
+  end
+endmodule

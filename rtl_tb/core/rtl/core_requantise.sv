@@ -1,0 +1,70 @@
+/// One output word: (sum + bias + (residual << residual_shift)) / 2**shift, half to even, limited to int16,
+/// then to lo..hi.
+///
+/// Latency: eight cycles. Each input belongs to the word that entered as many cycles ago as its comment says.
+/// `saturated_o` comes with `word_o`.
+module core_requantise #(
+  parameter int unsigned AccBits = 48
+) (
+  input  logic                      clk_i,
+  input  logic                      enable_i,
+  input  logic signed [15:0]        residual_i,        // 0
+  input  logic        [4:0]         residual_shift_i,  // 1
+  input  logic signed [AccBits-1:0] bias_i,            // 1
+  input  logic signed [AccBits-1:0] sum_i,             // 2
+  input  logic        [1:0]         coarse_shift_i,    // 4
+  input  logic        [3:0]         fine_shift_i,      // 5
+  input  logic signed [15:0]        lo_i,              // 7
+  input  logic signed [15:0]        hi_i,              // 7
+  output logic signed [15:0]        word_o,            // 8
+  output logic                      saturated_o
+);
+  logic signed [15:0]        residual_1_q;
+  logic signed [AccBits-1:0] residual_2_q, residual_3_q, bias_2_q, biased_3_q, value_4_q;
+
+  always_ff @(posedge clk_i) begin
+    if (enable_i) begin
+      residual_1_q <= residual_i;
+      residual_2_q <= AccBits'(residual_1_q) <<< residual_shift_i;
+      bias_2_q     <= bias_i;
+      residual_3_q <= residual_2_q;
+      biased_3_q   <= sum_i + bias_2_q;
+      value_4_q    <= biased_3_q + residual_3_q;
+    end
+  end
+
+  // A guard bit below the value catches the half; a sticky bit remembers that anything below it was not zero.
+  logic signed [AccBits:0] guarded, coarse, coarse_5_q, fine;
+  logic                    lost_5_q, lost, over, up;
+  logic        [15:0]      fine_mask;
+
+  assign guarded   = {value_4_q, 1'b0};
+  assign coarse    = guarded >>> {coarse_shift_i, 4'b0000};
+  assign fine      = coarse_5_q >>> fine_shift_i;
+  assign fine_mask = ~(16'hFFFF << fine_shift_i);
+  assign lost      = lost_5_q || (coarse_5_q[15:0] & fine_mask) != '0;
+  assign up        = fine[0] && (lost || fine[1]);
+  assign over      = fine[AccBits:17] != {(AccBits - 16) {fine[17]}};
+
+  logic signed [17:0] rounded_6_q, limited;
+  logic               over_6_q, negative_6_q, saturated_7_q, saturated_8_q;
+  logic signed [15:0] word_7_q, word_8_q;
+
+  assign limited = over_6_q ? (negative_6_q ? -18'sd65536 : 18'sd65535) : rounded_6_q;
+
+  always_ff @(posedge clk_i) begin
+    if (enable_i) begin
+      coarse_5_q    <= coarse;
+      lost_5_q      <= coarse_shift_i[1] && guarded[31:0] != '0 || coarse_shift_i[0] && guarded[15:0] != '0;
+      rounded_6_q   <= 18'($signed(fine[17:1])) + 18'(up);
+      over_6_q      <= over;
+      negative_6_q  <= fine[AccBits];
+      word_7_q      <= limited > 18'sd32767 ? 16'sh7FFF : limited < -18'sd32768 ? 16'sh8000 : limited[15:0];
+      saturated_7_q <= limited > 18'sd32767 || limited < -18'sd32768;
+      word_8_q      <= word_7_q < lo_i ? lo_i : word_7_q > hi_i ? hi_i : word_7_q;
+      saturated_8_q <= saturated_7_q;
+    end
+  end
+  assign word_o      = word_8_q;
+  assign saturated_o = saturated_8_q;
+endmodule

@@ -1,0 +1,95 @@
+/// Hands input beats to the array or the pool and holds back those whose weights, sums or output rows are not
+/// ready.
+///
+/// GEMM: a P-tile begins when its weights are loaded and when the sums of the previous tile can be read back
+/// (`Turnaround` cycles after they began); rows of the last P-tile wait until the previous command's row at
+/// that place was fetched.
+module core_sequencer #(
+  parameter int unsigned Turnaround = 8,
+  parameter int unsigned HalfRows = 0  // Split designs: rows from here on lie in the upper half bank
+) (
+  input  logic                        clk_i,
+  input  logic                        rst_ni,
+  input  logic                        cmd_valid_i,
+  output logic                        cmd_ready_o,
+  input  fluidnpu_formats_pkg::mode_e cmd_mode_i,
+  input  logic [15:0]                 cmd_beats_i,
+  input  logic [15:0]                 cmd_p_tiles_i,
+  input  logic                        input_valid_i,
+  output logic                        input_ready_o,
+  input  logic                        loaded_i,
+  output core_pkg::beat_t             beat_o,
+  input  logic [15:0]                 fetched_rows_i,     // of the oldest GEMM command that is not fetched in full
+  input  logic                        fetched_command_i,
+  output logic                        pool_valid_o,
+  output logic                        pool_first_o,
+  output logic                        pool_last_o,
+  input  logic                        pool_ready_i
+);
+  localparam int unsigned AgeBits = $clog2(Turnaround + 1);
+
+  logic [15:0]        inner_q, outer_q, inner_size, outer_size;
+  logic               gemm, first_inner, last_inner, last_outer, weights_ok, row_ok, mode_ok, issue, take;
+  logic [AgeBits-1:0] age_q;  // Turnaround after a beat, then down to zero
+  logic [1:0]         unfetched_q;
+  logic               split, split_q;  // split_q: the previous command's
+
+  assign gemm        = cmd_mode_i < fluidnpu_formats_pkg::ModeMaxPool;
+  assign split       = HalfRows != 0 && cmd_mode_i == fluidnpu_formats_pkg::ModeSplit;
+  assign inner_size  = gemm ? cmd_beats_i : cmd_p_tiles_i;
+  assign outer_size  = gemm ? cmd_p_tiles_i : cmd_beats_i;
+  assign first_inner = inner_q == '0;
+  assign last_inner  = inner_q + 16'd1 == inner_size;
+  assign last_outer  = outer_q + 16'd1 == outer_size;
+
+  // Chains of two lengths must not meet in a bank, so a change between them waits until the array is empty;
+  // and rows of the two kinds lie at different places, so it also waits until all of them are fetched.
+  assign mode_ok    = HalfRows == 0 || split == split_q || age_q == '0;
+  assign weights_ok = !first_inner || (loaded_i && (outer_q == '0 ? mode_ok : 16'(age_q) <= cmd_beats_i));
+  assign row_ok     = !last_outer || unfetched_q == '0 || (unfetched_q == 2'd1 && split == split_q && fetched_rows_i > inner_q);
+
+  assign issue         = cmd_valid_i && input_valid_i && gemm && weights_ok && row_ok;
+  assign pool_valid_o  = cmd_valid_i && input_valid_i && !gemm;
+  assign pool_first_o  = first_inner;
+  assign pool_last_o   = last_inner;
+  assign take          = issue || (pool_valid_o && pool_ready_i);
+  assign input_ready_o = take;
+  assign cmd_ready_o   = take && last_inner && last_outer;
+
+  always_comb begin
+    beat_o = '0;
+    if (issue) begin
+      beat_o.swap      = first_inner;
+      beat_o.zero      = outer_q == '0;
+      beat_o.partial   = !last_outer;
+      beat_o.final_sum = last_outer;
+      beat_o.wide      = cmd_mode_i == fluidnpu_formats_pkg::ModeWide;
+      beat_o.split     = split;
+      beat_o.upper     = HalfRows != 0 && inner_q >= 16'(HalfRows);
+      beat_o.row       = beat_o.upper ? inner_q - 16'(HalfRows) : inner_q;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      inner_q     <= '0;
+      outer_q     <= '0;
+      age_q       <= '0;
+      unfetched_q <= '0;
+      split_q     <= 1'b0;
+    end else begin
+      if (take) begin
+        inner_q <= last_inner ? '0 : inner_q + 16'd1;
+        if (last_inner) outer_q <= last_outer ? '0 : outer_q + 16'd1;
+      end
+      if (issue && cmd_ready_o) split_q <= split;
+      if (issue) age_q <= AgeBits'(Turnaround);
+      else if (age_q != '0) age_q <= age_q - 1'b1;
+      unfetched_q <= unfetched_q + 2'(issue && cmd_ready_o) - 2'(fetched_command_i);
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) assert (!(unfetched_q == 2'd3 && issue && cmd_ready_o));
+  end
+endmodule

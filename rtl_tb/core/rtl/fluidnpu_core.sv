@@ -1,0 +1,210 @@
+/// The reference core: commands, inputs, weights and residuals in, outputs out (ADR 4); all five streams are
+/// valid/ready.
+///
+/// Three walkers follow the commands at their own pace: `core_loader` the weights, one P-tile ahead;
+/// `core_sequencer` the inputs, one beat a cycle; `core_drain` the outputs, OutWords words a cycle. The HLS
+/// core gives the same bits; the build chooses between them. `saturations_o` counts since reset or `clear_i`
+/// and saturates itself.
+module fluidnpu_core #(
+  parameter int unsigned TR = 64,
+  parameter int unsigned TP = 4,
+  parameter int unsigned TC = 8,
+  parameter int unsigned AccBits = 48,
+  parameter int unsigned WeightSlots = 1,
+  parameter int unsigned OutWords = 4,
+  parameter bit Stackable = 1'b1,
+  parameter bit Split = 1'b0,
+  parameter int unsigned Cells = core_pkg::CellsInferred,  // how `core_mac` is written
+  parameter int unsigned UltraBanks = 0,  // accumulator banks in UltraRAM, PE by PE; the rest is block RAM
+  parameter int unsigned InWords = Stackable ? 2 * TP : TP,
+  localparam int unsigned CommandBits = fluidnpu_formats_pkg::CoreCommandWireBits
+) (
+  input  logic                             clk_i,
+  input  logic                             rst_ni,
+  input  logic                             clear_i,
+  output logic [31:0]                      saturations_o,
+  input  logic                             cmd_valid_i,
+  output logic                             cmd_ready_o,
+  input  logic [CommandBits-1:0]           cmd_i,
+  input  logic                             input_valid_i,
+  output logic                             input_ready_o,
+  input  logic [16*InWords-1:0]            input_i,
+  input  logic                             weight_valid_i,
+  output logic                             weight_ready_o,
+  input  logic [16*TP*WeightSlots-1:0]     weight_i,
+  input  logic                             residual_valid_i,
+  output logic                             residual_ready_o,
+  input  logic [16*OutWords-1:0]           residual_i,
+  output logic                             output_valid_o,
+  input  logic                             output_ready_i,
+  output logic [16*OutWords-1:0]           output_o
+);
+  localparam int unsigned Columns = Split ? 2 * TC : TC;
+  localparam int unsigned Banks = Columns;
+  localparam int unsigned HalfRows = Split ? (TR + 1) / 2 : 0;
+  localparam int unsigned Rows = Split ? HalfRows : TR;
+  localparam int unsigned RowBits = Rows > 1 ? $clog2(Rows) : 1;
+  localparam int unsigned BiasesPerSlot = TP < 3 ? 1 : TP / 3;  // an illegal TP is to reach its message below
+  localparam int unsigned BiasesPerBeat = BiasesPerSlot * WeightSlots;
+  localparam int unsigned Turnaround = Stackable ? TP + 4 : TP + 3;
+  localparam int unsigned QueueDepth = 4;
+
+  // Numbers of views as core_gather lays them out.
+  localparam int unsigned Pairs = TC / 2;
+  localparam int unsigned Groups = (TC + OutWords - 1) / OutWords;
+  localparam bit Aligned = !Stackable || Pairs % OutWords == 0;
+  localparam int unsigned LaneBase = Aligned ? Pairs / OutWords : Groups;
+  localparam int unsigned HalfViews = Aligned ? Groups : Groups + (Pairs + OutWords - 1) / OutWords;
+  localparam int unsigned SplitBase = 2 * HalfViews;
+  localparam int unsigned PoolBase = Split ? SplitBase + (2 * TC + OutWords - 1) / OutWords : HalfViews;
+  localparam int unsigned ViewBits = $clog2(PoolBase + (InWords + OutWords - 1) / OutWords + 1);
+  localparam int unsigned BiasGroups = (Columns + OutWords - 1) / OutWords;
+  localparam int unsigned GroupBits = BiasGroups > 1 ? $clog2(BiasGroups) : 1;
+
+  if (TP < 3 || TC < 1 || TR < 1 || TR > 65535) begin : gen_illegal_array
+    $fatal(1, "TP >= 3, TC >= 1 and TR in 1..65535 must hold in %m");
+  end
+  if (AccBits < 32 || AccBits > 48) begin : gen_illegal_acc_bits
+    $fatal(1, "AccBits must lie in 32..48 in %m");
+  end
+  if (WeightSlots < 1 || OutWords < 1) begin : gen_illegal_streams
+    $fatal(1, "WeightSlots and OutWords must be at least 1 in %m");
+  end
+  if (Stackable && TC < 2) begin : gen_illegal_pairs
+    $fatal(1, "stackable PEs come in pairs: TC >= 2 must hold in %m");
+  end
+  if (Split && (TP % 2 != 0 || TP < 4 || TR < 2)) begin : gen_illegal_split
+    $fatal(1, "split trees need an even TP of at least 4 and TR >= 2 in %m");
+  end
+  if (Columns > 4095 || TP > 4095) begin : gen_illegal_columns
+    $fatal(1, "a column tile must have at most 4095 columns in %m");
+  end
+  if (InWords < (Stackable ? 2 * TP : TP)) begin : gen_illegal_in_words
+    $fatal(1, "InWords must be at least 2 * TP when Stackable, else TP, in %m");
+  end
+
+  if (Cells > core_pkg::CellsDsp48e2) begin : gen_illegal_cells
+    $fatal(1, "Cells must be 0 (inferred), 1 (DSP48E1) or 2 (DSP48E2) in %m");
+  end
+
+  if (UltraBanks > (Split ? 4 : 2) * TC) begin : gen_illegal_ultra_banks
+    $fatal(1, "UltraBanks must be at most the number of banks, 2 * TC or with split trees 4 * TC, in %m");
+  end
+
+  // The command goes to three queues at once.
+  fluidnpu_formats_pkg::core_command_t cmd, load_cmd, beat_cmd, drain_cmd;
+  logic     load_ready, beat_ready, drain_ready, load_cmd_valid, beat_cmd_valid, drain_cmd_valid;
+  logic     load_take, beat_take, drain_take, push;
+
+  assign cmd         = cmd_i[fluidnpu_formats_pkg::CoreCommandBits-1:0];
+  assign cmd_ready_o = load_ready && beat_ready && drain_ready;
+  assign push        = cmd_valid_i && cmd_ready_o;
+
+  common_fifo #(.Width(32), .Depth(QueueDepth)) u_load_queue (
+    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push && cmd.mode < fluidnpu_formats_pkg::ModeMaxPool), .ready_o(load_ready),
+    .data_i({cmd.mode, cmd.p_tiles, cmd.cols}), .valid_o(load_cmd_valid), .ready_i(load_take),
+    .data_o({load_cmd.mode, load_cmd.p_tiles, load_cmd.cols}), .level_o()
+  );
+  common_fifo #(.Width(36), .Depth(QueueDepth)) u_beat_queue (
+    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push), .ready_o(beat_ready), .data_i({cmd.mode, cmd.beats, cmd.p_tiles}),
+    .valid_o(beat_cmd_valid), .ready_i(beat_take), .data_o({beat_cmd.mode, beat_cmd.beats, beat_cmd.p_tiles}), .level_o()
+  );
+  common_fifo #(.Width(fluidnpu_formats_pkg::CoreCommandBits), .Depth(QueueDepth)) u_drain_queue (
+    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push), .ready_o(drain_ready), .data_i(cmd), .valid_o(drain_cmd_valid),
+    .ready_i(drain_take), .data_o(drain_cmd), .level_o()
+  );
+
+  // Register slices cut the paths between data plane and core.
+  logic                                 x_valid, x_take, slots_valid, slots_take, residual_valid, residual_take;
+  logic [16*OutWords-1:0]               residual;
+  logic [InWords-1:0][15:0]             x;
+  logic [WeightSlots-1:0][TP-1:0][15:0] slots;
+
+  common_skid #(.Width(16 * InWords)) u_input (
+    .clk_i, .rst_ni, .valid_i(input_valid_i), .ready_o(input_ready_o), .data_i(input_i), .valid_o(x_valid), .ready_i(x_take), .data_o(x)
+  );
+  common_skid #(.Width(16 * TP * WeightSlots)) u_weight (
+    .clk_i, .rst_ni, .valid_i(weight_valid_i), .ready_o(weight_ready_o), .data_i(weight_i), .valid_o(slots_valid),
+    .ready_i(slots_take), .data_o(slots)
+  );
+  common_skid #(.Width(16 * OutWords)) u_residual (
+    .clk_i, .rst_ni, .valid_i(residual_valid_i), .ready_o(residual_ready_o), .data_i(residual_i), .valid_o(residual_valid),
+    .ready_i(residual_take), .data_o(residual)
+  );
+
+  // Weights and biases.
+  logic                             header_valid, header_ready, load, loaded, bias_ready, fetched_command;
+  logic [12:0]                      load_beat;
+  logic [1:0]                       bias_generation, read_generation;
+  logic [GroupBits-1:0]             group;
+  logic [BiasesPerBeat-1:0][47:0]   header;
+  logic [OutWords-1:0][AccBits-1:0] bias;
+  core_pkg::beat_t                  beat;
+
+  core_loader #(.TP(TP), .WeightSlots(WeightSlots)) u_loader (
+    .clk_i, .rst_ni, .cmd_valid_i(load_cmd_valid), .cmd_ready_o(load_take), .cmd_mode_i(load_cmd.mode),
+    .cmd_p_tiles_i(load_cmd.p_tiles), .cmd_cols_i(load_cmd.cols), .weight_valid_i(slots_valid), .weight_ready_o(slots_take),
+    .bias_valid_o(header_valid), .bias_ready_i(header_ready), .load_o(load), .load_beat_o(load_beat), .loaded_o(loaded),
+    .swap_i(beat.swap)
+  );
+  for (genvar i = 0; i < BiasesPerBeat; i++) begin : gen_header
+    assign header[i] = slots[i/BiasesPerSlot][i%BiasesPerSlot*3+:3];
+  end
+  core_bias #(.BiasesPerBeat(BiasesPerBeat), .Columns(Columns), .AccBits(AccBits), .OutWords(OutWords)) u_bias (
+    .clk_i, .rst_ni, .header_valid_i(header_valid), .header_ready_o(header_ready), .header_cols_i(load_cmd.cols),
+    .header_i(header), .ready_o(bias_ready), .release_i(fetched_command), .generation_o(bias_generation),
+    .read_generation_i(read_generation), .read_group_i(group), .bias_o(bias)
+  );
+
+  // Inputs: array or pool.
+  logic                                  pool_valid, pool_ready, pool_first, pool_last, pool_row_valid, pool_take;
+  logic                                  written, fetch;
+  logic [15:0]                           fetch_row, fetched_rows;
+  logic [Banks-1:0][AccBits-1:0]         rows;
+  logic [InWords-1:0][core_pkg::PoolBits-1:0] pool_row;
+
+  core_sequencer #(.Turnaround(Turnaround), .HalfRows(HalfRows)) u_sequencer (
+    .clk_i, .rst_ni, .cmd_valid_i(beat_cmd_valid), .cmd_ready_o(beat_take), .cmd_mode_i(beat_cmd.mode),
+    .cmd_beats_i(beat_cmd.beats), .cmd_p_tiles_i(beat_cmd.p_tiles), .input_valid_i(x_valid), .input_ready_o(x_take),
+    .loaded_i(loaded), .beat_o(beat), .fetched_rows_i(fetched_rows), .fetched_command_i(fetched_command),
+    .pool_valid_o(pool_valid), .pool_first_o(pool_first), .pool_last_o(pool_last), .pool_ready_i(pool_ready)
+  );
+  core_array #(
+    .TP(TP), .TC(TC), .TR(TR), .AccBits(AccBits), .WeightSlots(WeightSlots), .Stackable(Stackable), .Split(Split), .Cells(Cells),
+    .UltraBanks(UltraBanks), .InWords(InWords)
+  ) u_array (
+    .clk_i, .rst_ni, .beat_i(beat), .mode_i(beat_cmd.mode), .x_i(x), .load_i(load), .load_beat_i(load_beat),
+    .load_mode_i(load_cmd.mode), .slots_i(slots), .written_o(written), .fetch_i(fetch), .fetch_row_i(fetch_row[RowBits-1:0]),
+    .rows_o(rows)
+  );
+  core_pool #(.Channels(InWords)) u_pool (
+    .clk_i, .rst_ni, .valid_i(pool_valid), .ready_o(pool_ready), .first_i(pool_first), .last_i(pool_last),
+    .maximum_i(beat_cmd.mode == fluidnpu_formats_pkg::ModeMaxPool), .taps_i(x), .valid_o(pool_row_valid), .take_i(pool_take), .row_o(pool_row)
+  );
+
+  // Outputs.
+  logic                             enable, issue, from_pool, has_residual;
+  logic [ViewBits-1:0]              view;
+  logic [OutWords-1:0]              used;
+  core_pkg::finish_t                finish;
+  logic [OutWords-1:0][AccBits-1:0] sums;
+
+  core_drain #(
+    .OutWords(OutWords), .HalfRows(HalfRows), .ViewBits(ViewBits), .LaneBase(LaneBase), .HalfViews(HalfViews),
+    .SplitBase(SplitBase), .PoolBase(PoolBase), .GroupBits(GroupBits)
+  ) u_drain (
+    .clk_i, .rst_ni, .cmd_valid_i(drain_cmd_valid), .cmd_ready_o(drain_take), .cmd_i(drain_cmd), .written_i(written),
+    .bias_ready_i(bias_ready), .bias_generation_i(bias_generation), .fetch_o(fetch), .fetch_row_o(fetch_row),
+    .fetched_rows_o(fetched_rows), .fetched_command_o(fetched_command), .pool_valid_i(pool_row_valid), .pool_take_o(pool_take),
+    .enable_i(enable), .residual_valid_i(residual_valid), .residual_ready_o(residual_take), .issue_o(issue), .pool_o(from_pool), .residual_o(has_residual),
+    .view_o(view), .used_o(used), .generation_o(read_generation), .group_o(group), .finish_o(finish)
+  );
+  core_gather #(.Channels(InWords), .TC(TC), .AccBits(AccBits), .OutWords(OutWords), .Stackable(Stackable), .Split(Split)) u_gather (
+    .clk_i, .enable_i(enable), .rows_i(rows), .pool_row_i(pool_row), .view_i(view), .sums_o(sums)
+  );
+  core_finish #(.AccBits(AccBits), .OutWords(OutWords)) u_finish (
+    .clk_i, .rst_ni, .enable_o(enable), .issue_i(issue), .finish_i(finish), .used_i(used), .residual_i(has_residual),
+    .residual_words_i(residual), .pool_i(from_pool), .bias_i(bias), .sums_i(sums), .output_valid_o, .output_ready_i, .output_o,
+    .clear_i, .saturations_o
+  );
+endmodule

@@ -1,0 +1,1 @@
+"""The NPU's data plane: parameters and functional coverage."""

@@ -1,0 +1,1 @@
+"""cocotb benches of the data plane; loaded inside the simulator."""

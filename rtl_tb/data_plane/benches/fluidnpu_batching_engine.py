@@ -1,0 +1,127 @@
+"""The Fluid Batching Engine against a Python set: random commands, slots and FBCB words.
+
+Lookups are held to `hls.decode_fbcb`.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+from cocotb.triggers import RisingEdge
+
+from fluidnpu.hls import Cause, FbcbError
+from fluidnpu.hls.formats import FBCB, StackCode
+from fluidnpu.hls.program import decode_fbcb
+
+from ...common.benches.clock import Dut, begin, bench, setting
+
+B_MAX, LAYERS = setting("B_MAX", 4), setting("LAYERS", 3)
+STACKABLE, SPLIT = bool(setting("STACKABLE", 1)), bool(setting("SPLIT", 0))
+T_R, WORD_BITS = setting("T_R", 64), FBCB.bits
+
+
+def bits(slots: set[int]) -> int:
+    """The mask of a set of slots."""
+    return sum(1 << slot for slot in slots)
+
+
+def judge(command: str, mask: set[int], active: set[int], busy: bool) -> Cause:
+    """The answer that the control unit must give."""
+    if busy:
+        return Cause.BUSY
+    if command == "exit":
+        return Cause.NONE if mask <= active else Cause.EXIT_NOT_ACTIVE
+    if mask & active:
+        return Cause.MERGE_ACTIVE
+    return Cause.NONE if len(mask | active) <= B_MAX else Cause.BATCH_TOO_LARGE
+
+
+def some_slots(rng: random.Random, active: set[int]) -> set[int]:
+    """Draw slots that are likely to be legal for one of the commands, and sometimes for none."""
+    pool = rng.choice([sorted(active), sorted(set(range(32)) - active), list(range(32))])
+    return set(rng.sample(pool, min(len(pool), rng.choice([0, 1, 1, 2, 3, B_MAX, B_MAX + 1]))))
+
+
+@bench(2000)
+async def commands_edit_a_set(dut: Dut) -> None:
+    """Random exits and merges answer and act as they would on a set."""
+    rng = await begin(dut)
+    active: set[int] = set()
+    seen: dict[tuple[str, Cause], int] = {}
+    for _ in range(setting("COMMANDS", 4000)):
+        command, mask, busy = rng.choice(("exit", "merge")), some_slots(rng, active), rng.random() < 0.05
+        clear = rng.random() < 0.005
+        dut.exit_i.value, dut.merge_i.value = int(command == "exit"), int(command == "merge")
+        dut.mask_i.value, dut.busy_i.value, dut.clear_i.value = bits(mask), int(busy), int(clear)
+        await RisingEdge(dut.clk_i)
+        cause = judge(command, mask, active, busy)
+        assert (int(dut.refused_o.value), int(dut.cause_o.value)) == (int(cause != Cause.NONE), int(cause))
+        assert int(dut.active_o.value) == bits(active)
+        assert int(dut.b_act_o.value) == len(active)
+        if cause is Cause.NONE:
+            active = active - mask if command == "exit" else active | mask
+        active = set() if clear else active
+        seen[command, cause] = seen.get((command, cause), 0) + 1
+    wanted = {("exit", Cause.NONE), ("exit", Cause.EXIT_NOT_ACTIVE), ("exit", Cause.BUSY), ("merge", Cause.NONE)}
+    wanted |= {("merge", Cause.MERGE_ACTIVE), ("merge", Cause.BATCH_TOO_LARGE), ("merge", Cause.BUSY)}
+    assert wanted <= set(seen), f"never seen: {wanted - set(seen)}"
+
+
+@bench(5000)
+async def lookups_obey_the_table(dut: Dut) -> None:
+    """Every layer, batch and kind gets the plan that `decode_fbcb` reads, or is refused as it refuses."""
+    rng = await begin(dut)
+    systematic = -(-4 * B_MAX // LAYERS)  # tables that show every word within b_max at every batch size
+    every = [FBCB.pack({"k": k, "b_r": b_r}) for b_r, k in product(range(B_MAX), StackCode)]
+    blocks = [0, 1, T_R // 2, T_R // 2 + 1, T_R, T_R + 1, 65535]
+    for table in range(systematic + 12):
+        words = [every[(table * LAYERS + index // B_MAX) % len(every)] for index in range(LAYERS * B_MAX)]
+        if table >= systematic:
+            words = [
+                FBCB.pack({"k": rng.randrange(4), "b_r": rng.randrange(32), "block": rng.choice(blocks)}) for _ in words
+            ]
+        refused = 0
+        for index, word in [*enumerate(words), (LAYERS * B_MAX, 0), (1 << 31, 4), (0, 1 << WORD_BITS), (1, 1 << 31)]:
+            dut.load_i.value, dut.load_index_i.value, dut.load_data_i.value = 1, index, word
+            await RisingEdge(dut.clk_i)
+            refused += int(dut.load_refused_o.value)
+        dut.load_i.value = 0
+        assert refused == 4, "only the last four are out of range"
+        for batch in range(B_MAX + 1):
+            dut.clear_i.value = 1
+            await RisingEdge(dut.clk_i)
+            dut.clear_i.value, dut.merge_i.value, dut.mask_i.value = 0, 1, (1 << batch) - 1
+            await RisingEdge(dut.clk_i)
+            dut.merge_i.value = 0
+            # Without load_i, index and data mean nothing.
+            dut.load_index_i.value, dut.load_data_i.value = rng.randrange(LAYERS * B_MAX), rng.randrange(1 << WORD_BITS)
+            for layer in range(LAYERS + 1):
+                for kind in range(3):
+                    await lookup(dut, words, layer, batch, kind)
+
+
+async def lookup(dut: Dut, words: list[int], layer: int, batch: int, kind: int) -> None:
+    """Compare one lookup with the table."""
+    dut.lookup_i.value, dut.lookup_layer_i.value, dut.lookup_pool_i.value = 1, layer, int(kind > 0)
+    await RisingEdge(dut.clk_i)
+    assert int(dut.plan_valid_o.value) == 0, "no plan without a lookup"
+    dut.lookup_i.value = 0
+    await RisingEdge(dut.clk_i)
+    assert int(dut.plan_valid_o.value) == 1
+    bad = int(dut.plan_bad_o.value)
+    if not batch or layer >= LAYERS:
+        assert bad == 1
+        return
+    word = words[layer * B_MAX + batch - 1]
+    try:
+        run = decode_fbcb(word, kind=kind, batch=batch, t_r=T_R, stackable=STACKABLE, split=SPLIT)
+    except FbcbError:
+        assert bad == 1, f"layer {layer}, batch {batch}, kind {kind}"
+        return
+    assert bad == 0, f"layer {layer}, batch {batch}, kind {kind}, word {word:#x}: {run}"
+    assert int(dut.plan_b_r_o.value) == run.b_r
+    assert int(dut.plan_row_lanes_o.value) == int(run.row_lanes)
+    assert int(dut.plan_block_o.value) == run.block
+    if not kind:
+        assert int(dut.plan_mode_o.value) == int(run.mode)

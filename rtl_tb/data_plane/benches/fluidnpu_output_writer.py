@@ -1,0 +1,59 @@
+"""Output writer against `hls.scatter_output`: every word of the stream reaches its place."""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+import numpy as np
+from cocotb.triggers import RisingEdge
+
+from fluidnpu.hls.core import scatter_output
+from fluidnpu.hls.formats import TILE
+
+from ...common.benches.clock import Dut, begin, bench, reset
+from ...common.benches.streams import Sink, Source, pulse, until
+from ...common.benches.words import beats_of
+from .cases import NARROW_DESIGN, PORT_BYTES, Case, random_case
+
+
+@bench(50_000)
+async def outputs_reach_their_places(dut: Dut) -> None:
+    """Every word of the stream is stored where `hls.scatter_output` stores it, once, and no other word."""
+    rng = await begin(dut)
+    for _ in range(25):
+        await write_back(dut, rng, random_case(rng, NARROW_DESIGN))
+
+
+async def write_back(dut: Dut, rng: random.Random, case: Case) -> None:
+    """Write one layer back and compare memory."""
+    program, memory = case.program, case.padded_memory()
+    await reset(dut, **case.reset_inputs())
+    assert dut.layer_done_o.value
+    await pulse(dut, "layer_start_i")
+    shape = (case.streams.outputs, NARROW_DESIGN.out_words)
+    answer = np.random.default_rng(rng.getrandbits(32)).integers(-32768, 32767, shape).astype(np.int16)
+    words = program.slot_words(want := bytearray(program.memory))
+    slots = words[case.active]
+    scatter_output(case.descriptor, case.word, NARROW_DESIGN, answer, slots)
+    words[case.active] = slots
+    commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
+    commands.items.extend((TILE.pack(command),) for command in case.commands())
+    beats = Source(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i",))
+    beats.items.extend((beat,) for beat in beats_of(answer))
+    out = Sink(dut, rng, "word_valid_o", "word_ready_i", ("word_addr_o", "word_data_o", "word_strb_o"), steady=False)
+    tasks = [cocotb.start_soon(part.run()) for part in (commands, beats, out)]
+    await RisingEdge(dut.clk_i)
+    await RisingEdge(dut.clk_i)
+    await until(dut, lambda: dut.layer_done_o.value, 30 * shape[0] + 500, "the layer's end")
+    stored: set[int] = set()
+    for address, data, strobe in out.got:
+        for i in range(PORT_BYTES):
+            if strobe >> i & 1:
+                assert address + i not in stored, f"{address + i:#x} is written twice"
+                stored.add(address + i)
+                memory[address + i - program.base] = data >> 8 * i & 0xFF
+    assert memory[: len(want)] == want
+    assert not beats.items
+    for task in tasks:
+        task.cancel()

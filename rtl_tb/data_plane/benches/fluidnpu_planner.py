@@ -1,0 +1,114 @@
+"""The planner against the address model: every field of a layer, and the cause of every refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from cocotb.triggers import RisingEdge
+
+from fluidnpu.dse import Mode
+from fluidnpu.hls import Cause
+from fluidnpu.hls.formats import DESCRIPTOR, LAYER, MAGIC, NO_WEIGHTS, Value
+
+from ...common.benches.clock import Dut, begin, bench, reset
+from ...common.benches.streams import pulse
+from .cases import Case, random_case
+from .jobs import bench_design
+
+DESIGN = bench_design(
+    {"t_r": 7, "t_p": 6, "t_c": 8, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 2, "out_words": 4}
+)
+
+
+async def plan(dut: Dut, case: Case, words: tuple[int, ...], plan_bad: int = 0) -> tuple[str, int]:
+    """Plan a descriptor: ("done", layer) or ("bad", cause)."""
+    run, layer = case.run, case.layer()
+    dut.descriptor_i.value = sum(word << 32 * i for i, word in enumerate(words))
+    dut.b_act_i.value, dut.plan_bad_i.value = len(case.active), plan_bad
+    dut.plan_mode_i.value = int(run.mode) if int(run.mode) < 4 else 0
+    dut.plan_row_lanes_i.value, dut.plan_b_r_i.value = layer["row_lanes"], run.b_r
+    dut.plan_block_i.value = run.block
+    await pulse(dut, "start_i")
+    for _ in range(1500):
+        await RisingEdge(dut.clk_i)
+        if dut.bad_o.value:
+            return "bad", int(dut.cause_o.value)
+        if dut.done_o.value:
+            return "done", int(dut.layer_o.value)
+    raise AssertionError("neither done nor bad within 1500 cycles")
+
+
+@bench(50_000)
+async def a_layer_is_what_the_address_model_says(dut: Dut) -> None:
+    """Random layers in random modes, without a reset between them, have the fields of the address model."""
+    rng = await begin(dut)
+    seen = set()
+    for _ in range(60):
+        case = random_case(rng, DESIGN)
+        kind, value = await plan(dut, case, case.descriptor.words())
+        assert kind == "done", Cause(value)
+        got, want = LAYER.unpack(value), case.layer()
+        for name in want:
+            if name in ("weights", "block_words") and want["pool"]:
+                continue  # a pool has none
+            assert got[name] == want[name], f"{name} of {case.descriptor}, {case.run}"
+        seen.add(case.run.mode)
+    assert len(seen) == 6
+
+
+def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[dict[str, Value]]:
+    """Changes of a legal GEMM descriptor that the planner must refuse, from the limits of the table."""
+    yield {"magic": MAGIC + 1}
+    yield {"lo": 32767, "hi": -32768}
+    for bits in DESCRIPTOR.fields:
+        least, most = bits.limits
+        if bits.least is not None:
+            yield {bits.name: least - 1}
+        if not bits.signed and most + 1 < 1 << bits.width:
+            yield {bits.name: most + 1}
+        if bits.name.endswith(("_offset", "_bytes")):
+            yield {bits.name: bits.number(DESCRIPTOR.pack(good)) | 1}
+    parts = DESCRIPTOR.field("weights").get(DESCRIPTOR.pack(good))
+    assert isinstance(parts, tuple)
+    for part in (NO_WEIGHTS, parts[mode] | 32):
+        yield {"weights": (*parts[:mode], part, *parts[mode + 1 :])}
+
+
+@bench(20_000)
+async def nonsense_is_refused(dut: Dut) -> None:
+    """Fields out of range, odd steps, missing weights, wrong magic or sum are refused.
+
+    A bad FBCB word is told with its own cause.
+    """
+    rng = await begin(dut)
+    case = random_case(rng, DESIGN, kind=0, residual=True)
+    good = case.descriptor.words()
+    values = DESCRIPTOR.unpack(sum(word << 32 * i for i, word in enumerate(good)))
+    for change in spoils(values, case.run.mode):
+        packed = DESCRIPTOR.pack({**values, **change, "checksum": 0})
+        body = [packed >> 32 * i & 0xFFFF_FFFF for i in range(31)]
+        told = await plan(dut, case, (*body, -sum(body) & 0xFFFF_FFFF))
+        assert told == ("bad", Cause.BAD_DESCRIPTOR), f"{change}: {told}"
+    for bit in (0, 13, 31):
+        bad = [*good]
+        bad[rng.randrange(32)] ^= 1 << bit
+        assert await plan(dut, case, tuple(bad)) == ("bad", Cause.BAD_DESCRIPTOR)
+    assert await plan(dut, case, good, plan_bad=1) == ("bad", Cause.BAD_FBCB)
+    kind, _ = await plan(dut, case, good)
+    assert kind == "done"
+
+
+@bench(20_000)
+async def a_pool_has_no_groups(dut: Dut) -> None:
+    """A pool with groups is refused; a reset in the middle forgets the plan."""
+    rng = await begin(dut)
+    case = random_case(rng, DESIGN, kind=1)
+    assert (await plan(dut, case, case.descriptor.words()))[0] == "done"
+    assert await plan(dut, case, replace(case.descriptor, groups=2).words()) == ("bad", Cause.BAD_DESCRIPTOR)
+    await pulse(dut, "start_i")
+    await reset(dut)
+    for _ in range(1500):
+        await RisingEdge(dut.clk_i)
+        assert not dut.done_o.value
+        assert not dut.bad_o.value

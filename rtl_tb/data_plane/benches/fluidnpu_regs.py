@@ -1,0 +1,201 @@
+"""The register file under every legal and illegal access of the window, from `hls.REGISTERS`.
+
+Nothing hangs, nothing else changes.
+"""
+
+from __future__ import annotations
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, register
+
+from ...common.benches.clock import Dut, begin, bench, setting
+from ...common.benches.lite import LiteMaster
+
+OKAY, SLVERR = 0, 2
+SHAPE = {
+    "B_MAX": setting("B_MAX", 4),
+    "T_P": setting("T_P", 4),
+    "T_C": setting("T_C", 8),
+    "STACKABLE": setting("STACKABLE", 1),
+    "SPLIT": setting("SPLIT", 0),
+}
+COUNTER_FULL = (1 << 32) - 1
+SETTINGS = [r for r in REGISTERS if r.access is Access.RW]
+
+
+def kept(name: str, value: int) -> int:
+    """The part of a write that a settings register keeps: its fields, or all bits when it has none."""
+    fields = register(name).fields
+    return value & sum(field.mask for field in fields) if fields else value
+
+
+@bench(5000)
+async def every_offset_answers(dut: Dut) -> None:
+    """Each byte offset, legal or not, is read and written once in random order and answers."""
+    rng = await begin(dut)
+    lite = LiteMaster(dut, rng)
+    shadow = {r.name: r.reset for r in SETTINGS}
+    known = {r.offset: r for r in REGISTERS}
+    offsets = [*range(WINDOW_BYTES), *range(WINDOW_BYTES, 4096, 252), 4095]
+    for offset in rng.sample(offsets, len(offsets)):
+        entry = known.get(offset)
+        data, response = await lite.read(offset)
+        assert response == (OKAY if entry else SLVERR), f"read {offset:#x}"
+        if entry and entry.name in shadow and entry.name != "FBCB_DATA":
+            assert data == shadow[entry.name], entry.name
+        if entry and entry.access is Access.W1S:
+            assert data == 0
+        value, strobe = rng.getrandbits(32), rng.choice((15, 15, 15, rng.randrange(15)))
+        if entry and entry.name == "CTRL":
+            value = 0
+        legal = entry is not None and entry.access is not Access.RO and strobe == 15
+        assert await lite.write(offset, value, strobe) == (OKAY if legal else SLVERR), f"write {offset:#x}"
+        if legal and entry and entry.name == "FBCB_DATA":
+            shadow["FBCB_INDEX"] = (shadow["FBCB_INDEX"] + 1) & 0xFFFF_FFFF
+        elif legal and entry and entry.name in shadow:
+            shadow[entry.name] = kept(entry.name, value)
+    for name, value in shadow.items():
+        if name != "FBCB_DATA":
+            assert await lite.read(register(name).offset) == (value, OKAY), name
+
+
+@bench(5000)
+async def commands_are_pulses(dut: Dut) -> None:
+    """One write of CTRL gives one cycle; a partial write gives none, several at once give an error."""
+    rng = await begin(dut)
+    lite = LiteMaster(dut, rng)
+    pulses = {"START": dut.start_o, "EXIT": dut.exit_o, "MERGE": dut.merge_o, "SOFT_RESET": dut.soft_reset_o}
+    counts = dict.fromkeys(pulses, 0)
+
+    async def count() -> None:
+        while True:
+            await RisingEdge(dut.clk_i)
+            for name, signal in pulses.items():
+                counts[name] += int(signal.value)
+
+    cocotb.start_soon(count())
+    for name in pulses:
+        await lite.write(register("CTRL").offset, register("CTRL").field(name).mask)
+    await lite.write(register("CTRL").offset, 15, strobe=7)
+    assert counts == dict.fromkeys(pulses, 1), counts
+    for value in (3, 5, 6, 7):
+        await lite.write(register("CTRL").offset, value)
+        cause = register("ERROR").field("CAUSE").get((await lite.read(register("ERROR").offset))[0])
+        assert cause == Cause.BUSY, f"CTRL = {value}"
+        await lite.write(register("CTRL").offset, 15)
+    assert counts == {**dict.fromkeys(pulses, 1), "SOFT_RESET": 5}, counts
+
+
+@bench(5000)
+async def first_error_stays(dut: Dut) -> None:
+    """ERROR keeps the first cause until SOFT_RESET; the interrupt follows its enable and clear."""
+    rng = await begin(dut, layer_i=7)
+    lite = LiteMaster(dut, rng)
+    error, irq = register("ERROR"), register("IRQ_STATUS")
+
+    async def event(cause: Cause, layer: int) -> None:
+        dut.error_i.value, dut.cause_i.value, dut.layer_i.value = 1, int(cause), layer
+        await RisingEdge(dut.clk_i)
+        dut.error_i.value = 0
+        await RisingEdge(dut.clk_i)
+
+    await lite.write(register("IRQ_ENABLE").offset, irq.field("ERROR").mask)
+    await event(Cause.BUS_READ, 5)
+    await event(Cause.BUS_WRITE, 6)
+    value, _ = await lite.read(error.offset)
+    assert (error.field("CAUSE").get(value), error.field("LAYER").get(value)) == (Cause.BUS_READ, 5)
+    assert int(dut.irq_o.value) == 1
+    await lite.write(irq.offset, irq.field("ERROR").mask)
+    assert int(dut.irq_o.value) == 0
+    # A START that is refused because a job runs, or its flush, is no new beginning.
+    dut.busy_i.value, dut.start_refused_i.value, dut.error_i.value, dut.cause_i.value = 1, 1, 1, int(Cause.BUSY)
+    await lite.write(register("CTRL").offset, register("CTRL").field("START").mask)
+    dut.busy_i.value, dut.start_refused_i.value, dut.error_i.value = 0, 0, 0
+    value, _ = await lite.read(error.offset)
+    assert (error.field("CAUSE").get(value), error.field("LAYER").get(value)) == (Cause.BUS_READ, 5)
+    assert int(dut.irq_o.value) == 0
+    await lite.write(register("CTRL").offset, register("CTRL").field("SOFT_RESET").mask)
+    assert (await lite.read(error.offset))[0] == 0
+    await event(Cause.WATCHDOG, 9)
+    value, _ = await lite.read(error.offset)
+    assert error.field("CAUSE").get(value) == Cause.WATCHDOG
+
+
+def word(name: str, **values: int) -> int:
+    """Compose a register of these fields."""
+    return sum(register(name).field(field).put(value) for field, value in values.items())
+
+
+@bench(5000)
+async def what_is_read_is_what_is_there(dut: Dut) -> None:
+    """Every register that the hardware sets reads back: shape, state, events, and counters at their largest
+    value.
+    """
+    rng = await begin(dut)
+    lite = LiteMaster(dut, rng)
+
+    async def shows(name: str, value: int) -> None:
+        assert await lite.read(register(name).offset) == (value, OKAY), f"{name} must be {value:#x}"
+
+    async def start() -> None:
+        dut.busy_i.value = 0
+        await lite.write(register("CTRL").offset, word("CTRL", START=1))
+        dut.busy_i.value = 1
+
+    await shows("SHAPE", word("SHAPE", **SHAPE))
+    await shows("BUILD_ID", setting("BUILD_ID", 0))
+    for _ in range(20):
+        idle, busy, b_act, layer = rng.randrange(2), rng.randrange(2), rng.randrange(32), rng.getrandbits(16)
+        dut.idle_i.value, dut.busy_i.value, dut.b_act_i.value, dut.layer_i.value = idle, busy, b_act, layer
+        dut.active_i.value = active = rng.getrandbits(32)
+        await shows("STATUS", word("STATUS", IDLE=idle, BUSY=busy, B_ACT=b_act, LAYER=layer))
+        await shows("ACTIVE", active)
+    dut.idle_i.value = dut.b_act_i.value = dut.layer_i.value = 0
+
+    await start()
+    for count in (5, COUNTER_FULL, 0):  # the last: a dropped job has reset the core
+        dut.saturations_i.value = count
+        await RisingEdge(dut.clk_i)
+        await shows("SATURATIONS", count or COUNTER_FULL)
+    await start()
+    await shows("SATURATIONS", 0)
+
+    dut.cycles_q.value = COUNTER_FULL - 2
+    for _ in range(10):
+        await RisingEdge(dut.clk_i)
+    dut.done_i.value = 1
+    await RisingEdge(dut.clk_i)
+    dut.done_i.value = dut.busy_i.value = 0
+    await shows("CYCLES_HI", 1)
+    low, _ = await lite.read(register("CYCLES_LO").offset)
+    assert 5 < low < 10
+    await shows("STATUS", word("STATUS", DONE=1))
+    await shows("IRQ_STATUS", word("IRQ_STATUS", DONE=1))
+    dut.error_i.value, dut.cause_i.value, dut.layer_i.value = 1, int(Cause.WATCHDOG), 3
+    await RisingEdge(dut.clk_i)
+    dut.error_i.value = 0
+    await shows("ERROR", word("ERROR", CAUSE=int(Cause.WATCHDOG), LAYER=3))
+    await shows("STATUS", word("STATUS", DONE=1, ERROR=1, LAYER=3))
+    for events in ({"DONE": 1, "ERROR": 1}, {"ERROR": 1}, {}):
+        await shows("IRQ_STATUS", word("IRQ_STATUS", **events))
+        await lite.write(
+            register("IRQ_STATUS").offset, word("IRQ_STATUS", **{"DONE" if "DONE" in events else "ERROR": 1})
+        )
+
+
+@bench(5000)
+async def the_watchdog_counts_busy_cycles(dut: Dut) -> None:
+    """The watchdog fires after WATCHDOG busy cycles, not before."""
+    rng = await begin(dut)
+    lite = LiteMaster(dut, rng)
+    await lite.write(register("WATCHDOG").offset, 50)
+    dut.busy_i.value = 1
+    cycles = 0
+    while not int(dut.watchdog_o.value):
+        await RisingEdge(dut.clk_i)
+        cycles += 1
+        assert cycles < 60
+    assert cycles >= 50
+    assert (await lite.read(register("CYCLES_LO").offset))[0] >= 50

@@ -1,0 +1,32 @@
+"""Residual reader against the stream model: the rows of the residual in the order of the outputs."""
+
+from __future__ import annotations
+
+import cocotb
+
+from fluidnpu.hls.formats import TILE
+
+from ...common.benches.clock import Dut, begin, bench, reset
+from ...common.benches.streams import Reader, Sink, Source, pulse, until
+from ...common.benches.words import beats_of
+from .cases import NARROW_DESIGN, PORT_BYTES, random_case
+
+
+@bench(50_000)
+async def residuals_come_in_the_order_of_outputs(dut: Dut) -> None:
+    """Rows that begin at any word of a port word come in the order of outputs."""
+    rng = await begin(dut)
+    for _ in range(25):
+        case = random_case(rng, NARROW_DESIGN, residual=True)
+        await reset(dut, **case.reset_inputs())
+        await pulse(dut, "layer_start_i")
+        reader = Reader(dut, rng, case.padded_memory(), case.program.base, PORT_BYTES)
+        commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
+        commands.items.extend((TILE.pack(command),) for command in case.commands())
+        beats = Sink(dut, rng, "beat_valid_o", "beat_ready_i", ("beat_o",))
+        expected = beats_of(case.streams.residual)
+        tasks = [cocotb.start_soon(part.run()) for part in (reader, commands, beats)]
+        await until(dut, lambda: len(beats.got) >= len(expected), 20 * len(expected) + 500, "the last beat")  # noqa: B023
+        assert [beat for (beat,) in beats.got] == expected
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,127 @@
+"""The row walker against the address model: the place of every row, in every order that lanes give.
+
+Rows are taken one a cycle or both of a beat; passes that do not commit are walked again.
+"""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+from cocotb.triggers import ReadWrite, RisingEdge
+
+from fluidnpu.dse import Mode
+
+from ...common.benches.clock import Dut, begin, bench, reset
+from ...common.benches.streams import Source, pulse, until
+from .cases import DESIGN, Case, random_case
+
+RISE, SPAN = 3, 5
+
+
+def rows_of(case: Case, number: int) -> list[tuple[int, int, int, int, int, int, int]]:
+    """(offset, sample, index, top, lane, ends beat, ends pass) of every row of command `number`.
+
+    The command's own shift is left out.
+    """
+    d, tile = case.descriptor, case.tiles[number]
+    lanes = [list(map(int, lane)) for lane in tile.lanes]
+    order = []
+    for beat, row in enumerate(lanes[0]):
+        two = beat < len(lanes[1])
+        order.append((row, 0, int(not two)))
+        if two:
+            order.append((lanes[1][beat], 1, 1))
+    out = []
+    for at, (row, lane, ends) in enumerate(order):
+        sample, place = divmod(row, d.out_h * d.out_w)
+        y, x = divmod(place, d.out_w)
+        index = sample - case.run.b_r * (lane and case.by_samples)
+        top = index * ((d.out_h - 1) * RISE + SPAN) + y * RISE
+        offset = y * d.out_row_bytes + x * d.out_pixel_bytes
+        out.append((offset, sample, index, top, lane, ends, int(at + 1 == len(order))))
+    return out
+
+
+PORTS = ("offset", "sample", "index", "top", "lane", "ends_beat", "ends_pass")
+Row = tuple[int, ...]
+
+
+class Taker:
+    """Takes rows, sometimes both of a beat at once; an offer must not change before it is taken."""
+
+    def __init__(self, dut: Dut, rng: random.Random, case: Case) -> None:
+        self.dut, self.rng, self.case, self.got, self.pairs = dut, rng, case, list[Row](), 0
+
+    def _other(self, row: Row) -> Row:
+        """The row of lane 1, as it would be offered next."""
+        index, offset, top, ends_pass = (
+            int(getattr(self.dut, f"other_{port}_o").value) for port in ("index", "offset", "top", "ends_pass")
+        )
+        return offset, index + self.case.run.b_r * self.case.by_samples, index, top, 1, 1, ends_pass
+
+    async def run(self) -> None:
+        """Drive the ports until cancelled."""
+        dut, held, ready, both = self.dut, None, 0, 0
+        while True:
+            await RisingEdge(dut.clk_i)
+            row = tuple(int(getattr(dut, f"row_{port}_o").value) for port in PORTS) if dut.row_valid_o.value else None
+            if held is not None:
+                assert row == held, f"{held} was offered and became {row} before it was taken"
+            held = None if ready else row
+            if row is not None and ready:
+                self.got += [row, self._other(row)] if both else [row]
+                self.pairs += both
+            ready = int(self.rng.random() < 0.7)
+            dut.row_ready_i.value, dut.row_both_i.value = ready, 0
+            await ReadWrite()
+            both = int(ready and dut.row_valid_o.value and not dut.row_ends_beat_o.value and self.rng.random() < 0.5)
+            dut.row_both_i.value = both
+
+
+async def walk(dut: Dut, rng: random.Random, case: Case) -> int:
+    """Walk one layer, every command's pass one to three times; returns the number of pairs of rows taken.
+
+    Only the last pass of a block's last command commits.
+    """
+    d, run = case.descriptor, case.run
+    inputs = {
+        "rise_i": RISE, "span_i": SPAN, "out_h_i": d.out_h, "out_w_i": d.out_w, "b_r_i": run.b_r, "step_h_i": d.out_row_bytes,
+        "step_w_i": d.out_pixel_bytes, "row_lanes_i": case.layer()["row_lanes"], "sample_lanes_i": case.layer()["sample_lanes"],
+    }  # fmt: skip
+    await reset(dut, **inputs)
+    await pulse(dut, "layer_start_i")
+    passes = Source(dut, rng, "pass_valid_i", "pass_ready_o", ("beats_i", "lane1_beats_i", "shift_i", "commit_i"))
+    rows = Taker(dut, rng, case)
+    expected = []
+    for number, command in enumerate(case.commands()):
+        repeats = rng.randrange(1, 4)
+        for repeat in range(repeats):
+            shift = rng.randrange(0, 1000, 2)
+            commit = int(bool(command["block_last"]) and repeat + 1 == repeats)
+            passes.items.append((command["beats"], command["lane1_beats"], shift, commit))
+            expected += [(offset + shift, *rest) for offset, *rest in rows_of(case, number)]
+    tasks = [cocotb.start_soon(passes.run()), cocotb.start_soon(rows.run())]
+    await until(dut, lambda: len(rows.got) >= len(expected), 20 * len(expected) + 100, "the last row")
+    for _ in range(3):
+        await pulse(dut, "layer_start_i")
+    assert rows.got == expected
+    for task in tasks:
+        task.cancel()
+    return rows.pairs
+
+
+@bench(50_000)
+async def every_row_has_its_place(dut: Dut) -> None:
+    """Random layers in random modes give every row its place; offers stay until they are taken."""
+    rng = await begin(dut)
+    seen, paired = set[tuple[Mode, bool]](), set[bool]()
+    for number in range(400):
+        if number >= 40 and len(seen) >= 5 and len(paired) == 2:
+            break
+        case = random_case(rng, DESIGN)
+        if await walk(dut, rng, case):
+            paired.add(case.run.row_lanes)
+        seen.add((case.run.mode, case.run.row_lanes))
+    assert len(seen) >= 5, f"only {seen} were met"
+    assert len(paired) == 2, "lanes by rows and by samples"

@@ -1,0 +1,203 @@
+"""The sequencer against the address model: every command of every layer in order; refusals, errors and
+resets.
+"""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from fluidnpu.hls import Cause
+from fluidnpu.hls.formats import LAYER, TILE
+
+from ...common.benches.clock import Dut, begin, bench, reset
+from ...common.benches.streams import pulse
+from .cases import DESIGN, Case, random_case
+
+
+class Neighbours:
+    """Plays the neighbours of the sequencer for a job of `cases` on one batch and notes its outputs."""
+
+    def __init__(self, dut: Dut, rng: random.Random, cases: list[Case], bad_plan: int = -1) -> None:
+        self.dut, self.rng, self.cases, self.bad_plan = dut, rng, cases, bad_plan
+        self.commands: list[tuple[int, int]] = []  # (layer, command)
+        self.starts: list[int] = []
+        self.done = self.errors = 0
+        self.cause = Cause.NONE
+        self.lookups: list[int] = []
+
+    async def run(self) -> None:
+        """Drive the ports until cancelled."""
+        dut, ready, planning = self.dut, 0, 0
+        while True:
+            await RisingEdge(dut.clk_i)
+            layer = int(dut.layer_o.value)
+            if ready and dut.command_valid_o.value:
+                assert int(dut.running_o.value) == LAYER.pack(self.cases[layer].layer())
+                self.commands.append((layer, int(dut.command_o.value)))
+            if dut.layer_start_o.value:
+                self.starts.append(layer)
+            self.done += int(dut.done_o.value)
+            if dut.error_o.value:
+                self.errors += 1
+                self.cause = Cause(int(dut.cause_o.value))
+            fetched = int(bool(dut.fetch_o.value) and self.rng.random() < 0.3)
+            if dut.lookup_o.value:
+                self.lookups.append(layer)
+            dut.plan_valid_i.value = int(dut.lookup_o.value)
+            planning = self.rng.randrange(1, 5) if dut.plan_o.value else max(0, planning - 1)
+            answer = int(planning == 1)
+            dut.plan_done_i.value = int(answer and layer != self.bad_plan)
+            dut.plan_bad_i.value = int(answer and layer == self.bad_plan)
+            dut.plan_cause_i.value = int(Cause.BAD_FBCB)
+            dut.plan_layer_i.value = LAYER.pack(self.cases[min(layer, len(self.cases) - 1)].layer())
+            dut.fetched_i.value = fetched
+            dut.written_i.value = int(self.rng.random() < 0.3)
+            ready = int(self.rng.random() < 0.6)
+            dut.command_ready_i.value = ready
+
+
+def some_layers(rng: random.Random) -> list[Case]:
+    """Draw four layers that run at the same batch on the same slots."""
+    cases = [random_case(rng, DESIGN)]
+    while len(cases) < 4:
+        case = random_case(rng, DESIGN)
+        if len(case.active) == len(cases[0].active):
+            case.active = cases[0].active
+            cases.append(case)
+    return cases
+
+
+def inputs(cases: list[Case], first: int = 0, last: int = 3) -> dict[str, int]:
+    """Settings of a job on `cases`."""
+    program = cases[0].program
+    active = sum(1 << slot for slot in cases[0].active)
+    return {
+        "first_layer_i": first, "last_layer_i": last, "layers_i": len(cases), "slot_base_i": program.slot_base,
+        "slot_bytes_i": program.slot_bytes, "active_i": active, "b_act_i": len(cases[0].active), "masters_idle_i": 1,
+    }  # fmt: skip
+
+
+async def idle(dut: Dut, cycles: int) -> None:
+    """Wait until the sequencer is not busy."""
+    for _ in range(cycles):
+        await RisingEdge(dut.clk_i)
+        if not dut.busy_o.value:
+            return
+    raise AssertionError(f"still busy after {cycles} cycles")
+
+
+@bench(100_000)
+async def a_job_is_its_commands(dut: Dut) -> None:
+    """Any range of layers gives its commands in order and the slots' addresses in ascending order."""
+    rng = await begin(dut)
+    for _ in range(12):
+        cases = some_layers(rng)
+        first = rng.randrange(4)
+        last = rng.randrange(first, 4)
+        await reset(dut, **inputs(cases, first, last))
+        around = Neighbours(dut, rng, cases)
+        task = cocotb.start_soon(around.run())
+        await pulse(dut, "start_i")
+        await idle(dut, 20_000)
+        await RisingEdge(dut.clk_i)
+        layers = list(range(first, last + 1))
+        want = [(layer, TILE.pack(command)) for layer in layers for command in cases[layer].commands()]
+        assert [(n, TILE.unpack(c)) for n, c in around.commands] == [(n, TILE.unpack(c)) for n, c in want]
+        assert (around.starts, around.lookups, around.done, around.errors) == (layers, layers, 1, 0)
+        slots = int(dut.slot_o.value)
+        assert slots & (1 << 40 * len(cases[0].active)) - 1 == cases[0].slot_port
+        task.cancel()
+
+
+@bench(20_000)
+async def a_start_may_be_refused(dut: Dut) -> None:
+    """Each cause of a refusal is told, the first one when several hold; nothing runs."""
+    rng = await begin(dut)
+    cases = some_layers(rng)
+    good = inputs(cases)
+    wrong = {
+        Cause.EMPTY_BATCH: [{"b_act_i": 0}, {"b_act_i": 0, "misaligned_i": 1, "last_layer_i": 9}],
+        Cause.BAD_LAYER_RANGE: [{"first_layer_i": 2, "last_layer_i": 1}, {"last_layer_i": 4}, {"last_layer_i": 0xFFFF, "misaligned_i": 1}],
+        Cause.BAD_DESCRIPTOR: [{"misaligned_i": 1}],
+    }  # fmt: skip
+    for cause, settings in wrong.items():
+        for setting in settings:
+            await reset(dut, **{**good, **setting})
+            dut.start_i.value = 1
+            await RisingEdge(dut.clk_i)
+            assert (int(dut.start_refused_o.value), int(dut.error_o.value), int(dut.cause_o.value)) == (
+                1,
+                1,
+                int(cause),
+            )
+            dut.start_i.value = 0
+            for _ in range(60):
+                await RisingEdge(dut.clk_i)
+                assert not dut.busy_o.value
+    await reset(dut, **good)
+    task = cocotb.start_soon(Neighbours(dut, rng, cases).run())
+    await pulse(dut, "start_i")
+    dut.start_i.value = 1
+    await RisingEdge(dut.clk_i)
+    assert (int(dut.start_refused_o.value), int(dut.cause_o.value)) == (1, int(Cause.BUSY))
+    dut.start_i.value = 0
+    await idle(dut, 20_000)
+    task.cancel()
+
+
+@bench(100_000)
+async def force_ends_a_job(dut: Dut) -> None:
+    """A bad plan, bus error, watchdog or soft reset at any moment is told once and ends the job.
+
+    The flush lasts until the masters are idle; then a job runs again.
+    """
+    rng = await begin(dut)
+    ended = 0
+    for how in ("plan_bad", "bus_error_i", "watchdog_i", "soft_reset_i", "stuck_i") * 8:
+        cases = some_layers(rng)
+        await reset(dut, **inputs(cases))
+        around = Neighbours(dut, rng, cases, bad_plan=1 if how == "plan_bad" else -1)
+        task = cocotb.start_soon(around.run())
+        await pulse(dut, "start_i")
+        if how != "plan_bad":
+            for _ in range(rng.randrange(2, 120)):
+                await RisingEdge(dut.clk_i)
+            if not dut.busy_o.value:  # a short job has ended by itself
+                task.cancel()
+                continue
+            await pulse(dut, how)
+        for _ in range(5_000):
+            await RisingEdge(dut.clk_i)
+            if dut.flush_o.value:
+                break
+        else:
+            raise AssertionError(f"{how} does not flush")
+        dut.masters_idle_i.value = 0
+        for _ in range(40):
+            await RisingEdge(dut.clk_i)
+            assert dut.flush_o.value
+            assert not dut.command_valid_o.value
+        dut.masters_idle_i.value = 1
+        await idle(dut, 40)
+        await RisingEdge(dut.clk_i)
+        causes = {
+            "plan_bad": Cause.BAD_FBCB,
+            "bus_error_i": Cause.BUS_READ,
+            "watchdog_i": Cause.WATCHDOG,
+            "stuck_i": Cause.BAD_FBCB,
+        }
+        assert (around.errors, around.cause) == (int(how in causes), causes.get(how, Cause.NONE))
+        assert around.done == 0
+        assert not dut.flush_o.value
+        around.bad_plan, around.commands = -1, []
+        await pulse(dut, "start_i")
+        await idle(dut, 20_000)
+        await RisingEdge(dut.clk_i)
+        assert around.done == 1
+        assert len(around.commands) == sum(len(case.tiles) for case in cases)
+        task.cancel()
+        ended += 1
+    assert ended > 16

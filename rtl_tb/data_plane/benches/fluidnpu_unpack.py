@@ -1,0 +1,41 @@
+"""The unpacker against a list of words: beats hold the words of their job and zeros behind them."""
+
+from __future__ import annotations
+
+import cocotb
+
+from ...common.benches.clock import Dut, begin, bench, reset, setting
+from ...common.benches.streams import Sink, Source, until
+
+PORT_WORDS, BEAT_WORDS = setting("PORT_WORDS", 4), setting("BEAT_WORDS", 3)
+
+
+@bench(5_000)
+async def jobs_become_beats(dut: Dut) -> None:
+    """Short and long jobs back to back at several paces give their words and no others."""
+    rng = await begin(dut)
+    for pace in (1.0, 0.6, 0.3):
+        await reset(dut)
+        jobs = Source(dut, rng, "job_valid_i", "job_ready_o", ("job_skip_i", "job_words_i"), pace)
+        port = Source(dut, rng, "port_valid_i", "port_ready_o", ("port_i",), pace)
+        beats = Sink(dut, rng, "beat_valid_o", "beat_ready_i", ("beat_o",), pace)
+        tasks = [cocotb.start_soon(part.run()) for part in (jobs, port, beats)]
+        want = []
+        for _ in range(60):
+            skip, count = rng.randrange(PORT_WORDS), rng.choice([1, 2, BEAT_WORDS, rng.randrange(1, 60)])
+            words = [rng.randrange(1, 1 << 16) for _ in range(-(-(skip + count) // PORT_WORDS) * PORT_WORDS)]
+            jobs.items.append((skip, count))
+            for at in range(0, len(words), PORT_WORDS):
+                port.items.append((number(words[at : at + PORT_WORDS]),))
+            asked = words[skip : skip + count]
+            want += [(number(asked[at : at + BEAT_WORDS]),) for at in range(0, count, BEAT_WORDS)]
+        await until(dut, lambda: len(beats.got) >= len(want), 20_000, "the last beat")  # noqa: B023
+        assert beats.got == want
+        assert not port.items
+        for task in tasks:
+            task.cancel()
+
+
+def number(words: list[int]) -> int:
+    """Put words side by side, the first lowest."""
+    return sum(word << 16 * i for i, word in enumerate(words))

@@ -1,0 +1,315 @@
+"""Random jobs for the data plane: descriptors, FBCB words, weights and slot memory, with every expected beat.
+
+The expectation is `hls.layer_streams` and `hls.execute_streams_reference`, layer after layer; nothing here
+knows the RTL.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fluidnpu.dse import Design, Mode
+from fluidnpu.dse.testing import design_for
+from fluidnpu.hls import FbcbError
+from fluidnpu.hls.core import execute_streams_reference, layer_streams, output_beats, scatter_output
+from fluidnpu.hls.formats import FBCB, NO_WEIGHTS
+from fluidnpu.hls.program import Descriptor, FbcbEntry, buffer_bytes, decode_fbcb, pack_weights
+from fluidnpu.models import LayerShape, Workload
+
+from ...common.benches.words import beats_of
+from ..coverage import plans
+
+Int16 = npt.NDArray[np.int16]
+ALIGN = 64
+
+
+def bench_design(sizes: dict[str, int]) -> Design:
+    """A design of the given sizes; the data plane depends on nothing else of it."""
+    workload = Workload(name="bench", layers=(LayerShape(name="any", r=1, p=1, c=1),))
+    return design_for(
+        workload,
+        t_r=sizes["t_r"],
+        t_p=sizes["t_p"],
+        t_c=sizes["t_c"],
+        b_max=sizes["b_max"],
+        stackable=bool(sizes["stackable"]),
+        split=bool(sizes["split"]),
+        weight_slots=sizes["weight_slots"],
+        out_words=sizes["out_words"],
+        port_bits=8 * sizes.get("port_bytes", 16),
+        buffer_words=sizes.get("buffer_words", 1 << 13),
+    )
+
+
+def align(value: int) -> int:
+    """The next multiple of 64."""
+    return -(-value // ALIGN) * ALIGN
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """A layer before it has a place in memory."""
+
+    kind: int = 0
+    kernel: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    out: tuple[int, int] = (4, 4)
+    group_words: int = 8
+    groups: int = 1
+    columns: int = 8
+    residual: bool = False
+    extra: int = 0  # channels of the output tensor beyond this layer's: concatenation
+    spare: tuple[int, int] = (0, 0)  # rows and columns of stored halo that no window reaches
+
+
+def random_shape(rng: random.Random, design: Design) -> Shape:
+    """Draw a mostly small layer with any feature of a network; its windows fit the input buffer, also shared
+    by lanes.
+    """
+    while True:
+        shape = _any_shape(rng, design)
+        run = FbcbEntry(Mode.LANES, batch=2, b_r=1, block=1)
+        if buffer_bytes(place(shape, random.Random(0), Layout()), run) <= 2 * design.buffer_words:
+            return shape
+
+
+def _any_shape(rng: random.Random, design: Design) -> Shape:
+    kind = rng.choices((0, 1, 2), (8, 1, 1))[0]
+    kernel = rng.choice([(1, 1), (1, 1), (3, 3), (3, 3), (1, 3), (3, 1), (5, 2), (2, 2)])
+    depthwise = kind == 0 and rng.random() < 0.15
+    groups = rng.randrange(2, 6) if kind == 0 and (depthwise or rng.random() < 0.15) else 1
+    return Shape(
+        kind=kind,
+        kernel=kernel,
+        stride=rng.choice([(1, 1), (1, 1), (2, 2), (1, 2), (3, 1)]),
+        dilation=rng.choice([(1, 1), (1, 1), (1, 1), (2, 2), (1, 2)]),
+        out=(rng.randrange(1, 7), rng.randrange(1, 7)),
+        group_words=1 if depthwise else rng.choice([1, 3, design.t_p, 2 * design.t_p, rng.randrange(1, 24)]),
+        groups=groups,
+        columns=1 if depthwise else rng.choice([1, design.t_c, design.t_c // 2, rng.randrange(1, 2 * design.t_c + 3)]),
+        residual=rng.random() < 0.3,
+        extra=rng.choice([0, 0, 1, 5]),
+        spare=(rng.randrange(2), rng.randrange(2)),
+    )
+
+
+@dataclass
+class Layout:
+    """Hands out places in a slot, one after another."""
+
+    used: int = 0
+
+    def take(self, size: int) -> int:
+        """Return the offset of `size` new bytes."""
+        at = self.used
+        self.used = align(at + size)
+        return at
+
+
+def place(shape: Shape, rng: random.Random, layout: Layout) -> Descriptor:
+    """Make a descriptor with its own input, output and residual tensors."""
+    (kh, kw), (sh, sw), (dh, dw), (oh, ow) = shape.kernel, shape.stride, shape.dilation, shape.out
+    in_h, in_w = (oh - 1) * sh + (kh - 1) * dh + 1 + shape.spare[0], (ow - 1) * sw + (kw - 1) * dw + 1 + shape.spare[1]
+    channels = shape.groups * shape.group_words
+    columns = shape.group_words if shape.kind else shape.columns
+    in_pixel, out_pixel = 2 * channels, 2 * (shape.groups * columns + shape.extra)
+    in_row, out_row = in_w * in_pixel, (ow + shape.spare[1]) * out_pixel
+    input_at = layout.take((in_h + 1) * in_row)
+    output_at = layout.take((oh + shape.spare[0]) * out_row)
+    residual_at = layout.take(oh * out_row) if shape.residual else 0
+    return Descriptor(
+        kind=shape.kind,
+        in_offset=input_at + shape.spare[0] * in_row + shape.spare[1] * in_pixel - shape.spare[1] * in_pixel,
+        in_row_bytes=in_row,
+        in_pixel_bytes=in_pixel,
+        kernel_h=kh,
+        kernel_w=kw,
+        stride_h=sh,
+        stride_w=sw,
+        dilation_h=dh,
+        dilation_w=dw,
+        out_h=oh,
+        out_w=ow,
+        group_words=shape.group_words,
+        groups=shape.groups,
+        columns=columns,
+        out_offset=output_at + 2 * rng.randrange(shape.extra + 1),
+        out_row_bytes=out_row,
+        out_pixel_bytes=out_pixel,
+        has_residual=int(shape.residual),
+        residual_offset=residual_at,
+        residual_row_bytes=ow * out_pixel,
+        residual_pixel_bytes=out_pixel,
+        shift=rng.randrange(12),
+        residual_shift=rng.randrange(8),
+        lo=rng.choice([-32768, 0]),
+        hi=rng.choice([32767, 6000]),
+    )
+
+
+def random_fbcb(rng: random.Random, design: Design, descriptor: Descriptor, batch: int) -> int:
+    """Draw a word that the hardware can obey."""
+    kind = descriptor.kind
+    while True:
+        block = rng.choice([0, 0, design.t_r, rng.randrange(1, design.t_r + 1)])
+        word = FBCB.pack({"k": rng.randrange(4), "b_r": rng.randrange(batch), "block": block})
+        try:
+            run = decode_fbcb(
+                word, kind=kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
+            )
+        except FbcbError:
+            continue
+        if buffer_bytes(descriptor, run) <= 2 * design.buffer_words:
+            return word
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A program at absolute addresses: `memory` from `base` on holds descriptors, weights and slots."""
+
+    design: Design
+    descriptors: tuple[Descriptor, ...]
+    fbcb: tuple[int, ...]
+    memory: bytearray
+    base: int
+    program: int
+    weights: int
+    image: bytes
+    slot_base: int
+    slot_bytes: int
+    slots: int
+
+    def slot_words(self, memory: bytearray) -> Int16:
+        """View the slots in a memory as words: (slots, words)."""
+        start = self.slot_base - self.base
+        flat = np.frombuffer(memory, "<i2", count=self.slots * self.slot_bytes // 2, offset=start)
+        return flat.reshape(self.slots, -1)
+
+
+def make_program(
+    design: Design,
+    shapes: list[Shape],
+    rng: random.Random,
+    *,
+    words: dict[int, int] | None = None,
+    every_mode: bool = False,
+) -> Program:
+    """Make layers with random contents at absolute addresses.
+
+    `words` gives the FBCB word of a layer for every batch size at which it is legal. `every_mode` stores the
+    weights of all modes, so that the FBCB may be changed afterwards.
+    """
+    layout, slots = Layout(), design.b_max + 2
+    descriptors = [place(shape, rng, layout) for shape in shapes]
+    image = bytearray()
+    fbcb: list[int] = []
+    for index, descriptor in enumerate(descriptors):
+        row = []
+        for batch in range(1, design.b_max + 1):
+            word = words.get(index) if words else None
+            if word is not None:
+                b_r = min(FBCB.number("b_r", word), batch - 1)
+                word = FBCB.pack({**FBCB.unpack(word), "b_r": b_r if 2 * (b_r + 1) >= batch else batch - 1})
+            row.append(random_fbcb(rng, design, descriptor, batch) if word is None else word)
+        fbcb += row
+        if descriptor.kind:
+            continue  # a pool has no weights, and its word may name lanes that a GEMM could not use
+        modes = {_mode(word, batch, design) for batch, word in enumerate(row, 1)}
+        if every_mode:
+            modes = {_mode(word, batch, design) for _, word, batch in plans(design)}
+        descriptors[index] = add_weights(descriptor, modes, design, image, rng)
+    program, weights = 0x1_0000, 0x1_0000 + align(128 * len(descriptors))
+    slot_base, slot_bytes = align(weights + len(image)) + ALIGN, layout.used + ALIGN
+    base = program
+    memory = bytearray(slot_base + slots * slot_bytes - base)
+    memory[: 128 * len(descriptors)] = b"".join(d.pack() for d in descriptors)
+    memory[weights - base : weights - base + len(image)] = image
+    filling = np.random.default_rng(rng.getrandbits(32)).integers(-3000, 3000, slots * slot_bytes // 2).astype("<i2")
+    memory[slot_base - base :] = filling.tobytes()
+    return Program(
+        design=design,
+        descriptors=tuple(descriptors),
+        fbcb=tuple(fbcb),
+        memory=memory,
+        base=base,
+        program=program,
+        weights=weights,
+        image=bytes(image),
+        slot_base=slot_base,
+        slot_bytes=slot_bytes,
+        slots=slots,
+    )
+
+
+def _mode(word: int, batch: int, design: Design) -> Mode:
+    return decode_fbcb(word, kind=0, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split).mode
+
+
+def add_weights(
+    descriptor: Descriptor, modes: set[Mode], design: Design, image: bytearray, rng: random.Random
+) -> Descriptor:
+    """Append the GEMM's weights to the image, once for each mode."""
+    p = descriptor.kernel_h * descriptor.kernel_w * descriptor.group_words
+    source = np.random.default_rng(rng.getrandbits(32))
+    shape = (descriptor.groups, p, descriptor.columns)
+    weights = source.integers(-300, 300, shape).astype(np.int16)
+    bias = source.integers(-(1 << 20), 1 << 20, (descriptor.groups, descriptor.columns))
+    parts = [NO_WEIGHTS] * 4
+    for mode in sorted(modes):
+        image.extend(bytes(-len(image) % ALIGN))
+        parts[mode] = len(image)
+        for group in range(descriptor.groups):
+            image += pack_weights(weights[group], bias[group], mode, design).astype("<i2").tobytes()
+    return replace(descriptor, weights=(parts[0], parts[1], parts[2], parts[3]))
+
+
+@dataclass
+class Expected:
+    """Every beat of a job in order, as integers.
+
+    `after` holds the beats that must be in before a command's outputs leave.
+    """
+
+    cmd: list[int] = field(default_factory=list)
+    input: list[int] = field(default_factory=list)
+    weight: list[int] = field(default_factory=list)
+    residual: list[int] = field(default_factory=list)
+    output: list[int] = field(default_factory=list)
+    after: list[tuple[int, int, int]] = field(
+        default_factory=list
+    )  # (input, residual, output beats) at each command's end
+    memory: bytearray = field(default_factory=bytearray)
+    modes: list[Mode] = field(default_factory=list)
+    input_words: int = 0  # words of windows that were delivered, padding not counted
+
+
+def expect(program: Program, active: list[int], layers: range, memory: bytearray) -> Expected:
+    """Compute the beats and the memory of a job on `layers` with these slots."""
+    out = Expected(memory=bytearray(memory))
+    every = program.slot_words(out.memory)
+    design = program.design
+    for layer in layers:
+        descriptor = program.descriptors[layer]
+        word = program.fbcb[layer * design.b_max + len(active) - 1]
+        slots = every[active]
+        streams = layer_streams(descriptor, word, design, slots, program.image)
+        answer, _ = execute_streams_reference(streams, design)
+        scatter_output(descriptor, word, design, answer, slots)
+        every[active] = slots
+        out.cmd += [command.pack() for command in streams.commands]
+        for name in ("input", "weight", "residual"):
+            getattr(out, name).extend(beats_of(getattr(streams, name)))
+        out.output += beats_of(answer)
+        inputs, residuals, outputs = out.after[-1] if out.after else (0, 0, 0)
+        for command in streams.commands:
+            inputs += command.p_tiles * command.beats
+            outputs += output_beats(command, design)
+            residuals += output_beats(command, design) * command.has_residual
+            out.after.append((inputs, residuals, outputs))
+        out.modes.append(streams.commands[0].mode)
+    return out

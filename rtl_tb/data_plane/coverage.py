@@ -1,0 +1,208 @@
+"""Functional coverage of the data plane: the situations that a suite must meet, and those that a run has met.
+
+Pure; benches write, tests read.
+
+>>> from fluidnpu.dse.testing import tiny_design
+>>> "plan LANES by samples, batch 3, b_r 2" in required(tiny_design())
+True
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import product
+from pathlib import Path
+
+from fluidnpu.dse import Design, Mode
+from fluidnpu.hls import FbcbError
+from fluidnpu.hls.formats import FBCB, StackCode
+from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_fbcb
+
+FILE = "coverage.json"
+_SITUATIONS = (
+    "max pool",
+    "sum pool",
+    "1x1 kernel",
+    "square kernel",
+    "flat kernel",
+    "stride 1",
+    "stride above 1",
+    "different strides",
+    "dilation",
+    "groups",
+    "depthwise",
+    "residual",
+    "no residual",
+    "concatenation",
+    "contiguous kernel rows",
+    "P-tile straddles taps",
+    "P-tile of three segments or more",
+    "max pool of an odd number of taps",
+    "max pool of an even number of taps",
+    "P-tile has a tail",
+    "P-tiles fit exactly",
+    "one P-tile",
+    "one row block",
+    "several row blocks",
+    "last row block is short",
+    "row block left to the banks",
+    "row block named as deep as the banks",
+    "row block limited by the FBCB",
+    "pool in limited row blocks",
+    "lane 1 ends in a limited row block",
+    "one column tile",
+    "several column tiles",
+    "last column tile is short",
+    "output rows of one beat",
+    "output rows of several beats",
+    "output rows with unused words",
+    "lane 1 shorter than lane 0",
+    "lane 1 empty in a block",
+    "window crosses samples in a block",
+    "one output pixel",
+)
+_EVENTS = (
+    "exit",
+    "merge",
+    "exit and merge",
+    "job of one layer",
+    "job of several layers",
+    "job not from layer 0",
+    "slots not adjacent",
+    "rough weather",
+    "fair weather",
+    "read burst ends at a page",
+    "write burst ends at a page",
+    "soft reset while memory owes data",
+    "soft reset while memory owes an answer",
+)
+
+
+def plans(design: Design) -> Iterator[tuple[str, int, int]]:
+    """Yield (name, FBCB word, batch) of every plan a GEMM can have."""
+    for batch in range(1, design.b_max + 1):
+        for b_r, k in product(range(design.b_max), StackCode):
+            word = FBCB.pack({"k": k, "b_r": b_r})
+            try:
+                run = decode_fbcb(
+                    word, kind=0, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
+                )
+            except FbcbError:
+                continue
+            by_samples = run.mode is Mode.LANES and not run.row_lanes
+            if by_samples or b_r == batch - 1:
+                yield _plan(run, batch), word, batch
+
+
+def required(design: Design) -> frozenset[str]:
+    """The bins that a suite for this design must close."""
+    lanes = {name for name in _SITUATIONS if name.startswith("lane 1")}
+    situations = set(_SITUATIONS) - (set() if design.stackable else lanes)
+    return frozenset({name for name, _, _ in plans(design)} | situations | set(_EVENTS))
+
+
+def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) -> set[str]:
+    """The bins that one layer at one batch size falls into."""
+    d = descriptor
+    run = decode_fbcb(word, kind=d.kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split)
+    situations = _window(d) | _block(d, run, FBCB.number("block", word), batch, design)
+    situations |= _columns(d, design.tile(run.mode)[1], design)
+    bins = {name for name, met in situations.items() if met}
+    if d.kind == 0:
+        bins |= {_plan(run, batch), *(name for name, met in _p_tiles(d, design.tile(run.mode)[0]).items() if met)}
+    return bins
+
+
+def _plan(run: FbcbEntry, batch: int) -> str:
+    """Name of a GEMM's plan."""
+    if run.mode is Mode.LANES and not run.row_lanes:
+        return f"plan LANES by samples, batch {batch}, b_r {run.b_r}"
+    return f"plan {run.mode.name}{' by rows' if run.row_lanes else ''}, batch {batch}"
+
+
+def _window(d: Descriptor) -> dict[str, bool]:
+    """Situations of the window and its tensors."""
+    taps = d.kernel_h * d.kernel_w
+    return {
+        "max pool": d.kind == 1,
+        "max pool of an odd number of taps": d.kind == 1 and taps % 2 == 1,
+        "max pool of an even number of taps": d.kind == 1 and taps % 2 == 0,
+        "sum pool": d.kind == 2,
+        "1x1 kernel": (d.kernel_h, d.kernel_w) == (1, 1),
+        "square kernel": d.kernel_h == d.kernel_w > 1,
+        "flat kernel": d.kernel_h != d.kernel_w,
+        "stride 1": d.stride_h == d.stride_w == 1,
+        "stride above 1": min(d.stride_h, d.stride_w) > 1,
+        "different strides": d.stride_h != d.stride_w,
+        "dilation": max(d.dilation_h, d.dilation_w) > 1,
+        "groups": d.groups > 1,
+        "depthwise": d.groups > 1 and d.group_words == d.columns == 1,
+        "residual": bool(d.has_residual),
+        "no residual": not d.has_residual,
+        "concatenation": d.out_pixel_bytes > 2 * d.groups * d.columns,
+        "one output pixel": d.out_h == d.out_w == 1,
+    }
+
+
+def _block(d: Descriptor, run: FbcbEntry, named: int, batch: int, design: Design) -> dict[str, bool]:
+    """Situations of row blocks and lanes; `named` is the depth that the FBCB word names."""
+    image, depth = d.out_h * d.out_w, run.block
+    rows = batch * image
+    lane0 = -(-rows // 2) if run.row_lanes else run.b_r * image
+    lane1 = rows - lane0 if run.mode is Mode.LANES else 0
+    deepest = max(1, design.t_r // 2) if run.mode is Mode.SPLIT else design.t_r
+    limited = depth < deepest and lane0 > depth
+    return {
+        "several row blocks": lane0 > depth,
+        "one row block": lane0 <= depth,
+        "last row block is short": lane0 > depth and lane0 % depth != 0,
+        "row block left to the banks": not named,
+        "row block named as deep as the banks": named == deepest,
+        "row block limited by the FBCB": limited,
+        "pool in limited row blocks": limited and d.kind != 0,
+        "lane 1 ends in a limited row block": limited and lane1 % depth != 0,
+        "lane 1 shorter than lane 0": 0 < lane1 < lane0,
+        "lane 1 empty in a block": run.mode is Mode.LANES and 0 < lane1 <= (lane0 - 1) // depth * depth,
+        "window crosses samples in a block": batch > 1 and image % depth != 0 and lane0 > image,
+    }
+
+
+def _columns(d: Descriptor, columns: int, design: Design) -> dict[str, bool]:
+    """Situations of column tiles of `columns` and of the output beats of their rows."""
+    return {
+        "one column tile": d.columns <= columns,
+        "several column tiles": d.columns > columns,
+        "last column tile is short": d.columns % columns != 0,
+        "output rows of one beat": min(d.columns, columns) <= design.out_words,
+        "output rows of several beats": min(d.columns, columns) > design.out_words,
+        "output rows with unused words": d.columns % columns % design.out_words != 0,
+    }
+
+
+def _p_tiles(d: Descriptor, width: int) -> dict[str, bool]:
+    """Situations of a GEMM's P-tiles of `width` words."""
+    p = d.kernel_h * d.kernel_w * d.group_words
+    contiguous = d.dilation_w == 1 and d.in_pixel_bytes == 2 * d.group_words
+    run_words = d.group_words * (d.kernel_w if contiguous else 1)
+    segments = [(min(at + width, p) - 1) // run_words - at // run_words for at in range(0, p, width)]
+    return {
+        "contiguous kernel rows": d.kernel_w > 1 and contiguous,
+        "P-tile of three segments or more": max(segments) >= 2,
+        "P-tile straddles taps": d.kernel_w > 1 and d.group_words % width != 0 and p > width,
+        "P-tile has a tail": p % width != 0,
+        "P-tiles fit exactly": p % width == 0,
+        "one P-tile": p <= width,
+    }
+
+
+def merge(folders: Iterable[Path]) -> set[str]:
+    """Join the bins that benches wrote into these run folders."""
+    return {name for folder in folders for name in json.loads((folder / FILE).read_text())}
+
+
+def closure(hit: set[str], design: Design) -> tuple[str, list[str]]:
+    """(One line to print, bins that are still open)."""
+    wanted = required(design)
+    missing = sorted(wanted - hit)
+    return f"functional coverage: {len(wanted) - len(missing)} of {len(wanted)} bins", missing

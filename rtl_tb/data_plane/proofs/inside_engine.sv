@@ -1,0 +1,70 @@
+// Inside fluidnpu_batching_engine: the FBCB is written and read inside its words only; a plan says of the
+// word that was loaded for its layer and batch what `hls.decode_fbcb` says of it.
+`ifdef FORMAL
+  // Some word, from when it is loaded; and what a lookup of it then finds.
+  (* anyconst *) logic [1:0]  layer;
+  (* anyconst *) logic [4:0]  batch;
+  logic                known_q = 1'b0, found_q = 1'b0, outside_q = 1'b0, pools_q;
+  logic [WordBits-1:0] value_q;
+  fluidnpu_formats_pkg::fbcb_t said_q;
+  logic [31:0]         at;
+  assign at = 32'(layer) * BMax + 32'(batch) - 32'd1;
+  always_ff @(posedge clk_i) begin
+    if (load_i && !load_refused_o && load_index_i == at) begin
+      known_q <= 1'b1;
+      value_q <= load_data_i[WordBits-1:0];
+    end
+    found_q   <= rst_ni && lookup_i && known_q && lookup_layer_i == 16'(layer) && b_act_o == batch;
+    outside_q <= rst_ni && lookup_i && (32'(lookup_layer_i) >= Layers || b_act_o == '0);
+    if (lookup_i) said_q <= value_q;
+    if (lookup_i) pools_q <= lookup_pool_i;
+  end
+
+  // ADR 5
+  logic [5:0]  samples;
+  logic [15:0] deepest;
+  logic        bad, split, shares;
+  assign samples = 6'(said_q.b_r) + 6'd1;
+  assign split   = said_q.k == fluidnpu_formats_pkg::StackHalf;
+  assign shares  = said_q.k == fluidnpu_formats_pkg::StackOne && samples < 6'(batch) && !pools_q;  // two samples a beat
+  assign deepest = split && !pools_q ? 16'(TR / 2) : 16'(TR);
+  assign bad     = samples > 6'(batch) || (said_q.k == fluidnpu_formats_pkg::StackOne && 7'(samples) << 1 < 7'(batch)) || (split && !Split)
+      || (!Stackable && (said_q.k == fluidnpu_formats_pkg::StackTwo || said_q.k == fluidnpu_formats_pkg::StackRowLanes || shares))
+      || said_q.block > deepest;
+
+  always_comb begin
+    assume (32'(layer) < Layers && batch != '0 && 32'(batch) <= BMax);
+    if (rst_ni && load_i && !load_refused_o) assert (load_index_i < 32'(Words) && 32'(load_index_i[IndexWidth-1:0]) == load_index_i);
+    if (rst_ni && lookup_i) assert (32'(index) < 32'(Words));
+    if (rst_ni && lookup_i && in_range) assert (32'(index) == 32'(lookup_layer_i) * BMax + 32'(b_act_q) - 32'd1);
+    if (known_q) assert (fbcb_q[at[IndexWidth-1:0]] == value_q);
+    if (found_q) assert (word_q == said_q && in_range_q && pool_q == pools_q && (valid_q || !rst_ni));
+    if (outside_q) assert (!in_range_q);
+    if (rst_ni && plan_valid_o && outside_q) assert (plan_bad_o);
+    // No exit or merge comes while a job runs, nor does a plan matter after a reset.
+    if (rst_ni && plan_valid_o && found_q && b_act_o == batch) begin
+      assert (plan_bad_o == bad);
+      if (!bad) begin
+        assert (plan_b_r_o == (shares ? samples[4:0] : batch) && plan_block_o == (said_q.block == '0 ? deepest : said_q.block));
+        assert (plan_row_lanes_o == (said_q.k == fluidnpu_formats_pkg::StackRowLanes && !pools_q));
+        if (!pools_q) begin
+          assert (plan_mode_o == (said_q.k == fluidnpu_formats_pkg::StackTwo ? fluidnpu_formats_pkg::ModeWide
+              : said_q.k == fluidnpu_formats_pkg::StackHalf ? fluidnpu_formats_pkg::ModeSplit
+              : said_q.k == fluidnpu_formats_pkg::StackRowLanes || shares ? fluidnpu_formats_pkg::ModeLanes
+              : fluidnpu_formats_pkg::ModeNormal));
+        end
+      end
+    end
+  end
+`ifdef COVER
+  logic plan_now;
+  assign plan_now = rst_ni && plan_valid_o && found_q && b_act_o == batch;
+  always_comb begin
+    cover (plan_now && batch == 5'd3 && !bad && said_q.block == 16'd5 && (shares || !Stackable));
+    cover (plan_now && !bad && (split || !Split) && said_q.block == '0 && !pools_q);
+    cover (plan_now && !bad && pools_q && layer != '0);
+    cover (plan_now && bad && samples <= 6'(batch) && said_q.block == '0);
+    cover (rst_ni && refused_o && merge_i && !busy_i && !exit_i && b_act_o == 5'd2);
+  end
+`endif
+`endif

@@ -1,0 +1,96 @@
+// Inside fluidnpu_regs: AXI4-Lite from a slave's side. Every access is taken at once unless an answer waits,
+// answered in the next cycle, once, and the answer stays; what is illegal answers SLVERR and changes no
+// setting. DONE, ERROR and the events change by their rules alone, which know nothing of illegal writes
+// either; the counters count the job's cycles and its saturations.
+`ifdef FORMAL
+  logic past_q = 1'b0, running_q = 1'b0, past_write_q = 1'b0, past_read_q = 1'b0, past_ok_q = 1'b0, past_known_q = 1'b0, past_b_q, past_r_q;
+  logic [511:0] past_settings_q;
+  logic [511:0] settings;
+  assign settings = 512'({irq_enable_q, slot_mask_q, program_lo_q, program_hi_q, weights_lo_q, weights_hi_q, base_lo_q, base_hi_q, bytes_q,
+      watchdog_q, fbcb_index_q, first_q, last_q, layers_q});
+  // What must stand there after this cycle.
+  logic        begins, fails, clears;  // a job or nothing at all from now on; the first error since; events are taken note of
+  logic [1:0]  irq_d;
+  logic        done_d, error_d;
+  logic [7:0]  cause_d;
+  logic [15:0] layer_d;
+  logic [63:0] cycles_d;
+  logic [31:0] saturations_d;
+  assign begins  = soft_reset_o || (start_o && !busy_i);
+  assign fails   = (error_i || (control && 32'(start_bit) + 32'(exit_bit) + 32'(merge_bit) > 32'd1)) && !soft_reset_o && (!error_q || begins);
+  assign clears  = write_ok && waddr == fluidnpu_registers_pkg::IrqStatusOffset;
+  assign irq_d   = (irq_status_q & ~(clears ? s_axil_wdata[1:0] : 2'b00)) | {fails, done_i};
+  assign done_d  = (done_q || done_i) && !begins;
+  assign error_d = fails || (error_q && !begins);
+  assign cause_d = fails ? (error_i ? cause_i : fluidnpu_registers_pkg::CauseBusy) : begins ? '0 : cause_q;
+  assign layer_d = fails ? layer_i : begins ? '0 : error_layer_q;
+  assign cycles_d = start_o && !start_refused_i ? '0 : cycles_q + 64'(busy_i);
+  assign saturations_d = start_o && !start_refused_i ? '0 : (busy_i || done_i) && saturations_i > saturations_q ? saturations_i : saturations_q;
+  localparam int unsigned StateBits = 2 + 1 + 1 + 8 + 16 + 64 + 32;
+  logic [StateBits-1:0] state, next_q;
+  assign state = {irq_status_q, done_q, error_q, cause_q, error_layer_q, cycles_q, saturations_q};
+  always_ff @(posedge clk_i) next_q <= {irq_d, done_d, error_d, cause_d, layer_d, cycles_d, saturations_d};
+
+  // The state that a read must show.
+  logic [31:0] shown_q;
+  logic        shows_q = 1'b0;
+  always_ff @(posedge clk_i) begin
+    shows_q <= past_q && read;
+    case (32'(s_axil_araddr))
+      32'(fluidnpu_registers_pkg::StatusOffset):      shown_q <= {layer_i, 3'd0, b_act_i, 4'd0, error_q, done_q, busy_i, idle_i};
+      32'(fluidnpu_registers_pkg::IrqStatusOffset):   shown_q <= {30'd0, irq_status_q};
+      32'(fluidnpu_registers_pkg::ErrorOffset):       shown_q <= {error_layer_q, 8'd0, cause_q};
+      32'(fluidnpu_registers_pkg::ActiveOffset):      shown_q <= active_i;
+      32'(fluidnpu_registers_pkg::CyclesLoOffset):    shown_q <= cycles_q[31:0];
+      32'(fluidnpu_registers_pkg::CyclesHiOffset):    shown_q <= cycles_q[63:32];
+      32'(fluidnpu_registers_pkg::SaturationsOffset): shown_q <= saturations_q;
+      default:                                        shows_q <= 1'b0;
+    endcase
+  end
+
+  always_ff @(posedge clk_i) begin
+    past_q          <= 1'b1;
+    running_q       <= past_q;
+    past_write_q    <= past_q && rst_ni && write;
+    past_ok_q       <= write_ok;
+    past_read_q     <= past_q && rst_ni && read;
+    past_known_q    <= legal(s_axil_araddr, fluidnpu_registers_pkg::Exists);
+    past_b_q        <= past_q && bvalid_q && !s_axil_bready;
+    past_r_q        <= past_q && rvalid_q && !s_axil_rready;
+    past_settings_q <= settings;
+  end
+  always_comb begin
+    assume (rst_ni == past_q);
+    if (past_q) begin
+      // Nothing hangs: both halves of a write, or a read, are taken in the cycle in which they are there.
+      if (s_axil_awvalid && s_axil_wvalid && (!s_axil_bvalid || s_axil_bready)) assert (s_axil_awready && s_axil_wready);
+      if (s_axil_arvalid && (!s_axil_rvalid || s_axil_rready)) assert (s_axil_arready);
+      assert (!s_axil_awready || (s_axil_awvalid && s_axil_wvalid));
+      assert (s_axil_awready == s_axil_wready);
+      // One answer for each access and none for anything else.
+      assert (s_axil_bvalid == (past_write_q || past_b_q));
+      assert (s_axil_rvalid == (past_read_q || past_r_q));
+      if (past_write_q) assert (s_axil_bresp == (past_ok_q ? Okay : SlvErr));
+      if (past_read_q) assert (s_axil_rresp == (past_known_q ? Okay : SlvErr) && (past_known_q || s_axil_rdata == '0));
+      // What is illegal does nothing.
+      if (running_q && !past_ok_q) assert (settings == past_settings_q);
+      if (running_q) assert (state == next_q);
+      if (!running_q) assert (state == '0);
+      if (shows_q) assert (s_axil_rdata == shown_q);
+      if (!write_ok) assert (!start_o && !exit_o && !merge_o && !soft_reset_o && !fbcb_load_o);
+      if (write && (s_axil_awaddr[1:0] != '0 || 32'(s_axil_awaddr) >= fluidnpu_registers_pkg::WindowBytes || s_axil_wstrb != 4'hF))
+        assert (!write_ok);
+      assert (32'(start_o) + 32'(exit_o) + 32'(merge_o) + 32'(soft_reset_o) <= 32'd1);
+      assert (irq_o == |(irq_status_q & irq_enable_q));
+    end
+  end
+`ifdef COVER
+  always_comb begin
+    cover (past_q && start_o);
+    cover (past_q && irq_o);
+    cover (past_q && fbcb_load_o);
+    cover (past_read_q && !past_known_q && s_axil_rready);
+    cover (past_q && past_b_q && s_axil_bresp == SlvErr);
+  end
+`endif
+`endif

@@ -1,0 +1,70 @@
+// Inside fluidnpu_sequencer: only layers of the job are run, and while its neighbours answer within three
+// cycles no state lasts longer than it must. So a job on a fair bus ends: every command is one of finitely
+// many. Those of the harness's layer are told one by one.
+`ifdef FORMAL
+  logic [15:0] layers_q = '0;
+  logic [5:0]  count_q = '0, waited;  // cycles in this state before this one
+  state_e      before_q = Idle;
+  logic        answered, again_q = 1'b1;
+  always_comb begin
+    case (state_q)
+      Fetch:    answered = fetched_i;
+      Lookup:   answered = plan_valid_i;
+      Plan:     answered = plan_done_i || plan_bad_i;
+      Commands: answered = command_ready_i;
+      Drain:    answered = written_i;
+      Flush:    answered = masters_idle_i;
+      default:  answered = 1'b1;
+    endcase
+    waited = state_q == before_q && !again_q ? count_q + 6'd1 : '0;
+    if (waited >= 6'd2) assume (answered);
+  end
+  // Two row blocks of 4 and 2 beats, of two groups each, of two column tiles of 4 and 3: which command this
+  // is, and what it must say.
+  logic [3:0] number_q = '0;
+  fluidnpu_formats_pkg::tile_t want;
+  always_comb begin
+    want.beats       = number_q[2] ? 16'd2 : 16'd4;
+    want.lane1_beats = number_q[2] ? 16'd1 : 16'd4;
+    want.cols        = number_q[0] ? 12'd3 : 12'd4;
+    want.in_shift    = number_q[1] ? 32'd10 : 32'd0;
+    want.out_shift   = (number_q[1] ? 32'd14 : 32'd0) + (number_q[0] ? 32'd8 : 32'd0);
+    want.block_first = number_q[1:0] == 2'd0;
+    want.block_last  = number_q[1:0] == 2'd3;
+    want.layer_last  = number_q == 4'd7;
+  end
+  always_ff @(posedge clk_i) begin
+    if (state_q == Begin) number_q <= '0;
+    else if (issued) number_q <= number_q + 4'd1;
+    if (start_i && !start_refused_o && state_q == Idle) layers_q <= layers_i;
+    before_q <= state_q;
+    again_q  <= !rst_ni || issued || job_error || soft_reset_i;  // a command more, or a cause to flush
+    count_q  <= state_q == Idle ? '0 : waited;
+  end
+  always_comb begin
+    if (rst_ni) begin
+      if (state_q != Idle && state_q != Flush) assert (layer_q <= last_q && last_q < layers_q);
+      if (fetch_o) assert (layer_o < layers_q);
+      if (state_q == Commands) begin
+        assert (number_q < 4'd8 && command_o == want);
+        assert (left0_q == (number_q[2] ? 32'd2 : 32'd6) && left1_q == (number_q[2] ? 32'd1 : 32'd5));
+        assert (group_q == 16'(number_q[1]) && group_in_q == want.in_shift && first_q == (number_q[0] ? 16'd4 : 16'd0));
+        assert (group_out_q == (number_q[1] ? 32'd14 : 32'd0) && block_open_q == !want.block_first);
+      end
+      if (state_q == Drain) assert (number_q == 4'd8);
+      case (state_q)
+        Idle:    ;
+        Slots:   assert (waited == 6'(slot_q) && 32'(slot_q) < fluidnpu_pkg::MaxSlots);
+        Flush:   assert (32'(waited) + 32'(hold_q) <= FlushCycles + 32'd3 && hold_q <= 5'(FlushCycles));
+        default: assert (waited <= 6'd2);
+      endcase
+    end
+  end
+`ifdef COVER
+  always_comb begin
+    cover (rst_ni && command_valid_o && lane1 != '0 && group_q == 16'd1 && last_tile && left0_q == 32'd2);
+    cover (rst_ni && done_o);
+    cover (rst_ni && state_q == Flush && masters_idle_i && hold_q == '0);
+  end
+`endif
+`endif

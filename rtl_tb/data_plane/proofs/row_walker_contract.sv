@@ -1,0 +1,105 @@
+/// Replaces fluidnpu_row_walker in proofs of its users: rows come at any pace and hold still until they are
+/// taken.
+///
+/// A pass ends once. A row that does not end its beat is one of lane 0; the row of lane 1 that was told with
+/// it comes next, unless both are taken. A user's checker assumes the properties of the proof `rows` beyond
+/// that.
+module fluidnpu_row_walker #(
+  parameter int unsigned BMax = 4,
+  localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1
+) (
+  input  logic                   clk_i,
+  input  logic                   rst_ni,
+  input  logic                   layer_start_i,
+  input  logic [15:0]            out_h_i,
+  input  logic [15:0]            out_w_i,
+  input  logic                   row_lanes_i,
+  input  logic                   sample_lanes_i,
+  input  logic [4:0]             b_r_i,
+  input  logic [31:0]            step_h_i,
+  input  logic [31:0]            step_w_i,
+  input  logic [23:0]            rise_i,
+  input  logic [23:0]            span_i,
+  input  logic                   pass_valid_i,
+  output logic                   pass_ready_o,
+  input  logic [15:0]            beats_i,
+  input  logic [15:0]            lane1_beats_i,
+  input  logic [31:0]            shift_i,
+  input  logic                   commit_i,
+  output logic                   row_valid_o,
+  input  logic                   row_ready_i,
+  output logic [SampleWidth-1:0] row_sample_o,
+  output logic [SampleWidth-1:0] row_index_o,
+  output logic [31:0]            row_offset_o,
+  output logic [23:0]            row_top_o,
+  output logic                   row_lane_o,
+  output logic                   row_ends_beat_o,
+  output logic                   row_ends_pass_o,
+  input  logic                   row_both_i,
+  output logic [SampleWidth-1:0] other_index_o,
+  output logic [31:0]            other_offset_o,
+  output logic [23:0]            other_top_o,
+  output logic                   other_ends_pass_o,
+  output logic [SampleWidth-1:0] start_index_o,
+  output logic [31:0]            start_offset_o
+);
+  typedef struct packed {
+    logic [SampleWidth-1:0] sample;
+    logic [SampleWidth-1:0] index;
+    logic [31:0]            offset;
+    logic [23:0]            top;
+    logic                   lane;
+    logic                   ends_beat;
+    logic                   ends_pass;
+  } row_t;
+  typedef struct packed {
+    logic [SampleWidth-1:0] index;
+    logic [31:0]            offset;
+  } start_t;
+
+  (* anyseq *) row_t   any_row, any_other;
+  (* anyseq *) start_t any_start;
+  row_t   row, other, held_row_q, held_other_q;
+  start_t start, held_start_q;
+  logic   active_q = 1'b0, held_q = 1'b0, kept_q = 1'b0, ends, alone;
+
+  assign row               = held_q ? held_row_q : any_row;
+  assign other             = held_q ? held_other_q : any_other;
+  assign start             = kept_q ? held_start_q : any_start;
+  assign row_sample_o      = row.sample;
+  assign row_index_o       = row.index;
+  assign row_offset_o      = row.offset;
+  assign row_top_o         = row.top;
+  assign row_lane_o        = row.lane;
+  assign row_ends_beat_o   = row.lane || row.ends_beat;
+  assign row_ends_pass_o   = row.ends_pass && row_ends_beat_o;
+  assign other_index_o     = other.index;
+  assign other_offset_o    = other.offset;
+  assign other_top_o       = other.top;
+  assign other_ends_pass_o = other.ends_pass;
+  assign start_index_o     = start.index;
+  assign start_offset_o    = start.offset;
+  assign row_valid_o       = active_q;
+  assign ends              = active_q && row_ready_i && (row_both_i ? other_ends_pass_o : row_ends_pass_o);
+  assign alone             = row_ready_i && !row_ends_beat_o && !row_both_i;  // lane 1's row is still to come
+  assign pass_ready_o      = !active_q || ends;
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      active_q <= 1'b0;
+      held_q   <= 1'b0;
+      kept_q   <= 1'b0;
+    end else begin
+      if (ends) active_q <= 1'b0;
+      if (pass_valid_i && pass_ready_o) active_q <= 1'b1;
+      held_q <= active_q && (!row_ready_i || alone);
+      kept_q <= !layer_start_i && !ends;  // the start moves between passes only
+    end
+    held_row_q   <= row;
+    held_other_q <= other;
+    held_start_q <= start;
+    if (alone) begin
+      held_row_q      <= other;
+      held_row_q.lane <= 1'b1;
+    end
+  end
+endmodule

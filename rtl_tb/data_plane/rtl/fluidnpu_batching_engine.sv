@@ -1,0 +1,169 @@
+/// Keeps the active set of slots through exits and merges and looks up the plan of the batch for every layer
+/// (FBCB).
+///
+/// EXIT removes `mask_i`, all of which must be active; MERGE adds it, none may be active and the sum may not
+/// exceed BMax. Anything else raises `refused_o` with a cause in the same cycle and changes nothing. A lookup
+/// takes one cycle: `plan_valid_o` follows `lookup_i`; `plan_bad_o`: this NPU cannot obey the word (as
+/// `hls.decode_fbcb` refuses it). A pool takes its row blocks from the plan, not its mode. Formats: ADR 5 and
+/// 6.
+module fluidnpu_batching_engine #(
+  parameter int unsigned BMax = 4,
+  parameter int unsigned Layers = 2,
+  parameter int unsigned TR = 64,
+  parameter bit Stackable = 1'b1,
+  parameter bit Split = 1'b0
+) (
+  input  logic                        clk_i,
+  input  logic                        rst_ni,
+  input  logic                        clear_i,
+  input  logic                        busy_i,
+  input  logic                        exit_i,
+  input  logic                        merge_i,
+  input  logic [31:0]                 mask_i,
+  output logic                        refused_o,
+  output logic [7:0]                  cause_o,
+  output logic [31:0]                 active_o,
+  output logic [4:0]                  b_act_o,
+  input  logic                        load_i,
+  input  logic [31:0]                 load_index_i,
+  input  logic [31:0]                 load_data_i,
+  output logic                        load_refused_o,
+  input  logic                        lookup_i,
+  input  logic [15:0]                 lookup_layer_i,
+  input  logic                        lookup_pool_i,
+  output logic                        plan_valid_o,
+  output logic                        plan_bad_o,
+  output fluidnpu_formats_pkg::mode_e plan_mode_o,
+  output logic                        plan_row_lanes_o,
+  output logic [4:0]                  plan_b_r_o,
+  output logic [15:0]                 plan_block_o  // largest number of beats of a row block
+);
+  localparam int unsigned Words = Layers * BMax;
+  localparam int unsigned IndexWidth = Words > 1 ? $clog2(Words) : 1;
+  localparam int unsigned WordBits = fluidnpu_formats_pkg::FbcbBits;
+
+  if (BMax < 1 || BMax > 16) begin : gen_illegal_batch
+    $fatal(1, "BMax must lie in 1..16 in %m");
+  end
+  if (Layers < 1 || Layers > 65535) begin : gen_illegal_layers
+    $fatal(1, "Layers must lie in 1..65535 in %m");
+  end
+  if (TR < 1 || TR > 65535) begin : gen_illegal_depth
+    $fatal(1, "TR must lie in 1..65535 in %m");
+  end
+
+  function automatic logic [5:0] ones(logic [31:0] mask);
+    ones = '0;
+    for (int i = 0; i < 32; i++) ones = ones + 6'(mask[i]);
+  endfunction
+
+  // Control unit: the set and its size.
+  logic [31:0] active_d, active_q;
+  logic [4:0]  b_act_d, b_act_q;
+  logic [6:0]  merged;
+
+  assign merged = {2'b0, b_act_q} + {1'b0, ones(mask_i)};
+
+  always_comb begin
+    active_d  = active_q;
+    b_act_d   = b_act_q;
+    refused_o = 1'b0;
+    cause_o   = fluidnpu_registers_pkg::CauseNone;
+    if (exit_i || merge_i) begin
+      if (busy_i || (exit_i && merge_i)) begin
+        refused_o = 1'b1;
+        cause_o   = fluidnpu_registers_pkg::CauseBusy;
+      end else if (exit_i && (mask_i & ~active_q) != '0) begin
+        refused_o = 1'b1;
+        cause_o   = fluidnpu_registers_pkg::CauseExitNotActive;
+      end else if (merge_i && (mask_i & active_q) != '0) begin
+        refused_o = 1'b1;
+        cause_o   = fluidnpu_registers_pkg::CauseMergeActive;
+      end else if (merge_i && merged > 7'(BMax)) begin
+        refused_o = 1'b1;
+        cause_o   = fluidnpu_registers_pkg::CauseBatchTooLarge;
+      end else if (exit_i) begin
+        active_d = active_q & ~mask_i;
+        b_act_d  = 5'(b_act_q - 5'(ones(mask_i)));
+      end else begin
+        active_d = active_q | mask_i;
+        b_act_d  = merged[4:0];
+      end
+    end
+    if (clear_i) begin
+      active_d = '0;
+      b_act_d  = '0;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      active_q <= '0;
+      b_act_q  <= '0;
+    end else begin
+      active_q <= active_d;
+      b_act_q  <= b_act_d;
+    end
+  end
+
+  assign active_o = active_q;
+  assign b_act_o  = b_act_q;
+
+  // FBCB: one word for each layer and batch size.
+  logic [WordBits-1:0]         fbcb_q [Words];
+  fluidnpu_formats_pkg::fbcb_t word_q;
+  logic                        in_range, in_range_q, pool_q, valid_q;
+  logic [IndexWidth-1:0]       index, address;
+
+  assign load_refused_o = load_i && (load_index_i >= 32'(Words) || load_data_i[31:WordBits] != '0);
+  assign address        = IndexWidth'(lookup_layer_i) * IndexWidth'(BMax) + IndexWidth'(b_act_q) - IndexWidth'(1);
+  assign in_range       = 32'(lookup_layer_i) < 32'(Layers) && b_act_q != '0;
+  assign index          = in_range ? address : '0;
+
+  always_ff @(posedge clk_i) begin
+    if (load_i && !load_refused_o) fbcb_q[load_index_i[IndexWidth-1:0]] <= load_data_i[WordBits-1:0];
+    if (lookup_i) word_q <= fbcb_q[index];
+    if (lookup_i) in_range_q <= in_range;
+    if (lookup_i) pool_q <= lookup_pool_i;
+    valid_q <= rst_ni && lookup_i;
+  end
+
+  logic [4:0]  b_r;
+  logic        one, two, half, row_lanes, by_samples;
+  logic [15:0] depth;
+
+  assign one        = word_q.k == fluidnpu_formats_pkg::StackOne;
+  assign two        = word_q.k == fluidnpu_formats_pkg::StackTwo;
+  assign half       = word_q.k == fluidnpu_formats_pkg::StackHalf;
+  assign row_lanes  = word_q.k == fluidnpu_formats_pkg::StackRowLanes;
+  assign b_r        = word_q.b_r + 5'd1;
+  assign depth      = half && !pool_q ? 16'(TR / 2 > 0 ? TR / 2 : 1) : 16'(TR);
+  assign by_samples = one && !pool_q && b_r != b_act_q;
+
+  always_comb begin
+    unique case (word_q.k)
+      fluidnpu_formats_pkg::StackOne:  plan_mode_o = by_samples ? fluidnpu_formats_pkg::ModeLanes : fluidnpu_formats_pkg::ModeNormal;
+      fluidnpu_formats_pkg::StackTwo:  plan_mode_o = fluidnpu_formats_pkg::ModeWide;
+      fluidnpu_formats_pkg::StackHalf: plan_mode_o = fluidnpu_formats_pkg::ModeSplit;
+      default:                         plan_mode_o = fluidnpu_formats_pkg::ModeLanes;
+    endcase
+    // b_r = 31 + 1 would wrap to zero; two lanes hold at most 2 * b_r samples.
+    plan_bad_o = !in_range_q || word_q.b_r == '1 || b_r > b_act_q || (one && {b_r, 1'b0} < {1'b0, b_act_q})
+        || ((two || row_lanes || by_samples) && !Stackable) || (half && !Split) || word_q.block > depth;
+  end
+
+  assign plan_valid_o     = valid_q;
+  assign plan_row_lanes_o = row_lanes && !pool_q;
+  assign plan_b_r_o       = by_samples ? b_r : b_act_q;
+  assign plan_block_o     = word_q.block == '0 ? depth : word_q.block;
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) begin
+      assert (b_act_q <= 5'(BMax));
+      assert (6'(b_act_q) == ones(active_q));
+      if (lookup_i) assert (32'(index) < 32'(Words));
+      if (valid_q && !plan_bad_o) assert (plan_b_r_o >= 5'd1 && plan_b_r_o <= b_act_q);
+      if (valid_q && !plan_bad_o) assert (plan_block_o != '0 && 32'(plan_block_o) <= TR);
+    end
+  end
+endmodule

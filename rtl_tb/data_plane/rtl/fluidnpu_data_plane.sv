@@ -1,0 +1,377 @@
+/// The NPU's data plane: registers, Fluid Batching Engine, layer sequencer, DMA.
+///
+/// Five streams connect the core (ADR 4). AXI ports: `m0` reads descriptors and weights, `m1` reads inputs,
+/// `m2` reads residuals and writes outputs. `core_rst_no` is low while a job is dropped: the core must forget
+/// its half-done command. `saturations_i` counts since then and since `core_clear_o`, one cycle as a job
+/// starts: a counter that has saturated could not tell the next job's share.
+module fluidnpu_data_plane #(
+  parameter int unsigned TR = 64,
+  parameter int unsigned TP = 4,
+  parameter int unsigned TC = 8,
+  parameter int unsigned BMax = 4,
+  parameter int unsigned AccBits = 48,
+  parameter int unsigned WeightSlots = 1,
+  parameter int unsigned OutWords = 4,
+  parameter int unsigned InWords = 8,
+  parameter bit Stackable = 1'b1,
+  parameter bit Split = 1'b0,
+  parameter int unsigned Layers = 2,
+  parameter int unsigned BuildId = 0,
+  parameter int unsigned PortBytes = 16,
+  parameter int unsigned MaxBurst = 16,
+  parameter int unsigned LineWords = 16,
+  parameter int unsigned Sets = 64,
+  parameter bit UltraBuffer = 1'b0,        // the input buffer in UltraRAM: UltraScale+ only
+  parameter int unsigned QueueBeats = 128, // port words asked for and not yet used, for each master
+  localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth,
+  localparam int unsigned CommandBits = fluidnpu_formats_pkg::CoreCommandWireBits
+) (
+  input  logic                           clk_i,
+  input  logic                           rst_ni,
+  output logic                           irq_o,
+  // AXI4-Lite
+  input  logic [11:0]                    s_axil_awaddr,
+  input  logic                           s_axil_awvalid,
+  output logic                           s_axil_awready,
+  input  logic [31:0]                    s_axil_wdata,
+  input  logic [3:0]                     s_axil_wstrb,
+  input  logic                           s_axil_wvalid,
+  output logic                           s_axil_wready,
+  output logic [1:0]                     s_axil_bresp,
+  output logic                           s_axil_bvalid,
+  input  logic                           s_axil_bready,
+  input  logic [11:0]                    s_axil_araddr,
+  input  logic                           s_axil_arvalid,
+  output logic                           s_axil_arready,
+  output logic [31:0]                    s_axil_rdata,
+  output logic [1:0]                     s_axil_rresp,
+  output logic                           s_axil_rvalid,
+  input  logic                           s_axil_rready,
+  // m0: program and weights
+  output logic [AddrWidth-1:0]           m0_axi_araddr,
+  output logic [7:0]                     m0_axi_arlen,
+  output logic [2:0]                     m0_axi_arsize,
+  output logic [1:0]                     m0_axi_arburst,
+  output logic                           m0_axi_arvalid,
+  input  logic                           m0_axi_arready,
+  input  logic [PortBytes*8-1:0]         m0_axi_rdata,
+  input  logic [1:0]                     m0_axi_rresp,
+  input  logic                           m0_axi_rlast,
+  input  logic                           m0_axi_rvalid,
+  output logic                           m0_axi_rready,
+  // m1: inputs
+  output logic [AddrWidth-1:0]           m1_axi_araddr,
+  output logic [7:0]                     m1_axi_arlen,
+  output logic [2:0]                     m1_axi_arsize,
+  output logic [1:0]                     m1_axi_arburst,
+  output logic                           m1_axi_arvalid,
+  input  logic                           m1_axi_arready,
+  input  logic [PortBytes*8-1:0]         m1_axi_rdata,
+  input  logic [1:0]                     m1_axi_rresp,
+  input  logic                           m1_axi_rlast,
+  input  logic                           m1_axi_rvalid,
+  output logic                           m1_axi_rready,
+  // m2: residuals and outputs
+  output logic [AddrWidth-1:0]           m2_axi_araddr,
+  output logic [7:0]                     m2_axi_arlen,
+  output logic [2:0]                     m2_axi_arsize,
+  output logic [1:0]                     m2_axi_arburst,
+  output logic                           m2_axi_arvalid,
+  input  logic                           m2_axi_arready,
+  input  logic [PortBytes*8-1:0]         m2_axi_rdata,
+  input  logic [1:0]                     m2_axi_rresp,
+  input  logic                           m2_axi_rlast,
+  input  logic                           m2_axi_rvalid,
+  output logic                           m2_axi_rready,
+  output logic [AddrWidth-1:0]           m2_axi_awaddr,
+  output logic [7:0]                     m2_axi_awlen,
+  output logic [2:0]                     m2_axi_awsize,
+  output logic [1:0]                     m2_axi_awburst,
+  output logic                           m2_axi_awvalid,
+  input  logic                           m2_axi_awready,
+  output logic [PortBytes*8-1:0]         m2_axi_wdata,
+  output logic [PortBytes-1:0]           m2_axi_wstrb,
+  output logic                           m2_axi_wlast,
+  output logic                           m2_axi_wvalid,
+  input  logic                           m2_axi_wready,
+  input  logic [1:0]                     m2_axi_bresp,
+  input  logic                           m2_axi_bvalid,
+  output logic                           m2_axi_bready,
+  // core
+  output logic                           core_rst_no,
+  output logic                           core_clear_o,
+  input  logic [31:0]                    saturations_i,
+  output logic [CommandBits-1:0]         m_axis_cmd_tdata,
+  output logic                           m_axis_cmd_tvalid,
+  input  logic                           m_axis_cmd_tready,
+  output logic [InWords*16-1:0]          m_axis_input_tdata,
+  output logic                           m_axis_input_tvalid,
+  input  logic                           m_axis_input_tready,
+  output logic [WeightSlots*TP*16-1:0]   m_axis_weight_tdata,
+  output logic                           m_axis_weight_tvalid,
+  input  logic                           m_axis_weight_tready,
+  output logic [OutWords*16-1:0]         m_axis_residual_tdata,
+  output logic                           m_axis_residual_tvalid,
+  input  logic                           m_axis_residual_tready,
+  input  logic [OutWords*16-1:0]         s_axis_output_tdata,
+  input  logic                           s_axis_output_tvalid,
+  output logic                           s_axis_output_tready
+);
+  localparam int unsigned PortWords = PortBytes / 2;
+  localparam int unsigned BeatCount = $clog2(InWords + 1);
+  localparam int unsigned CommandQueue = 4;
+
+  if (InWords < (Stackable ? 2 * TP : TP)) begin : gen_illegal_input
+    $fatal(1, "InWords must be at least 2 * TP when stackable, else TP in %m");
+  end
+  if (WeightSlots < 1 || OutWords < 1) begin : gen_illegal_beat
+    $fatal(1, "WeightSlots and OutWords must be at least 1 in %m");
+  end
+  if (AccBits < 32 || AccBits > 48) begin : gen_illegal_acc
+    $fatal(1, "AccBits must lie in 32..48 in %m");
+  end
+
+  // -- registers and engine
+  logic        start, exit, merge, soft_reset, load, done, start_refused, seq_error, error, watchdog, busy, idle;
+  logic        refused, load_refused;
+  logic [7:0]  seq_cause, refuse_cause, cause;
+  logic [31:0] load_index, load_data, slot_mask, slot_bytes, active;
+  logic [15:0] first_layer, last_layer, layers, layer_index;
+  logic [63:0] program_base, weights_base, slot_base;
+  logic [4:0]  b_act;
+  logic        flush, run_n, masters_idle;
+
+  assign error = seq_error || refused || load_refused;
+  assign cause = seq_error ? seq_cause : refused ? refuse_cause : fluidnpu_registers_pkg::CauseBadFbcb;
+  assign idle  = !busy && masters_idle;
+  assign run_n = rst_ni && !flush;
+  assign core_rst_no = run_n;
+  assign core_clear_o = start && !start_refused;
+
+  fluidnpu_regs #(
+    .BMax(BMax), .TP(TP), .TC(TC), .Stackable(Stackable), .Split(Split), .BuildId(BuildId)
+  ) regs (
+    .clk_i, .rst_ni,
+    .s_axil_awaddr, .s_axil_awvalid, .s_axil_awready, .s_axil_wdata, .s_axil_wstrb, .s_axil_wvalid, .s_axil_wready,
+    .s_axil_bresp, .s_axil_bvalid, .s_axil_bready, .s_axil_araddr, .s_axil_arvalid, .s_axil_arready, .s_axil_rdata,
+    .s_axil_rresp, .s_axil_rvalid, .s_axil_rready, .irq_o,
+    .start_o(start), .exit_o(exit), .merge_o(merge), .soft_reset_o(soft_reset), .fbcb_load_o(load),
+    .fbcb_index_o(load_index), .fbcb_data_o(load_data), .slot_mask_o(slot_mask), .first_layer_o(first_layer),
+    .last_layer_o(last_layer), .layers_o(layers), .program_o(program_base), .weights_o(weights_base), .slot_base_o(slot_base),
+    .slot_bytes_o(slot_bytes), .idle_i(idle), .busy_i(busy), .done_i(done), .start_refused_i(start_refused), .error_i(error),
+    .cause_i(cause), .watchdog_o(watchdog), .layer_i(layer_index), .b_act_i(b_act), .active_i(active), .saturations_i
+  );
+
+  logic       lookup, pool, plan_valid, plan_bad, plan_row_lanes;
+  fluidnpu_formats_pkg::mode_e plan_mode;
+  logic [4:0] plan_b_r;
+  logic [15:0] plan_block;
+
+  fluidnpu_batching_engine #(.BMax(BMax), .Layers(Layers), .TR(TR), .Stackable(Stackable), .Split(Split)) engine (
+    .clk_i, .rst_ni, .clear_i(soft_reset), .busy_i(busy), .exit_i(exit), .merge_i(merge), .mask_i(slot_mask),
+    .refused_o(refused), .cause_o(refuse_cause), .active_o(active), .b_act_o(b_act),
+    .load_i(load), .load_index_i(load_index), .load_data_i(load_data), .load_refused_o(load_refused),
+    .lookup_i(lookup), .lookup_layer_i(layer_index), .lookup_pool_i(pool), .plan_valid_o(plan_valid), .plan_bad_o(plan_bad),
+    .plan_mode_o(plan_mode), .plan_row_lanes_o(plan_row_lanes), .plan_b_r_o(plan_b_r),
+    .plan_block_o(plan_block)
+  );
+
+  // -- sequencer
+  logic fetch, fetched, plan, plan_done, plan_refused, layer_start, command_valid, command_ready, written, stuck;
+  logic m0_error, m1_error, m2_read_error, m2_write_error, bus_error, misaligned;
+  logic [7:0] plan_cause, raw_cause;
+  fluidnpu_formats_pkg::descriptor_t descriptor;
+  logic [BMax-1:0][AddrWidth-1:0] slot;
+  fluidnpu_formats_pkg::layer_t planned, running;
+  fluidnpu_formats_pkg::tile_t command;
+
+  assign bus_error  = m0_error || m1_error || m2_read_error || m2_write_error;
+  assign misaligned = program_base[5:0] != '0 || weights_base[5:0] != '0 || slot_base[5:0] != '0 || slot_bytes[5:0] != '0
+      || program_base[63:AddrWidth] != '0 || weights_base[63:AddrWidth] != '0 || slot_base[63:AddrWidth] != '0;
+  assign seq_cause  = raw_cause == fluidnpu_registers_pkg::CauseBusRead && m2_write_error
+      && !(m0_error || m1_error || m2_read_error) ? fluidnpu_registers_pkg::CauseBusWrite : raw_cause;
+
+  fluidnpu_sequencer #(.TC(TC), .InWords(InWords), .BMax(BMax)) sequencer (
+    .clk_i, .rst_ni, .start_i(start), .soft_reset_i(soft_reset), .watchdog_i(watchdog), .bus_error_i(bus_error),
+    .first_layer_i(first_layer), .last_layer_i(last_layer), .layers_i(layers), .misaligned_i(misaligned),
+    .slot_base_i(slot_base), .slot_bytes_i(slot_bytes), .active_i(active), .b_act_i(b_act),
+    .busy_o(busy), .done_o(done), .start_refused_o(start_refused), .error_o(seq_error), .cause_o(raw_cause),
+    .layer_o(layer_index), .fetch_o(fetch), .fetched_i(fetched), .lookup_o(lookup), .plan_valid_i(plan_valid), .plan_o(plan),
+    .plan_done_i(plan_done), .plan_bad_i(plan_refused), .plan_cause_i(plan_cause), .plan_layer_i(planned),
+    .slot_o(slot), .layer_start_o(layer_start), .running_o(running), .command_valid_o(command_valid),
+    .command_ready_i(command_ready), .command_o(command), .written_i(written), .stuck_i(stuck),
+    .flush_o(flush), .masters_idle_i(masters_idle)
+  );
+
+  fluidnpu_planner #(.TP(TP), .TC(TC), .WeightSlots(WeightSlots), .PortBytes(PortBytes), .Split(Split)) planner (
+    .clk_i, .rst_ni(run_n), .start_i(plan), .descriptor_i(descriptor), .b_act_i(b_act), .pool_o(pool), .plan_bad_i(plan_bad),
+    .plan_mode_i(plan_mode), .plan_row_lanes_i(plan_row_lanes), .plan_b_r_i(plan_b_r), .plan_block_i(plan_block), .done_o(plan_done),
+    .bad_o(plan_refused), .cause_o(plan_cause), .layer_o(planned)
+  );
+
+  // -- commands to everyone at once
+  localparam int unsigned TileBits = fluidnpu_formats_pkg::TileBits;
+  logic cmd_ready, input_ready, output_ready, residual_ready, block_ready, give;
+  logic input_valid, output_valid, residual_valid, block_valid, input_take, output_take, residual_take, block_take;
+  fluidnpu_formats_pkg::tile_t input_command, output_command, residual_command;
+  fluidnpu_formats_pkg::core_command_t core_command;
+
+  assign command_ready = cmd_ready && input_ready && output_ready && residual_ready && block_ready;
+  assign give          = command_valid && command_ready;
+  always_comb begin
+    core_command.mode           = running.mode;
+    core_command.beats          = command.beats;
+    core_command.lane1_beats    = command.lane1_beats;
+    core_command.p_tiles        = running.p_tiles;
+    core_command.cols           = command.cols;
+    core_command.shift          = running.shift;
+    core_command.residual_shift = running.residual_shift;
+    core_command.has_residual   = running.has_residual;
+    core_command.last           = command.layer_last;
+    core_command.lo             = running.lo;
+    core_command.hi             = running.hi;
+  end
+
+  common_fifo #(.Width(CommandBits), .Depth(CommandQueue)) cmd_queue (
+    .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give), .ready_o(cmd_ready), .data_i(CommandBits'(core_command)),
+    .valid_o(m_axis_cmd_tvalid), .ready_i(m_axis_cmd_tready), .data_o(m_axis_cmd_tdata), .level_o()
+  );
+  common_fifo #(.Width(TileBits), .Depth(CommandQueue)) input_queue (
+    .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give), .ready_o(input_ready), .data_i(command),
+    .valid_o(input_valid), .ready_i(input_take), .data_o(input_command), .level_o()
+  );
+  common_fifo #(.Width(TileBits), .Depth(2 * CommandQueue)) output_queue (
+    .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give), .ready_o(output_ready), .data_i(command),
+    .valid_o(output_valid), .ready_i(output_take), .data_o(output_command), .level_o()
+  );
+  common_fifo #(.Width(TileBits), .Depth(2 * CommandQueue)) residual_queue (
+    .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give && running.has_residual), .ready_o(residual_ready), .data_i(command),
+    .valid_o(residual_valid), .ready_i(residual_take), .data_o(residual_command), .level_o()
+  );
+  common_fifo #(.Width(1), .Depth(2)) block_queue (
+    .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give && command.block_first && !running.pool), .ready_o(block_ready),
+    .data_i(1'b1), .valid_o(block_valid), .ready_i(block_take), .data_o(), .level_o()
+  );
+
+  // -- m0: descriptors and weights; the two never overlap: a layer ends when its weights are taken
+  logic m0_idle, m0_req_valid, m0_req_ready, m0_data_valid, m0_data_ready;
+  logic [AddrWidth-1:0] m0_req_addr, d_addr, w_addr;
+  logic [23:0] d_beats;
+  logic [31:0] m0_req_beats, w_beats;
+  logic [PortBytes*8-1:0] m0_data;
+  logic d_valid, w_valid, d_take, w_take, weights_idle;
+
+  assign m0_req_valid  = fetch ? d_valid : w_valid;
+  assign m0_req_addr   = fetch ? d_addr : w_addr;
+  assign m0_req_beats  = fetch ? 32'(d_beats) : w_beats;
+  assign m0_data_ready = fetch ? d_take : w_take;
+
+  axi_read_master #(
+    .AddrWidth(AddrWidth), .DataBytes(PortBytes), .MaxBurst(MaxBurst), .QueueBeats(QueueBeats), .BeatsWidth(32)
+  ) m0 (
+    .clk_i, .rst_ni, .flush_i(flush), .idle_o(m0_idle), .error_o(m0_error), .inflight_o(), .pending_o(),
+    .req_valid_i(m0_req_valid), .req_ready_o(m0_req_ready), .req_addr_i(m0_req_addr), .req_beats_i(m0_req_beats),
+    .data_valid_o(m0_data_valid), .data_ready_i(m0_data_ready), .data_o(m0_data),
+    .m_axi_araddr(m0_axi_araddr), .m_axi_arlen(m0_axi_arlen), .m_axi_arsize(m0_axi_arsize), .m_axi_arburst(m0_axi_arburst),
+    .m_axi_arvalid(m0_axi_arvalid), .m_axi_arready(m0_axi_arready), .m_axi_rdata(m0_axi_rdata), .m_axi_rresp(m0_axi_rresp),
+    .m_axi_rlast(m0_axi_rlast), .m_axi_rvalid(m0_axi_rvalid), .m_axi_rready(m0_axi_rready)
+  );
+
+  fluidnpu_descriptor_fetch #(.PortWords(PortWords)) descriptors (
+    .clk_i, .rst_ni(run_n), .fetch_i(fetch), .program_i(program_base[AddrWidth-1:0]), .layer_i(layer_index),
+    .fetched_o(fetched), .descriptor_o(descriptor), .fetch_valid_o(d_valid), .fetch_ready_i(m0_req_ready && fetch), .fetch_addr_o(d_addr),
+    .fetch_beats_o(d_beats), .data_valid_i(m0_data_valid && fetch), .data_ready_o(d_take), .data_i(m0_data)
+  );
+
+  fluidnpu_weight_streamer #(.TP(TP), .WeightSlots(WeightSlots), .PortWords(PortWords)) weights (
+    .clk_i, .rst_ni(run_n), .image_i(weights_base[AddrWidth-1:0]), .layer_i(running), .block_valid_i(block_valid),
+    .block_ready_o(block_take), .idle_o(weights_idle), .fetch_valid_o(w_valid), .fetch_ready_i(m0_req_ready && !fetch), .fetch_addr_o(w_addr),
+    .fetch_beats_o(w_beats), .data_valid_i(m0_data_valid && !fetch), .data_ready_o(w_take), .data_i(m0_data),
+    .beat_valid_o(m_axis_weight_tvalid), .beat_ready_i(m_axis_weight_tready), .beat_o(m_axis_weight_tdata)
+  );
+
+  // -- m1: inputs
+  logic m1_idle, row_valid, row_ready, row_data_valid, row_data_ready, segment_valid, segment_ready, segment_ends, segment_lane;
+  logic second_valid, second_ready, second_ends, second_lane;
+  logic [AddrWidth-1:0] row_addr;
+  logic [31:0] segment_addr, second_addr, oldest;
+  logic [23:0] row_beats, segment_rows, second_rows;
+  logic [BMax-1:0][31:0] base;
+  logic [PortBytes*8-1:0] row_data;
+  logic [BeatCount-1:0] segment_words, segment_place, second_words, second_place;
+
+  fluidnpu_window_segments #(.TP(TP), .InWords(InWords), .BMax(BMax), .LineWords(LineWords), .PortBytes(PortBytes)) windows (
+    .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .base_i(base), .layer_i(running), .command_valid_i(input_valid),
+    .command_ready_o(input_take), .command_i(input_command), .segment_valid_o(segment_valid), .segment_ready_i(segment_ready),
+    .segment_addr_o(segment_addr), .segment_lane_o(segment_lane), .segment_rows_o(segment_rows), .segment_words_o(segment_words),
+    .segment_place_o(segment_place), .segment_ends_beat_o(segment_ends), .second_valid_o(second_valid), .second_ready_i(second_ready),
+    .second_addr_o(second_addr), .second_lane_o(second_lane), .second_rows_o(second_rows), .second_words_o(second_words),
+    .second_place_o(second_place), .second_ends_beat_o(second_ends), .oldest_o(oldest)
+  );
+
+  fluidnpu_row_buffer #(
+    .BMax(BMax), .InWords(InWords), .PortWords(PortWords), .LineWords(LineWords), .Sets(Sets), .Ultra(UltraBuffer)
+  ) rows (
+    .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .slot_i(slot), .b_act_i(b_act), .layer_i(running), .base_o(base),
+    .oldest_i(oldest), .stuck_o(stuck), .segment_valid_i(segment_valid), .segment_ready_o(segment_ready),
+    .segment_addr_i(segment_addr), .segment_lane_i(segment_lane), .segment_rows_i(segment_rows),
+    .segment_words_i(segment_words), .segment_place_i(segment_place), .segment_ends_beat_i(segment_ends),
+    .second_valid_i(second_valid), .second_ready_o(second_ready), .second_addr_i(second_addr), .second_lane_i(second_lane),
+    .second_rows_i(second_rows), .second_words_i(second_words), .second_place_i(second_place), .second_ends_beat_i(second_ends),
+    .fetch_valid_o(row_valid), .fetch_ready_i(row_ready), .fetch_addr_o(row_addr), .fetch_beats_o(row_beats),
+    .data_valid_i(row_data_valid), .data_ready_o(row_data_ready), .data_i(row_data),
+    .beat_valid_o(m_axis_input_tvalid), .beat_ready_i(m_axis_input_tready), .beat_o(m_axis_input_tdata)
+  );
+
+  axi_read_master #(.AddrWidth(AddrWidth), .DataBytes(PortBytes), .MaxBurst(MaxBurst), .QueueBeats(QueueBeats)) m1 (
+    .clk_i, .rst_ni, .flush_i(flush), .idle_o(m1_idle), .error_o(m1_error), .inflight_o(), .pending_o(),
+    .req_valid_i(row_valid), .req_ready_o(row_ready), .req_addr_i(row_addr), .req_beats_i(row_beats),
+    .data_valid_o(row_data_valid), .data_ready_i(row_data_ready), .data_o(row_data),
+    .m_axi_araddr(m1_axi_araddr), .m_axi_arlen(m1_axi_arlen), .m_axi_arsize(m1_axi_arsize), .m_axi_arburst(m1_axi_arburst),
+    .m_axi_arvalid(m1_axi_arvalid), .m_axi_arready(m1_axi_arready), .m_axi_rdata(m1_axi_rdata), .m_axi_rresp(m1_axi_rresp),
+    .m_axi_rlast(m1_axi_rlast), .m_axi_rvalid(m1_axi_rvalid), .m_axi_rready(m1_axi_rready)
+  );
+
+  // -- m2: residuals and outputs
+  logic m2_read_idle, m2_write_idle, r_valid, r_ready, r_data_valid, r_data_ready, o_valid, o_ready, layer_done;
+  logic [AddrWidth-1:0] r_addr, o_addr;
+  logic [23:0] r_beats;
+  logic [PortBytes*8-1:0] r_data, o_data;
+  logic [PortBytes-1:0] o_strb;
+
+  fluidnpu_residual_reader #(.BMax(BMax), .OutWords(OutWords), .PortWords(PortWords)) residuals (
+    .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .slot_i(slot), .layer_i(running), .command_valid_i(residual_valid),
+    .command_ready_o(residual_take), .command_i(residual_command), .fetch_valid_o(r_valid), .fetch_ready_i(r_ready),
+    .fetch_addr_o(r_addr), .fetch_beats_o(r_beats), .data_valid_i(r_data_valid), .data_ready_o(r_data_ready), .data_i(r_data),
+    .beat_valid_o(m_axis_residual_tvalid), .beat_ready_i(m_axis_residual_tready), .beat_o(m_axis_residual_tdata)
+  );
+
+  axi_read_master #(.AddrWidth(AddrWidth), .DataBytes(PortBytes), .MaxBurst(MaxBurst), .QueueBeats(QueueBeats)) m2_read (
+    .clk_i, .rst_ni, .flush_i(flush), .idle_o(m2_read_idle), .error_o(m2_read_error), .inflight_o(), .pending_o(),
+    .req_valid_i(r_valid), .req_ready_o(r_ready), .req_addr_i(r_addr), .req_beats_i(r_beats),
+    .data_valid_o(r_data_valid), .data_ready_i(r_data_ready), .data_o(r_data),
+    .m_axi_araddr(m2_axi_araddr), .m_axi_arlen(m2_axi_arlen), .m_axi_arsize(m2_axi_arsize), .m_axi_arburst(m2_axi_arburst),
+    .m_axi_arvalid(m2_axi_arvalid), .m_axi_arready(m2_axi_arready), .m_axi_rdata(m2_axi_rdata), .m_axi_rresp(m2_axi_rresp),
+    .m_axi_rlast(m2_axi_rlast), .m_axi_rvalid(m2_axi_rvalid), .m_axi_rready(m2_axi_rready)
+  );
+
+  fluidnpu_output_writer #(.BMax(BMax), .OutWords(OutWords), .PortWords(PortWords)) outputs (
+    .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .slot_i(slot), .layer_i(running), .command_valid_i(output_valid),
+    .command_ready_o(output_take), .command_i(output_command), .layer_done_o(layer_done), .beat_valid_i(s_axis_output_tvalid),
+    .beat_ready_o(s_axis_output_tready), .beat_i(s_axis_output_tdata), .word_valid_o(o_valid), .word_ready_i(o_ready),
+    .word_addr_o(o_addr), .word_data_o(o_data), .word_strb_o(o_strb)
+  );
+
+  axi_write_master #(.AddrWidth(AddrWidth), .DataBytes(PortBytes), .MaxBurst(MaxBurst), .QueueBeats(QueueBeats)) m2_write (
+    .clk_i, .rst_ni, .flush_i(flush), .close_i(layer_done), .idle_o(m2_write_idle), .error_o(m2_write_error),
+    .outstanding_o(), .unsent_o(), .word_valid_i(o_valid), .word_ready_o(o_ready), .word_addr_i(o_addr), .word_data_i(o_data),
+    .word_strb_i(o_strb),
+    .m_axi_awaddr(m2_axi_awaddr), .m_axi_awlen(m2_axi_awlen), .m_axi_awsize(m2_axi_awsize), .m_axi_awburst(m2_axi_awburst),
+    .m_axi_awvalid(m2_axi_awvalid), .m_axi_awready(m2_axi_awready), .m_axi_wdata(m2_axi_wdata), .m_axi_wstrb(m2_axi_wstrb),
+    .m_axi_wlast(m2_axi_wlast), .m_axi_wvalid(m2_axi_wvalid), .m_axi_wready(m2_axi_wready), .m_axi_bresp(m2_axi_bresp),
+    .m_axi_bvalid(m2_axi_bvalid), .m_axi_bready(m2_axi_bready)
+  );
+
+  assign written      = layer_done && m2_write_idle && weights_idle;
+  assign masters_idle = m0_idle && m1_idle && m2_read_idle && m2_write_idle;
+endmodule

@@ -1,0 +1,50 @@
+/// Reads one 128-byte descriptor while `fetch_i` is held and shows it; `fetched_o` tells that all of it has
+/// come.
+module fluidnpu_descriptor_fetch #(
+  parameter int unsigned PortWords = 8,
+  localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
+) (
+  input  logic                              clk_i,
+  input  logic                              rst_ni,
+  input  logic                              fetch_i,
+  input  logic [AddrWidth-1:0]              program_i,
+  input  logic [15:0]                       layer_i,
+  output logic                              fetched_o,
+  output fluidnpu_formats_pkg::descriptor_t descriptor_o,
+  output logic                              fetch_valid_o,
+  input  logic                              fetch_ready_i,
+  output logic [AddrWidth-1:0]              fetch_addr_o,
+  output logic [23:0]                       fetch_beats_o,
+  input  logic                              data_valid_i,
+  output logic                              data_ready_o,
+  input  logic [PortWords*16-1:0]           data_i
+);
+  localparam int unsigned Bytes = fluidnpu_formats_pkg::DescriptorBits / 8;
+  localparam int unsigned Beats = Bytes / (PortWords * 2);
+
+  logic               asked_q;
+  logic [7:0]         got_q;
+  logic [Bytes*8-1:0] words_q;  // the last port word uppermost
+
+  if (PortWords < 2 || PortWords * 2 > Bytes || Bytes % (PortWords * 2) != 0) begin : gen_illegal
+    $fatal(1, "a descriptor must be a whole number of port words in %m");
+  end
+
+  assign fetch_valid_o = fetch_i && !asked_q;
+  assign fetch_addr_o  = program_i + (AddrWidth'(layer_i) << $clog2(Bytes));
+  assign fetch_beats_o = 24'(Beats);
+  assign data_ready_o  = asked_q && got_q != 8'(Beats);
+  assign fetched_o     = asked_q && got_q == 8'(Beats);
+  assign descriptor_o  = words_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || !fetch_i) begin
+      asked_q <= 1'b0;
+      got_q   <= '0;
+    end else begin
+      if (fetch_valid_o && fetch_ready_i) asked_q <= 1'b1;
+      if (data_valid_i && data_ready_o) got_q <= got_q + 8'd1;
+    end
+    if (data_valid_i && data_ready_o) words_q <= {data_i, words_q[Bytes*8-1:PortWords*16]};
+  end
+endmodule

@@ -1,0 +1,314 @@
+/// Checks a descriptor and computes the layer's constants from it and the FBCB's plan.
+///
+/// One multiplier-divider takes a bit a cycle: about 250 cycles, more for long numbers. Wrong magic,
+/// checksum, field range or alignment give `bad_o` with the cause instead of a layer. Formulas:
+/// `hls.streams`, `hls.layout` and `hls.row_buffer`.
+module fluidnpu_planner #(
+  parameter int unsigned TP = 4,
+  parameter int unsigned TC = 8,
+  parameter int unsigned WeightSlots = 1,
+  parameter int unsigned PortBytes = 16,
+  parameter bit Split = 1'b0
+) (
+  input  logic                              clk_i,
+  input  logic                              rst_ni,
+  input  logic                              start_i,
+  input  fluidnpu_formats_pkg::descriptor_t descriptor_i,
+  input  logic [4:0]                        b_act_i,
+  output logic                              pool_o,    // of the descriptor, for the FBCB lookup
+  input  logic                              plan_bad_i,
+  input  fluidnpu_formats_pkg::mode_e       plan_mode_i,
+  input  logic                              plan_row_lanes_i,
+  input  logic [4:0]                        plan_b_r_i,
+  input  logic [15:0]                       plan_block_i,
+  output logic                              done_o,
+  output logic                              bad_o,
+  output logic [7:0]                        cause_o,
+  output fluidnpu_formats_pkg::layer_t      layer_o
+);
+  localparam int unsigned Words = fluidnpu_formats_pkg::DescriptorBits / 32;
+  localparam int unsigned BiasesPerSlot = TP / 3;
+
+  if (TP < 3 || TC < 1 || WeightSlots < 1) begin : gen_illegal
+    $fatal(1, "TP must be at least 3 to carry a 48-bit bias in one slot, TC and WeightSlots at least 1 in %m");
+  end
+  if (Split && TP % 2 != 0) begin : gen_illegal_split
+    $fatal(1, "TP must be even when trees split in %m");
+  end
+
+  // Checks
+  logic [Words-1:0][31:0] words;
+  logic [31:0] sum, part;
+  logic        odd, zero, gemm, unknown, malformed;
+  fluidnpu_formats_pkg::mode_e mode;
+  assign words = descriptor_i;
+  always_comb begin
+    sum = '0;
+    for (int i = 0; i < Words; i++) sum = sum + words[i];
+    odd = descriptor_i.in_offset[0] || descriptor_i.in_row_bytes[0] || descriptor_i.in_pixel_bytes[0]
+        || descriptor_i.out_offset[0] || descriptor_i.out_row_bytes[0] || descriptor_i.out_pixel_bytes[0]
+        || descriptor_i.residual_offset[0] || descriptor_i.residual_row_bytes[0] || descriptor_i.residual_pixel_bytes[0];
+    zero = descriptor_i.kernel_h == '0 || descriptor_i.kernel_w == '0 || descriptor_i.stride_h == '0
+        || descriptor_i.stride_w == '0 || descriptor_i.dilation_h == '0 || descriptor_i.dilation_w == '0
+        || descriptor_i.out_h == '0 || descriptor_i.out_w == '0 || descriptor_i.group_words == '0
+        || descriptor_i.groups == '0 || descriptor_i.columns == '0;
+    gemm = descriptor_i.kind == fluidnpu_formats_pkg::KindGemm;
+    unknown = !gemm && descriptor_i.kind != fluidnpu_formats_pkg::KindMaxPool && descriptor_i.kind != fluidnpu_formats_pkg::KindSumPool;
+    unique case (descriptor_i.kind)
+      fluidnpu_formats_pkg::KindMaxPool: mode = fluidnpu_formats_pkg::ModeMaxPool;
+      fluidnpu_formats_pkg::KindSumPool: mode = fluidnpu_formats_pkg::ModeSumPool;
+      default:                           mode = plan_mode_i;
+    endcase
+    unique case (mode)
+      fluidnpu_formats_pkg::ModeNormal: part = descriptor_i.weights[0];
+      fluidnpu_formats_pkg::ModeWide:   part = descriptor_i.weights[1];
+      fluidnpu_formats_pkg::ModeLanes:  part = descriptor_i.weights[2];
+      default:                          part = descriptor_i.weights[3];
+    endcase
+    malformed = descriptor_i.magic != fluidnpu_formats_pkg::DescriptorMagic || sum != '0 || odd || zero || unknown
+        || descriptor_i.shift > fluidnpu_formats_pkg::DescriptorShiftMost
+        || descriptor_i.residual_shift > fluidnpu_formats_pkg::DescriptorResidualShiftMost
+        || $signed(descriptor_i.lo) > $signed(descriptor_i.hi) || (!gemm && descriptor_i.groups != 16'd1)
+        || (gemm && (part == fluidnpu_formats_pkg::DescriptorNoWeights || part[5:0] != '0));
+  end
+  assign pool_o = !gemm;
+
+  // One operation after another: a * b, or a / b with remainder.
+  localparam int unsigned Steps = 27;
+  logic [4:0]  step_q;
+  logic        busy_q, run_q, divide;
+  logic [31:0] a, b, acc_q, x_q, y_q, rest_q;
+  logic [5:0]  bit_q;
+  logic        op_done;
+
+  logic [31:0] jump_q, step_w_q, reach_h_q, tap_w_q, taps_q, p_q, p_tiles_q, rows_q, beats0_q, beats1_q, row_words_q;
+  logic [31:0] tiles_q, last_cols_q, last_bias_q, last_tile_q, last_beats_q, full_beats_q, group_beats_q, layer_beats_q;
+  logic [31:0] block_words_q, width, columns, last_slots;
+  logic [31:0] across_q, reach_w_q, channels_q, above_q, step_h_q, tap_h_q, sample_bytes_q;
+  logic [31:0] row_step, row_bytes, apart, pitch, rise, sample_rows;
+  logic        flat;
+  logic        odd_rows, contiguous;
+
+  // Constants of a full column tile in each mode.
+  localparam int unsigned Narrow = TC / 2 > 0 ? TC / 2 : 1;
+  function automatic int unsigned bias_beats(int unsigned cols);
+    bias_beats = ((cols + BiasesPerSlot - 1) / BiasesPerSlot + WeightSlots - 1) / WeightSlots;
+  endfunction
+  function automatic int unsigned slot_beats(int unsigned slots);
+    slot_beats = (slots + WeightSlots - 1) / WeightSlots;
+  endfunction
+  localparam int unsigned NormalBias = bias_beats(TC);
+  localparam int unsigned NarrowBias = bias_beats(Narrow);
+  localparam int unsigned SplitBias = bias_beats(2 * TC);
+  localparam int unsigned NormalTile = slot_beats(TC);
+  localparam int unsigned WideTile = slot_beats(2 * Narrow);
+  localparam int unsigned LanesTile = slot_beats(Narrow);
+
+  logic [31:0] full_bias, full_tile;
+  always_comb begin
+    width      = 32'(TP);
+    columns    = 32'(TC);
+    full_bias  = 32'(NormalBias);
+    full_tile  = 32'(NormalTile);
+    last_slots = last_cols_q;
+    unique case (mode)
+      fluidnpu_formats_pkg::ModeWide: begin
+        width      = 32'(2 * TP);
+        columns    = 32'(Narrow);
+        full_bias  = 32'(NarrowBias);
+        full_tile  = 32'(WideTile);
+        last_slots = last_cols_q << 1;
+      end
+      fluidnpu_formats_pkg::ModeLanes: begin
+        columns   = 32'(Narrow);
+        full_bias = 32'(NarrowBias);
+        full_tile = 32'(LanesTile);
+      end
+      fluidnpu_formats_pkg::ModeSplit: begin
+        width      = 32'(TP / 2);
+        columns    = 32'(2 * TC);
+        full_bias  = 32'(SplitBias);
+        last_slots = (last_cols_q + 32'd1) >> 1;
+      end
+      default: ;
+    endcase
+  end
+
+  always_comb begin
+    a      = '0;
+    b      = '0;
+    divide = 1'b0;
+    case (step_q)
+      5'd0:  begin a = descriptor_i.in_row_bytes; b = 32'(descriptor_i.stride_h); end
+      5'd1:  begin a = descriptor_i.in_pixel_bytes; b = 32'(descriptor_i.stride_w); end
+      5'd2:  begin a = 32'(descriptor_i.dilation_h); b = 32'(descriptor_i.kernel_h) - 32'd1; end  // rows under a window's first
+      5'd3:  begin a = descriptor_i.in_pixel_bytes; b = 32'(descriptor_i.dilation_w); end
+      5'd4:  begin a = 32'(descriptor_i.kernel_w); b = 32'(descriptor_i.kernel_h); end            // taps
+      5'd5:  begin a = 32'(descriptor_i.group_words); b = taps_q; end                             // P
+      5'd6:  begin a = p_q + width - 32'd1; b = width; divide = 1'b1; end                         // P-tiles
+      5'd7:  begin a = 32'(descriptor_i.out_h); b = 32'(descriptor_i.out_w); end                  // rows of a sample
+      5'd8:  begin a = rows_q; b = 32'(plan_row_lanes_i ? b_act_i : plan_b_r_i); end
+      5'd9:  begin a = rows_q; b = 32'(b_act_i - plan_b_r_i); end
+      5'd10: begin a = 32'(descriptor_i.columns) - 32'd1; b = columns; divide = 1'b1; end         // full tiles before the last one
+      5'd11: begin a = last_cols_q + 32'(BiasesPerSlot - 1); b = 32'(BiasesPerSlot); divide = 1'b1; end
+      5'd12: begin a = last_bias_q + 32'(WeightSlots - 1); b = 32'(WeightSlots); divide = 1'b1; end
+      5'd13: begin a = last_slots + 32'(WeightSlots - 1); b = 32'(WeightSlots); divide = 1'b1; end
+      5'd14: begin a = p_tiles_q; b = last_tile_q; end
+      5'd15: begin a = p_tiles_q; b = full_tile; end
+      5'd16: begin a = full_beats_q; b = tiles_q; end
+      5'd17: begin a = group_beats_q; b = 32'(descriptor_i.groups); end
+      5'd18: begin a = layer_beats_q; b = 32'(WeightSlots * TP); end
+      5'd19: begin a = 32'(descriptor_i.group_words); b = 32'(descriptor_i.kernel_w); end         // words of a kernel row
+      5'd20: begin a = step_w_q; b = 32'(descriptor_i.out_w) - 32'd1; end                         // first to last window of a row
+      5'd21: begin a = tap_w_q; b = 32'(descriptor_i.kernel_w) - 32'd1; end                       // first to last tap of a row
+      5'd22: begin a = 32'(descriptor_i.group_words); b = 32'(descriptor_i.groups); end           // words of a pixel
+      5'd23: begin a = rise; b = 32'(descriptor_i.out_h) - 32'd1; end                             // rows above a sample's last window
+      5'd24: begin a = pitch; b = rise; end
+      5'd25: begin a = pitch; b = 32'(descriptor_i.dilation_h); end
+      5'd26: begin a = pitch; b = sample_rows; end
+      default: ;
+    endcase
+  end
+
+  // x_q: shifted a; y_q: what is left of b (product) or the divisor (quotient).
+  assign op_done = run_q && (divide ? bit_q == '0 : y_q == '0);
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      busy_q <= 1'b0;
+      run_q  <= 1'b0;
+      step_q <= '0;
+      bit_q  <= '0;
+    end else if (start_i) begin
+      busy_q <= 1'b1;
+      run_q  <= 1'b0;
+      step_q <= '0;
+    end else if (busy_q && (malformed || plan_bad_i || step_q == 5'(Steps))) begin
+      busy_q <= 1'b0;
+    end else if (busy_q && !run_q) begin
+      run_q  <= 1'b1;
+      acc_q  <= '0;
+      rest_q <= '0;
+      x_q    <= a;
+      y_q    <= b;
+      bit_q  <= 6'd32;
+    end else if (busy_q && !op_done) begin
+      if (divide) begin
+        bit_q <= bit_q - 6'd1;
+        x_q   <= x_q << 1;
+        if ({rest_q[30:0], x_q[31]} >= y_q) begin
+          rest_q <= {rest_q[30:0], x_q[31]} - y_q;
+          acc_q  <= {acc_q[30:0], 1'b1};
+        end else begin
+          rest_q <= {rest_q[30:0], x_q[31]};
+          acc_q  <= acc_q << 1;
+        end
+      end else begin
+        if (y_q[0]) acc_q <= acc_q + x_q;
+        x_q <= x_q << 1;
+        y_q <= y_q >> 1;
+      end
+    end else if (busy_q) begin
+      run_q  <= 1'b0;
+      step_q <= step_q + 5'd1;
+      case (step_q)
+        5'd0:  jump_q <= acc_q;
+        5'd1:  step_w_q <= acc_q;
+        5'd2:  reach_h_q <= acc_q;
+        5'd3:  tap_w_q <= acc_q;
+        5'd4:  taps_q <= acc_q;
+        5'd5:  p_q <= acc_q;
+        5'd6:  p_tiles_q <= descriptor_i.kind == fluidnpu_formats_pkg::KindMaxPool ? (taps_q + 32'd1) >> 1 : pool_o ? taps_q : acc_q;  // a max pool takes two taps a beat
+        5'd7:  rows_q <= acc_q;
+        5'd8:  beats0_q <= plan_row_lanes_i ? (acc_q + 32'd1) >> 1 : acc_q;
+        5'd9:  beats1_q <= plan_row_lanes_i ? beats0_q - 32'(odd_rows) : acc_q;
+        5'd10: begin
+          tiles_q     <= acc_q;
+          last_cols_q <= rest_q + 32'd1;
+        end
+        5'd11: last_bias_q <= acc_q;
+        5'd12: last_bias_q <= acc_q;
+        5'd13: last_tile_q <= acc_q;
+        5'd14: last_beats_q <= acc_q + last_bias_q;
+        5'd15: full_beats_q <= acc_q + full_bias;
+        5'd16: group_beats_q <= acc_q + last_beats_q;
+        5'd17: layer_beats_q <= acc_q;
+        5'd18: block_words_q <= acc_q;
+        5'd19: row_words_q <= acc_q;
+        5'd20: across_q <= acc_q;
+        5'd21: reach_w_q <= acc_q;
+        5'd22: channels_q <= acc_q;
+        5'd23: above_q <= acc_q;
+        5'd24: step_h_q <= acc_q;
+        5'd25: tap_h_q <= acc_q;
+        5'd26: sample_bytes_q <= acc_q;
+        default: ;
+      endcase
+    end
+  end
+
+  // Input rows. A kernel of one row leaves out what its stride skips. In the buffer a row keeps its place
+  // within a port word.
+  assign flat        = descriptor_i.kernel_h == 8'd1;
+  assign row_step    = flat ? jump_q : descriptor_i.in_row_bytes;
+  assign rise        = flat ? 32'd1 : 32'(descriptor_i.stride_h);
+  assign sample_rows = above_q + reach_h_q + 32'd1;
+  assign row_bytes   = across_q + reach_w_q + (channels_q << 1);
+  assign apart       = row_bytes + 32'(PortBytes - 2);
+  assign pitch       = apart + ((row_step - apart) & 32'(PortBytes - 1));
+
+  assign odd_rows   = rows_q[0] && b_act_i[0];
+  assign contiguous = !pool_o && descriptor_i.dilation_w == 8'd1 && descriptor_i.in_pixel_bytes == {15'd0, descriptor_i.group_words, 1'b0};
+
+  assign bad_o   = busy_q && (malformed || plan_bad_i);
+  assign cause_o = malformed && !(descriptor_i.magic == fluidnpu_formats_pkg::DescriptorMagic && sum == '0 && plan_bad_i)
+      ? fluidnpu_registers_pkg::CauseBadDescriptor : fluidnpu_registers_pkg::CauseBadFbcb;
+  assign done_o  = busy_q && !bad_o && step_q == 5'(Steps);
+
+  always_comb begin
+    layer_o                 = '0;
+    layer_o.pool            = pool_o;
+    layer_o.mode            = mode;
+    layer_o.row_lanes       = !pool_o && plan_row_lanes_i;
+    layer_o.sample_lanes    = !pool_o && mode == fluidnpu_formats_pkg::ModeLanes && !plan_row_lanes_i;
+    layer_o.b_r             = plan_b_r_i;
+    layer_o.block           = plan_block_i;
+    layer_o.has_residual    = descriptor_i.has_residual;
+    layer_o.shift           = 6'(descriptor_i.shift);
+    layer_o.residual_shift  = 5'(descriptor_i.residual_shift);
+    layer_o.lo              = descriptor_i.lo;
+    layer_o.hi              = descriptor_i.hi;
+    layer_o.kernel_h        = descriptor_i.kernel_h;
+    layer_o.kernel_w        = descriptor_i.kernel_w;
+    layer_o.out_h           = descriptor_i.out_h;
+    layer_o.out_w           = descriptor_i.out_w;
+    layer_o.group_words     = descriptor_i.group_words;
+    layer_o.groups          = descriptor_i.groups;
+    layer_o.columns         = descriptor_i.columns;
+    layer_o.in_offset       = descriptor_i.in_offset;
+    layer_o.out_offset      = descriptor_i.out_offset;
+    layer_o.out_row         = descriptor_i.out_row_bytes;
+    layer_o.out_pixel       = descriptor_i.out_pixel_bytes;
+    layer_o.residual_offset = descriptor_i.residual_offset;
+    layer_o.residual_row    = descriptor_i.residual_row_bytes;
+    layer_o.residual_pixel  = descriptor_i.residual_pixel_bytes;
+    layer_o.step_w          = step_w_q;
+    layer_o.tap_w           = tap_w_q;
+    layer_o.row_bytes       = row_bytes;
+    layer_o.row_step        = row_step;
+    layer_o.sample_rows     = sample_rows[23:0];
+    layer_o.rise            = rise[23:0];
+    layer_o.span            = reach_h_q[23:0] + 24'd1;
+    layer_o.pitch           = pitch;
+    layer_o.sample_pitch    = (sample_bytes_q + 32'(PortBytes - 1)) & ~32'(PortBytes - 1);
+    layer_o.step_h          = step_h_q;
+    layer_o.tap_h           = tap_h_q;
+    layer_o.contiguous      = contiguous;
+    layer_o.run_words       = contiguous ? row_words_q[23:0] : 24'(descriptor_i.group_words);
+    layer_o.p_tiles         = p_tiles_q[15:0];
+    layer_o.beats0          = beats0_q;
+    layer_o.beats1          = pool_o ? '0 : beats1_q;
+    layer_o.weights         = part;
+    layer_o.block_words     = block_words_q;
+  end
+endmodule

@@ -1,0 +1,300 @@
+/// The register file on AXI4-Lite: every offset, field and access class comes from the generated package.
+///
+/// A read or write of no register, of a read-only one (write), unaligned or with partial strobes answers
+/// SLVERR and does nothing; every access is answered. START, EXIT, MERGE and SOFT_RESET leave as one-cycle
+/// pulses. ERROR keeps the first error since the last SOFT_RESET or START of an idle NPU; `start_refused_i`
+/// (same cycle) sets it again. `saturations_i` counts from zero in each job; the count of a dropped job stays
+/// when the core forgets it.
+module fluidnpu_regs #(
+  parameter int unsigned AddrWidth = 12,
+  parameter int unsigned BMax = 4,
+  parameter int unsigned TP = 4,
+  parameter int unsigned TC = 8,
+  parameter bit Stackable = 1'b1,
+  parameter bit Split = 1'b0,
+  parameter int unsigned BuildId = 0
+) (
+  input  logic                 clk_i,
+  input  logic                 rst_ni,
+  // AXI4-Lite
+  input  logic [AddrWidth-1:0] s_axil_awaddr,
+  input  logic                 s_axil_awvalid,
+  output logic                 s_axil_awready,
+  input  logic [31:0]          s_axil_wdata,
+  input  logic [3:0]           s_axil_wstrb,
+  input  logic                 s_axil_wvalid,
+  output logic                 s_axil_wready,
+  output logic [1:0]           s_axil_bresp,
+  output logic                 s_axil_bvalid,
+  input  logic                 s_axil_bready,
+  input  logic [AddrWidth-1:0] s_axil_araddr,
+  input  logic                 s_axil_arvalid,
+  output logic                 s_axil_arready,
+  output logic [31:0]          s_axil_rdata,
+  output logic [1:0]           s_axil_rresp,
+  output logic                 s_axil_rvalid,
+  input  logic                 s_axil_rready,
+  output logic                 irq_o,
+  // commands
+  output logic                 start_o,
+  output logic                 exit_o,
+  output logic                 merge_o,
+  output logic                 soft_reset_o,
+  output logic                 fbcb_load_o,
+  output logic [31:0]          fbcb_index_o,
+  output logic [31:0]          fbcb_data_o,
+  // settings
+  output logic [31:0]          slot_mask_o,
+  output logic [15:0]          first_layer_o,
+  output logic [15:0]          last_layer_o,
+  output logic [15:0]          layers_o,
+  output logic [63:0]          program_o,
+  output logic [63:0]          weights_o,
+  output logic [63:0]          slot_base_o,
+  output logic [31:0]          slot_bytes_o,
+  // state and events
+  input  logic                 idle_i,
+  input  logic                 busy_i,
+  input  logic                 done_i,
+  input  logic                 start_refused_i,
+  input  logic                 error_i,
+  input  logic [7:0]           cause_i,
+  output logic                 watchdog_o,
+  input  logic [15:0]          layer_i,
+  input  logic [4:0]           b_act_i,
+  input  logic [31:0]          active_i,
+  input  logic [31:0]          saturations_i
+);
+  localparam logic [1:0] Okay = 2'b00;
+  localparam logic [1:0] SlvErr = 2'b10;
+  localparam int unsigned WordBits = $clog2(fluidnpu_registers_pkg::WindowBytes / 4);
+
+  if (AddrWidth < $clog2(fluidnpu_registers_pkg::WindowBytes)) begin : gen_illegal
+    $fatal(1, "AddrWidth must reach every register in %m");
+  end
+
+  function automatic logic legal(logic [AddrWidth-1:0] address, logic [fluidnpu_registers_pkg::WindowBytes/4-1:0] which);
+    legal = address[1:0] == 2'b00 && 32'(address) < fluidnpu_registers_pkg::WindowBytes && which[address[WordBits+1:2]];
+  endfunction
+
+  // Settings
+  logic [1:0]  irq_enable_q, irq_status_q;
+  logic [31:0] slot_mask_q, program_lo_q, program_hi_q, weights_lo_q, weights_hi_q, base_lo_q, base_hi_q, bytes_q;
+  logic [31:0] watchdog_q, fbcb_index_q;
+  logic [15:0] first_q, last_q, layers_q;
+  // State
+  logic        done_q, error_q;
+  logic [7:0]  cause_q;
+  logic [15:0] error_layer_q;
+  logic [63:0] cycles_q;
+  logic [31:0] saturations_q;
+
+  // Write channel: both halves must be there, one answer at a time.
+  logic       write, write_ok;
+  logic [7:0] waddr;
+  logic       bvalid_q;
+  logic [1:0] bresp_q;
+
+  assign write          = s_axil_awvalid && s_axil_wvalid && (!bvalid_q || s_axil_bready);
+  assign write_ok       = write && legal(s_axil_awaddr, fluidnpu_registers_pkg::Writable) && s_axil_wstrb == 4'hF;
+  assign waddr          = 8'(s_axil_awaddr);
+  assign s_axil_awready = write;
+  assign s_axil_wready  = write;
+  assign s_axil_bvalid  = bvalid_q;
+  assign s_axil_bresp   = bresp_q;
+
+  // One command a write: SOFT_RESET beats the others, several others are refused as a busy NPU refuses them.
+  logic control, start_bit, exit_bit, merge_bit, several;
+  assign control      = write_ok && waddr == fluidnpu_registers_pkg::CtrlOffset;
+  assign start_bit    = s_axil_wdata[fluidnpu_registers_pkg::CtrlStartLow];
+  assign exit_bit     = s_axil_wdata[fluidnpu_registers_pkg::CtrlExitLow];
+  assign merge_bit    = s_axil_wdata[fluidnpu_registers_pkg::CtrlMergeLow];
+  assign several      = (start_bit && exit_bit) || (start_bit && merge_bit) || (exit_bit && merge_bit);
+  assign soft_reset_o = control && s_axil_wdata[fluidnpu_registers_pkg::CtrlSoftResetLow];
+  assign start_o      = control && !soft_reset_o && !several && start_bit;
+  assign exit_o       = control && !soft_reset_o && !several && exit_bit;
+  assign merge_o      = control && !soft_reset_o && !several && merge_bit;
+  assign fbcb_load_o  = write_ok && waddr == fluidnpu_registers_pkg::FbcbDataOffset;
+  assign fbcb_index_o = fbcb_index_q;
+  assign fbcb_data_o  = s_axil_wdata;
+
+  assign slot_mask_o   = slot_mask_q;
+  assign first_layer_o = first_q;
+  assign last_layer_o  = last_q;
+  assign layers_o      = layers_q;
+  assign program_o     = {program_hi_q, program_lo_q};
+  assign weights_o     = {weights_hi_q, weights_lo_q};
+  assign slot_base_o   = {base_hi_q, base_lo_q};
+  assign slot_bytes_o  = bytes_q;
+  assign irq_o         = (irq_status_q & irq_enable_q) != '0;
+
+  logic error_set, conflict;
+  assign conflict  = control && !soft_reset_o && several;
+  assign error_set = (error_i || conflict) && (!error_q || (start_o && !busy_i));
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      bvalid_q      <= 1'b0;
+      bresp_q       <= Okay;
+      irq_enable_q  <= '0;
+      irq_status_q  <= '0;
+      slot_mask_q   <= '0;
+      first_q       <= '0;
+      last_q        <= '0;
+      layers_q      <= '0;
+      program_lo_q  <= '0;
+      program_hi_q  <= '0;
+      weights_lo_q  <= '0;
+      weights_hi_q  <= '0;
+      base_lo_q     <= '0;
+      base_hi_q     <= '0;
+      bytes_q       <= '0;
+      watchdog_q    <= '0;
+      fbcb_index_q  <= '0;
+      done_q        <= 1'b0;
+      error_q       <= 1'b0;
+      cause_q       <= '0;
+      error_layer_q <= '0;
+      cycles_q      <= '0;
+      saturations_q <= '0;
+    end else begin
+      if (s_axil_bready) bvalid_q <= 1'b0;
+      if (write) begin
+        bvalid_q <= 1'b1;
+        bresp_q  <= write_ok ? Okay : SlvErr;
+      end
+      if (write_ok) begin
+        case (waddr)
+          fluidnpu_registers_pkg::IrqEnableOffset:  irq_enable_q <= s_axil_wdata[1:0];
+          fluidnpu_registers_pkg::IrqStatusOffset:  irq_status_q <= irq_status_q & ~s_axil_wdata[1:0];
+          fluidnpu_registers_pkg::SlotMaskOffset:   slot_mask_q <= s_axil_wdata;
+          fluidnpu_registers_pkg::FirstLayerOffset: first_q <= s_axil_wdata[fluidnpu_registers_pkg::FirstLayerIndexLow+:fluidnpu_registers_pkg::FirstLayerIndexWidth];
+          fluidnpu_registers_pkg::LastLayerOffset:  last_q <= s_axil_wdata[fluidnpu_registers_pkg::LastLayerIndexLow+:fluidnpu_registers_pkg::LastLayerIndexWidth];
+          fluidnpu_registers_pkg::LayersOffset:     layers_q <= s_axil_wdata[fluidnpu_registers_pkg::LayersCountLow+:fluidnpu_registers_pkg::LayersCountWidth];
+          fluidnpu_registers_pkg::ProgramLoOffset:  program_lo_q <= s_axil_wdata;
+          fluidnpu_registers_pkg::ProgramHiOffset:  program_hi_q <= s_axil_wdata;
+          fluidnpu_registers_pkg::WeightsLoOffset:  weights_lo_q <= s_axil_wdata;
+          fluidnpu_registers_pkg::WeightsHiOffset:  weights_hi_q <= s_axil_wdata;
+          fluidnpu_registers_pkg::SlotBaseLoOffset: base_lo_q <= s_axil_wdata;
+          fluidnpu_registers_pkg::SlotBaseHiOffset: base_hi_q <= s_axil_wdata;
+          fluidnpu_registers_pkg::SlotBytesOffset:  bytes_q <= s_axil_wdata;
+          fluidnpu_registers_pkg::WatchdogOffset:   watchdog_q <= s_axil_wdata;
+          fluidnpu_registers_pkg::FbcbIndexOffset:  fbcb_index_q <= s_axil_wdata;
+          fluidnpu_registers_pkg::FbcbDataOffset:   fbcb_index_q <= fbcb_index_q + 32'd1;
+          default: ;
+        endcase
+      end
+      // Events win over a clear in the same cycle: none is lost.
+      if (done_i) begin
+        done_q          <= 1'b1;
+        irq_status_q[fluidnpu_registers_pkg::IrqStatusDoneLow] <= 1'b1;
+      end
+      if (soft_reset_o || (start_o && !busy_i)) begin
+        done_q  <= 1'b0;
+        error_q <= 1'b0;
+        cause_q <= '0;
+        error_layer_q <= '0;
+      end
+      if (error_set && !soft_reset_o) begin
+        error_q       <= 1'b1;
+        cause_q       <= error_i ? cause_i : fluidnpu_registers_pkg::CauseBusy;
+        error_layer_q <= layer_i;
+        irq_status_q[fluidnpu_registers_pkg::IrqStatusErrorLow] <= 1'b1;
+      end
+      if (start_o && !start_refused_i) cycles_q <= '0;
+      else if (busy_i) cycles_q <= cycles_q + 64'd1;
+      if (start_o && !start_refused_i) saturations_q <= '0;
+      else if ((busy_i || done_i) && saturations_i > saturations_q) saturations_q <= saturations_i;
+    end
+  end
+
+  assign watchdog_o = busy_i && watchdog_q != '0 && cycles_q >= 64'(watchdog_q);
+
+  // Read channel
+  logic        read, rvalid_q;
+  logic [31:0] rdata_d, rdata_q;
+  logic [1:0]  rresp_q;
+
+  assign read           = s_axil_arvalid && (!rvalid_q || s_axil_rready);
+  assign s_axil_arready = read;
+  assign s_axil_rvalid  = rvalid_q;
+  assign s_axil_rdata   = rdata_q;
+  assign s_axil_rresp   = rresp_q;
+
+  always_comb begin
+    rdata_d = '0;
+    case (8'(s_axil_araddr))
+      fluidnpu_registers_pkg::StatusOffset: begin
+        rdata_d[fluidnpu_registers_pkg::StatusIdleLow]  = idle_i;
+        rdata_d[fluidnpu_registers_pkg::StatusBusyLow]  = busy_i;
+        rdata_d[fluidnpu_registers_pkg::StatusDoneLow]  = done_q;
+        rdata_d[fluidnpu_registers_pkg::StatusErrorLow] = error_q;
+        rdata_d[fluidnpu_registers_pkg::StatusBActLow+:fluidnpu_registers_pkg::StatusBActWidth]   = 8'(b_act_i);
+        rdata_d[fluidnpu_registers_pkg::StatusLayerLow+:fluidnpu_registers_pkg::StatusLayerWidth] = layer_i;
+      end
+      fluidnpu_registers_pkg::IrqEnableOffset: rdata_d = 32'(irq_enable_q);
+      fluidnpu_registers_pkg::IrqStatusOffset: rdata_d = 32'(irq_status_q);
+      fluidnpu_registers_pkg::ErrorOffset: begin
+        rdata_d[fluidnpu_registers_pkg::ErrorCauseLow+:fluidnpu_registers_pkg::ErrorCauseWidth] = cause_q;
+        rdata_d[fluidnpu_registers_pkg::ErrorLayerLow+:fluidnpu_registers_pkg::ErrorLayerWidth] = error_layer_q;
+      end
+      fluidnpu_registers_pkg::BuildIdOffset: rdata_d = BuildId;
+      fluidnpu_registers_pkg::ShapeOffset: begin
+        rdata_d[fluidnpu_registers_pkg::ShapeBMaxLow+:fluidnpu_registers_pkg::ShapeBMaxWidth] =
+            fluidnpu_registers_pkg::ShapeBMaxWidth'(BMax);
+        rdata_d[fluidnpu_registers_pkg::ShapeTPLow+:fluidnpu_registers_pkg::ShapeTPWidth] =
+            fluidnpu_registers_pkg::ShapeTPWidth'(TP);
+        rdata_d[fluidnpu_registers_pkg::ShapeTCLow+:fluidnpu_registers_pkg::ShapeTCWidth] =
+            fluidnpu_registers_pkg::ShapeTCWidth'(TC);
+        rdata_d[fluidnpu_registers_pkg::ShapeStackableLow] = Stackable;
+        rdata_d[fluidnpu_registers_pkg::ShapeSplitLow]     = Split;
+      end
+      fluidnpu_registers_pkg::SlotMaskOffset:    rdata_d = slot_mask_q;
+      fluidnpu_registers_pkg::ActiveOffset:      rdata_d = active_i;
+      fluidnpu_registers_pkg::FirstLayerOffset:  rdata_d = 32'(first_q);
+      fluidnpu_registers_pkg::LastLayerOffset:   rdata_d = 32'(last_q);
+      fluidnpu_registers_pkg::LayersOffset:      rdata_d = 32'(layers_q);
+      fluidnpu_registers_pkg::ProgramLoOffset:   rdata_d = program_lo_q;
+      fluidnpu_registers_pkg::ProgramHiOffset:   rdata_d = program_hi_q;
+      fluidnpu_registers_pkg::WeightsLoOffset:   rdata_d = weights_lo_q;
+      fluidnpu_registers_pkg::WeightsHiOffset:   rdata_d = weights_hi_q;
+      fluidnpu_registers_pkg::SlotBaseLoOffset:  rdata_d = base_lo_q;
+      fluidnpu_registers_pkg::SlotBaseHiOffset:  rdata_d = base_hi_q;
+      fluidnpu_registers_pkg::SlotBytesOffset:   rdata_d = bytes_q;
+      fluidnpu_registers_pkg::WatchdogOffset:    rdata_d = watchdog_q;
+      fluidnpu_registers_pkg::CyclesLoOffset:    rdata_d = cycles_q[31:0];
+      fluidnpu_registers_pkg::CyclesHiOffset:    rdata_d = cycles_q[63:32];
+      fluidnpu_registers_pkg::SaturationsOffset: rdata_d = saturations_q;
+      fluidnpu_registers_pkg::FbcbIndexOffset:   rdata_d = fbcb_index_q;
+      default: rdata_d = '0;
+    endcase
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      rvalid_q <= 1'b0;
+      rdata_q  <= '0;
+      rresp_q  <= Okay;
+    end else begin
+      if (s_axil_rready) rvalid_q <= 1'b0;
+      if (read) begin
+        rvalid_q <= 1'b1;
+        rdata_q  <= legal(s_axil_araddr, fluidnpu_registers_pkg::Exists) ? rdata_d : '0;
+        rresp_q  <= legal(s_axil_araddr, fluidnpu_registers_pkg::Exists) ? Okay : SlvErr;
+      end
+    end
+  end
+
+  // Handshake rules of AXI: an answer stays until it is taken.
+  logic       held_b_q, held_r_q;
+  logic [1:0] held_bresp_q;
+  logic [33:0] held_rdata_q;
+  always_ff @(posedge clk_i) begin
+    held_b_q     <= rst_ni && bvalid_q && !s_axil_bready;
+    held_r_q     <= rst_ni && rvalid_q && !s_axil_rready;
+    held_bresp_q <= bresp_q;
+    held_rdata_q <= {rresp_q, rdata_q};
+    if (rst_ni && held_b_q) assert (bvalid_q && bresp_q == held_bresp_q);
+    if (rst_ni && held_r_q) assert (rvalid_q && {rresp_q, rdata_q} == held_rdata_q);
+  end
+endmodule

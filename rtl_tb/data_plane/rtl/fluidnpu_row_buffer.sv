@@ -1,0 +1,326 @@
+/// Caches input rows: each is read from memory once, ahead of its use, and dropped when no window needs it
+/// any more.
+///
+/// A ring of lines in two banks, so that a segment may begin anywhere and straddle two lines. Rows follow one
+/// another in the order in which windows reach them, `layer_t.pitch` apart; with lanes by samples each lane
+/// has half of the ring. A segment waits until the rows of its window are loaded. Two segments of a beat
+/// issue together if both are resident and no fill uses the shared RAM port this cycle. In a max pool a word
+/// that is covered twice is the larger one. `stuck_o`: a window waits for a row for which nothing can make
+/// room, so this row block does not fit.
+module fluidnpu_row_buffer #(
+  parameter int unsigned BMax = 4,
+  parameter int unsigned InWords = 8,
+  parameter int unsigned PortWords = 8,
+  parameter int unsigned LineWords = 16,
+  parameter int unsigned Sets = 64,  // lines of one bank
+  parameter bit Ultra = 1'b0,        // in UltraRAM: UltraScale+ only
+  localparam int unsigned CountWidth = $clog2(InWords + 1),
+  localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
+) (
+  input  logic                           clk_i,
+  input  logic                           rst_ni,
+  input  logic                           layer_start_i,
+  input  logic [BMax-1:0][AddrWidth-1:0] slot_i,
+  input  logic [4:0]                     b_act_i,
+  input  fluidnpu_formats_pkg::layer_t   layer_i,
+  output logic [BMax-1:0][31:0]          base_o,    // where each sample of a lane begins
+  input  logic [31:0]                    oldest_i,  // windows need nothing before it any more
+  output logic                           stuck_o,
+  input  logic                           segment_valid_i,
+  output logic                           segment_ready_o,
+  input  logic [31:0]                    segment_addr_i,
+  input  logic                           segment_lane_i,
+  input  logic [23:0]                    segment_rows_i,
+  input  logic [CountWidth-1:0]          segment_words_i,
+  input  logic [CountWidth-1:0]          segment_place_i,
+  input  logic                           segment_ends_beat_i,
+  input  logic                           second_valid_i,
+  output logic                           second_ready_o,
+  input  logic [31:0]                    second_addr_i,
+  input  logic                           second_lane_i,
+  input  logic [23:0]                    second_rows_i,
+  input  logic [CountWidth-1:0]          second_words_i,
+  input  logic [CountWidth-1:0]          second_place_i,
+  input  logic                           second_ends_beat_i,
+  output logic                           fetch_valid_o,
+  input  logic                           fetch_ready_i,
+  output logic [AddrWidth-1:0]           fetch_addr_o,
+  output logic [23:0]                    fetch_beats_o,
+  input  logic                           data_valid_i,
+  output logic                           data_ready_o,
+  input  logic [PortWords*16-1:0]        data_i,
+  output logic                           beat_valid_o,
+  input  logic                           beat_ready_i,
+  output logic [InWords*16-1:0]          beat_o
+);
+  localparam int unsigned PortBytes = 2 * PortWords;
+  localparam int unsigned PortBits = $clog2(PortBytes);
+  localparam int unsigned OffsetBits = $clog2(LineWords);
+  localparam int unsigned LineBits = $clog2(2 * Sets);
+  localparam int unsigned SetBits = LineBits - 1;
+  localparam int unsigned Parts = LineWords / PortWords;
+  localparam int unsigned PartBits = $clog2(Parts);
+  localparam int unsigned PlaceBits = LineBits + PartBits;  // number of a port word in the ring
+  localparam logic [31:0] Capacity = 32'(2 * Sets * LineWords * 2);
+  localparam int unsigned BeatQueue = 8;
+  localparam int unsigned RowQueue = 8;
+
+  if (LineWords < PortWords || LineWords % PortWords != 0 || (LineWords & (LineWords - 1)) != 0) begin : gen_illegal_line
+    $fatal(1, "LineWords must be a power of two and a multiple of PortWords in %m");
+  end
+  if (Sets < 4 || Sets > 1048576 || (Sets & (Sets - 1)) != 0) begin : gen_illegal_sets
+    $fatal(1, "Sets must be a power of two in 4..2^20 in %m");
+  end
+
+  // Samples of a lane follow one another: the chain has settled long before the second one is reached.
+  always_ff @(posedge clk_i) begin
+    base_o[0] <= '0;
+    for (int unsigned i = 1; i < BMax; i++) base_o[i] <= base_o[i-1] + layer_i.sample_pitch;
+  end
+
+  // Load: the next row of each lane, as soon as there is room.
+  logic [1:0][4:0]  sample_q, end_q;
+  logic [1:0][23:0] row_q, asked_q, loaded_q;
+  logic [1:0][31:0] offset_q, start_q, place_q;
+  logic [1:0]       more, room, able;
+  logic             lane, turn_q, ask, rows_ready;
+  logic [31:0]      low, room_end, at;
+  logic [AddrWidth-1:0] addr;
+
+  assign low      = layer_i.in_offset & 32'(PortBytes - 1);
+  assign room_end = oldest_i + (layer_i.sample_lanes ? Capacity >> 1 : Capacity);
+  for (genvar l = 0; l < 2; l++) begin : gen_lanes
+    assign more[l] = sample_q[l] != end_q[l];
+    assign room[l] = place_q[l] + layer_i.pitch + 32'(PortBytes) <= room_end;
+  end
+  assign able = more & room;
+  assign lane = able[turn_q] ? turn_q : !turn_q;
+  assign addr = slot_i[sample_q[lane][(BMax > 1 ? $clog2(BMax) : 1)-1:0]] + AddrWidth'(offset_q[lane]);
+  assign at   = place_q[lane] + low;
+
+  assign fetch_valid_o = able != '0 && rows_ready;
+  assign fetch_addr_o  = {addr[AddrWidth-1:PortBits], PortBits'(0)};
+  assign fetch_beats_o = 24'((32'(addr[PortBits-1:0]) + layer_i.row_bytes + 32'(PortBytes - 1)) >> PortBits);
+  assign ask           = fetch_valid_o && fetch_ready_i;
+
+  typedef struct packed {
+    logic                 lane;
+    logic [PlaceBits-1:0] place;
+    logic [23:0]          beats;
+  } row_t;
+
+  row_t row, head;
+  logic head_valid, head_ready, arrive, row_ends;
+  logic [23:0] beat_q;
+
+  always_comb begin
+    row.lane  = lane;
+    row.place = at[PortBits+:PlaceBits];
+    row.beats = fetch_beats_o;
+    if (layer_i.sample_lanes) row.place[PlaceBits-1] = lane;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      sample_q <= '0;
+      end_q    <= '0;
+      turn_q   <= 1'b0;
+      asked_q  <= '0;
+      loaded_q <= '0;
+    end else if (layer_start_i) begin
+      sample_q <= {layer_i.sample_lanes ? layer_i.b_r : b_act_i, 5'd0};
+      end_q    <= {b_act_i, layer_i.sample_lanes ? layer_i.b_r : b_act_i};
+      turn_q   <= 1'b0;
+      asked_q  <= '0;
+      loaded_q <= '0;
+    end else begin
+      if (ask) begin
+        asked_q[lane] <= asked_q[lane] + 24'd1;
+        turn_q        <= !lane;
+        if (row_q[lane] + 24'd1 == layer_i.sample_rows) sample_q[lane] <= sample_q[lane] + 5'd1;
+      end
+      if (row_ends) loaded_q[head.lane] <= loaded_q[head.lane] + 24'd1;
+    end
+    if (layer_start_i) begin
+      row_q    <= '0;
+      offset_q <= {2{layer_i.in_offset}};
+      start_q  <= '0;
+      place_q  <= '0;
+    end else if (ask) begin
+      row_q[lane]    <= row_q[lane] + 24'd1;
+      offset_q[lane] <= offset_q[lane] + layer_i.row_step;
+      place_q[lane]  <= place_q[lane] + layer_i.pitch;
+      if (row_q[lane] + 24'd1 == layer_i.sample_rows) begin
+        row_q[lane]    <= '0;
+        offset_q[lane] <= layer_i.in_offset;
+        start_q[lane]  <= start_q[lane] + layer_i.sample_pitch;
+        place_q[lane]  <= start_q[lane] + layer_i.sample_pitch;
+      end
+    end
+  end
+
+  common_fifo #(.Width($bits(row)), .Depth(RowQueue)) rows (
+    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(ask), .ready_o(rows_ready), .data_i(row),
+    .valid_o(head_valid), .ready_i(head_ready), .data_o(head), .level_o()
+  );
+
+  assign data_ready_o = head_valid;
+  assign arrive       = data_valid_i && data_ready_o;
+  assign row_ends     = arrive && beat_q + 24'd1 == head.beats;
+  assign head_ready   = row_ends;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) beat_q <= '0;
+    else if (arrive) beat_q <= row_ends ? '0 : beat_q + 24'd1;
+  end
+
+  // Where an arriving port word goes; with lanes by samples it stays in its lane's half.
+  logic [PlaceBits-1:0] to;
+  always_comb begin
+    to = head.place + PlaceBits'(beat_q);
+    if (layer_i.sample_lanes) to[PlaceBits-1] = head.lane;
+  end
+
+  // Serve: both banks are read, segments are cut out and put in their places.
+  logic                              there, other_there, take, take_two, s1_valid_q, s1_two_q, s1_ends_q, maximum;
+  logic [1:0]                        s1_bank_q;  // of each segment, as what follows
+  logic [1:0][OffsetBits-1:0]        s1_offset_q;
+  logic [1:0][CountWidth-1:0]        s1_words_q, s1_place_q;
+  logic [1:0][1:0][LineWords*16-1:0] bank_q;
+  logic [1:0][LineBits-1:0]          line, next_line;
+  logic [$clog2(BeatQueue+1)-1:0]    beat_level;
+
+  always_comb begin
+    line[0] = segment_addr_i[1+OffsetBits+:LineBits];
+    line[1] = second_addr_i[1+OffsetBits+:LineBits];
+    for (int unsigned i = 0; i < 2; i++) next_line[i] = line[i] + 1'b1;
+    if (layer_i.sample_lanes) begin
+      line[0][LineBits-1]      = segment_lane_i;
+      next_line[0][LineBits-1] = segment_lane_i;
+      line[1][LineBits-1]      = second_lane_i;
+      next_line[1][LineBits-1] = second_lane_i;
+    end
+  end
+
+  assign there           = loaded_q[segment_lane_i] >= segment_rows_i;
+  assign other_there     = loaded_q[second_lane_i] >= second_rows_i;
+  assign segment_ready_o = there && 32'(beat_level) + 2 <= BeatQueue;
+  assign second_ready_o  = other_there && !arrive;
+  assign take            = segment_valid_i && segment_ready_o;
+  assign take_two        = take && second_valid_i && second_ready_o;
+  assign stuck_o         = segment_valid_i && !there && more[segment_lane_i] && !room[segment_lane_i]
+      && asked_q[segment_lane_i] == loaded_q[segment_lane_i];
+
+  for (genvar b = 0; b < 2; b++) begin : gen_banks
+    logic [SetBits-1:0] set, shared;
+    assign set    = line[0][0] == 1'(b) ? line[0][LineBits-1:1] : next_line[0][LineBits-1:1];
+    assign shared = arrive ? to[PartBits+1+:SetBits] : line[1][0] == 1'(b) ? line[1][LineBits-1:1] : next_line[1][LineBits-1:1];
+    for (genvar p = 0; p < Parts; p++) begin : gen_parts
+      logic here;
+      assign here = arrive && to[PartBits] == 1'(b) && 32'(to & PlaceBits'(Parts - 1)) == p;
+      if (Ultra) begin : gen_ultra
+        (* ram_style = "ultra" *)logic [PortWords*16-1:0] words_q[Sets];
+        always_ff @(posedge clk_i) begin
+          if (here) words_q[shared] <= data_i;
+          else if (take_two) bank_q[1][b][p*PortWords*16+:PortWords*16] <= words_q[shared];
+          if (take) bank_q[0][b][p*PortWords*16+:PortWords*16] <= words_q[set];
+        end
+      end else begin : gen_block
+        (* ram_style = "block" *)logic [PortWords*16-1:0] words_q[Sets];
+        always_ff @(posedge clk_i) begin
+          if (here) words_q[shared] <= data_i;
+          else if (take_two) bank_q[1][b][p*PortWords*16+:PortWords*16] <= words_q[shared];
+          if (take) bank_q[0][b][p*PortWords*16+:PortWords*16] <= words_q[set];
+        end
+      end
+    end
+  end
+
+  logic [1:0][LineWords*16-1:0] cut;
+  logic [1:0][InWords-1:0]      covers;
+  logic [1:0][InWords*16-1:0]   placed;
+  logic [InWords*16-1:0]        beat_d, part_q;
+  logic [InWords-1:0]           covered_d, covered_q;
+
+  assign maximum = layer_i.mode == fluidnpu_formats_pkg::ModeMaxPool;
+  for (genvar i = 0; i < 2; i++) begin : gen_segments
+    logic [2*LineWords*16-1:0] lines;
+    logic [InWords*16-1:0]     piece;
+    assign lines  = s1_bank_q[i] ? {bank_q[i][0], bank_q[i][1]} : {bank_q[i][1], bank_q[i][0]};
+    assign cut[i] = (LineWords * 16)'(lines >> {s1_offset_q[i], 4'd0});
+    always_comb begin
+      piece = '0;
+      for (int unsigned w = 0; w < InWords && w < LineWords; w++) begin
+        if (w < 32'(s1_words_q[i])) piece[w*16+:16] = cut[i][w*16+:16];
+      end
+      covers[i] = '0;
+      for (int unsigned w = 0; w < InWords; w++) begin
+        covers[i][w] = (i == 0 || s1_two_q) && w >= 32'(s1_place_q[i]) && w < 32'(s1_place_q[i]) + 32'(s1_words_q[i]);
+      end
+      placed[i] = i == 0 || s1_two_q ? piece << {s1_place_q[i], 4'd0} : '0;
+    end
+  end
+
+  function automatic logic signed [15:0] larger(logic signed [15:0] a, logic signed [15:0] b);
+    larger = a > b ? a : b;
+  endfunction
+
+  always_comb begin
+    beat_d    = part_q | placed[0] | placed[1];
+    covered_d = covered_q | covers[0] | covers[1];
+    if (maximum) begin
+      beat_d    = part_q;
+      covered_d = covered_q;
+      for (int unsigned i = 0; i < 2; i++) begin
+        for (int unsigned w = 0; w < InWords; w++) begin
+          if (covers[i][w]) beat_d[w*16+:16] = covered_d[w] ? larger(beat_d[w*16+:16], placed[i][w*16+:16]) : placed[i][w*16+:16];
+        end
+        covered_d = covered_d | covers[i];
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      s1_valid_q <= 1'b0;
+      part_q     <= '0;
+      covered_q  <= '0;
+    end else begin
+      s1_valid_q <= take;
+      if (s1_valid_q) begin
+        part_q    <= s1_ends_q ? '0 : beat_d;
+        covered_q <= s1_ends_q ? '0 : covered_d;
+      end
+    end
+    if (take) begin
+      s1_two_q       <= take_two;
+      s1_ends_q      <= take_two ? second_ends_beat_i : segment_ends_beat_i;
+      s1_bank_q[0]   <= line[0][0];
+      s1_offset_q[0] <= segment_addr_i[1+:OffsetBits];
+      s1_words_q[0]  <= segment_words_i;
+      s1_place_q[0]  <= segment_place_i;
+      s1_bank_q[1]   <= line[1][0];
+      s1_offset_q[1] <= second_addr_i[1+:OffsetBits];
+      s1_words_q[1]  <= second_words_i;
+      s1_place_q[1]  <= second_place_i;
+    end
+  end
+
+  logic out_ready;
+  common_fifo #(.Width(InWords * 16), .Depth(BeatQueue)) beats (
+    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(s1_valid_q && s1_ends_q), .ready_o(out_ready), .data_i(beat_d),
+    .valid_o(beat_valid_o), .ready_i(beat_ready_i), .data_o(beat_o), .level_o(beat_level)
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) begin
+      if (s1_valid_q && s1_ends_q) assert (out_ready);
+      if (take) assert (32'(segment_words_i) <= LineWords && segment_words_i != '0 && !segment_addr_i[0]);
+      if (take_two) assert (32'(second_words_i) <= LineWords && second_words_i != '0 && !second_addr_i[0]);
+      if (s1_valid_q) assert (32'(s1_place_q[0]) + 32'(s1_words_q[0]) <= InWords);
+      if (s1_valid_q && s1_two_q) assert (32'(s1_place_q[1]) + 32'(s1_words_q[1]) <= InWords);
+      if (ask) assert (at[PortBits-1:0] == addr[PortBits-1:0]);
+      if (segment_valid_i && !there) assert (more[segment_lane_i] || asked_q[segment_lane_i] != loaded_q[segment_lane_i]);
+    end
+  end
+endmodule

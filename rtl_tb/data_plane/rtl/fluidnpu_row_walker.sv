@@ -1,0 +1,160 @@
+/// Visits the rows of a row block in the order of the core's beats, lane 0 before lane 1, and gives the place
+/// of each.
+///
+/// The walk begins where the last committed pass ended; a pass without `commit_i` is walked again by the next
+/// one. One row a cycle, or with `row_both_i` the two rows of a beat. Serves windows (steps of the input),
+/// outputs and residuals.
+module fluidnpu_row_walker #(
+  parameter int unsigned BMax = 4,
+  localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1
+) (
+  input  logic                                        clk_i,
+  input  logic                                        rst_ni,
+  input  logic                                        layer_start_i,
+  input  logic [15:0]                                 out_h_i,
+  input  logic [15:0]                                 out_w_i,
+  input  logic                                        row_lanes_i,
+  input  logic                                        sample_lanes_i,
+  input  logic [4:0]                                  b_r_i,
+  input  logic [31:0]                                 step_h_i,
+  input  logic [31:0]                                 step_w_i,
+  input  logic [23:0]                                 rise_i,  // input rows from the first of a window to that of the next below
+  input  logic [23:0]                                 span_i,  // the same from a sample's last window to the next sample's first
+  // pass
+  input  logic                                        pass_valid_i,
+  output logic                                        pass_ready_o,
+  input  logic [15:0]                                 beats_i,
+  input  logic [15:0]                                 lane1_beats_i,
+  input  logic [31:0]                                 shift_i,
+  input  logic                                        commit_i,
+  // rows
+  output logic                                        row_valid_o,
+  input  logic                                        row_ready_i,
+  output logic [SampleWidth-1:0]                      row_sample_o,
+  output logic [SampleWidth-1:0]                      row_index_o,   // sample within its lane
+  output logic [31:0]                                 row_offset_o,  // in the sample
+  output logic [23:0]                                 row_top_o,     // first input row of the window, counted through a lane
+  output logic                                        row_lane_o,
+  output logic                                        row_ends_beat_o,
+  output logic                                        row_ends_pass_o,
+  // the row of lane 1 that shares the beat of this one of lane 0, which does not end it
+  input  logic                                        row_both_i,
+  output logic [SampleWidth-1:0]                      other_index_o,
+  output logic [31:0]                                 other_offset_o,
+  output logic [23:0]                                 other_top_o,
+  output logic                                        other_ends_pass_o,
+  // where the next pass begins: nothing above will be visited again
+  output logic [SampleWidth-1:0]                      start_index_o,
+  output logic [31:0]                                 start_offset_o
+);
+
+  if (BMax < 1 || BMax > 16) begin : gen_illegal
+    $fatal(1, "BMax must lie in 1..16 in %m");
+  end
+
+  typedef struct packed {
+    logic [4:0]  sample;
+    logic [15:0] row;
+    logic [15:0] column;
+    logic [31:0] row_offset;
+    logic [31:0] offset;
+    logic [23:0] top;
+  } place_t;
+
+  place_t      place_q, start_q, behind, other, next;
+  logic        active_q, lane_q, commit_q;
+  logic [15:0] beat_q, beats_q, lane1_beats_q;
+  logic [31:0] shift_q;
+  logic        two_lanes, ends_beat, ends_pass, last_beat, step, advance;
+  logic [4:0]  sample;
+
+  assign two_lanes = beat_q < lane1_beats_q;
+  assign last_beat = beat_q + 16'd1 == beats_q;
+  assign step      = row_valid_o && row_ready_i;
+  assign ends_beat = lane_q || !two_lanes || (step && row_both_i);
+  assign ends_pass = ends_beat && last_beat;
+  assign advance   = step && (ends_beat || row_lanes_i);
+  assign sample    = place_q.sample + (sample_lanes_i && lane_q ? b_r_i : 5'd0);
+
+  function automatic place_t follow(place_t place);
+    place_t after;
+    after = place;
+    if (place.column + 16'd1 != out_w_i) begin
+      after.column = place.column + 16'd1;
+      after.offset = place.offset + step_w_i;
+    end else if (place.row + 16'd1 != out_h_i) begin
+      after.column     = '0;
+      after.row        = place.row + 16'd1;
+      after.row_offset = place.row_offset + step_h_i;
+      after.offset     = place.row_offset + step_h_i;
+      after.top        = place.top + rise_i;
+    end else begin
+      after        = '0;
+      after.sample = place.sample + 5'd1;
+      after.top    = place.top + span_i;
+    end
+    follow = after;
+  endfunction
+  always_comb begin  // a continuous assignment is not sensitive to the signals `follow` reads from module scope
+    behind = follow(place_q);
+    other  = row_lanes_i ? behind : place_q;
+    next   = row_both_i && row_lanes_i ? follow(behind) : behind;
+  end
+
+  assign pass_ready_o      = !active_q || (step && ends_pass);  // passes follow one another without a gap
+  assign row_valid_o       = active_q;
+  assign row_lane_o        = lane_q;
+  assign row_ends_beat_o   = lane_q || !two_lanes;
+  assign row_ends_pass_o   = row_ends_beat_o && last_beat;
+  assign row_sample_o      = sample[SampleWidth-1:0];
+  assign row_index_o       = place_q.sample[SampleWidth-1:0];
+  assign row_offset_o      = place_q.offset + shift_q;
+  assign row_top_o         = place_q.top;
+  assign other_index_o     = other.sample[SampleWidth-1:0];
+  assign other_offset_o    = other.offset + shift_q;
+  assign other_top_o       = other.top;
+  assign other_ends_pass_o = last_beat;
+  assign start_index_o     = start_q.sample[SampleWidth-1:0];
+  assign start_offset_o    = start_q.row_offset;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      active_q      <= 1'b0;
+      lane_q        <= 1'b0;
+      commit_q      <= 1'b0;
+      beat_q        <= '0;
+      beats_q       <= '0;
+      lane1_beats_q <= '0;
+      shift_q       <= '0;
+      place_q       <= '0;
+      start_q       <= '0;
+    end else begin
+      if (advance) place_q <= next;
+      if (step) begin
+        lane_q <= !ends_beat;
+        if (ends_beat) beat_q <= beat_q + 16'd1;
+        if (ends_pass) begin
+          active_q <= 1'b0;
+          if (commit_q) start_q <= next;
+        end
+      end
+      if (pass_valid_i && pass_ready_o) begin
+        active_q      <= 1'b1;
+        lane_q        <= 1'b0;
+        beat_q        <= '0;
+        beats_q       <= beats_i;
+        lane1_beats_q <= lane1_beats_i;
+        shift_q       <= shift_i;
+        commit_q      <= commit_i;
+        place_q       <= step && commit_q ? next : start_q;
+      end
+      if (layer_start_i) start_q <= '0;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni && row_valid_o) assert (32'(sample) < BMax);
+    if (rst_ni && step && row_both_i) assert (!row_ends_beat_o);
+    if (rst_ni && pass_valid_i && pass_ready_o) assert (beats_i != '0 && lane1_beats_i <= beats_i);
+  end
+endmodule

@@ -1,0 +1,265 @@
+/// Runs a job: for each layer its descriptor, its plan, then every (row block, group, column tile) as a
+/// command.
+///
+/// A layer begins only when all outputs of the one before it are in memory. An error, the watchdog or a soft
+/// reset ends the job: `flush_o` is held until every master is idle. Order of commands: `hls.streams.tiles`.
+module fluidnpu_sequencer #(
+  parameter int unsigned TC = 8,
+  parameter int unsigned InWords = 8,
+  parameter int unsigned BMax = 4,
+  parameter int unsigned FlushCycles = 16  // the core's reset is held at least so long
+) (
+  input  logic                                         clk_i,
+  input  logic                                         rst_ni,
+  // from the registers
+  input  logic                                         start_i,
+  input  logic                                         soft_reset_i,
+  input  logic                                         watchdog_i,
+  input  logic                                         bus_error_i,
+  input  logic [15:0]                                  first_layer_i,
+  input  logic [15:0]                                  last_layer_i,
+  input  logic [15:0]                                  layers_i,
+  input  logic                                         misaligned_i,
+  input  logic [63:0]                                  slot_base_i,
+  input  logic [31:0]                                  slot_bytes_i,
+  input  logic [31:0]                                  active_i,
+  input  logic [4:0]                                   b_act_i,
+  // to the registers
+  output logic                                         busy_o,
+  output logic                                         done_o,
+  output logic                                         start_refused_o,
+  output logic                                         error_o,
+  output logic [7:0]                                   cause_o,
+  output logic [15:0]                                  layer_o,
+  // descriptor, FBCB, plan
+  output logic                                         fetch_o,
+  input  logic                                         fetched_i,
+  output logic                                         lookup_o,
+  input  logic                                         plan_valid_i,
+  output logic                                         plan_o,
+  input  logic                                         plan_done_i,
+  input  logic                                         plan_bad_i,
+  input  logic [7:0]                                   plan_cause_i,
+  input  fluidnpu_formats_pkg::layer_t                 plan_layer_i,
+  // to the streams
+  output logic [BMax-1:0][fluidnpu_pkg::AddrWidth-1:0] slot_o,
+  output logic                                         layer_start_o,
+  output fluidnpu_formats_pkg::layer_t                 running_o,
+  output logic                                         command_valid_o,
+  input  logic                                         command_ready_i,
+  output fluidnpu_formats_pkg::tile_t                  command_o,
+  input  logic                                         written_i,   // every output of the layer is in memory
+  input  logic                                         stuck_i,     // the layer's row blocks do not fit the input buffer
+  // end of a job by force
+  output logic                                         flush_o,
+  input  logic                                         masters_idle_i
+);
+  typedef enum logic [3:0] {Idle, Slots, Fetch, Lookup, Plan, Begin, Commands, Drain, Flush} state_e;
+  localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
+  localparam int unsigned Narrow = TC / 2 > 0 ? TC / 2 : 1;
+
+  if (FlushCycles > 31 || 2 * TC > 4095 || InWords > 4095) begin : gen_illegal
+    $fatal(1, "FlushCycles must lie in 0..31, and a column tile must have at most 4095 columns in %m");
+  end
+
+  state_e      state_q;
+  logic [15:0] layer_q, last_q;
+  logic [4:0]  slot_q;     // slot looked at
+  logic [4:0]  sample_q;   // samples found
+  logic [fluidnpu_pkg::AddrWidth-1:0] slot_addr_q;
+  logic [4:0]  hold_q;
+  fluidnpu_formats_pkg::layer_t running_q;
+
+  // Refusals of START
+  logic [7:0] start_cause;
+  always_comb begin
+    start_cause = fluidnpu_registers_pkg::CauseNone;
+    if (busy_o) start_cause = fluidnpu_registers_pkg::CauseBusy;
+    else if (b_act_i == '0) start_cause = fluidnpu_registers_pkg::CauseEmptyBatch;
+    else if (first_layer_i > last_layer_i || last_layer_i >= layers_i) start_cause = fluidnpu_registers_pkg::CauseBadLayerRange;
+    else if (misaligned_i) start_cause = fluidnpu_registers_pkg::CauseBadDescriptor;
+  end
+  assign start_refused_o = start_i && start_cause != fluidnpu_registers_pkg::CauseNone;
+  assign busy_o          = state_q != Idle;
+
+  // Causes that end a job by force; the first one is told.
+  logic job_error;
+  logic [7:0] job_cause;
+  always_comb begin
+    job_error = 1'b0;
+    job_cause = fluidnpu_registers_pkg::CauseNone;
+    if (state_q != Idle && state_q != Flush) begin
+      if (bus_error_i) begin
+        job_error = 1'b1;
+        job_cause = fluidnpu_registers_pkg::CauseBusRead;  // the top corrects it for writes
+      end else if (watchdog_i) begin
+        job_error = 1'b1;
+        job_cause = fluidnpu_registers_pkg::CauseWatchdog;
+      end else if (state_q == Plan && plan_bad_i) begin
+        job_error = 1'b1;
+        job_cause = plan_cause_i;
+      end else if (stuck_i) begin
+        job_error = 1'b1;
+        job_cause = fluidnpu_registers_pkg::CauseBadFbcb;
+      end
+    end
+  end
+  assign error_o = start_refused_o || job_error;
+  assign cause_o = job_error ? job_cause : start_cause;
+
+  // Loop over row blocks, groups, column tiles
+  logic [31:0] left0_q, left1_q;
+  logic [15:0] group_q, first_q;
+  logic [31:0] group_in_q, group_out_q;
+  logic [15:0] tile_columns, remaining;
+  logic [15:0] beats, lane1;
+  logic        block_open_q, last_tile, last_group, last_block, issued;
+
+  always_comb begin
+    unique case (running_q.mode)
+      fluidnpu_formats_pkg::ModeNormal: tile_columns = 16'(TC);
+      fluidnpu_formats_pkg::ModeSplit:  tile_columns = 16'(2 * TC);
+      fluidnpu_formats_pkg::ModeWide, fluidnpu_formats_pkg::ModeLanes: tile_columns = 16'(Narrow);
+      default:                          tile_columns = 16'(InWords);
+    endcase
+    remaining  = running_q.columns - first_q;
+    last_tile  = remaining <= tile_columns;
+    last_group = group_q + 16'd1 == running_q.groups;
+    beats      = left0_q > 32'(running_q.block) ? running_q.block : left0_q[15:0];
+    lane1      = left1_q > 32'(beats) ? beats : left1_q[15:0];
+    last_block = left0_q <= 32'(running_q.block);
+  end
+
+  assign command_valid_o = state_q == Commands;
+  assign issued          = command_valid_o && command_ready_i;
+
+  always_comb begin
+    command_o.beats       = beats;
+    command_o.lane1_beats = lane1;
+    command_o.cols        = last_tile ? remaining[11:0] : tile_columns[11:0];
+    command_o.in_shift    = running_q.pool ? {15'd0, first_q, 1'b0} : group_in_q;
+    command_o.out_shift   = group_out_q + {15'd0, first_q, 1'b0};
+    command_o.block_first = !block_open_q;
+    command_o.block_last  = last_tile && last_group;
+    command_o.layer_last  = last_tile && last_group && last_block;
+  end
+
+  assign fetch_o       = state_q == Fetch;
+  assign layer_o       = layer_q;
+  assign layer_start_o = state_q == Begin;
+  assign running_o     = running_q;
+  assign flush_o       = state_q == Flush;
+  assign done_o        = state_q == Drain && written_i && layer_q == last_q && !job_error && !soft_reset_i;
+  assign lookup_o      = state_q == Fetch && fetched_i;
+  assign plan_o        = state_q == Lookup && plan_valid_i;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      state_q      <= Idle;
+      layer_q      <= '0;
+      last_q       <= '0;
+      slot_q       <= '0;
+      sample_q     <= '0;
+      slot_addr_q  <= '0;
+      slot_o       <= '0;
+      hold_q       <= '0;
+      running_q    <= '0;
+      left0_q      <= '0;
+      left1_q      <= '0;
+      group_q      <= '0;
+      first_q      <= '0;
+      group_in_q   <= '0;
+      group_out_q  <= '0;
+      block_open_q <= 1'b0;
+    end else begin
+      case (state_q)
+        Idle: begin
+          if (start_i && !start_refused_o) begin
+            state_q     <= Slots;
+            layer_q     <= first_layer_i;
+            last_q      <= last_layer_i;
+            slot_q      <= '0;
+            sample_q    <= '0;
+            slot_addr_q <= fluidnpu_pkg::AddrWidth'(slot_base_i);
+          end
+        end
+        Slots: begin  // addresses of the active samples, in ascending slot number
+          slot_addr_q <= slot_addr_q + fluidnpu_pkg::AddrWidth'(slot_bytes_i);
+          slot_q      <= slot_q + 5'd1;
+          if (active_i[slot_q]) begin
+            slot_o[sample_q[SampleWidth-1:0]] <= slot_addr_q;
+            sample_q <= sample_q + 5'd1;
+          end
+          if (slot_q == 5'(fluidnpu_pkg::MaxSlots - 1)) state_q <= Fetch;
+        end
+        Fetch:  if (fetched_i) state_q <= Lookup;
+        Lookup: if (plan_valid_i) state_q <= Plan;
+        Plan: begin
+          if (plan_done_i) begin
+            state_q   <= Begin;
+            running_q <= plan_layer_i;
+          end
+        end
+        Begin: begin
+          state_q      <= Commands;
+          left0_q      <= running_q.beats0;
+          left1_q      <= running_q.beats1;
+          group_q      <= '0;
+          first_q      <= '0;
+          group_in_q   <= '0;
+          group_out_q  <= '0;
+          block_open_q <= 1'b0;
+        end
+        Commands: begin
+          if (issued) begin
+            block_open_q <= 1'b1;
+            first_q      <= first_q + tile_columns;
+            if (last_tile) begin
+              first_q     <= '0;
+              group_q     <= group_q + 16'd1;
+              group_in_q  <= group_in_q + {15'd0, running_q.group_words, 1'b0};
+              group_out_q <= group_out_q + {15'd0, running_q.columns, 1'b0};
+              if (last_group) begin
+                group_q      <= '0;
+                group_in_q   <= '0;
+                group_out_q  <= '0;
+                block_open_q <= 1'b0;
+                left0_q      <= left0_q - 32'(beats);
+                left1_q      <= left1_q - 32'(lane1);
+                if (last_block) state_q <= Drain;
+              end
+            end
+          end
+        end
+        Drain: begin
+          if (written_i) begin
+            layer_q <= layer_q + 16'd1;
+            state_q <= Fetch;
+            if (layer_q == last_q) begin
+              layer_q <= layer_q;
+              state_q <= Idle;
+            end
+          end
+        end
+        Flush: begin
+          if (hold_q != '0) hold_q <= hold_q - 5'd1;
+          else if (masters_idle_i) state_q <= Idle;
+        end
+        default: state_q <= Idle;
+      endcase
+      if (job_error || soft_reset_i) begin
+        state_q <= Flush;
+        hold_q  <= 5'(FlushCycles);
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) begin
+      if (command_valid_o) assert (beats != '0 && lane1 <= beats && command_o.cols != '0);
+      assert (hold_q <= 5'(FlushCycles));
+      if (command_valid_o) assert (first_q < running_q.columns && group_q < running_q.groups);
+      if (state_q == Begin) assert (running_q.beats0 != '0 && running_q.block != '0 && running_q.columns != '0 && running_q.groups != '0);
+    end
+  end
+endmodule

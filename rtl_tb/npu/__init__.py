@@ -1,0 +1,1 @@
+"""The whole NPU as a shared library behind a DRAM model."""

@@ -1,0 +1,431 @@
+// The whole NPU behind a DRAM model: the C side of rtl_tb/npu/model.py. Built into one shared library with
+// the verilated model.
+//
+// Owns the clock. A read burst sees memory as it is when its address is accepted, a write reaches memory only
+// when its answer is given: the strictest memory that AXI allows, so an NPU that reads too early reads old
+// data. Every rule of AXI that a master can break ends the run with a code. With stripes each master has
+// several narrow ports, and port p of every master shares link p.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "Vtop.h"
+#include "Vtop___024root.h"
+#include "verilated.h"
+
+#ifndef PORT_BYTES
+#error "PORT_BYTES must be the width of a memory port"
+#endif
+#ifndef STRIPES
+#error "STRIPES must be the number of ports that a master is striped over"
+#endif
+
+namespace {
+
+constexpr int Stripes = STRIPES;
+constexpr int Masters = 3;
+constexpr int Links = std::max(Masters, Stripes);
+constexpr uint64_t PortBytes = PORT_BYTES / STRIPES;  // of one port
+constexpr int StrobeBits = PortBytes < 8 ? PortBytes : 8;  // of a byte of strobes
+constexpr int AddressBits = 40;
+constexpr uint64_t Page = 4096;
+constexpr uint32_t Fraction = 1024;  // rates are in bytes of 1 / Fraction
+constexpr int LitePatience = 1000;   // cycles that a register access may take
+constexpr uint8_t DecodeError = 3;
+constexpr uint32_t NoLayer = 0xFFFFFFFF;
+
+enum Code : uint32_t {
+  Fine = 0, CrossesPage = 1, Misaligned = 2, NotIncr = 3, WrongSize = 4, TooLong = 5, AddressMoved = 6, DataMoved = 7,
+  LastMisplaced = 8, DataWithoutAddress = 9, LiteSilent = 10, Assertion = 11,
+};
+
+struct Settings {
+  uint64_t base, size;
+  uint64_t seed;
+  uint32_t latency, write_latency;  // cycles from a handshake to the first answer, at least 1
+  uint32_t link_rate, total_rate;   // bytes * Fraction a cycle; 0: as wide as the ports
+  uint32_t refresh_interval, refresh_cycles;
+  uint32_t outstanding;  // bursts that one master may have in one direction
+  uint32_t max_burst;
+  uint32_t link[Masters];  // which physical port a master's bursts take, without stripes
+};
+
+struct Event {  // counters when the layer that runs changed
+  uint64_t cycle;
+  uint64_t read_beats[Masters], read_bursts[Masters], write_beats, write_bursts;
+  uint64_t input_taken, input_blocked, input_starved, weight_taken, residual_taken, output_taken;
+  uint32_t layer;
+  uint32_t reserved;
+};
+
+struct Burst {
+  uint64_t due;
+  uint8_t response;
+  uint32_t beats, sent;
+  uint64_t address;
+  std::vector<uint8_t> data, strobes;
+};
+
+// `width` bits of a signal of any size, from bit `at`; a field of more than 8 bits begins at a byte.
+template <typename T>
+uint64_t bits(const T& signal, int at, int width) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&signal);
+  uint64_t value = 0;
+  for (int i = (at + width - 1) / 8; i >= at / 8; i--) value = value << 8 | bytes[i];
+  return (value >> at % 8) & ((1ull << width) - 1);
+}
+
+// The same way in, for fields inside a byte.
+template <typename T>
+void put(T& signal, int at, int width, uint64_t value) {
+  auto& byte = reinterpret_cast<uint8_t*>(&signal)[at / 8];
+  byte = static_cast<uint8_t>((byte & ~(((1u << width) - 1) << at % 8)) | value << at % 8);
+}
+
+struct Budget {  // a leaky bucket: what was not used is kept for two beats at most
+  int64_t credit = 0;
+  uint32_t rate = 0;
+  void tick() {
+    if (rate != 0) credit = std::min<int64_t>(credit + rate, std::max<int64_t>(2 * PortBytes * Fraction, rate));
+  }
+  bool allows() const { return rate == 0 || credit >= static_cast<int64_t>(PortBytes * Fraction); }
+  void spend() {
+    if (rate != 0) credit -= PortBytes * Fraction;
+  }
+};
+
+struct Reader {
+  std::deque<Burst> queue;
+  bool offering = false, waited = false;
+  uint64_t waited_address = 0;
+  uint32_t waited_length = 0;
+};
+
+struct Writer {
+  std::deque<Burst> open, answered;  // open: the address is taken, data are coming
+  bool offering = false, aw_waited = false, w_waited = false, w_last = false;
+  uint64_t aw_address = 0;
+  uint32_t aw_length = 0;
+  uint8_t w_data[PortBytes], w_strobe[(PortBytes + 7) / 8];
+};
+
+class Npu {
+ public:
+  Npu(uint8_t* memory, const Settings& settings) : memory_(memory), set_(settings) {
+    context_->fatalOnError(false);
+    context_->randReset(2);
+    context_->randSeed(static_cast<int>(settings.seed % 0x7FFFFFFF) + 1);
+    top_ = std::make_unique<Vtop>(context_.get(), "npu");
+    for (int i = 0; i < Links; i++) read_budget_[i].rate = write_budget_[i].rate = settings.link_rate;
+    total_.rate = settings.total_rate;
+    top_->s_axil_awvalid = top_->s_axil_wvalid = top_->s_axil_arvalid = 0;
+    top_->s_axil_bready = top_->s_axil_rready = 1;
+    top_->rst_ni = 0;
+    for (int i = 0; i < 16; i++) {
+      top_->clk_i = i & 1;
+      top_->eval();
+    }
+    top_->rst_ni = 1;
+  }
+  ~Npu() {
+    Verilated::threadContextp(context_.get());  // where the model takes itself off the list; it may be another's, or gone
+    top_->final();
+    top_.reset();
+  }
+
+  // One register access; the response of the slave, or -1 when it does not answer.
+  int write(uint32_t offset, uint32_t value) {
+    bool address = false, data = false;
+    top_->s_axil_awaddr = offset;
+    top_->s_axil_wdata = value;
+    top_->s_axil_wstrb = 0xF;
+    for (int i = 0; i < LitePatience && code == Fine; i++) {
+      top_->s_axil_awvalid = !address;
+      top_->s_axil_wvalid = !data;
+      settle();
+      address |= top_->s_axil_awvalid && top_->s_axil_awready;
+      data |= top_->s_axil_wvalid && top_->s_axil_wready;
+      bool answered = top_->s_axil_bvalid;
+      int response = top_->s_axil_bresp;
+      rise();
+      top_->s_axil_awvalid = top_->s_axil_wvalid = 0;
+      if (answered) return response;
+    }
+    if (code == Fine) code = LiteSilent;
+    return -1;
+  }
+
+  int read(uint32_t offset, uint32_t* value) {
+    bool address = false;
+    top_->s_axil_araddr = offset;
+    for (int i = 0; i < LitePatience && code == Fine; i++) {
+      top_->s_axil_arvalid = !address;
+      settle();
+      address |= top_->s_axil_arvalid && top_->s_axil_arready;
+      bool answered = top_->s_axil_rvalid;
+      int response = top_->s_axil_rresp;
+      *value = top_->s_axil_rdata;
+      rise();
+      top_->s_axil_arvalid = 0;
+      if (answered) return response;
+    }
+    if (code == Fine) code = LiteSilent;
+    return -1;
+  }
+
+  // Until the interrupt (bit 0 of `until`) or idleness (bit 1), `cycles` at most; which of them came.
+  uint32_t run(uint64_t cycles, uint32_t until) {
+    for (uint64_t i = 0;; i++) {
+      uint32_t now = (top_->irq_o ? 1u : 0u) | (idle() ? 2u : 0u);
+      if ((now & until) != 0 || i == cycles || code != Fine) return now;
+      settle();
+      rise();
+    }
+  }
+
+  bool idle() const { return top_->rootp->fluidnpu_npu__DOT__data_plane__DOT__idle; }
+
+  uint32_t code = Fine;
+  bool silent = false;           // a bus that stops answering
+  uint64_t bad_from = 0, bad_to = 0;  // addresses that answer with an error
+  Event now{};
+  std::vector<Event> events;
+
+ private:
+  // The first half of a cycle: inputs from what the model knows, then the combinational outputs.
+  void settle() {
+    auto& t = *top_;
+    t.clk_i = 0;
+    bool refreshing = silent || (set_.refresh_interval != 0 && now.cycle % set_.refresh_interval < set_.refresh_cycles);
+    for (auto& budget : read_budget_) budget.tick();
+    for (auto& budget : write_budget_) budget.tick();
+    total_.tick();
+    t.m2_axi_wready = 0;
+    for (int i = 0; i < 4 * Stripes; i++) {  // who goes first takes turns
+      int who = static_cast<int>((i + now.cycle) % (4 * Stripes));
+      if (who < Masters * Stripes) grant_read(who / Stripes, who % Stripes, refreshing);
+      else grant_write(who % Stripes, refreshing);
+    }
+    for (int p = 0; p < Stripes; p++) {
+      drive_reader(0, p, t.m0_axi_arready, t.m0_axi_rvalid, t.m0_axi_rlast, t.m0_axi_rresp, t.m0_axi_rdata);
+      drive_reader(1, p, t.m1_axi_arready, t.m1_axi_rvalid, t.m1_axi_rlast, t.m1_axi_rresp, t.m1_axi_rdata);
+      drive_reader(2, p, t.m2_axi_arready, t.m2_axi_rvalid, t.m2_axi_rlast, t.m2_axi_rresp, t.m2_axi_rdata);
+      Writer& w = writer_[p];
+      put(t.m2_axi_awready, p, 1, w.open.size() + w.answered.size() < set_.outstanding);
+      if (!w.offering && !w.answered.empty() && w.answered.front().due <= now.cycle && !silent) {
+        w.offering = true;
+        store(w.answered.front());
+      }
+      put(t.m2_axi_bvalid, p, 1, w.offering);
+      put(t.m2_axi_bresp, 2 * p, 2, w.offering ? w.answered.front().response : 0);
+    }
+    t.eval();
+  }
+
+  // The second half: what was handed over counts, then the rising edge.
+  void rise() {
+    auto& t = *top_;
+    for (int p = 0; p < Stripes; p++) {
+      take_reader(0, p, t.m0_axi_arvalid, t.m0_axi_arready, t.m0_axi_araddr, t.m0_axi_arlen, t.m0_axi_arsize, t.m0_axi_arburst, t.m0_axi_rready);
+      take_reader(1, p, t.m1_axi_arvalid, t.m1_axi_arready, t.m1_axi_araddr, t.m1_axi_arlen, t.m1_axi_arsize, t.m1_axi_arburst, t.m1_axi_rready);
+      take_reader(2, p, t.m2_axi_arvalid, t.m2_axi_arready, t.m2_axi_araddr, t.m2_axi_arlen, t.m2_axi_arsize, t.m2_axi_arburst, t.m2_axi_rready);
+      take_writer(p);
+    }
+    count();
+    t.clk_i = 1;
+    t.eval();
+    now.cycle++;
+    watch();
+    if (context_->gotError()) fail(Assertion);
+  }
+
+  void fail(Code why) {
+    if (code == Fine) code = why;
+  }
+
+  int link_of(int master, int port) const { return Stripes == 1 ? static_cast<int>(set_.link[master]) : port; }
+
+  // An offered beat stays offered; a new one needs time and bandwidth.
+  void grant_read(int i, int p, bool refreshing) {
+    Reader& r = reader_[i][p];
+    Budget& link = read_budget_[link_of(i, p)];
+    if (r.offering || refreshing || r.queue.empty() || r.queue.front().due > now.cycle || !link.allows() || !total_.allows()) return;
+    link.spend();
+    total_.spend();
+    r.offering = true;
+  }
+
+  void grant_write(int p, bool refreshing) {
+    Budget& link = write_budget_[link_of(2, p)];
+    if (!bits(top_->m2_axi_wvalid, p, 1) || writer_[p].open.empty() || refreshing || !link.allows() || !total_.allows()) return;
+    link.spend();
+    total_.spend();
+    put(top_->m2_axi_wready, p, 1, 1);
+  }
+
+  template <typename Bit, typename Two, typename Data>
+  void drive_reader(int i, int p, Bit& arready, Bit& rvalid, Bit& rlast, Two& rresp, Data& rdata) {
+    Reader& r = reader_[i][p];
+    put(arready, p, 1, r.queue.size() < set_.outstanding);
+    put(rvalid, p, 1, r.offering);
+    if (!r.offering) return;
+    Burst& burst = r.queue.front();
+    put(rlast, p, 1, burst.sent + 1 == burst.beats);
+    put(rresp, 2 * p, 2, burst.response);
+    std::memcpy(reinterpret_cast<uint8_t*>(&rdata) + p * PortBytes, burst.data.data() + burst.sent * PortBytes, PortBytes);
+  }
+
+  bool inside(uint64_t address, uint64_t bytes) const {
+    bool there = address >= set_.base && address - set_.base + bytes <= set_.size;
+    return there && !(address < bad_to && address + bytes > bad_from);
+  }
+
+  void check(uint64_t address, uint32_t beats, uint32_t size, uint32_t type) {
+    if (type != 1) fail(NotIncr);
+    if (1ull << size != PortBytes) fail(WrongSize);
+    if (address % PortBytes != 0) fail(Misaligned);
+    if (beats > set_.max_burst) fail(TooLong);
+    if (address / Page != (address + beats * PortBytes - 1) / Page) fail(CrossesPage);
+  }
+
+  template <typename Bit, typename Address, typename Length, typename Size, typename Type>
+  void take_reader(int i, int p, const Bit& arvalids, const Bit& arreadies, const Address& addresses, const Length& lengths,
+                   const Size& sizes, const Type& types, const Bit& rreadies) {
+    Reader& r = reader_[i][p];
+    bool arvalid = bits(arvalids, p, 1), arready = bits(arreadies, p, 1), rready = bits(rreadies, p, 1);
+    uint64_t address = bits(addresses, p * AddressBits, AddressBits);
+    uint32_t length = static_cast<uint32_t>(bits(lengths, 8 * p, 8));
+    if (r.waited && (!arvalid || address != r.waited_address || length != r.waited_length)) fail(AddressMoved);
+    r.waited = arvalid && !arready;
+    r.waited_address = address;
+    r.waited_length = length;
+    if (r.offering && rready) {
+      now.read_beats[i]++;
+      r.offering = false;
+      if (++r.queue.front().sent == r.queue.front().beats) r.queue.pop_front();
+    }
+    if (!arvalid || !arready) return;
+    uint32_t beats = length + 1;
+    check(address, beats, static_cast<uint32_t>(bits(sizes, 3 * p, 3)), static_cast<uint32_t>(bits(types, 2 * p, 2)));
+    now.read_bursts[i]++;
+    Burst burst{now.cycle + set_.latency, 0, beats, 0, address, std::vector<uint8_t>(beats * PortBytes), {}};
+    if (inside(address, beats * PortBytes)) {
+      std::memcpy(burst.data.data(), memory_ + (address - set_.base), beats * PortBytes);
+    } else {
+      burst.response = DecodeError;
+    }
+    r.queue.push_back(std::move(burst));
+  }
+
+  void take_writer(int p) {
+    auto& t = *top_;
+    Writer& w = writer_[p];
+    const uint8_t* data = reinterpret_cast<const uint8_t*>(&t.m2_axi_wdata) + p * PortBytes;
+    uint8_t strobe[sizeof w.w_strobe];
+    for (size_t i = 0; i < sizeof strobe; i++) {
+      strobe[i] = static_cast<uint8_t>(bits(t.m2_axi_wstrb, static_cast<int>(p * PortBytes + 8 * i), StrobeBits));
+    }
+    bool awvalid = bits(t.m2_axi_awvalid, p, 1), awready = bits(t.m2_axi_awready, p, 1), wvalid = bits(t.m2_axi_wvalid, p, 1);
+    bool wready = bits(t.m2_axi_wready, p, 1), wlast = bits(t.m2_axi_wlast, p, 1);
+    uint64_t address = bits(t.m2_axi_awaddr, p * AddressBits, AddressBits);
+    uint32_t length = static_cast<uint32_t>(bits(t.m2_axi_awlen, 8 * p, 8));
+    if (w.aw_waited && (!awvalid || address != w.aw_address || length != w.aw_length)) fail(AddressMoved);
+    if (w.w_waited && (!wvalid || wlast != w.w_last || std::memcmp(w.w_data, data, PortBytes) != 0 ||
+                       std::memcmp(w.w_strobe, strobe, sizeof strobe) != 0)) fail(DataMoved);
+    w.aw_waited = awvalid && !awready;
+    w.aw_address = address;
+    w.aw_length = length;
+    w.w_waited = wvalid && !wready;
+    w.w_last = wlast;
+    std::memcpy(w.w_data, data, PortBytes);
+    std::memcpy(w.w_strobe, strobe, sizeof strobe);
+    if (w.offering && bits(t.m2_axi_bready, p, 1)) {
+      w.offering = false;
+      w.answered.pop_front();
+    }
+    if (wvalid && wready) take_data(w, strobe);
+    if (awvalid && awready) {
+      uint32_t beats = length + 1;
+      check(address, beats, static_cast<uint32_t>(bits(t.m2_axi_awsize, 3 * p, 3)), static_cast<uint32_t>(bits(t.m2_axi_awburst, 2 * p, 2)));
+      now.write_bursts++;
+      w.open.push_back(Burst{0, 0, beats, 0, address, {}, {}});
+    }
+  }
+
+  void take_data(Writer& w, const uint8_t* strobe) {
+    if (w.open.empty()) return fail(DataWithoutAddress);
+    Burst& burst = w.open.front();
+    now.write_beats++;
+    burst.data.insert(burst.data.end(), w.w_data, w.w_data + PortBytes);
+    for (uint64_t i = 0; i < PortBytes; i++) burst.strobes.push_back(strobe[i / 8] >> (i % 8) & 1);
+    bool last = ++burst.sent == burst.beats;
+    if (last != w.w_last) fail(LastMisplaced);
+    if (!last) return;
+    burst.due = now.cycle + set_.write_latency;
+    w.answered.push_back(std::move(burst));
+    w.open.pop_front();
+  }
+
+  void store(Burst& burst) {
+    if (!inside(burst.address, burst.data.size())) {
+      burst.response = DecodeError;
+      return;
+    }
+    for (uint64_t i = 0; i < burst.data.size(); i++) {
+      if (burst.strobes[i]) memory_[burst.address - set_.base + i] = burst.data[i];
+    }
+  }
+
+  void watch() {
+    const auto& r = *top_->rootp;
+    uint32_t layer = r.fluidnpu_npu__DOT__data_plane__DOT__busy ? r.fluidnpu_npu__DOT__data_plane__DOT__layer_index : NoLayer;
+    if (layer == layer_) return;
+    layer_ = now.layer = layer;
+    events.push_back(now);
+  }
+
+  void count() {
+    const auto& r = *top_->rootp;
+    bool valid = r.fluidnpu_npu__DOT__input_valid, ready = r.fluidnpu_npu__DOT__input_ready;
+    now.input_taken += valid && ready;
+    now.input_blocked += valid && !ready;
+    now.input_starved += !valid && ready;
+    now.weight_taken += r.fluidnpu_npu__DOT__weight_valid && r.fluidnpu_npu__DOT__weight_ready;
+    now.residual_taken += r.fluidnpu_npu__DOT__residual_valid && r.fluidnpu_npu__DOT__residual_ready;
+    now.output_taken += r.fluidnpu_npu__DOT__output_valid && r.fluidnpu_npu__DOT__output_ready;
+  }
+
+  uint8_t* memory_;
+  Settings set_;
+  std::unique_ptr<VerilatedContext> context_ = std::make_unique<VerilatedContext>();
+  std::unique_ptr<Vtop> top_;
+  Budget read_budget_[Links], write_budget_[Links], total_;
+  Reader reader_[Masters][Stripes];
+  Writer writer_[Stripes];
+  uint32_t layer_ = NoLayer;
+};
+
+}  // namespace
+
+#define API extern "C" __attribute__((visibility("default")))
+
+API Npu* npu_open(uint8_t* memory, const Settings* settings) { return new Npu(memory, *settings); }
+API void npu_close(Npu* npu) { delete npu; }
+API int npu_write(Npu* npu, uint32_t offset, uint32_t value) { return npu->write(offset, value); }
+API int npu_read(Npu* npu, uint32_t offset, uint32_t* value) { return npu->read(offset, value); }
+API uint32_t npu_run(Npu* npu, uint64_t cycles, uint32_t until) { return npu->run(cycles, until); }
+API uint32_t npu_code(const Npu* npu) { return npu->code; }
+API uint64_t npu_cycle(const Npu* npu) { return npu->now.cycle; }
+API uint64_t npu_events(const Npu* npu) { return npu->events.size(); }
+API void npu_take_events(Npu* npu, Event* out) {
+  std::copy(npu->events.begin(), npu->events.end(), out);
+  npu->events.clear();
+}
+API void npu_fault(Npu* npu, uint32_t silent, uint64_t bad_from, uint64_t bad_to) {
+  npu->silent = silent != 0;
+  npu->bad_from = bad_from;
+  npu->bad_to = bad_to;
+}

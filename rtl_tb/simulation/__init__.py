@@ -1,0 +1,1 @@
+"""Verilator builds, runs of cocotb benches, waveforms."""

@@ -1,0 +1,1 @@
+"""Open synthesis with Yosys and the calibration of resource estimates."""

@@ -1,0 +1,1 @@
+"""Comparison of policies on the same streams, and decision logs."""

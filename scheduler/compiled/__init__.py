@@ -1,0 +1,1 @@
+"""The simulator and the policies compiled by Numba."""

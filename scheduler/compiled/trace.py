@@ -1,0 +1,132 @@
+"""Serving through the compiled loop, for policies that have a twin. Optional: with Numba (`pip install "fluidnpu[fast]"`).
+
+`serve_compiled` gives a `Trace`: the same schedule as `simulate`, as columns. `Trace.schedule()` turns it into the same
+`Schedule` without the reasons of decisions.
+
+>>> from fluidnpu.dse import LatencyTable
+>>> from fluidnpu.scheduler import Greedy, Request, World
+>>> two = [Request(0, 0, 100), Request(1, 5, 105)]
+>>> table = LatencyTable(ns=((10, 15), (10, 15)))
+>>> done = serve_compiled(two, Greedy(), World(latency=table, exits=[0, 1], exit_rates=[0.5, 0.5]))
+>>> done is None or done.end_ns.tolist() == [10, 30]
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fluidnpu.dse import has_numba
+
+from ..policy import Action, Answer, Policy, Request, Run, Shed, Wait
+from ..schedule import Schedule, Tally
+from ..simulation.world import World
+from . import loop
+from .twin import ANSWER, NEVER, RUN, WAIT, Ints, Npu, Stream, twin_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """A schedule as columns aligned with `requests`; `fates`, `log` and `ids` as `loop.serve` returns them."""
+
+    policy: str
+    stages: int
+    b_max: int
+    slots: int
+    requests: tuple[Request, ...]
+    stream: Stream
+    fates: Ints
+    log: Ints
+    ids: Ints
+
+    @property
+    def end_ns(self) -> Ints:
+        """Time in ns at which each request left."""
+        return np.asarray(self.fates[:, 1])
+
+    def schedule(self) -> Schedule:
+        """Return the same as objects; reasons are empty."""
+        runs = self.log[:, 1] == RUN
+        return Schedule(
+            policy=self.policy,
+            stages=self.stages,
+            b_max=self.b_max,
+            slots=self.slots,
+            requests=self.requests,
+            **{k: tuple(map(int, self.fates[:, i])) for i, k in enumerate(("start_ns", "end_ns", "exit", "outcome"))},
+            log=tuple(self._actions()),
+            run_end_ns=tuple(map(int, self.log[runs, 5])),
+        )
+
+    def tally(self) -> Tally:
+        """Return the columns that `measure` needs."""
+        runs = self.log[self.log[:, 1] == RUN]
+        table = np.zeros((self.stages, self.b_max), np.int64)
+        np.add.at(table, (runs[:, 2], runs[:, 3] - 1), 1)
+        return Tally(
+            policy=self.policy,
+            arrival_ns=self.stream.arrival,
+            deadline_ns=self.stream.deadline,
+            end_ns=self.fates[:, 1],
+            exit=self.fates[:, 2],
+            outcome=self.fates[:, 3],
+            runs=table,
+            busy_ns=int((runs[:, 5] - runs[:, 0]).sum()),
+            decisions=len(self.log),
+        )
+
+    def _actions(self) -> list[tuple[int, Action]]:
+        out: list[tuple[int, Action]] = []
+        at = 0
+        for now, kind, stage, size, until, _ in self.log.tolist():
+            batch = tuple(self.requests[k] for k in self.ids[at : at + size])
+            at += size
+            if kind == RUN:
+                out.append((now, Run(stage, batch)))
+            elif kind == WAIT:
+                out.append((now, Wait(None if until == NEVER else until)))
+            else:
+                out.append((now, Answer(batch) if kind == ANSWER else Shed(batch)))
+        return out
+
+
+def serve_compiled(requests: Sequence[Request], policy: Policy, world: World) -> Trace | None:
+    """Serve as `simulate`; None without Numba, for a policy that has no twin, and for one that breaks the rules.
+
+    The loop knows only exits drawn beforehand, so None too for exits decided at the exit. Then `simulate` is to be asked, which names
+    any fault. Raises SchedulerError for inconsistent input.
+    """
+    world.check(requests)
+    if world.drawn is None:
+        return None
+    stream = Stream(
+        arrival=np.array([r.arrival_ns for r in requests], np.int64),
+        deadline=np.array([r.deadline_ns for r in requests], np.int64),
+        leaves=np.array(world.drawn, np.int64),
+    )
+    npu = Npu(
+        believed=np.array(world.latency.ns, np.int64),
+        took=np.array(world.run_ns, np.int64),
+        b_max=world.batch_limit,
+        slots=world.slot_limit,
+    )
+    compiled = twin_of(policy, stream, npu) if has_numba() else None
+    if compiled is None:
+        return None
+    legal, fates, log, ids = loop.serve(stream, npu, compiled)
+    if not legal:
+        return None
+    return Trace(
+        policy=policy.name,
+        stages=world.latency.stages,
+        b_max=npu.b_max,
+        slots=npu.slots,
+        requests=tuple(requests),
+        stream=stream,
+        fates=fates,
+        log=log,
+        ids=ids,
+    )

@@ -1,0 +1,1 @@
+"""Exits of recorded samples."""

@@ -1,0 +1,192 @@
+"""The policy of smallest mean latency with credit for answers in time.
+
+`Optimal` knows how many samples wait at each stage, not how old they are. `Credit` subtracts from its cost to go a credit for each
+sample present, which depends on its stage and on its age when the action ends, and a credit for each sample that leaves, on time or late:
+
+    score(stage, batch) = cost(stage, |batch|) - sum over samples present V_stage(age + d) - sum over the batch gain(age + d)
+    gain(a) = leave * D(a) + (1 - leave) * V_next(a) - V_stage(a),   leave: chance to exit at the end of this stage
+
+and the batch are the samples of largest gain. V and D are piecewise linear in age/objective (`Weights`), tuned in simulation. All of it
+is tabulated in whole sample-nanoseconds by steps of age, so that a score is a sum of integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..compiled.twin import Compiled, Npu, Stream
+from ..errors import SchedulerError
+from ..policy import Action, Request, Run, View, Wait
+from ..units import format_ms
+from .baselines import PATIENCE
+from .decision_process import MS, NEVER, CountTable, continue_shares
+from .setting import Setting
+
+BINS = 128  # per objective
+LOOK = 24  # how many of the queue are weighed: the oldest
+KNOTS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3, 1.6, 2.0, 2.5, 3.0, 5.0)  # ages in objectives
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """The tuned part of `Credit`: `v[s]` and `done` at KNOTS, `on_time` the credit of an answer in time; in units of a quarter of the objective."""
+
+    v: tuple[tuple[float, ...], ...]
+    done: tuple[float, ...]
+    on_time: float
+
+    def __post_init__(self) -> None:
+        for row in (*self.v, self.done):
+            if len(row) != len(KNOTS):
+                raise SchedulerError(f"each row of weights must have {len(KNOTS)} knots, not {len(row)}")
+
+    def mixed(self, other: Weights, share: float) -> Weights:
+        """`share` of the way from these weights to the others."""
+
+        def mix(a: Sequence[float], b: Sequence[float]) -> tuple[float, ...]:
+            return tuple(x + share * (y - x) for x, y in zip(a, b, strict=True))
+
+        return Weights(
+            v=tuple(mix(a, b) for a, b in zip(self.v, other.v, strict=True)),
+            done=mix(self.done, other.done),
+            on_time=self.on_time + share * (other.on_time - self.on_time),
+        )
+
+
+def tabulate(row: Sequence[float], scale: float, bonus: float = 0.0) -> list[int]:
+    """A piecewise-linear row as whole numbers by steps of 1/BINS of the objective, up to the last knot; `bonus` is added up to age 1.
+
+    >>> steps = tabulate([1.0] * len(KNOTS), 20.0, bonus=3.0)
+    >>> len(steps), steps[0], steps[127], steps[128]
+    (641, 23, 23, 20)
+    """
+    ages = np.minimum((np.arange(int(KNOTS[-1] * BINS) + 1) + 0.5) / BINS, KNOTS[-1])
+    values = scale * np.interp(ages, KNOTS, row) + np.where(np.arange(len(ages)) < BINS, bonus, 0.0)
+    return [int(x) for x in np.rint(values)]
+
+
+class Credit:
+    """Least cost to go on counts, less the credit for what will still be on time. See the module's head for the score.
+
+    Deadlines of single requests count: a request's age is taken as if it had the setting's objective and the same deadline. No sample starves: one
+    that is `patience` objectives old goes before everything else.
+    """
+
+    def __init__(self, setting: Setting, weights: Weights, name: str = "credit", patience: float = PATIENCE) -> None:
+        if len(weights.v) != setting.latency.stages:
+            raise SchedulerError(f"weights must be for {setting.latency.stages} stages, not {len(weights.v)}")
+        self.name = name
+        self.weights_from = "given"
+        self.table: CountTable = setting.count_table()
+        self._rows = self.table.rows
+        self._slo, self._width = setting.slo_ns, max(1, setting.slo_ns // BINS)
+        self._patience_ns = round(patience * setting.slo_ns)
+        scale = setting.slo_ns / 4  # sample-nanoseconds
+        self.v = [tabulate(row, scale) for row in weights.v]
+        done = tabulate(weights.done, scale, weights.on_time * scale)
+        goes_on = continue_shares(setting.exit_rates)
+        self.gain = []  # per stage: gain by age at the end of the run
+        for s, on in enumerate(goes_on):
+            after = self.v[s + 1] if s + 1 < len(goes_on) else done
+            gains = [(1 - on) * d + on * a - v for d, a, v in zip(done, after, self.v[s], strict=True)]
+            self.gain.append([round(x) for x in gains])
+        self._oldest = len(done) - 1
+        self._steps = [[self._step(ns) for ns in row] for row in setting.latency.ns]
+        self._gap = self._step(round(1e9 / setting.rate_per_s))
+        longest = max(self._gap, *map(max, self._steps))
+        for row in (*self.v, *self.gain):
+            row.extend([row[-1]] * longest)  # so that the oldest sample after the longest run needs no clamp
+
+    def _step(self, ns: int) -> int:
+        """A duration in steps of age, rounded; beyond the last knot nothing changes."""
+        return min((ns + self._width // 2) // self._width, self._oldest)
+
+    def compiled(self, stream: Stream, npu: Npu) -> Compiled | None:
+        """Return the twin for the compiled loop, or None for an NPU with other stages or batch sizes."""
+        from ..compiled.credit import CreditTwin
+
+        counts, steps = self.table.compiled(len(npu.believed)), np.array(self._steps, np.int64)
+        if counts is None or steps.shape != npu.believed.shape:
+            return None
+        twin = CreditTwin(
+            counts=counts,
+            slo_ns=self._slo,
+            width_ns=self._width,
+            patience_ns=self._patience_ns,
+            gap=self._gap,
+            oldest=self._oldest,
+            look=LOOK,
+            steps=steps,
+            v=np.array(self.v, np.int64),
+            gain=np.array(self.gain, np.int64),
+        )
+        return Compiled(twin=twin)
+
+    def reset(self) -> None:
+        """Keeps no state."""
+
+    def decide(self, view: View) -> Action:
+        """Weigh every feasible stage and batch size one action ahead, and waiting for an arrival."""
+        waiting, table, width = view.waiting, self.table, self._width
+        base, oldest = view.now_ns + self._slo, self._oldest
+        starved = self._starved(view, waiting, base)
+        if starved is not None:
+            return starved
+        counts = [len(w) for w in waiting]
+        queued = min(counts[0], table.queue_max)
+        costs = self._rows[queued][table.places[tuple(counts[1:])]]
+        ages = [
+            [min(max((base - r.deadline_ns) // width, 0), oldest) for r in (w if len(w) <= LOOK else w[:LOOK])]
+            for w in waiting
+        ]
+        present = [(self.v[s], age) for s, group in enumerate(ages) for age in group]
+        best, best_stage, best_batch = NEVER, -1, [0]
+        for stage, limit in enumerate(self._limits(view, counts, queued)):
+            group, gain, steps, first = ages[stage], self.gain[stage], self._steps[stage], stage * table.b_max
+            for b in range(limit):
+                d = steps[b]
+                gains = [gain[age + d] for age in group]
+                order = list(range(len(gains)))
+                if b + 1 < len(gains):  # the largest gains, the older first among equals
+                    order = sorted(order, key=gains.__getitem__, reverse=True)[: b + 1]
+                    gains = [gains[i] for i in order]
+                score = costs[first + b] - sum([v[age + d] for v, age in present]) - sum(gains)
+                if score < best:
+                    best, best_stage, best_batch = score, stage, order
+        if not view.closed:
+            d = self._gap
+            if costs[-1] - sum([v[age + d] for v, age in present]) < best:
+                return Wait(None, "worth more to wait for one more")
+        entry = waiting[best_stage]
+        return Run(best_stage, tuple([entry[i] for i in best_batch]), f"best score {best / MS:.0f} sample-ms")
+
+    def _slots(self, view: View) -> int:
+        return min(self.table.slots, view.slots or view.b_max)
+
+    def _limits(self, view: View, counts: list[int], queued: int) -> list[int]:
+        """The largest batch that can be made at each stage."""
+        b_max = min(self.table.b_max, view.b_max)
+        return [
+            min(b_max, self._slots(view) - sum(counts[1:]), queued, LOOK),
+            *[count if count < b_max else b_max for count in counts[1:]],
+        ]
+
+    def _starved(self, view: View, waiting: Sequence[Sequence[Request]], base: int) -> Run | None:
+        """Oldest first, once the oldest is past its patience."""
+        limit = base - self._patience_ns
+        for group in waiting:
+            if group and group[0].deadline_ns < limit:
+                return self._oldest_first(view, base)
+        return None
+
+    def _oldest_first(self, view: View, base: int) -> Run:
+        waiting = view.waiting
+        stage = min((s for s, group in enumerate(waiting) if group), key=lambda s: waiting[s][0].deadline_ns)
+        age, room = base - waiting[stage][0].deadline_ns, view.b_max
+        if stage == 0:
+            free = self._slots(view) - sum(len(w) for w in waiting[1:])
+            stage, room = (0, min(room, free)) if free > 0 else (max(s for s, w in enumerate(waiting) if w), room)
+        return Run(stage, tuple(waiting[stage][:room]), f"oldest first: it has waited {format_ms(age)}")

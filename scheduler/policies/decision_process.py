@@ -1,0 +1,259 @@
+"""Minimal average latency as a semi-Markov decision process on counts: how many wait at each stage. NumPy only; no I/O.
+
+State: (n_0, n_1, ... ), n_0 waiting in the queue (cut at `queue_max`), the others past an exit, together at most `slots`. Actions: run stage
+s on b samples, or wait for the next arrival. Arrivals are Poisson, exits independent with the expected rates. The cost of time is the
+number of samples present, so by Little's law the optimal average cost is the arrival rate times the smallest mean latency.
+
+Solved as a stochastic shortest path back to the empty system (Bertsekas, Dynamic Programming and Optimal Control II, section 5.3): for a
+guessed average cost g, values h by value iteration with h(empty) = 0; g is moved until one cycle costs nothing.
+
+>>> from fluidnpu.dse import LatencyTable
+>>> solved = solve_counts(LatencyTable(ns=((10**6,),)), [1.0], rate_per_s=500.0, queue_max=60)
+>>> round(solved.average_ms, 2)  # M/D/1 at load 1/2: 1 + 1/2
+1.5
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import comb, exp
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fluidnpu.dse import LatencyTable
+
+from ..errors import OverloadError, SchedulerError
+
+if TYPE_CHECKING:
+    from ..compiled.optimal import SolvedCounts
+
+Floats = NDArray[np.float64]
+QUEUE_MAX = 48
+MS = 1_000_000  # sample-nanoseconds in a sample-millisecond
+MOST = 50_000_000  # costs in a table: 400 MB
+MOST_PLACES = 1 << 20  # in the compiled loop's index of counts past the queue
+NEVER = 1 << 60  # the cost of what cannot be done
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountTable:
+    """A solved process: `q[n0, place, stage * b_max + b - 1]` is the relative cost to go of an action in sample-milliseconds.
+
+    Forbidden actions cost infinity. The last column is `wait for an arrival`. `places` maps the counts past the queue to their row.
+    `average_ms`: the optimal mean latency at `rate_per_s`. `key`: what it is for.
+    """
+
+    places: dict[tuple[int, ...], int]
+    q: Floats
+    b_max: int
+    queue_max: int
+    average_ms: float
+    rate_per_s: float
+    key: str = ""
+
+    @cached_property
+    def slots(self) -> int:
+        """How many samples may be past the queue."""
+        return max(map(sum, self.places)) or self.b_max  # of a single stage nobody waits past the queue
+
+    @cached_property
+    def whole(self) -> NDArray[np.int64]:
+        """`q` in whole sample-nanoseconds (NEVER for infinity): sums of them are exact, so they are the same in any order and on any machine."""
+        return np.where(np.isfinite(self.q), np.rint(np.where(np.isfinite(self.q), self.q, 0) * MS), NEVER).astype(
+            np.int64
+        )
+
+    @cached_property
+    def rows(self) -> list[list[list[int]]]:
+        """`whole` as nested lists: indexing them is several times faster than indexing an array."""
+        rows: list[list[list[int]]] = self.whole.tolist()
+        return rows
+
+    def save(self, path: str | Path) -> None:
+        """Write the table as a compressed NumPy archive: solved on a workstation, it ships to the board beside the design."""
+        places = np.array(list(self.places), np.int64).reshape(len(self.places), -1)
+        facts = {name: getattr(self, name) for name in ("b_max", "queue_max", "average_ms", "rate_per_s", "key")}
+        np.savez_compressed(path, q=self.q, places=places, **{name: np.array(value) for name, value in facts.items()})
+
+    @classmethod
+    def load(cls, path: str | Path) -> CountTable:
+        """Read `save` back. Raises SchedulerError naming the file."""
+        try:
+            with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+                return cls(
+                    places={tuple(int(x) for x in row): i for i, row in enumerate(file["places"])},
+                    q=np.asarray(file["q"], np.float64),
+                    b_max=int(file["b_max"]),
+                    queue_max=int(file["queue_max"]),
+                    average_ms=float(file["average_ms"]),
+                    rate_per_s=float(file["rate_per_s"]),
+                    key=str(file["key"]),
+                )
+        except (OSError, KeyError, ValueError, EOFError, BadZipFile) as error:
+            raise SchedulerError(f"{path} must be a table of the decision process on counts: {error}") from None
+
+    def compiled(self, stages: int) -> SolvedCounts | None:
+        """Return the table as arrays for the compiled loop, or None when it is for other stages or its index is too large."""
+        from ..compiled.optimal import SolvedCounts
+
+        radix = self.slots + 1
+        if any(len(place) != stages - 1 for place in self.places) or self.q.shape[2] != stages * self.b_max + 1:
+            return None
+        if radix ** (stages - 1) > MOST_PLACES:
+            return None
+        place = np.zeros(radix ** (stages - 1), np.int64)
+        for counts, row in self.places.items():
+            key = 0
+            for count in counts:
+                key = key * radix + count
+            place[key] = row
+        return SolvedCounts(self.b_max, self.slots, self.queue_max, NEVER, radix, place, self.whole)
+
+    def costs(self, counts: tuple[int, ...]) -> list[int]:
+        """The row of `whole` for these counts (queue first)."""
+        return self.rows[min(counts[0], self.queue_max)][self.places[counts[1:]]]
+
+
+def continue_shares(exit_rates: list[float] | tuple[float, ...]) -> list[float]:
+    """Probability of going on after each exit, given that it was reached.
+
+    >>> continue_shares([0.25, 0.25, 0.5])
+    [0.75, 0.6666666666666667, 0.0]
+    """
+    left, shares = 1.0, []
+    for rate in exit_rates:
+        shares.append(max(0.0, 1 - rate / left) if left > 1e-12 else 0.0)
+        left -= rate
+    return [*shares[:-1], 0.0]
+
+
+def table_key(latency: LatencyTable, exit_rates: Sequence[float], rate_per_s: float, b_max: int, slots: int) -> str:
+    """A digest of everything that a solved table depends on."""
+    facts = (latency.ns, tuple(map(float, exit_rates)), float(rate_per_s), b_max, slots)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+class _Process:
+    """The process with everything that does not change between sweeps precomputed."""
+
+    def __init__(
+        self, latency: LatencyTable, exit_rates: list[float], rate_per_s: float, slots: int, queue_max: int, b_max: int
+    ) -> None:
+        self.stages, self.b_max, self.queue_max = latency.stages, b_max, queue_max
+        self.rate = rate_per_s / 1e3  # arrivals a millisecond
+        later = product(range(slots + 1), repeat=self.stages - 1)
+        self.list = [p for p in later if sum(p) <= slots]
+        self.places = {p: i for i, p in enumerate(self.list)}
+        goes_on = continue_shares(exit_rates)
+        self.present = np.arange(queue_max + 1)[:, None] + np.array([sum(p) for p in self.list])[None, :]
+        self.actions: list[
+            tuple[int, int, float, Floats, list[tuple[float, NDArray[np.int64]]], NDArray[np.bool_]]
+        ] = []
+        for stage in range(self.stages):
+            for b in range(1, b_max + 1):
+                ms = latency.ns[stage][b - 1] / 1e6
+                nexts = [(_binomial(b, j, goes_on[stage]), self._moved(stage, b, j)) for j in range(b + 1)]
+                nexts = [(p, to) for p, to in nexts if p > 0]
+                allowed = np.array([(sum(p) + b <= slots) if stage == 0 else (p[stage - 1] >= b) for p in self.list])
+                self.actions.append((stage, b, ms, _arrivals(self.rate * ms, queue_max), nexts, allowed))
+
+    def _moved(self, stage: int, b: int, stay: int) -> NDArray[np.int64]:
+        """Where each place goes when b samples leave the entry of `stage` and `stay` of them reach the next; 0 where that cannot be."""
+        to = []
+        for place in self.list:
+            counts = [0, *place, 0]
+            counts[stage] -= b
+            counts[stage + 1] += stay
+            to.append(self.places.get(tuple(counts[1:-1]), 0))
+        return np.array(to)
+
+    def q(self, h: Floats, g: float) -> Floats:
+        """Cost to go of every action in every state, for values h and average cost g."""
+        q = np.full((*h.shape, len(self.actions) + 1), np.inf)
+        for k, (stage, b, ms, arrivals, nexts, allowed) in enumerate(self.actions):
+            after = arrivals @ h
+            mean = np.sum([p * after[:, to] for p, to in nexts], axis=0)
+            cost = (self.present - g) * ms + self.rate * ms * ms / 2
+            if stage == 0:
+                q[b:, :, k] = np.where(allowed, cost[b:] + mean[:-b], np.inf)
+            else:
+                q[:, :, k] = np.where(allowed, cost + mean, np.inf)
+        q[:-1, :, -1] = (self.present[:-1] - g) / self.rate + h[1:]
+        return q
+
+
+def _binomial(n: int, k: int, p: float) -> float:
+    return comb(n, k) * p**k * (1 - p) ** (n - k)
+
+
+def _arrivals(mean: float, queue_max: int) -> Floats:
+    """Row n, column m: the probability that a queue of n becomes m, all beyond the cut gathered in the last column."""
+    chance = np.empty(queue_max + 1)
+    chance[0] = exp(-mean)
+    for k in range(1, queue_max + 1):
+        chance[k] = chance[k - 1] * mean / k
+    matrix = np.zeros((queue_max + 1, queue_max + 1))
+    for n in range(queue_max + 1):
+        matrix[n, n:] = chance[: queue_max + 1 - n]
+        matrix[n, -1] = 1 - matrix[n, :-1].sum()
+    return matrix
+
+
+def solve_counts(
+    latency: LatencyTable,
+    exit_rates: Any,
+    *,
+    rate_per_s: float,
+    b_max: int | None = None,
+    slots: int | None = None,
+    queue_max: int = QUEUE_MAX,
+    tolerance: float = 1e-4,
+    sweeps: int = 5000,
+) -> CountTable:
+    """Solve the process.
+
+    Raises OverloadError when the load is too high for the queue's cut or the values do not settle, SchedulerError when the table is too large.
+    """
+    b_max = latency.b_max if b_max is None else b_max
+    places = comb((slots or b_max) + latency.stages - 1, latency.stages - 1)
+    if (size := places * (queue_max + 1) * (latency.stages * b_max + 1)) > MOST:
+        raise SchedulerError(
+            f"the decision process must have at most {MOST} costs, and {latency.stages} stages with batches of {b_max} make {size}; "
+            "take smaller batches, or a policy that is not solved"
+        )
+    process = _Process(latency, list(exit_rates), rate_per_s, slots or b_max, queue_max, b_max)
+    h = np.zeros((queue_max + 1, len(process.list)))
+    g, empty = 0.0, process.places[(0,) * (latency.stages - 1)]
+    unit = min(1.0, min(map(min, latency.ns)) / 1e6)  # ms; values of a table in microseconds are that much smaller
+    cycle = 10 / process.rate  # ms; longer than a busy cycle's effect on the surplus, so that g approaches from below
+    for _ in range(sweeps):
+        q = process.q(h, g)
+        new = q.min(axis=2)
+        change = float(np.abs(new - h).max())
+        surplus = float(new[0, empty])
+        g += float(np.clip(surplus / cycle, -0.3, 0.3))
+        new[0, empty] = 0.0
+        h = new
+        if g > queue_max / 2:  # so many present on average do not fit below the cut
+            break
+        if change < tolerance * unit * max(1.0, g) and abs(surplus) < tolerance * cycle:
+            return CountTable(
+                places=process.places,
+                q=process.q(h, g),
+                b_max=b_max,
+                queue_max=queue_max,
+                average_ms=g / process.rate,
+                rate_per_s=rate_per_s,
+                key=table_key(latency, exit_rates, rate_per_s, b_max, slots or b_max),
+            )
+    raise OverloadError(
+        f"the decision process must settle within {sweeps} sweeps; at {rate_per_s:g} requests/s it does not, so the load is too high"
+    )

@@ -1,0 +1,1 @@
+"""Wrappers that add one behaviour to any policy."""

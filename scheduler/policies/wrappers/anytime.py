@@ -1,0 +1,72 @@
+"""Anytime answers around any policy: a sample that has passed an exit and cannot reach the next one in time leaves with the answer it has.
+
+The wrapped policy decides first. If its run ends after a deadline (for a sample in the batch), or would leave a waiting sample no time to run its
+next stage alone, that sample is answered now with the last exit it passed, and the wrapped policy is asked again. At most `share` of the
+samples started so far are answered so: the accuracy given up is bounded.
+"""
+
+from __future__ import annotations
+
+from ...compiled.twin import Compiled, Npu, Stream, Wrappers, twin_of
+from ...errors import SchedulerError
+from ...policy import Action, Answer, Policy, Request, Run, View
+
+
+class Anytime:
+    """`inner`, with anytime answers for at most `share` of the samples. `rescue_only`: none for samples whose deadline has passed already."""
+
+    def __init__(self, inner: Policy, share: float = 0.03, rescue_only: bool = False, name: str | None = None) -> None:
+        if not 0 < share <= 1:
+            raise SchedulerError(
+                f"the share of anytime answers must lie above 0 and up to 100 %, not {100 * share:g} %"
+            )
+        self.inner, self.share, self.rescue_only = inner, share, rescue_only
+        self.name = name or f"{inner.name}+anytime"
+        self._started = self._answered = 0
+
+    def reset(self) -> None:
+        """Forget the counts; reset the wrapped policy."""
+        self._started = self._answered = 0
+        self.inner.reset()
+
+    def decide(self, view: View) -> Action:
+        """Answer those that cannot be in time, else what the wrapped policy says."""
+        action = self.inner.decide(view)
+        stage, end = -1, view.now_ns
+        if isinstance(action, Run):
+            stage = action.stage
+            end += view.latency.ns[stage][len(action.requests) - 1]
+        late = self._cannot_wait(view, action, stage, end)
+        if late:
+            self._answered += len(late)
+            return Answer(tuple(late), "the next exit cannot be reached in time")
+        if stage == 0 and isinstance(action, Run):
+            self._started += len(action.requests)
+        return action
+
+    def compiled(self, stream: Stream, npu: Npu) -> Compiled | None:
+        """Return the twin of the wrapped policy, wrapped; None when it has none or is wrapped already."""
+        inner = twin_of(self.inner, stream, npu)
+        if inner is None or inner.wrappers != Wrappers():
+            return None
+        return Compiled(
+            twin=inner.twin, wrappers=Wrappers(anytime=float(self.share), rescue_only=int(self.rescue_only))
+        )
+
+    def _cannot_wait(self, view: View, action: Action, stage: int, end: int) -> list[Request]:
+        left = self.share * self._started - self._answered
+        late: list[Request] = []
+        if left < 1:
+            return late
+        for s in range(1, len(view.waiting)):
+            alone = view.latency.ns[s][0]
+            for r in view.waiting[s]:
+                if end + alone <= r.deadline_ns:
+                    continue
+                if s == stage and isinstance(action, Run) and end <= r.deadline_ns and r in action.requests:
+                    continue
+                if self.rescue_only and view.now_ns > r.deadline_ns:
+                    continue
+                if len(late) + 1 <= left:
+                    late.append(r)
+        return late

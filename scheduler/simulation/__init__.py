@@ -1,0 +1,1 @@
+"""The discrete-event simulator, its traffic, metrics and a lower bound."""

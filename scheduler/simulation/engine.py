@@ -1,0 +1,134 @@
+"""Discrete-event simulator of one NPU under one policy: deterministic, in integer nanoseconds.
+
+A policy is asked under these conditions, which the runtime loop on a device shares, so that schedules can be
+compared:
+1. the NPU is idle: its last run has ended, and the samples that did not exit wait for the next stage, sorted
+   by (arrival, id);
+2. every request with an arrival not later than now is in the queue, including those of this nanosecond;
+3. something waits; with nothing waiting, time moves to the next arrival first;
+4. something has changed since the last question: an arrival, the end of a run, the timeout of a `Wait`, or an
+   `Answer` or `Shed`. A `Run` takes its time in the table and cannot be interrupted. `Answer` and `Shed` take
+   no time. A `Wait` ends at the next arrival or at its `until_ns`, whichever is first. After the last arrival
+   (`view.closed`) a `Wait` is an error.
+
+>>> from fluidnpu.dse import LatencyTable
+>>> from fluidnpu.scheduler import Greedy, Request, World
+>>> two = [Request(0, 0, 100), Request(1, 5, 105)]
+>>> world = World(latency=LatencyTable(ns=((10, 15), (10, 15))), exits=[0, 1], exit_rates=[0.5, 0.5])
+>>> done = simulate(two, Greedy(), world)
+>>> [(r.start_ns, r.end_ns, r.exit) for r in done.records]
+[(0, 10, 0), (10, 30, 1)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ledger import Ledger
+from ..policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
+from ..schedule import Outcome, Schedule
+from .world import World
+
+_NOT_DRAWN = -1  # the exit of a sample for which `World.exits` is asked at the exit
+
+
+def simulate(requests: Sequence[Request], policy: Policy, world: World) -> Schedule:
+    """Serve `requests` (sorted by arrival, then id) in `world` and return the schedule.
+
+    Raises SchedulerError for inconsistent input and PolicyError when the policy breaks the rules.
+    """
+    world.check(requests)
+    return _Engine(requests, policy, world).serve()
+
+
+class _Engine:
+    """Simulated time around a `Ledger`; per-request columns are aligned with `requests`."""
+
+    def __init__(self, requests: Sequence[Request], policy: Policy, world: World) -> None:
+        self.requests, self.policy = tuple(requests), policy
+        stages, b_max, slots = world.latency.stages, world.batch_limit, world.slot_limit
+        self.ledger = Ledger(stages=stages, b_max=b_max, slots=slots, policy=policy.name)
+        self.view = View(0, self.ledger.waiting, world.latency, tuple(world.exit_rates), b_max, slots=slots)
+        self.run_ns = world.run_ns
+        n = len(self.requests)
+        self.live, drawn = world.live, world.drawn
+        exits = (_NOT_DRAWN,) * n if drawn is None else drawn
+        self.place = {r.id: (i, int(e)) for i, (r, e) in enumerate(zip(self.requests, exits, strict=True))}
+        self.start, self.end, self.exit, self.outcome = [-1] * n, [-1] * n, [-1] * n, [0] * n
+        self.log: list[tuple[int, Action]] = []
+        self.run_ends: list[int] = []
+
+    def serve(self) -> Schedule:
+        policy, view, ledger, requests = self.policy, self.view, self.ledger, self.requests
+        arrivals = [r.arrival_ns for r in requests]
+        n, i, now = len(requests), 0, 0
+        policy.reset()
+        decide, log, run, queue = policy.decide, self.log.append, self._run, ledger.waiting[0]
+        while True:
+            while i < n and arrivals[i] <= now:
+                queue.append(requests[i])
+                i += 1
+            if not queue and not ledger.held:
+                if i == n:
+                    break
+                now = arrivals[i]
+                continue
+            view.now_ns, view.closed = now, i == n
+            action = decide(view)
+            log((now, action))
+            if isinstance(action, Run):
+                now = run(now, action)
+            elif isinstance(action, Wait):
+                ledger.check_wait(now, action, i == n)
+                now = arrivals[i] if action.until_ns is None else min(action.until_ns, arrivals[i])
+            elif isinstance(action, Answer):
+                for request, passed in ledger.answer(now, action):
+                    self._leave(request, now, passed, Outcome.ANYTIME)
+            elif isinstance(action, Shed):
+                ledger.shed(now, action)
+                for request in action.requests:
+                    self.start[self.place[request.id][0]] = now
+                    self._leave(request, now, -1, Outcome.SHED)
+            else:
+                ledger.refuse(now, f"returned {action!r}, which is no action")
+        return self._schedule()
+
+    def _run(self, now: int, action: Run) -> int:
+        """Run a batch; return the time of its end."""
+        stage, batch, place, live = action.stage, action.requests, self.place, self.live
+        self.ledger.begin(now, action)
+        end = now + self.run_ns[stage][len(batch) - 1]
+        if stage == 0:
+            for request in batch:
+                self.start[place[request.id][0]] = now
+        last = stage == self.ledger.stages - 1
+        staying = []
+        for request in batch:
+            index, drawn = place[request.id]
+            if drawn == stage or (live is not None and (last or live.leaves(request, stage, end))):
+                self.end[index] = end
+                self.exit[index] = stage
+            else:
+                staying.append(request)
+        self.ledger.finish(action, staying)
+        self.run_ends.append(end)
+        return end
+
+    def _leave(self, request: Request, now: int, passed: int, outcome: Outcome) -> None:
+        index = self.place[request.id][0]
+        self.end[index], self.exit[index], self.outcome[index] = now, passed, outcome
+
+    def _schedule(self) -> Schedule:
+        return Schedule(
+            policy=self.policy.name,
+            stages=self.ledger.stages,
+            b_max=self.ledger.b_max,
+            slots=self.ledger.slots,
+            requests=self.requests,
+            start_ns=tuple(self.start),
+            end_ns=tuple(self.end),
+            exit=tuple(self.exit),
+            outcome=tuple(self.outcome),
+            log=tuple(self.log),
+            run_end_ns=tuple(self.run_ends),
+        )

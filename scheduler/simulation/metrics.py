@@ -1,0 +1,194 @@
+"""What a schedule is worth: latency, violations, goodput, and how well the NPU was used. Pure arithmetic.
+
+Warm-up: the first `warmup` requests by arrival are served but not counted (default: one in twenty); the system starts empty, so their
+latencies are too good. All requests are served to the end, so nothing is cut off at the other side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import SchedulerError
+from ..schedule import Outcome, Schedule, Tally
+
+WARMUP_SHARE = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """One schedule in numbers; percentages are 0..100.
+
+    `violations_pct`: answered late or shed. `goodput_per_s`: on-time answers per second between the first and the last counted arrival.
+    `busy_pct`: share of wall-clock time in which the NPU ran. `busy_mac_efficiency_pct`: multiply-accumulates over the peak of the busy
+    time (NaN when nothing ran); `wall_utilisation_pct`: over the peak of the whole time; both None without MACs and a peak. `rise_ms`: the average
+    latency of the later half of the requests less that of the earlier half. `batches[b - 1]`: runs of size b,
+    `stage_batches[s][b - 1]` the same per stage. Latencies of shed requests are left out; with nobody answered there are none (NaN).
+    """
+
+    policy: str
+    requests: int
+    average_ms: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    violations_pct: float
+    anytime_pct: float
+    shed_pct: float
+    goodput_per_s: float
+    busy_pct: float
+    busy_mac_efficiency_pct: float | None
+    wall_utilisation_pct: float | None
+    mean_batch: float
+    batches: tuple[int, ...]
+    stage_batches: tuple[tuple[int, ...], ...]
+    exit_pct: tuple[float, ...]
+    decisions: int
+    rise_ms: float
+    unstable: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; None for what is not a number."""
+        return {
+            key: None if isinstance(value, float) and math.isnan(value) else value
+            for key, value in asdict(self).items()
+        }
+
+
+def measure(
+    schedule: Schedule | Tally,
+    *,
+    warmup: int | None = None,
+    macs: Sequence[int] | None = None,
+    peak_macs_per_s: float | None = None,
+) -> Metrics:
+    """The metrics of a schedule. `macs[s]`: multiply-accumulates of stage s for one sample. Raises SchedulerError."""
+    tally = schedule if isinstance(schedule, Tally) else Tally.of(schedule)
+    n, sizes = len(tally.end_ns), tally.runs.sum(axis=0)
+    skip = int(n * WARMUP_SHARE) if warmup is None else warmup
+    if not 0 <= skip < n:
+        raise SchedulerError(f"warm-up must leave at least one of {n} requests, not skip {skip}")
+    arrival, end, exits, outcome = (x[skip:] for x in (tally.arrival_ns, tally.end_ns, tally.exit, tally.outcome))
+    served = outcome != Outcome.SHED
+    late = ~served | (end > tally.deadline_ns[skip:])
+    latency_ms = (end - arrival)[served] / 1e6
+    p50, p95, p99 = np.percentile(latency_ms, [50, 95, 99]) if served.any() else (math.nan,) * 3
+    seconds = max(int(arrival[-1] - arrival[0]), 1) / 1e9
+    batch = np.arange(1, len(sizes) + 1)
+    efficiency = None
+    if macs is not None and peak_macs_per_s is not None:
+        work = float(batch @ tally.runs.T @ np.asarray(macs, float))
+        efficiency = 100 * work / (tally.busy_ns / 1e9 * peak_macs_per_s) if tally.busy_ns else math.nan
+    busy = 100 * tally.busy_ns / max(int(tally.end_ns.max() - tally.arrival_ns[0]), 1)
+    return Metrics(
+        policy=tally.policy,
+        requests=n - skip,
+        average_ms=float(latency_ms.mean()) if served.any() else math.nan,
+        p50_ms=float(p50),
+        p95_ms=float(p95),
+        p99_ms=float(p99),
+        violations_pct=100 * float(late.mean()),
+        anytime_pct=100 * float((outcome == Outcome.ANYTIME).mean()),
+        shed_pct=100 * float((~served).mean()),
+        goodput_per_s=float((~late).sum()) / seconds,
+        busy_pct=busy,
+        busy_mac_efficiency_pct=efficiency,
+        wall_utilisation_pct=None if efficiency is None else efficiency * busy / 100,
+        mean_batch=float(sizes @ batch / max(sizes.sum(), 1)),
+        batches=tuple(int(x) for x in sizes),
+        stage_batches=tuple(tuple(int(x) for x in row) for row in tally.runs),
+        exit_pct=tuple(100 * float((exits == s).mean()) for s in range(len(tally.runs))),
+        decisions=tally.decisions,
+        rise_ms=_rise(latency_ms),
+        unstable=grows_without_bound(tally),
+    )
+
+
+def _rise(latency_ms: NDArray[np.float64]) -> float:
+    half = len(latency_ms) // 2
+    return float(latency_ms[half:].mean() - latency_ms[:half].mean()) if half else 0.0
+
+
+def grows_without_bound(tally: Tally) -> bool:
+    """Whether the backlog grew through the whole run, so that any latency would only tell the run's length.
+
+    Said when the last arrival finds more than 64 requests and more than 2 % of all before it, and 1.3 times as many as the middle one found.
+    """
+    n = len(tally.end_ns)
+
+    def backlog(index: int) -> int:
+        return index + 1 - int((tally.end_ns[: index + 1] <= tally.arrival_ns[index]).sum())
+
+    final = backlog(n - 1)
+    return final > max(64, 0.02 * n) and final > 1.3 * backlog(n // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean over seeds and the half-width of its confidence interval (infinite for a single seed)."""
+
+    mean: float
+    half: float
+
+    def to_dict(self) -> dict[str, float | None]:
+        """`mean`, `low`, `high`; None for what is not finite."""
+        raw = {"mean": self.mean, "low": self.mean - self.half, "high": self.mean + self.half}
+        return {key: value if math.isfinite(value) else None for key, value in raw.items()}
+
+
+def interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+    """Student's t interval of the mean of independent values (one per seed). Raises SchedulerError.
+
+    >>> print(interval([1.0, 2.0, 3.0]))
+    Interval(mean=2.0, half=2.484...)
+    """
+    if not values:
+        raise SchedulerError("an interval needs at least one value")
+    n, mean = len(values), float(np.mean(values))
+    if n == 1:
+        return Interval(mean, math.inf)
+    return Interval(mean, t_quantile(0.5 + confidence / 2, n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n))
+
+
+def t_quantile(p: float, freedom: int) -> float:
+    """Quantile of Student's t for p above 1/2, by bisection of its distribution function (no SciPy on the board).
+
+    >>> round(t_quantile(0.975, 29), 3), round(t_quantile(0.975, 1), 2)
+    (2.045, 12.71)
+    """
+    if not (0.5 < p < 1 and freedom >= 1):
+        raise SchedulerError(f"a t quantile needs p in 0.5..1 and a degree of freedom, not {p} and {freedom}")
+    low, high = 0.0, math.pi / 2
+    for _ in range(60):  # in the angle x = atan(t / sqrt(freedom)), where the density is cos(x) ** (freedom - 1)
+        middle = (low + high) / 2
+        low, high = (middle, high) if _t_cdf(middle, freedom) < p else (low, middle)
+    return math.sqrt(freedom) * math.tan(low)
+
+
+def _t_cdf(angle: float, freedom: int) -> float:
+    """P(T <= sqrt(freedom) tan(angle)), by Abramowitz and Stegun 26.7.3-4: a finite sum in sine and cosine of the angle."""
+    sine, cosine = math.sin(angle), math.cos(angle)
+    if freedom == 1:
+        return 0.5 + angle / math.pi
+    term, total = 1.0, 1.0
+    if freedom % 2:
+        term = total = cosine
+        for k in range(2, freedom - 2, 2):
+            term *= cosine * cosine * k / (k + 1)
+            total += term
+        return 0.5 + (angle + sine * total) / math.pi
+    for k in range(1, freedom - 2, 2):
+        term *= cosine * cosine * k / (k + 1)
+        total += term
+    return 0.5 + sine * total / 2
+
+
+def merge_metrics(runs: Sequence[Metrics]) -> Mapping[str, Interval]:
+    """Mean and interval of every scalar metric over seeds."""
+    names = [k for k, v in vars(runs[0]).items() if isinstance(v, int | float) and not isinstance(v, bool)]
+    return {name: interval([float(getattr(m, name)) for m in runs]) for name in names}

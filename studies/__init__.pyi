@@ -1,0 +1,9 @@
+from .catalogue import STUDIES as STUDIES
+from .catalogue import find_study as find_study
+from .statements import Verdict as Verdict
+from .statements import tally_text as tally_text
+from .study import Body as Body
+from .study import Size as Size
+from .study import Study as Study
+from .study import run_study as run_study
+from .study import study_files as study_files

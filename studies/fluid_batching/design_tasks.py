@@ -1,0 +1,92 @@
+"""Tasks about designs: the co-design loop, the ablation of Fig. 10, a batch of 16."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fluidnpu.dse import explore
+from fluidnpu.dse.paper import ablation
+from fluidnpu.scheduler import Serving
+
+from ..study import Size
+from ..writing import significant
+from .comparison import Load, compare_at, policy_cells
+from .hardware import boards_of_fig10, hardware, workload_of
+from .paper import PaperRow, table2_rows
+from .settings import YARDSTICKS
+
+MOST_STEPS = 6
+LEAST_SHARE = 1e-6  # of a batch size, so that no weight is zero
+Answer = dict[str, Any]
+
+
+def codesign(row: PaperRow, size: Size) -> Answer:
+    """Feed the batch histogram under the expected traffic back as the search's weights w_b, until the design
+    stays.
+    """
+    work, board = workload_of(row)
+    weights: list[float] | None = None
+    seen: list[list[int]] = []
+    steps, load = [], None
+    for _ in range(MOST_STEPS):
+        design = explore(work, board, weights=weights).design
+        serving = Serving.of(design)
+        load = load or _proportional_load(row, serving, size)
+        comparison = compare_at(load, serving, ("fluid",))
+        runs = np.sum([m.batches for m in comparison.metrics["fluid"]], axis=0)
+        shares = [max(float(x), LEAST_SHARE) for x in runs / runs.sum()]
+        cells = policy_cells(comparison)["fluid"]
+        point = [design.t_r, design.t_p, design.t_c]
+        steps.append(
+            {
+                "point": point,
+                "weights": None if weights is None else [significant(w) for w in weights],
+                "batch_shares": [significant(x) for x in shares],
+                **{key: cells[key] for key in YARDSTICKS},
+            }
+        )
+        if point in seen:
+            break
+        seen.append(point)
+        weights = shares
+    assert load is not None
+    return {"rate_per_s": significant(load.rate_per_s), "slo_ms": significant(load.slo_ns / 1e6), "steps": steps}
+
+
+def _proportional_load(row: PaperRow, serving: Serving, size: Size) -> Load:
+    """Keep the share of time that the NPU is busy, and the objective in proportion: the paper model is faster
+    than the row.
+    """
+    rate = row.rate_per_s * row.serving.least_load(1) / serving.least_load(1)
+    return Load.of_sweep(rate, round(row.slo_ns * row.rate_per_s / rate), size)
+
+
+def fig10() -> Answer:
+    """Give the share of the device's peak by batch size for each way of batching on its own best design (Fig.
+
+    10).
+    """
+    out: Answer = {}
+    for name, work, board in boards_of_fig10():
+        peak = 2 * board.dsp * board.clock_hz / 1e9
+        out[name] = {
+            row.name: {
+                "point": [row.point.t_r, row.point.t_p, row.point.t_c],
+                "share_pct": [significant(100 * g / peak) for g in row.gops],
+            }
+            for row in ablation(work, board)
+        }
+    return out
+
+
+def batch_16() -> Answer:
+    """Continue the table of ResNet-50 on ZCU104 to B = 16 by the growth that the `paper` model gives from B =
+    8.
+    """
+    row = table2_rows()[1]
+    model = hardware(row, b_max=16)["fluid"].model.ns
+    eight = row.serving.latency.between(0, row.serving.latency.stages - 1, 8)
+    growth = sum(stage[15] for stage in model) / sum(stage[7] for stage in model)
+    return {"batch_8_ms": significant(eight / 1e6), "batch_16_ms": significant(eight * growth / 1e6)}

@@ -1,0 +1,33 @@
+"""The list of tasks of the study."""
+
+from __future__ import annotations
+
+from ..study import Size, Task
+from .design_tasks import batch_16, codesign, fig10
+from .paper import sweeps, table2_rows
+from .settings import DIALS, MAP_LOADS, THRESHOLDS, worlds
+from .simulations import accuracy, at_own_load, drift, lazy, map_column, sweep_point, table2
+
+
+def study_tasks(size: Size) -> list[Task]:
+    """Give every piece of the study, the longest first."""
+    tasks: list[Task] = []
+    for row in table2_rows():
+        tasks.append(Task("table2", row.name, table2, (row, size)))
+        tasks.append(Task("lazy", row.name, lazy, (row, size)))
+        tasks.append(Task("frontier", row.name, at_own_load, (row, ("fluid", "optimal", *DIALS), size)))
+        for label, truth in worlds(row).items():
+            tasks.append(Task("drift", f"{row.name}: {label}", drift, (row, truth, size)))
+        tasks.append(Task("codesign", row.name, codesign, (row, size)))
+    for sweep in sweeps():
+        for x in sweep.rates_per_s:
+            tasks.append(Task(sweep.figures[0], f"{x:g}", sweep_point, (sweep, x, sweep.slo_ms, size)))
+        for x in sweep.slos_ms:
+            tasks.append(Task(sweep.figures[1], f"{x:g}", sweep_point, (sweep, sweep.rate_per_s, x, size)))
+        for load in MAP_LOADS:
+            tasks.append(Task(f"map, {sweep.row.name}", f"{load:g}", map_column, (sweep.row, load, size)))
+    for threshold in THRESHOLDS:
+        tasks.append(Task("accuracy", f"{threshold:g}", accuracy, (threshold, size)))
+    tasks.append(Task("fig10", "share of peak", fig10, ()))
+    tasks.append(Task("fig10", "batch 16", batch_16, ()))
+    return tasks

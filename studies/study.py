@@ -1,0 +1,135 @@
+"""Run a study and render its files.
+
+A study is one list of tasks, each deterministic in its seeds, run in any order on any number of processes.
+The result is one plain dictionary that says nothing about when or how fast it was made, so two runs can be
+diffed. An interval is `[mean, low, high]`, 95 % over seeds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+from .statements import Verdict, statements_markdown, tally
+from .writing import dumps
+
+Body = Mapping[str, Any]
+SCHEMA = 1
+HEADER = ("study", "schema", "seeds", "requests", "sweep_requests", "interval", "simulated")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """Number of seeds and of requests a seed.
+
+    Sweeps over many circumstances take a quarter of the requests in each.
+    """
+
+    seeds: int = 30
+    requests: int = 20_000
+
+    @property
+    def sweep_requests(self) -> int:
+        """Requests per seed in sweeps."""
+        return max(200, self.requests // 4)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One piece of work, and the part and key of the study under which its answer is filed."""
+
+    part: str
+    key: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    def __call__(self) -> Any:
+        """Compute the answer, in plain JSON types."""
+        return self.function(*self.arguments)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """One paper's study: its tasks, and pure functions of the dictionary that they make.
+
+    `page` also takes the command that made the study, for the reader to repeat, and the figures as SVG text
+    by name.
+    """
+
+    name: str
+    title: str  # of the list of statements
+    tasks: Callable[[Size], list[Task]]
+    verdicts: Callable[[Body], list[Verdict]]
+    figures: Callable[[Body], dict[str, str]]
+    page: Callable[[Body, str, Mapping[str, str]], str]
+    tables: Callable[[Body, str], str]
+    excerpt: Callable[[Body], dict[str, Any]]  # for the summary: the small part that documents quote
+
+    def summary(self, body: Body, command: str) -> dict[str, Any]:
+        """Give the statements with their verdicts and the excerpt, in plain JSON types."""
+        verdicts = self.verdicts(body)
+        return {
+            "command": command,
+            **{key: body[key] for key in HEADER},
+            "tally": dict(tally(verdicts)),
+            "verdicts": [verdict.to_dict() for verdict in verdicts],
+            **self.excerpt(body),
+        }
+
+
+def run_study(study: Study, size: Size, processes: int, progress: Callable[[int, int], None]) -> dict[str, Any]:
+    """Run every task of the study, and give what its file, read again, gives.
+
+    The number of processes changes no number.
+    """
+    body = {
+        "schema": SCHEMA,
+        "study": study.name,
+        "seeds": size.seeds,
+        "requests": size.requests,
+        "sweep_requests": size.sweep_requests,
+        "interval": "[mean, low, high], 95 % over seeds",
+        "simulated": True,
+        "parts": run_tasks(study.tasks(size), processes, progress),
+    }
+    settled: dict[str, Any] = json.loads(dumps(body))
+    return settled
+
+
+def run_tasks(tasks: Sequence[Task], processes: int, progress: Callable[[int, int], None]) -> dict[str, dict[str, Any]]:
+    """Run the tasks, in forked processes if more than one, and file their answers by part and key."""
+    answers: dict[int, Any] = {}
+    progress(0, len(tasks))
+    if processes > 1:
+        with ProcessPoolExecutor(processes, get_context("fork")) as pool, ExitStack() as stack:
+            stack.callback(pool.shutdown, cancel_futures=True)  # stopped in the middle, no further task begins
+            waiting = {pool.submit(task): index for index, task in enumerate(tasks)}
+            for done in as_completed(waiting):
+                answers[waiting[done]] = done.result()
+                progress(len(answers), len(tasks))
+    else:
+        for index, task in enumerate(tasks):
+            answers[index] = task()
+            progress(len(answers), len(tasks))
+    parts: dict[str, dict[str, Any]] = {}
+    for index, task in enumerate(tasks):
+        parts.setdefault(task.part, {})[task.key] = answers[index]
+    return parts
+
+
+def study_files(study: Study, body: Body, command: str) -> Iterator[tuple[str, str]]:
+    """Render the files of a study one by one, numbers first, as (path inside the study's folder, text)."""
+    yield "study.json", dumps(body)
+    yield "summary.json", dumps(study.summary(body, command))
+    figures = study.figures(body)
+    yield "report.html", study.page(body, command, figures)
+    yield "statements.md", statements_markdown(study.title, study.verdicts(body), command)
+    yield "tables.md", study.tables(body, command)
+    for name, svg in figures.items():
+        yield f"figures/{re.sub('[^a-z0-9]+', '-', name.lower())}.svg", svg

@@ -1,0 +1,125 @@
+"""Any study: tasks run in any number of processes, and an interrupted study begins nothing more."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fluidnpu.scheduler import Interval
+from fluidnpu.studies import STUDIES, Size, Study, find_study, run_study, study_files
+from fluidnpu.studies.statements import AGREES, DIFFERS, PARTLY, Verdict, judged, statements_markdown
+from fluidnpu.studies.study import Task, run_tasks
+from fluidnpu.studies.writing import dumps, mean_low_high, plus_minus
+
+TINY = Size(seeds=2, requests=200)
+VERDICT = Verdict(where="Fig. 1", statement="three is | odd", paper="yes", ours="yes", verdict=AGREES, why="arithmetic")
+
+
+def silent(done: int, total: int) -> None:
+    """A progress callback that shows nothing."""
+
+
+def square(number: int) -> dict[str, Any]:
+    return {"square": [number**2, None, float(number)]}
+
+
+def toy(tasks: Callable[[Size], list[Task]]) -> Study:
+    return Study(
+        name="toy",
+        title="Toys",
+        tasks=tasks,
+        verdicts=lambda body: [VERDICT],
+        figures=lambda body: {"Fig. 1, again": "<svg/>"},
+        page=lambda body, command, figures: f"page of {command} with {', '.join(figures)}",
+        tables=lambda body, command: f"tables of {command}",
+        excerpt=lambda body: {"squares": sorted(body["parts"]["squares"])},
+    )
+
+
+def squares(size: Size) -> list[Task]:
+    return [Task("squares", str(n), square, (n,)) for n in range(size.seeds)]
+
+
+def test_every_study_of_the_catalogue_is_found() -> None:
+    for name in STUDIES:
+        assert find_study(name).name == name
+    with pytest.raises(KeyError):
+        find_study("no-such-paper")
+
+
+def test_processes_change_nothing() -> None:
+    one, two = (run_study(toy(squares), TINY, processes, silent) for processes in (1, 2))
+    assert dumps(one) == dumps(two)
+    assert one["parts"]["squares"]["1"] == {"square": [1, None, 1.0]}
+    assert (one["study"], one["seeds"], one["requests"], one["sweep_requests"]) == ("toy", 2, 200, 200)
+
+
+def test_progress_is_told_from_nothing_to_all() -> None:
+    told: list[tuple[int, int]] = []
+    run_study(toy(squares), TINY, 1, lambda done, total: told.append((done, total)))
+    assert told == [(0, 2), (1, 2), (2, 2)]
+
+
+def _leave_a_mark(path: Path) -> None:
+    time.sleep(0.05)
+    path.touch()
+
+
+def test_tasks_stopped_in_the_middle_begin_nothing_more(tmp_path: Path) -> None:
+    marks = [Task("part", str(i), _leave_a_mark, (tmp_path / str(i),)) for i in range(100)]
+
+    def stop(done: int, total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks(marks, 2, stop)
+    assert len(list(tmp_path.iterdir())) < 50
+
+
+def test_the_files_of_a_study() -> None:
+    study = toy(squares)
+    body = run_study(study, TINY, 1, silent)
+    files = dict(study_files(study, body, "the command"))
+    assert next(iter(files)) == "study.json"
+    assert set(files) == {
+        "study.json",
+        "summary.json",
+        "report.html",
+        "statements.md",
+        "tables.md",
+        "figures/fig-1-again.svg",
+    }
+    assert json.loads(files["study.json"]) == body
+    assert files["report.html"] == "page of the command with Fig. 1, again"
+    brief = json.loads(files["summary.json"])
+    assert brief == study.summary(body, "the command")
+    assert (brief["tally"], brief["squares"], brief["command"]) == ({"agrees": 1}, ["0", "1"], "the command")
+
+
+def test_statements_are_rows_of_one_table() -> None:
+    lines = statements_markdown("Toys", [VERDICT], "the command").splitlines()
+    assert lines[0] == "# Toys"
+    assert "1 statements: 1 agrees;" in lines[3]
+    assert lines[-1] == "| **agrees** | Fig. 1 | three is / odd | yes | yes | arithmetic |"
+
+
+def test_a_statement_of_several_parts_may_hold_in_part() -> None:
+    assert [judged(*holds) for holds in ((True, True), (True, False), (False, False))] == [AGREES, PARTLY, DIFFERS]
+
+
+def test_numbers_are_written_canonically() -> None:
+    body = {"b": [1.5, None, 2.0], "a": {"x": [[1, 2], [3, 4]]}}
+    text = dumps(body)
+    assert json.loads(text) == body
+    assert dumps(json.loads(text)) == text
+    assert '"b": [1.5, null, 2.0]' in text
+
+
+def test_intervals_are_written_short() -> None:
+    assert mean_low_high(Interval(1.23456789, 0.5)) == [1.2346, 0.73457, 1.7346]
+    assert mean_low_high(Interval(1.0, float("inf"))) == [1.0, None, None]
+    assert plus_minus([1.0, None, None], unit=" ms") == "1.0 ms"
