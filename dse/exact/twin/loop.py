@@ -200,8 +200,7 @@ def _ring(entries: int) -> int:
 
 
 def run(
-    hardware: Mapping[str, int],
-    memory: Mapping[str, Any],
+    numbers: Mapping[str, Any],
     slots: Sequence[int],
     layers: Sequence[Mapping[str, int]],
     *,
@@ -212,13 +211,13 @@ def run(
 
     `first_cycle`: the NPU's cycle that follows the write of START (refresh and turns count from reset).
     """
-    late, bias = _ring(hardware["late"] + 1), _ring(hardware["bias_depth"])
-    derived = {"port_shift": hardware["port_bytes"].bit_length() - 1, "stripe_shift": hardware["stripes"].bit_length() - 1, "late_mask": late - 1, "bias_mask": bias - 1}
-    given = {**hardware, **memory, **derived, "slots": [*slots, *[0] * (MAX_SLOTS - len(slots))]}
+    late, bias = _ring(numbers["late"] + 1), _ring(numbers["bias_depth"])
+    derived = {"port_shift": numbers["port_bytes"].bit_length() - 1, "stripe_shift": numbers["stripes"].bit_length() - 1, "late_mask": late - 1, "bias_mask": bias - 1}
+    given = {**numbers, **derived, "slots": [*slots, *[0] * (MAX_SLOTS - len(slots))]}
     job = Job(
         npu=zeros(Npu, 1),
         setup=table(Setup, [given]),
-        stripes=zeros(Stripes, 1 if hardware["stripes"] > 1 else 0),
+        stripes=zeros(Stripes, 1 if numbers["stripes"] > 1 else 0),
         layers=table(Layer, layers),
         counts=zeros(Counts, len(layers)),
         rings=Rings(ints(late), ints(bias)),

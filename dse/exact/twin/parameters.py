@@ -10,7 +10,6 @@ MASTERS = 3  # that read: m0, m1, m2
 MAX_STRIPES = 4
 BURSTS = 64  # the most that memory may owe a port; a power of two
 FRACTION = 1024  # rates of memory are in bytes of 1 / FRACTION, as `npu_model.cpp` counts them
-NORMAL, WIDE, LANES, SPLIT, MAX_POOL = range(5)  # modes of a layer; from MAX_POOL on they are pools
 
 
 @dataclass(slots=True)
@@ -19,7 +18,7 @@ class Setup:
 
     t_p: int
     t_c: int
-    input_words: int
+    in_words: int
     weight_slots: int
     out_words: int
     split: int

@@ -23,7 +23,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from ..jit import Jit, has_numba
+from ...jit import Jit, has_numba
 
 R = TypeVar("R")
 COMPILED = has_numba()

@@ -6,8 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ...hardware.array import Mode
 from .commands import COMMAND_QUEUE, Command, Commands, place_of
-from .parameters import MAX_POOL, SPLIT, WIDE, Counts, Layer, Setup
+from .parameters import Counts, Layer, Setup
 from .queues import SKID_DEPTH, Queue, step_queue
 from .records import jit
 
@@ -158,7 +159,7 @@ def _end_drain(core: Core, layer: Layer, setup: Setup, rings: Rings) -> None:
 @jit
 def _order_ok(sequencer: Sequencer, drain: Drain, command: Command, layer: Layer, setup: Setup) -> bool:
     """Tell if the sums of the last tile can be read back, and the previous command's row at this place was fetched."""
-    split = setup.split != 0 and layer.mode == SPLIT
+    split = setup.split != 0 and layer.mode == Mode.SPLIT
     same = split == (sequencer.split != 0)
     if sequencer.inner == 0:
         if sequencer.outer:
@@ -199,7 +200,7 @@ def _step_sequencer(core: Core, layer: Layer, setup: Setup, commands: Commands) 
             sequencer.outer = 0 if last_outer else sequencer.outer + 1
     commands.beats += command_ends
     if issue and command_ends:
-        sequencer.split = setup.split != 0 and layer.mode == SPLIT
+        sequencer.split = setup.split != 0 and layer.mode == Mode.SPLIT
     if pool_ready:
         core.pool_valid = takes and layer.pool != 0 and last_inner
     if issue:
@@ -267,9 +268,9 @@ def _step_loader(core: Core, layer: Layer, setup: Setup, commands: Commands, rin
         step = setup.biases_per_beat
         rings.header_cols[bias.pushed & setup.bias_mask] = cols
         bias.pushed += 1
-    elif layer.mode == WIDE:
+    elif layer.mode == Mode.WIDE:
         wanted = 2 * cols
-    elif layer.mode == SPLIT:
+    elif layer.mode == Mode.SPLIT:
         wanted = (cols + 1) >> 1
     core.weight.pop = 1
     if loader.done < wanted:

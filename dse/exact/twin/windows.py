@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...hardware.array import Mode
 from .commands import Commands, place_of
-from .parameters import MAX_POOL, SPLIT, WIDE, Layer, Setup
+from .parameters import Layer, Setup
 from .records import jit
 from .row_buffer import BEAT_QUEUE, RowBuffer
 from .walker import Walker, begin_pass, ends_beat, reset_walker, walk
@@ -54,12 +55,12 @@ def reset_windows(windows: Windows, layer: Layer, setup: Setup) -> None:
     """Begin a layer."""
     windows.width = setup.t_p
     if layer.pool:
-        windows.width = setup.input_words
-    elif layer.mode == WIDE:
+        windows.width = setup.in_words
+    elif layer.mode == Mode.WIDE:
         windows.width = 2 * setup.t_p
-    elif layer.mode == SPLIT:
+    elif layer.mode == Mode.SPLIT:
         windows.width = setup.t_p // 2
-    windows.line = setup.line_words if setup.line_words < setup.input_words else windows.width
+    windows.line = setup.line_words if setup.line_words < setup.in_words else windows.width
     windows.run_words = layer.run_words
     reset_walker(windows.walker, 0, 0)
 
@@ -113,7 +114,7 @@ def _rows_ready(windows: Windows, rows: RowBuffer, layer: Layer, other: bool) ->
 def _cut_rows(windows: Windows, rows: RowBuffer, layer: Layer) -> int:
     """Cut one segment, or two of one beat where memory writes nothing in this cycle; the output rows they complete."""
     first, behind, walker = windows.first, windows.behind, windows.walker
-    max_pool = layer.mode == MAX_POOL
+    max_pool = layer.mode == Mode.MAX_POOL
     beat_start = windows.position == 0
     lane_ends = ends_beat(walker)
     _cut(windows, layer, first, windows.position)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...hardware.array import Mode
 from .commands import COMMAND_QUEUE, Commands, place_of
 from .masters import ReadMaster, req_ready, request
-from .parameters import MAX_SLOTS, NORMAL, SPLIT, Layer, Setup
+from .parameters import MAX_SLOTS, Layer, Setup
 from .records import jit
 from .weights import WeightStreamer
 
@@ -53,10 +54,10 @@ def _begin_layer(sequencer: Sequencer, layer: Layer, setup: Setup) -> None:
     sequencer.block_open = 0
     sequencer.tile_columns = setup.t_c
     if layer.pool:
-        sequencer.tile_columns = setup.input_words
-    elif layer.mode == SPLIT:
+        sequencer.tile_columns = setup.in_words
+    elif layer.mode == Mode.SPLIT:
         sequencer.tile_columns = 2 * setup.t_c
-    elif layer.mode != NORMAL:
+    elif layer.mode != Mode.NORMAL:
         sequencer.tile_columns = max(setup.t_c // 2, 1)
 
 
