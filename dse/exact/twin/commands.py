@@ -1,4 +1,4 @@
-"""The commands of a layer on their way to the modules that obey them, each at its own pace: the queues of commands."""
+"""The queues of commands, from which each module takes the same commands at its own pace."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Annotated
 
 from .records import jit
 
-RING = 64  # commands remembered: more than all queues hold
+RING = 64  # commands kept: more than all queues hold
 COMMAND_QUEUE = 4
 
 
 @dataclass(slots=True)
 class Command:
-    """One row block, group and column tile (command_t of `fluidnpu_pkg`)."""
+    """One row block, group and column tile of a layer."""
 
     beats: int
     lane1_beats: int
@@ -25,7 +25,7 @@ class Command:
 
 @dataclass(slots=True)
 class Commands:
-    """The last commands, and how many of them each module has taken; every queue is a difference of two numbers."""
+    """The last commands, and the number that each module has taken; the level of a queue is a difference of two."""
 
     issued: int
     core: int
@@ -40,5 +40,5 @@ class Commands:
 
 @jit
 def place_of(number: int) -> int:
-    """Where a command lies in the ring."""
+    """Compute the index of a command in the ring."""
     return number & RING - 1

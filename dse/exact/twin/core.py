@@ -1,5 +1,8 @@
-"""The core without its arithmetic: twin of `fluidnpu_core`, `core_sequencer`, `core_pool`, `core_loader`, `core_bias`,
-`core_drain`, and of the delays of `core_array` and `core_finish`."""
+"""The core without its arithmetic: twin of `fluidnpu_core` and of the modules inside it that take decisions.
+
+These are `core_sequencer`, `core_pool`, `core_loader`, `core_bias` and `core_drain`; of `core_array` and `core_finish`
+the delays are left. `step_core` moves them from the output back to the input.
+"""
 
 from __future__ import annotations
 
@@ -13,29 +16,28 @@ from .queues import SKID_DEPTH, Queue, step_queue
 from .records import jit
 
 GENERATIONS = 4
-STEPS = 8  # of post-processing
+STEPS = 8  # of post-processing, in core_finish
 
 
 class Rings(NamedTuple):
-    """The two queues of the core whose size is the design's."""
+    """The queues whose size depends on the design; a record has fixed sizes."""
 
-    written: list[int]  # for each cycle: whether a beat was given whose row is finished when it leaves the array
-    header_cols: list[int]  # of each beat of biases
+    written: list[int]  # delay line of core_array: 1 for a beat that finishes a row
+    header_cols: list[int]  # columns of the command, for each beat of biases
 
 
 @dataclass(slots=True)
-class Sequencer:
-    """Registers of `core_sequencer`, and its ports in this cycle."""
+class BeatSequencer:
+    """Registers and ports of `core_sequencer`."""
 
     inner: int
     outer: int
     age: int  # Turnaround after a beat, then down to zero
     unfetched: int
     split: int
-    # Of this cycle.
-    takes: int
-    swap: int
-    final: int  # the beat ends a row
+    # ports
+    swap: int  # the beat is the first of a P-tile
+    final: int  # the beat finishes a row
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ class Bias:
 
 @dataclass(slots=True)
 class Drain:
-    """Registers of `core_drain`, and its ports in this cycle."""
+    """Registers and ports of `core_drain`."""
 
     row: int
     stored: int
@@ -70,33 +72,32 @@ class Drain:
     left: int
     has_lane1: int
     lane1: int
-    # Of this cycle.
+    # ports
     fetch: int
-    fetched_command: int
-    issue: int
+    last_row: int  # the row fetched is its command's last
 
 
 @dataclass(slots=True)
 class Core:
-    """The core's streams and what its modules hold."""
+    """The skid buffers of the core's streams, and its modules."""
 
-    input: Queue
-    weight: Queue
-    residual: Queue
-    output: Queue
-    sequencer: Sequencer
+    in_skid: Queue
+    weight_skid: Queue
+    residual_skid: Queue
+    out_skid: Queue
+    sequencer: BeatSequencer
     loader: Loader
     bias: Bias
     drain: Drain
-    array_slot: int  # of `Rings.written`
-    pool_valid: int  # of core_pool
-    finish: int  # valid_q of core_finish as bits
+    array_slot: int  # where the delay line of core_array begins in this cycle
+    pool_valid: int  # valid_q of core_pool
+    finish_valid: int  # valid_q of core_finish, a bit a step
     cmd_ready: int
 
 
 @jit
 def reset_core(core: Core, setup: Setup) -> None:
-    """Begin a job."""
+    """Begin a job: the loader waits for the first header."""
     core.loader.done = setup.biases_per_beat
 
 
@@ -111,7 +112,7 @@ def _available(core: Core, layer: Layer) -> bool:
 @jit
 def _fetch(drain: Drain, command: Command) -> None:
     drain.fetch = 1
-    drain.fetched_command = drain.row + 1 == command.beats
+    drain.last_row = drain.row + 1 == command.beats
     drain.valid = 1
     drain.cols = command.cols
     drain.left = command.cols
@@ -121,52 +122,50 @@ def _fetch(drain: Drain, command: Command) -> None:
 
 @jit
 def _step_drain(core: Core, layer: Layer, setup: Setup, commands: Commands) -> None:
-    """Issue a beat of the row at hand, and fetch the next row; `row` counts on at the end of the cycle."""
+    """Issue a beat of the fetched row, and fetch the next row with the last beat; `_end_drain` counts rows."""
     drain = core.drain
-    enable = core.output.level < SKID_DEPTH
-    issue = enable and drain.valid != 0 and (not layer.has_residual or core.residual.level != 0)
+    enable = core.out_skid.level < SKID_DEPTH
+    issue = enable and drain.valid != 0 and (not layer.has_residual or core.residual_skid.level != 0)
     last_beat = drain.left <= setup.out_words
     last_issue = issue and last_beat and (drain.lane1 != 0 or not drain.has_lane1)
-    core.residual.pop = issue and layer.has_residual != 0
+    core.residual_skid.pop = issue and layer.has_residual != 0
     drain.fetch = 0
-    drain.fetched_command = 0
+    drain.last_row = 0
     if commands.drain != commands.core and (not drain.valid or last_issue) and _available(core, layer):
         _fetch(drain, commands.ring[place_of(commands.drain)])
-        commands.drain += drain.fetched_command
+        commands.drain += drain.last_row
     elif issue:
         if last_issue:
             drain.valid = 0
         drain.left = drain.cols if last_beat else drain.left - setup.out_words
         drain.lane1 |= last_beat
-    core.output.push = 0
+    core.out_skid.push = 0
     if enable:  # post-processing moves
-        core.output.push = core.finish >> STEPS - 1 & 1
-        core.finish = (core.finish << 1 | issue) & (1 << STEPS) - 1
+        core.out_skid.push = core.finish_valid >> STEPS - 1 & 1
+        core.finish_valid = (core.finish_valid << 1 | issue) & (1 << STEPS) - 1
 
 
 @jit
 def _end_drain(core: Core, layer: Layer, setup: Setup, rings: Rings) -> None:
-    """End the drain's cycle: rows that come out of the array are stored, and the one fetched is not any more."""
+    """Count the rows that are stored: one more where a beat leaves the array that finishes it, one less if fetched."""
     drain = core.drain
     drain.stored += rings.written[core.array_slot - setup.late & setup.late_mask]
     rings.written[core.array_slot & setup.late_mask] = core.sequencer.final
     core.array_slot += 1
     if drain.fetch:
-        drain.row = 0 if drain.fetched_command else drain.row + 1
+        drain.row = 0 if drain.last_row else drain.row + 1
         drain.stored -= not layer.pool
 
 
 @jit
-def _order_ok(sequencer: Sequencer, drain: Drain, command: Command, layer: Layer, setup: Setup) -> bool:
-    """Tell if the sums of the last tile can be read back, and the previous command's row at this place was fetched."""
+def _order_ok(sequencer: BeatSequencer, drain: Drain, command: Command, layer: Layer, setup: Setup) -> bool:
+    """Tell if the sums of the previous P-tile can be read back, and the row stored at this place was fetched."""
     split = setup.split != 0 and layer.mode == Mode.SPLIT
     same = split == (sequencer.split != 0)
     if sequencer.inner == 0:
-        if sequencer.outer:
-            ok = sequencer.age <= command.beats
-        else:
-            ok = setup.split == 0 or same or sequencer.age == 0
-        if not ok:
+        if sequencer.outer and sequencer.age > command.beats:
+            return False
+        if not sequencer.outer and setup.split and not same and sequencer.age:
             return False
     if sequencer.outer + 1 != layer.p_tiles or sequencer.unfetched == 0:
         return True
@@ -175,11 +174,11 @@ def _order_ok(sequencer: Sequencer, drain: Drain, command: Command, layer: Layer
 
 @jit
 def _step_sequencer(core: Core, layer: Layer, setup: Setup, commands: Commands) -> None:
-    """Take a beat of the input, if its weights, sums and output rows are ready; of a pool if the row before left."""
+    """Take an input beat once its weights, sums and output rows are ready; of a pool once it has room."""
     sequencer, drain = core.sequencer, core.drain
     pool_ready = core.pool_valid == 0 or drain.fetch != 0
     takes = last_inner = last_outer = False
-    if commands.beats != commands.core and core.input.level:
+    if commands.beats != commands.core and core.in_skid.level:
         command = commands.ring[place_of(commands.beats)]
         inner = layer.p_tiles if layer.pool else command.beats
         outer = command.beats if layer.pool else layer.p_tiles
@@ -190,10 +189,9 @@ def _step_sequencer(core: Core, layer: Layer, setup: Setup, commands: Commands) 
             takes = _order_ok(sequencer, drain, command, layer, setup)
     issue = takes and not layer.pool
     command_ends = takes and last_inner and last_outer
-    sequencer.takes = takes
     sequencer.swap = issue and sequencer.inner == 0
     sequencer.final = issue and last_outer
-    core.input.pop = takes
+    core.in_skid.pop = takes
     if takes:
         sequencer.inner = 0 if last_inner else sequencer.inner + 1
         if last_inner:
@@ -208,7 +206,7 @@ def _step_sequencer(core: Core, layer: Layer, setup: Setup, commands: Commands) 
     elif sequencer.age:
         sequencer.age -= 1
     if not layer.pool:
-        sequencer.unfetched += command_ends - drain.fetched_command
+        sequencer.unfetched += command_ends - drain.last_row
 
 
 @jit
@@ -218,7 +216,7 @@ def _bias_ready(bias: Bias, setup: Setup) -> bool:
 
 @jit
 def _step_bias(bias: Bias, setup: Setup, rings: Rings, release: int) -> None:
-    """Unpack one bias; `release` ends the oldest command's."""
+    """Unpack one bias a cycle; `release` frees those of the oldest command."""
     ends = False
     if bias.pushed != bias.popped and bias.held != GENERATIONS - 1:
         ends = bias.column + 1 == rings.header_cols[bias.popped & setup.bias_mask]
@@ -248,9 +246,9 @@ def _end_header_or_tile(loader: Loader, layer: Layer, setup: Setup, commands: Co
 
 @jit
 def _loader_takes(core: Core, bias_ready: bool) -> bool:
-    """Tell if a weight beat is taken: a header's where biases have room, a tile's where no loaded tile waits."""
+    """Tell if a weight beat is taken: a header needs room in the bias queue, a tile free waiting weights."""
     loader = core.loader
-    if core.weight.level == 0:
+    if core.weight_skid.level == 0:
         return False
     if loader.in_tile:
         return loader.loaded == 0
@@ -272,7 +270,7 @@ def _step_loader(core: Core, layer: Layer, setup: Setup, commands: Commands, rin
         wanted = 2 * cols
     elif layer.mode == Mode.SPLIT:
         wanted = (cols + 1) >> 1
-    core.weight.pop = 1
+    core.weight_skid.pop = 1
     if loader.done < wanted:
         loader.done += step
     else:
@@ -281,12 +279,12 @@ def _step_loader(core: Core, layer: Layer, setup: Setup, commands: Commands, rin
 
 @jit
 def step_core(core: Core, layer: Layer, setup: Setup, commands: Commands, rings: Rings) -> None:
-    """Move the core, from its end to its beginning."""
+    """Move the core by a cycle, from its output back to its input."""
     _step_drain(core, layer, setup, commands)
     _step_sequencer(core, layer, setup, commands)
     _end_drain(core, layer, setup, rings)
     bias_ready = _bias_ready(core.bias, setup)
-    _step_bias(core.bias, setup, rings, core.drain.fetched_command if not layer.pool else 0)
+    _step_bias(core.bias, setup, rings, 0 if layer.pool else core.drain.last_row)
     if core.sequencer.swap:
         core.loader.loaded = 0
     if commands.loader != commands.core and _loader_takes(core, bias_ready):
@@ -306,7 +304,7 @@ def cmd_ready(commands: Commands, layer: Layer) -> bool:
 
 @jit
 def take_command(commands: Commands, layer: Layer) -> None:
-    """Take a command; a pool has nothing to load."""
+    """Move a command into the core's queues; a pool has nothing to load."""
     commands.core += 1
     if layer.pool:
         commands.loader = commands.core
@@ -314,27 +312,27 @@ def take_command(commands: Commands, layer: Layer) -> None:
 
 @jit
 def feed_core(core: Core, beats: Queue) -> None:
-    """Hand over a beat of the input stream."""
-    ready = core.input.level < SKID_DEPTH
-    core.input.push = beats.pop = ready and beats.level != 0
+    """Hand over a beat of the input stream if the core's skid buffer has room."""
+    ready = core.in_skid.level < SKID_DEPTH
+    core.in_skid.push = beats.pop = ready and beats.level != 0
 
 
 @jit
 def count_streams(core: Core, beats: Queue, counts: Counts) -> None:
-    """Count the beats of a cycle, and the cycles in which the input stream waits."""
-    ready, valid = core.input.level < SKID_DEPTH, beats.level != 0
+    """Count the beats of all streams, and the cycles in which the input stream is blocked or starved."""
+    ready, valid = core.in_skid.level < SKID_DEPTH, beats.level != 0
     counts.input_beats += ready and valid
     counts.blocked_cycles += valid and not ready
     counts.starved_cycles += ready and not valid
-    counts.weight_beats += core.weight.push
-    counts.residual_beats += core.residual.push
-    counts.output_beats += core.output.pop
+    counts.weight_beats += core.weight_skid.push
+    counts.residual_beats += core.residual_skid.push
+    counts.output_beats += core.out_skid.pop
 
 
 @jit
 def end_core(core: Core) -> None:
-    """End the cycle of the core's streams."""
-    step_queue(core.input)
-    step_queue(core.weight)
-    step_queue(core.residual)
-    step_queue(core.output)
+    """Move the skid buffers of all streams."""
+    step_queue(core.in_skid)
+    step_queue(core.weight_skid)
+    step_queue(core.residual_skid)
+    step_queue(core.out_skid)

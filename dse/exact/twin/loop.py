@@ -1,7 +1,7 @@
 """The loop over cycles: twin of `fluidnpu_data_plane`, which connects the modules.
 
-Every module moves once a cycle, consumers before producers. What several modules look at is decided by `_look` from
-the registers of the cycle's beginning, and queues move at its end.
+Each module moves once a cycle, consumers before producers. `_look` takes the decisions that depend on several
+modules, before any of them moves; the queues move at the end.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from .windows import Windows, reset_windows, step_windows
 
 @dataclass(slots=True)
 class Npu:
-    """All that the NPU and its memory hold."""
+    """Registers of the NPU and of the memory behind it."""
 
     sequencer: Sequencer
     commands: Commands
@@ -64,11 +64,11 @@ class Npu:
 
 
 class Job(NamedTuple):
-    """What a job runs on, its layers, and the arrays whose size depends on both; `npu`, `setup` and `stripes` are one."""
+    """The arguments of `simulate` as arrays, which Numba recognises faster than single records."""
 
-    npu: Sequence[Npu]
-    setup: Sequence[Setup]
-    stripes: Sequence[Stripes]  # none where masters have one port each
+    npu: Sequence[Npu]  # one
+    setup: Sequence[Setup]  # one
+    stripes: Sequence[Stripes]  # one, or none where masters have one port each
     layers: Sequence[Layer]
     counts: Sequence[Counts]
     rings: Rings
@@ -91,13 +91,13 @@ def _look(npu: Npu, layer: Layer) -> None:
     npu.core.cmd_ready = cmd_ready(npu.commands, layer)
     sequencer.may_issue = sequencer.state == COMMANDS and may_issue(npu.commands, npu.weights, layer)
     sequencer.written = (
-        sequencer.state == DRAIN and all_written(npu.outputs, npu.masters.writes) and weights_idle(npu.weights)
+        sequencer.state == DRAIN and all_written(npu.outputs, npu.masters.m2_write) and weights_idle(npu.weights)
     )
 
 
 @jit
 def _step_outputs(npu: Npu, layer: Layer, setup: Setup) -> None:
-    step_outputs(npu.outputs, npu.masters.writes, npu.core.output, layer, setup)
+    step_outputs(npu.outputs, npu.masters.m2_write, npu.core.out_skid, layer, setup)
     next_outputs(npu.outputs, layer, npu.commands)
 
 
@@ -116,16 +116,16 @@ def _step_inputs(npu: Npu, layer: Layer, setup: Setup) -> None:
 @jit
 def _step_residuals(npu: Npu, layer: Layer, setup: Setup) -> None:
     if layer.has_residual:
-        step_residuals(npu.residuals, npu.masters.m2, npu.core.residual, layer, setup)
+        step_residuals(npu.residuals, npu.masters.m2_read, npu.core.residual_skid, layer, setup)
         next_residuals(npu.residuals, layer, npu.commands)
-        step_read_master(npu.masters.m2, setup)
+        step_read_master(npu.masters.m2_read, setup)
 
 
 @jit
 def _step_weights(npu: Npu, layer: Layer, setup: Setup) -> None:
     sequencer, m0 = npu.sequencer, npu.masters.m0
     if sequencer.state != FETCH:
-        step_weights(npu.weights, m0, npu.core.weight, layer, setup)
+        step_weights(npu.weights, m0, npu.core.weight_skid, layer, setup)
     if npu.core.cmd_ready:
         take_command(npu.commands, layer)
     if sequencer.state == BEGIN:
@@ -165,7 +165,7 @@ def _end_layer(job: Job, index: int, cycles: int) -> None:
 
 @jit.entry
 def simulate(job: Job, first_cycle: int, limit: int) -> bool:
-    """Run a job and fill the counts of its layers; whether it ends within `limit` cycles."""
+    """Run a job and fill the counts of its layers. Returns False if it does not end within `limit` cycles."""
     npu, setup = job.npu[0], job.setup[0]
     _reset(job, first_cycle)
     now = first_cycle
@@ -191,7 +191,7 @@ def simulate(job: Job, first_cycle: int, limit: int) -> bool:
 
 
 def _ring(entries: int) -> int:
-    """Places of a ring for as many entries: a power of two, so that an index needs no division.
+    """Round the size of a ring up to a power of two, so that an index needs no division.
 
     >>> _ring(5)
     8
@@ -207,16 +207,23 @@ def run(
     first_cycle: int,
     limit: int,
 ) -> list[dict[str, Any]] | None:
-    """Count the cycles of a job of `layers` on samples in `slots`; None where it does not end within `limit` cycles.
+    """Count the cycles of a job: the fields of `Counts` for each layer, or None past `limit` cycles.
 
-    `first_cycle`: the NPU's cycle that follows the write of START (refresh and turns count from reset).
+    `numbers` has the fields of `Setup`, and each of `layers` those of `Layer`, by name; `slots` are the addresses
+    of the samples. `first_cycle` is the NPU's cycle after the write of START, since refresh counts from reset.
     """
     late, bias = _ring(numbers["late"] + 1), _ring(numbers["bias_depth"])
-    derived = {"port_shift": numbers["port_bytes"].bit_length() - 1, "stripe_shift": numbers["stripes"].bit_length() - 1, "late_mask": late - 1, "bias_mask": bias - 1}
-    given = {**numbers, **derived, "slots": [*slots, *[0] * (MAX_SLOTS - len(slots))]}
+    setup = {
+        **numbers,
+        "port_shift": numbers["port_bytes"].bit_length() - 1,
+        "stripe_shift": numbers["stripes"].bit_length() - 1,
+        "late_mask": late - 1,
+        "bias_mask": bias - 1,
+        "slots": [*slots, *[0] * (MAX_SLOTS - len(slots))],
+    }
     job = Job(
         npu=zeros(Npu, 1),
-        setup=table(Setup, [given]),
+        setup=table(Setup, [setup]),
         stripes=zeros(Stripes, 1 if numbers["stripes"] > 1 else 0),
         layers=table(Layer, layers),
         counts=zeros(Counts, len(layers)),

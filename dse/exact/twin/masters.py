@@ -13,7 +13,7 @@ MAX_OUTSTANDING = 63
 
 @dataclass(slots=True)
 class ReadMaster:
-    """Registers of `axi_read_master`, and its ports in this cycle."""
+    """Registers and ports of `axi_read_master`."""
 
     addr: int
     left: int  # beats requested and not yet asked for
@@ -21,7 +21,7 @@ class ReadMaster:
     inflight: int  # beats asked for and not yet answered
     level: int  # of the queue of data
     arlen: int  # beats of the burst whose address is offered; 0: none
-    # Of this cycle.
+    # ports
     arready: int
     rvalid: int
     req_addr: int
@@ -31,7 +31,7 @@ class ReadMaster:
 
 @dataclass(slots=True)
 class WriteMaster:
-    """Registers of `axi_write_master`, and its ports in this cycle."""
+    """Registers and ports of `axi_write_master`."""
 
     next: int
     open: int  # words gathered for the burst that is still open
@@ -41,7 +41,7 @@ class WriteMaster:
     wvalid: int
     left: int  # words of the burst begun that are not yet in the output register
     outstanding: int
-    # Of this cycle.
+    # ports
     awready: int
     wready: int
     bvalid: int
@@ -49,30 +49,30 @@ class WriteMaster:
 
 @dataclass(slots=True)
 class Masters:
-    """The masters of the data plane: `m0` reads descriptors and weights, `m1` inputs, `m2` residuals."""
+    """The masters: m0 reads descriptors and weights, m1 inputs, m2 residuals; m2 also writes outputs."""
 
     m0: ReadMaster
     m1: ReadMaster
-    m2: ReadMaster
-    writes: WriteMaster
+    m2_read: ReadMaster
+    m2_write: WriteMaster
 
 
 @jit
 def req_ready(m: ReadMaster, address: int) -> bool:
-    """Tell if a read master takes a request: it has none, or one that ends at this address."""
+    """Tell if a read master takes a request: it has none left, or the last one ends at this address."""
     return m.left == 0 or address == m.end
 
 
 @jit
 def request(m: ReadMaster, address: int, beats: int) -> None:
-    """Hand over a request for `beats` port words."""
+    """Hand a read master a request for `beats` port words."""
     m.req_addr = address
     m.req_beats = beats
 
 
 @jit
 def step_read_master(m: ReadMaster, setup: Setup) -> None:
-    """Take a request and ask for the next burst, if the queue has room for all of it."""
+    """Ask for the next burst if the data queue has room for all of it, and take a request."""
     idle = m.left == 0
     length = 0
     if not idle and (m.arlen == 0 or m.arready):
@@ -99,13 +99,13 @@ def step_read_master(m: ReadMaster, setup: Setup) -> None:
 
 @jit
 def write_idle(m: WriteMaster) -> bool:
-    """Tell if every word taken is in memory."""
+    """Tell if every word that the master took is in memory."""
     return (m.open | m.burst_words | m.awlen | m.left | m.wvalid | m.outstanding) == 0
 
 
 @jit
 def step_write_master(m: WriteMaster, setup: Setup, close: bool, address: int) -> bool:
-    """Gather the word offered at `address` (-1: none) and send bursts; whether the word was taken."""
+    """Gather words into bursts and send these. Returns True if the word at `address` (-1: none) was taken."""
     moves = m.wvalid == 0 or m.wready != 0
     begins = m.burst_words != 0 and m.left == 0 and m.awlen == 0 and moves and m.outstanding != MAX_OUTSTANDING
     sends = m.left != 0 and m.level != 0 and moves

@@ -1,7 +1,7 @@
-"""The memory behind the ports: twin of the DRAM model of `npu_model.cpp`.
+"""The memory behind the ports: twin of the DRAM model in `npu_model.cpp`.
 
-A read burst is answered `latency` cycles after its address, a written one `write_latency` cycles after its last data.
-Bandwidth is a leaky bucket for each physical port and direction, and one for all of them together.
+The first data of a read burst follow its address by `latency` cycles, the answer of a write burst its last data
+by `write_latency` cycles. Bandwidth is a leaky bucket for each physical port and direction, and one for all.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from .parameters import BURSTS, FRACTION, MASTERS, MAX_STRIPES, Counts, Setup
 from .records import jit, jit_apart
 
 LAST = BURSTS - 1
-WRITES = MASTERS  # number of the port of writes, behind those of the masters that read
+WRITES = MASTERS  # number of the write port, behind the read ports of m0, m1 and m2
 
 
 @dataclass(slots=True)
 class ReadPort:
-    """Read bursts that memory owes a port."""
+    """Outstanding read bursts of a port."""
 
-    asked: int
+    asked: int  # bursts
     served: int
     sent: int  # beats of the oldest burst
-    beat_count: int  # of the layer
+    beat_count: int  # in this layer
     burst_count: int
     due: Annotated[list[int], BURSTS]
     beats: Annotated[list[int], BURSTS]
@@ -32,13 +32,13 @@ class ReadPort:
 
 @dataclass(slots=True)
 class WritePort:
-    """Written bursts that memory waits for or has not yet answered."""
+    """Outstanding write bursts of a port."""
 
-    opened: int
+    opened: int  # bursts
     filled: int  # bursts whose data have all come
     answered: int
     sent: int  # beats of the oldest burst that is not filled
-    beat_count: int  # of the layer
+    beat_count: int  # in this layer
     burst_count: int
     due: Annotated[list[int], BURSTS]
     beats: Annotated[list[int], BURSTS]
@@ -46,12 +46,12 @@ class WritePort:
 
 @dataclass(slots=True)
 class Dram:
-    """The bandwidth that is left, and one port for each master and direction."""
+    """The leaky buckets, and one port for each master and direction."""
 
     now: int  # the NPU's cycle
-    turns: int  # ports, of all masters and directions
+    turns: int  # ports of all masters and directions
     phase: int  # cycles since the last refresh began
-    beat_cost: int
+    beat_cost: int  # of one beat, in bytes of 1 / FRACTION as all of these
     link_most: int
     total_most: int
     total_credit: int
@@ -59,13 +59,13 @@ class Dram:
     link_of: Annotated[list[int], 4 * MAX_STRIPES]  # of each port, in the order of their turns
     m0: ReadPort
     m1: ReadPort
-    m2: ReadPort
-    writes: WritePort
+    m2_read: ReadPort
+    m2_write: WritePort
 
 
 @jit_apart
 def reset_dram(dram: Dram, setup: Setup, now: int) -> None:
-    """Fill the buckets and say which link each port uses."""
+    """Fill the buckets and give each port its link."""
     dram.now = now - 1
     dram.turns = (MASTERS + 1) * setup.stripes
     dram.phase = now % setup.refresh_interval
@@ -83,7 +83,7 @@ def reset_dram(dram: Dram, setup: Setup, now: int) -> None:
 
 @jit
 def tick(dram: Dram, setup: Setup) -> bool:
-    """Begin a cycle: bandwidth comes back; whether memory moves data in it, or refreshes."""
+    """Begin a cycle: refill the buckets. Returns False during a refresh, when no data move."""
     dram.now += 1
     if setup.link_rate:
         for link in range(2 * MAX_STRIPES):
@@ -97,7 +97,7 @@ def tick(dram: Dram, setup: Setup) -> bool:
 
 @jit
 def grant(dram: Dram, setup: Setup, wanted: int) -> int:
-    """Choose the ports that move a beat, as bits of `wanted`; who is first changes from cycle to cycle."""
+    """Arbitrate bandwidth in round-robin order. Returns the ports of `wanted`, a bit each, that move a beat."""
     if not (setup.link_rate or setup.total_rate):
         return wanted
     granted = 0
@@ -118,13 +118,13 @@ def grant(dram: Dram, setup: Setup, wanted: int) -> int:
 
 @jit
 def reads_due(port: ReadPort, dram: Dram) -> bool:
-    """Tell if memory may hand over a beat of the oldest burst."""
+    """Tell if the oldest burst of a port has waited for its latency."""
     return port.asked != port.served and port.due[port.served & LAST] <= dram.now
 
 
 @jit
 def serve_read(port: ReadPort, dram: Dram, setup: Setup, beat: int, length: int) -> bool:
-    """Hand over a beat, and take the address of a burst of `length` beats (0: none); whether it was taken."""
+    """Send a beat, and accept the address of a burst of `length` beats (0: none). True if accepted."""
     room = port.asked - port.served < setup.outstanding
     if beat:
         port.beat_count += 1
@@ -143,7 +143,7 @@ def serve_read(port: ReadPort, dram: Dram, setup: Setup, beat: int, length: int)
 
 @jit
 def answer_due(port: WritePort, dram: Dram) -> bool:
-    """Answer the oldest burst whose data are in memory; whether there is one."""
+    """Answer the oldest burst whose write latency has passed. Returns False if there is none."""
     if port.answered == port.filled or port.due[port.answered & LAST] > dram.now:
         return False
     port.answered += 1
@@ -152,13 +152,13 @@ def answer_due(port: WritePort, dram: Dram) -> bool:
 
 @jit
 def has_room(port: WritePort, setup: Setup) -> bool:
-    """Tell if memory takes the address of one more burst."""
+    """Tell if the memory accepts one more write burst of a port."""
     return port.opened - port.answered < setup.outstanding
 
 
 @jit
 def serve_write(port: WritePort, dram: Dram, setup: Setup, beat: int, length: int) -> None:
-    """Take a beat of data, and the address of a burst of `length` beats (0: none)."""
+    """Accept a beat of data, and the address of a burst of `length` beats (0: none)."""
     if beat:
         port.beat_count += 1
         port.sent += 1
@@ -174,28 +174,28 @@ def serve_write(port: WritePort, dram: Dram, setup: Setup, beat: int, length: in
 
 @jit
 def step_memory(dram: Dram, masters: Masters, setup: Setup) -> None:
-    """Serve masters that have one port each and direction."""
-    m0, m1, m2, writes = masters.m0, masters.m1, masters.m2, masters.writes
+    """Serve masters that have one port for each direction."""
+    m0, m1, m2, m2_write = masters.m0, masters.m1, masters.m2_read, masters.m2_write
     granted = 0
     if tick(dram, setup):
-        wanted = reads_due(dram.m0, dram) | reads_due(dram.m1, dram) << 1 | reads_due(dram.m2, dram) << 2
-        writable = writes.wvalid != 0 and dram.writes.opened != dram.writes.filled
+        wanted = reads_due(dram.m0, dram) | reads_due(dram.m1, dram) << 1 | reads_due(dram.m2_read, dram) << 2
+        writable = m2_write.wvalid != 0 and dram.m2_write.opened != dram.m2_write.filled
         granted = grant(dram, setup, wanted | writable << WRITES)
     m0.rvalid = granted & 1
     m1.rvalid = granted >> 1 & 1
     m2.rvalid = granted >> 2 & 1
     m0.arready = serve_read(dram.m0, dram, setup, m0.rvalid, m0.arlen)
     m1.arready = serve_read(dram.m1, dram, setup, m1.rvalid, m1.arlen)
-    m2.arready = serve_read(dram.m2, dram, setup, m2.rvalid, m2.arlen)
-    writes.wready = granted >> WRITES & 1
-    writes.awready = writes.awlen != 0 and has_room(dram.writes, setup)
-    writes.bvalid = answer_due(dram.writes, dram)
-    serve_write(dram.writes, dram, setup, writes.wready, writes.awlen if writes.awready else 0)
+    m2.arready = serve_read(dram.m2_read, dram, setup, m2.rvalid, m2.arlen)
+    m2_write.wready = granted >> WRITES & 1
+    m2_write.awready = m2_write.awlen != 0 and has_room(dram.m2_write, setup)
+    m2_write.bvalid = answer_due(dram.m2_write, dram)
+    serve_write(dram.m2_write, dram, setup, m2_write.wready, m2_write.awlen if m2_write.awready else 0)
 
 
 @jit
 def collect_reads(port: ReadPort, counts: Counts, master: int) -> None:
-    """Add a port's beats and bursts to those of a layer."""
+    """Move the counts of a read port to those of a layer."""
     counts.read_beats[master] += port.beat_count
     counts.read_bursts[master] += port.burst_count
     port.beat_count = 0
@@ -204,7 +204,7 @@ def collect_reads(port: ReadPort, counts: Counts, master: int) -> None:
 
 @jit
 def collect_writes(port: WritePort, counts: Counts) -> None:
-    """Add a port's beats and bursts to those of a layer."""
+    """Move the counts of a write port to those of a layer."""
     counts.write_beats += port.beat_count
     counts.write_bursts += port.burst_count
     port.beat_count = 0
@@ -213,8 +213,8 @@ def collect_writes(port: WritePort, counts: Counts) -> None:
 
 @jit_apart
 def collect_traffic(dram: Dram, counts: Counts) -> None:
-    """Add the beats and bursts of all ports to those of a layer."""
+    """Move the counts of all ports to those of a layer."""
     collect_reads(dram.m0, counts, 0)
     collect_reads(dram.m1, counts, 1)
-    collect_reads(dram.m2, counts, 2)
-    collect_writes(dram.writes, counts)
+    collect_reads(dram.m2_read, counts, 2)
+    collect_writes(dram.m2_write, counts)

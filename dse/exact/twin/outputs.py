@@ -1,4 +1,4 @@
-"""The core's outputs, packed into port words: twin of `fluidnpu_output_writer`."""
+"""The output stream, packed into port words: twin of `fluidnpu_output_writer`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class OutputWriter:
     """Registers of `fluidnpu_output_writer`."""
 
     layer_open: int
-    last: int  # the command at work is the layer's last
+    last: int  # the current command is the layer's last
     cols: int
     word: int  # of the row
     taken: int  # words of the beat
-    any: int  # the packed word holds something
+    any: int  # the port word is not empty
     full: int
     pack_addr: int
     walker: Walker
@@ -29,14 +29,14 @@ class OutputWriter:
 
 @jit
 def reset_outputs(outputs: OutputWriter, layer: Layer) -> None:
-    """Begin a layer."""
+    """Begin a layer at its first row."""
     outputs.layer_open = 1
     reset_walker(outputs.walker, layer.out_row, layer.out_pixel)
 
 
 @jit
 def layer_done(outputs: OutputWriter) -> bool:
-    """Tell if the last row of the layer has been handed over."""
+    """Tell if the last row of the layer was handed to the master."""
     return (outputs.layer_open | outputs.any) == 0
 
 
@@ -48,7 +48,7 @@ def all_written(outputs: OutputWriter, master: WriteMaster) -> bool:
 
 @jit
 def _pack(outputs: OutputWriter, queue: Queue, address: int, setup: Setup) -> bool:
-    """Pack words of the beat up to the end of port word or row; whether the row ends."""
+    """Pack words of a beat up to the end of the port word or row. Returns True at the end of the row."""
     space = setup.port_words - (address >> 1 & setup.port_words - 1)
     in_row = outputs.cols - outputs.word
     piece = min(setup.out_words - outputs.taken, in_row, space)
@@ -65,7 +65,7 @@ def _pack(outputs: OutputWriter, queue: Queue, address: int, setup: Setup) -> bo
 
 @jit
 def step_outputs(outputs: OutputWriter, master: WriteMaster, queue: Queue, layer: Layer, setup: Setup) -> None:
-    """Take beats of the core's output `queue`, and hand packed words to the master."""
+    """Pack beats of the core's output `queue`, and hand full port words to the master."""
     walker = outputs.walker
     active = walker.active != 0
     address = row_address(walker, layer, setup) + 2 * outputs.word if active else 0
@@ -85,7 +85,7 @@ def step_outputs(outputs: OutputWriter, master: WriteMaster, queue: Queue, layer
 
 @jit
 def next_outputs(outputs: OutputWriter, layer: Layer, commands: Commands) -> None:
-    """Begin the next command's rows as soon as the pass before has ended."""
+    """Begin the rows of the next command once the previous pass has ended."""
     if outputs.walker.active or commands.outputs == commands.issued:
         return
     command = commands.ring[place_of(commands.outputs)]

@@ -1,4 +1,4 @@
-"""Parameters and results of a run: the hardware, every layer, and the counts of every layer."""
+"""Parameters and results of a job: hardware and memory, layers, and the counts of each layer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FRACTION = 1024  # rates of memory are in bytes of 1 / FRACTION, as `npu_model.c
 
 @dataclass(slots=True)
 class Setup:
-    """Parameters of the RTL and of the memory, and the addresses of the samples: constant during a job."""
+    """Constants of a job: parameters of the RTL and of the memory, and the addresses of the samples."""
 
     t_p: int
     t_c: int
@@ -30,7 +30,7 @@ class Setup:
     queue_beats: int
     biases_per_beat: int
     bias_depth: int
-    late: int
+    late: int  # cycles from a beat to the sum it finishes
     stripes: int
     port_shift: int  # log2 of port_bytes
     stripe_shift: int  # log2 of stripes
@@ -49,7 +49,7 @@ class Setup:
 
 @dataclass(slots=True)
 class Layer:
-    """A layer as it runs: what `fluidnpu_planner` makes of its descriptor and its plan (layer_t of `fluidnpu_pkg`)."""
+    """Constants of a layer, as the planner computes them from its descriptor and its plan."""
 
     pool: int
     mode: int
@@ -92,7 +92,7 @@ class Layer:
 
 @dataclass(slots=True)
 class Counts:
-    """The counts of one layer: cycles, beats of the core's streams, beats and bursts of the memory ports."""
+    """Counts of a layer: cycles, beats of the core's streams, beats and bursts of the memory ports."""
 
     cycles: int
     input_beats: int

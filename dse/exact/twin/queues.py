@@ -1,7 +1,7 @@
-"""The queues between modules as levels: twin of `common_fifo` and `common_skid`.
+"""Queues between modules, as levels: twin of `common_fifo` and `common_skid`.
 
-A queue shows what is pushed only a cycle later, and its room does not depend on what is popped. So both sides look at
-the level of the cycle's beginning, and `step_queue` moves it at the end.
+An entry is visible one cycle after its push, and back-pressure does not depend on a pop of the same cycle. So
+both sides look at the level from before the cycle, and `step_queue` updates it at the end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SKID_DEPTH = 2
 
 @dataclass(slots=True)
 class Queue:
-    """Entries that were there when the cycle began, and what happens to them in it."""
+    """The level of a queue before the cycle, and the handshakes of the cycle."""
 
     level: int
     push: int
@@ -24,7 +24,7 @@ class Queue:
 
 @jit
 def step_queue(queue: Queue) -> None:
-    """End the cycle of a queue."""
+    """Update the level of a queue at the end of a cycle."""
     queue.level += queue.push - queue.pop
     queue.push = 0
     queue.pop = 0

@@ -1,9 +1,8 @@
-"""Records: the registers of a module by name, laid out for Numba where it is installed.
+"""Records: the registers of a module as named fields, for Numba and for plain Python.
 
-A module's registers are a dataclass of integers, of other records, and of arrays whose size stands in the
-annotation: `Annotated[list[int], 64]`. Numba gets a nested structured type of NumPy with the same fields, and plain
-Python the dataclass itself, with lists for arrays. The functions of this package are written for both, and a type
-checker knows every field.
+A record is a dataclass whose fields are integers, records, or arrays with their size in the annotation, as in
+`Annotated[list[int], 64]`. Numba gets a nested structured type of NumPy with the same fields, and plain Python
+the dataclass itself. The functions of this package run on both forms, and a type checker knows the fields.
 
 >>> from dataclasses import dataclass
 >>> @dataclass(slots=True)
@@ -19,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -28,12 +27,12 @@ from ...jit import Jit, has_numba
 R = TypeVar("R")
 COMPILED = has_numba()
 _OPTIONS = {"error_model": "numpy", "nogil": True, "_nrt": False}
-jit = Jit(__package__, forceinline=True, **_OPTIONS)  # what runs in every cycle
-jit_apart = Jit(__package__, forceinline=False, **_OPTIONS)  # what does not, or is long and called from several places
+jit = Jit(__package__, forceinline=True, **_OPTIONS)  # most functions: a call costs more than many of them do
+jit_apart = Jit(__package__, forceinline=False, **_OPTIONS)  # those not called in each cycle, and long ones of stripes
 
 
 def _parts(kind: type[Any]) -> Iterator[tuple[str, type[Any], int]]:
-    """Each field of a record: name, type of an element, size (0: no array)."""
+    """Yield name, type of an element, and size (0: no array) of each field."""
     hints = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         hint = hints[field.name]
@@ -45,8 +44,8 @@ def _parts(kind: type[Any]) -> Iterator[tuple[str, type[Any], int]]:
 
 
 @cache
-def layout(kind: type[Any]) -> np.dtype[Any]:
-    """NumPy's structured type with the fields of a record; integers have 64 bits."""
+def layout(kind: Any) -> np.dtype[Any]:
+    """Lay out a record as a structured type of NumPy; integers have 64 bits."""
     places: list[tuple[Any, ...]] = []
     for name, element, size in _parts(kind):
         dtype = np.dtype(np.int64) if element is int else layout(element)
@@ -55,10 +54,10 @@ def layout(kind: type[Any]) -> np.dtype[Any]:
 
 
 def zeros(kind: type[R], size: int) -> Sequence[R]:
-    """Make an array of records whose fields are all zero, in the form that the loop takes."""
+    """Make an array of records with all fields zero, in the form that the loop takes."""
     if COMPILED:
-        records: Sequence[R] = np.zeros(size, layout(kind))
-        return records
+        records: Any = np.zeros(size, layout(kind))
+        return cast("Sequence[R]", records)
     return [_zero(kind) for _ in range(size)]
 
 
@@ -70,24 +69,23 @@ def _zero(kind: type[R]) -> R:
 
 
 def values(record: Any) -> dict[str, Any]:
-    """Give the fields of a record by name, with tuples for arrays."""
+    """Read the fields of a record by name; arrays become tuples."""
     names = record.dtype.names if COMPILED else record.__slots__
     pairs = zip(names, record.item(), strict=True) if COMPILED else ((name, getattr(record, name)) for name in names)
     return {name: value if isinstance(value, int) else tuple(int(v) for v in value) for name, value in pairs}
 
 
 def table(kind: type[R], rows: Sequence[Mapping[str, Any]]) -> Sequence[R]:
-    """Make an array of records from values by name; a row may hold more than the record has fields."""
+    """Make an array of records from values by name; names without a field are ignored."""
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # records are dataclasses
     if COMPILED:
-        found: Sequence[R] = np.array([tuple(row[name] for name in names) for row in rows], layout(kind))
-        return found
+        records: Any = np.array([tuple(row[name] for name in names) for row in rows], layout(kind))
+        return cast("Sequence[R]", records)
     return [kind(**{name: row[name] for name in names}) for row in rows]
 
 
 def ints(size: int) -> list[int]:
-    """Make an array of zeros, for what has another size in every design."""
+    """Make an array of zeros whose size depends on the design."""
     if COMPILED:
-        found: list[int] = np.zeros(size, np.int64)
-        return found
+        return cast("list[int]", np.zeros(size, np.int64))
     return [0] * size

@@ -1,4 +1,4 @@
-"""The words that the core adds to its outputs: twin of `fluidnpu_residual_reader`."""
+"""The residual stream: twin of `fluidnpu_residual_reader`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ JOB_QUEUE = 32
 
 @dataclass(slots=True)
 class Job:
-    """A row that was asked for."""
+    """A row that was requested."""
 
     words: int
-    skip: int  # in its first port word
+    skip: int  # words of its first port word
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class ResidualReader:
 
 @jit
 def reset_residuals(residuals: ResidualReader, layer: Layer) -> None:
-    """Begin a layer."""
+    """Begin a layer at its first row."""
     reset_walker(residuals.walker, layer.residual_row, layer.residual_pixel)
 
 
@@ -70,7 +70,7 @@ def _ask_row(residuals: ResidualReader, m2: ReadMaster, layer: Layer, setup: Set
 
 @jit
 def step_residuals(residuals: ResidualReader, m2: ReadMaster, queue: Queue, layer: Layer, setup: Setup) -> None:
-    """Ask for the row at hand, and turn port words into beats of the core's residual `queue`."""
+    """Request the current row, and convert port words to beats of the core's residual `queue`."""
     room = residuals.asked - residuals.begun != JOB_QUEUE
     _unpack_rows(residuals, m2, queue, setup)
     if room and residuals.walker.active:
@@ -79,7 +79,7 @@ def step_residuals(residuals: ResidualReader, m2: ReadMaster, queue: Queue, laye
 
 @jit
 def next_residuals(residuals: ResidualReader, layer: Layer, commands: Commands) -> None:
-    """Begin the next command's rows as soon as the pass before has ended."""
+    """Begin the rows of the next command once the previous pass has ended."""
     if residuals.walker.active or commands.residuals == commands.issued:
         return
     command = commands.ring[place_of(commands.residuals)]

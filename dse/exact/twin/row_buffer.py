@@ -1,4 +1,7 @@
-"""The input rows that windows share, from memory to the ring of lines: twin of `fluidnpu_row_buffer`."""
+"""The buffer of input rows that windows share: twin of `fluidnpu_row_buffer`.
+
+Rows are loaded ahead of the windows as far as the buffer has room.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +19,20 @@ BEAT_QUEUE = 8
 
 @dataclass(slots=True)
 class Lane:
-    """The rows that one lane asks for, in the order in which its windows reach them."""
+    """The next row to load of one lane, and the number of those in the buffer."""
 
     sample: int
-    end: int
+    end: int  # first sample that is not of this lane
     row: int
     offset: int
-    start: int  # place of the sample in the ring
-    place: int  # of the next row
-    loaded: int  # rows that are there
+    start: int  # place of the sample in the buffer
+    place: int  # of the row
+    loaded: int
 
 
 @dataclass(slots=True)
 class Row:
-    """A row on its way from memory."""
+    """A row that was requested."""
 
     lane: int
     beats: int
@@ -42,19 +45,20 @@ class RowBuffer:
     turn: int
     asked: int  # rows
     arrived: int
-    beat: int  # port words of the oldest row that have come
-    s1_valid: int
-    s1_ends: int
-    arrives: int  # in this cycle a port word is written
-    oldest: int  # windows need nothing before it any more
+    beat: int  # port words of the oldest requested row that were written
+    s1_valid: int  # a segment was read in the cycle before,
+    s1_ends: int  # which ended its beat
     beats: Queue  # of the core's input
+    # ports
+    arrives: int  # a port word is written in this cycle
+    oldest: int  # place before which windows need nothing any more
     lanes: Annotated[list[Lane], 2]
     queue: Annotated[list[Row], ROW_QUEUE]
 
 
 @jit
 def reset_row_buffer(rows: RowBuffer, layer: Layer) -> None:
-    """Begin a layer: lane 0 loads all samples, or with lanes by samples the first b_r of them."""
+    """Begin a layer: lane 0 loads all samples, or the first b_r where samples share beats."""
     first = layer.b_r if layer.sample_lanes else layer.batch
     rows.turn = 0
     for index in range(2):
@@ -88,7 +92,7 @@ def _next_row(lane: Lane, layer: Layer) -> None:
 
 @jit
 def load_row(rows: RowBuffer, m1: ReadMaster, layer: Layer, setup: Setup) -> None:
-    """Ask for the next row of a lane that has room for it; the lanes take turns."""
+    """Request the next row of a lane that has room for it; the lanes alternate."""
     if rows.asked - rows.arrived == ROW_QUEUE:
         return
     capacity = setup.buffer_bytes >> 1 if layer.sample_lanes else setup.buffer_bytes
@@ -115,7 +119,7 @@ def load_row(rows: RowBuffer, m1: ReadMaster, layer: Layer, setup: Setup) -> Non
 
 @jit
 def write_word(rows: RowBuffer) -> None:
-    """Write a port word of the oldest row that is under way to its place."""
+    """Write a port word of the oldest requested row."""
     row = rows.queue[rows.arrived & ROW_QUEUE - 1]
     rows.beat += 1
     if rows.beat == row.beats:

@@ -1,5 +1,7 @@
-"""The course of a job, layer by layer and command by command: twin of `fluidnpu_sequencer`, `fluidnpu_descriptor_fetch`,
-and of the times that `fluidnpu_planner` and `fluidnpu_batching_engine` take."""
+"""States and commands of each layer of a job: twin of `fluidnpu_sequencer` and `fluidnpu_descriptor_fetch`.
+
+`fluidnpu_batching_engine` and `fluidnpu_planner` are states that take a cycle and `Layer.plan_cycles`.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ class Sequencer:
     """Registers of `fluidnpu_sequencer` and `fluidnpu_descriptor_fetch`."""
 
     state: int
-    wait: int  # cycles that the state still lasts
-    asked: int
-    got: int  # port words of the descriptor
+    wait: int  # cycles left in this state
+    asked: int  # the descriptor was requested
+    got: int  # port words of it
     left0: int
     left1: int
     first: int  # column
@@ -32,14 +34,14 @@ class Sequencer:
     group_out: int
     block_open: int
     tile_columns: int
-    # Of this cycle.
+    # ports
     may_issue: int
-    written: int  # every output of the layer is in memory, and no weights are on their way
+    written: int  # all outputs are in memory, and all weights were given to the core
 
 
 @jit
 def reset_sequencer(sequencer: Sequencer) -> None:
-    """Begin a job: all slots are looked at, one a cycle."""
+    """Begin a job with a look at all slots, one a cycle."""
     sequencer.state = SLOTS
     sequencer.wait = MAX_SLOTS
 
@@ -63,7 +65,7 @@ def _begin_layer(sequencer: Sequencer, layer: Layer, setup: Setup) -> None:
 
 @jit
 def may_issue(commands: Commands, weights: WeightStreamer, layer: Layer) -> bool:
-    """Tell if every queue has room for a command (fluidnpu_data_plane)."""
+    """Tell if each queue of commands has room."""
     return (
         commands.issued - commands.core < COMMAND_QUEUE
         and commands.issued - commands.windows < COMMAND_QUEUE
@@ -75,7 +77,7 @@ def may_issue(commands: Commands, weights: WeightStreamer, layer: Layer) -> bool
 
 @jit
 def _fetch_descriptor(sequencer: Sequencer, m0: ReadMaster, layer: Layer, setup: Setup) -> bool:
-    """Ask for the layer's descriptor and take its words; whether all have come."""
+    """Request the descriptor and take its words. Returns True once all have come."""
     if not sequencer.asked:
         if req_ready(m0, layer.descriptor):
             request(m0, layer.descriptor, DESCRIPTOR_BYTES >> setup.port_shift)
@@ -93,7 +95,7 @@ def _fetch_descriptor(sequencer: Sequencer, m0: ReadMaster, layer: Layer, setup:
 
 @jit
 def step_sequencer(sequencer: Sequencer, m0: ReadMaster, layer: Layer, setup: Setup) -> None:
-    """Go through the states of a layer."""
+    """Advance the state of the layer."""
     state = sequencer.state
     if state == COMMANDS:
         return
@@ -117,7 +119,7 @@ def step_sequencer(sequencer: Sequencer, m0: ReadMaster, layer: Layer, setup: Se
 
 @jit
 def _next_command(sequencer: Sequencer, layer: Layer, last_tile: bool, last_group: bool) -> None:
-    """Go on to the next column tile, group, or row block."""
+    """Advance to the next column tile, group or row block."""
     sequencer.block_open = 1
     sequencer.first += sequencer.tile_columns
     if not last_tile:
@@ -137,7 +139,7 @@ def _next_command(sequencer: Sequencer, layer: Layer, last_tile: bool, last_grou
 
 @jit
 def issue_command(sequencer: Sequencer, commands: Commands, weights: WeightStreamer, layer: Layer) -> None:
-    """Write the next command behind those issued; the layer's last ends the issuing."""
+    """Issue the next command; behind the layer's last the sequencer waits for the outputs."""
     command = commands.ring[place_of(commands.issued)]
     remaining = layer.columns - sequencer.first
     last_tile = remaining <= sequencer.tile_columns

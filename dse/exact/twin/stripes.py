@@ -1,5 +1,8 @@
-"""The stripes between wide masters and narrow ports: twin of `axi_stripe_cut`, `axi_read_stripe`, `axi_write_stripe`,
-and of `axi_gather_fifo`, the queue of each port."""
+"""Wide masters over narrow ports: twin of `axi_stripe_cut`, `axi_read_stripe` and `axi_write_stripe`.
+
+Words are counted where they are wide, at the master, unless called narrow. The queue of a read port is an
+`axi_gather_fifo`.
+"""
 
 from __future__ import annotations
 
@@ -25,26 +28,26 @@ from .memory import (
 from .parameters import MAX_STRIPES, Counts, Setup
 from .records import jit, jit_apart
 
-READ_BURSTS = 256  # under way in a stripe: as many as its queues hold words
+READ_BURSTS = 256  # most outstanding bursts of a stripe, one for each word of its queues
 WRITE_BURSTS = 64  # MaxOutstanding of axi_write_stripe
-WRITE_WORDS = 32  # its QueueWords
-UNLIMITED = 1 << 60  # words are taken only behind their address, so an address needs no room
+WRITE_WORDS = 32  # QueueWords of axi_write_stripe
+UNLIMITED = 1 << 60  # free words of a write port: data follow their address, which needs no room
 
 
 @dataclass(slots=True)
 class Narrow:
-    """A port's address register and queue."""
+    """Address register and queue of a narrow port."""
 
-    len: int  # narrow beats of the burst that is offered; 0: none
-    free: int  # wide words of the queue that are neither there nor promised
-    level: int  # wide words that are whole
-    lane: int  # narrow words of the next one
-    responses: int  # of a port that writes
+    len: int  # narrow words of the burst whose address is offered; 0: none
+    free: int  # words that the queue can still promise
+    level: int  # complete words in the queue
+    lane: int  # narrow words of the incomplete one
+    responses: int  # of a write port
 
 
 @dataclass(slots=True)
 class Burst:
-    """A burst whose words are passing, or will."""
+    """An outstanding burst of a stripe."""
 
     length: int
     stays: int  # the next burst begins at the port where this one ends
@@ -52,12 +55,12 @@ class Burst:
 
 @dataclass(slots=True)
 class Cut:
-    """Registers of `axi_stripe_cut`, the order of its bursts, and the ports that they are cut for."""
+    """Registers of `axi_stripe_cut`, and the order in which words pass the stripe."""
 
     first: int  # port where the next burst begins
-    port: int  # whose word comes next
+    port: int  # of the next word
     sent: int  # words of the oldest burst
-    within: int  # words of its chunk
+    within: int  # words of its chunk at this port
     taken: int  # bursts
     passed: int  # bursts whose words have all passed
     bursts: Annotated[list[Burst], READ_BURSTS]
@@ -66,7 +69,7 @@ class Cut:
 
 @dataclass(slots=True)
 class ReadStripe:
-    """Registers of `axi_read_stripe`, and what memory owes its ports."""
+    """Registers of `axi_read_stripe`, and the memory's side of its ports."""
 
     cut: Cut
     memory: Annotated[list[ReadPort], MAX_STRIPES]
@@ -74,39 +77,39 @@ class ReadStripe:
 
 @dataclass(slots=True)
 class WriteStripe:
-    """Registers of `axi_write_stripe`, and what memory owes its ports."""
+    """Registers of `axi_write_stripe`, and the memory's side of its ports."""
 
     cut: Cut
     answered: int  # bursts
-    answers_first: Annotated[list[int], WRITE_BURSTS]  # of each burst: its first port,
-    answers: Annotated[list[int], WRITE_BURSTS]  # and from there on how many must answer
+    answers_first: Annotated[list[int], WRITE_BURSTS]  # first port of each burst
+    answers: Annotated[list[int], WRITE_BURSTS]  # ports of each burst
     memory: Annotated[list[WritePort], MAX_STRIPES]
 
 
 @dataclass(slots=True)
 class Stripes:
-    """A stripe for every master and direction."""
+    """One stripe for each master and direction."""
 
     m0: ReadStripe
     m1: ReadStripe
-    m2: ReadStripe
-    writes: WriteStripe
+    m2_read: ReadStripe
+    m2_write: WriteStripe
 
 
 @jit_apart
 def reset_stripes(stripes: Stripes, setup: Setup) -> None:
-    """Begin a job: all queues are empty."""
+    """Begin a job with empty queues."""
     for port in range(setup.stripes):
         free = setup.queue_beats // setup.stripes
         stripes.m0.cut.ports[port].free = free
         stripes.m1.cut.ports[port].free = free
-        stripes.m2.cut.ports[port].free = free
-        stripes.writes.cut.ports[port].free = UNLIMITED
+        stripes.m2_read.cut.ports[port].free = free
+        stripes.m2_write.cut.ports[port].free = UNLIMITED
 
 
 @jit
 def _chunk(cut: Cut, length: int, port: int, setup: Setup) -> int:
-    """Wide words of a burst of `length` that a port gets."""
+    """Words that a port gets of a burst of `length`."""
     step = length + setup.stripes - 1 >> setup.stripe_shift
     start = (port - cut.first & setup.stripes - 1) * step
     return min(step, max(length - start, 0))
@@ -114,7 +117,7 @@ def _chunk(cut: Cut, length: int, port: int, setup: Setup) -> int:
 
 @jit
 def _next_word(cut: Cut, setup: Setup) -> None:
-    """Let a wide word of the oldest burst pass: whose is the next."""
+    """Advance to the port of the next word, once a word of the oldest burst has passed."""
     burst = cut.bursts[cut.passed & READ_BURSTS - 1]
     cut.sent += 1
     cut.within += 1
@@ -130,14 +133,14 @@ def _next_word(cut: Cut, setup: Setup) -> None:
 
 @jit
 def _rest(cut: Cut) -> None:
-    """Let the next burst begin at port 0, since none is under way."""
+    """Return to port 0, since no burst is outstanding."""
     cut.first = 0
     cut.port = 0
 
 
 @jit_apart
 def _reads_wanted(stripe: ReadStripe, dram: Dram, stripes: int) -> int:
-    """Tell which ports memory may hand a narrow word to, as bits."""
+    """Find the ports whose next narrow word is due, a bit each."""
     wanted = 0
     if stripe.cut.taken != stripe.cut.passed:
         for port in range(stripes):
@@ -147,7 +150,7 @@ def _reads_wanted(stripe: ReadStripe, dram: Dram, stripes: int) -> int:
 
 @jit
 def _writes_wanted(stripe: WriteStripe, stripes: int) -> int:
-    """Tell which ports offer a narrow word whose address memory has taken, as bits."""
+    """Find the ports that offer a narrow word of an accepted burst, a bit each."""
     wanted = 0
     if stripe.cut.taken != stripe.answered:
         for port in range(stripes):
@@ -158,7 +161,7 @@ def _writes_wanted(stripe: WriteStripe, stripes: int) -> int:
 
 @jit
 def _fits(cut: Cut, length: int, setup: Setup) -> bool:
-    """Tell if every port that a burst uses is free, and its queue has room."""
+    """Tell if each port of a burst has a free address register, and room in its queue."""
     for port in range(setup.stripes):
         words = _chunk(cut, length, port, setup)
         narrow = cut.ports[port]
@@ -169,7 +172,7 @@ def _fits(cut: Cut, length: int, setup: Setup) -> bool:
 
 @jit
 def _begin_burst(cut: Cut, length: int, setup: Setup) -> int:
-    """Put the chunks of a burst into the address registers of its ports; how many it uses."""
+    """Write the chunks of a burst to the address registers of its ports. Returns the number of ports."""
     used = 0
     for port in range(setup.stripes):
         words = _chunk(cut, length, port, setup)
@@ -188,7 +191,7 @@ def _begin_burst(cut: Cut, length: int, setup: Setup) -> int:
 
 @jit_apart
 def _step_read_stripe(stripe: ReadStripe, m: ReadMaster, dram: Dram, setup: Setup, granted: int) -> None:
-    """Gather narrow words to wide ones, which go out in order, and take a burst."""
+    """Gather narrow words into words, send these in order, and take a burst."""
     cut, stripes = stripe.cut, setup.stripes
     m.rvalid = m.arready = 0
     idle = cut.taken == cut.passed
@@ -219,7 +222,7 @@ def _step_read_stripe(stripe: ReadStripe, m: ReadMaster, dram: Dram, setup: Setu
 
 @jit
 def _answer(stripe: WriteStripe, stripes: int) -> bool:
-    """Answer the oldest burst once each of its ports has; whether it is answered."""
+    """Answer the oldest burst once each of its ports has answered. Returns False until then."""
     if stripe.cut.taken == stripe.answered:
         return False
     first = stripe.answers_first[stripe.answered & WRITE_BURSTS - 1]
@@ -235,7 +238,7 @@ def _answer(stripe: WriteStripe, stripes: int) -> bool:
 
 @jit
 def _step_write_port(narrow: Narrow, memory: WritePort, dram: Dram, setup: Setup, beat: int) -> None:
-    """Hand a narrow word and an address to memory, and count its answers."""
+    """Send a narrow word and an address to the memory, and count its answers."""
     length = narrow.len if has_room(memory, setup) else 0
     narrow.responses += answer_due(memory, dram)
     serve_write(memory, dram, setup, beat, length)
@@ -249,7 +252,7 @@ def _step_write_port(narrow: Narrow, memory: WritePort, dram: Dram, setup: Setup
 
 @jit_apart
 def _step_write_stripe(stripe: WriteStripe, m: WriteMaster, dram: Dram, setup: Setup, granted: int) -> None:
-    """Spread wide words over the queues of the ports, answer bursts in order, and take one."""
+    """Distribute words to the queues of the ports, answer bursts in order, and take a burst."""
     cut, stripes = stripe.cut, setup.stripes
     m.awready = m.wready = m.bvalid = 0
     under_way = cut.taken - stripe.answered
@@ -275,26 +278,26 @@ def _step_write_stripe(stripe: WriteStripe, m: WriteMaster, dram: Dram, setup: S
 
 @jit_apart
 def step_striped_memory(stripes: Stripes, dram: Dram, masters: Masters, setup: Setup) -> None:
-    """Serve masters whose ports are stripes; beats and bursts are counted at the narrow ports."""
+    """Serve masters behind stripes; beats and bursts are counted at the narrow ports."""
     ports = setup.stripes
     granted = 0
     if tick(dram, setup):
-        wanted = _writes_wanted(stripes.writes, ports)
-        wanted = wanted << ports | _reads_wanted(stripes.m2, dram, ports)
+        wanted = _writes_wanted(stripes.m2_write, ports)
+        wanted = wanted << ports | _reads_wanted(stripes.m2_read, dram, ports)
         wanted = wanted << ports | _reads_wanted(stripes.m1, dram, ports)
         wanted = wanted << ports | _reads_wanted(stripes.m0, dram, ports)
         granted = grant(dram, setup, wanted)
     _step_read_stripe(stripes.m0, masters.m0, dram, setup, granted)
     _step_read_stripe(stripes.m1, masters.m1, dram, setup, granted >> ports)
-    _step_read_stripe(stripes.m2, masters.m2, dram, setup, granted >> 2 * ports)
-    _step_write_stripe(stripes.writes, masters.writes, dram, setup, granted >> WRITES * ports)
+    _step_read_stripe(stripes.m2_read, masters.m2_read, dram, setup, granted >> 2 * ports)
+    _step_write_stripe(stripes.m2_write, masters.m2_write, dram, setup, granted >> WRITES * ports)
 
 
 @jit_apart
 def collect_striped(stripes: Stripes, counts: Counts) -> None:
-    """Add the beats and bursts of all narrow ports to those of a layer."""
+    """Move the counts of all narrow ports to those of a layer."""
     for port in range(MAX_STRIPES):
         collect_reads(stripes.m0.memory[port], counts, 0)
         collect_reads(stripes.m1.memory[port], counts, 1)
-        collect_reads(stripes.m2.memory[port], counts, 2)
-        collect_writes(stripes.writes.memory[port], counts)
+        collect_reads(stripes.m2_read.memory[port], counts, 2)
+        collect_writes(stripes.m2_write.memory[port], counts)

@@ -11,7 +11,7 @@ from .records import jit
 
 @dataclass(slots=True)
 class Place:
-    """An output row: sample, row and column, and the offset of its words from the sample's first."""
+    """An output pixel, and the offset of its words in the sample."""
 
     sample: int
     row: int
@@ -39,19 +39,19 @@ class Walker:
 
 @jit
 def ends_beat(walker: Walker) -> bool:
-    """Tell if the row at hand is its beat's last: that of lane 1, or of lane 0 where lane 1 has none."""
+    """Tell if the current row ends its beat: it is in lane 1, or lane 1 has no row in this beat."""
     return walker.lane != 0 or walker.beat >= walker.lane1_beats
 
 
 @jit
 def ends_pass(walker: Walker) -> bool:
-    """Tell if the row at hand is the last of the pass."""
+    """Tell if the current row is the last of the pass."""
     return ends_beat(walker) and walker.beat + 1 == walker.beats
 
 
 @jit
 def row_address(walker: Walker, layer: Layer, setup: Setup) -> int:
-    """Give the address of the row at hand."""
+    """Compute the address of the current row."""
     sample = walker.now.sample
     if layer.sample_lanes and walker.lane:
         sample += layer.b_r
@@ -60,7 +60,7 @@ def row_address(walker: Walker, layer: Layer, setup: Setup) -> int:
 
 @jit
 def copy_place(to: Place, place: Place) -> None:
-    """Assign all fields of a place."""
+    """Copy all fields of a place."""
     to.sample = place.sample
     to.row = place.row
     to.column = place.column
@@ -88,7 +88,7 @@ def _next_place(walker: Walker, layer: Layer) -> None:
 
 @jit
 def walk(walker: Walker, layer: Layer) -> None:
-    """Go on behind the row at hand; the pass ends with its last row."""
+    """Advance to the next row; the pass ends behind its last row."""
     beat_ends, pass_ends = ends_beat(walker), ends_pass(walker)
     if beat_ends or layer.row_lanes:
         _next_place(walker, layer)
@@ -105,7 +105,7 @@ def walk(walker: Walker, layer: Layer) -> None:
 
 @jit
 def begin_pass(walker: Walker, command: Command, shift: int, commit: bool) -> None:
-    """Begin the walk over the rows of a command, where the last committed pass ended."""
+    """Begin a pass over the rows of a command, where the last committed pass ended."""
     walker.active = 1
     walker.lane = 0
     walker.beat = 0
@@ -118,7 +118,7 @@ def begin_pass(walker: Walker, command: Command, shift: int, commit: bool) -> No
 
 @jit
 def reset_walker(walker: Walker, step_h: int, step_w: int) -> None:
-    """Begin a layer: the first row of the first sample, with the distances of this walk."""
+    """Begin a layer at its first row, with the byte distances between rows and between columns."""
     walker.start.sample = 0
     walker.start.row = 0
     walker.start.column = 0

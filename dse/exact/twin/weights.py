@@ -1,4 +1,4 @@
-"""The weights on their way to the core: twin of `fluidnpu_unpack` and `fluidnpu_weight_streamer`."""
+"""The weight stream: twin of `fluidnpu_weight_streamer` and `fluidnpu_unpack`."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ JOBS = 2
 
 @dataclass(slots=True)
 class Unpack:
-    """Registers of `fluidnpu_unpack`, and its ports in this cycle."""
+    """Registers and ports of `fluidnpu_unpack`."""
 
     count: int  # words stored
     left: int  # words to give
     missing: int  # words still to come from the port
     skip: int
-    # Of this cycle.
-    job_words: int  # of the job that waits; 0: none
+    # ports
+    job_words: int  # of the next job; 0: none
     job_skip: int
-    give: int
-    get: int
-    begins: int
+    give: int  # a beat
+    get: int  # a port word
+    begins: int  # the next job
 
 
 @dataclass(slots=True)
 class WeightStreamer:
     """Registers of `fluidnpu_weight_streamer`."""
 
-    blocks: int  # row blocks whose weights are still to be asked for
+    blocks: int  # row blocks whose weights were not yet requested
     jobs: int
     unpack: Unpack
 
 
 @jit
 def step_unpack(unpack: Unpack, port: int, beat: int, valid: bool, ready: bool) -> None:
-    """Give a beat of `beat` words, begin the next job, and take a word of the `port`; all may happen in one cycle."""
+    """Give a beat of `beat` words, begin the next job, and take a word of `port` words, all in one cycle."""
     count, left = unpack.count, unpack.left
     unpack.give = ready and left != 0 and (count >= beat or count >= left)
     if unpack.give:
@@ -61,13 +61,13 @@ def step_unpack(unpack: Unpack, port: int, beat: int, valid: bool, ready: bool) 
 
 @jit
 def weights_idle(weights: WeightStreamer) -> bool:
-    """Tell if no weights are on their way."""
+    """Tell if all requested weights were given to the core."""
     return (weights.blocks | weights.jobs | weights.unpack.left) == 0
 
 
 @jit
 def step_weights(weights: WeightStreamer, m0: ReadMaster, queue: Queue, layer: Layer, setup: Setup) -> None:
-    """Ask for the weights of a block, and turn port words into beats of the core's weight `queue`."""
+    """Request the weights of a row block, and convert port words to beats of the core's weight `queue`."""
     asks = weights.blocks != 0 and weights.jobs < JOBS and req_ready(m0, layer.weights)
     unpack = weights.unpack
     unpack.job_words = layer.block_words if weights.jobs else 0

@@ -1,4 +1,4 @@
-"""The Toeplitz rows, cut out of the row buffer segment by segment: twin of `fluidnpu_window_segments`."""
+"""The input stream's Toeplitz rows, cut out of the row buffer: twin of `fluidnpu_window_segments`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .walker import Walker, begin_pass, ends_beat, reset_walker, walk
 
 @dataclass(slots=True)
 class Window:
-    """Where in a window the next word is."""
+    """The next word of a window."""
 
     tap_row: int
     tap_column: int
@@ -22,11 +22,11 @@ class Window:
 
 
 @dataclass(slots=True)
-class Cut:
-    """One segment."""
+class Segment:
+    """A run of words from the row buffer to a beat."""
 
     words: int
-    fills: int  # it fills the beat, or ends a pool's tap
+    fills: int  # the beat, or ends a tap of a pool
     row_ends: int
 
 
@@ -37,22 +37,22 @@ class Windows:
     busy: int
     pass_open: int
     tile: int
-    command: int  # number of the one at work
+    command: int  # number of the current one
     position: int
-    half: int  # a max pool's beat has one of its two taps
+    half: int  # the beat of a max pool has one of its two taps
     width: int  # words of a beat
-    line: int  # most words of a segment
-    run_words: int
+    line: int  # largest number of words of a segment
+    run_words: int  # contiguous words of a window
     window: Window
-    tile_window: Window
-    first: Cut
-    behind: Cut
+    tile_window: Window  # where the current P-tile begins
+    first: Segment
+    behind: Segment
     walker: Walker
 
 
 @jit
 def reset_windows(windows: Windows, layer: Layer, setup: Setup) -> None:
-    """Begin a layer."""
+    """Begin a layer: the words of a beat and the longest segment follow from its mode."""
     windows.width = setup.t_p
     if layer.pool:
         windows.width = setup.in_words
@@ -80,11 +80,11 @@ def _copy_window(to: Window, window: Window) -> None:
 
 
 @jit
-def _cut(windows: Windows, layer: Layer, cut: Cut, position: int) -> None:
-    """Cut the segment where the window stands, for `position` in the beat; the window goes on behind it."""
+def _cut(windows: Windows, layer: Layer, segment: Segment, position: int) -> None:
+    """Cut the segment for `position` in the beat, and advance the window behind it."""
     window = windows.window
-    cut.words = min(windows.run_words - window.word, windows.width - position, windows.line)
-    window.word += cut.words
+    segment.words = min(windows.run_words - window.word, windows.width - position, windows.line)
+    window.word += segment.words
     run_ends = window.word == windows.run_words
     if run_ends:
         window.word = 0
@@ -93,13 +93,13 @@ def _cut(windows: Windows, layer: Layer, cut: Cut, position: int) -> None:
         else:
             window.tap_column = 0
             window.tap_row += 1
-    cut.fills = run_ends if layer.pool else position + cut.words == windows.width
-    cut.row_ends = (run_ends and window.tap_row == layer.kernel_h) or (cut.fills != 0 and not layer.pool)
+    segment.fills = run_ends if layer.pool else position + segment.words == windows.width
+    segment.row_ends = (run_ends and window.tap_row == layer.kernel_h) or (segment.fills != 0 and not layer.pool)
 
 
 @jit
 def _rows_ready(windows: Windows, rows: RowBuffer, layer: Layer, other: bool) -> bool:
-    """Tell if the input rows of the window are there: of the row at hand, or of the `other` in lane 1 of its beat."""
+    """Tell if the input rows of the current window are loaded, or of the `other` one in lane 1 of its beat."""
     walker = windows.walker
     sample, row = walker.now.sample, walker.now.row
     if other and layer.row_lanes and walker.now.column + 1 == layer.out_w:
@@ -112,17 +112,16 @@ def _rows_ready(windows: Windows, rows: RowBuffer, layer: Layer, other: bool) ->
 
 @jit
 def _cut_rows(windows: Windows, rows: RowBuffer, layer: Layer) -> int:
-    """Cut one segment, or two of one beat where memory writes nothing in this cycle; the output rows they complete."""
+    """Cut one segment, or two of a beat if no port word is written. Returns the number of rows that end."""
     first, behind, walker = windows.first, windows.behind, windows.walker
     max_pool = layer.mode == Mode.MAX_POOL
     beat_start = windows.position == 0
     lane_ends = ends_beat(walker)
     _cut(windows, layer, first, windows.position)
     position = windows.position + first.words
+    beat_ends = first.row_ends != 0 and lane_ends
     if layer.pool:
         beat_ends = first.fills != 0 and (not max_pool or windows.half != 0 or first.row_ends != 0)
-    else:
-        beat_ends = first.row_ends != 0 and lane_ends
     row_ends, walks, two = first.row_ends, 1, False
     if rows.arrives:
         pass
@@ -145,7 +144,7 @@ def _cut_rows(windows: Windows, rows: RowBuffer, layer: Layer) -> int:
 
 @jit
 def _end_rows(windows: Windows, layer: Layer, walks: int, pass_ends: bool) -> None:
-    """Go on behind rows that were cut: a pool begins its next window, a GEMM stays in the tile until the pass ends."""
+    """Advance to the next row: a pool begins at its window's start, a GEMM at the start of the P-tile."""
     if layer.pool:
         _reset_window(windows.window)
     elif pass_ends:
@@ -169,7 +168,7 @@ def _begin_command(windows: Windows, number: int) -> None:
 
 @jit
 def step_windows(windows: Windows, rows: RowBuffer, layer: Layer, commands: Commands) -> None:
-    """Cut the segments of a cycle; passes and commands follow one another without a gap."""
+    """Cut the segments of a cycle, and begin the next pass and command."""
     walker = windows.walker
     rows.beats.push = rows.s1_valid & rows.s1_ends
     rows.s1_valid = 0
