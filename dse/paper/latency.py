@@ -1,8 +1,8 @@
 """The per-exit latency table of a design: whole nanoseconds for each stage and batch size. Pure arithmetic.
 
-GEMM layers take the time of the `paper` model. That model has no pools, so they are an addition of ours: a pool costs
-the core R * P * ceil(C / W) cycles a sample (ADR 4: one beat a tap, W channels a beat), about half of it if it is a
-max pool, and nothing overlaps it.
+GEMM layers take the time of the `paper` model. That model has no pools, so they are an addition of ours: a
+pool costs the core R * P * ceil(C / W) cycles a sample (ADR 4: one beat a tap, W channels a beat), about half
+of it if it is a max pool, and nothing overlaps it.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> latency_table(tiny_design()).ns
@@ -43,7 +43,8 @@ def stage_latency(
     stackable: bool = True,
     input_words: int | None = None,
 ) -> LatencyTable:
-    """Nanoseconds of every stage that `layers` have at batch 1..b_max, rounded up, never falling as the batch grows.
+    """Nanoseconds of every stage that `layers` have at batch 1..b_max, rounded up, never falling as the batch
+    grows.
 
     `input_words`: of a beat, two lanes by default.
     """
@@ -61,9 +62,9 @@ def stage_latency(
 def latency_table(design: Design, batching: Batching | str = Batching.FLUID) -> LatencyTable:
     """The table of a design under another way of batching, for the scheduler's baselines.
 
-    "fluid" is the design's own; "r" puts all samples along the rows with k = 1 and lets idle PEs idle; "fc" batches
-    only layers with a single row, with k = 1; "p" puts them side by side with k = 1. Words a cycle are
-    `design.out_words`, which is the board's figure by construction.
+    "fluid" is the design's own; "r" puts all samples along the rows with k = 1 and lets idle PEs idle; "fc"
+    batches only layers with a single row, with k = 1; "p" puts them side by side with k = 1. Words a cycle
+    are `design.out_words`, which is the board's figure by construction.
     """
     asked = Batching(batching)
     return stage_latency(

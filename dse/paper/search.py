@@ -1,4 +1,5 @@
-"""Exhaustive search of the `paper` model's design space: every legal point is evaluated, so the best is the optimum.
+"""Exhaustive search of the `paper` model's design space: every legal point is evaluated, so the best is the
+optimum.
 
 Plain iteration in typed stages: `legal_space` lists the points, `evaluate` times them, `rank` orders them.
 
@@ -59,7 +60,8 @@ class Space:
 
 
 def legal_space(board: Board) -> Space:
-    """Every <T_P, T_C> within the board's DSPs, T_R the largest even number whose tile buffers fit, T_P by T_P.
+    """Every <T_P, T_C> within the board's DSPs, T_R the largest even number whose tile buffers fit, T_P by
+    T_P.
 
     Points with no room for two rows are left out. Raises DesignError when none is left.
     """
@@ -86,10 +88,12 @@ def evaluate(
     stackable: bool = True,
     progress: Progress | None = None,
 ) -> Floats:
-    """Ticks of all layers, shape (b_max, points): equal to `model.total_ticks` to the last tick. Raises DesignError.
+    """Ticks of all layers, shape (b_max, points): equal to `model.total_ticks` to the last tick. Raises
+    DesignError.
 
-    Time goes into arithmetic, not into Python: equal shapes are timed once, points are taken by the hundred with all
-    batch sizes side by side, and whole numbers ride in float64, whose division is several times faster than int64's.
+    Time goes into arithmetic, not into Python: equal shapes are timed once, points are taken by the hundred
+    with all batch sizes side by side, and whole numbers ride in float64, whose division is several times
+    faster than int64's.
     """
     shapes = distinct(layers)
     _check_exact(shapes, b_max, space, words_per_cycle)
@@ -130,7 +134,8 @@ def _ticks(
 ) -> Floats:
     """Ticks of one group of a layer, shape (batches, points): `model.layer_ticks` at one k, vectorised.
 
-    `batches` is a column of batch sizes. Where a point has no pair to stack (T_R or T_C zero) the result is void.
+    `batches` is a column of batch sizes. Where a point has no pair to stack (T_R or T_C zero) the result is
+    void.
     """
     r, p, c = layer.r, layer.p, layer.c
     t_r, t_c = np.maximum(t_r, 1), np.maximum(t_c, 1)
@@ -172,8 +177,8 @@ def _cycles_of_a_tile(
 class Ranking:
     """Every legal point with its figures: `order` has their indices, the optimum's first.
 
-    `objective` is Eq. 2 of Fluid Batching: the sum over b of w_b T(d, b), in GOP/s. `gops` has shape (b_max, points).
-    Equal objectives are ordered by lower latency at b = 1, then fewer DSPs, then smaller T_P.
+    `objective` is Eq. 2 of Fluid Batching: the sum over b of w_b T(d, b), in GOP/s. `gops` has shape (b_max,
+    points). Equal objectives are ordered by lower latency at b = 1, then fewer DSPs, then smaller T_P.
     """
 
     space: Space

@@ -1,4 +1,4 @@
-"""The paper model: the plain and the vectorised form agree to the last tick, and time behaves as time must."""
+"""The paper model: the plain and the vectorised form agree to the last tick, and time behaves."""
 
 import math
 
@@ -70,7 +70,7 @@ def test_groups_repeat_a_layer(layer: LayerShape, point: Point, b: int, w: int) 
 
 
 def test_hand_computed_layer() -> None:
-    """ResNet-50's layer3 3x3 at b = 2 on <4652, 7, 128>: 2304 = 330 tiles of 7 less 6, 256 columns = two tiles."""
+    """ResNet-50's layer3 3x3 at b = 2 on <4652, 7, 128>: 330 tiles of 7 less 6, 256 columns are 2 tiles."""
     layer, point = LayerShape(name="conv2", r=196, p=2304, c=256), Point(t_r=4652, t_p=7, t_c=128)
     assert compute_cycles(layer, point, 2) == 330 * 784
     assert memory_words(layer, point, 2) == max(2 * 196 * 2310 * 2, 2310 * 256 * 1, 2 * 196 * 256)
