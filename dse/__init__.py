@@ -1,5 +1,4 @@
-"""Design-space exploration: designs, cycle and resource models, searches, and the design file of all other
-rooms.
+"""Design-space exploration: designs, cycle and resource models, searches, and the design file.
 
 Inner doors: `hardware` (array, input buffer, roofline), `paper` and `exact` (the cycle models and their
 searches), `resources` (primitives, logic, fit, calibration).

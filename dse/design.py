@@ -56,8 +56,7 @@ class BatchPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyTable:
-    """Nanoseconds of each stage (rows) at each batch size (columns 1..b_max): all that a scheduler knows of
-    hardware.
+    """Nanoseconds of each stage (rows) at each batch size (columns 1..b_max), for a scheduler.
 
     >>> LatencyTable(ns=((10, 15), (20, 25))).between(0, 1, 2)
     40
@@ -188,15 +187,16 @@ class Design:
             raise DesignError(f"{where}: a row block must have at most {deepest} beats, not {plan.block}")
 
     def changed(self, **numbers: Any) -> Design:
-        """The same design with other numbers, those of its array by their own names; input beats follow the
-        ports.
+        """The same design with other numbers, those of its array by their own names.
+
+        Input beats follow the ports.
 
         >>> from fluidnpu.dse.testing import tiny_design
         >>> tiny_design().changed(t_p=7, port_bits=512).input_words
         32
         """
-        own = {name: numbers.pop(name) for name in _ARRAY_FIELDS if name in numbers}
-        array = _behind(replace(self.array, **own), numbers.get("port_bits", self.port_bits))
+        inside = {name: numbers.pop(name) for name in _ARRAY_FIELDS if name in numbers}
+        array = _behind(replace(self.array, **inside), numbers.get("port_bits", self.port_bits))
         return replace(self, array=array, **numbers)
 
     # -- the array ---------------------------------------------------------------------------------
@@ -345,9 +345,9 @@ class Design:
         except (ValueError, RecursionError) as error:
             raise DesignError(f"{source} must be JSON: {error}") from None
         if not isinstance(raw, Mapping) or raw.get("schema") != SCHEMA:
-            found = raw.get("schema") if isinstance(raw, Mapping) else type(raw).__name__
+            schema = raw.get("schema") if isinstance(raw, Mapping) else type(raw).__name__
             raise DesignError(
-                f"{source} must be a design of schema {SCHEMA}, not {found!r}; make it again with `fluidnpu dse`"
+                f"{source} must be a design of schema {SCHEMA}, not {schema!r}; make it again with `fluidnpu dse`"
             )
         body = {key: value for key, value in raw.items() if key not in ("schema", "digest")}
         names = {f.name for f in fields(cls)} - {"array"} | set(_ARRAY_FIELDS)
@@ -369,11 +369,11 @@ class Design:
     @classmethod
     def _of_fields(cls, body: dict[str, Any]) -> Design:
         """The design of a file's fields, as JSON has them."""
-        own = {name: body.pop(name) for name in _ARRAY_FIELDS}
+        inside = {name: body.pop(name) for name in _ARRAY_FIELDS}
         return cls(
             **{
                 **body,
-                "array": _behind(Array(**own, in_words=1), body["port_bits"]),
+                "array": _behind(Array(**inside, in_words=1), body["port_bits"]),
                 "layers": tuple(LayerShape.from_dict(layer) for layer in body["layers"]),
                 "exits": tuple(body["exits"]),
                 "exit_rates": None if body["exit_rates"] is None else tuple(body["exit_rates"]),

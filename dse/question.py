@@ -66,8 +66,7 @@ def check_macs(workload: Workload) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A place for an NPU, its array left open: board, memory, core and the sizes that fill on-chip RAM
-    besides.
+    """A place for an NPU, its array left open: board, memory, core and the other sizes in on-chip RAM.
 
     `memory`: of the board's, the one that tensors live in, its first by default. `core`: one of CORES. The
     FBCB has `layers` times `b_max` words.

@@ -1,5 +1,4 @@
-"""A lower bound of a layer's cycles under one mapping, for many arrays at once. Vectorised; no loop over
-cycles.
+"""A lower bound of a layer's cycles under one mapping, for many arrays at once. No loop over cycles.
 
 Every term counts something of which a cycle does one at most: input beats, segments, weight beats, port words
 of each memory port, output beats. The greatest of them bounds the layer; the tests hold it below the exact

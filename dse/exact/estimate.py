@@ -1,5 +1,4 @@
-"""A closed-form estimate of a layer's cycles on the RTL, by which mode and row blocks are chosen. Pure
-arithmetic.
+"""A closed-form estimate of a layer's cycles, by which mode and row blocks are chosen. Pure arithmetic.
 
 The `paper` model knows neither windows nor the input buffer. A block's windows must fit that buffer. Large
 blocks send weights less often, small ones let loading, computing and writing overlap. The estimate ranks
@@ -178,10 +177,9 @@ def estimated_plan(layer: LayerShape, machine: Machine, dram: DramModel, batch: 
 
 
 def estimated_plans(workload: Workload, machine: Machine, dram: DramModel, b_max: int) -> tuple[float, Plans]:
-    """The FBCB of fewest estimated cycles, and their sum over layers and batch sizes, each divided by its
-    batch.
+    """The FBCB of fewest estimated cycles, and the sum of these cycles over layers and batch sizes.
 
-    The sum is infinite when a layer's rows do not fit the input buffer.
+    Cycles of batch b count 1/b each. The sum is infinite when a layer's rows do not fit the input buffer.
     """
     known: dict[LayerShape, list[tuple[float, BatchPlan]]] = {}
     for layer in workload.layers:

@@ -284,8 +284,9 @@ def job_cycles(
     first_cycle: int = 0,
     limit: int = 1 << 40,
 ) -> tuple[LayerCycles, ...]:
-    """Cycles of each layer of one job on samples in `slots` (addresses, ascending); the first includes the
-    job's set-up.
+    """Cycles of each layer of one job on samples in `slots` (addresses, ascending).
+
+    The first layer includes the job's set-up.
 
     `first_cycle` counts from reset, since the DRAM model's refresh does.
     """

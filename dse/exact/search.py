@@ -1,5 +1,4 @@
-"""Branch and bound over all buildable arrays: a cheap lower bound orders them, the exact model evaluates the
-best.
+"""Branch and bound over all buildable arrays: a lower bound orders them, the exact model evaluates the best.
 
 Evaluation goes on until no array can improve on the best, small batches before large ones; that of an array
 stops once it cannot win. If the budget of evaluations runs out first, `gap_pct` bounds how far the result is
@@ -48,8 +47,9 @@ _T = TypeVar("_T")
 
 
 def synthetic_job(layer: LayerShape, mapping: LayerMapping, block: int) -> tuple[LayerJob, list[int]]:
-    """A layer with tensors of its own, and the addresses of the samples' slots. Raises DesignError without a
-    window.
+    """A layer with tensors of its own, and the addresses of the samples' slots.
+
+    Raises DesignError without a window.
 
     >>> from fluidnpu.dse import Mode
     >>> from fluidnpu.models import Window
@@ -103,8 +103,7 @@ def synthetic_job(layer: LayerShape, mapping: LayerMapping, block: int) -> tuple
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """One array as it fits, with the plan and the exact cycles of every layer at the batch sizes evaluated so
-    far.
+    """One array as it fits, with the plan and the exact cycles of every layer at some batch sizes.
 
     `plans[layer key][batch]`; `cycles` alike, without the set-up of a job.
     """
@@ -247,8 +246,7 @@ def lower_bounds(question: Question, space: Space, batches: Sequence[int], progr
 
 @dataclass(frozen=True, kw_only=True)
 class ExactRanking:
-    """The best array of a search, the arrays that were bounded and evaluated, and its distance from the
-    optimum.
+    """The best array of a search, its distance from the optimum, and the number of arrays looked at.
 
     `objective`: GOP/s weighted over batch sizes, or milliseconds at b = 1 when latency was asked for.
     `gap_pct`: per cent by which the optimum can be better at most. `trace`: of each array in turn its bound
@@ -264,11 +262,10 @@ class ExactRanking:
 
 
 def search_exact(question: Question, progress: Progress | None = None) -> ExactRanking:
-    """The array of most throughput (sum over b of w_b GOP/s), or of least latency at b = 1, under the exact
-    model.
+    """The array of most throughput, or of least latency at b = 1, under the exact model.
 
-    Every batch size of the winner is evaluated, also those that weigh nothing. Raises FitError where nothing
-    can be built.
+    Throughput is the sum over b of w_b GOP/s. Every batch size of the winner is evaluated, also those that
+    weigh nothing. Raises FitError where nothing can be built.
     """
     space = _buildable_space(question)
     bounds = lower_bounds(question, space, question.batches, progress)

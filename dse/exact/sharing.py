@@ -1,5 +1,4 @@
-"""The share of on-chip RAM between the accumulators of an array and its input buffer, and the FBCB that goes
-with it.
+"""The share of on-chip RAM between the accumulators of an array and its input buffer, with the FBCB.
 
 Pure arithmetic. Deep accumulators send weights less often, a large input buffer reads inputs once and keeps
 large row blocks; both are bits of the same RAM.

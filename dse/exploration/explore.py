@@ -1,5 +1,4 @@
-"""From a workload and a board to a published point and a design that can be built, with the difference
-between them.
+"""The search: from a workload and a board to a published point and a design that can be built.
 
 >>> from fluidnpu.boards import load_board
 >>> from fluidnpu.models import LayerShape, Workload
@@ -44,10 +43,9 @@ def explore(
     evaluations: int = EVALUATIONS,
     progress: Progress | None = None,
 ) -> Exploration:
-    """Search the whole space, then build the best point that can be built; the arguments are those of
-    `Question`.
+    """Search the whole space, then build the best point that can be built.
 
-    Raises DesignError, FitError or BoardError.
+    The arguments are those of `Question`. Raises DesignError, FitError or BoardError.
     """
     question = Question(
         workload=workload,
@@ -189,8 +187,7 @@ def build_design(
     b_max: int = 8,
     acc_bits: int = 48,
 ) -> Design:
-    """The design of a point for a workload on a board: T_R shrunk to what fits, FBCB for two lanes, latency
-    table.
+    """The design of a point for a workload on a board: T_R as it fits, FBCB for two lanes, latency table.
 
     A beat carries as many outputs as the memory takes in a cycle (`out_words`) and as many weight slots as it
     delivers (`weight_slots`): wider would wait for memory, narrower would make memory wait. `memory`: the one

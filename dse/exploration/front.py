@@ -1,5 +1,4 @@
-"""The Pareto front of what can be built: throughput, latency of a single sample, DSPs, on-chip memory and
-LUTs.
+"""The Pareto front of buildable designs: throughput, latency of one sample, DSPs, on-chip memory and LUTs.
 
 Candidates are all arrays of a board's space that fit it, each with accumulators as deep as can be and with
 shallower ones (`DEPTHS`), all beside the least input buffer. The `paper` model times them; under the `exact`

@@ -1,5 +1,4 @@
-"""The PE array: its tiles in every mode and the widths of its streams, for one array or for many side by
-side.
+"""The PE array: its tiles in every mode and the widths of its streams, for one array or for many.
 
 Pure arithmetic. The numbers of one array are integers; a search has NumPy arrays of one shape in their place.
 

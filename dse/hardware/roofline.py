@@ -1,5 +1,4 @@
-"""The roofline: a lower bound of cycles from the multipliers and the memory alone, for any dataflow. Pure
-arithmetic.
+"""The roofline: a lower bound of cycles from the multipliers and the memory alone. Pure arithmetic.
 
 >>> from fluidnpu.models import LayerShape
 >>> layer = LayerShape(name="conv", r=196, p=256, c=1024)

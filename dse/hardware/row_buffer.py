@@ -108,8 +108,9 @@ def needed_bytes(
     b_r: int | None = None,
     port_bytes: int = MOST_PORT_BYTES,
 ) -> int:
-    """Least capacity of the buffer in bytes for row blocks of `block` beats. Raises DesignError without a
-    window.
+    """Least capacity of the buffer in bytes for row blocks of `block` beats.
+
+    Raises DesignError without a window.
 
     `b_r` below `batch` means lanes by samples. Behind the widest port rows lie at their furthest from each
     other.

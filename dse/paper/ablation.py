@@ -1,5 +1,4 @@
-"""The ablation of Fig. 10 of Fluid Batching: each way of batching on its own best design, by the `paper`
-model.
+"""The ablation of Fig. 10 of Fluid Batching: each way of batching on its best design, by the `paper` model.
 
 >>> from fluidnpu.boards import load_board
 >>> from fluidnpu.models import LayerShape, Workload

@@ -43,8 +43,7 @@ def stage_latency(
     stackable: bool = True,
     input_words: int | None = None,
 ) -> LatencyTable:
-    """Nanoseconds of every stage that `layers` have at batch 1..b_max, rounded up, never falling as the batch
-    grows.
+    """Nanoseconds of each stage of `layers` at batch 1..b_max, rounded up, never falling with the batch.
 
     `input_words`: of a beat, two lanes by default.
     """
@@ -53,7 +52,7 @@ def stage_latency(
     ticks = [[0] * b_max for _ in range(stages)]
     for layer in layers:
         for b in range(1, b_max + 1):
-            gemm = best_stack(layer, point, b, words_per_cycle, batching, stackable)[1]
+            gemm = best_stack(layer, point, b, words_per_cycle, batching=batching, stackable=stackable)[1]
             ticks[layer.stage][b - 1] += gemm + b * words_per_cycle * pool_cycles(layer, words)
     per_second = clock_hz * words_per_cycle
     return LatencyTable(ns=tuple(tuple(ceil_div(value * 10**9, per_second) for value in row) for row in ticks))

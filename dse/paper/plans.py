@@ -1,5 +1,4 @@
-"""The plans of the `paper` model: k and B_R of each layer and batch size, as the FBCB holds them. Pure
-arithmetic.
+"""The plans of the `paper` model: k and B_R of each layer and batch size, as the FBCB holds them.
 
 Two readings stand side by side. `published_plan` is Eq. 1 of Fluid Batching as printed, with B_R anywhere in
 1..b. `buildable_plan` is for two lanes (ADR 4): all samples along the rows, or half of them in each lane, so

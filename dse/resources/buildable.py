@@ -1,5 +1,4 @@
-"""The arrays of a space that can be built on a target, with the deepest accumulators that fit, and their
-resources.
+"""The arrays of a space that can be built on a target, with the deepest accumulators that fit.
 
 Feasibility is decided here, for many points at once; `resources.fit` asks about one and raises. Primitives
 are those of the reference core and the data plane, as Yosys maps them (`memories`, `primitives`); LUTs and
@@ -133,8 +132,7 @@ def ram_bits(ramb18: _Number, uram288: _Number) -> _Number:
 
 
 def buildable(space: Space, target: Target, *, buffer_words: int = BUFFER_WORDS, judge: Judge = Limit.met) -> Buildable:
-    """Those points of a space that can be built, T_R (even, at least 2) lowered until every memory fits the
-    board.
+    """The points of a space that can be built, T_R (even, at least 2) lowered until every memory fits.
 
     `judge` tells which points keep a limit; `Limit.enforce` raises FitError instead of leaving a point out.
     """
@@ -227,8 +225,7 @@ def _facts(shape: NpuShape, board: Board) -> dict[str, Any]:
 
 
 def _deepest(shape: NpuShape, board: Board) -> tuple[NpuShape, Ints]:
-    """Each NPU with the deepest banks that fit the board, banks in UltraRAM as far as they go there, and its
-    RAMB18s.
+    """Each NPU with the deepest banks that fit the board, and its RAMB18s; UltraRAM takes the first banks.
 
     Bisection over depths, since deeper banks never take fewer primitives. Where nothing fits the depth is the
     least.

@@ -168,8 +168,7 @@ def apply_calibration(
 
 
 def calibrated_board(record: Calibration, board: Board) -> tuple[Board, tuple[str, ...]]:
-    """The board with less of each resource that a built design took more of than predicted, and notes that
-    say so.
+    """The board with less of each resource that a built design took more of than predicted, with notes.
 
     A design fits this board if it fits the real one with its predictions scaled. A ratio below 1 changes
     nothing: one design may take room away, and promise none. Raises DesignError for a record of another

@@ -1,5 +1,4 @@
-"""One array on a target: the deepest accumulators that fit, every primitive used, and the trade-off with the
-buffer.
+"""One array on a target: the deepest accumulators that fit, its primitives, the trade-off with the buffer.
 
 >>> from fluidnpu.boards import load_board
 >>> zc706 = Target(board=load_board("zc706"), memory="pl")
@@ -79,8 +78,7 @@ def fit(point: Point, target: Target, *, buffer_words: int = BUFFER_WORDS) -> Fi
 
 
 def trade_offs(point: Point, target: Target, most_buffer_words: int) -> tuple[Fit, ...]:
-    """The Pareto trade-off of on-chip RAM: for each accumulator depth, the largest input buffer that still
-    fits.
+    """The Pareto trade-off of on-chip RAM: for each accumulator depth, the largest input buffer that fits.
 
     The first has the deepest accumulators that fit beside the least buffer; no buffer has more than
     `most_buffer_words`. Raises FitError when nothing fits.

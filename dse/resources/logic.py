@@ -1,5 +1,4 @@
-"""LUTs and flip-flops of an NPU: sums of structural terms with coefficients calibrated against Yosys on
-7-series.
+"""LUTs and flip-flops of an NPU: sums of structural terms, calibrated against Yosys on 7-series.
 
 A term counts something that is in the RTL (bits of a register slice, lanes of post-processing, bits of a
 multiplexer), so that a sum fitted to small designs holds for large ones. The coefficients and the interval

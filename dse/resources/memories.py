@@ -121,8 +121,8 @@ def free_memory(depth: Ints | int, width: Ints | int, family: str = XC7, *, forw
     depth, width = np.broadcast_arrays(np.asarray(depth, dtype=np.int64), np.asarray(width, dtype=np.int64))
     if depth.size != 1:
         return _free_memories(depth, width, family, forwards)
-    one = _one_free_memory(depth.item(), width.item(), family, forwards)
-    ramb18, luts, chunks = (value.reshape(depth.shape) for value in (one.ramb18, one.luts, one.chunks))
+    mapped = _one_free_memory(depth.item(), width.item(), family, forwards)
+    ramb18, luts, chunks = (value.reshape(depth.shape) for value in (mapped.ramb18, mapped.luts, mapped.chunks))
     return Mapped(ramb18=ramb18, luts=luts, chunks=chunks)
 
 

@@ -27,7 +27,7 @@ def test_vectorised_equals_plain(
     ticks = evaluate(Space(**axes), workload.layers, b_max=4, words_per_cycle=w, batching=batching, stackable=stackable)
     for index, point in enumerate(chosen):
         for b in (1, 2, 3, 4):
-            plain = total_ticks(workload.layers, point, b, w, batching, stackable)
+            plain = total_ticks(workload.layers, point, b, w, batching=batching, stackable=stackable)
             assert int(ticks[b - 1, index]) == plain == ticks[b - 1, index]
 
 
@@ -37,14 +37,14 @@ def test_a_larger_batch_never_takes_less_time(
 ) -> None:
     for stack in (Stack.ONE, Stack.TWO):
         if stack is Stack.ONE or point.stacked() is not None:
-            before = layer_ticks(layer, point, b, w, stack, batching)
-            assert before <= layer_ticks(layer, point, b + 1, w, stack, batching)
+            before = layer_ticks(layer, point, b, w, stack, batching=batching)
+            assert before <= layer_ticks(layer, point, b + 1, w, stack, batching=batching)
 
 
 @given(layers(gemm_only=True), points, batches, words)
 def test_time_is_never_below_what_the_array_can_do(layer: LayerShape, point: Point, b: int, w: int) -> None:
     for batching in (Batching.FLUID, Batching.R, Batching.P, Batching.FC):
-        _, ticks = best_stack(layer, point, b, w, batching)
+        _, ticks = best_stack(layer, point, b, w, batching=batching)
         assert ticks * point.dsp >= w * b * layer.macs
 
 
