@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fluidnpu.dse import Design
-from fluidnpu.hls import Access, Cause, REGISTERS, Register, WINDOW_BYTES, register
+from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, Register, register
 from fluidnpu.hls.program import DESCRIPTOR_BYTES
 
 from ..identity import build_id_word, shape_word

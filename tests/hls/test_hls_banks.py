@@ -9,9 +9,7 @@ from hls_cases import design_of, small_network, texts
 from fluidnpu import rtl_tb
 from fluidnpu.boards import load_board
 from fluidnpu.dse import Point, build_design
-from fluidnpu.hls import (
-    render_project,
-)
+from fluidnpu.hls import render_project
 from fluidnpu.hls.core import hls_core_lacks, hls_ultra_banks
 from fluidnpu.hls.core.render import render_core
 from fluidnpu.models import LayerShape, Workload

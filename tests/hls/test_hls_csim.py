@@ -18,7 +18,8 @@ import fluidnpu.hls.core.csim as csim
 from fluidnpu.dse import Design
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import CsimError, compile_program, csim_network
-from fluidnpu.hls.core import CoreSimulator, layer_streams
+from fluidnpu.hls.core import layer_streams
+from fluidnpu.hls.core.csim import CoreSimulator
 from fluidnpu.hls.core.render import render_core
 from fluidnpu.models import Kind
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from fluidnpu.dse import BatchPlan, Mode
 from fluidnpu.hls import FbcbError
-from fluidnpu.hls.program import decode_fbcb, encode_fbcb
+from fluidnpu.hls.program import decode_fbcb
+from fluidnpu.hls.program.fbcb import encode_fbcb
 
 
 @given(batch=st.integers(1, 16), data=st.data())

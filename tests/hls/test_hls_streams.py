@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fluidnpu.dse import Mode
 from fluidnpu.hls import StreamError, compile_program
-from fluidnpu.hls.core import Command, tiles
-from fluidnpu.hls.core.streams import row_lanes, unpack_layer
+from fluidnpu.hls.core import tiles
+from fluidnpu.hls.core.streams import Command, row_lanes, unpack_layer
 from fluidnpu.models import Kind
 
 

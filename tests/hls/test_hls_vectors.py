@@ -10,11 +10,9 @@ import pytest
 from hls_cases import SMALL, bytes_of, design_of, design_with, small_network
 
 from fluidnpu.boards import load_board
-from fluidnpu.hls import (
-    render_project,
-)
-from fluidnpu.hls.core import CoreSimulator, core_modes, core_vectors
-from fluidnpu.hls.core.csim import compile_core
+from fluidnpu.hls import render_project
+from fluidnpu.hls.core import core_modes, core_vectors
+from fluidnpu.hls.core.csim import CoreSimulator, compile_core
 
 
 @pytest.mark.parametrize("split", [False, True], ids=["", "split"])

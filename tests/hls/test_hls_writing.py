@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 from hls_cases import project_of
 
-from fluidnpu.hls import (
-    ProjectError,
-    write_project,
-)
+from fluidnpu.hls import ProjectError, write_project
 
 
 def test_writing_again_removes_what_is_no_longer_part(tmp_path: Path) -> None:

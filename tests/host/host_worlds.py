@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fluidnpu.dse import BatchPlan, Design, LatencyTable
 from fluidnpu.dse.testing import design_for
-from fluidnpu.hls import Program, REGISTERS, compile_program, register
+from fluidnpu.hls import REGISTERS, Program, compile_program, register
 from fluidnpu.host import Device, Driver, SimulatedNpu
 from fluidnpu.models import QuantisedNetwork, confidence, golden, quantise
 from fluidnpu.models.zoo import random_network

@@ -9,7 +9,7 @@ import pytest
 from host_worlds import design_of, network, read, world, write
 
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import Access, Cause, REGISTERS, compile_program
+from fluidnpu.hls import REGISTERS, Access, Cause, compile_program
 from fluidnpu.host import (
     BuildMismatch,
     DeviceAccessError,

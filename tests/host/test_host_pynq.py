@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from host_worlds import HostWorld, traffic_of, world
 
-from fluidnpu.hls import Cause, REGISTERS, register
+from fluidnpu.hls import REGISTERS, Cause, register
 from fluidnpu.hls.project import NPU_VLNV
 from fluidnpu.host import BuildMismatch, BundleError, DeviceAccessError, Driver, NpuError, serve_requests
 from fluidnpu.host.devices.pynq.bitstream import read_simulated_bitstream, write_simulated_bitstream

@@ -7,7 +7,7 @@ import pytest
 from host_worlds import CTRL, field, read, snapshot, world, write
 
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import Access, Cause, REGISTERS, Register, WINDOW_BYTES, register
+from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, Register, register
 from fluidnpu.host import SimulatedNpu
 from fluidnpu.host.devices import Fault
 from fluidnpu.host.devices.timing import JobTimes

@@ -13,7 +13,7 @@ import pytest
 from rtl_worlds import RtlWorld, rtl_world
 
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import Access, Cause, REGISTERS, WINDOW_BYTES, register
+from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, register
 from fluidnpu.hls.program import DESCRIPTOR_BYTES, decode_fbcb
 from fluidnpu.host import NpuError, SimulatedNpu
 from fluidnpu.models import golden

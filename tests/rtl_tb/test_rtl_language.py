@@ -10,7 +10,7 @@ from importlib.resources import files
 
 import pytest
 
-from fluidnpu.hls.formats import Bits, DESCRIPTOR, FBCB, FORMATS, Format, Value
+from fluidnpu.hls.formats import DESCRIPTOR, FBCB, FORMATS, Bits, Format, Value
 from fluidnpu.hls.views.formats import members, render_format_package
 from fluidnpu.rtl_tb import sources
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from fluidnpu.hls import Access, REGISTERS, Register
+from fluidnpu.hls import REGISTERS, Access, Register
 from fluidnpu.hls.project import NPU_CELL, NPU_VLNV, PLATFORMS
 
 IRQ_PIN = "irq"

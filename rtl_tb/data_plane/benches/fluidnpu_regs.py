@@ -8,7 +8,7 @@ from __future__ import annotations
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from fluidnpu.hls import Access, Cause, REGISTERS, WINDOW_BYTES, register
+from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, register
 
 from ...common.benches.clock import Dut, begin, bench, setting
 from ...common.benches.lite import LiteMaster
