@@ -1,15 +1,16 @@
-"""The ablation of Fig. 10 of Fluid Batching in the `paper` model: each way of batching on its own best design.
+"""Fig. 10 of Fluid Batching in the `paper` model: each way of batching on its own best design.
 
     python benchmarks/ablation.py [folder with layers_resnet50.json and layers_inception_v3.json]
 
-Numbers are modelled, not measured. The figure itself cannot be compared digit by digit: the paper prints it without values.
+Numbers are modelled, not measured. The figure itself cannot be compared digit by digit: the paper prints it
+without values.
 """
 
 import sys
 from pathlib import Path
 
 from fluidnpu.boards import list_boards, load_board
-from fluidnpu.dse import ablation
+from fluidnpu.dse.paper import ablation
 from fluidnpu.models import read_layer_table
 
 DEFAULT = Path(__file__).resolve().parent.parent / "models" / "data"

@@ -1,15 +1,17 @@
-"""C simulation of the generated HLS core on the shipped ResNet-8: seconds and multiply-accumulates a second, for both boards' designs.
+"""Speed of C simulation of the generated HLS core on the shipped ResNet-8, for both boards' designs.
 
     python benchmarks/csim.py
 
-Compiling is counted apart; the compiled core is cached. The NumPy model of the core and the golden model stand beside it.
+Compiling is counted apart; the compiled core is cached. The NumPy model of the core and the golden model
+stand beside it.
 """
 
 import time
 
 from fluidnpu.boards import list_boards, load_board
 from fluidnpu.dse import explore
-from fluidnpu.hls import compile_core, compile_program, csim_network, execute_streams_reference, layer_streams
+from fluidnpu.hls import compile_program, csim_network
+from fluidnpu.hls.core import compile_core, execute_streams_reference, layer_streams
 from fluidnpu.models import golden, quantise, read_onnx, shipped_file, shipped_images
 
 

@@ -1,13 +1,16 @@
-"""Cycles of every layer of a full-size network: the exact model beside the RTL on Verilator, as a Markdown page.
+"""Cycles of every layer of a full-size network, the exact model beside the RTL on Verilator, as Markdown.
 
-    python benchmarks/exact_cycles.py [--network resnet50] [--board zc706] [--memory pl] [--ideal] [--latency N] [--batches 1,2,4,8]
-                                      [--point T_P,T_C | --search] [--model-only] [--losses]
+    python benchmarks/exact_cycles.py [--network resnet50] [--board zc706] [--memory pl] [--ideal]
+                                      [--latency N] [--batches 1,2,4,8] [--point T_P,T_C | --search]
+                                      [--model-only] [--losses]
 
-`--memory`: of the board, its first by default (`DramModel.of`; simulated: efficiency, latency and refresh are assumptions). `--ideal`: a memory
-that never lets the ports wait stands behind them instead. The array is the `paper` model's best that fits, the one named, or that of `search_exact`.
-`--model-only` leaves the RTL out, which takes minutes a batch size. Last comes the share of busy multipliers beside three references: the device's
-DSPs, the roofline of device and memory, and the `paper` model's dataflow on the same array. `--losses` says where the rest of the time went. What
-took how long goes to standard error. Exit code 1 when a layer differs. `make tables` makes the pages of docs/cycles.
+`--memory`: of the board, its first by default (`DramModel.of`; simulated: efficiency, latency and refresh are
+assumptions). `--ideal`: a memory that never lets the ports wait stands behind them instead. The array is the
+`paper` model's best that fits, the one named, or that of `search_exact`. `--model-only` leaves the RTL out,
+which takes minutes a batch size. Last comes the share of busy multipliers beside three references: the
+device's DSPs, the roofline of device and memory, and the `paper` model's dataflow on the same array.
+`--losses` says where the rest of the time went. What took how long goes to standard error. Exit code 1 when a
+layer differs. `make tables` makes the pages of docs/cycles.
 """
 
 from __future__ import annotations
@@ -20,17 +23,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import (
-    Design,
-    DramModel,
-    LayerCycles,
-    Point,
-    awake_words,
-    build_design,
-    explore,
-    roofline_cycles,
-    total_ticks,
-)
+from fluidnpu.dse import Design, DramModel, Point, build_design, explore
+from fluidnpu.dse.exact import LayerCycles
+from fluidnpu.dse.hardware import roofline_cycles
+from fluidnpu.dse.paper import total_ticks
 from fluidnpu.hls import compile_program
 from fluidnpu.models import Kind, Workload, quantise
 from fluidnpu.models.zoo import FULL_SIZE, random_full_size
@@ -77,8 +73,8 @@ def table(design: Design, batch: int, found: Sequence[LayerCycles], runs: Sequen
 
 
 def efficiency(design: Design, board: Board, dram: DramModel, batches: Sequence[int], totals: Sequence[int]) -> None:
-    """Prints the share of busy multipliers at each batch size beside what could be; pools keep none busy, but take their time."""
-    words, point = awake_words(dram), Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
+    """Prints the share of busy multipliers at each batch size beside its bounds; pools keep none busy."""
+    words, point = dram.awake_words, Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
     print(
         "\n| B | of the array | of the device's DSPs | roofline of device and memory | reached of it | `paper` dataflow, same array |"
     )
@@ -96,8 +92,8 @@ def efficiency(design: Design, board: Board, dram: DramModel, batches: Sequence[
 
 
 def losses(design: Design, dram: DramModel, batches: Sequence[int], found: Sequence[Sequence[LayerCycles]]) -> None:
-    """Prints shares of the time in which multipliers are not busy: for memory, in beats beyond that (tiles that do not divide, taps), and waiting."""
-    words = awake_words(dram)
+    """Prints shares of the time in which no multiplier is busy: memory, tiles that do not divide, waiting."""
+    words = dram.awake_words
     print("\n| B | layers | memory | beats | waiting |\n|---:|---|---:|---:|---:|")
     for batch, cycles in zip(batches, found, strict=True):
         total = sum(one.cycles for one in cycles)

@@ -1,20 +1,24 @@
-"""ResNet-50 layers on one array in our `paper` model, in ZigZag and in SCALE-Sim: cycles, use of the array and time per design point.
+"""ResNet-50 layers on one array in our `paper` model, in ZigZag and in SCALE-Sim: cycles, utilisation, time.
 
-    python benchmarks/peers.py --zigzag ZZ/bin/python --scalesim SS/bin/python [--layers NAME,...] [--timeout SECONDS]
+    python benchmarks/peers.py --zigzag ZZ/bin/python --scalesim SS/bin/python [--layers NAME,...]
+                               [--timeout SECONDS]
 
-The peers are no dependencies of ours: each runs in an environment of its own, made for example with
-`pip install zigzag-dse==3.9.1 six` and `pip install scalesim==3.0.0 "numpy<2" "pandas<3"`, and is skipped where it is not given.
-All numbers are modelled. This file is its own worker: `--worker` runs in the peer's environment and imports nothing of ours.
+The peers are no dependencies of ours: each runs in an environment of its own, made for example with `pip
+install zigzag-dse==3.9.1 six` and `pip install scalesim==3.0.0 "numpy<2" "pandas<3"`, and is skipped where it
+is not given. All numbers are modelled. This file is its own worker: `--worker` runs in the peer's environment
+and imports nothing of ours.
 
-The array is the published point of ResNet-50 on ZC706, <4652, 7, 128>: 7 multipliers deep, 128 columns wide, 16-bit words, 8 words a
-cycle and port. How the models differ:
+The array is the published point of ResNet-50 on ZC706, <4652, 7, 128>: 7 multipliers deep, 128 columns wide,
+16-bit words, 8 words a cycle and port. How the models differ:
 
-- ours lets idle columns take other rows and pairs of PEs work as one (k = 2); neither peer knows that, so layers whose columns do not fill the
-  array differ most. It searches nothing per layer: time is a closed form.
-- ZigZag gets our memories (weights at the multipliers, T_R partial sums a column, three DRAM ports) and one spatial mapping (P by C), and searches
-  loop orders for the least latency; it may also hold outputs in another order than we do.
-- SCALE-Sim simulates a weight-stationary systolic array cycle by cycle with unlimited bandwidth: every tile pays for filling and draining the array,
-  which costs most where few rows follow each other.
+- ours lets idle columns take other rows and pairs of PEs work as one (k = 2); neither peer knows that, so
+  layers whose columns do not fill the array differ most. It searches nothing per layer: time is a closed
+  form.
+- ZigZag gets our memories (weights at the multipliers, T_R partial sums a column, three DRAM ports) and one
+  spatial mapping (P by C), and searches loop orders for the least latency; it may also hold outputs in
+  another order than we do.
+- SCALE-Sim simulates a weight-stationary systolic array cycle by cycle with unlimited bandwidth: every tile
+  pays for filling and draining the array, which costs most where few rows follow each other.
 """
 
 import argparse
@@ -71,14 +75,14 @@ def compare(given: argparse.Namespace) -> None:
     print(f"ResNet-50 on {point}, {words} words a cycle and port, B = 1; {len(shapes)} layers; all modelled")
     print(f"  ours: {seconds * 1e6:.1f} us a design point (all {len(workload.layers)} layers, {space} points searched)")
     for name, python in (("zigzag", given.zigzag), ("scalesim", given.scalesim)):
-        found = _peer(name, python, task, given.timeout)
-        if isinstance(found, str):
-            print(f"  {name}: skipped, {found}")
+        answer = _peer(name, python, task, given.timeout)
+        if isinstance(answer, str):
+            print(f"  {name}: skipped, {answer}")
             continue
-        columns[name] = found["cycles"]
+        columns[name] = answer["cycles"]
         print(
-            f"  {name} {found['version']}: {sum(found['seconds']):.1f} s a design point ({len(shapes)} layers only), "
-            f"{min(found['seconds']):.1f} .. {max(found['seconds']):.1f} s a layer"
+            f"  {name} {answer['version']}: {sum(answer['seconds']):.1f} s a design point ({len(shapes)} layers only), "
+            f"{min(answer['seconds']):.1f} .. {max(answer['seconds']):.1f} s a layer"
         )
     _table(layers, shapes, columns, point.dsp)
 
@@ -157,7 +161,9 @@ def zigzag(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def _zigzag_accelerator(task: dict[str, Any]) -> dict[str, Any]:
-    """Our array in ZigZag's words: a weight at each multiplier, T_R partial sums a column, DRAM with a port for each operand."""
+    """Our array in ZigZag's words: a weight at each multiplier, T_R partial sums a column, DRAM with a port
+    for each operand.
+    """
 
     def port(name: str, kind: str, bits: int, *uses: str) -> dict[str, Any]:
         return {"name": name, "type": kind, "bandwidth_min": bits, "bandwidth_max": bits, "allocation": list(uses)}

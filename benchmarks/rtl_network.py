@@ -1,10 +1,11 @@
-"""Cycles of a network on the RTL, layer by layer, with ideal memory and with the board's DRAM model, beside what the `paper` model predicts.
+"""Cycles of a network on the RTL by layer, with ideal memory and the DRAM model, beside the `paper` model.
 
     python benchmarks/rtl_network.py [MODEL.onnx] [--board zc706] [--memory pl] [--batches 1,4] [--sets 1024]
 
-Every exit is compared with golden first. Cycles with the DRAM model are simulated: its latency and refresh are assumptions (`rtl_tb.DramModel`).
-"beats" are cycles in which the core took input: no schedule of this array does the layer in fewer. "m0" and "m1" are the port words
-read for weights and inputs: one a cycle at best.
+Every exit is compared with golden first. Cycles with the DRAM model are simulated: its latency and refresh
+are assumptions (`rtl_tb.DramModel`). "beats" are cycles in which the core took input: no schedule of this
+array does the layer in fewer. "m0" and "m1" are the port words read for weights and inputs: one a cycle at
+best.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import Design, Point, explore, layer_ticks, pool_cycles
+from fluidnpu.dse import Design, Point, explore
+from fluidnpu.dse.paper import layer_ticks, pool_cycles
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Driver
 from fluidnpu.host.devices import RtlDevice
@@ -27,7 +29,7 @@ SHIPPED = "resnet8_fashion_mnist.onnx"
 
 
 def paper_cycles(design: Design, board: Board, index: int, batch: int) -> float:
-    """What the `paper` model gives a layer, at the k of the design's plan."""
+    """Cycles of a layer in the `paper` model, at the k of the design's plan."""
     layer, words = design.layers[index], board.paper_words_per_cycle
     point = Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
     gemm = layer_ticks(layer, point, batch, words, design.plans[index][batch - 1].k) / words
@@ -37,7 +39,10 @@ def paper_cycles(design: Design, board: Board, index: int, batch: int) -> float:
 def measure(
     qnet: QuantisedNetwork, design: Design, npu: RtlNpu, batches: list[int]
 ) -> tuple[dict[int, list[LayerRun]], float]:
-    """Runs of every layer for each batch size, stage after stage, and simulated cycles a second; RuntimeError where a bit differs."""
+    """Runs of every layer for each batch size, stage after stage, and simulated cycles a second.
+
+    Raises RuntimeError where a bit differs.
+    """
     program = compile_program(qnet, design)
     driver = Driver(RtlDevice(npu, design.clock_hz), program, design, patience=100)
     driver.load()

@@ -1,4 +1,4 @@
-"""Draw the README's pictures from a real run: python docs/make_pictures.py (after `make demo`, in the same environment)."""
+"""Draw the README's pictures from a real run: python docs/make_pictures.py (in the demo's venv)."""
 
 import io
 import re

@@ -1,6 +1,7 @@
-"""A design point: every choice the search may turn, frozen, with the consequences computed from it. No I/O beyond JSON text.
+"""A design point: the choices of a search, frozen, with their consequences computed. No I/O beyond JSON text.
 
-A design is the contract between the search and everything that builds, simulates or serves: its digest names build folders and caches.
+A design is the contract between the search and everything that builds, simulates or serves. Its digest names
+build folders and caches.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> design = tiny_design()
@@ -13,47 +14,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from enum import IntEnum, StrEnum
+from dataclasses import asdict, dataclass, fields, replace
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 from fluidnpu.boards import STRIPES
 from fluidnpu.models import Kind, LayerShape, Workload
 
+from .errors import DesignError
+from .hardware.array import Array, Mode, input_words
+
 SCHEMA = 3  # 2: plans limit their row blocks; 3: memory, its ports, the input buffer
 B_MAX_LIMIT = 16  # a slot mask has 32 bits: twice the largest batch, so that new samples load while a batch runs
-
-
-def input_words(t_p: int, port_bits: int, *, stackable: bool = True) -> int:
-    """Words of a beat of inputs: the P-tiles of both lanes, and of a pool no fewer channels than a port carries.
-
-    >>> input_words(7, 64), input_words(7, 64, stackable=False), input_words(7, 512)
-    (14, 7, 32)
-    """
-    return max(2 * t_p if stackable else t_p, port_bits // 16)
-
-
-def line_words(input_words: int) -> int:
-    """Words of a line of the input buffer: a power of two that no beat straddles twice and no port exceeds.
-
-    >>> line_words(14), line_words(26), line_words(32)
-    (16, 32, 32)
-    """
-    return max(16, 1 << (input_words - 1).bit_length())
-
-
-def pool_beats(taps: int, *, maximum: bool) -> int:
-    """Input beats of a row of a pool (ADR 4): a tap each, of a max pool two taps, of which the larger words are sent.
-
-    >>> pool_beats(9, maximum=True), pool_beats(9, maximum=False)
-    (5, 9)
-    """
-    return -(-taps // 2) if maximum else taps
-
-
-class DesignError(ValueError):
-    """A design or a design file breaks a rule; the message says what must hold and what came."""
+_ARRAY_FIELDS = ("t_r", "t_p", "t_c", "stackable", "split", "weight_slots", "out_words")  # as the file has them
+_WHOLE = ("clock_hz", "b_max", "port_bits", "stripes", "buffer_words", "published_t_r")
 
 
 class Stack(StrEnum):
@@ -64,23 +39,12 @@ class Stack(StrEnum):
     TWO = "2"
 
 
-class Mode(IntEnum):
-    """What the PE array does in one command; codes as in ADR 4."""
-
-    NORMAL = 0
-    WIDE = 1
-    LANES = 2
-    SPLIT = 3
-    MAX_POOL = 4
-    SUM_POOL = 5
-
-
 @dataclass(frozen=True, kw_only=True)
 class BatchPlan:
     """One FBCB entry: how a layer runs at one active batch size.
 
-    `b_r` samples are stacked along the rows of each lane (`b_r = batch`: one lane, R-batching).
-    `row_lanes` puts neighbouring rows side by side instead. `block`: beats of a row block at most; 0: as many as an accumulator bank holds.
+    `b_r` samples are stacked along the rows of each lane (`b_r = batch`: one lane, R-batching). `row_lanes` puts
+    neighbouring rows side by side instead. `block`: most beats of a row block; 0: an accumulator bank full.
     """
 
     k: Stack = Stack.ONE
@@ -91,7 +55,7 @@ class BatchPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyTable:
-    """Nanoseconds that stage s (rows) takes at batch b (columns 1..b_max): what a scheduler may know of the hardware.
+    """Nanoseconds of each stage (rows) at each batch size (columns 1..b_max): all that a scheduler knows of hardware.
 
     >>> LatencyTable(ns=((10, 15), (20, 25))).between(0, 1, 2)
     40
@@ -124,28 +88,29 @@ class LatencyTable:
         return len(self.ns[0])
 
     def between(self, first: int, last: int, batch: int) -> int:
-        """Nanoseconds of stages first..last (inclusive) at a constant batch; zero when first > last or the batch is empty."""
+        """Nanoseconds of stages first..last (inclusive) at a constant batch.
+
+        Zero when first > last or the batch is empty.
+        """
         return sum(self.ns[stage][batch - 1] for stage in range(first, last + 1)) if batch else 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """One NPU for one workload on one board.
+    """One NPU for one workload on one board. Raises DesignError.
 
-    `t_r` is the depth of an accumulator bank in rows; `published_t_r` the depth the `paper` model asked for before RAM geometry
-    was looked at (equal to `t_r` when nothing had to give).
-    `memory` of the board holds weights and activations, behind AXI masters of `port_bits`, each spread over `stripes` ports; `buffer_words` is the
-    size of the input buffer, a power of two.
-    `plans[layer][batch - 1]` is the FBCB. `latency` follows from `model` (`paper` or `exact`).
+    `array.t_r` is the depth of an accumulator bank in rows; `published_t_r` the depth that the `paper` model asked
+    for before RAM geometry was looked at (equal when nothing had to give). `memory` of the board holds weights and
+    activations, behind AXI masters of `port_bits`, each spread over `stripes` ports. `buffer_words`: 16-bit words of
+    the input buffer, a power of two. `plans[layer][batch - 1]` is the FBCB. `latency` follows from `model` (`paper`
+    or `exact`).
     """
 
     network: str
     workload_digest: str
     board: str
     clock_hz: int
-    t_r: int
-    t_p: int
-    t_c: int
+    array: Array[int]
     b_max: int
     layers: tuple[LayerShape, ...]
     exits: tuple[str, ...]
@@ -154,53 +119,24 @@ class Design:
     latency: LatencyTable
     model: str = "paper"
     published_t_r: int
-    stackable: bool = True
-    split: bool = False
     acc_bits: int = 48
-    weight_slots: int = 1
-    out_words: int = 8
     memory: str = "ps"
     port_bits: int = 128
     stripes: int = 1
     buffer_words: int = 1 << 15
 
     def __post_init__(self) -> None:
-        for name in (
-            "clock_hz",
-            "t_r",
-            "t_p",
-            "t_c",
-            "b_max",
-            "weight_slots",
-            "out_words",
-            "port_bits",
-            "stripes",
-            "buffer_words",
-            "published_t_r",
-        ):
+        for name in _WHOLE:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise DesignError(f"{name} must be a whole number of at least 1, not {value!r}")
-        if self.port_bits & (self.port_bits - 1) or self.port_bits < 32:
-            raise DesignError(f"port_bits must be a power of two of at least 32, not {self.port_bits}")
-        if self.stripes not in STRIPES or self.port_bits < 32 * self.stripes:
-            raise DesignError(
-                f"stripes must be 1, 2 or 4 ports of at least 32 bits, not {self.stripes} of {self.port_bits} together"
-            )
-        if self.buffer_words & (self.buffer_words - 1) or self.buffer_words < 16 * self.line_words:
-            raise DesignError(
-                f"buffer_words must be a power of two of at least {16 * self.line_words}, not {self.buffer_words}"
-            )
+        self._check_memory()
         if not 1 <= self.b_max <= B_MAX_LIMIT:
             raise DesignError(f"b_max must lie in 1..{B_MAX_LIMIT}, not {self.b_max}")
         if self.model not in ("paper", "exact"):
             raise DesignError(f"model must be 'paper' or 'exact', not {self.model!r}")
         if not 32 <= self.acc_bits <= 48:
             raise DesignError(f"acc_bits must lie in 32..48, not {self.acc_bits}")
-        if self.stackable and self.t_c < 2:
-            raise DesignError(f"t_c must be at least 2 when stackable PEs are on, not {self.t_c}")
-        if self.split and (self.t_p % 2 or self.t_r < 2):
-            raise DesignError(f"t_p must be even and t_r at least 2 when trees split, not {self.t_p} and {self.t_r}")
         if len(self.plans) != len(self.layers):
             raise DesignError(f"plans must have one row for each of {len(self.layers)} layers, not {len(self.plans)}")
         if self.latency.stages != len(self.exits) or self.latency.b_max != self.b_max:
@@ -218,6 +154,23 @@ class Design:
             for batch, plan in enumerate(row, 1):
                 self._check_plan(layer, batch, plan)
 
+    def _check_memory(self) -> None:
+        if self.port_bits & (self.port_bits - 1) or self.port_bits < 32:
+            raise DesignError(f"port_bits must be a power of two of at least 32, not {self.port_bits}")
+        if self.stripes not in STRIPES or self.port_bits < 32 * self.stripes:
+            raise DesignError(
+                f"stripes must be 1, 2 or 4 ports of at least 32 bits, not {self.stripes} of {self.port_bits} together"
+            )
+        in_words = input_words(self.t_p, self.port_bits, stackable=self.stackable)
+        if self.input_words != in_words:
+            raise DesignError(
+                f"in_words must be {in_words} behind ports of {self.port_bits} bits, not {self.input_words}"
+            )
+        if self.buffer_words & (self.buffer_words - 1) or self.buffer_words < 16 * self.line_words:
+            raise DesignError(
+                f"buffer_words must be a power of two of at least {16 * self.line_words}, not {self.buffer_words}"
+            )
+
     def _check_plan(self, layer: LayerShape, batch: int, plan: BatchPlan) -> None:
         where = f"layer '{layer.name}' at batch {batch}"
         if not 1 <= plan.b_r <= batch:
@@ -232,10 +185,72 @@ class Design:
         if not 0 <= plan.block <= deepest:
             raise DesignError(f"{where}: a row block must have at most {deepest} beats, not {plan.block}")
 
+    def changed(self, **numbers: Any) -> Design:
+        """The same design with other numbers, those of its array by their own names; input beats follow the ports.
+
+        >>> from fluidnpu.dse.testing import tiny_design
+        >>> tiny_design().changed(t_p=7, port_bits=512).input_words
+        32
+        """
+        own = {name: numbers.pop(name) for name in _ARRAY_FIELDS if name in numbers}
+        array = _behind(replace(self.array, **own), numbers.get("port_bits", self.port_bits))
+        return replace(self, array=array, **numbers)
+
+    # -- the array ---------------------------------------------------------------------------------------------
+
+    @property
+    def t_r(self) -> int:
+        """Rows of an accumulator bank."""
+        return self.array.t_r
+
+    @property
+    def t_p(self) -> int:
+        """Words of a PE's adder tree."""
+        return self.array.t_p
+
+    @property
+    def t_c(self) -> int:
+        """Number of PEs."""
+        return self.array.t_c
+
+    @property
+    def stackable(self) -> bool:
+        """True where pairs of PEs join or make two lanes."""
+        return self.array.stackable
+
+    @property
+    def split(self) -> bool:
+        """True where adder trees split."""
+        return self.array.split
+
+    @property
+    def weight_slots(self) -> int:
+        """Slots of t_p weights in a beat."""
+        return self.array.weight_slots
+
+    @property
+    def input_words(self) -> int:
+        """Words of one beat of the core's input stream."""
+        return self.array.in_words
+
+    @property
+    def out_words(self) -> int:
+        """Words of one beat of the core's output stream."""
+        return self.array.out_words
+
+    @property
+    def line_words(self) -> int:
+        """Words of a line of the input buffer."""
+        return self.array.line_words
+
+    def tile(self, mode: Mode) -> tuple[int, int]:
+        """Width of a P-tile in words and of a column tile in columns, as `Array.tile`."""
+        return self.array.tile(mode)
+
     # -- consequences ------------------------------------------------------------------------------------------
 
     def mode(self, layer: int, batch: int) -> Mode:
-        """What the PE array does for this layer at this batch (ADR 5)."""
+        """Mode of the PE array for this layer at this batch (ADR 5)."""
         shape, plan = self.layers[layer], self.plans[layer][batch - 1]
         if shape.kind is Kind.MAX_POOL:
             return Mode.MAX_POOL
@@ -248,36 +263,15 @@ class Design:
         lanes = self.stackable and (plan.row_lanes or plan.b_r < batch)
         return Mode.LANES if lanes else Mode.NORMAL
 
-    def tile(self, mode: Mode) -> tuple[int, int]:
-        """Width of a P-tile in words and of a column tile in columns (ADR 4's W and N)."""
-        return {
-            Mode.NORMAL: (self.t_p, self.t_c),
-            Mode.WIDE: (2 * self.t_p, self.t_c // 2),
-            Mode.LANES: (self.t_p, self.t_c // 2),
-            Mode.SPLIT: (self.t_p // 2, 2 * self.t_c),
-            Mode.MAX_POOL: (self.input_words, self.input_words),
-            Mode.SUM_POOL: (self.input_words, self.input_words),
-        }[mode]
-
-    @property
-    def input_words(self) -> int:
-        """Words of one beat of the core's input stream."""
-        return input_words(self.t_p, self.port_bits, stackable=self.stackable)
-
     @property
     def port_bytes(self) -> int:
         """Bytes that a memory port carries in a cycle."""
         return self.port_bits // 8
 
     @property
-    def line_words(self) -> int:
-        """Words of a line of the input buffer."""
-        return line_words(self.input_words)
-
-    @property
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates of the whole array in one cycle: one DSP each."""
-        return self.t_p * self.t_c
+        return self.array.macs
 
     @property
     def peak_gops(self) -> float:
@@ -295,7 +289,7 @@ class Design:
         return range(indices[0], indices[-1] + 1)
 
     def rtl_parameters(self) -> dict[str, int]:
-        """The numbers that RTL, HLS `params.h` and Verilator `-G` are given; the only place they come from."""
+        """Numbers for RTL, HLS `params.h` and Verilator `-G`, which all come from here."""
         return {
             "TR": self.t_r,
             "TP": self.t_p,
@@ -314,14 +308,16 @@ class Design:
         }
 
     def matches(self, workload: Workload) -> bool:
-        """Whether this design was made for exactly this workload."""
+        """Tell if this design was made for exactly this workload."""
         return self.workload_digest == workload.digest
 
     # -- JSON --------------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types, with schema number and digest."""
+        """Plain JSON types, with schema number and digest; the array's choices stand beside the others."""
         body = asdict(self)
+        array = body.pop("array")
+        body |= {name: array[name] for name in _ARRAY_FIELDS}
         body["plans"] = [
             [[plan.k.value, plan.b_r, int(plan.row_lanes), plan.block] for plan in row] for row in self.plans
         ]
@@ -351,26 +347,14 @@ class Design:
                 f"{source} must be a design of schema {SCHEMA}, not {found!r}; make it again with `fluidnpu dse`"
             )
         body = {key: value for key, value in raw.items() if key not in ("schema", "digest")}
-        names = {f.name for f in fields(cls)}
+        names = {f.name for f in fields(cls)} - {"array"} | set(_ARRAY_FIELDS)
         if set(body) != names:
             odd = sorted(set(body) ^ names)
             raise DesignError(
                 f"{source} must have exactly the fields of a design; missing or unknown: {', '.join(odd)}"
             )
         try:
-            design = cls(
-                **{
-                    **body,
-                    "layers": tuple(LayerShape.from_dict(layer) for layer in body["layers"]),
-                    "exits": tuple(body["exits"]),
-                    "exit_rates": None if body["exit_rates"] is None else tuple(body["exit_rates"]),
-                    "plans": tuple(
-                        tuple(BatchPlan(k=Stack(k), b_r=b, row_lanes=bool(r), block=n) for k, b, r, n in row)
-                        for row in body["plans"]
-                    ),
-                    "latency": LatencyTable(ns=tuple(tuple(row) for row in body["latency"]["ns"])),
-                }
-            )
+            design = cls._of_fields(body)
         except DesignError:
             raise
         except (TypeError, KeyError, ValueError) as error:
@@ -378,3 +362,29 @@ class Design:
         if raw.get("digest") != design.digest:
             raise DesignError(f"{source} was changed by hand: its digest no longer matches its contents")
         return design
+
+    @classmethod
+    def _of_fields(cls, body: dict[str, Any]) -> Design:
+        """The design of a file's fields, as JSON has them."""
+        own = {name: body.pop(name) for name in _ARRAY_FIELDS}
+        return cls(
+            **{
+                **body,
+                "array": _behind(Array(**own, in_words=1), body["port_bits"]),
+                "layers": tuple(LayerShape.from_dict(layer) for layer in body["layers"]),
+                "exits": tuple(body["exits"]),
+                "exit_rates": None if body["exit_rates"] is None else tuple(body["exit_rates"]),
+                "plans": tuple(
+                    tuple(BatchPlan(k=Stack(k), b_r=b, row_lanes=bool(r), block=n) for k, b, r, n in row)
+                    for row in body["plans"]
+                ),
+                "latency": LatencyTable(ns=tuple(tuple(row) for row in body["latency"]["ns"])),
+            }
+        )
+
+
+def _behind(array: Array[int], port_bits: Any) -> Array[int]:
+    """The array behind ports of that width; what is no width is left to `Design`, which refuses it."""
+    if not isinstance(port_bits, int):
+        return array
+    return replace(array, in_words=input_words(array.t_p, port_bits, stackable=array.stackable))

@@ -1,10 +1,11 @@
-"""Small designs for tests and doctests of every room: real `Design` objects, only small. Shipped, so that no room keeps its own."""
+"""Small designs for the tests and doctests of every room: real `Design` objects, shipped so that rooms share them."""
 
 from __future__ import annotations
 
 from fluidnpu.models import LayerShape, Workload
 
 from .design import BatchPlan, Design, LatencyTable
+from .hardware.array import Array, ceil_div, input_words
 
 
 def design_for(
@@ -19,11 +20,13 @@ def design_for(
     split: bool = False,
     weight_slots: int = 1,
     out_words: int = 4,
+    port_bits: int = 128,
     buffer_words: int = 1 << 20,
 ) -> Design:
-    """A design of any size for a workload with one plan for all layers (default: R-batching); its latency is one ns per GEMM row and P-tile.
+    """A design of any size for a workload, with one plan for all layers (default: R-batching).
 
-    `plan.b_r` is lowered to the batch where it is larger; without a plan, b_r = batch.
+    `plan.b_r` is lowered to the batch where it is larger; without a plan, b_r = batch. The latency is one ns for
+    each GEMM row and P-tile.
     """
 
     def at(batch: int) -> BatchPlan:
@@ -32,15 +35,23 @@ def design_for(
         return BatchPlan(k=plan.k, b_r=min(plan.b_r, batch), row_lanes=plan.row_lanes, block=plan.block)
 
     stages = range(len(workload.exits))
-    cost = [sum(x.r * -(-x.p // t_p) * x.groups for x in workload.layers if x.stage == s) for s in stages]
+    cost = [sum(x.r * ceil_div(x.p, t_p) * x.groups for x in workload.layers if x.stage == s) for s in stages]
+    array = Array(
+        t_r=t_r,
+        t_p=t_p,
+        t_c=t_c,
+        weight_slots=weight_slots,
+        in_words=input_words(t_p, port_bits, stackable=stackable),
+        out_words=out_words,
+        stackable=stackable,
+        split=split,
+    )
     return Design(
         network=workload.name,
         workload_digest=workload.digest,
         board="test",
         clock_hz=100_000_000,
-        t_r=t_r,
-        t_p=t_p,
-        t_c=t_c,
+        array=array,
         b_max=b_max,
         layers=workload.layers,
         exits=workload.exits,
@@ -48,10 +59,7 @@ def design_for(
         plans=tuple(tuple(at(b) for b in range(1, b_max + 1)) for _ in workload.layers),
         latency=LatencyTable(ns=tuple(tuple(c * b for b in range(1, b_max + 1)) for c in cost)),
         published_t_r=t_r,
-        stackable=stackable,
-        split=split,
-        weight_slots=weight_slots,
-        out_words=out_words,
+        port_bits=port_bits,
         buffer_words=buffer_words,
     )
 

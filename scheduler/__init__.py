@@ -2,20 +2,22 @@
 
 from typing import TYPE_CHECKING, Any
 
+from fluidnpu.dse import has_numba as available
+
 from .comparison.compare import Comparison, Serving, Truth, compare, draw_stream, serve, serve_tally
 from .comparison.decision_log import Replayed, record, replay
 from .comparison.sources import Drawn, Source, StreamComparison, compare_streams
-from .compiled.fast import available
 from .errors import PolicyError, SchedulerError, TrafficError
 from .exits.confidences import read_confidence_file, read_confidences
 from .exits.recorded import Recorded
 from .exits.rule import ExitRule, RuledExits, Seen, StageCosts, Threshold
 from .ledger import Ledger
 from .policies.baselines import Adaptive, Greedy, Serial
-from .policies.credit import Credit, Optimal, Weights
+from .policies.credit import Credit, Weights
 from .policies.decision_process import CountTable, solve_counts
 from .policies.fluid import Fluid
 from .policies.guarded import Guarded
+from .policies.optimal import Optimal
 from .policies.peers import Lazy, Staged, layered, layered_rates
 from .policies.registry import REGISTRY, make_policy
 from .policies.setting import Setting

@@ -1,1 +1,5 @@
 """The `exact` cycle model, equal to the RTL, and the search with it."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

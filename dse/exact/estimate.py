@@ -1,120 +1,90 @@
-"""How a layer should run on the hardware that is built: its mode and its row blocks, by an estimate of the RTL's cycles. Pure arithmetic.
+"""A closed-form estimate of a layer's cycles on the RTL, by which mode and row blocks are chosen. Pure arithmetic.
 
-The `paper` model knows neither windows nor the input buffer. A block's windows must fit that buffer. Large blocks send weights less often, small ones
-let loading, computing and writing overlap. The estimate ranks plans; it is no figure to report: `exact` counts.
+The `paper` model knows neither windows nor the input buffer. A block's windows must fit that buffer. Large blocks send
+weights less often, small ones let loading, computing and writing overlap. The estimate ranks plans; figures to report
+come from the exact model.
 
 >>> from fluidnpu.models import LayerShape, Window
 >>> window = Window(kernel=(3, 3), out=(56, 56), channels=64)
 >>> layer = LayerShape(name="conv", r=3136, p=576, c=64, window=window)
->>> path = Path(t_r=2048, t_p=7, t_c=128, weight_slots=1, input_words=14, out_words=8, port_words=8, buffer_words=1 << 16)
->>> estimated_plan(layer, window, path, batch=1)[1]
+>>> array = Array(t_r=2048, t_p=7, t_c=128, weight_slots=1, in_words=14, out_words=8)
+>>> machine = Machine(array=array, port_bytes=16, buffer_words=1 << 16)
+>>> estimated_plan(layer, machine, DramModel.IDEAL, batch=1)[1]
 BatchPlan(k=<Stack.TWO: '2'>, b_r=1, row_lanes=False, block=224)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
 import numpy as np
 
-from fluidnpu.models import Kind, LayerShape, Window
+from fluidnpu.models import LayerShape, Window, Workload
 
-from ..design import BatchPlan, Mode, Stack, pool_beats
-from ..hardware.dram import DramModel
-from ..hardware.roofline import awake, awake_words
-from ..hardware.row_buffer import WORD_BYTES, needed_bytes, row_bytes, rows
+from ..design import BatchPlan
+from ..hardware.array import Array, Ints, Mode, ceil_div, pool_beats
+from ..hardware.dram import DramModel, Rates
+from ..hardware.row_buffer import WORD_BYTES, row_bytes, rows
+from ..paper.plans import Plans
+from .mapping import LayerMapping, layer_key, mappings
 from .model import Machine
 
 LAYER_CYCLES = 300  # descriptor, plan, and the way through an empty pipeline
 WAITING = 6  # of `_both`; found by hand on ResNet-50, both boards, B = 1 and 8
 
 
-@dataclass(frozen=True, kw_only=True)
-class Path:
-    """What a layer meets on its way. One port each for weights, inputs, outputs and residuals carries `port_words` words a cycle, all together
-    `total_words`, the time in which memory refreshes itself taken off.
-    """
-
-    t_r: int
-    t_p: int
-    t_c: int
-    weight_slots: int
-    input_words: int
-    out_words: int
-    port_words: float
-    buffer_words: int
-    total_words: float = inf
-    stackable: bool = True
-
-    @classmethod
-    def of(cls, machine: Machine, t_r: int, dram: DramModel) -> Path:
-        """Of an NPU behind whose ports a memory stands."""
-        return cls(
-            t_r=t_r, t_p=machine.t_p, t_c=machine.t_c, weight_slots=machine.weight_slots, input_words=machine.input_words,
-            out_words=machine.out_words, stackable=machine.stackable, buffer_words=machine.buffer_words,
-            port_words=min(machine.port_words, dram.link_words * machine.stripes or inf) * awake(dram),
-            total_words=awake_words(dram) or inf,
-        )  # fmt: skip
-
-    def tile(self, mode: Mode) -> tuple[int, int]:
-        """Width of a P-tile in words and of a column tile in columns (ADR 4)."""
-        if mode is Mode.WIDE:
-            return 2 * self.t_p, self.t_c // 2
-        if mode in (Mode.MAX_POOL, Mode.SUM_POOL):
-            return self.input_words, self.input_words
-        return self.t_p, self.t_c // 2 if mode is Mode.LANES else self.t_c
-
-
 @dataclass(frozen=True)
 class _Run:
-    """A layer in one mode at one batch size; every block size shares it."""
+    """A layer under one mapping; every block size shares it."""
 
     layer: LayerShape
-    window: Window
-    path: Path
-    mode: Mode
-    batch: int
-    lanes: int = 1
+    mapping: LayerMapping
+    machine: Machine
+    rates: Rates
 
-    @property
-    def pool(self) -> bool:
-        return self.mode >= Mode.MAX_POOL
+    @cached_property
+    def array(self) -> Array[int]:
+        return self.machine.array
 
-    @property
-    def by_samples(self) -> bool:
-        return self.mode is Mode.LANES and self.batch > 1
+    @cached_property
+    def window(self) -> Window:
+        assert self.layer.window is not None
+        return self.layer.window
 
-    @property
-    def row_lanes(self) -> bool:
-        return self.mode is Mode.LANES and self.batch == 1
+    @cached_property
+    def lanes(self) -> int:
+        return self.mapping.lanes
 
-    @property
-    def b_r(self) -> int:
-        return -(-self.batch // 2) if self.by_samples else self.batch
-
-    @property
+    @cached_property
     def beats(self) -> int:
         """Beats of the whole layer, a P-tile."""
-        return -(-self.layer.r * self.b_r // (2 if self.row_lanes else 1))
+        return self.mapping.beats(self.layer)
+
+    @cached_property
+    def tile(self) -> tuple[int, int]:
+        return self.array.tile(self.mapping.mode)
 
     @cached_property
     def p_tiles(self) -> int:
         """Beats of a row: P-tiles, or of a pool its taps, of a max pool two at once."""
-        if self.pool:
-            return pool_beats(self.layer.p, maximum=self.mode is Mode.MAX_POOL)
-        return -(-self.layer.p // self.path.tile(self.mode)[0])
+        if self.mapping.pool:
+            return pool_beats(self.layer.p, maximum=self.mapping.mode is Mode.MAX_POOL)
+        return ceil_div(self.layer.p, self.tile[0])
 
     @cached_property
-    def cuts(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Segments that each beat of a row is cut into, those of both lanes; two of a row or one of each lane are cut in a cycle."""
-        if self.pool:
-            taps = np.full(self.p_tiles, 2 if self.mode is Mode.MAX_POOL else 1)
+    def cuts(self) -> Ints:
+        """Segments that each beat of a row is cut into, those of both lanes.
+
+        Two of a row or one of each lane are cut in a cycle.
+        """
+        if self.mapping.pool:
+            taps = np.full(self.p_tiles, 2 if self.mapping.mode is Mode.MAX_POOL else 1)
             taps[-1] = self.layer.p - int(taps[:-1].sum())
             return taps
-        width, run = self.path.tile(self.mode)[0], self.window.run_words(self.layer)
+        width, run = self.tile[0], self.window.run_words(self.layer)
         starts = np.arange(0, self.layer.p, width)
         return self.lanes * ((np.minimum(starts + width, self.layer.p) - 1) // run - starts // run + 1)
 
@@ -131,102 +101,99 @@ class _Run:
 
     @cached_property
     def cols(self) -> int:
-        return min(self.layer.c, self.path.tile(self.mode)[1])
+        return min(self.layer.c, self.tile[1])
 
     @cached_property
     def tiles(self) -> int:
         """Column tiles of all groups."""
-        return self.layer.groups * -(-self.layer.c // self.path.tile(self.mode)[1])
+        return self.layer.groups * ceil_div(self.layer.c, self.tile[1])
 
     def fits(self, block: int) -> bool:
-        needed = needed_bytes(self.layer, batch=self.batch, block=block, row_lanes=self.row_lanes, b_r=self.b_r)
-        return needed <= WORD_BYTES * self.path.buffer_words
+        return self.mapping.needed_bytes(self.layer, block) <= WORD_BYTES * self.machine.buffer_words
 
     @cached_property
     def tile_beats(self) -> int:
         """Beats of a tile of weights."""
-        return -(-self.cols * (2 if self.mode is Mode.WIDE else 1) // self.path.weight_slots)
+        return self.array.tile_beats(self.mapping.mode, self.cols)
 
     @cached_property
     def tile_words(self) -> int:
-        return 0 if self.pool else self.tile_beats * self.path.weight_slots * self.path.t_p
+        return 0 if self.mapping.pool else self.tile_beats * self.array.weight_words
 
     def column_cycles(self, block: int) -> float:
         """Cycles of a column tile of a block when its inputs are there."""
         feed = block * self.feed
-        if self.pool:
-            return max(feed, block * -(-self.cols // self.path.out_words))
-        longest = max(_both(block, self.tile_words / self.path.port_words), self.tile_beats, self.path.t_p + 4)
+        if self.mapping.pool:
+            return max(feed, block * ceil_div(self.cols, self.array.out_words))
+        longest = max(_both(block, self.tile_words / self.rates.port), self.tile_beats, self.array.t_p + 4)
         return max(feed, self.p_tiles * longest)
 
     def busy_cycles(self, block: int) -> float:
         """Cycles in which a block keeps the array or the way of its outputs busy."""
         # A row is a burst where column tiles lie between, and bursts are a cycle apart.
-        row = max(-(-self.cols // self.path.out_words), self.cols / self.path.port_words + (self.tiles > 1))
+        row = max(ceil_div(self.cols, self.array.out_words), self.cols / self.rates.port + (self.tiles > 1))
         return self.tiles * max(self.column_cycles(block), block * self.lanes * row)
 
     def cycles(self, block: int) -> float:
         """Estimated cycles of the layer in blocks of that many beats."""
-        port, layer = self.path.port_words, self.layer
+        port, layer, batch = self.rates.port, self.layer, self.mapping.batch
         _, span, sample_rows = rows(self.window)
         row_words = row_bytes(layer, self.window) / WORD_BYTES
         blocks, rest = divmod(self.beats, block)
-        loaded = self.batch * sample_rows * row_words / port
+        loaded = batch * sample_rows * row_words / port
         busy = blocks * self.busy_cycles(block) + (self.busy_cycles(rest) if rest else 0.0) + self.paired * loaded / 2
         height = (
-            min(self.window.out[0], -(-block * self.lanes // self.window.out[1])) * self.window.stride[0] + span - 1
+            min(self.window.out[0], ceil_div(block * self.lanes, self.window.out[1])) * self.window.stride[0] + span - 1
         )
         first = max(0.0, height * row_words / port - block)
         last = (rest or block) * self.lanes * self.cols / port
-        own = max(busy + first, loaded + self.busy_cycles(rest or block)) + last
-        outputs = self.batch * layer.r * layer.groups * layer.c
-        words = (
-            self.batch * sample_rows * row_words + (blocks + (rest > 0)) * self.tiles * self.p_tiles * self.tile_words
-        )
+        alone = max(busy + first, loaded + self.busy_cycles(rest or block)) + last
+        outputs = batch * layer.r * layer.groups * layer.c
+        words = batch * sample_rows * row_words + (blocks + (rest > 0)) * self.tiles * self.p_tiles * self.tile_words
         words += (2 if layer.residual else 1) * outputs
-        return _both(own, words / self.path.total_words) + LAYER_CYCLES
+        return _both(alone, words / self.rates.total) + LAYER_CYCLES
 
 
 def _both(a: float, b: float) -> float:
-    """Cycles of two that go on at the same time, which wait for each other now and then where both are about as long."""
+    """Duration of two overlapping activities: a smooth maximum, slightly above `max(a, b)` when they are close."""
     return float((a**WAITING + b**WAITING) ** (1 / WAITING))
 
 
-def layer_key(layer: LayerShape) -> LayerShape:
-    """The layer without name and stage: what its cycles depend on."""
-    return replace(layer, name="", stage=0)
-
-
-def estimated_plan(layer: LayerShape, window: Window, path: Path, batch: int) -> tuple[float, BatchPlan]:
+def estimated_plan(layer: LayerShape, machine: Machine, dram: DramModel, batch: int) -> tuple[float, BatchPlan]:
     """Fewest estimated cycles, infinite when no plan fits the buffer, and their plan.
 
-    A tie goes to k = 1 without lanes, then k = 2, then the larger block. Where not even single image rows fit the buffer the smallest block is given,
-    and whoever builds must refuse it.
+    A tie goes to k = 1 without lanes, then k = 2, then the larger block. Where not even single image rows fit the
+    buffer the smallest block is given, and a caller that builds must refuse it.
     """
-    found = [
-        (not run.fits(block), run.cycles(block), order, -block, run)
-        for order, run in enumerate(_runs(layer, window, path, batch))
+    rates = dram.rates(machine.port_words, machine.stripes)
+    plans = [
+        (not run.fits(block), run.cycles(block), order, -block, mapping)
+        for order, mapping in enumerate(mappings(layer, batch, stackable=machine.array.stackable))
+        for run in (_Run(layer, mapping, machine, rates),)
         for block in _blocks(run)
     ]
-    too_large, cycles, _, block, run = min(found, key=lambda one: one[:4])
-    k = Stack.TWO if run.mode is Mode.WIDE else Stack.ONE
-    return inf if too_large else cycles, BatchPlan(k=k, b_r=run.b_r, row_lanes=run.row_lanes, block=-block)
+    too_large, cycles, _, block, mapping = min(plans, key=lambda plan: plan[:4])
+    return inf if too_large else cycles, mapping.plan(-block)
 
 
-def _runs(layer: LayerShape, window: Window, path: Path, batch: int) -> Iterator[_Run]:
-    if layer.kind is not Kind.GEMM:
-        yield _Run(layer, window, path, Mode.MAX_POOL if layer.kind is Kind.MAX_POOL else Mode.SUM_POOL, batch)
-        return
-    yield _Run(layer, window, path, Mode.NORMAL, batch)
-    if path.stackable:
-        yield _Run(layer, window, path, Mode.WIDE, batch)
-        yield _Run(layer, window, path, Mode.LANES, batch, lanes=2)
+def estimated_plans(workload: Workload, machine: Machine, dram: DramModel, b_max: int) -> tuple[float, Plans]:
+    """The FBCB of fewest estimated cycles, and their sum over layers and batch sizes, each divided by its batch.
+
+    The sum is infinite when a layer's rows do not fit the input buffer.
+    """
+    known: dict[LayerShape, list[tuple[float, BatchPlan]]] = {}
+    for layer in workload.layers:
+        if (key := layer_key(layer)) not in known:
+            known[key] = [estimated_plan(layer, machine, dram, batch) for batch in range(1, b_max + 1)]
+    rows = [known[layer_key(layer)] for layer in workload.layers]
+    total = sum(cycles / batch for row in rows for batch, (cycles, _) in enumerate(row, 1))
+    return total, tuple(tuple(plan for _, plan in row) for row in rows)
 
 
 def _blocks(run: _Run) -> Iterator[int]:
-    """Whole image rows, fewer and fewer; the smallest is one, the largest what a bank holds."""
-    deepest = min(run.path.t_r, run.beats)
-    line = min(deepest, -(-run.window.out[1] // (2 if run.row_lanes else 1)))
+    """Whole image rows, fewer and fewer; the smallest is one, the largest a bank full."""
+    deepest = min(run.array.t_r, run.beats)
+    line = min(deepest, ceil_div(run.window.out[1], 2 if run.mapping.row_lanes else 1))
     yield deepest
     most = deepest // line
     for count in sorted({most // part for part in range(1, 33)} - {0}):

@@ -1,20 +1,22 @@
-"""The `exact` cycle model: cycles of every layer of a job, equal to those of the RTL. `exact_kernel.py` counts; here is what goes in and out.
+"""The `exact` cycle model: cycles of every layer of a job, equal to those of the RTL.
 
-A `LayerJob` says what a layer's descriptor, its FBCB word and the addresses say; `hls.layer_jobs` makes one for every layer of a program, and
-`Machine` holds the parameters of the RTL. Where time depends on the place of data (4 KiB pages, port words), places are part of the job.
+`exact_kernel.py` counts; its input and output are here. A `LayerJob` holds the numbers of a layer's descriptor, its
+FBCB word and the addresses; `hls.layer_jobs` makes one for every layer of a program, and `Machine` holds the
+parameters of the RTL. Where time depends on the place of data (4 KiB pages, port words), places are part of the job.
 
->>> machine = Machine(t_p=4, t_c=8, weight_slots=1, input_words=8, out_words=4)
->>> job = LayerJob(mode=Mode.NORMAL, batch=1, b_r=1, block=64, in_offset=0, in_row_bytes=64, in_pixel_bytes=8, kernel_h=1, kernel_w=1,
-...     stride_h=1, stride_w=1, dilation_h=1, dilation_w=1, out_h=8, out_w=8, group_words=4, groups=1, columns=8, out_offset=4096,
-...     out_row_bytes=128, out_pixel_bytes=16, weights=8192, descriptor=12288)
->>> [(layer.input_beats, layer.write_beats) for layer in job_cycles([job], [0], machine)]
+>>> array = Array(t_r=64, t_p=4, t_c=8, weight_slots=1, in_words=8, out_words=4)
+>>> job = LayerJob(
+...     mode=Mode.NORMAL, batch=1, b_r=1, block=64, in_offset=0, in_row_bytes=64, in_pixel_bytes=8, kernel_h=1,
+...     kernel_w=1, stride_h=1, stride_w=1, dilation_h=1, dilation_w=1, out_h=8, out_w=8, group_words=4, groups=1,
+...     columns=8, out_offset=4096, out_row_bytes=128, out_pixel_bytes=16, weights=8192, descriptor=12288)
+>>> [(layer.input_beats, layer.write_beats) for layer in job_cycles([job], [0], Machine(array=array))]
 [(64, 64)]
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from types import ModuleType
 
@@ -22,43 +24,41 @@ import numpy as np
 
 from fluidnpu.boards import STRIPES
 
-from ..design import Design, DesignError, Mode, pool_beats
+from ..design import Design
+from ..errors import DesignError, TooLongError
+from ..hardware.array import Array, Mode, ceil_div, pool_beats
 from ..hardware.dram import DramModel
-from ..resources.primitives import BUFFER_WORDS
+from ..hardware.layer import LayerGeometry
+from ..hardware.row_buffer import BUFFER_WORDS, InputRows
+from ..question import Target
 
-MAX_POOL = Mode.MAX_POOL
 DIVIDE_STEPS = 32
 STEP_CYCLES = 2  # of the planner, besides a bit a cycle
-
-
-class TooLongError(DesignError):
-    """A job does not end within the cycles that it was given."""
+_WHOLE = ("port_bytes", "max_burst", "line_words", "buffer_words", "queue_beats", "stripes")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """Parameters of the RTL that time depends on; `buffer_words` and `queue_beats` as `rtl_tb.data_plane_parameters` explains them."""
+    """The parameters of the RTL that time depends on. Raises DesignError.
 
-    t_p: int
-    t_c: int
-    weight_slots: int
-    input_words: int
-    out_words: int
-    stackable: bool = True
-    split: bool = False
+    `buffer_words` and `queue_beats` are explained at `rtl_tb.data_plane_parameters`. `stripes`: narrow ports that the
+    `port_bytes` of each master are spread over.
+    """
+
+    array: Array[int]
     port_bytes: int = 16
     max_burst: int = 16
     line_words: int = 16
     buffer_words: int = BUFFER_WORDS
     queue_beats: int = 128
-    stripes: int = 1  # narrow ports that each master's port_bytes are spread over
+    stripes: int = 1
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if getattr(self, field.name) < (0 if field.type == "bool" else 1):
-                raise DesignError(f"{field.name} must be at least 1, not {getattr(self, field.name)}")
-        if self.t_p < 3:
-            raise DesignError(f"t_p must be at least 3 to carry a 48-bit bias in one slot, not {self.t_p}")
+        for name in _WHOLE:
+            if getattr(self, name) < 1:
+                raise DesignError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.array.t_p < 3:
+            raise DesignError(f"t_p must be at least 3 to carry a 48-bit bias in one slot, not {self.array.t_p}")
         if self.line_words % self.port_words:
             raise DesignError(f"line_words must be a multiple of {self.port_words} port words, not {self.line_words}")
         if self.stripes not in STRIPES or self.port_bytes < 2 * self.stripes:
@@ -67,39 +67,53 @@ class Machine:
             )
 
     @classmethod
-    def of(cls, design: Design, **memory: int) -> Machine:
-        """The NPU of a design; `memory` is what is not the design's: `port_bytes`, `sets`, ...
+    def of(cls, design: Design) -> Machine:
+        """The NPU of a design.
 
         >>> from fluidnpu.dse.testing import tiny_design
-        >>> Machine.of(tiny_design(), port_bytes=8).port_words
-        4
+        >>> Machine.of(tiny_design()).port_words
+        8
         """
-        own = Machine(
-            t_p=design.t_p,
-            t_c=design.t_c,
-            weight_slots=design.weight_slots,
-            input_words=design.input_words,
-            out_words=design.out_words,
-            stackable=design.stackable,
-            split=design.split,
+        return cls(
+            array=design.array,
             port_bytes=design.port_bytes,
             stripes=design.stripes,
             line_words=design.line_words,
             buffer_words=design.buffer_words,
         )
-        return replace(own, **memory)  # type: ignore[arg-type]  # all numbers
+
+    @classmethod
+    def on(cls, target: Target, array: Array[int], buffer_words: int = BUFFER_WORDS) -> Machine:
+        """The NPU with an array on a target, with ports to its memory.
+
+        >>> from fluidnpu.boards import load_board
+        >>> target = Target(board=load_board("zcu104"), memory="ps_striped")
+        >>> Machine.on(target, Array.on(target.board, target.memory, t_r=512, t_p=27, t_c=64)).stripes
+        4
+        """
+        return cls(
+            array=array,
+            port_bytes=target.ports.port_bits // 8,
+            stripes=target.ports.stripes,
+            line_words=array.line_words,
+            buffer_words=buffer_words,
+        )
 
     @classmethod
     def of_parameters(cls, parameters: Mapping[str, int]) -> Machine:
-        """From the parameters that the RTL is given, by their names there."""
-        return cls(
+        """The NPU of the parameters that the RTL is given, by their names there."""
+        array = Array(
+            t_r=parameters["TR"],
             t_p=parameters["TP"],
             t_c=parameters["TC"],
             weight_slots=parameters["WeightSlots"],
-            input_words=parameters["InWords"],
+            in_words=parameters["InWords"],
             out_words=parameters["OutWords"],
             stackable=bool(parameters["Stackable"]),
             split=bool(parameters["Split"]),
+        )
+        return cls(
+            array=array,
             port_bytes=parameters["PortBytes"],
             max_burst=parameters["MaxBurst"],
             line_words=parameters["LineWords"],
@@ -113,43 +127,30 @@ class Machine:
         """Words of 16 bits that a memory port carries in a cycle."""
         return self.port_bytes // 2
 
-    @property
-    def columns(self) -> int:
-        """Columns of the widest column tile."""
-        return 2 * self.t_c if self.split else self.t_c
-
-    @property
-    def biases_per_beat(self) -> int:
-        """Biases in one beat of a header."""
-        return self.t_p // 3 * self.weight_slots
-
-    def tile(self, mode: Mode) -> tuple[int, int]:
-        """Width of a P-tile in words and of a column tile in columns (ADR 4), as the planner reckons; of a pool the same as of NORMAL."""
-        if mode is Mode.WIDE:
-            return 2 * self.t_p, max(1, self.t_c // 2)
-        if mode is Mode.LANES:
-            return self.t_p, max(1, self.t_c // 2)
-        if mode is Mode.SPLIT:
-            return self.t_p // 2, 2 * self.t_c
-        return self.t_p, self.t_c
-
     def numbers(self) -> dict[str, int]:
-        """What the kernel wants to know."""
-        return {field.name: int(getattr(self, field.name)) for field in fields(self)} | {
-            "split_depth": int(self.split),
-            "late": self.t_p + 3 + int(self.stackable),
+        """The kernel's numbers by name."""
+        array = self.array
+        return {name: int(getattr(self, name)) for name in _WHOLE} | {
+            "t_p": array.t_p,
+            "t_c": array.t_c,
+            "weight_slots": array.weight_slots,
+            "input_words": array.in_words,
+            "out_words": array.out_words,
+            "split_depth": int(array.split),
+            "late": array.t_p + 3 + int(array.stackable),
             "port_words": self.port_words,
             "buffer_bytes": 2 * self.buffer_words,
-            "biases_per_beat": self.biases_per_beat,
-            "bias_depth": 2 * -(-self.columns // self.biases_per_beat),
+            "biases_per_beat": array.biases_per_beat,
+            "bias_depth": 2 * array.bias_beats(array.columns),
         }
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerJob:
-    """One layer as an NPU is asked to run it. Offsets count bytes from a slot's base, `weights` and `descriptor` are addresses.
+class LayerJob(LayerGeometry):
+    """One layer as an NPU is asked to run it; `weights` and `descriptor` are addresses.
 
-    `mode`, `b_r`, `row_lanes` and `block` are what the FBCB word says at this batch (ADR 5); everything else stands in the descriptor.
+    `mode`, `b_r`, `row_lanes` and `block` are those of the FBCB word at this batch (ADR 5); everything else stands in
+    the descriptor.
     """
 
     mode: Mode
@@ -157,34 +158,13 @@ class LayerJob:
     b_r: int
     row_lanes: bool = False
     block: int
-    in_offset: int
-    in_row_bytes: int
-    in_pixel_bytes: int
-    kernel_h: int
-    kernel_w: int
-    stride_h: int
-    stride_w: int
-    dilation_h: int
-    dilation_w: int
-    out_h: int
-    out_w: int
-    group_words: int
-    groups: int
-    columns: int
-    out_offset: int
-    out_row_bytes: int
-    out_pixel_bytes: int
-    has_residual: int = 0
-    residual_offset: int = 0
-    residual_row_bytes: int = 0
-    residual_pixel_bytes: int = 0
     weights: int = 0
     descriptor: int = 0
 
     @property
     def pool(self) -> bool:
-        """Whether the layer is a pool."""
-        return self.mode >= MAX_POOL
+        """True for a pool."""
+        return self.mode >= Mode.MAX_POOL
 
     @property
     def rows(self) -> int:
@@ -202,7 +182,12 @@ class LayerJob:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerCycles:
-    """What a layer takes: `rtl_tb.LayerRun` without its place in time."""
+    """Cycles, beats and bursts of one layer of one job.
+
+    Beats are handshakes; with stripes, beats and bursts of a master are those of all its narrow ports. `input_beats`
+    are the cycles in which the core took input; in `blocked_cycles` it did not take a beat that was there, in
+    `starved_cycles` it waited for one. The `cycles` of a job's first layer include the job's set-up.
+    """
 
     cycles: int
     input_beats: int
@@ -224,41 +209,24 @@ def _kernel() -> ModuleType:
     return exact_kernel
 
 
-def _up(value: int, by: int) -> int:
-    return -(-value // by)
-
-
 def layer_numbers(job: LayerJob, machine: Machine) -> list[int]:
-    """In the order of `exact_kernel.LAYER`: what fluidnpu_planner makes of a descriptor, and how long it takes."""
-    width, columns = machine.tile(job.mode)
+    """The numbers of fluidnpu_planner for a layer and its own duration, in the order of `exact_kernel.LAYER`."""
+    array = machine.array
+    mode = Mode.NORMAL if job.pool else job.mode  # the planner reckons a pool's weights, of which there are none
+    width, columns = array.tile(mode)
     taps = job.kernel_h * job.kernel_w
     words = taps * job.group_words
-    p_tiles = pool_beats(taps, maximum=job.mode is MAX_POOL) if job.pool else _up(words, width)
+    p_tiles = pool_beats(taps, maximum=job.mode is Mode.MAX_POOL) if job.pool else ceil_div(words, width)
     tiles, last_cols = (job.columns - 1) // columns, (job.columns - 1) % columns + 1
-
-    def tile_beats(cols: int) -> int:
-        slots = 2 * cols if job.mode is Mode.WIDE else _up(cols, 2) if job.mode is Mode.SPLIT else cols
-        return _up(slots, machine.weight_slots)
-
-    def bias_beats(cols: int) -> int:
-        return _up(_up(cols, machine.t_p // 3), machine.weight_slots)
-
-    full, last = tile_beats(columns), tile_beats(last_cols)
-    group_beats = tiles * (p_tiles * full + bias_beats(columns)) + p_tiles * last + bias_beats(last_cols)
+    full, last = array.tile_beats(mode, columns), array.tile_beats(mode, last_cols)
+    group_beats = tiles * (p_tiles * full + array.bias_beats(columns)) + p_tiles * last + array.bias_beats(last_cols)
     contiguous = not job.pool and job.dilation_w == 1 and job.in_pixel_bytes == 2 * job.group_words
-    flat = job.kernel_h == 1
-    rise, span = (1, 1) if flat else (job.stride_h, (job.kernel_h - 1) * job.dilation_h + 1)
-    row_step = job.in_row_bytes * (job.stride_h if flat else 1)
-    apart = (job.out_w - 1) * job.stride_w + (job.kernel_w - 1) * job.dilation_w
-    row_bytes = apart * job.in_pixel_bytes + 2 * job.groups * job.group_words
-    least = row_bytes + machine.port_bytes - 2
-    pitch = least + (row_step - least) % machine.port_bytes
-    sample_rows = (job.out_h - 1) * rise + span
+    rows = InputRows.of(job, machine.port_bytes)
     factors = (
         job.stride_h, job.stride_w, job.kernel_h - 1, job.dilation_w, job.kernel_h, taps, job.out_w,
         job.batch if job.row_lanes else job.b_r, job.batch - job.b_r, last, full, tiles, job.groups,
-        machine.weight_slots * machine.t_p, job.kernel_w, job.out_w - 1, job.kernel_w - 1, job.groups, job.out_h - 1,
-        rise, job.dilation_h, sample_rows,
+        array.weight_words, job.kernel_w, job.out_w - 1, job.kernel_w - 1, job.groups, job.out_h - 1,
+        rows.rise, job.dilation_h, rows.sample_rows,
     )  # fmt: skip
     divisions = 5
     steps = len(factors) + divisions
@@ -271,26 +239,26 @@ def layer_numbers(job: LayerJob, machine: Machine) -> list[int]:
         "out_pixel": job.out_pixel_bytes,
         "residual_row": job.residual_row_bytes,
         "residual_pixel": job.residual_pixel_bytes,
-        "row_bytes": row_bytes,
-        "row_step": row_step,
-        "sample_rows": sample_rows,
-        "rise": rise,
-        "span": span,
-        "pitch": pitch,
-        "sample_pitch": _up(sample_rows * pitch, machine.port_bytes) * machine.port_bytes,
+        "row_bytes": rows.row_bytes,
+        "row_step": rows.row_step,
+        "sample_rows": rows.sample_rows,
+        "rise": rows.rise,
+        "span": rows.span,
+        "pitch": rows.pitch,
+        "sample_pitch": rows.sample_pitch,
         "contiguous": contiguous,
         "run_words": job.kernel_w * job.group_words if contiguous else job.group_words,
         "p_tiles": p_tiles,
         "beats0": job.beats[0],
         "beats1": job.beats[1],
-        "block_words": group_beats * job.groups * machine.weight_slots * machine.t_p,
+        "block_words": group_beats * job.groups * array.weight_words,
         "plan_cycles": plan_cycles,
     }
     return [int(values[n]) if n in values else int(getattr(job, n)) for n in _kernel().LAYER]
 
 
 def memory_numbers(dram: DramModel) -> dict[str, int]:
-    """What the kernel wants to know of memory."""
+    """The kernel's numbers of the memory, by name."""
     link, total = (round(2 * words * _kernel().FRACTION) for words in (dram.link_words, dram.total_words))
     return {
         "latency": dram.latency_cycles,

@@ -1,8 +1,8 @@
-"""Search with the exact model: bound every array that can be built from below, count the cycles of those that may still win, plans chosen on the way.
+"""Branch and bound over all buildable arrays: a cheap lower bound orders them, the exact model evaluates the best.
 
-The bound (`exact_bound`) is cheap and taken for the whole space; arrays are counted best bound first, small batches before large ones, each until it
-cannot win any more, and until none is left that could, or `evaluations` are spent: then `gap_pct` says how much better than the one found the best of
-the others could be at most. Where tensors lie is not known before a network is compiled; here each layer reads and writes tensors of its own.
+Evaluation goes on until no array can improve on the best, small batches before large ones; that of an array stops once
+it cannot win. If the budget of evaluations runs out first, `gap_pct` bounds how far the result is from the optimum.
+Where tensors lie is not known before a network is compiled; here each layer reads and writes tensors of its own.
 """
 
 from __future__ import annotations
@@ -13,41 +13,45 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from math import inf
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from fluidnpu.boards import Board
-from fluidnpu.models import LayerShape, Workload
+from fluidnpu.models import LayerShape
 
-from ..design import BatchPlan, DesignError, LatencyTable, Mode
+from ..design import BatchPlan, LatencyTable
+from ..errors import DesignError, FitError, TooLongError
+from ..hardware.array import Array, Floats, ceil_div
 from ..hardware.dram import DramModel
-from ..hardware.row_buffer import WORD_BYTES, needed_bytes
+from ..hardware.row_buffer import WORD_BYTES
 from ..paper.model import Point
-from ..paper.search import Progress, Space, check_b_max, check_weights, legal_space
-from ..resources.buildable import buildable
-from ..resources.fit import CORES, MIN_T_C, MIN_T_P, Fit, FitError, fit, weight_slots_for
-from .bound import Arrays, Floats, Way, block_sizes, floor_cycles, ways
-from .estimate import Path, estimated_plan, layer_key
-from .model import LayerJob, Machine, TooLongError, job_cycles
-from .sharing import machine_on, share_memory
+from ..paper.plans import Plans
+from ..paper.search import Space, legal_space
+from ..question import Progress, Question
+from ..resources.buildable import MIN_T_C, MIN_T_P, buildable
+from ..resources.fit import Fit, fit
+from .bound import Candidates, block_sizes, lower_bound
+from .estimate import estimated_plan
+from .mapping import LayerMapping, layer_key, mappings
+from .model import LayerJob, Machine, job_cycles
+from .sharing import share_memory
 
-TRIES = 3  # plans of a layer that are counted, best bound first
-NEAR = 0.99  # a plan whose bound promises less than a hundredth more is not counted
-EVALUATIONS = 24  # arrays that are counted, at the most: seconds each for a large network, unless a few batch sizes show that it cannot win
+TRIES = 3  # plans of a layer that are evaluated, best bound first
+NEAR = 0.99  # a plan whose bound promises less than a hundredth more is not evaluated
+LEAST = Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C)  # the smallest array that can be built
+JOB_CYCLES = 32  # set-up of a job: one a stage
 _ALIGNMENT = 4096
 _WEIGHTS, _DESCRIPTORS, _SLOTS = 1 << 30, 1 << 31, 1 << 32
-JOB_CYCLES = 32  # set-up of a job: one a stage
+_T = TypeVar("_T")
 
 
-def placed_job(layer: LayerShape, plan: BatchPlan, mode: Mode, batch: int, block: int) -> tuple[LayerJob, list[int]]:
-    """A layer with tensors of its own, and the addresses of the samples' slots. DesignError without a window.
+def synthetic_job(layer: LayerShape, mapping: LayerMapping, block: int) -> tuple[LayerJob, list[int]]:
+    """A layer with tensors of its own, and the addresses of the samples' slots. Raises DesignError without a window.
 
     >>> from fluidnpu.models import Window
     >>> window = Window(kernel=(1, 1), out=(4, 4), channels=8)
     >>> layer = LayerShape(name="conv", r=16, p=8, c=8, window=window)
-    >>> placed_job(layer, BatchPlan(b_r=2), Mode.NORMAL, 2, 16)[1]
+    >>> synthetic_job(layer, LayerMapping(mode=Mode.NORMAL, batch=2, b_r=2), block=16)[1]
     [4294967296, 4294971392]
     """
     window = layer.window
@@ -57,94 +61,105 @@ def placed_job(layer: LayerShape, plan: BatchPlan, mode: Mode, batch: int, block
         (window.out[i] - 1) * window.stride[i] + (window.kernel[i] - 1) * window.dilation[i] + 1 for i in (0, 1)
     )
     pixel, outputs = 2 * window.channels, 2 * layer.c * layer.groups
-    pool = mode >= Mode.MAX_POOL
-    size = -(-high * wide * pixel // 64) * 64
-    out = -(-layer.r * outputs // 64) * 64
+    size = ceil_div(high * wide * pixel, 64) * 64
+    out = ceil_div(layer.r * outputs, 64) * 64
     job = LayerJob(
-        mode=mode, batch=batch, b_r=plan.b_r, row_lanes=plan.row_lanes, block=block, in_offset=0, in_row_bytes=wide * pixel,
-        in_pixel_bytes=pixel, kernel_h=window.kernel[0], kernel_w=window.kernel[1], stride_h=window.stride[0],
-        stride_w=window.stride[1], dilation_h=window.dilation[0], dilation_w=window.dilation[1], out_h=window.out[0],
-        out_w=window.out[1], group_words=window.channels if pool else layer.p // (window.kernel[0] * window.kernel[1]),
-        groups=layer.groups, columns=layer.c, out_offset=size, out_row_bytes=outputs * window.out[1], out_pixel_bytes=outputs,
-        has_residual=int(layer.residual), residual_offset=size + out, residual_row_bytes=outputs * window.out[1],
-        residual_pixel_bytes=outputs, weights=_WEIGHTS, descriptor=_DESCRIPTORS,
-    )  # fmt: skip
-    slot = -(-(size + 2 * out) // _ALIGNMENT) * _ALIGNMENT
-    return job, [_SLOTS + index * slot for index in range(batch)]
+        mode=mapping.mode,
+        batch=mapping.batch,
+        b_r=mapping.b_r,
+        row_lanes=mapping.row_lanes,
+        block=block,
+        in_offset=0,
+        in_row_bytes=wide * pixel,
+        in_pixel_bytes=pixel,
+        kernel_h=window.kernel[0],
+        kernel_w=window.kernel[1],
+        stride_h=window.stride[0],
+        stride_w=window.stride[1],
+        dilation_h=window.dilation[0],
+        dilation_w=window.dilation[1],
+        out_h=window.out[0],
+        out_w=window.out[1],
+        group_words=window.channels if mapping.pool else layer.p // (window.kernel[0] * window.kernel[1]),
+        groups=layer.groups,
+        columns=layer.c,
+        out_offset=size,
+        out_row_bytes=outputs * window.out[1],
+        out_pixel_bytes=outputs,
+        has_residual=int(layer.residual),
+        residual_offset=size + out,
+        residual_row_bytes=outputs * window.out[1],
+        residual_pixel_bytes=outputs,
+        weights=_WEIGHTS,
+        descriptor=_DESCRIPTORS,
+    )
+    slot = ceil_div(size + 2 * out, _ALIGNMENT) * _ALIGNMENT
+    return job, [_SLOTS + index * slot for index in range(mapping.batch)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counted:
-    """One array as it fits, with its plans and cycles. `plans[layer key][batch - 1]`; `cycles` alike, without the set-up of a job."""
+class Evaluation:
+    """One array as it fits, with the plan and the exact cycles of every layer at the batch sizes evaluated so far.
 
-    point: Point
+    `plans[layer key][batch]`; `cycles` alike, without the set-up of a job.
+    """
+
     fit: Fit
-    machine: Machine
-    plans: dict[LayerShape, tuple[BatchPlan, ...]]
-    cycles: dict[LayerShape, tuple[int, ...]]
+    plans: dict[LayerShape, dict[int, BatchPlan]]
+    cycles: dict[LayerShape, dict[int, int]]
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """The batch sizes that were evaluated."""
+        return tuple(sorted(next(iter(self.cycles.values()))))
 
     def total(self, layers: Sequence[LayerShape], batch: int) -> int:
         """Cycles of all layers at a batch size, one job a stage."""
         stages = len({layer.stage for layer in layers})
-        return stages * JOB_CYCLES + sum(self.cycles[layer_key(layer)][batch - 1] for layer in layers)
-
-    def joined(self, other: Counted) -> Counted:
-        """With the batch sizes that the other one counted."""
-
-        def merge(mine: tuple[Any, ...], theirs: tuple[Any, ...], told: tuple[int, ...]) -> tuple[Any, ...]:
-            size = max(len(mine), len(theirs))
-            return tuple(mine[i] if i < len(told) and told[i] else theirs[i] for i in range(size))
-
-        return replace(
-            self,
-            plans={key: merge(self.plans[key], other.plans[key], self.cycles[key]) for key in self.plans},
-            cycles={key: merge(self.cycles[key], other.cycles[key], self.cycles[key]) for key in self.cycles},
-        )
+        return stages * JOB_CYCLES + sum(self.cycles[layer_key(layer)][batch] for layer in layers)
 
     def latency(self, layers: Sequence[LayerShape], clock_hz: int) -> LatencyTable:
         """Nanoseconds, rounded up, of every stage and batch size, never falling as the batch grows."""
         rows = []
         for stage in range(max(layer.stage for layer in layers) + 1):
-            own = [layer for layer in layers if layer.stage == stage]
-            cycles = [self.total(own, b + 1) for b in range(len(self.cycles[layer_key(own[0])]))]
-            rows.append(tuple(-(-n * 10**9 // clock_hz) for n in accumulate(cycles, max)))
+            members = [layer for layer in layers if layer.stage == stage]
+            cycles = (self.total(members, batch) for batch in self.batches)
+            rows.append(tuple(ceil_div(n * 10**9, clock_hz) for n in accumulate(cycles, max)))
         return LatencyTable(ns=tuple(rows))
 
+    def layer_cycles(self, layers: Sequence[LayerShape]) -> tuple[tuple[int, ...], ...]:
+        """Cycles of each layer at each batch size."""
+        return tuple(tuple(self.cycles[layer_key(layer)][batch] for batch in self.batches) for layer in layers)
 
-def best_cycles(
-    layer: LayerShape,
-    batch: int,
-    machine: Machine,
-    t_r: int,
-    dram: DramModel,
-    tries: int = TRIES,
-    near: float = NEAR,
+    def fbcb(self, layers: Sequence[LayerShape]) -> Plans:
+        """The plan of each layer at each batch size."""
+        return tuple(tuple(self.plans[layer_key(layer)][batch] for batch in self.batches) for layer in layers)
+
+
+def merge_batches(first: Evaluation, second: Evaluation) -> Evaluation:
+    """One array's evaluation at the batch sizes of both."""
+
+    def merged(
+        a: dict[LayerShape, dict[int, _T]], b: dict[LayerShape, dict[int, _T]]
+    ) -> dict[LayerShape, dict[int, _T]]:
+        return {key: a[key] | b[key] for key in a}
+
+    return replace(first, plans=merged(first.plans, second.plans), cycles=merged(first.cycles, second.cycles))
+
+
+def best_plan(
+    layer: LayerShape, batch: int, machine: Machine, dram: DramModel, *, tries: int = TRIES, near: float = NEAR
 ) -> tuple[BatchPlan, int]:
-    """The plan of fewest cycles among those of the best bounds, and its cycles. `near`: a bound above that share of the best cycles is let go."""
-    on = _arrays(
-        np.array([t_r]),
-        np.array([machine.t_p]),
-        np.array([machine.t_c]),
-        np.array([machine.weight_slots]),
-        machine,
-        dram,
-    )
-    found: list[tuple[float, int, Way, int]] = []
-    for order, way in enumerate(ways(layer, batch)):
-        sizes = [
-            size
-            for size in block_sizes(layer, way, batch)
-            if size <= t_r and _held(layer, way, batch, size) <= WORD_BYTES * machine.buffer_words
-        ]
-        floors = floor_cycles(layer, batch, way, np.array(sizes, float), on)
-        found += [(float(f), order, way, size) for f, size in zip(floors + np.zeros(len(sizes)), sizes, strict=True)]
-    found.sort(key=lambda one: (one[0], one[1], one[3]))
+    """The plan of fewest cycles among those of the best bounds, and its cycles.
+
+    `near`: a bound above that share of the best cycles is let go. Raises DesignError where no row fits the buffer.
+    """
     best: tuple[BatchPlan, int] | None = None
-    for floor, _, way, block in _estimated(layer, batch, machine, t_r, dram) + found[:tries]:
-        plan = way.plan(block)
-        if best is not None and (floor >= near * best[1] or plan == best[0]):
+    for bound, mapping, block in _plans_to_try(layer, batch, machine, dram, tries):
+        plan = mapping.plan(block)
+        if best is not None and (bound >= near * best[1] or plan == best[0]):
             continue
-        job, slots = placed_job(layer, plan, way.mode, batch, block)
+        job, slots = synthetic_job(layer, mapping, block)
         limit = 1 << 40 if best is None else best[1] + JOB_CYCLES - 1  # a tie changes nothing
         try:
             best = plan, job_cycles([job], slots, machine, dram, limit=limit)[0].cycles - JOB_CYCLES
@@ -157,81 +172,67 @@ def best_cycles(
     return best
 
 
-def _held(layer: LayerShape, way: Way, batch: int, block: int) -> int:
-    return needed_bytes(layer, batch=batch, block=block, row_lanes=way.row_lanes, b_r=way.b_r)
+def _plans_to_try(
+    layer: LayerShape, batch: int, machine: Machine, dram: DramModel, tries: int
+) -> list[tuple[float, LayerMapping, int]]:
+    """Bound, mapping and block: first the plan that the estimate calls the fastest, then those of the least bounds."""
+    on = Candidates.of(machine, dram)
+    bounded: list[tuple[float, int, int, LayerMapping]] = []
+    for order, mapping in enumerate(mappings(layer, batch)):
+        sizes = [
+            size
+            for size in block_sizes(layer, mapping)
+            if size <= machine.array.t_r and mapping.needed_bytes(layer, size) <= WORD_BYTES * machine.buffer_words
+        ]
+        bounds = np.broadcast_to(lower_bound(layer, mapping, np.array(sizes, float), on), len(sizes))
+        bounded += [(float(bound), order, size, mapping) for bound, size in zip(bounds, sizes, strict=True)]
+    bounded.sort(key=lambda plan: plan[:3])
+    cycles, estimated = estimated_plan(layer, machine, dram, batch)
+    first = [] if cycles == inf else [m for m in mappings(layer, batch) if m.plan(estimated.block) == estimated]
+    return [(0.0, mapping, estimated.block) for mapping in first] + [
+        (bound, mapping, size) for bound, _, size, mapping in bounded[:tries]
+    ]
 
 
-def _estimated(
-    layer: LayerShape, batch: int, machine: Machine, t_r: int, dram: DramModel
-) -> list[tuple[float, int, Way, int]]:
-    """The plan that `blocks` estimates to be the fastest, to begin with."""
-    assert layer.window is not None
-    path = Path.of(machine, t_r, dram)
-    cycles, plan = estimated_plan(layer, layer.window, path, batch)
-    return (
-        []
-        if cycles == inf
-        else [(0.0, 0, way, plan.block) for way in ways(layer, batch) if way.plan(plan.block) == plan]
-    )
-
-
-def count(
-    workload: Workload, fitted: Fit, machine: Machine, dram: DramModel, batches: Sequence[int], tries: int = TRIES
-) -> Counted:
-    """Plans and cycles of every layer at 1..b_max (zero where a batch size is not asked for); two layers at a time on two cores."""
-    keys = list(dict.fromkeys(layer_key(layer) for layer in workload.layers))
+def evaluate_array(question: Question, fitted: Fit, batches: Sequence[int]) -> Evaluation:
+    """The best plan of every layer at each of `batches` on one array, by the exact model; two layers at a time."""
+    machine = Machine.on(question.target, fitted.array, fitted.buffer_words)
+    keys = list(dict.fromkeys(layer_key(layer) for layer in question.workload.layers))
     tasks = [(key, batch) for batch in sorted(batches, reverse=True) for key in keys]
 
-    def one(task: tuple[LayerShape, int]) -> tuple[BatchPlan, int]:
-        return best_cycles(task[0], task[1], machine, fitted.t_r, dram, tries)
+    def solve(task: tuple[LayerShape, int]) -> tuple[BatchPlan, int]:
+        return best_plan(*task, machine, question.dram)
 
     with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
-        found = dict(zip(tasks, pool.map(one, tasks), strict=True))
-    every = range(1, max(batches) + 1)
-    nothing = BatchPlan(), 0
-    return Counted(
-        point=Point(t_r=fitted.t_r, t_p=machine.t_p, t_c=machine.t_c),
+        solved = dict(zip(tasks, pool.map(solve, tasks), strict=True))
+    return Evaluation(
         fit=fitted,
-        machine=machine,
-        plans={key: tuple(found.get((key, b), nothing)[0] for b in every) for key in keys},
-        cycles={key: tuple(found.get((key, b), nothing)[1] for b in every) for key in keys},
+        plans={key: {batch: solved[key, batch][0] for batch in batches} for key in keys},
+        cycles={key: {batch: solved[key, batch][1] for batch in batches} for key in keys},
     )
 
 
-def _arrays(
-    t_r: npt.ArrayLike, t_p: npt.ArrayLike, t_c: npt.ArrayLike, slots: npt.ArrayLike, machine: Machine, dram: DramModel
-) -> Arrays:
-    numbers = {
-        name: np.asarray(value, float)
-        for name, value in (("t_r", t_r), ("t_p", t_p), ("t_c", t_c), ("weight_slots", slots))
-    }
-    return Arrays(
-        **numbers, out_words=machine.out_words, port_words=machine.port_words, stripes=machine.stripes, dram=dram
+def lower_bounds(question: Question, space: Space, batches: Sequence[int], progress: Progress | None = None) -> Floats:
+    """Lower bound of the cycles of all layers, shape (batches, points): of each layer the least of all plans."""
+    target = question.target
+    t_r, t_p, t_c = (axis.astype(np.float64) for axis in (space.t_r, space.t_p, space.t_c))
+    on = Candidates(
+        array=Array.on(target.board, target.memory, t_r=t_r, t_p=t_p, t_c=t_c),
+        port_words=target.ports.port_bits // 16,
+        stripes=target.ports.stripes,
+        dram=question.dram,
     )
-
-
-def floors(
-    workload: Workload,
-    space: Space,
-    machine: Machine,
-    dram: DramModel,
-    batches: Sequence[int],
-    progress: Progress | None = None,
-) -> Floats:
-    """Floor under the cycles of all layers, shape (batches, points): for each layer the least over modes and blocks."""
-    slots = np.array([weight_slots_for(int(t_p), 8 * machine.port_bytes) for t_p in space.t_p])
-    on = _arrays(space.t_r, space.t_p, space.t_c, slots, machine, dram)
     counts: dict[LayerShape, int] = {}
-    for layer in workload.layers:
+    for layer in question.workload.layers:
         counts[layer_key(layer)] = counts.get(layer_key(layer), 0) + 1
     total = np.full((len(batches), len(space)), float(JOB_CYCLES))
     for done, (layer, times) in enumerate(counts.items()):
         for row, batch in enumerate(batches):
             lowest = np.full(len(space), inf)
-            for way in ways(layer, batch):
-                for least, most in pairwise((0, *block_sizes(layer, way, batch))):
-                    found = floor_cycles(layer, batch, way, np.array(float(most)), on, np.array(least + 1.0))
-                    np.minimum(lowest, found, out=lowest)
+            for mapping in mappings(layer, batch):
+                for least, most in pairwise((0, *block_sizes(layer, mapping))):
+                    bound = lower_bound(layer, mapping, np.array(float(most)), on, np.array(least + 1.0))
+                    np.minimum(lowest, bound, out=lowest)
             total[row] += times * lowest
         if progress is not None:
             progress(done + 1, len(counts))
@@ -240,13 +241,13 @@ def floors(
 
 @dataclass(frozen=True, kw_only=True)
 class ExactRanking:
-    """What a search found: the best array, how many were bounded and counted, and how far from the optimum it can be at most.
+    """The best array of a search, the arrays that were bounded and evaluated, and its distance from the optimum.
 
-    `objective`: GOP/s weighted over batch sizes, or milliseconds at b = 1 when `latency` was asked for.
-    `trace`: of each array in turn its bound and what counting left of it.
+    `objective`: GOP/s weighted over batch sizes, or milliseconds at b = 1 when latency was asked for. `gap_pct`: per
+    cent by which the optimum can be better at most. `trace`: of each array in turn its bound and its result.
     """
 
-    best: Counted
+    best: Evaluation
     objective: float
     bounded: int
     evaluated: int
@@ -254,103 +255,102 @@ class ExactRanking:
     trace: tuple[tuple[Point, float, float], ...] = field(repr=False, default=())
 
 
-def search_exact(
-    workload: Workload,
-    board: Board,
-    *,
-    b_max: int = 8,
-    weights: Sequence[float] | None = None,
-    latency: bool = False,
-    memory: str | None = None,
-    core: str = CORES[0],
-    dram: DramModel | None = None,
-    evaluations: int = EVALUATIONS,
-    progress: Progress | None = None,
-) -> ExactRanking:
+def search_exact(question: Question, progress: Progress | None = None) -> ExactRanking:
     """The array of most throughput (sum over b of w_b GOP/s), or of least latency at b = 1, under the exact model.
 
-    `memory`: the board's first by default; `core`: whose accumulators must fit; `dram`: what stands behind the ports, if not what `DramModel.of`
-    says. Raises DesignError where a layer has no window, FitError where nothing can be built.
+    Every batch size of the winner is evaluated, also those that weigh nothing. Raises FitError where nothing can be
+    built.
     """
-    check_b_max(b_max)
-    w = check_weights(weights, b_max)
-    check_windows(workload)
-    if evaluations < 1:
-        raise DesignError(f"evaluations must be at least 1, not {evaluations}")
-    dram = DramModel.of(board, memory) if dram is None else dram
-    on: dict[str, Any] = {"b_max": b_max, "memory": memory, "core": core}
-    fbcb_words = len(workload.layers) * b_max
-    space = buildable(legal_space(board), board, fbcb_words=fbcb_words, **on).space
-    if not len(space):  # raises, naming what even the smallest design lacks
-        fit(Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C), board, fbcb_words=fbcb_words, **on)
-    machine = machine_on(board, memory, Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C))
-    batches = [1] if latency else [b for b in range(1, b_max + 1) if w[b - 1]]
-    bound = floors(workload, space, machine, dram, batches, progress)
-    worth = _objective(workload, board, batches, w, latency)
-    values = worth(bound)
-    best: Counted | None = None
-    why_not: FitError | None = None
-    best_value, left = -inf, -inf
-    trace: list[tuple[Point, float, float]] = []
+    space = _buildable_space(question)
+    bounds = lower_bounds(question, space, question.batches, progress)
+    objective = _objective(question)
+    race = _Race(question, objective, progress)
+    values = objective(bounds)
     for index in np.argsort(-values, kind="stable"):
-        if values[index] <= best_value:
+        if not race.open_to(float(values[index])):
             break
-        if len(trace) == evaluations:
-            left = float(values[index])
-            break
-        point = space[int(index)]
+        race.enter(space[int(index)], bounds[:, [index]], float(values[index]))
+    return race.ranking(len(space))
+
+
+def _buildable_space(question: Question) -> Space:
+    space = buildable(legal_space(question.board), question.target).space
+    if not len(space):
+        fit(LEAST, question.target)  # raises, naming what even the smallest design lacks
+    return space
+
+
+class _Race:
+    """Arrays in the order of their bounds, and the best of those evaluated so far."""
+
+    def __init__(self, question: Question, objective: Callable[[Floats], Floats], progress: Progress | None) -> None:
+        self.question, self.objective, self.progress = question, objective, progress
+        self.best: Evaluation | None = None
+        self.value, self.unseen = -inf, -inf  # of the best, and the bound of the first array that was not evaluated
+        self.trace: list[tuple[Point, float, float]] = []
+        self.why_not: FitError | None = None
+
+    def open_to(self, bound: float) -> bool:
+        """True while an array of that bound may win and the budget is not spent."""
+        if bound <= self.value:
+            return False
+        if len(self.trace) == self.question.evaluations:
+            self.unseen = bound
+            return False
+        return True
+
+    def enter(self, point: Point, bounds: Floats, bound: float) -> None:
+        """Evaluate an array batch by batch, until it cannot win even if all larger batches took their bound."""
         try:
-            fitted, _ = share_memory(workload, board, point, **on)
+            fitted, _ = share_memory(self.question, point)
         except FitError as error:
-            why_not = why_not or error
-            continue
-        own = machine_on(board, memory, point, fitted.buffer_words)
-        cycles, counted = bound[:, [index]].copy(), None
-        for row, batch in enumerate(batches):
-            one = count(workload, fitted, own, dram, [batch])
-            counted = one if counted is None else counted.joined(one)
-            cycles[row] = counted.total(workload.layers, batch)
-            if (value := float(worth(cycles)[0])) <= best_value:
-                break  # not even if all larger batches took no longer than their bound
-        trace.append((replace(point, t_r=fitted.t_r), float(values[index]), value))
-        if progress is not None:
-            progress(len(trace), evaluations)
-        if value > best_value:
-            best, best_value = counted, value
-    if best is None:
-        assert why_not is not None
-        raise why_not
-    gap = 0.0 if left == -inf else 100 * (best_value / left if latency else left / best_value) - 100
-    return ExactRanking(
-        best=best, objective=abs(best_value), bounded=len(space), evaluated=len(trace), gap_pct=gap,
-        trace=tuple((point, abs(a), abs(b)) for point, a, b in trace),
-    )  # fmt: skip
+            self.why_not = self.why_not or error
+            return
+        cycles, evaluation, value = bounds.copy(), None, bound
+        for row, batch in enumerate(self.question.batches):
+            more = evaluate_array(self.question, fitted, [batch])
+            evaluation = more if evaluation is None else merge_batches(evaluation, more)
+            cycles[row] = evaluation.total(self.question.workload.layers, batch)
+            value = float(self.objective(cycles)[0])
+            if value <= self.value:
+                break
+        self.trace.append((replace(point, t_r=fitted.t_r), bound, value))
+        if self.progress is not None:
+            self.progress(len(self.trace), self.question.evaluations)
+        if value > self.value:
+            self.best, self.value = evaluation, value
 
-
-def check_windows(workload: Workload) -> None:
-    """Raises DesignError unless the window of every layer is known: a layer table has none."""
-    lost = next((layer.name for layer in workload.layers if layer.window is None), None)
-    if lost is not None:
-        raise DesignError(
-            f"the exact model needs the window of every layer, and '{lost}' has none: give the network as ONNX"
+    def ranking(self, bounded: int) -> ExactRanking:
+        """The winner; raises the first FitError when no array had a share of RAM that serves the workload."""
+        if self.best is None:
+            assert self.why_not is not None
+            raise self.why_not
+        rest = [b for b in range(1, self.question.b_max + 1) if b not in self.best.batches]
+        best = merge_batches(self.best, evaluate_array(self.question, self.best.fit, rest)) if rest else self.best
+        return ExactRanking(
+            best=best,
+            objective=abs(self.value),
+            bounded=bounded,
+            evaluated=len(self.trace),
+            gap_pct=self._gap_pct(),
+            trace=tuple((point, abs(bound), abs(value)) for point, bound, value in self.trace),
         )
-    if not workload.macs:
-        raise DesignError(f"'{workload.name}' must have at least one GEMM layer to search for, and it has none")
+
+    def _gap_pct(self) -> float:
+        if self.unseen == -inf:
+            return 0.0
+        latency = self.question.objective == "latency"
+        return 100 * (self.value / self.unseen if latency else self.unseen / self.value) - 100
 
 
-def _objective(
-    workload: Workload, board: Board, batches: Sequence[int], weights: Sequence[float], latency: bool
-) -> Callable[[Floats], Floats]:
-    """From cycles (batches, points) to what is to be large: GOP/s over batch sizes, or less time at b = 1."""
-    if latency:
-        return lambda cycles: -1e3 * cycles[0] / board.clock_hz
+def _objective(question: Question) -> Callable[[Floats], Floats]:
+    """From cycles (batches, points) to the number to maximise: GOP/s over batch sizes, or less time at b = 1."""
+    clock_hz, macs, weights = question.board.clock_hz, question.workload.macs, question.batch_weights
+    if question.objective == "latency":
+        return lambda cycles: -1e3 * cycles[0] / clock_hz
 
     def gops(cycles: Floats) -> Floats:
-        return np.asarray(
-            sum(
-                weights[b - 1] * 2e-9 * b * workload.macs * board.clock_hz / row
-                for b, row in zip(batches, cycles, strict=True)
-            )
-        )
+        rows = zip(question.batches, cycles, strict=True)
+        return np.asarray(sum(weights[b - 1] * 2e-9 * b * macs * clock_hz / row for b, row in rows))
 
     return gops

@@ -1,4 +1,6 @@
-"""What stands behind the memory ports of an NPU: latency, rates, refresh. A description only; `rtl_tb` and the `exact` model both obey it.
+"""The memory behind the ports of an NPU: latency, rates, refresh.
+
+A description only; `rtl_tb` and the `exact` model both obey it.
 
 >>> DramModel.IDEAL.latency_cycles, DramModel.IDEAL.total_words
 (1, 0.0)
@@ -7,23 +9,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 from fluidnpu.boards import Board
+
+from ..errors import DesignError
 
 _AXI3_BURST = 16
 EFFICIENCY = 0.8  # of a memory's peak
 
 
 @dataclass(frozen=True, kw_only=True)
-class DramModel:
-    """What stands behind the memory ports. Rates are 16-bit words a cycle, 0 for no limit but the ports' width.
+class Rates:
+    """Words of 16 bits that move in a cycle at best, infinite without a limit.
 
-    `latency_cycles`: from the handshake of a read address to its first data, `write_latency_cycles`: from the last data to the answer; an NPU
-    reads data as they were at the handshake, and a write is there when it is answered. `link_words` limits each physical port and direction,
-    `links` says which port the masters m0, m1 and m2 use, `total_words` limits all ports and directions together. In the first
-    `refresh_cycles` of every `refresh_interval_cycles` nothing moves. Where masters are striped over narrow ports, port p of each uses physical
-    port p, and `outstanding` bursts may be under way on each; `links` then says nothing.
+    `port`: one port in one direction; `total`: all ports together; both with the time of refresh taken off.
+    `burst`: one port between two refreshes, when no other port moves any.
+    """
+
+    port: float
+    total: float
+    burst: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DramModel:
+    """The memory behind the ports. Rates are 16-bit words a cycle, 0 for no limit but the ports' width.
+
+    `latency_cycles`: from the handshake of a read address to its first data, `write_latency_cycles`: from the last
+    data to the answer; an NPU reads data as they were at the handshake, and a write is there when it is answered.
+    `link_words` limits each physical port and direction, `links` says which port the masters m0, m1 and m2 use,
+    `total_words` limits all ports and directions together. In the first `refresh_cycles` of every
+    `refresh_interval_cycles` nothing moves. Where masters are striped over narrow ports, port p of each uses
+    physical port p, and `outstanding` bursts may be under way on each; `links` then says nothing.
     """
 
     IDEAL: ClassVar[DramModel]
@@ -41,16 +60,16 @@ class DramModel:
     def __post_init__(self) -> None:
         for name in ("latency_cycles", "write_latency_cycles", "outstanding", "max_burst"):
             if not getattr(self, name) >= 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+                raise DesignError(f"{name} must be at least 1, not {getattr(self, name)}")
         for name in ("link_words", "total_words", "refresh_interval_cycles", "refresh_cycles"):
             if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, as {getattr(self, name)} is")
+                raise DesignError(f"{name} must not be negative, as {getattr(self, name)} is")
         if self.refresh_cycles and not self.refresh_cycles < self.refresh_interval_cycles:
-            raise ValueError(
+            raise DesignError(
                 f"refresh_cycles must be less than refresh_interval_cycles = {self.refresh_interval_cycles}, not {self.refresh_cycles}"
             )
         if len(self.links) != 3 or not set(self.links) <= {0, 1, 2}:
-            raise ValueError(f"links must name a port 0..2 for each of three masters, not {self.links}")
+            raise DesignError(f"links must name a port 0..2 for each of three masters, not {self.links}")
 
     @classmethod
     def of(
@@ -58,9 +77,9 @@ class DramModel:
     ) -> DramModel:
         """A board's memory (its first by default) as its NPU sees it.
 
-        Widths, ports and peak bandwidth are the board file's. The share of the peak that is left beside row misses and turns of direction, latency
-        (there and back through the interconnect) and refresh (every 7.8 us, 260 ns long: DDR3 of 4 Gb by JESD79-3) are assumptions: measure them
-        on your board.
+        Widths, ports and peak bandwidth are the board file's. The share of the peak that row misses and turns of
+        direction leave, latency (there and back through the interconnect) and refresh (every 7.8 us, 260 ns long:
+        DDR3 of 4 Gb by JESD79-3) are assumptions: measure them on your board.
 
         >>> from fluidnpu.boards import load_board
         >>> DramModel.of(load_board("zc706"), "pl").latency_cycles
@@ -79,6 +98,26 @@ class DramModel:
             refresh_interval_cycles=max(2, round(7800 * clock / 1e9)),
             refresh_cycles=max(1, round(260 * clock / 1e9)),
         )
+
+    @property
+    def awake(self) -> float:
+        """Share of the time in which the memory does not refresh."""
+        return 1.0 - (self.refresh_cycles / self.refresh_interval_cycles if self.refresh_cycles else 0.0)
+
+    @property
+    def awake_words(self) -> float:
+        """Words a cycle of all ports together, refresh counted; 0 for no limit."""
+        return self.total_words * self.awake
+
+    def rates(self, port_words: int, stripes: int = 1) -> Rates:
+        """The rates of masters of `port_words`, each spread over `stripes` ports.
+
+        >>> DramModel(link_words=3.0, total_words=4.0, refresh_interval_cycles=10, refresh_cycles=1).rates(4)
+        Rates(port=2.7, total=3.6, burst=3.0)
+        """
+        port = min(port_words, self.link_words * stripes or inf) * self.awake
+        total = self.awake_words or inf
+        return Rates(port=port, total=total, burst=min(port, total) / self.awake)
 
 
 DramModel.IDEAL = DramModel()

@@ -1,4 +1,4 @@
-"""The roofline: cycles that no NPU of so many multipliers before such a memory can undercut, whatever its dataflow. Pure arithmetic.
+"""The roofline: a lower bound of cycles from the multipliers and the memory alone, for any dataflow. Pure arithmetic.
 
 >>> from fluidnpu.models import LayerShape
 >>> layer = LayerShape(name="conv", r=196, p=256, c=1024)
@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from fluidnpu.models import Kind, LayerShape, Window
 
-from .dram import DramModel
 
+def touched_words(layer: LayerShape) -> int:
+    """Input words that the windows of one sample touch, each once.
 
-def input_words(layer: LayerShape) -> int:
-    """Input words that the windows of one sample touch, each once; without a window each once for every kernel position, as a matrix product reads.
+    Without a window each counts once for every kernel position, as a matrix product reads them.
 
     >>> from fluidnpu.models import Window
-    >>> input_words(LayerShape(name="conv", r=4, p=9, c=1, window=Window(kernel=(3, 3), dilation=(8, 8), out=(2, 2), channels=1)))
+    >>> window = Window(kernel=(3, 3), dilation=(8, 8), out=(2, 2), channels=1)
+    >>> touched_words(LayerShape(name="conv", r=4, p=9, c=1, window=window))
     36
     """
     window = layer.window
@@ -40,20 +41,13 @@ def layer_words(layer: LayerShape, batch: int) -> int:
     """Words of 16 bits that must cross the memory's pins: weights, inputs, residual and outputs, each once."""
     outputs = layer.r * (layer.groups * layer.c if layer.kind is Kind.GEMM else layer.c)
     weights = layer.groups * layer.p * layer.c if layer.kind is Kind.GEMM else 0
-    return weights + batch * (input_words(layer) + (2 if layer.residual else 1) * outputs)
+    return weights + batch * (touched_words(layer) + (2 if layer.residual else 1) * outputs)
 
 
 def roofline_cycles(layer: LayerShape, *, batch: int, macs_per_cycle: float, words_per_cycle: float) -> float:
-    """The longer of computing and moving; a pool has nothing to compute. `words_per_cycle`: 0 for no limit."""
+    """Cycles of computing or of moving, the longer; a pool has nothing to compute.
+
+    `words_per_cycle`: of the memory, refresh counted; 0 for no limit.
+    """
     moved = layer_words(layer, batch) / words_per_cycle if words_per_cycle else 0.0
     return max(batch * layer.macs / macs_per_cycle, moved)
-
-
-def awake(dram: DramModel) -> float:
-    """Share of the time in which a memory does not refresh."""
-    return 1.0 - (dram.refresh_cycles / dram.refresh_interval_cycles if dram.refresh_cycles else 0.0)
-
-
-def awake_words(dram: DramModel) -> float:
-    """Words a cycle of all ports together, refresh counted; 0 for no limit."""
-    return dram.total_words * awake(dram)

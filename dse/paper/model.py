@@ -1,4 +1,4 @@
-"""Cycles of one layer on one design point, as the `paper` model counts them. Pure whole-number arithmetic; no search, no I/O.
+"""The `paper` cycle model: cycles of one layer on one design point. Pure whole-number arithmetic.
 
 For a layer <R, P, C> at batch b on <T_R, T_P, T_C>, with P^ = T_P ceil(P / T_P), n_C = ceil(C / T_C), C^ = T_C n_C, n_R = ceil(b R / T_R):
 
@@ -6,14 +6,16 @@ For a layer <R, P, C> at batch b on <T_R, T_P, T_C>, with P^ = T_P ceil(P / T_P)
     memory words   = max(b R P^ n_C, P^ C^ n_R, b R C^)                    inputs, weights, outputs, each on its own port
     time           = max(compute cycles, memory words / W)                 W: 16-bit words a cycle
 
-and with k = 2 the same on <T_R // 2, 2 T_P, T_C // 2>; each layer and batch takes the faster k. The form is a fit to Table I of Fluid Batching,
-whose text gives the tiles, Eq. 1-2 and "analytical and roofline modelling" but neither traffic nor bandwidth: good for that table, and
-nothing else should be built on it. `groups` repeat a layer one after another. Pools have no multiply-accumulates and take no time here
-(latency tables do count them); the residual operand of an add is not counted either.
+and with k = 2 the same on <T_R // 2, 2 T_P, T_C // 2>; each layer and batch takes the faster k. The form is a fit to
+Table I of Fluid Batching, whose text gives the tiles, Eq. 1-2 and "analytical and roofline modelling" but neither
+traffic nor bandwidth: good for that table, and nothing else should be built on it. `groups` repeat a layer one after
+another. Pools have no multiply-accumulates and take no time here (latency tables do count them); the residual operand
+of an add is not counted either.
 
 Times are whole **ticks** of 1/W cycle, so that nothing is ever rounded: time in ticks = max(W * compute cycles, memory words).
 
-Worked example, one image on <4652, 7, 128> with W = 8: 576 = 83 tiles of 7 less 5, 64 columns are half an array, so two rows share a beat:
+Worked example, one image on <4652, 7, 128> with W = 8: 576 = 83 tiles of 7 less 5, 64 columns are half an array, so
+two rows share a beat:
 
 >>> from fluidnpu.models import LayerShape
 >>> layer = LayerShape(name="conv", r=3136, p=576, c=64)
@@ -35,14 +37,16 @@ from enum import StrEnum
 
 from fluidnpu.models import Kind, LayerShape
 
-from ..design import DesignError, Stack
+from ..design import Stack
+from ..errors import DesignError
+from ..hardware.array import ceil_div
 
 
 class Batching(StrEnum):
-    """How samples of a batch meet the PEs: what the paper compares in its evaluation.
+    """Ways of batching that the paper compares: where samples of a batch lie on the PEs.
 
-    FLUID is the paper model's own term. R and P are Eq. 1 with B_R = b and B_R = 1. FC batches only layers with a single row and runs the others
-    sample by sample. Eq. 1 with the best B_R would be P again: see `eq1_cycles`.
+    FLUID is the paper model's own term. R and P are Eq. 1 with B_R = b and B_R = 1. FC batches only layers with a
+    single row and runs the others sample by sample. Eq. 1 with the best B_R would be P again: see `eq1_cycles`.
     """
 
     FLUID = "fluid"
@@ -90,19 +94,15 @@ class Point:
         return f"<{self.t_r}, {self.t_p}, {self.t_c}>"
 
 
-def _ceil(a: int, b: int) -> int:
-    return -(-a // b)
-
-
 def compute_cycles(layer: LayerShape, point: Point, batch: int, batching: Batching = Batching.FLUID) -> int:
-    """Cycles the PE array needs for one group of a GEMM layer if memory is never waited for.
+    """Cycles of the PE array for one group of a GEMM layer if memory is never waited for.
 
     Eq. 1 of Fluid Batching puts B_R samples along the rows and leaves (b - B_R + 1) side by side.
     """
-    tiles = _ceil(layer.p, point.t_p)
+    tiles = ceil_div(layer.p, point.t_p)
     match batching:
         case Batching.FLUID:
-            return tiles * _ceil(batch * layer.r * layer.c, point.t_c)
+            return tiles * ceil_div(batch * layer.r * layer.c, point.t_c)
         case Batching.R:
             return eq1_cycles(layer, point, batch, batch)
         case Batching.P:
@@ -116,17 +116,17 @@ def eq1_cycles(layer: LayerShape, point: Point, batch: int, b_r: int) -> int:
 
     B_R = 1 is always among the cheapest, since B_R (b - B_R + 1) >= b: the hybrids of Eq. 1 provide more places than there are samples.
     """
-    return b_r * layer.r * _ceil(layer.p, point.t_p) * _ceil((batch - b_r + 1) * layer.c, point.t_c)
+    return b_r * layer.r * ceil_div(layer.p, point.t_p) * ceil_div((batch - b_r + 1) * layer.c, point.t_c)
 
 
 def memory_words(layer: LayerShape, point: Point, batch: int) -> int:
     """Words on the busiest of the three ports for one group of a GEMM layer."""
-    padded_p = point.t_p * _ceil(layer.p, point.t_p)
-    column_tiles = _ceil(layer.c, point.t_c)
+    padded_p = point.t_p * ceil_div(layer.p, point.t_p)
+    column_tiles = ceil_div(layer.c, point.t_c)
     padded_c = point.t_c * column_tiles
     rows = batch * layer.r
     inputs = rows * padded_p * column_tiles
-    weights = padded_p * padded_c * _ceil(rows, point.t_r)
+    weights = padded_p * padded_c * ceil_div(rows, point.t_r)
     outputs = rows * padded_c
     return max(inputs, weights, outputs)
 
@@ -178,7 +178,10 @@ def total_ticks(
     batching: Batching = Batching.FLUID,
     stackable: bool = True,
 ) -> int:
-    """Ticks of all layers one after another, each at its better k: the plain form that the search's vectorised one must equal."""
+    """Ticks of all layers one after another, each at its better k.
+
+    The plain form, which the search's vectorised one must equal.
+    """
     return sum(
         count * best_stack(layer, point, batch, words_per_cycle, batching, stackable)[1]
         for layer, count in distinct(layers).items()
@@ -186,7 +189,9 @@ def total_ticks(
 
 
 def distinct(layers: Iterable[LayerShape]) -> Counter[LayerShape]:
-    """GEMM layers that differ in shape, with how often each occurs, in order of first appearance; names and stages are dropped.
+    """GEMM layers that differ in shape, each with its count, in order of first appearance.
+
+    Names and stages are dropped.
 
     >>> shape = dict(r=4, p=9, c=2)
     >>> list(distinct([LayerShape(name="a", **shape), LayerShape(name="b", **shape)]).values())
@@ -202,12 +207,12 @@ def distinct(layers: Iterable[LayerShape]) -> Counter[LayerShape]:
 def gops(macs: int, batch: int, ticks: int, clock_hz: int, words_per_cycle: int) -> float:
     """T(d, b) of Eq. 2 in GOP/s: two operations a multiply-accumulate, `batch` samples in `ticks`.
 
-    >>> gops(macs=1000, batch=1, ticks=16, clock_hz=100_000_000, words_per_cycle=8)    # 2000 operations in two cycles of 10 ns
+    >>> gops(macs=1000, batch=1, ticks=16, clock_hz=100_000_000, words_per_cycle=8)  # 2000 operations in two cycles
     100.0
     """
     return operations_rate(macs, batch, clock_hz, words_per_cycle) / ticks
 
 
 def operations_rate(macs: int, batch: int, clock_hz: int, words_per_cycle: int) -> float:
-    """GOP/s times ticks: what is left of `gops` before the design point is known."""
+    """GOP/s times ticks: the factor of `gops` that does not depend on the design point."""
     return 2 * batch * macs * words_per_cycle * clock_hz / 1e9

@@ -1,6 +1,6 @@
-"""Exhaustive search of the `paper` model's design space: every legal point is evaluated, nothing is sampled, so the answer is the optimum.
+"""Exhaustive search of the `paper` model's design space: every legal point is evaluated, so the best is the optimum.
 
-Plain iteration in typed stages: `legal_space` lists the points, `evaluate` times them, `search` ranks them. Deterministic by construction.
+Plain iteration in typed stages: `legal_space` lists the points, `evaluate` times them, `rank` orders them.
 
 >>> from fluidnpu.boards import load_board
 >>> space = legal_space(load_board("zc706"))
@@ -10,9 +10,8 @@ Plain iteration in typed stages: `legal_space` lists the points, `evaluate` time
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,12 +20,10 @@ import numpy.typing as npt
 from fluidnpu.boards import Board
 from fluidnpu.models import LayerShape, Workload
 
-from ..design import B_MAX_LIMIT, DesignError
+from ..errors import DesignError
+from ..hardware.array import Floats, Ints
+from ..question import Progress, Question, check_macs
 from .model import Batching, Point, distinct, operations_rate
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Progress = Callable[[int, int], None]  # (points done, points in all)
 
 CHUNK_POINTS = 1024  # with eight batch sizes a dozen arrays stay in the second-level cache
 
@@ -45,6 +42,10 @@ class Space:
     def __getitem__(self, index: int) -> Point:
         return Point(t_r=int(self.t_r[index]), t_p=int(self.t_p[index]), t_c=int(self.t_c[index]))
 
+    def only(self, keep: npt.NDArray[np.bool_] | Ints) -> Space:
+        """Some of the points, by mask or by indices."""
+        return Space(t_r=self.t_r[keep], t_p=self.t_p[keep], t_c=self.t_c[keep])
+
     @property
     def dsp(self) -> Ints:
         """DSPs of each point."""
@@ -58,9 +59,9 @@ class Space:
 
 
 def legal_space(board: Board) -> Space:
-    """Every <T_P, T_C> with T_P T_C within the board's DSPs, T_R the largest even number whose tile buffers fit its memory, T_P by T_P.
+    """Every <T_P, T_C> within the board's DSPs, T_R the largest even number whose tile buffers fit, T_P by T_P.
 
-    Points with no room for two rows are no points. Raises DesignError when none is left.
+    Points with no room for two rows are left out. Raises DesignError when none is left.
     """
     widths = np.arange(1, board.dsp + 1, dtype=np.int64)
     per_width = board.dsp // widths
@@ -72,24 +73,7 @@ def legal_space(board: Board) -> Space:
         raise DesignError(
             f"board '{board.name}' is too small: the smallest design needs 160 bits of on-chip memory, not {board.paper_memory_bits}"
         )
-    return Space(t_r=t_r[legal], t_p=t_p[legal], t_c=t_c[legal])
-
-
-def check_b_max(b_max: int) -> None:
-    """Raises DesignError unless b_max is a whole number in 1..B_MAX_LIMIT."""
-    if not isinstance(b_max, int) or isinstance(b_max, bool) or not 1 <= b_max <= B_MAX_LIMIT:
-        raise DesignError(f"b_max must be a whole number in 1..{B_MAX_LIMIT}, not {b_max!r}")
-
-
-def check_weights(weights: Sequence[float] | None, b_max: int) -> tuple[float, ...]:
-    """The weights w_b of Eq. 2 for b = 1..b_max, all one when None. Raises DesignError."""
-    if weights is None:
-        return (1.0,) * b_max
-    if len(weights) != b_max:
-        raise DesignError(f"there must be one weight for each of {b_max} batch sizes, not {len(weights)}")
-    if any(not math.isfinite(w) or w < 0 for w in weights) or not any(weights):
-        raise DesignError(f"weights must be finite, at least zero and not all zero, not {list(weights)}")
-    return tuple(float(w) for w in weights)
+    return Space(t_r=t_r, t_p=t_p, t_c=t_c).only(legal)
 
 
 def evaluate(
@@ -102,10 +86,10 @@ def evaluate(
     stackable: bool = True,
     progress: Progress | None = None,
 ) -> Floats:
-    """Ticks of all layers, shape (b_max, points): equal to `paper_model.total_ticks` to the last tick. Raises DesignError.
+    """Ticks of all layers, shape (b_max, points): equal to `model.total_ticks` to the last tick. Raises DesignError.
 
-    Time goes into arithmetic, not into Python: equal shapes are timed once, points are taken by the hundred with all batch sizes side by side, and
-    whole numbers ride in float64, whose division is several times faster than int64's.
+    Time goes into arithmetic, not into Python: equal shapes are timed once, points are taken by the hundred with all
+    batch sizes side by side, and whole numbers ride in float64, whose division is several times faster than int64's.
     """
     shapes = distinct(layers)
     _check_exact(shapes, b_max, space, words_per_cycle)
@@ -129,7 +113,7 @@ def evaluate(
 
 
 def _check_exact(shapes: Counter[LayerShape], b_max: int, space: Space, words: int) -> None:
-    """Float64 holds whole numbers below 2**53; refuse what might not stay below 2**52, where even ceil(a / b) is exact."""
+    """Refuse sums that might reach 2**52; below it ceil(a / b) of whole numbers in float64 is exact."""
     t_p, t_c = int(space.t_p.max()), int(space.t_c.max())
     bound = sum(
         b_max * x.r * x.groups * max(words * x.p * x.c, (x.p + 2 * t_p) * (x.c + t_c)) * count
@@ -144,9 +128,9 @@ def _check_exact(shapes: Counter[LayerShape], b_max: int, space: Space, words: i
 def _ticks(
     layer: LayerShape, t_r: Floats, t_p: Floats, t_c: Floats, batches: Floats, words: int, batching: Batching
 ) -> Floats:
-    """Ticks of one group of a layer, shape (batches, points): `paper_model.layer_ticks` at one k, vectorised.
+    """Ticks of one group of a layer, shape (batches, points): `model.layer_ticks` at one k, vectorised.
 
-    `batches` is a column of batch sizes. Where a point has no pair to stack (T_R or T_C zero) the result is no number that means anything.
+    `batches` is a column of batch sizes. Where a point has no pair to stack (T_R or T_C zero) the result is void.
     """
     r, p, c = layer.r, layer.p, layer.c
     t_r, t_c = np.maximum(t_r, 1), np.maximum(t_c, 1)
@@ -186,7 +170,7 @@ def _cycles_of_a_tile(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Ranking:
-    """Every legal point with its figures, best first: `order[0]` is the optimum's index into `space` and the arrays beside it.
+    """Every legal point with its figures: `order` has their indices, the optimum's first.
 
     `objective` is Eq. 2 of Fluid Batching: the sum over b of w_b T(d, b), in GOP/s. `gops` has shape (b_max, points).
     Equal objectives are ordered by lower latency at b = 1, then fewer DSPs, then smaller T_P.
@@ -208,7 +192,7 @@ class Ranking:
 
     @property
     def unique(self) -> bool:
-        """Whether no other point reaches the optimum's objective."""
+        """True where no other point reaches the optimum's objective."""
         return len(self) == 1 or bool(self.objective[self.order[0]] > self.objective[self.order[1]])
 
     def top(self, count: int) -> list[tuple[Point, float]]:
@@ -217,9 +201,9 @@ class Ranking:
 
 
 def pareto_front(costs: Floats) -> Ints:
-    """Indices of the rows of `costs` (points, figures; less is better) that no other row dominates, sorted by first figure, then second, ...
+    """Indices of the Pareto-optimal rows of `costs` (points, figures; less is better), sorted by figures.
 
-    In that order nobody is dominated by one who comes later, so one pass is enough.
+    In that order no row is dominated by a later one, so one pass is enough.
 
     >>> pareto_front(np.array([[2.0, 4.0], [1.0, 5.0], [2.0, 3.0], [3.0, 3.0]]))
     array([1, 2])
@@ -247,16 +231,28 @@ def search(
     progress: Progress | None = None,
 ) -> Ranking:
     """Rank every legal point of a board for a workload under Eq. 2. Raises DesignError."""
-    check_b_max(b_max)
-    w = check_weights(weights, b_max)
-    if not workload.macs:
-        raise DesignError(f"'{workload.name}' must have at least one GEMM layer to search for, and it has none")
+    question = Question(
+        workload=workload, board=board, b_max=b_max, weights=None if weights is None else tuple(weights)
+    )
+    return rank(question, batching=batching, stackable=stackable, progress=progress)
+
+
+def rank(
+    question: Question,
+    *,
+    batching: Batching = Batching.FLUID,
+    stackable: bool = True,
+    progress: Progress | None = None,
+) -> Ranking:
+    """Rank every legal point of a question's board under Eq. 2. Raises DesignError."""
+    check_macs(question.workload)
+    macs, board = question.workload.macs, question.board
     space = legal_space(board)
     words = board.paper_words_per_cycle
     ticks = evaluate(
         space,
-        workload.layers,
-        b_max=b_max,
+        question.workload.layers,
+        b_max=question.b_max,
         words_per_cycle=words,
         batching=batching,
         stackable=stackable,
@@ -264,8 +260,8 @@ def search(
     )
     gops = np.empty_like(ticks)
     objective = np.zeros(len(space))
-    for b in range(b_max):
-        gops[b] = operations_rate(workload.macs, b + 1, board.clock_hz, words) / ticks[b]
-        objective += w[b] * gops[b]
+    for b, weight in enumerate(question.batch_weights):
+        gops[b] = operations_rate(macs, b + 1, board.clock_hz, words) / ticks[b]
+        objective += weight * gops[b]
     order = np.lexsort((space.t_c, space.t_p, space.dsp, ticks[0], -objective))
-    return Ranking(space=space, objective=objective, gops=gops, order=order, weights=w)
+    return Ranking(space=space, objective=objective, gops=gops, order=order, weights=question.batch_weights)

@@ -1,48 +1,93 @@
-"""Which arrays of a space can be built on a board, how deep their accumulators can be, and what they take: `geometry.fit` for all points at once.
+"""The arrays of a space that can be built on a target, with the deepest accumulators that fit, and their resources.
+
+Feasibility is decided here, for many points at once; `resources.fit` asks about one and raises. Primitives are those of
+the reference core and the data plane, as Yosys maps them (`memories`, `primitives`); LUTs and flip-flops are calibrated
+estimates (`logic`), and their whole interval must fit. Accumulator banks go to UltraRAM first, since nothing else uses
+it, the rest to block RAM: `UltraBanks` of the core.
 
 >>> from fluidnpu.boards import load_board
->>> from fluidnpu.dse import legal_space
->>> found = buildable(legal_space(load_board("zc706")), load_board("zc706"), b_max=8, memory="pl")
->>> index = int(np.flatnonzero((found.space.t_p == 7) & (found.space.t_c == 128))[0])
->>> found.space[index], int(found.ramb18[index])
+>>> from fluidnpu.dse.paper.search import legal_space
+>>> zc706 = Target(board=load_board("zc706"), memory="pl")
+>>> built = buildable(legal_space(zc706.board), zc706)
+>>> index = int(np.flatnonzero((built.space.t_p == 7) & (built.space.t_c == 128))[0])
+>>> built.space[index], int(built.ramb18[index])
 (Point(t_r=1024, t_p=7, t_c=128), 887)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.boards import Board
 
-from ..paper.search import Floats, Ints, Space
-from .fit import (
-    CORES,
-    DEPTH_STEP,
-    HLS_BEAT_BITS,
-    MAX_T_C,
-    MAX_T_R,
-    MIN_T_C,
-    MIN_T_P,
-    npu_shape,
-    ultra_banks,
-    weight_slots_for,
-)
+from ..errors import FitError
+from ..hardware.array import Array, Floats, Ints, ceil_div
+from ..hardware.row_buffer import BUFFER_WORDS
+from ..paper.search import Space
+from ..question import Target
 from .logic import interval_pct, npu_logic
-from .primitives import NpuShape, accumulator_ramb18, buffer_uram288, dsp, fixed_ramb18, uram288
+from .primitives import NpuShape, accumulator_ramb18, buffer_uram288, dsp, fixed_ramb18, ultra_banks, uram288
+
+DEPTH_STEP = 512  # the count of primitives changes at multiples of this only
+MAX_T_R = 65_534  # even, and `beats` of a core command has 16 bits (ADR 4)
+MAX_T_C = 4_095  # `cols` of a core command has 12 bits (ADR 4)
+MIN_T_P = 3  # a 48-bit bias is three words of one weight slot (ADR 4)
+MIN_T_C = 2  # stackable PEs come in pairs
+HLS_BEAT_BITS = 4096  # the widest number of Vivado HLS, by its manuals: AP_INT_MAX_W at most
 
 _RAMB18_BITS, _URAM288_BITS = 18 * 1024, 288 * 1024
-_Number = TypeVar("_Number", int, npt.NDArray[np.int64])
+_LOGIC = {"lut": "LUTs", "ff": "flip-flops"}
+_PES = "board '{board}' is too small for {t_p} x {t_c} PEs"
+
+Mask = npt.NDArray[np.bool_]
+_Number = TypeVar("_Number", int, Ints)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """A limit of a target for many points at once: `needed` of a resource must be at most `available`.
+
+    `says` is a refusal's sentence, into which `needed`, `available` and `facts` are filled.
+    """
+
+    resource: str
+    needed: npt.ArrayLike
+    available: npt.ArrayLike
+    says: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def met(self, points: int) -> Mask:
+        """True for those of so many points that keep the limit."""
+        return np.broadcast_to(np.less_equal(self.needed, self.available), points)
+
+    def enforce(self, points: int) -> Mask:
+        """As `met`, where no point may break the limit: raises FitError for the first that does."""
+        met = self.met(points)
+        broken = np.flatnonzero(~met)
+        if len(broken):
+            values = {"needed": self.needed, "available": self.available, **self.facts}
+            told = {name: np.broadcast_to(value, points)[broken[0]].item() for name, value in values.items()}
+            needed, available = int(told["needed"]), int(told["available"])
+            raise FitError(self.says.format(**told), resource=self.resource, needed=needed, available=available)
+        return met
+
+
+Judge = Callable[[Limit, int], Mask]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Buildable:
-    """Points that can be built, T_R as deep as their banks can be, and beside each what it takes. LUTs and flip-flops are estimates."""
+    """Arrays that can be built, as deep as their banks can be, each with its resources.
 
-    space: Space
+    LUTs and flip-flops are estimates.
+    """
+
+    shape: NpuShape
     dsp: Ints
     ramb18: Ints
     uram288: Ints
@@ -50,24 +95,35 @@ class Buildable:
     ff: Floats
 
     def __len__(self) -> int:
-        return len(self.space)
+        return len(self.ramb18)
 
-    def __getitem__(self, keep: npt.NDArray[np.bool_] | Ints) -> Buildable:
+    def __getitem__(self, keep: Mask | Ints) -> Buildable:
         """Some of them, by mask or by indices."""
-        s = self.space
         return Buildable(
-            space=Space(t_r=s.t_r[keep], t_p=s.t_p[keep], t_c=s.t_c[keep]),
-            dsp=self.dsp[keep], ramb18=self.ramb18[keep], uram288=self.uram288[keep], lut=self.lut[keep], ff=self.ff[keep],
-        )  # fmt: skip
+            shape=self.shape[keep],
+            dsp=self.dsp[keep],
+            ramb18=self.ramb18[keep],
+            uram288=self.uram288[keep],
+            lut=self.lut[keep],
+            ff=self.ff[keep],
+        )
+
+    @property
+    def space(self) -> Space:
+        """Their points."""
+        t_r, t_p, t_c = (
+            np.asarray(axis) for axis in (self.shape.array.t_r, self.shape.array.t_p, self.shape.array.t_c)
+        )
+        return Space(t_r=t_r, t_p=t_p, t_c=t_c)
 
     @property
     def memory_bits(self) -> Ints:
-        """Bits of the RAM primitives that each takes, whether it fills them or not."""
+        """Bits of the RAM primitives that each takes, filled or not."""
         return ram_bits(self.ramb18, self.uram288)
 
 
 def ram_bits(ramb18: _Number, uram288: _Number) -> _Number:
-    """Bits of so many RAM primitives, parity included.
+    """Bits of RAM primitives, parity included.
 
     >>> ram_bits(2, 1)
     331776
@@ -75,55 +131,117 @@ def ram_bits(ramb18: _Number, uram288: _Number) -> _Number:
     return _RAMB18_BITS * ramb18 + _URAM288_BITS * uram288
 
 
-def buildable(
-    space: Space,
-    board: Board,
-    *,
-    fbcb_words: int = 0,
-    b_max: int = 8,
-    acc_bits: int = 48,
-    stackable: bool = True,
-    memory: str | None = None,
-    core: str = CORES[0],
-) -> Buildable:
-    """Those points of a space that `fit` does not refuse, as it fits them: beside the least input buffer."""
-    legal = (space.t_p >= MIN_T_P) & (space.t_c >= (MIN_T_C if stackable else 1)) & (space.t_c <= MAX_T_C)
-    t_p, t_c = space.t_p[legal], space.t_c[legal]
-    depth = np.maximum(2, np.minimum(space.t_r[legal], MAX_T_R) // 2 * 2)
-    shape = npu_shape(
-        board, memory, t_r=depth, t_p=t_p, t_c=t_c, weight_slots=weight_slots_for(t_p, board.memory(memory).port_bits),
-        acc_bits=acc_bits, stackable=stackable, b_max=b_max, layers=-(-fbcb_words // b_max),
-        pool_banks=core == "hls",
-    )  # fmt: skip
-    fixed = np.broadcast_to(sum(fixed_ramb18(shape).values()), depth.shape)
-    possible = (np.asarray(dsp(shape)) <= board.dsp) & (np.asarray(buffer_uram288(shape)) <= board.uram288)
-    if core == "hls":
-        possible &= shape.beat_bits <= HLS_BEAT_BITS
-    found, banks, rams = np.zeros_like(depth), np.zeros_like(depth), np.zeros_like(depth)
-    left = np.flatnonzero(possible)
-    while len(left):
-        one = _taken(replace(shape, t_r=depth[left]), left)
-        on_uram = ultra_banks(one, board)
-        taken = accumulator_ramb18(replace(one, ultra_banks=on_uram)) + fixed[left]
-        fits = taken <= board.ramb18
-        done = left[fits]
-        found[done], banks[done], rams[done] = depth[done], on_uram[fits], taken[fits]
-        left = left[~fits & (depth[left] > DEPTH_STEP)]
-        depth[left] = (depth[left] - 1) // DEPTH_STEP * DEPTH_STEP
-    keep = np.flatnonzero(found)
-    built = replace(_taken(replace(shape, t_r=found[keep]), keep), ultra_banks=banks[keep])
-    logic = npu_logic(built) if len(keep) else {"lut": np.zeros(0), "ff": np.zeros(0)}
-    result = Buildable(
-        space=Space(t_r=found[keep], t_p=t_p[keep], t_c=t_c[keep]),
-        dsp=np.broadcast_to(dsp(built), keep.shape), ramb18=rams[keep], uram288=np.broadcast_to(uram288(built), keep.shape),
-        lut=np.broadcast_to(logic["lut"], keep.shape), ff=np.broadcast_to(logic["ff"], keep.shape),
-    )  # fmt: skip
-    # The whole interval must fit.
-    high = {kind: np.ceil(value * (1 + interval_pct(kind) / 100)) for kind, value in logic.items()}
-    return result[(high["lut"] <= board.lut) & (high["ff"] <= board.ff)]
+def buildable(space: Space, target: Target, *, buffer_words: int = BUFFER_WORDS, judge: Judge = Limit.met) -> Buildable:
+    """Those points of a space that can be built, T_R (even, at least 2) lowered until every memory fits the board.
+
+    `judge` tells which points keep a limit; `Limit.enforce` raises FitError instead of leaving a point out.
+    """
+    board = target.board
+    for limit in (_narrowest, _fewest, _most):
+        space = space.only(judge(limit(space, target), len(space)))
+    t_r = np.maximum(2, np.minimum(space.t_r, MAX_T_R) // 2 * 2)
+    array = Array.on(board, target.memory, t_r=t_r, t_p=space.t_p, t_c=space.t_c, stackable=target.stackable)
+    shape = NpuShape.at(target, array, buffer_words)
+    for need in (_beat, _dsp, _buffer):
+        shape = shape[judge(need(shape, target), len(shape))]
+    shape, ramb18 = _deepest(shape, board)
+    keep = judge(_rams(shape, ramb18, board), len(shape))
+    shape, ramb18 = shape[keep], ramb18[keep]
+    logic = npu_logic(shape) if len(shape) else dict.fromkeys(_LOGIC, np.zeros(0))
+    built = Buildable(
+        shape=shape,
+        dsp=np.broadcast_to(dsp(shape), len(shape)),
+        ramb18=ramb18,
+        uram288=np.broadcast_to(uram288(shape), len(shape)),
+        lut=np.broadcast_to(logic["lut"], len(shape)),
+        ff=np.broadcast_to(logic["ff"], len(shape)),
+    )
+    for kind in _LOGIC:
+        built = built[judge(_logic(built, kind, board), len(built))]
+    return built
 
 
-def _taken(shape: NpuShape, keep: Ints) -> NpuShape:
-    """The shape with only some of its points; `t_r` is of those already."""
-    t_p, t_c, slots = (np.asarray(axis)[keep] for axis in (shape.t_p, shape.t_c, shape.weight_slots))
-    return replace(shape, t_p=t_p, t_c=t_c, weight_slots=slots)
+def _narrowest(space: Space, target: Target) -> Limit:
+    says = "a design that can be built needs t_p of at least {needed}, not {available}"
+    return Limit(resource="t_p", needed=MIN_T_P, available=space.t_p, says=says)
+
+
+def _fewest(space: Space, target: Target) -> Limit:
+    says = "a design that can be built needs t_c of at least {needed}, not {available}"
+    return Limit(resource="t_c", needed=MIN_T_C if target.stackable else 1, available=space.t_c, says=says)
+
+
+def _most(space: Space, target: Target) -> Limit:
+    says = "a design that can be built needs t_c of at most {available}, not {needed}"
+    return Limit(resource="t_c", needed=space.t_c, available=MAX_T_C, says=says)
+
+
+def _beat(shape: NpuShape, target: Target) -> Limit:
+    says = (
+        "a beat of the HLS core has at most {available} bits, the widest number of Vivado HLS, "
+        "and {t_p} words of inputs a PE need {needed}; the reference core has no such limit"
+    )
+    needed = shape.beat_bits if target.core == "hls" else 0
+    return Limit(
+        resource="beat_bits", needed=needed, available=HLS_BEAT_BITS, says=says, facts=_facts(shape, target.board)
+    )
+
+
+def _dsp(shape: NpuShape, target: Target) -> Limit:
+    says = _PES + ": they need {needed} DSPs, and it has {available}"
+    board = target.board
+    return Limit(resource="dsp", needed=dsp(shape), available=board.dsp, says=says, facts=_facts(shape, board))
+
+
+def _buffer(shape: NpuShape, target: Target) -> Limit:
+    says = (
+        "board '{board}' is too small for an input buffer of {buffer_words} words: "
+        "it needs {needed} URAM288, and there are {available}"
+    )
+    needed, board = buffer_uram288(shape), target.board
+    return Limit(resource="uram288", needed=needed, available=board.uram288, says=says, facts=_facts(shape, board))
+
+
+def _rams(shape: NpuShape, ramb18: Ints, board: Board) -> Limit:
+    says = _PES + ": they need {needed} RAMB18 beside {uram288} URAM288 even with {t_r} rows, and it has {available}"
+    facts = {**_facts(shape, board), "uram288": uram288(shape)}
+    return Limit(resource="ramb18", needed=ramb18, available=board.ramb18, says=says, facts=facts)
+
+
+def _logic(built: Buildable, kind: str, board: Board) -> Limit:
+    """The whole interval must fit."""
+    says = _PES + " with {t_r} rows: they need up to {needed} {what} (an estimate of {value}), and it has {available}"
+    value = getattr(built, kind)
+    needed = np.ceil(value * (1 + interval_pct(kind) / 100)).astype(np.int64)
+    facts = {**_facts(built.shape, board), "what": _LOGIC[kind], "value": np.rint(value).astype(np.int64)}
+    return Limit(resource=kind, needed=needed, available=getattr(board, kind), says=says, facts=facts)
+
+
+def _facts(shape: NpuShape, board: Board) -> dict[str, Any]:
+    array = shape.array
+    return {
+        "board": board.name, "t_r": array.t_r, "t_p": array.t_p, "t_c": array.t_c, "buffer_words": shape.buffer_words,
+    }  # fmt: skip
+
+
+def _deepest(shape: NpuShape, board: Board) -> tuple[NpuShape, Ints]:
+    """Each NPU with the deepest banks that fit the board, banks in UltraRAM as far as they go there, and its RAMB18s.
+
+    Bisection over depths, since deeper banks never take fewer primitives. Where nothing fits the depth is the least.
+    """
+    deepest = np.asarray(shape.array.t_r)
+    fixed = np.broadcast_to(sum(fixed_ramb18(shape).values()), deepest.shape)
+    low, high = np.ones_like(deepest), ceil_div(deepest, DEPTH_STEP)
+
+    def at(steps: Ints, some: Mask | slice) -> tuple[NpuShape, Ints]:
+        array = replace(shape.array.only(some), t_r=np.minimum(steps * DEPTH_STEP, deepest[some]))
+        part = replace(shape, array=array)
+        part = replace(part, ultra_banks=ultra_banks(part, board))
+        return part, accumulator_ramb18(part) + fixed[some]
+
+    while (unsure := low < high).any():
+        middle = ceil_div(low + high, 2)
+        fits = at(middle[unsure], unsure)[1] <= board.ramb18
+        low[unsure] = np.where(fits, middle[unsure], low[unsure])
+        high[unsure] = np.where(fits, high[unsure], middle[unsure] - 1)
+    return at(low, slice(None))

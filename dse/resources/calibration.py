@@ -1,6 +1,6 @@
-"""What a synthesiser reported of one built design, beside what was predicted: a record that later explorations read.
+"""The report of a synthesiser on one built design beside the predictions: a record that later explorations read.
 
-Nothing here is fitted: one record is one point. What it says of another design is that point scaled, and says so.
+Nothing here is fitted: one record is one point. Another design gets that point scaled, with a note that says so.
 
 >>> rows = (Measure(stage="route", quantity="lut", predicted=None, reported=60000.0),)
 >>> record = Calibration(design="0" * 64, network="n", board="zc706", clock_hz=150_000_000, t_r=512, t_p=7, t_c=128, measures=rows)
@@ -18,7 +18,8 @@ from typing import Any
 
 from fluidnpu.boards import Board
 
-from ..design import Design, DesignError
+from ..design import Design
+from ..errors import DesignError
 
 SCHEMA = 1
 _FACTS = {"dsp": "dsp", "ramb18": "ramb36", "uram288": "uram288", "lut": "lut", "ff": "ff"}  # quantity: fact of a board
@@ -26,7 +27,10 @@ _FACTS = {"dsp": "dsp", "ramb18": "ramb36", "uram288": "uram288", "lut": "lut", 
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """One number of a report; `stage` is "hls" (an estimate of the HLS tool) or "route" (after place and route)."""
+    """One number of a report.
+
+    `stage` is "hls" (an estimate of the HLS tool) or "route" (after place and route).
+    """
 
     stage: str
     quantity: str
@@ -66,7 +70,7 @@ class Calibration:
         return next((m.reported for m in self.measures if (m.stage, m.quantity) == ("route", quantity)), None)
 
     def ratio(self, quantity: str) -> float | None:
-        """Reported over predicted after place and route; None where either is not known."""
+        """Reported over predicted after place and route; None where one of them is not known."""
         return next((m.ratio for m in self.measures if (m.stage, m.quantity) == ("route", quantity)), None)
 
     def check_board(self, board: Board) -> None:
@@ -110,7 +114,7 @@ class Calibration:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrated:
-    """What a calibration makes of a design's estimates: LUTs, flip-flops, and GOP/s at the clock that was met."""
+    """The estimates of a design scaled by a calibration: LUTs, flip-flops, and GOP/s at the clock that was met."""
 
     resources: Mapping[str, Mapping[str, float]]
     clock_hz: float
@@ -125,9 +129,10 @@ class Calibrated:
 def apply_calibration(
     record: Calibration, design: Design, board: Board, gops_by_batch: tuple[float, ...], estimates: Mapping[str, float]
 ) -> Calibrated:
-    """A design's estimates of "lut" and "ff" and its clock by the record's factors; DesignError for a record of another board.
+    """A design's estimates of "lut" and "ff" and its clock by the record's factors.
 
-    Factors: reported over predicted, of a whole bitstream over the NPU alone; the clock met over the one asked for, never above 1.
+    Factors: reported over predicted, of a whole bitstream over the NPU alone; the clock met over the one asked for,
+    never above 1. Raises DesignError for a record of another board.
     """
     record.check_board(board)
     resources, notes = {}, []
@@ -161,10 +166,10 @@ def apply_calibration(
 
 
 def calibrated_board(record: Calibration, board: Board) -> tuple[Board, tuple[str, ...]]:
-    """The board with less of each resource by as much as one built design took more of it than was predicted, and what was taken in words.
+    """The board with less of each resource that a built design took more of than predicted, and notes that say so.
 
-    What fits it fits the board with its predictions scaled. A ratio below 1 changes nothing: one design may take room away, and promise none.
-    Raises DesignError for a record of another board.
+    A design fits this board if it fits the real one with its predictions scaled. A ratio below 1 changes nothing: one
+    design may take room away, and promise none. Raises DesignError for a record of another board.
 
     >>> from fluidnpu.boards import load_board
     >>> row = Measure(stage="route", quantity="ramb18", predicted=400.0, reported=500.0)

@@ -1,8 +1,9 @@
-"""LUTs and flip-flops of an NPU: sums of structural terms, each with a coefficient that was calibrated against Yosys on 7-series, with an interval.
+"""LUTs and flip-flops of an NPU: sums of structural terms with coefficients calibrated against Yosys on 7-series.
 
-A term counts something that is in the RTL (bits of a register slice, lanes of post-processing, bits of a multiplexer), so that a sum fitted to small
-designs holds for large ones. The coefficients and the interval stand in `logic.json`, which `python -m fluidnpu.rtl_tb.synthesis.calibration fit` makes.
-LUTs are those of logic and those used as memory or shift register. A vendor's tools pack differently: expect other absolute numbers.
+A term counts something that is in the RTL (bits of a register slice, lanes of post-processing, bits of a multiplexer),
+so that a sum fitted to small designs holds for large ones. The coefficients and the interval stand in `logic.json`,
+which `python -m fluidnpu.rtl_tb.synthesis.calibration fit` makes. LUTs are those of logic and those used as memory or
+shift register. A vendor's tools pack differently: expect other absolute numbers.
 
 >>> estimate(10_000.0, interval_pct=4.0)
 Estimate(value=10000, low=9600, high=10400)
@@ -19,34 +20,24 @@ from typing import Any
 
 import numpy as np
 
-from .memories import Floats, Ints, block_chunks, ultra_chunks
-from .primitives import (
-    PARTS,
-    Memory,
-    NpuShape,
-    core_memories,
-    data_plane_memories,
-    data_plane_queues,
-    log2_ceil,
-    mapped,
-)
+from ..hardware.array import Floats, Ints, log2_ceil
+from .memories import block_chunks, ultra_chunks
+from .primitives import PARTS, Memory, NpuShape, core_memories, data_plane_memories, data_plane_queues, mapped
 
 LOGIC_KINDS = ("lut", "ff")
-STRIPE_BIT = {
-    "lut": 17.9,
-    "ff": 2.9,
-}  # for each bit of a master: three reading stripes and one that writes, as Yosys maps them at 512 bits
+# For each bit of a master: three reading stripes and one that writes, as Yosys maps them at 512 bits.
+STRIPE_BIT = {"lut": 17.9, "ff": 2.9}
 Terms = dict[str, Floats]
 _SRL_DELAY = 32  # steps of one LUT used as a shift register
 _SHORTEST_SRL = 3
 _POOL_BITS = 32
 _LOAD_COMPARATOR = 8  # LUTs that tell one column that a weight beat is its own
-_INPUT = 2.35  # LUTs a bit of a beat takes on its way from a line of the input buffer, for every doubling of the line; two ways
+_INPUT = 2.35  # LUTs of a bit of a beat, from a line of the input buffer, for every doubling of the line; two ways
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A number with the interval in which the synthesiser's lies."""
+    """An estimate with the interval that holds the synthesiser's number."""
 
     value: int
     low: int
@@ -74,8 +65,8 @@ def npu_logic(shape: NpuShape) -> dict[str, Floats]:
 def part_logic(part: str, kind: str, shape: NpuShape, table: Mapping[str, Any] | None = None) -> Floats:
     """LUTs ("lut") or flip-flops ("ff") of one part by a calibration table, the shipped one by default."""
     coefficients = (logic_table() if table is None else table)[part][kind]["coefficients"]
-    found = logic_terms(part, kind, shape)
-    return np.asarray(sum(found[name] * coefficients[name] for name in coefficients), dtype=np.float64)
+    terms = logic_terms(part, kind, shape)
+    return np.asarray(sum(terms[name] * coefficients[name] for name in coefficients), dtype=np.float64)
 
 
 def interval_pct(kind: str) -> float:
@@ -86,72 +77,71 @@ def interval_pct(kind: str) -> float:
 @cache
 def logic_table() -> Mapping[str, Any]:
     """The shipped calibration."""
-    found: Mapping[str, Any] = json.loads(resources.files(__package__).joinpath("logic.json").read_text())
-    return found
+    table: Mapping[str, Any] = json.loads(resources.files(__package__).joinpath("logic.json").read_text())
+    return table
 
 
 def logic_terms(part: str, kind: str, shape: NpuShape) -> Terms:
-    """What the RTL of a part has of everything that costs LUTs or flip-flops, by name; every term an array of one shape."""
-    found = _TERMS[part, kind](shape)
-    arrays = np.broadcast_arrays(*(np.asarray(value, dtype=np.float64) for value in found.values()))
-    return dict(zip(found, arrays, strict=True))
+    """Counts of everything in the RTL of a part that costs LUTs or flip-flops, by name; arrays of one shape."""
+    terms = _TERMS[part, kind](shape)
+    arrays = np.broadcast_arrays(*(np.asarray(value, dtype=np.float64) for value in terms.values()))
+    return dict(zip(terms, arrays, strict=True))
 
 
 def _core_luts(s: NpuShape) -> dict[str, Any]:
-    lanes, acc, stackable, split = s.out_words, s.acc_bits, int(s.stackable), int(s.split)
+    lanes, acc, stackable, split = s.array.out_words, s.acc_bits, int(s.array.stackable), int(s.array.split)
     gathered, clusters = _gather_bits(s)
-    biases = np.maximum(1, np.asarray(s.t_p) // 3) * s.weight_slots
     return {
         "one": 1,
         "slice bits": _slice_bits(s),
         "memory LUTs": _stored(core_memories(s), s.family),
-        "shift registers": _skews(s) * 16 * _shift_luts(s.t_p),
+        "shift registers": _skews(s) * 16 * _shift_luts(s.array.t_p),
         "lanes": lanes,
         "lane bits": lanes * acc,
         "gather bits": gathered + lanes * acc * _mux(clusters),
-        "bias bits": acc * _mux(biases),
-        "pool bits": 2 * _POOL_BITS * np.asarray(s.input_words),
-        "choice bits": 16 * np.asarray(s.t_p) * (stackable + _weight_bus(s)[1]),
-        "pair bits": stackable * (np.asarray(s.t_c) // 2) * acc,
-        "load comparators": _LOAD_COMPARATOR * np.asarray(s.t_c),
-        "split bits": split * np.asarray(s.t_c) * acc,
+        "bias bits": acc * _mux(s.array.biases_per_beat),
+        "pool bits": 2 * _POOL_BITS * np.asarray(s.array.in_words),
+        "choice bits": 16 * np.asarray(s.array.t_p) * (stackable + _weight_bus(s)[1]),
+        "pair bits": stackable * (np.asarray(s.array.t_c) // 2) * acc,
+        "load comparators": _LOAD_COMPARATOR * np.asarray(s.array.t_c),
+        "split bits": split * np.asarray(s.array.t_c) * acc,
         "bank bits": _bank_bits(s),
     }
 
 
 def _core_ffs(s: NpuShape) -> dict[str, Any]:
-    lanes, acc, stackable, split = s.out_words, s.acc_bits, int(s.stackable), int(s.split)
+    lanes, acc, stackable, split = s.array.out_words, s.acc_bits, int(s.array.stackable), int(s.array.split)
     return {
         "one": 1,
         "slice bits": 2 * _slice_bits(s),
         "lanes": lanes,
         "lane bits": 7 * lanes * acc,
         "gather bits": _gather_bits(s)[0] + lanes * acc,
-        "pool bits": 2 * _POOL_BITS * np.asarray(s.input_words),
+        "pool bits": 2 * _POOL_BITS * np.asarray(s.array.in_words),
         "skews": _skews(s) * 48,
-        "load bits": np.asarray(s.t_c) * np.asarray(s.t_p),
-        "pair bits": stackable * (np.asarray(s.t_c) // 2) * acc,
-        "split bits": split * np.asarray(s.t_c) * acc,
+        "load bits": np.asarray(s.array.macs),
+        "pair bits": stackable * (np.asarray(s.array.t_c) // 2) * acc,
+        "split bits": split * np.asarray(s.array.t_c) * acc,
         "bank selects": _bank_selects(s),
     }
 
 
 def _data_plane_luts(s: NpuShape) -> dict[str, Any]:
-    """Shifters dominate: each word to or from a port of so many words crosses a multiplexer of that many inputs."""
-    port, beat, inputs = s.port_bytes // 2, np.asarray(s.t_p) * s.weight_slots, np.asarray(s.input_words)
+    """Shifters dominate: each word to or from a port of n words crosses a multiplexer of n inputs."""
+    port, beat, inputs = s.port_bytes // 2, np.asarray(s.array.weight_words), np.asarray(s.array.in_words)
     return {
         "one": 1,
         "wide port": port / 4 - 1,
-        "unpacked bits": 16 * (beat + s.out_words) * (1.75 + port / 4),
-        "packed bits": 16 * s.out_words * (1 + port / 4),
-        "input bits": 2 * 16 * inputs * _INPUT * log2_ceil(s.line_words),
+        "unpacked bits": 16 * (beat + s.array.out_words) * (1.75 + port / 4),
+        "packed bits": 16 * s.array.out_words * (1 + port / 4),
+        "input bits": 2 * 16 * inputs * _INPUT * log2_ceil(s.array.line_words),
         "slot bits": 2 * 40 * s.b_max,
         "memory LUTs": _stored((*data_plane_memories(s), *data_plane_queues(s)), s.family),
     }
 
 
 def _data_plane_ffs(s: NpuShape) -> dict[str, Any]:
-    words = np.asarray(s.t_p) * s.weight_slots + s.out_words + np.asarray(s.input_words)
+    words = np.asarray(s.array.weight_words) + s.array.out_words + np.asarray(s.array.in_words)
     return {"one": 1, "wide port": s.port_bytes / 8 - 1, "word bits": 16 * words, "slot bits": 40 * s.b_max}
 
 
@@ -165,19 +155,19 @@ _TERMS: dict[tuple[str, str], Callable[[NpuShape], dict[str, Any]]] = {
 
 def _slice_bits(s: NpuShape) -> Ints:
     """Data bits of the core's register slices: input, weight, residual, output."""
-    words = np.asarray(s.input_words) + np.asarray(s.t_p) * s.weight_slots + 2 * s.out_words
+    words = np.asarray(s.array.in_words) + np.asarray(s.array.weight_words) + 2 * s.array.out_words
     return np.asarray(16 * words)
 
 
 def _skews(s: NpuShape) -> Ints:
-    """How many different vectors of t_p words are skewed: one of inputs for each half of the pairs, and those of the weight bus."""
-    return 1 + int(s.stackable) + _weight_bus(s)[0]
+    """Different vectors of t_p words that are skewed: one of inputs a half of the pairs, and those of the weight bus."""
+    return 1 + int(s.array.stackable) + _weight_bus(s)[0]
 
 
 def _weight_bus(s: NpuShape) -> tuple[Ints, Ints]:
-    """Different vectors of `core_weight_bus`, and how many of them choose between slots."""
-    slots, t_c = np.broadcast_arrays(np.asarray(s.weight_slots), np.asarray(s.t_c))
-    if not s.stackable:
+    """Different vectors of `core_weight_bus`, and the number of them that choose between slots."""
+    slots, t_c = np.broadcast_arrays(np.asarray(s.array.weight_slots), np.asarray(s.array.t_c))
+    if not s.array.stackable:
         return slots, np.zeros_like(slots)
     pairs, where = np.unique(np.stack([slots.ravel(), (t_c // 2 % slots).ravel()]), axis=1, return_inverse=True)
     counted = np.array([_bus_lanes(int(lanes), int(shift)) for lanes, shift in pairs.T])[where.ravel()]
@@ -185,7 +175,9 @@ def _weight_bus(s: NpuShape) -> tuple[Ints, Ints]:
 
 
 def _bus_lanes(slots: int, shift: int) -> tuple[int, int]:
-    """The same for one number of slots, with t_c // 2 modulo `slots`: each vector is known by the slots it takes in wide mode, with lanes, and else.
+    """The same for one number of slots; `shift` is t_c // 2 modulo `slots`.
+
+    A vector is known by the slots that it takes in wide mode, with lanes, and else.
 
     >>> [_bus_lanes(slots, shift=1 % slots) for slots in (1, 2, 3)]
     [(1, 0), (4, 3), (6, 5)]
@@ -196,7 +188,9 @@ def _bus_lanes(slots: int, shift: int) -> tuple[int, int]:
 
 
 def _shift_luts(t_p: Ints | int) -> Ints:
-    """LUTs that delay word i of a vector by i + 1 steps (the register before the skew is one), a bit of each word: shorter delays are flip-flops.
+    """LUTs that delay word i of a vector by i + 1 steps, a bit of each word; shorter delays are flip-flops.
+
+    The register before the skew is one step.
 
     >>> [int(_shift_luts(t_p)) for t_p in (3, 4, 32, 33)]
     [1, 2, 30, 32]
@@ -208,7 +202,7 @@ def _shift_luts(t_p: Ints | int) -> Ints:
 
 
 def _mux(inputs: Ints | int) -> Ints:
-    """LUTs of six inputs that choose one of so many bits.
+    """LUTs of six inputs that choose one of `inputs` bits.
 
     >>> [int(_mux(inputs)) for inputs in (1, 2, 4, 5, 8)]
     [0, 1, 1, 2, 3]
@@ -219,20 +213,19 @@ def _mux(inputs: Ints | int) -> Ints:
 def _gather_bits(s: NpuShape) -> tuple[Ints, Ints]:
     """Bits of the first step of `core_gather` and clusters of four views that its second step chooses among.
 
-    Views of banks come first; a cluster of pooled channels alone is no wider than a pooled sum, and only as many lanes as are left are in it.
+    Views of banks come first; a cluster of pooled channels alone is no wider than a pooled sum, and has only as many
+    lanes as channels remain.
     """
-    channels, t_c, lanes = np.asarray(s.input_words), np.asarray(s.t_c), s.out_words
+    channels, t_c, lanes = np.asarray(s.array.in_words), np.asarray(s.array.t_c), s.array.out_words
     groups, pairs = -(-t_c // lanes), t_c // 2
-    lane_groups = np.where(pairs % lanes == 0, 0, -(-pairs // lanes)) if s.stackable else 0
+    lane_groups = np.where(pairs % lanes == 0, 0, -(-pairs // lanes)) if s.array.stackable else 0
     half = groups + lane_groups
-    bank_views = 2 * half - (-2 * t_c // lanes) if s.split else half
+    bank_views = 2 * half - (-2 * t_c // lanes) if s.array.split else half
     bank_clusters = -(-bank_views // 4)
-    left = np.maximum(
-        0, channels - (4 * bank_clusters - bank_views) * lanes
-    )  # channels that share no cluster with a bank
-    pool_lanes = left // (4 * lanes) * lanes + np.minimum(lanes, left % (4 * lanes))
-    bits = s.acc_bits * np.minimum(lanes, s.columns) * bank_clusters + _POOL_BITS * pool_lanes
-    return np.asarray(bits), np.asarray(bank_clusters - (-left // (4 * lanes)))
+    alone = np.maximum(0, channels - (4 * bank_clusters - bank_views) * lanes)  # they share no cluster with a bank
+    pool_lanes = alone // (4 * lanes) * lanes + np.minimum(lanes, alone % (4 * lanes))
+    bits = s.acc_bits * np.minimum(lanes, s.array.columns) * bank_clusters + _POOL_BITS * pool_lanes
+    return np.asarray(bits), np.asarray(bank_clusters - (-alone // (4 * lanes)))
 
 
 def _bank_bits(s: NpuShape) -> Ints:
@@ -242,7 +235,7 @@ def _bank_bits(s: NpuShape) -> Ints:
 
 
 def _bank_selects(s: NpuShape) -> Ints:
-    """Registers that remember which chunk of rows each bank reads."""
+    """Registers that remember the chunk of rows that each bank reads."""
     blocks = log2_ceil(block_chunks(s.bank_rows, s.acc_bits, s.family)) * (s.banks - s.ultra_banks)
     return np.asarray(blocks + log2_ceil(ultra_chunks(s.bank_rows)) * s.ultra_banks)
 

@@ -1,9 +1,10 @@
-"""What a memory becomes: RAM primitives as Yosys maps them, for one memory or for arrays of depths. Pure arithmetic.
+"""RAM primitives of a memory as Yosys maps it, for one memory or for arrays of depths. Pure arithmetic.
 
-The rule is that of `memory_libmap` with the libraries of `synth_xilinx` (Yosys 0.70): a memory is cut into chunks of as many rows as a primitive of
-a given width has; the bits of all chunks, each filled up to whole write-enable bytes, are packed side by side into primitives; multiplexers
-between chunks cost half a point a bit, a primitive about 129 points for each RAMB18, and the cheapest shape wins. So 1536 x 48 takes five
-RAMB18 of 512 x 36 (three chunks of 54 bits), where whole chunks in whole primitives would take six:
+The rule is that of `memory_libmap` with the libraries of `synth_xilinx` (Yosys 0.70): a memory is cut into chunks of
+as many rows as a primitive of a given width has; the bits of all chunks, each filled up to whole write-enable bytes,
+are packed side by side into primitives; multiplexers between chunks cost half a point a bit, a primitive about 129
+points for each RAMB18, and the cheapest shape wins. So 1536 x 48 takes five RAMB18 of 512 x 36 (three chunks of 54
+bits), where whole chunks in whole primitives would take six:
 
 >>> int(block_rams(1536, 48)), int(block_rams(1024, 48)), int(block_rams(512, 48)), int(ultra_rams(12288, 48))
 (5, 3, 2, 2)
@@ -20,8 +21,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from ..hardware.array import Floats, Ints
+
+_Blocks = tuple[Floats, Ints, Ints]  # points, RAMB18s, chunks
 _Found = tuple[Floats, Ints, Ints, Ints]  # points, RAMB18s, LUTs, chunks
 _T = TypeVar("_T", bound=tuple[npt.NDArray[Any], ...])
 
@@ -49,13 +51,17 @@ _CASCADED = (_Ram(16, _WIDTHS[:1], 513, 4),)
 _SIMPLE_DUAL = (_Ram(14, _WIDTHS[:6], 129, 1), _Ram(15, _WIDTHS, 257, 2))
 _DUAL_BLOCKS = {XC7: (*_TRUE_DUAL, *_CASCADED), XCUP: _TRUE_DUAL}
 _BLOCKS = {family: (*rams, *_SIMPLE_DUAL) for family, rams in _DUAL_BLOCKS.items()}
-# Distributed RAM with a write and a read port: rows and bits of a primitive, its LUTs, points for it and for the share of it that is used.
+# Distributed RAM with a write and a read port: rows and bits of a primitive, its LUTs, points for it and for the share
+# of it that is used.
 _DISTRIBUTED = {XC7: (((32, 6), (64, 3)), 4, 1.0, 7.0), XCUP: (((32, 14), (64, 7)), 8, 0.0, 16.0)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mapped:
-    """What one memory takes, numbers or arrays. `chunks`: how many chunks of rows its read port chooses among. LUTs are those that store."""
+    """Primitives of one memory, numbers or arrays.
+
+    `chunks`: chunks of rows that its read port chooses among. LUTs are those that store.
+    """
 
     ramb18: Ints
     luts: Ints
@@ -63,9 +69,10 @@ class Mapped:
 
 
 def block_rams(depth: Ints | int, width: Ints | int, family: str = XC7, *, dual: bool = False) -> Ints:
-    """RAMB18s of a memory of `depth` rows (a number or an array of any shape) of `width` bits in block RAM; a RAMB36 is two of them.
+    """RAMB18s of a memory of `depth` rows of `width` bits in block RAM; a RAMB36 is two of them.
 
-    `dual`: the port that writes reads, too, beside the port that only reads.
+    `depth` and `width`: numbers or arrays of any shape. `dual`: the port that writes reads, too, beside the port that
+    only reads.
 
     >>> block_rams(np.array([2048, 4096]), 36)
     array([4, 8])
@@ -102,17 +109,21 @@ def ultra_chunks(depth: Ints | int) -> Ints:
 
 
 def free_memory(depth: Ints | int, width: Ints | int, family: str = XC7, *, forwards: bool = False) -> Mapped:
-    """A memory whose kind the synthesiser chooses: distributed RAM, block RAM or flip-flops, whichever costs it fewer points.
+    """A memory whose kind the synthesiser chooses: the cheapest of distributed RAM, block RAM and flip-flops.
 
-    `forwards`: the read address is a register and the word at it shows at once, also when it is just being written, as in `common_fifo`.
+    `forwards`: the read address is a register and the word at it shows at once, also when it is just being written, as
+    in `common_fifo`.
 
     >>> found = free_memory(np.array([64, 128]), 64, forwards=True)
     >>> found.ramb18, found.luts
     (array([0, 2]), array([88,  0]))
     """
-    if np.ndim(depth) == 0 and np.ndim(width) == 0:
-        return _one_free_memory(int(depth), int(width), family, forwards)
-    return _free_memories(np.asarray(depth, dtype=np.int64), np.asarray(width, dtype=np.int64), family, forwards)
+    depth, width = np.broadcast_arrays(np.asarray(depth, dtype=np.int64), np.asarray(width, dtype=np.int64))
+    if depth.size != 1:
+        return _free_memories(depth, width, family, forwards)
+    one = _one_free_memory(depth.item(), width.item(), family, forwards)
+    ramb18, luts, chunks = (value.reshape(depth.shape) for value in (one.ramb18, one.luts, one.chunks))
+    return Mapped(ramb18=ramb18, luts=luts, chunks=chunks)
 
 
 @lru_cache(maxsize=4096)
@@ -121,7 +132,6 @@ def _one_free_memory(depth: int, width: int, family: str, forwards: bool) -> Map
 
 
 def _free_memories(depth: Ints, width: Ints, family: str, forwards: bool) -> Mapped:
-    depth, width = np.broadcast_arrays(depth, width)
     none = np.zeros_like(depth)
     points, ramb18, chunks = _cheapest_block(depth, width, family, 1 + (_FORWARDING if forwards else 0))
     best: _Found = (depth * width * 1.0, none, none, none + 1)
@@ -148,22 +158,37 @@ def _glue(chunks: Ints, width: Ints) -> Floats:
     return glue
 
 
-def _cheapest_block(
-    depth: Ints, width: Ints, family: str, pieces: int, dual: bool = False
-) -> tuple[Floats, Ints, Ints]:
-    """Points, RAMB18s and chunks of the cheapest shape. Within a kind of RAM a later width must save a whole point, as Yosys compares."""
-    best: tuple[Floats, Ints, Ints] | None = None
+def _cheapest_block(depth: Ints, width: Ints, family: str, pieces: int, dual: bool = False) -> _Blocks:
+    """As `_cheapest_blocks`; of one memory the answer is remembered, since a search asks about few depths."""
+    depth, width = np.broadcast_arrays(depth, width)
+    if depth.size != 1:
+        return _cheapest_blocks(depth, width, family, pieces, dual)
+    points, ramb18, chunks = _one_cheapest_block(depth.item(), width.item(), family, pieces, dual)
+    return points.reshape(depth.shape), ramb18.reshape(depth.shape), chunks.reshape(depth.shape)
+
+
+@lru_cache(maxsize=4096)
+def _one_cheapest_block(depth: int, width: int, family: str, pieces: int, dual: bool) -> _Blocks:
+    return _cheapest_blocks(np.asarray(depth), np.asarray(width), family, pieces, dual)
+
+
+def _cheapest_blocks(depth: Ints, width: Ints, family: str, pieces: int, dual: bool) -> _Blocks:
+    """Points, RAMB18s and chunks of the cheapest shape.
+
+    Within a kind of RAM a later width must save a whole point, as Yosys compares.
+    """
+    best: _Blocks | None = None
     for ram in (_DUAL_BLOCKS if dual else _BLOCKS)[family]:
-        own: tuple[Floats, Ints, Ints] | None = None
+        cheapest: _Blocks | None = None
         for level, bits in enumerate(ram.widths):
             chunks = -(-depth // (1 << (ram.address_bits - level)))
             byte = min(_BYTE, bits)
             primitives = -(-chunks * (-(-width // byte) * byte) // bits)
             points = ram.price * primitives + _glue(chunks, width) + _EMULATION * pieces
             new = points, primitives * ram.ramb18, chunks
-            own = new if own is None else _choose(points < np.floor(own[0]), new, own)
-        assert own is not None
-        best = own if best is None else _choose(own[0] < best[0], own, best)
+            cheapest = new if cheapest is None else _choose(points < np.floor(cheapest[0]), new, cheapest)
+        assert cheapest is not None
+        best = cheapest if best is None else _choose(cheapest[0] < best[0], cheapest, best)
     assert best is not None
     return best
 

@@ -1,30 +1,34 @@
-"""What an NPU takes of a device, from its numbers alone: DSPs, RAMB18s and URAMs as Yosys counts them, for one design or for arrays of them.
+"""RAM primitives and DSPs of an NPU from its numbers alone, as Yosys counts them, for one design or for many.
 
-`NpuShape` holds the numbers; its `t_r`, `t_p`, `t_c`, `weight_slots` and `ultra_banks` may be arrays of one shape, so that a search can ask about a
-whole space at once. The counts are those of the reference core and of the data plane in SystemVerilog, each memory of the RTL by name (`memories`).
-LUTs and flip-flops are estimates: see `dse.logic`.
+`NpuShape` holds the numbers; its array may be many side by side, so that a search can ask about a whole space at once.
+The counts are those of the reference core and of the data plane in SystemVerilog, each memory of the RTL by name
+(`memories`). LUTs and flip-flops are estimates: see `resources.logic`.
 
->>> shape = NpuShape(t_r=np.array([512, 1536]), t_p=7, t_c=128, out_words=8, port_bytes=8, layers=54, b_max=8)
->>> ramb18(shape)["accumulators"], dsp(shape)
-(array([ 512, 1280]), 896)
+>>> array = Array(t_r=512, t_p=7, t_c=128, weight_slots=1, in_words=14)
+>>> shape = NpuShape(array=array, port_bytes=8, layers=54, b_max=8)
+>>> int(ramb18(shape)["accumulators"]), dsp(shape)
+(512, 896)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from fluidnpu.boards import Board
 
 from ..design import Design
-from .memories import FAMILIES, XC7, Ints, Mapped, block_rams, free_memory, ultra_rams
+from ..hardware.array import Array, Ints, log2_ceil
+from ..hardware.row_buffer import BUFFER_WORDS
+from ..question import Target
+from .memories import FAMILIES, XC7, Mapped, block_rams, free_memory, ultra_rams
 
 Number = Ints | int
 PARTS = ("core", "data_plane")  # of an NPU, synthesised apart
 
 # The data plane as it is built: parameters of `fluidnpu_data_plane` that no search turns.
-BUFFER_WORDS = 1 << 15  # least input buffer of a design
 QUEUE_BEATS = 128
 FBCB_BITS = 23
 _READ_MASTERS = 3
@@ -33,24 +37,19 @@ _SHORTEST_DSP_PRODUCT = 9  # bits, below which Yosys multiplies in logic
 _ROW_QUEUE = 8
 
 BIAS_GENERATIONS = 4
-_BIAS_WORDS = 3  # words of a slot that hold one bias
 
 
 @dataclass(frozen=True, kw_only=True)
 class NpuShape:
-    """The numbers that decide what an NPU takes. `ultra_banks`: accumulator banks in UltraRAM, of `banks`; `ultra_buffer`: and the input buffer.
+    """The numbers that decide the resources of an NPU.
 
-    `pool_banks`: one that drains for each channel of a pool, too, as the HLS core has; the reference core pools without.
+    `ultra_banks`: accumulator banks in UltraRAM, of `banks`; `ultra_buffer`: the input buffer lies there, too.
+    `pool_banks`: as many banks drain as a pool has channels in a beat, as in the HLS core; the reference core pools
+    without. `family`: of the device, as Yosys names it.
     """
 
-    t_r: Number
-    t_p: Number
-    t_c: Number
+    array: Array[int] | Array[Ints]
     acc_bits: int = 48
-    weight_slots: Number = 1
-    out_words: int = 8
-    stackable: bool = True
-    split: bool = False
     b_max: int = 8
     layers: int = 1
     port_bytes: int = 16
@@ -70,14 +69,8 @@ class NpuShape:
     def on(cls, design: Design, family: str = XC7, *, ultra_banks: int = 0, ultra_buffer: bool = False) -> NpuShape:
         """The NPU of a design on a family of devices as Yosys names it."""
         return cls(
-            t_r=design.t_r,
-            t_p=design.t_p,
-            t_c=design.t_c,
+            array=design.array,
             acc_bits=design.acc_bits,
-            weight_slots=design.weight_slots,
-            out_words=design.out_words,
-            stackable=design.stackable,
-            split=design.split,
             b_max=design.b_max,
             layers=len(design.layers),
             port_bytes=design.port_bytes,
@@ -88,48 +81,60 @@ class NpuShape:
             family=family,
         )
 
+    @classmethod
+    def at(cls, target: Target, array: Array[Ints], buffer_words: int) -> NpuShape:
+        """The NPUs of many arrays on a target, all their accumulators in block RAM."""
+        return cls(
+            array=array,
+            acc_bits=target.acc_bits,
+            b_max=target.b_max,
+            layers=target.layers,
+            port_bytes=target.ports.port_bits // 8,
+            stripes=target.ports.stripes,
+            buffer_words=buffer_words,
+            ultra_buffer=target.board.uram288 > 0,
+            pool_banks=target.core == "hls",
+            family=FAMILIES[target.board.family],
+        )
+
+    def __len__(self) -> int:
+        """The number of NPUs, where their numbers are NumPy arrays."""
+        return len(np.asarray(self.array.t_c))
+
+    def __getitem__(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> NpuShape:
+        """Some of many NPUs, by mask or by indices."""
+        banks = self.ultra_banks if isinstance(self.ultra_banks, int) else self.ultra_banks[keep]
+        return replace(self, array=self.array.only(keep), ultra_banks=banks)
+
     @property
     def banks(self) -> Number:
         """Accumulator banks: for every PE one that accumulates and one that drains, or twice that with split trees."""
-        drains = np.maximum(self.t_c, self.input_words) if self.pool_banks else self.t_c
-        return (2 if self.split else 1) * (self.t_c + drains)
+        t_c = self.array.t_c
+        drains = np.maximum(t_c, self.array.in_words) if self.pool_banks else t_c
+        return (2 if self.array.split else 1) * (t_c + drains)
 
     @property
     def bank_rows(self) -> Number:
         """Rows of a bank."""
-        return -(-self.t_r // 2) if self.split else self.t_r
-
-    @property
-    def columns(self) -> Number:
-        """Columns of the widest column tile."""
-        return 2 * self.t_c if self.split else self.t_c
-
-    @property
-    def input_words(self) -> Number:
-        """Words of a beat of the input stream, as `design.input_words` has them."""
-        return np.maximum(2 * self.t_p if self.stackable else self.t_p, self.port_bytes // 2)
+        return -(-self.array.t_r // 2) if self.array.split else self.array.t_r
 
     @property
     def beat_bits(self) -> Ints:
         """Bits of the widest beat of the core's streams."""
-        return 16 * np.maximum(np.maximum(self.input_words, self.weight_slots * self.t_p), self.out_words)
-
-    @property
-    def line_words(self) -> Ints:
-        """Words of a line of the input buffer, as `design.line_words` has them."""
-        return np.maximum(16, 1 << log2_ceil(np.asarray(self.input_words)))
+        return 16 * np.maximum(np.maximum(self.array.in_words, self.array.weight_words), self.array.out_words)
 
     @property
     def place_bits(self) -> int:
         """Bits that number a port word in the input buffer."""
-        return int(log2_ceil(np.asarray(2 * self.buffer_words // self.port_bytes)))
+        return int(log2_ceil(2 * self.buffer_words // self.port_bytes))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
     """One memory of the RTL, `count` times.
 
-    `kind`: "ultra", "dual" for block RAM whose writing port reads too, or "free" where the synthesiser chooses. `forwards`: see `free_memory`.
+    `kind`: "ultra", "dual" for block RAM whose writing port reads too, or "free" where the synthesiser chooses.
+    `forwards`: see `free_memory`.
     """
 
     name: str
@@ -142,12 +147,12 @@ class Memory:
 
 def core_memories(shape: NpuShape) -> tuple[Memory, ...]:
     """Every memory of the reference core but the accumulator banks."""
-    biases = np.maximum(1, np.asarray(shape.t_p) // _BIAS_WORDS) * shape.weight_slots
-    beats = -(-shape.columns // biases)
-    groups = log2_ceil(-(-np.asarray(shape.columns) // shape.out_words))
+    array = shape.array
+    biases, groups = array.biases_per_beat, log2_ceil(-(-array.columns // array.out_words))
+    beats = -(-array.columns // biases)
     return (
         Memory(name="bias headers", count=1, depth=2 * beats, width=12 + biases * shape.acc_bits, forwards=True),
-        Memory(name="biases", count=shape.out_words, depth=BIAS_GENERATIONS << groups, width=shape.acc_bits),
+        Memory(name="biases", count=array.out_words, depth=BIAS_GENERATIONS << groups, width=shape.acc_bits),
         Memory(name="load commands", count=1, depth=4, width=32, forwards=True),
         Memory(name="beat commands", count=1, depth=4, width=36, forwards=True),
         Memory(name="drain commands", count=1, depth=4, width=109, forwards=True),
@@ -165,15 +170,15 @@ def data_plane_memories(shape: NpuShape) -> tuple[Memory, ...]:
 
 
 def input_lines(shape: NpuShape) -> Memory:
-    """The input buffer: two banks of lines, a memory for each port word of a line, two segments of which may be read at once."""
-    port_words, lines = shape.port_bytes // 2, shape.line_words
+    """The input buffer: two banks of lines, a memory for each port word of a line; two segments are read at once."""
+    port_words, lines = shape.port_bytes // 2, np.asarray(shape.array.line_words)
     kind = "ultra" if shape.ultra_buffer else "dual"
     depth = shape.buffer_words // (2 * lines)
     return Memory(name="input lines", count=2 * lines // port_words, depth=depth, width=16 * port_words, kind=kind)
 
 
 def mapped(memory: Memory, family: str) -> Mapped:
-    """What one of `count` becomes besides UltraRAM."""
+    """The primitives of one of `count` besides UltraRAM."""
     if memory.kind == "free":
         return free_memory(memory.depth, memory.width, family, forwards=memory.forwards)
     nothing = np.zeros_like(np.asarray(memory.depth))
@@ -191,27 +196,30 @@ def data_plane_queues(shape: NpuShape) -> tuple[Memory, ...]:
         Memory(name="weight jobs", count=1, depth=2, width=32, forwards=True),
         Memory(name="residual jobs", count=1, depth=32, width=_residual_job(shape), forwards=True),
         Memory(name="rows", count=1, depth=_ROW_QUEUE, width=1 + shape.place_bits + 24, forwards=True),
-        Memory(name="beats", count=1, depth=8, width=16 * shape.input_words, forwards=True),
+        Memory(name="beats", count=1, depth=8, width=16 * shape.array.in_words, forwards=True),
     )
 
 
 def _residual_job(shape: NpuShape) -> int:
-    return int(log2_ceil(np.asarray(shape.port_bytes // 2))) + 12
+    return int(log2_ceil(shape.port_bytes // 2)) + 12
 
 
 def dsp(shape: NpuShape) -> Number:
     """DSPs of a whole NPU: one a multiply-accumulate, and the engine's."""
-    return shape.t_p * shape.t_c + engine_dsp(shape)
+    return shape.array.macs + engine_dsp(shape)
 
 
 def engine_dsp(shape: NpuShape) -> int:
-    """DSPs of the engine, which finds an FBCB word at `layer * b_max + batch - 1`: a power of two multiplies for nothing, a short product is logic.
+    """DSPs of the engine, which finds an FBCB word at `layer * b_max + batch - 1`.
 
-    >>> [engine_dsp(NpuShape(t_r=8, t_p=4, t_c=4, layers=54, b_max=b_max)) for b_max in (8, 7, 6, 3)]
+    A power of two multiplies for nothing, a short product is logic.
+
+    >>> array = Array(t_r=8, t_p=4, t_c=4, weight_slots=1, in_words=8)
+    >>> [engine_dsp(NpuShape(array=array, layers=54, b_max=b_max)) for b_max in (8, 7, 6, 3)]
     [0, 1, 0, 0]
     """
     shift = (shape.b_max & -shape.b_max).bit_length() - 1
-    bits = int(log2_ceil(np.asarray(shape.layers * shape.b_max))) - shift
+    bits = int(log2_ceil(shape.layers * shape.b_max)) - shift
     return int(shape.b_max >> shift > 1 and bits >= _SHORTEST_DSP_PRODUCT)
 
 
@@ -228,7 +236,8 @@ def bank_uram288(shape: NpuShape) -> Number:
 def buffer_uram288(shape: NpuShape) -> Number:
     """URAM288s of the input buffer.
 
-    >>> int(buffer_uram288(NpuShape(t_r=512, t_p=10, t_c=172, buffer_words=1 << 18, ultra_buffer=True)))
+    >>> array = Array(t_r=512, t_p=10, t_c=172, weight_slots=1, in_words=20)
+    >>> int(buffer_uram288(NpuShape(array=array, buffer_words=1 << 18, ultra_buffer=True)))
     16
     """
     lines = input_lines(shape)
@@ -243,7 +252,8 @@ def accumulator_ramb18(shape: NpuShape) -> Ints:
 def fixed_ramb18(shape: NpuShape) -> dict[str, Ints]:
     """RAMB18s that do not depend on t_r, by use.
 
-    >>> fixed_ramb18(NpuShape(t_r=512, t_p=7, t_c=128, port_bytes=8, layers=54))
+    >>> array = Array(t_r=512, t_p=7, t_c=128, weight_slots=1, in_words=14)
+    >>> fixed_ramb18(NpuShape(array=array, port_bytes=8, layers=54))
     {'biases': array(3), 'input_buffer': array(32), 'queues': array(8), 'fbcb': array(1)}
     """
     uses = {
@@ -262,26 +272,24 @@ def fixed_ramb18(shape: NpuShape) -> dict[str, Ints]:
 def part_primitives(part: str, shape: NpuShape) -> dict[str, Ints]:
     """DSPs, RAMB18s and URAMs of one part of an NPU.
 
-    >>> part_primitives("data_plane", NpuShape(t_r=512, t_p=7, t_c=128, port_bytes=8, layers=54))["ramb18"]
+    >>> array = Array(t_r=512, t_p=7, t_c=128, weight_slots=1, in_words=14)
+    >>> part_primitives("data_plane", NpuShape(array=array, port_bytes=8, layers=54))["ramb18"]
     array(41)
     """
     fixed = fixed_ramb18(shape)
     if part == "core":
         rams = accumulator_ramb18(shape) + fixed["biases"]
-        return {"dsp": np.asarray(shape.t_p * shape.t_c), "ramb18": rams, "uram288": np.asarray(bank_uram288(shape))}
+        return {"dsp": np.asarray(shape.array.macs), "ramb18": rams, "uram288": np.asarray(bank_uram288(shape))}
     rams = np.asarray(sum(count for use, count in fixed.items() if use != "biases"))
     return {"dsp": np.asarray(engine_dsp(shape)), "ramb18": rams, "uram288": np.asarray(buffer_uram288(shape))}
 
 
 def ramb18(shape: NpuShape) -> dict[str, Ints]:
-    """RAMB18s of a whole NPU by use; their sum is what a device must have."""
+    """RAMB18s of a whole NPU by use; a device must have their sum."""
     return {"accumulators": accumulator_ramb18(shape), **fixed_ramb18(shape)}
 
 
-def log2_ceil(values: Ints) -> Ints:
-    """Bits that number `values` things, as $clog2 counts: 0 for one.
-
-    >>> log2_ceil(np.array([1, 2, 3, 4, 5]))
-    array([0, 1, 2, 2, 3])
-    """
-    return np.asarray(np.ceil(np.log2(np.maximum(values, 1))), dtype=np.int64)
+def ultra_banks(shape: NpuShape, board: Board) -> Ints:
+    """Accumulator banks that a board's UltraRAM holds beside the input buffer: all of them, or as many as fit."""
+    left = np.maximum(0, board.uram288 - buffer_uram288(shape))
+    return np.minimum(shape.banks, left // ultra_rams(shape.bank_rows, shape.acc_bits))

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fluidnpu.dse import Design
 from fluidnpu.models import confidence
 from fluidnpu.scheduler import (
     Action,
@@ -93,11 +94,7 @@ class Runtime:
         if attempts < 1:
             raise DriverUsageError(f"attempts must be at least 1, not {attempts}")
         design = driver.design
-        rates = design.exit_rates if exit_rates is None else exit_rates
-        if rates is None:
-            rates = (1 / design.stages,) * design.stages
-        if len(rates) != design.stages:
-            raise DriverUsageError(f"exit_rates must name {design.stages} shares, one per exit, not {len(rates)}")
+        rates = _believed_rates(design, exit_rates)
         self.driver, self.policy = driver, policy
         self.failures: deque[DeviceError] = deque(maxlen=None if record else 1)
         self.failed = 0  # jobs, over all time
@@ -108,7 +105,7 @@ class Runtime:
         self._exits = RuledExits(rule=rule, costs=StageCosts.of(design) if costs is None else costs)
         self._ledger = Ledger(stages=design.stages, b_max=design.b_max, slots=driver.slots, policy=policy.name)
         waiting = self._ledger.waiting
-        self._view = View(0, waiting, design.latency, tuple(rates), design.b_max, slots=driver.slots)
+        self._view = View(0, waiting, design.latency, rates, design.b_max, slots=driver.slots)
         self._free = list(range(driver.slots))
         self._images: dict[int, Image] = {}
         self._slot: dict[int, int] = {}
@@ -276,3 +273,13 @@ class Runtime:
             log=tuple(self._log),
             run_end_ns=tuple(self._run_ends),
         )
+
+
+def _believed_rates(design: Design, given: Sequence[float] | None) -> tuple[float, ...]:
+    """Return the exit shares that the policy believes: those given, the design's, or equal ones."""
+    rates = design.exit_rates if given is None else given
+    if rates is None:
+        rates = (1 / design.stages,) * design.stages
+    if len(rates) != design.stages:
+        raise DriverUsageError(f"exit_rates must name {design.stages} shares, one per exit, not {len(rates)}")
+    return tuple(rates)

@@ -1,6 +1,8 @@
-// Drives one core with whole streams: the C side of rtl_tb/core/model.py. Built into one shared library with the verilated model.
+// Drives one core with whole streams: the C side of rtl_tb/core/model.py. Built into one shared library with
+// the verilated model.
 //
-// Every stream stalls at random: a beat that is offered stays until it is taken, `stall` of 65536 cycles an idle stream stays idle.
+// Every stream stalls at random: a beat that is offered stays until it is taken, `stall` of 65536 cycles an
+// idle stream stays idle.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -58,7 +60,8 @@ void account(Stream& s, bool& held, const Ready& ready, uint64_t cycle) {
 
 }  // namespace
 
-// in: cmd, input, weight, residual. out: `beats` is its capacity and what is expected. Cycle 0 is the first after reset.
+// in: cmd, input, weight, residual. out: `beats` is its capacity and what is expected. Cycle 0 is the first
+// after reset.
 extern "C" __attribute__((visibility("default"))) void core_run(Stream in[4], Stream* out, uint8_t* sink, uint64_t seed, uint64_t limit, Report* report) {
   auto context = std::make_unique<VerilatedContext>();
   context->fatalOnError(false);

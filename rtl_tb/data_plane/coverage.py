@@ -15,8 +15,9 @@ from itertools import product
 from pathlib import Path
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.hls import Descriptor, FbcbError, decode_fbcb
+from fluidnpu.hls import FbcbError
 from fluidnpu.hls.formats import FBCB, StackCode
+from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_fbcb
 
 FILE = "coverage.json"
 _SITUATIONS = (
@@ -89,10 +90,9 @@ def plans(design: Design) -> Iterator[tuple[str, int, int]]:
                 )
             except FbcbError:
                 continue
-            if run.mode is Mode.LANES and not run.row_lanes:
-                yield f"plan LANES by samples, batch {batch}, b_r {run.b_r}", word, batch
-            elif b_r == batch - 1:
-                yield f"plan {run.mode.name}{' by rows' if run.row_lanes else ''}, batch {batch}", word, batch
+            by_samples = run.mode is Mode.LANES and not run.row_lanes
+            if by_samples or b_r == batch - 1:
+                yield _plan(run, batch), word, batch
 
 
 def required(design: Design) -> frozenset[str]:
@@ -104,29 +104,30 @@ def required(design: Design) -> frozenset[str]:
 
 def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) -> set[str]:
     """The bins that one layer at one batch size falls into."""
-    run = decode_fbcb(
-        word, kind=descriptor.kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
-    )
-    d, found = descriptor, set()
-    width, columns = design.tile(run.mode)
-    rows = batch * d.out_h * d.out_w
-    lane0 = -(-rows // 2) if run.row_lanes else run.b_r * d.out_h * d.out_w
-    lane1 = rows - lane0 if run.mode is Mode.LANES else 0
-    depth, named = run.block, FBCB.number("block", word)
-    deepest = max(1, design.t_r // 2) if run.mode is Mode.SPLIT else design.t_r
-    limited = depth < deepest and lane0 > depth
+    d = descriptor
+    run = decode_fbcb(word, kind=d.kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split)
+    situations = _window(d) | _block(d, run, FBCB.number("block", word), batch, design)
+    situations |= _columns(d, design.tile(run.mode)[1], design)
+    bins = {name for name, met in situations.items() if met}
     if d.kind == 0:
-        by_samples = run.mode is Mode.LANES and not run.row_lanes
-        found.add(
-            f"plan LANES by samples, batch {batch}, b_r {run.b_r}"
-            if by_samples
-            else f"plan {run.mode.name}{' by rows' if run.row_lanes else ''}, batch {batch}"
-        )
-    p = d.kernel_h * d.kernel_w * d.group_words
-    tests = {
+        bins |= {_plan(run, batch), *(name for name, met in _p_tiles(d, design.tile(run.mode)[0]).items() if met)}
+    return bins
+
+
+def _plan(run: FbcbEntry, batch: int) -> str:
+    """Name of a GEMM's plan."""
+    if run.mode is Mode.LANES and not run.row_lanes:
+        return f"plan LANES by samples, batch {batch}, b_r {run.b_r}"
+    return f"plan {run.mode.name}{' by rows' if run.row_lanes else ''}, batch {batch}"
+
+
+def _window(d: Descriptor) -> dict[str, bool]:
+    """Situations of the window and its tensors."""
+    taps = d.kernel_h * d.kernel_w
+    return {
         "max pool": d.kind == 1,
-        "max pool of an odd number of taps": d.kind == 1 and d.kernel_h * d.kernel_w % 2 == 1,
-        "max pool of an even number of taps": d.kind == 1 and d.kernel_h * d.kernel_w % 2 == 0,
+        "max pool of an odd number of taps": d.kind == 1 and taps % 2 == 1,
+        "max pool of an even number of taps": d.kind == 1 and taps % 2 == 0,
         "sum pool": d.kind == 2,
         "1x1 kernel": (d.kernel_h, d.kernel_w) == (1, 1),
         "square kernel": d.kernel_h == d.kernel_w > 1,
@@ -140,6 +141,19 @@ def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) ->
         "residual": bool(d.has_residual),
         "no residual": not d.has_residual,
         "concatenation": d.out_pixel_bytes > 2 * d.groups * d.columns,
+        "one output pixel": d.out_h == d.out_w == 1,
+    }
+
+
+def _block(d: Descriptor, run: FbcbEntry, named: int, batch: int, design: Design) -> dict[str, bool]:
+    """Situations of row blocks and lanes; `named` is the depth that the FBCB word names."""
+    image, depth = d.out_h * d.out_w, run.block
+    rows = batch * image
+    lane0 = -(-rows // 2) if run.row_lanes else run.b_r * image
+    lane1 = rows - lane0 if run.mode is Mode.LANES else 0
+    deepest = max(1, design.t_r // 2) if run.mode is Mode.SPLIT else design.t_r
+    limited = depth < deepest and lane0 > depth
+    return {
         "several row blocks": lane0 > depth,
         "one row block": lane0 <= depth,
         "last row block is short": lane0 > depth and lane0 % depth != 0,
@@ -148,34 +162,38 @@ def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) ->
         "row block limited by the FBCB": limited,
         "pool in limited row blocks": limited and d.kind != 0,
         "lane 1 ends in a limited row block": limited and lane1 % depth != 0,
+        "lane 1 shorter than lane 0": 0 < lane1 < lane0,
+        "lane 1 empty in a block": run.mode is Mode.LANES and 0 < lane1 <= (lane0 - 1) // depth * depth,
+        "window crosses samples in a block": batch > 1 and image % depth != 0 and lane0 > image,
+    }
+
+
+def _columns(d: Descriptor, columns: int, design: Design) -> dict[str, bool]:
+    """Situations of column tiles of `columns` and of the output beats of their rows."""
+    return {
         "one column tile": d.columns <= columns,
         "several column tiles": d.columns > columns,
         "last column tile is short": d.columns % columns != 0,
         "output rows of one beat": min(d.columns, columns) <= design.out_words,
         "output rows of several beats": min(d.columns, columns) > design.out_words,
         "output rows with unused words": d.columns % columns % design.out_words != 0,
-        "lane 1 shorter than lane 0": 0 < lane1 < lane0,
-        "lane 1 empty in a block": run.mode is Mode.LANES and 0 < lane1 <= (lane0 - 1) // depth * depth,
-        "window crosses samples in a block": batch > 1
-        and (d.out_h * d.out_w) % depth != 0
-        and lane0 > d.out_h * d.out_w,
-        "one output pixel": d.out_h == d.out_w == 1,
     }
-    if d.kind == 0:
-        contiguous = d.dilation_w == 1 and d.in_pixel_bytes == 2 * d.group_words
-        run_words = d.group_words * (d.kernel_w if contiguous else 1)
-        starts = range(0, p, width)
-        tests |= {
-            "contiguous kernel rows": d.kernel_w > 1 and contiguous,
-            "P-tile of three segments or more": any(
-                (min(at + width, p) - 1) // run_words - at // run_words >= 2 for at in starts
-            ),
-            "P-tile straddles taps": d.kernel_w > 1 and d.group_words % width != 0 and p > width,
-            "P-tile has a tail": p % width != 0,
-            "P-tiles fit exactly": p % width == 0,
-            "one P-tile": p <= width,
-        }
-    return found | {name for name, hit in tests.items() if hit}
+
+
+def _p_tiles(d: Descriptor, width: int) -> dict[str, bool]:
+    """Situations of a GEMM's P-tiles of `width` words."""
+    p = d.kernel_h * d.kernel_w * d.group_words
+    contiguous = d.dilation_w == 1 and d.in_pixel_bytes == 2 * d.group_words
+    run_words = d.group_words * (d.kernel_w if contiguous else 1)
+    segments = [(min(at + width, p) - 1) // run_words - at // run_words for at in range(0, p, width)]
+    return {
+        "contiguous kernel rows": d.kernel_w > 1 and contiguous,
+        "P-tile of three segments or more": max(segments) >= 2,
+        "P-tile straddles taps": d.kernel_w > 1 and d.group_words % width != 0 and p > width,
+        "P-tile has a tail": p % width != 0,
+        "P-tiles fit exactly": p % width == 0,
+        "one P-tile": p <= width,
+    }
 
 
 def merge(folders: Iterable[Path]) -> set[str]:

@@ -8,9 +8,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from fluidnpu.dse import Design, Machine
+from fluidnpu.dse import Design
+from fluidnpu.dse.exact import Machine
 
 DATA_PLANE_TOP = "fluidnpu_data_plane"
 
@@ -29,8 +28,7 @@ def data_plane_parameters(
     buffer and number of narrow ports that each master is spread over; stripes are for the whole NPU
     (`fluidnpu_npu`) alone. `max_burst`: beats of the longest burst (16 on Zynq-7000, whose ports are AXI3).
     """
-    built = replace(
-        design,
+    built = design.changed(
         port_bits=8 * port_bytes if port_bytes else design.port_bits,
         buffer_words=buffer_words or design.buffer_words,
         stripes=stripes or design.stripes,

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import Design, DramModel, LayerCycles, Point, build_design
+from fluidnpu.dse import Design, DramModel, Point, build_design
+from fluidnpu.dse.exact import LayerCycles
 from fluidnpu.hls import Program, compile_program
 from fluidnpu.models import Kind, LayerShape, quantise
 from fluidnpu.models.zoo import random_full_size
@@ -38,7 +39,7 @@ class Use:
     layer: LayerShape
     delivered: int
     carried: int
-    run: LayerRun | LayerCycles
+    run: LayerCycles
 
     @property
     def name(self) -> str:
@@ -87,7 +88,7 @@ def delivered_words(design: Design, index: int, batch: int) -> int:
     return batch * layer.r * layer.p * layer.c
 
 
-def uses(design: Design, runs: Sequence[LayerRun | LayerCycles], batch: int) -> list[Use]:
+def uses(design: Design, runs: Sequence[LayerCycles], batch: int) -> list[Use]:
     """The use of the input port by every layer."""
     return [
         Use(
@@ -126,15 +127,15 @@ def _memory(latency: int) -> DramModel:
 def measure(*, model_only: bool = False, latency: int = LATENCY) -> list[Use]:
     """Run the network and return the use of the port by each distinct 1x1 and 3x3 layer of stride 1."""
     design, _ = _network()
-    runs: Sequence[LayerRun | LayerCycles] = by_model(latency) if model_only else on_rtl(latency)
-    found: dict[str, Use] = {}
+    runs: Sequence[LayerCycles] = by_model(latency) if model_only else on_rtl(latency)
+    distinct: dict[str, Use] = {}
     for use in uses(design, runs, 1):
         window = use.layer.window
         if use.layer.kind is not Kind.GEMM or window is None or window.out == (1, 1):
             continue
         if window.stride == (1, 1) and window.kernel in ((1, 1), (3, 3)):
-            found.setdefault(use.name, use)
-    return list(found.values())
+            distinct.setdefault(use.name, use)
+    return list(distinct.values())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

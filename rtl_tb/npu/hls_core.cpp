@@ -1,5 +1,6 @@
-// The functions that `hls_core.sv` imports: a library of the generated C++ for each NPU, loaded anew after each reset, since that is how static state
-// begins again. A file that is loaded already is not loaded again, nor is one of the same name: so each time it is a copy of another name.
+// The functions that `hls_core.sv` imports: a library of the generated C++ for each NPU, loaded anew after
+// each reset, since that is how static state begins again. A file that is loaded already is not loaded again,
+// nor is one of the same name: so each time it is a copy of another name.
 #include <dlfcn.h>
 #include <unistd.h>
 

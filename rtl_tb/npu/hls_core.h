@@ -1,4 +1,5 @@
-// What a cycle of the HLS core takes and gives, between the verilated NPU and the library that holds the core.
+// What a cycle of the HLS core takes and gives, between the verilated NPU and the library that holds the
+// core.
 #ifndef FLUIDNPU_HLS_CORE_H
 #define FLUIDNPU_HLS_CORE_H
 

@@ -1,5 +1,6 @@
-// Compiled with the generated core into one library: a cycle of the core behind registers of two beats. All its state is static, so that a library
-// is one core, and a core that was never called; rtl_tb/npu/hls_core.cpp loads a new one for each, and after each reset.
+// Compiled with the generated core into one library: a cycle of the core behind registers of two beats. All
+// its state is static, so that a library is one core, and a core that was never called;
+// rtl_tb/npu/hls_core.cpp loads a new one for each, and after each reset.
 #include <cstdio>
 
 #include "hls_core.h"

@@ -1,8 +1,10 @@
-// The whole NPU behind a DRAM model: the C side of rtl_tb/npu/model.py. Built into one shared library with the verilated model.
+// The whole NPU behind a DRAM model: the C side of rtl_tb/npu/model.py. Built into one shared library with
+// the verilated model.
 //
-// Owns the clock. A read burst sees memory as it is when its address is accepted, a write reaches memory only when its answer is
-// given: the strictest memory that AXI allows, so an NPU that reads too early reads old data. Every rule of AXI that a master can
-// break ends the run with a code. With stripes each master has several narrow ports, and port p of every master shares link p.
+// Owns the clock. A read burst sees memory as it is when its address is accepted, a write reaches memory only
+// when its answer is given: the strictest memory that AXI allows, so an NPU that reads too early reads old
+// data. Every rule of AXI that a master can break ends the run with a code. With stripes each master has
+// several narrow ports, and port p of every master shares link p.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

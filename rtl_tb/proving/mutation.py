@@ -155,7 +155,7 @@ def judge(file: str, text: str) -> str:
 def explain(file: str, text: str, mutant: Mutant) -> str:
     """Return the reason why a survivor is no gap, or ""."""
     line = text.splitlines()[mutant.line - 1]
-    at = mutant.start - sum(len(one) + 1 for one in text.splitlines()[: mutant.line - 1])
+    at = mutant.start - sum(len(line) + 1 for line in text.splitlines()[: mutant.line - 1])
     changed = line[:at] + mutant.new + line[at + len(mutant.old) :]
     return EXPLAINED.get((file, changed.split("//")[0].strip()), "")
 

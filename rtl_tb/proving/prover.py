@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..common.cache import build_root, digest
+from ..common.cache import build_root, digest, locked
 from ..common.sources import sources, texts_of
 from ..errors import ProofError
 
@@ -82,11 +82,10 @@ def prove(
         if texts[seed.file].count(seed.old) != 1:
             raise ProofError(f"the seeded bug '{seed.name}' must match {seed.file} exactly once: {seed.old!r}")
         texts[seed.file] = texts[seed.file].replace(seed.old, seed.new)
-    if seed and not seed.any_state:
-        mode, depth = "bmc", seed.depth or proof.search_depth
-    else:
-        mode, depth = "prove", proof.depth
-    return _verdict(proof, seed.name if seed else "proof", texts, mode, depth, timeout_s)
+    task = ("prove", proof.depth)
+    if seed is not None and not seed.any_state:
+        task = ("bmc", seed.depth or proof.search_depth)
+    return _verdict(proof, seed.name if seed else "proof", texts, task, timeout_s)
 
 
 def cover(proof: Proof, timeout_s: int = 600) -> str:
@@ -97,7 +96,7 @@ def cover(proof: Proof, timeout_s: int = 600) -> str:
     texts = _texts(proof, {})
     if not any("cover (" in text for text in texts.values()):
         raise ProofError(f"the proof of {proof.top} must have a `cover` statement inside `ifdef COVER`")
-    return _verdict(proof, "cover", texts, "cover", proof.cover_depth, timeout_s)
+    return _verdict(proof, "cover", texts, ("cover", proof.cover_depth), timeout_s)
 
 
 def _texts(proof: Proof, override: Mapping[str, str]) -> dict[str, str]:
@@ -112,18 +111,20 @@ def _texts(proof: Proof, override: Mapping[str, str]) -> dict[str, str]:
     return texts | {name: inside(texts[name], harness[checker]) for name, checker in proof.inside.items()}
 
 
-def _verdict(proof: Proof, name: str, texts: Mapping[str, str], mode: str, depth: int, timeout_s: int) -> str:
-    script = _script(proof, texts, mode, depth)
+def _verdict(proof: Proof, name: str, texts: Mapping[str, str], task: tuple[str, int], timeout_s: int) -> str:
+    """The cached verdict of sby on a task (mode, depth)."""
+    script = _script(proof, texts, *task)
     folder = build_root() / "proofs" / f"{proof.top}-{name}-{digest(sorted(texts.items()), script)}"
     verdict = folder / "verdict"
-    if not verdict.exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        for file, text in texts.items():
-            (folder / file).write_text(text)
-        (folder / "proof.sby").write_text(script)
-        verdict.write_text(_sby(folder, timeout_s))
-    return verdict.read_text()
+    with locked(folder):
+        if not verdict.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            for file, text in texts.items():
+                (folder / file).write_text(text)
+            (folder / "proof.sby").write_text(script)
+            verdict.write_text(_sby(folder, timeout_s))
+        return verdict.read_text()
 
 
 def inside(module: str, checker: str) -> str:

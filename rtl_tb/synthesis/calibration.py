@@ -22,16 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fluidnpu.dse import (
-    LOGIC_KINDS,
-    PARTS,
-    Design,
-    NpuShape,
-    logic_table,
-    logic_terms,
-    part_logic,
-    part_primitives,
-)
+from fluidnpu.dse import Design
+from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, NpuShape, logic_table, logic_terms, part_logic, part_primitives
 
 from ..common.sources import needed, sources
 from ..data_plane.parameters import data_plane_parameters
@@ -78,8 +70,8 @@ class Sample:
     @property
     def predicted_primitives(self) -> tuple[int, int, int]:
         """Predicted DSPs, RAMB18s and URAMs."""
-        found = part_primitives(self.part, self.shape)
-        return int(found["dsp"]), int(found["ramb18"]), int(found["uram288"])
+        counts = part_primitives(self.part, self.shape)
+        return int(counts["dsp"]), int(counts["ramb18"]), int(counts["uram288"])
 
     @property
     def primitives(self) -> tuple[int, int, int]:
@@ -104,36 +96,36 @@ def samples(part: str, count: int, seed: int, *, announce: bool = False) -> list
 
 def fitted_samples(part: str, *, announce: bool = False) -> list[Sample]:
     """Synthesise the designs that the coefficients are fitted to: random ones and wide ones."""
-    found = samples(part, FIT_DESIGNS[part], FIT_SEED, announce=announce)
-    return [*found, *_synthesise_all(part, wide_designs(part), announce)]
+    random = samples(part, FIT_DESIGNS[part], FIT_SEED, announce=announce)
+    return [*random, *_synthesise_all(part, wide_designs(part), announce)]
 
 
 def _synthesise_all(part: str, designs: Sequence[Design], announce: bool) -> list[Sample]:
-    found = []
+    synthesised = []
     for index, design in enumerate(designs):
-        found.append(sample(part, design))
+        synthesised.append(sample(part, design))
         if announce:
             print(f"{part} {index + 1} of {len(designs)}", file=sys.stderr, flush=True)
-    return found
+    return synthesised
 
 
-def fit(part: str, kind: str, found: Sequence[Sample]) -> dict[str, Any]:
+def fit(part: str, kind: str, fitted: Sequence[Sample]) -> dict[str, Any]:
     """Fit coefficients by least relative squares, none negative, those of counted terms held near 1.
 
     The result holds the errors that are left too.
     """
-    each = [logic_terms(part, kind, one.shape) for one in found]
-    names = list(each[0])
-    matrix = np.array([[float(row[name]) for name in names] for row in each])
-    target = np.array([one.measured(kind) for one in found], dtype=np.float64)
+    terms = [logic_terms(part, kind, each.shape) for each in fitted]
+    names = list(terms[0])
+    matrix = np.array([[float(row[name]) for name in names] for row in terms])
+    target = np.array([each.measured(kind) for each in fitted], dtype=np.float64)
     held = np.array([_HELD if name in _COUNTED[part, kind] else 0.0 for name in names])
     weights = _least_squares(
-        np.vstack([matrix / target[:, None], np.diag(held)]), np.concatenate([np.ones(len(found)), held])
+        np.vstack([matrix / target[:, None], np.diag(held)]), np.concatenate([np.ones(len(fitted)), held])
     )
     errors = 100 * (matrix @ weights / target - 1)
     return {
         "coefficients": {name: round(float(value), 4) for name, value in zip(names, weights, strict=True)},
-        "designs": len(found),
+        "designs": len(fitted),
         "mape_pct": round(float(np.abs(errors).mean()), 3),
         "worst_pct": round(float(np.abs(errors).max()), 3),
         "interval_pct": round(max(_LEAST_INTERVAL_PCT, float(_COVERAGE * np.abs(errors).max())), 1),
@@ -146,9 +138,9 @@ def _least_squares(matrix: Floats, target: Floats) -> Floats:
     while True:
         part, *_ = np.linalg.lstsq(matrix[:, kept], target, rcond=None)
         if (part >= 0).all():
-            found = np.zeros(matrix.shape[1])
-            found[kept] = part
-            return found
+            weights = np.zeros(matrix.shape[1])
+            weights[kept] = part
+            return weights
         kept = np.delete(kept, int(part.argmin()))
 
 
@@ -161,14 +153,14 @@ def calibrate(parts: Sequence[str] = PARTS) -> dict[str, Any]:
         "seed": FIT_SEED,
     }
     for part in parts:
-        found = fitted_samples(part, announce=True)
+        fitted = fitted_samples(part, announce=True)
         table[part] = {"sources": sources_digest(needed(sources(), TOPS[part]))} | {
-            kind: fit(part, kind, found) for kind in LOGIC_KINDS
+            kind: fit(part, kind, fitted) for kind in LOGIC_KINDS
         }
     return table
 
 
-def report(found: Sequence[Sample], table: Mapping[str, Any] | None = None) -> tuple[str, bool]:
+def report(checked: Sequence[Sample], table: Mapping[str, Any] | None = None) -> tuple[str, bool]:
     """(Text, verdict): a line a sample with measured and predicted counts, mean errors, and whether all are
     in their limits.
     """
@@ -178,18 +170,18 @@ def report(found: Sequence[Sample], table: Mapping[str, Any] | None = None) -> t
     ]
     errors: dict[tuple[str, str], list[float]] = {}
     same = True
-    for one in found:
-        shape, design = one.shape, one.design
-        same &= one.primitives == one.predicted_primitives
+    for each in checked:
+        shape, design = each.shape, each.design
+        same &= each.primitives == each.predicted_primitives
         text = (
-            f"{one.part:10} {design.t_r:5} {design.t_p:3} {design.t_c:3} {design.acc_bits:3} {design.weight_slots:5} "
+            f"{each.part:10} {design.t_r:5} {design.t_p:3} {design.t_c:3} {design.acc_bits:3} {design.weight_slots:5} "
             f"{design.out_words:3} {int(design.stackable):2} {int(design.split):4} "
-            f"{one.cells.dsp:4}/{one.predicted_primitives[0]:4} {one.cells.ramb18:4}/{one.predicted_primitives[1]:4}"
+            f"{each.cells.dsp:4}/{each.predicted_primitives[0]:4} {each.cells.ramb18:4}/{each.predicted_primitives[1]:4}"
         )
         for kind in LOGIC_KINDS:
-            value, measured = float(part_logic(one.part, kind, shape, table)), one.measured(kind)
-            errors.setdefault((one.part, kind), []).append(100 * (value / measured - 1))
-            text += f" {measured:6}/{value:6.0f} {errors[one.part, kind][-1]:+6.2f}"
+            value, measured = float(part_logic(each.part, kind, shape, table)), each.measured(kind)
+            errors.setdefault((each.part, kind), []).append(100 * (value / measured - 1))
+            text += f" {measured:6}/{value:6.0f} {errors[each.part, kind][-1]:+6.2f}"
         lines.append(text)
     good = same
     for (part, kind), values in errors.items():
@@ -223,8 +215,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path.write_text(json.dumps(calibrate(parts), indent=1) + "\n")
         print(path.read_text())
         return 0
-    found = [one for part in parts for one in samples(part, given.designs, CHECK_SEED, announce=True)]
-    text, good = report(found)
+    checked = [each for part in parts for each in samples(part, given.designs, CHECK_SEED, announce=True)]
+    text, good = report(checked)
     print(text)
     return 0 if good else 1
 

@@ -9,9 +9,10 @@ cascades of inferred ones outside the slices, on UltraScale+ the adders too. Nee
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
-from fluidnpu.dse import Design, NpuShape, part_primitives
+from fluidnpu.dse import Design
+from fluidnpu.dse.resources import NpuShape, part_primitives
 from fluidnpu.dse.testing import tiny_design
 
 from ..core.model import core_parameters
@@ -27,9 +28,9 @@ def synthesise_core(design: Design, family: str = "xc7", *, cells: str | None = 
 
     `cells`: how multiply-accumulates are written, a key of CELLS; the family's own by default.
     """
-    own = {"Cells": CELLS[FAMILY_CELLS[family] if cells is None else cells]}
-    own |= {"UltraBanks": ultra_banks} if ultra_banks else {}
-    return synthesise(TOP, core_parameters(design) | own, family)
+    extra = {"Cells": CELLS[FAMILY_CELLS[family] if cells is None else cells]}
+    extra |= {"UltraBanks": ultra_banks} if ultra_banks else {}
+    return synthesise(TOP, core_parameters(design) | extra, family)
 
 
 def predicted(design: Design, family: str = "xc7", *, ultra_banks: int = 0) -> dict[str, int]:
@@ -40,14 +41,14 @@ def predicted(design: Design, family: str = "xc7", *, ultra_banks: int = 0) -> d
 
 def examples() -> dict[str, Design]:
     """The designs of the table, by name."""
-    tiny = replace(tiny_design(), t_r=512, weight_slots=2, out_words=4)
-    larger = replace(tiny, t_p=7, t_c=16, t_r=1024)
+    tiny = tiny_design().changed(t_r=512, weight_slots=2, out_words=4)
+    larger = tiny.changed(t_p=7, t_c=16, t_r=1024)
     return {
         "4x8": tiny,
-        "4x8, one lane": replace(tiny, stackable=False),
-        "4x8, split trees": replace(tiny, split=True),
+        "4x8, one lane": tiny.changed(stackable=False),
+        "4x8, split trees": tiny.changed(split=True),
         "7x16": larger,
-        "7x16, 36 bits": replace(larger, acc_bits=36, t_r=2048),
+        "7x16, 36 bits": larger.changed(acc_bits=36, t_r=2048),
     }
 
 
@@ -56,8 +57,8 @@ def table(designs: Mapping[str, Design]) -> str:
     names = ("dsp", "ramb18", "uram288", "lut", "lutram", "ff", "carry")
     lines = [f"{'design':18} {'t_r':>5} " + " ".join(f"{name:>8}" for name in names)]
     for label, design in designs.items():
-        found = asdict(synthesise_core(design))
-        lines.append(f"{label:18} {design.t_r:5} " + " ".join(f"{found[name]:8}" for name in names))
+        counts = asdict(synthesise_core(design))
+        lines.append(f"{label:18} {design.t_r:5} " + " ".join(f"{counts[name]:8}" for name in names))
     return "\n".join(lines)
 
 

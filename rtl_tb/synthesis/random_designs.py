@@ -37,10 +37,10 @@ def wide_designs(part: str) -> tuple[Design, ...]:
     """
     work = Workload(name="wide", layers=(LayerShape(name="layer", r=4, p=9, c=8),) * 54, exits=("final",))
     if part == "core":
-        return (replace(design_for(work, t_r=600, t_p=4, t_c=64, b_max=8, weight_slots=2, out_words=8), port_bits=64),)
+        return (design_for(work, t_r=600, t_p=4, t_c=64, b_max=8, weight_slots=2, out_words=8, port_bits=64),)
     return (
-        replace(design_for(work, t_r=512, t_p=13, t_c=8, b_max=8, out_words=16), port_bits=128),
-        replace(design_for(work, t_r=512, t_p=7, t_c=8, b_max=8, weight_slots=5, out_words=32), port_bits=512),
+        design_for(work, t_r=512, t_p=13, t_c=8, b_max=8, out_words=16, port_bits=128),
+        design_for(work, t_r=512, t_p=7, t_c=8, b_max=8, weight_slots=5, out_words=32, port_bits=512),
     )
 
 
@@ -63,6 +63,6 @@ def _one(rng: np.random.Generator, index: int) -> Design:
         out_words=whole(1, 6),
     )
     port_bits = PORT_BITS[index % len(PORT_BITS)]
-    made = replace(made, acc_bits=whole(32, 48), port_bits=port_bits)
+    made = made.changed(acc_bits=whole(32, 48), port_bits=port_bits)
     least = 16 * made.line_words
     return replace(made, buffer_words=max(1 << 15 + index % 4, 1 << (least - 1).bit_length()))

@@ -23,13 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from fluidnpu.dse import Design, DesignError, LatencyTable
+from fluidnpu.dse import Design, DesignError, LatencyTable, has_numba
 
-from ..compiled.fast import available
 from ..errors import SchedulerError
 from ..policies.baselines import Adaptive, Greedy, Serial
-from ..policies.credit import Credit, Optimal
+from ..policies.credit import Credit
 from ..policies.guarded import Guarded
+from ..policies.optimal import Optimal
 from ..policies.peers import Lazy, layered, layered_rates
 from ..policies.registry import make_policy
 from ..policies.setting import Setting, least_work_ns
@@ -250,7 +250,7 @@ def compare(
     if len(set(names)) < len(names):
         raise SchedulerError(f"policies must be named once each, not {', '.join(names)}")
     if compiled is None:
-        compiled = available() and requests * len(chosen) * len(made) >= WORTH_COMPILING
+        compiled = has_numba() and requests * len(chosen) * len(made) >= WORTH_COMPILING
     job = _Job(serving, made, rate_per_s, slo_ns, requests, truth or Truth(), warmup, compiled)
     per_seed = _run_seeds(job, chosen, processes, progress or (lambda done, of: None))
     metrics = {name: tuple(row[k] for row in per_seed) for k, name in enumerate(names)}

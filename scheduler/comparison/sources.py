@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiled.fast import available
+from fluidnpu.dse import has_numba
+
 from ..errors import SchedulerError, TrafficError
 from ..exits.recorded import Recorded
 from ..policies.peers import Lazy
@@ -192,7 +193,7 @@ class _Job:
         serving, source = self.serving, self.source
         drawn, out = source.draw(serving, seed), []
         for policy in self.policies:
-            done = serve_tally(serving, policy, drawn.requests, drawn.exits, source.truth, available())
+            done = serve_tally(serving, policy, drawn.requests, drawn.exits, source.truth, has_numba())
             own = innermost(policy)
             lazy = isinstance(own, Lazy)  # counted by layer, not by stage
             metrics = measure(done, macs=None if lazy else serving.macs, peak_macs_per_s=serving.peak_macs_per_s)

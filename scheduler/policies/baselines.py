@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from operator import attrgetter
 
+import numpy as np
+
+from ..compiled.twin import Compiled, Npu, Stream
 from ..errors import SchedulerError
 from ..policy import Action, Run, View, Wait
 from ..units import format_ms
@@ -59,6 +62,12 @@ class Serial:
         stage = deepest(view)
         return Run(stage, (view.waiting[stage][0],), "go on" if stage else "start the oldest")
 
+    def compiled(self, stream: Stream, npu: Npu) -> Compiled:
+        """Return the twin for the compiled loop."""
+        from ..compiled.baselines import SerialTwin
+
+        return Compiled(twin=SerialTwin())
+
 
 @dataclass(kw_only=True)
 class Greedy:
@@ -78,6 +87,12 @@ class Greedy:
             return Run(stage, tuple(entry), "go on")
         batch = tuple(entry[: _limit(self.b_max, view)])
         return Run(0, batch, f"start {len(batch)} of {len(entry)} in the queue")
+
+    def compiled(self, stream: Stream, npu: Npu) -> Compiled:
+        """Return the twin for the compiled loop."""
+        from ..compiled.baselines import GreedyTwin
+
+        return Compiled(twin=GreedyTwin(limit=_limit(self.b_max, npu)))
 
 
 @dataclass(kw_only=True)
@@ -122,6 +137,17 @@ class Adaptive:
             return Run(0, tuple(entry), "no more can come" if view.closed else f"waited {format_ms(timeout)}")
         return Wait(due, f"{len(entry)} of {limit} wait")
 
+    def compiled(self, stream: Stream, npu: Npu) -> Compiled:
+        """Return the twin for the compiled loop."""
+        from ..compiled.baselines import AdaptiveTwin
 
-def _limit(own: int | None, view: View) -> int:
-    return view.b_max if own is None else min(own, view.b_max)
+        if self.timeout_ns is not None:
+            due = stream.arrival + self.timeout_ns
+        else:
+            share = (self.share or 0) * (stream.deadline - stream.arrival)
+            due = stream.arrival + np.rint(share).astype(np.int64)
+        return Compiled(twin=AdaptiveTwin(limit=_limit(self.b_max, npu), due=due))
+
+
+def _limit(own: int | None, where: View | Npu) -> int:
+    return where.b_max if own is None else min(own, where.b_max)

@@ -1,74 +1,33 @@
-"""Table-driven policies: the optimal mean latency on counts (`Optimal`), and the same with credit for answers that will be on time (`Credit`).
+"""The policy of smallest mean latency with credit for answers in time.
 
-Both look one action ahead. `Optimal` takes the action whose cost to go in the solved decision process is smallest. That process knows how many
-samples wait where, but not how old they are. `Credit` subtracts from the same cost what the ages say: a credit for each sample that depends
-on its stage and on its age when the action ends, and a credit for each sample that leaves, on time or late:
+`Optimal` knows how many samples wait at each stage, not how old they are. `Credit` subtracts from its cost to go a credit for each
+sample present, which depends on its stage and on its age when the action ends, and a credit for each sample that leaves, on time or late:
 
     score(stage, batch) = cost(stage, |batch|) - sum over samples present V_stage(age + d) - sum over the batch gain(age + d)
     gain(a) = leave * D(a) + (1 - leave) * V_next(a) - V_stage(a),   leave: chance to exit at the end of this stage
 
-and the batch are the samples of largest gain. V and D are piecewise linear in age/objective (`Weights`), tuned in simulation. All of it is tabulated
-in whole sample-nanoseconds by steps of age, so that a score is a sum of integers.
+and the batch are the samples of largest gain. V and D are piecewise linear in age/objective (`Weights`), tuned in simulation. All of it
+is tabulated in whole sample-nanoseconds by steps of age, so that a score is a sum of integers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ..compiled.twin import Compiled, Npu, Stream
 from ..errors import SchedulerError
 from ..policy import Action, Request, Run, View, Wait
 from ..units import format_ms
-from .baselines import PATIENCE, oldest_first
+from .baselines import PATIENCE
 from .decision_process import MS, NEVER, CountTable, continue_shares
 from .setting import Setting
 
 BINS = 128  # per objective
 LOOK = 24  # how many of the queue are weighed: the oldest
 KNOTS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3, 1.6, 2.0, 2.5, 3.0, 5.0)  # ages in objectives
-
-
-class Optimal:
-    """The smallest mean latency there is, for Poisson arrivals and independent exits: the solved process on counts.
-
-    A sample that is PATIENCE of its objectives old goes first.
-    """
-
-    def __init__(self, setting: Setting, name: str = "optimal") -> None:
-        self.name = name
-        self.table = setting.count_table()
-        self._rows = self.table.rows
-
-    def reset(self) -> None:
-        """Keeps no state."""
-
-    def decide(self, view: View) -> Action:
-        """The action with the smallest cost to go; the oldest samples first."""
-        starved = oldest_first(view, slots=min(self.table.slots, view.slots or view.b_max))
-        if starved is not None:
-            return starved
-        table, waiting = self.table, view.waiting
-        queued = min(len(waiting[0]), table.queue_max)
-        costs = self._rows[queued][table.places[tuple([len(w) for w in waiting[1:]])]]
-        if view.b_max < table.b_max or (view.slots or view.b_max) < table.slots:
-            costs = self._within(view, costs)
-        best = min(costs[:-1]) if view.closed else min(costs)
-        action = costs.index(best)
-        if action == len(costs) - 1:
-            return Wait(None, "cheaper to wait for one more")
-        stage, size = divmod(action, table.b_max)
-        return Run(stage, tuple(waiting[stage][: size + 1]), f"least cost to go: {best / MS:.0f} sample-ms")
-
-    def _within(self, view: View, costs: list[int]) -> list[int]:
-        """The costs, NEVER for what a smaller batch or fewer slots than the table was solved for forbid."""
-        free = (view.slots or view.b_max) - sum(len(w) for w in view.waiting[1:])
-        b_max = self.table.b_max
-        limits = [min(view.b_max, free)] + [view.b_max] * (len(view.waiting) - 1)
-        kept = [cost if k % b_max < limits[k // b_max] else NEVER for k, cost in enumerate(costs[:-1])]
-        return kept + costs[-1:]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,18 +104,26 @@ class Credit:
         """A duration in steps of age, rounded; beyond the last knot nothing changes."""
         return min((ns + self._width // 2) // self._width, self._oldest)
 
-    def numbers(self) -> dict[str, Any]:
-        """What `decide` computes with, beside the solved table: for the compiled loop."""
-        return {
-            "slo": self._slo,
-            "width": self._width,
-            "patience_ns": self._patience_ns,
-            "gap": self._gap,
-            "oldest": self._oldest,
-            "steps": np.array(self._steps, np.int64),
-            "v": np.array(self.v, np.int64),
-            "gain": np.array(self.gain, np.int64),
-        }
+    def compiled(self, stream: Stream, npu: Npu) -> Compiled | None:
+        """Return the twin for the compiled loop, or None for an NPU with other stages or batch sizes."""
+        from ..compiled.credit import CreditTwin
+
+        counts, steps = self.table.compiled(len(npu.believed)), np.array(self._steps, np.int64)
+        if counts is None or steps.shape != npu.believed.shape:
+            return None
+        twin = CreditTwin(
+            counts=counts,
+            slo_ns=self._slo,
+            width_ns=self._width,
+            patience_ns=self._patience_ns,
+            gap=self._gap,
+            oldest=self._oldest,
+            look=LOOK,
+            steps=steps,
+            v=np.array(self.v, np.int64),
+            gain=np.array(self.gain, np.int64),
+        )
+        return Compiled(twin=twin)
 
     def reset(self) -> None:
         """Keeps no state."""

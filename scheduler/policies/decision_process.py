@@ -22,7 +22,7 @@ from functools import cached_property
 from itertools import product
 from math import comb, exp
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -32,10 +32,14 @@ from fluidnpu.dse import LatencyTable
 
 from ..errors import OverloadError, SchedulerError
 
+if TYPE_CHECKING:
+    from ..compiled.optimal import SolvedCounts
+
 Floats = NDArray[np.float64]
 QUEUE_MAX = 48
 MS = 1_000_000  # sample-nanoseconds in a sample-millisecond
 MOST = 50_000_000  # costs in a table: 400 MB
+MOST_PLACES = 1 << 20  # in the compiled loop's index of counts past the queue
 NEVER = 1 << 60  # the cost of what cannot be done
 
 
@@ -95,6 +99,23 @@ class CountTable:
                 )
         except (OSError, KeyError, ValueError, EOFError, BadZipFile) as error:
             raise SchedulerError(f"{path} must be a table of the decision process on counts: {error}") from None
+
+    def compiled(self, stages: int) -> SolvedCounts | None:
+        """Return the table as arrays for the compiled loop, or None when it is for other stages or its index is too large."""
+        from ..compiled.optimal import SolvedCounts
+
+        radix = self.slots + 1
+        if any(len(place) != stages - 1 for place in self.places) or self.q.shape[2] != stages * self.b_max + 1:
+            return None
+        if radix ** (stages - 1) > MOST_PLACES:
+            return None
+        place = np.zeros(radix ** (stages - 1), np.int64)
+        for counts, row in self.places.items():
+            key = 0
+            for count in counts:
+                key = key * radix + count
+            place[key] = row
+        return SolvedCounts(self.b_max, self.slots, self.queue_max, NEVER, radix, place, self.whole)
 
     def costs(self, counts: tuple[int, ...]) -> list[int]:
         """The row of `whole` for these counts (queue first)."""

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..compiled.twin import Compiled, Npu, Stream
 from ..policy import Action, Request, Run, View
 from ..units import format_ms
-from .baselines import deepest, oldest_first
+from .baselines import PATIENCE, deepest, oldest_first
 
 
 @dataclass(kw_only=True)
@@ -56,6 +57,12 @@ class Fluid:
                 0, tuple(queue[:room]), f"back-fill {room} at stage {stage}: {format_ms(overhead)} < {_text(slack)}"
             )
         return Run(stage, batch, f"go on: {format_ms(overhead)} >= {_text(slack)}")
+
+    def compiled(self, stream: Stream, npu: Npu) -> Compiled:
+        """Return the twin for the compiled loop."""
+        from ..compiled.fluid import FluidTwin
+
+        return Compiled(twin=FluidTwin(repaired=int(self.repaired), patience=PATIENCE))
 
     def _slack_ns(self, view: View, stage: int, batch: tuple[Request, ...]) -> int | None:
         """Eq. 3 for the oldest sample; repaired: for the tightest one that can still be on time; None when there is none."""

@@ -8,20 +8,21 @@ the tail explodes. Three guards, from visible state only:
    `Optimal`, which works the tail off, oldest first; with more in the queue than that table sees, that of `Fluid`.
 3. Patience follows what happens: PATIENT objectives while few requests are late (LOW of the last HORIZON), HASTY when HIGH are.
 
-What was tried and brought nothing is in the benchmark's head (`benchmarks/table2.py`).
+What was tried and brought nothing is in the head of `benchmarks/table2_tune.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from ..compiled.twin import Compiled, Npu, Stream, records, twin_of
 from ..policy import Action, Request, View
-from .credit import LOOK, Credit, Optimal
+from .credit import LOOK, Credit
 from .decision_process import CountTable, continue_shares
 from .fluid import Fluid
+from .optimal import Optimal
 from .setting import Setting
 
 GIVE_UP = 0.01  # of all requests
@@ -70,10 +71,33 @@ class Guarded:
             return self.credit.decide(view)
         return self.optimal.decide(view) if len(view.waiting[0]) <= LOOK else self.fluid.decide(view)
 
-    def numbers(self) -> dict[str, Any]:
-        """What `decide` computes with beside credit's numbers: for the compiled loop."""
-        guard = (self.give_up, HEAD_START, self.patience, min(HASTY, self.patience), LOW, HIGH, HORIZON)
-        return {"work": np.array(self.work_ns, np.int64), "guard": np.array(guard, float)}
+    def compiled(self, stream: Stream, npu: Npu) -> Compiled | None:
+        """Return the twin for the compiled loop, or None where `credit` has none."""
+        from ..compiled.guarded import MEMORY, GuardedTwin
+
+        credit = twin_of(self.credit, stream, npu)
+        optimal = twin_of(self.optimal, stream, npu)
+        fluid = twin_of(self.fluid, stream, npu)
+        if credit is None or optimal is None or fluid is None:
+            return None
+        memory = records(MEMORY)
+        memory[0].last = memory[0].latest = -1
+        twin = GuardedTwin(
+            credit=credit.twin,
+            optimal=optimal.twin,
+            fluid=fluid.twin,
+            give_up=self.give_up,
+            head_start=HEAD_START,
+            patience=self.patience,
+            hasty=min(HASTY, self.patience),
+            low=LOW,
+            high=HIGH,
+            horizon=float(HORIZON),
+            work=np.array(self.work_ns, np.int64),
+            spared=np.zeros(len(stream.arrival), np.int64),
+            memory=memory,
+        )
+        return Compiled(twin=twin)
 
     def _count_arrivals(self, queue: Sequence[Request]) -> None:
         """Let the past fade with every request that came."""

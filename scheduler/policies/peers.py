@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from fluidnpu.dse import LatencyTable
 
+from ..compiled.twin import Compiled, Npu, Stream
 from ..errors import SchedulerError
 from ..policy import Action, Run, View
 from ..units import format_ms
@@ -45,6 +48,12 @@ class Lazy:
                 self._admitted += fresh
                 return Run(0, tuple(queue[:fresh]), f"admit {fresh}" if behind else f"start {fresh}")
         return Run(behind, tuple(waiting[behind]), "catch up")
+
+    def compiled(self, stream: Stream, npu: Npu) -> Compiled:
+        """Return the twin for the compiled loop."""
+        from ..compiled.peers import LazyTwin
+
+        return Compiled(twin=LazyTwin(exit_aware=int(self.exit_aware), admitted=np.zeros(1, np.int64)))
 
     def _admissible(self, view: View, behind: int) -> int:
         """How many of the queue may start now."""
@@ -97,6 +106,12 @@ class Staged:
             tuple(waiting[stage][: view.b_max]),
             f"oldest first, {format_ms(view.now_ns - waiting[stage][0].arrival_ns)} old",
         )
+
+    def compiled(self, stream: Stream, npu: Npu) -> Compiled:
+        """Return the twin for the compiled loop."""
+        from ..compiled.peers import StagedTwin
+
+        return Compiled(twin=StagedTwin(tau_b=self.tau_b, turn_of_oldest=np.zeros(1, np.int64)))
 
 
 MOST_LAYERS = 10_000  # ten times the deepest networks

@@ -21,9 +21,10 @@ from ..errors import SchedulerError
 from ..policy import Policy
 from ..units import parse_duration_ns
 from .baselines import PATIENCE, Adaptive, Greedy, Serial
-from .credit import Credit, Optimal
+from .credit import Credit
 from .fluid import Fluid
 from .guarded import GIVE_UP, PATIENT, Guarded
+from .optimal import Optimal
 from .peers import Lazy, Staged
 from .setting import Setting
 from .weights import load_weights

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidnpu.dse import ablation, explore
+from fluidnpu.dse import explore
+from fluidnpu.dse.paper import ablation
 from fluidnpu.scheduler import Serving
 
 from ..study import Size

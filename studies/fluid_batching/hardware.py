@@ -15,7 +15,8 @@ from functools import lru_cache
 import numpy as np
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import Batching, Design, LatencyTable, explore, search, stage_latency
+from fluidnpu.dse import Design, LatencyTable, explore, search
+from fluidnpu.dse.paper import Batching, stage_latency
 from fluidnpu.models import Workload, quantise, read_layer_table, read_onnx, shipped_file, shipped_images
 from fluidnpu.models.exits import equidistant_exits
 from fluidnpu.models.numeric import record_exits

@@ -7,7 +7,9 @@ from dse_strategies import points, workloads
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fluidnpu.dse import Batching, LatencyTable, Point, latency_table, pool_cycles, stage_latency, total_ticks
+from fluidnpu.dse import LatencyTable, Point
+from fluidnpu.dse.paper import Batching, pool_cycles, stage_latency, total_ticks
+from fluidnpu.dse.paper.latency import latency_table
 from fluidnpu.dse.testing import design_for
 from fluidnpu.models import Kind, LayerShape, Workload
 

@@ -8,9 +8,10 @@ from dse_strategies import layers, points, workloads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fluidnpu.dse import Batching, DesignError, Point, Stack, evaluate, layer_ticks, total_ticks
+from fluidnpu.dse import DesignError, Point, Stack
+from fluidnpu.dse.paper import Batching, layer_ticks, total_ticks
 from fluidnpu.dse.paper.model import best_stack, compute_cycles, distinct, eq1_cycles, memory_words
-from fluidnpu.dse.paper.search import Space
+from fluidnpu.dse.paper.search import Space, evaluate
 from fluidnpu.models import Kind, LayerShape, Workload
 
 batches = st.integers(1, 16)

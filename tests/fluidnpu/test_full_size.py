@@ -1,4 +1,4 @@
-"""ResNet-50 and Inception-v3 at full size behind the driver: all exits, preempted and merged in the middle."""
+"""ResNet-50 and Inception-v3 at full size behind the driver: all exits, preempted and merged."""
 
 from collections.abc import Callable
 from functools import partial

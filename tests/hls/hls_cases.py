@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -118,7 +118,7 @@ def design_with(design: Design, **changes) -> Design:
         memory = load_board(changes["board"]).memory(changes.get("memory"))
         own = {"port_bits": memory.port_bits, "stripes": memory.stripes}
         changes = own | changes | {"memory": memory.name}
-    return replace(design, **changes)
+    return design.changed(**changes)
 
 
 def project_of(

@@ -24,7 +24,8 @@ from test_hls_streams import CHAIN
 
 import fluidnpu.hls.core.csim as csim
 from fluidnpu.dse.testing import design_for
-from fluidnpu.hls import CoreSimulator, CsimError, ProgramError, compile_program, csim_network, layer_streams
+from fluidnpu.hls import CsimError, ProgramError, compile_program, csim_network
+from fluidnpu.hls.core import CoreSimulator, layer_streams
 from fluidnpu.hls.core.render import render_core
 from fluidnpu.models import Kind, quantise, read_onnx, shipped_file, shipped_images
 from fluidnpu.models.zoo import random_network
@@ -79,7 +80,7 @@ def test_accumulators_in_ultraram_equal_golden(ultra_banks, split, rng):
 
 def test_pools_as_wide_as_a_port_equal_golden(rng):
     qnet = network_of(rng, (7, 6, 3), CHAIN)
-    design = replace(design_of(qnet, LANES, **SMALL), port_bits=512)
+    design = design_of(qnet, LANES, **SMALL).changed(port_bits=512)
     assert design.input_words > 2 * design.t_p
     assert_equal(csim_network(qnet, design, images_for(rng, qnet, 3), [1, 3]))
 

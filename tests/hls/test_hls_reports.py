@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import Calibration, Design, DesignError, Measure, Point, apply_calibration, build_design, explore, fit
-from fluidnpu.hls import ReportError, import_reports, parse_csynth, parse_timing, parse_utilization
+from fluidnpu.dse import Calibration, Design, DesignError, Point, Target, apply_calibration, build_design, explore, fit
+from fluidnpu.dse.resources import Measure
+from fluidnpu.hls import ReportError
+from fluidnpu.hls.project import import_reports
+from fluidnpu.hls.project.reports import parse_csynth, parse_timing, parse_utilization
 from fluidnpu.models.zoo import random_network
 
 BOARD = load_board("zc706")
@@ -153,8 +156,8 @@ def test_a_record_has_predicted_and_reported_side_by_side(design: Design, tmp_pa
     assert rows["route", "dsp"].predicted == design.macs_per_cycle == 28
     assert rows["route", "dsp"].ratio == 1.0
     assert rows["hls", "dsp"].ratio == pytest.approx(30 / 28)
-    given = {"fbcb_words": len(design.layers) * 2, "b_max": 2, "buffer_words": design.buffer_words, "core": "hls"}
-    need = fit(Point(t_r=design.t_r, t_p=7, t_c=4), BOARD, **given)
+    target = Target(board=BOARD, layers=len(design.layers), b_max=2, core="hls")
+    need = fit(Point(t_r=design.t_r, t_p=7, t_c=4), target, buffer_words=design.buffer_words)
     assert rows["route", "ramb18"].predicted == need.ramb18
     assert rows["route", "lut"].ratio == 12000 / need.lut.value
     assert rows["route", "ff"].ratio == 15000 / need.ff.value

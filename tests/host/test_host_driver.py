@@ -2,7 +2,6 @@
 
 import errno
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -37,7 +36,7 @@ def test_a_foreign_build_is_refused() -> None:
 
 def test_another_shape_is_refused_even_with_the_right_build_id() -> None:
     w = world(loaded=False)
-    other = replace(w.design, t_c=16)
+    other = w.design.changed(t_c=16)
     driver = Driver(SimulatedNpu(other, build=build_id_word(w.design)), w.program, w.design)
     with pytest.raises(BuildMismatch, match="SHAPE"):
         driver.load()

@@ -87,7 +87,7 @@ def test_refusals(w: HostWorld, tmp_path: Path) -> None:
 
 
 def test_memory_that_pynq_does_not_reach_is_refused(w: HostWorld, tmp_path: Path) -> None:
-    design = replace(w.design, board="zc706", memory="pl", port_bits=512)
+    design = w.design.changed(board="zc706", memory="pl", port_bits=512)
     bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
     with pytest.raises(DriverUsageError, match="'pl': open it as 'devmem'"), open_device("pynq", bundle, tmp_path):
         pass
@@ -117,7 +117,7 @@ def test_devmem_has_its_addresses_from_the_board_or_the_operator(
         return nullcontext(w.npu)
 
     monkeypatch.setattr(opening, "DevMemNpu", opened)
-    design = replace(w.design, board=board, memory=memory, port_bits=512 if memory == "pl" else w.design.port_bits)
+    design = w.design.changed(board=board, memory=memory, port_bits=512 if memory == "pl" else w.design.port_bits)
     bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
     with open_device("devmem", bundle, **given) as device:
         assert device is w.npu

@@ -1,16 +1,16 @@
-"""One bench by hand: the bench is told the parameters, and what cannot be run is refused in one sentence."""
+"""One bench by hand: the bench is told the parameters, and wrong arguments are refused in one sentence."""
 
 import sys
 
 import pytest
 
-from fluidnpu.rtl_tb.common.benches.clock import bench
+from fluidnpu.rtl_tb.simulation.bench import main, parameters_of
 from fluidnpu.rtl_tb.simulation.units import UNITS
 
 
 def by_hand(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
     monkeypatch.setattr(sys, "argv", ["bench", *arguments])
-    bench.main()
+    main()
 
 
 def test_a_queue_of_another_size(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,4 +38,4 @@ def test_what_cannot_be_run_is_refused(
 
 @pytest.mark.parametrize("top", UNITS)
 def test_the_parameters_are_the_modules(top: str) -> None:
-    assert set(UNITS[top]) <= set(bench.parameters_of(top))
+    assert set(UNITS[top]) <= set(parameters_of(top))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import Command, core_modes, execute_streams_reference
+from fluidnpu.hls.core import Command, core_modes, execute_streams_reference
 from fluidnpu.rtl_tb import SimulationError
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 
@@ -28,15 +28,16 @@ DESIGNS: dict[str, dict[str, int | bool]] = {
     "wide_pools": {"t_r": 11, "t_p": 3, "t_c": 6, "weight_slots": 2, "out_words": 4, "port_bits": 256},
     "split_only": {"t_r": 9, "t_p": 4, "t_c": 3, "weight_slots": 2, "out_words": 5, "split": True, "stackable": False},
 }
-DEFAULT = ("all_modes", "stackable")
+DEFAULT, LONG = ("all_modes", "stackable"), ("smallest", "split_only")
+MARKS = dict.fromkeys(DEFAULT, ()) | dict.fromkeys(LONG, (pytest.mark.long,))
 every_design = pytest.mark.parametrize(
-    "name", [name if name in DEFAULT else pytest.param(name, marks=pytest.mark.long) for name in DESIGNS]
+    "name", [pytest.param(name, marks=MARKS.get(name, (pytest.mark.matrix,))) for name in DESIGNS]
 )
 
 
 @cache
 def design_named(name: str) -> Design:
-    return replace(tiny_design(), **DESIGNS[name])  # type: ignore[arg-type]
+    return tiny_design().changed(**DESIGNS[name])
 
 
 def stalls_of(rng: np.random.Generator) -> dict[str, float]:
@@ -46,7 +47,7 @@ def stalls_of(rng: np.random.Generator) -> dict[str, float]:
 @every_design
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 1 << 32), commands=st.integers(1, 10), mixed=st.booleans())
-def test_any_streams_with_any_stalls_equal_the_model(name, seed, commands, mixed):
+def test_any_streams_with_any_stalls_equal_the_model(name: str, seed: int, commands: int, mixed: bool) -> None:
     design, rng = design_named(name), np.random.default_rng(seed)
     modes = None if mixed else [Mode(int(rng.choice([int(mode) for mode in core_modes(design)])))]
     streams = random_streams(rng, design, commands=commands, modes=modes)
@@ -59,7 +60,7 @@ def test_any_streams_with_any_stalls_equal_the_model(name, seed, commands, mixed
 @every_design
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 1 << 32), commands=st.integers(1, 10))
-def test_cycles_of_ideal_streams_are_as_predicted(name, seed, commands):
+def test_cycles_of_ideal_streams_are_as_predicted(name: str, seed: int, commands: int) -> None:
     design = design_named(name)
     streams = random_streams(np.random.default_rng(seed), design, commands=commands, tiles=6)
     run = CoreModel.of(design).run(streams)
@@ -69,7 +70,7 @@ def test_cycles_of_ideal_streams_are_as_predicted(name, seed, commands):
 @every_design
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 1 << 32))
-def test_cycles_of_one_command_follow_the_closed_formula(name, seed):
+def test_cycles_of_one_command_follow_the_closed_formula(name: str, seed: int) -> None:
     design, rng = design_named(name), np.random.default_rng(seed)
     command = random_command(rng, design, Mode(int(rng.choice([int(mode) for mode in core_modes(design)]))), tiles=9)
     run = CoreModel.of(design).run(streams_of(rng, design, [command]))
@@ -77,8 +78,8 @@ def test_cycles_of_one_command_follow_the_closed_formula(name, seed):
 
 
 @pytest.mark.parametrize("mode", [Mode.NORMAL, Mode.WIDE, Mode.LANES, Mode.SPLIT])
-def test_no_bubble_between_tiles_and_commands_when_weights_and_drain_keep_up(mode):
-    design = replace(design_named("all_modes"), t_r=13)
+def test_no_bubble_between_tiles_and_commands_when_weights_and_drain_keep_up(mode: Mode) -> None:
+    design = design_named("all_modes").changed(t_r=13)
     command = Command(mode=mode, beats=6 if mode is Mode.SPLIT else 13, p_tiles=9, cols=2, shift=9)
     timing = CoreTiming.of(design)
     assert max(timing.turnaround, tile_layout(command, design).tile_beats) <= command.beats or mode is Mode.SPLIT
@@ -91,7 +92,7 @@ def test_no_bubble_between_tiles_and_commands_when_weights_and_drain_keep_up(mod
     assert set(steps) <= {period, command.beats}
 
 
-def test_saturations_are_counted_and_stalls_change_no_bit():
+def test_saturations_are_counted_and_stalls_change_no_bit() -> None:
     design = design_named("stackable")
     streams = random_streams(np.random.default_rng(5), design, commands=12, modes=[Mode.NORMAL, Mode.LANES])
     expected, saturations = execute_streams_reference(streams, design)
@@ -103,7 +104,7 @@ def test_saturations_are_counted_and_stalls_change_no_bit():
         assert run.total_cycles > stream_cycles(streams.commands, design)
 
 
-def test_missing_weights_end_in_an_error_that_says_what_was_taken():
+def test_missing_weights_end_in_an_error_that_says_what_was_taken() -> None:
     design = design_named("all_modes")
     streams = random_streams(np.random.default_rng(2), design, commands=2, modes=[Mode.NORMAL])
     with pytest.raises(SimulationError, match=r"no end came .* 'output'"):
@@ -122,13 +123,13 @@ def test_missing_weights_end_in_an_error_that_says_what_was_taken():
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
 )
-def test_illegal_parameters_die_at_elaboration(wrong, message):
+def test_illegal_parameters_die_at_elaboration(wrong: dict[str, int], message: str) -> None:
     model = CoreModel(parameters=core_parameters(tiny_design()) | wrong)
     with pytest.raises(SimulationError, match=message):
         model.lint()
 
 
-def test_a_legal_core_has_no_lint_warnings():
+def test_a_legal_core_has_no_lint_warnings() -> None:
     CoreModel.of(tiny_design()).lint()
 
 
@@ -144,8 +145,10 @@ BUGS = [
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("bug", BUGS, ids=[bug[0] for bug in BUGS])
-def test_a_seeded_bug_is_found(bug):
+@pytest.mark.parametrize(
+    "bug", [pytest.param(bug, id=bug[0], marks=pytest.mark.matrix if bug != BUGS[0] else ()) for bug in BUGS]
+)
+def test_a_seeded_bug_is_found(bug: tuple[str, str, str, str]) -> None:
     _, file, old, new = bug
     design = design_named("all_modes")
     model = CoreModel(parameters=core_parameters(design), edits=((file, old, new),))

@@ -1,5 +1,5 @@
 import json
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -7,10 +7,10 @@ from fluidnpu.dse.testing import tiny_design
 from fluidnpu.rtl_tb import Model, run
 from fluidnpu.rtl_tb.core.model import core_parameters
 
-FIELDS = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
+FIELDS: dict[str, Any] = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
 
 
 @pytest.mark.long
 def test_handshake_and_reset() -> None:
-    model = Model(top="fluidnpu_core", parameters=core_parameters(replace(tiny_design(), **FIELDS)))
+    model = Model(top="fluidnpu_core", parameters=core_parameters(tiny_design().changed(**FIELDS)))
     assert len(run(model, env={"DESIGN": json.dumps(FIELDS)})) == 2

@@ -5,17 +5,21 @@ compute what the inferred form does.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 import pytest
 from core_streams import random_streams
 
-from fluidnpu.dse import LOGIC_KINDS, PARTS, Design, interval_pct, part_logic
+from fluidnpu.dse import Design
+from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, part_logic
+from fluidnpu.dse.resources.logic import interval_pct
 from fluidnpu.dse.resources.memories import block_rams, ultra_rams
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import execute_streams_reference
+from fluidnpu.hls.core import execute_streams_reference
 from fluidnpu.rtl_tb import SimulationError
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 from fluidnpu.rtl_tb.synthesis.calibration import CHECK_SEED, FIT_SEED, Sample, report, sample
@@ -23,7 +27,7 @@ from fluidnpu.rtl_tb.synthesis.core import CELLS, examples, predicted, synthesis
 from fluidnpu.rtl_tb.synthesis.random_designs import random_designs
 from fluidnpu.rtl_tb.synthesis.yosys import Cells, synthesise
 
-CORE = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
+CORE: dict[str, Any] = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
 SMALL_CORES = (3, 10)  # of the designs of CHECK_SEED
 MORE_CORES = (0, 1, 5)
 
@@ -41,7 +45,7 @@ def assert_as_predicted(found: Sample) -> None:
 
 
 @pytest.mark.parametrize("cells", ["dsp48e1", pytest.param("inferred", marks=pytest.mark.long)])
-def test_a_processing_element_is_its_dsps_and_its_banks(cells):
+def test_a_processing_element_is_its_dsps_and_its_banks(cells: str) -> None:
     parameters = {"TP": 7, "TR": 512, "AccBits": 36, "Cells": CELLS[cells]}
     found = synthesise("core_pe", parameters, cascades=True)
     waiting = 16 * 7 if cells == "inferred" else 0  # Yosys packs one of the two weight registers
@@ -63,21 +67,21 @@ BANKS = [(1536, 48, "xc7"), (2100, 37, "xc7"), (1100, 40, "xcup"), (4097, 45, "x
 @pytest.mark.parametrize(
     ("depth", "width", "family"), [BANKS[0], *(pytest.param(*x, marks=pytest.mark.long) for x in BANKS[1:])]
 )
-def test_a_bank_takes_the_block_rams_of_the_rule(depth, width, family):
+def test_a_bank_takes_the_block_rams_of_the_rule(depth: int, width: int, family: str) -> None:
     assert synthesise("core_bank", {"Depth": depth, "Width": width}, family).ramb18 == block_rams(depth, width, family)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("depth", "width"), [(4097, 48), (8192, 36)])
-def test_a_bank_takes_the_ultra_rams_of_the_rule(depth, width):
+def test_a_bank_takes_the_ultra_rams_of_the_rule(depth: int, width: int) -> None:
     found = synthesise("core_bank", {"Depth": depth, "Width": width, "Ultra": 1}, "xcup")
-    assert (found.uram288, found.ramb18) == (ultra_rams(depth, width), 0)
+    assert (found.uram288, found.ramb18) == (int(ultra_rams(depth, width)), 0)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("split", "ultra_banks"), [(False, 5), (True, 9)])
-def test_on_ultrascale_some_banks_lie_in_ultraram(split, ultra_banks):
-    design = replace(tiny_design(), t_c=4, t_r=600, split=split)
+@pytest.mark.parametrize(("split", "ultra_banks"), [(False, 5), pytest.param(True, 9, marks=pytest.mark.matrix)])
+def test_on_ultrascale_some_banks_lie_in_ultraram(split: bool, ultra_banks: int) -> None:
+    design = tiny_design().changed(t_c=4, t_r=600, split=split)
     found = synthesise_core(design, "xcup", ultra_banks=ultra_banks)
     assert predicted(design, "xcup", ultra_banks=ultra_banks) == {
         "dsp": found.dsp,
@@ -88,8 +92,8 @@ def test_on_ultrascale_some_banks_lie_in_ultraram(split, ultra_banks):
 
 
 @pytest.mark.long
-def test_on_ultrascale_inferred_slices_leave_logic_outside():
-    design = replace(tiny_design(), t_c=4, t_r=600)
+def test_on_ultrascale_inferred_slices_leave_logic_outside() -> None:
+    design = tiny_design().changed(t_c=4, t_r=600)
     inferred, instantiated = (
         synthesise_core(design, "xcup", cells=cells, ultra_banks=5) for cells in ("inferred", None)
     )
@@ -98,36 +102,38 @@ def test_on_ultrascale_inferred_slices_leave_logic_outside():
     assert inferred.lut > instantiated.lut
 
 
-def test_more_ultra_banks_than_banks_are_refused():
+def test_more_ultra_banks_than_banks_are_refused() -> None:
     with pytest.raises(SimulationError, match="UltraBanks must be at most the number of banks"):
         CoreModel(parameters=core_parameters(tiny_design()) | {"UltraBanks": 17}).lint()
 
 
 @pytest.mark.parametrize("index", SMALL_CORES[:1])
-def test_a_random_core_is_as_predicted(index):
+def test_a_random_core_is_as_predicted(index: int) -> None:
     assert_as_predicted(chosen(index))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("index", [*SMALL_CORES[1:], *MORE_CORES])
-def test_random_cores_are_as_predicted(index):
+@pytest.mark.parametrize(
+    "index", [*SMALL_CORES[1:], *(pytest.param(index, marks=pytest.mark.matrix) for index in MORE_CORES)]
+)
+def test_random_cores_are_as_predicted(index: int) -> None:
     assert_as_predicted(chosen(index))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("index", [0])
-def test_random_data_planes_are_as_predicted(index):
+def test_random_data_planes_are_as_predicted(index: int) -> None:
     assert_as_predicted(chosen(index, "data_plane"))
 
 
-def test_calibration_and_check_use_different_designs():
+def test_calibration_and_check_use_different_designs() -> None:
     def key(design: Design) -> tuple[int, ...]:
         return tuple(design.rtl_parameters().values())
 
     assert not {key(d) for d in random_designs(60, FIT_SEED)} & {key(d) for d in random_designs(60, CHECK_SEED)}
 
 
-def test_a_report_sees_a_wrong_count_and_a_wrong_estimate():
+def test_a_report_sees_a_wrong_count_and_a_wrong_estimate() -> None:
     found = chosen(SMALL_CORES[0])
     text, good = report([found])
     assert good, text
@@ -138,23 +144,25 @@ def test_a_report_sees_a_wrong_count_and_a_wrong_estimate():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", examples())
-def test_dsps_and_block_rams_are_as_predicted(name):
+@pytest.mark.parametrize(
+    "name", [name if name == "4x8" else pytest.param(name, marks=pytest.mark.matrix) for name in examples()]
+)
+def test_dsps_and_block_rams_are_as_predicted(name: str) -> None:
     design = examples()[name]
     found = synthesise_core(design)
     assert {"dsp": found.dsp, "ramb18": found.ramb18, "uram288": found.uram288} == predicted(design)
 
 
 @pytest.mark.long
-def test_the_inferred_form_takes_the_same_dsps_and_rams():
+def test_the_inferred_form_takes_the_same_dsps_and_rams() -> None:
     design = examples()["4x8"]
     inferred, instantiated = synthesise_core(design, cells="inferred"), synthesise_core(design)
     assert (inferred.dsp, inferred.ramb18) == (instantiated.dsp, instantiated.ramb18)
     assert inferred.ff > instantiated.ff  # Yosys leaves waiting weights outside the slices
 
 
-@pytest.mark.long
-def test_the_table_has_a_line_for_every_example():
+@pytest.mark.matrix
+def test_the_table_has_a_line_for_every_example() -> None:
     assert [line.split("  ")[0] for line in table(examples()).splitlines()[1:]] == list(examples())
 
 
@@ -179,8 +187,8 @@ def dsp48e2() -> str:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("code", "cell"), [(1, dsp48e1), (2, dsp48e2)], ids=["dsp48e1", "dsp48e2"])
-def test_dsp_cells_compute_what_the_inferred_form_does(code, cell):
-    design = replace(tiny_design(), **CORE)
+def test_dsp_cells_compute_what_the_inferred_form_does(code: int, cell: Callable[[], str]) -> None:
+    design = tiny_design().changed(**CORE)
     model = CoreModel(parameters=core_parameters(design) | {"Cells": code}, cells=(("cells.v", cell()),))
     for seed in range(60):
         rng = np.random.default_rng(seed)

@@ -1,11 +1,12 @@
 import pytest
-from fluidnpu.dse.logic import STRIPE_BIT
 
-from fluidnpu.rtl_tb.synthesis.data_plane import CONTROL_UNIT_CLAIM_PCT, ENGINE, FAMILIES, synthesise
+from fluidnpu.dse.resources.logic import STRIPE_BIT
+from fluidnpu.rtl_tb.synthesis.data_plane import CONTROL_UNIT_CLAIM_PCT, ENGINE, FAMILIES
+from fluidnpu.rtl_tb.synthesis.yosys import synthesise
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["xc7", pytest.param("xcup", marks=pytest.mark.matrix)])
 def test_the_engine_is_as_small_as_the_paper_says(family: str) -> None:
     _, luts, _ = FAMILIES[family]
     cells = synthesise(ENGINE, {"BMax": 8, "Layers": 54}, family)

@@ -46,7 +46,7 @@ def read_fst(path: Path) -> Changes:
 
     reader = lib.fstReaderOpen(str(path).encode())
     assert reader != ffi.NULL
-    by_handle: Changes = {}
+    by_handle: dict[int, list[tuple[int, str]]] = {}
     _, signals = get_scopes_signals2(reader)
     lib.fstReaderSetFacProcessMaskAll(reader)
 

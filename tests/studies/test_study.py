@@ -103,7 +103,7 @@ def test_the_files_of_a_study() -> None:
 def test_statements_are_rows_of_one_table() -> None:
     lines = statements_markdown("Toys", [VERDICT], "the command").splitlines()
     assert lines[0] == "# Toys"
-    assert "1 statements: 1 agrees;" in lines[2]
+    assert "1 statements: 1 agrees;" in lines[3]
     assert lines[-1] == "| **agrees** | Fig. 1 | three is / odd | yes | yes | arithmetic |"
 
 

@@ -11,7 +11,6 @@ import json
 import os
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 
 import cocotb
 import numpy as np
@@ -21,7 +20,7 @@ from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Design
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import LayerStreams, core_vectors
+from fluidnpu.hls.core import LayerStreams, core_vectors
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.words import beats_of
@@ -36,7 +35,7 @@ def draw_pause(rng: random.Random) -> float:
 
 def design_under_test() -> Design:
     """The small design with the fields that the runner test passed."""
-    return replace(tiny_design(), **json.loads(os.environ.get("DESIGN", "{}")))
+    return tiny_design().changed(**json.loads(os.environ.get("DESIGN", "{}")))
 
 
 def drawn(rng: random.Random, design: Design) -> Iterator[tuple[LayerStreams, Int16, int]]:
@@ -62,18 +61,18 @@ async def offer(dut: Dut, name: str, beats: list[int], rng: random.Random, pause
 
 async def collect(dut: Dut, count: int, rng: random.Random, pause: float) -> list[int]:
     """Receive `count` output beats; a beat that waits must not change."""
-    found: list[int] = []
+    beats: list[int] = []
     waiting: int | None = None
-    while len(found) < count:
+    while len(beats) < count:
         dut.output_ready_i.value = taking = int(rng.random() >= pause)
         await RisingEdge(dut.clk_i)
         shown = int(dut.output_o.value) if dut.output_valid_o.value else None
         assert waiting is None or shown == waiting, "an output beat changed before it was taken"
         if shown is not None and taking:
-            found.append(shown)
+            beats.append(shown)
         waiting = None if taking else shown
     dut.output_ready_i.value = 0
-    return found
+    return beats
 
 
 def start(dut: Dut, streams: LayerStreams, rng: random.Random) -> list[Task[None]]:

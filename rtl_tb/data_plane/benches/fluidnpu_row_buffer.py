@@ -39,12 +39,13 @@ def windows(case: Case) -> Iterator[tuple[int, int, int]]:
             yield sample, top, sample * rows.sample_rows + top + rows.span
 
 
-def random_beat(rng: random.Random, case: Case, lane: int, sample: int, top: int, need: int) -> list[Segment]:
+def random_beat(rng: random.Random, case: Case, lane: int, window: tuple[int, int, int]) -> list[Segment]:
     """Draw one to three runs of words somewhere in the window's rows.
 
     Some words of the beat stay uncovered; of a max pool some are covered twice.
     """
-    rows, low, out = case.rows, case.descriptor.in_offset % PORT_BYTES, []
+    (sample, top, need), rows = window, case.rows
+    low, out = case.descriptor.in_offset % PORT_BYTES, list[Segment]()
     place = rng.choice([0, 0, 1, 4])
     if case.run.mode is Mode.MAX_POOL:
         words = rng.randrange(1, min(IN_WORDS, rows.row_bytes // 2) + 1)
@@ -168,7 +169,7 @@ async def windows_get_what_memory_holds(dut: Dut) -> None:
                 if case.by_samples and sample >= (case.run.b_r, len(case.active) - case.run.b_r)[lane]:
                     continue
                 for _ in range(rng.randrange(1, 4)):
-                    world.ask(random_beat(rng, case, lane, sample, top, need))
+                    world.ask(random_beat(rng, case, lane, (sample, top, need)))
             await world.served(20_000)
             assert not dut.stuck_o.value
         asked = [address // PORT_BYTES + beat for address, beats in world.memory.asked for beat in range(beats)]
@@ -191,10 +192,10 @@ async def a_block_that_does_not_fit_is_told(dut: Dut) -> None:
     await world.start()
     fits = next(n for n in range(1, 100) if (n + 1) * case.rows.pitch + PORT_BYTES > CAPACITY // (1 + case.by_samples))
     dut.oldest_i.value = 0
-    world.ask(random_beat(rng, case, 0, 0, fits - 3, fits))
+    world.ask(random_beat(rng, case, 0, (0, fits - 3, fits)))
     await world.served(20_000)
     assert not dut.stuck_o.value
-    world.segments.items.extend(random_beat(rng, case, 0, 0, fits - 2, fits + 1))
+    world.segments.items.extend(random_beat(rng, case, 0, (0, fits - 2, fits + 1)))
     await until(dut, lambda: dut.stuck_o.value, 2_000, "the end")
     dut.oldest_i.value = case.rows.pitch
     world.ask([])
@@ -217,7 +218,7 @@ async def a_reset_forgets_what_was_under_way(dut: Dut) -> None:
             for lane in range(1 + case.by_samples):
                 for sample, top, need in windows(case):
                     if sample < (case.run.b_r, len(case.active) - case.run.b_r)[lane]:
-                        world.ask(random_beat(rng, case, lane, sample, top, need))
+                        world.ask(random_beat(rng, case, lane, (sample, top, need)))
             if not moment:
                 await world.served(20_000)
             for _ in range(moment):

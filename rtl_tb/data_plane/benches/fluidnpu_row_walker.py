@@ -10,6 +10,8 @@ import random
 import cocotb
 from cocotb.triggers import ReadWrite, RisingEdge
 
+from fluidnpu.dse import Mode
+
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import Source, pulse, until
 from .cases import DESIGN, Case, random_case
@@ -113,8 +115,7 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> int:
 async def every_row_has_its_place(dut: Dut) -> None:
     """Random layers in random modes give every row its place; offers stay until they are taken."""
     rng = await begin(dut)
-    seen: set[object] = set()
-    paired: set[object] = set()
+    seen, paired = set[tuple[Mode, bool]](), set[bool]()
     for number in range(400):
         if number >= 40 and len(seen) >= 5 and len(paired) == 2:
             break

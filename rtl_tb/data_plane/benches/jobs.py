@@ -14,20 +14,10 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.testing import design_for
-from fluidnpu.hls import (
-    NO_WEIGHTS,
-    Descriptor,
-    FbcbEntry,
-    FbcbError,
-    buffer_bytes,
-    decode_fbcb,
-    execute_streams_reference,
-    layer_streams,
-    output_beats,
-    pack_weights,
-    scatter_output,
-)
-from fluidnpu.hls.formats import FBCB
+from fluidnpu.hls import FbcbError
+from fluidnpu.hls.core import execute_streams_reference, layer_streams, output_beats, scatter_output
+from fluidnpu.hls.formats import FBCB, NO_WEIGHTS
+from fluidnpu.hls.program import Descriptor, FbcbEntry, buffer_bytes, decode_fbcb, pack_weights
 from fluidnpu.models import LayerShape, Workload
 
 from ...common.benches.words import beats_of
@@ -40,7 +30,7 @@ ALIGN = 64
 def bench_design(sizes: dict[str, int]) -> Design:
     """A design of the given sizes; the data plane depends on nothing else of it."""
     workload = Workload(name="bench", layers=(LayerShape(name="any", r=1, p=1, c=1),))
-    made = design_for(
+    return design_for(
         workload,
         t_r=sizes["t_r"],
         t_p=sizes["t_p"],
@@ -50,9 +40,9 @@ def bench_design(sizes: dict[str, int]) -> Design:
         split=bool(sizes["split"]),
         weight_slots=sizes["weight_slots"],
         out_words=sizes["out_words"],
+        port_bits=8 * sizes.get("port_bytes", 16),
         buffer_words=sizes.get("buffer_words", 1 << 13),
     )
-    return replace(made, port_bits=8 * sizes.get("port_bytes", 16))
 
 
 def align(value: int) -> int:

@@ -7,6 +7,7 @@ samples started so far are answered so: the accuracy given up is bounded.
 
 from __future__ import annotations
 
+from ...compiled.twin import Compiled, Npu, Stream, Wrappers, twin_of
 from ...errors import SchedulerError
 from ...policy import Action, Answer, Policy, Request, Run, View
 
@@ -42,6 +43,15 @@ class Anytime:
         if stage == 0 and isinstance(action, Run):
             self._started += len(action.requests)
         return action
+
+    def compiled(self, stream: Stream, npu: Npu) -> Compiled | None:
+        """Return the twin of the wrapped policy, wrapped; None when it has none or is wrapped already."""
+        inner = twin_of(self.inner, stream, npu)
+        if inner is None or inner.wrappers != Wrappers():
+            return None
+        return Compiled(
+            twin=inner.twin, wrappers=Wrappers(anytime=float(self.share), rescue_only=int(self.rescue_only))
+        )
 
     def _cannot_wait(self, view: View, action: Action, stage: int, end: int) -> list[Request]:
         left = self.share * self._started - self._answered

@@ -1,0 +1,70 @@
+"""Mappings of a layer onto the PE array: mode and lanes at one batch size, all of a plan but its row blocks.
+
+>>> layer = LayerShape(name="conv", r=196, p=576, c=64)
+>>> [(mapping.mode.name, mapping.b_r, mapping.beats(layer)) for mapping in mappings(layer, batch=2)]
+[('NORMAL', 2, 392), ('WIDE', 2, 392), ('LANES', 1, 196)]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fluidnpu.models import Kind, LayerShape
+
+from ..design import BatchPlan, Stack
+from ..hardware.array import Mode, ceil_div
+from ..hardware.row_buffer import needed_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerMapping:
+    """A mode of the array with its lanes, for `batch` samples of which `b_r` stand along the rows of lane 0.
+
+    `row_lanes`: neighbouring rows side by side instead.
+    """
+
+    mode: Mode
+    batch: int
+    b_r: int
+    row_lanes: bool = False
+
+    @property
+    def lanes(self) -> int:
+        """Output rows of a beat."""
+        return 2 if self.mode is Mode.LANES else 1
+
+    @property
+    def pool(self) -> bool:
+        """True for a pool."""
+        return self.mode >= Mode.MAX_POOL
+
+    def beats(self, layer: LayerShape) -> int:
+        """Rows of lane 0 in the whole layer."""
+        return ceil_div(self.batch * layer.r, 2) if self.row_lanes else self.b_r * layer.r
+
+    def needed_bytes(self, layer: LayerShape, block: int) -> int:
+        """Bytes of the input buffer that row blocks of `block` beats need."""
+        return needed_bytes(layer, batch=self.batch, block=block, row_lanes=self.row_lanes, b_r=self.b_r)
+
+    def plan(self, block: int) -> BatchPlan:
+        """The FBCB entry."""
+        k = Stack.TWO if self.mode is Mode.WIDE else Stack.ONE
+        return BatchPlan(k=k, b_r=self.b_r, row_lanes=self.row_lanes, block=block)
+
+
+def mappings(layer: LayerShape, batch: int, *, stackable: bool = True) -> tuple[LayerMapping, ...]:
+    """Every mapping with two lanes: plain, k = 2, and neighbouring rows or two halves of the batch side by side."""
+    if layer.kind is not Kind.GEMM:
+        mode = Mode.MAX_POOL if layer.kind is Kind.MAX_POOL else Mode.SUM_POOL
+        return (LayerMapping(mode=mode, batch=batch, b_r=batch),)
+    plain = LayerMapping(mode=Mode.NORMAL, batch=batch, b_r=batch)
+    if not stackable:
+        return (plain,)
+    wide = replace(plain, mode=Mode.WIDE)
+    side = LayerMapping(mode=Mode.LANES, batch=batch, b_r=ceil_div(batch, 2), row_lanes=batch == 1)
+    return plain, wide, side
+
+
+def layer_key(layer: LayerShape) -> LayerShape:
+    """The layer without name and stage: its cycles depend on the rest."""
+    return replace(layer, name="", stage=0)

@@ -1,0 +1,189 @@
+"""The answer to a question: the published optimum, and the design that it becomes once RAM primitives are counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fluidnpu.boards import Board
+from fluidnpu.models import Workload
+
+from ..design import Design, Stack
+from ..hardware.roofline import layer_words
+from ..paper.model import Point, gops, layer_ticks, memory_words
+from ..paper.search import Ranking
+from ..question import Question
+from ..resources.fit import Fit
+from .front import Front, front
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Exploration:
+    """The answer to `question`, as `fluidnpu dse` prints it.
+
+    `ranking` holds the points of the `paper` model. `fitted_gops[b - 1]` are GOP/s of the design by its own model at
+    batch b. `layer_cycles`: of every layer at every batch size, where the `exact` model counted them. `notes` are
+    sentences for the reader.
+    """
+
+    question: Question
+    ranking: Ranking
+    fitted_gops: tuple[float, ...]
+    design: Design
+    fit: Fit
+    notes: tuple[str, ...]
+    layer_cycles: tuple[tuple[int, ...], ...] | None = None
+
+    @property
+    def workload(self) -> Workload:
+        """The workload of the question."""
+        return self.question.workload
+
+    @property
+    def board(self) -> Board:
+        """The board of the question."""
+        return self.question.board
+
+    @property
+    def b_max(self) -> int:
+        """Largest batch size."""
+        return self.question.b_max
+
+    @property
+    def objective(self) -> str:
+        """Objective of the search."""
+        return self.question.objective
+
+    @property
+    def core(self) -> str:
+        """The core whose accumulators fit."""
+        return self.question.core
+
+    @property
+    def published(self) -> Point:
+        """The optimum of the `paper` model."""
+        return self.ranking.best
+
+    @property
+    def published_gops(self) -> tuple[float, ...]:
+        """GOP/s of the published optimum by the `paper` model at each batch size."""
+        return tuple(float(x) for x in self.ranking.gops[:, int(self.ranking.order[0])])
+
+    @property
+    def difference_pct(self) -> tuple[float, ...]:
+        """Per cent of its GOP/s by which the built design exceeds the published point, at each batch size."""
+        return tuple(100 * (new / old - 1) for new, old in zip(self.fitted_gops, self.published_gops, strict=True))
+
+    @property
+    def published_resources(self) -> dict[str, dict[str, float]]:
+        """DSPs and memory bits of the published point as Table I counts them: used, available, percent."""
+        return {
+            "dsp": _share(self.published.dsp, self.board.dsp),
+            "memory_bits": _share(self.published.memory_bits, self.board.paper_memory_bits),
+        }
+
+    @property
+    def fitted_resources(self) -> dict[str, dict[str, float]]:
+        """Primitives of the design: used, available, percent; LUTs and flip-flops, estimates, have `low` and `high`."""
+        shares = {"dsp": _share(self.fit.dsp, self.board.dsp), "ramb18": _share(self.fit.ramb18, self.board.ramb18)}
+        if self.board.uram288:
+            shares["uram288"] = _share(self.fit.uram288, self.board.uram288)
+        for name, need, available in (("lut", self.fit.lut, self.board.lut), ("ff", self.fit.ff, self.board.ff)):
+            shares[name] = _share(need.value, available) | {"low": need.low, "high": need.high}
+        return shares
+
+    @property
+    def built(self) -> Point:
+        """The point of the built design."""
+        return self.fit.point
+
+    def layer_gops(self, layer: int) -> tuple[float, ...]:
+        """GOP/s of the built design on one layer at each batch size; 0 for pools."""
+        shape, words = self.workload.layers[layer], self.design.out_words
+        if not shape.macs:
+            return (0.0,) * self.b_max
+        if self.layer_cycles is not None:
+            every = enumerate(self.layer_cycles[layer], 1)
+            return tuple(2e-9 * b * shape.macs * self.board.clock_hz / cycles for b, cycles in every)
+        plans = enumerate(self.design.plans[layer], 1)
+        ticks = (layer_ticks(shape, self.built, batch, words, plan.k) for batch, plan in plans)
+        return tuple(gops(shape.macs, batch, t, self.board.clock_hz, words) for batch, t in enumerate(ticks, 1))
+
+    def layer_efficiency_pct(self, layer: int) -> tuple[float, ...]:
+        """Per cent of the array's peak that the built design reaches on one layer at each batch size; 0 for pools."""
+        return tuple(100 * value / self.design.peak_gops for value in self.layer_gops(layer))
+
+    def layer_operations_per_word(self, layer: int, batch: int) -> float:
+        """Operations (two a MAC) over 16-bit words: the place of a layer on the roofline; 0 for pools.
+
+        The words are those on the busiest of the `paper` model's three ports; under the `exact` model those that must
+        cross the memory's pins.
+        """
+        if self.layer_cycles is not None:
+            return 2 * batch * self.workload.layers[layer].macs / layer_words(self.workload.layers[layer], batch)
+        shape, plan = self.workload.layers[layer], self.design.plans[layer][batch - 1]
+        point = self.built.stacked() if plan.k is Stack.TWO else self.built
+        if not shape.macs or point is None:
+            return 0.0
+        return 2 * batch * shape.macs / (shape.groups * memory_words(shape, point, batch))
+
+    @property
+    def words_per_cycle(self) -> float:
+        """Words that memory moves in a cycle at its best: the roof over `layer_operations_per_word`."""
+        return self.design.out_words if self.layer_cycles is None else self.question.dram.awake_words
+
+    @property
+    def objective_gops(self) -> float:
+        """GOP/s of the design to build, weighted over batch sizes as the search weighted them."""
+        return sum(w * value for w, value in zip(self.ranking.weights, self.fitted_gops, strict=True))
+
+    @cached_property
+    def front(self) -> Front:
+        """The Pareto front of the buildable designs. Takes a second, under the `exact` model up to half a minute."""
+        return front(self.question)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types.
+
+        Point, GOP/s and resources at the top are the published ones; `fitted` holds those of the design to build.
+        """
+        return {
+            "network": self.workload.name,
+            "board": self.board.name,
+            "model": self.design.model,
+            "b_max": self.b_max,
+            "objective": self.objective,
+            "core": self.core,
+            "weights": list(self.ranking.weights),
+            "designs_searched": len(self.ranking),
+            "t_r": self.published.t_r,
+            "t_p": self.published.t_p,
+            "t_c": self.published.t_c,
+            "peak_gops": 2 * self.published.dsp * self.board.clock_hz / 1e9,
+            "gops_by_batch": list(self.published_gops),
+            "resources": self.published_resources,
+            "fitted": {
+                "t_r": self.design.t_r,
+                "t_p": self.design.t_p,
+                "t_c": self.design.t_c,
+                "memory": self.design.memory,
+                "port_bits": self.design.port_bits,
+                "stripes": self.design.stripes,
+                "buffer_words": self.design.buffer_words,
+                "peak_gops": self.design.peak_gops,
+                "gops_by_batch": list(self.fitted_gops),
+                "difference_pct": list(self.difference_pct),
+                "resources": self.fitted_resources,
+                "ramb18_by_use": dict(self.fit.parts),
+                "latency_ns": [list(row) for row in self.design.latency.ns],
+                "digest": self.design.digest,
+            },
+            "pareto_points": len(self.front),
+            "pareto": self.front.rows(limit=32),
+            "notes": list(self.notes),
+        }
+
+
+def _share(used: int, available: int) -> dict[str, float]:
+    return {"used": used, "available": available, "percent": 100 * used / available}

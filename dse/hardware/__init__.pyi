@@ -1,0 +1,6 @@
+from .array import Array as Array
+from .array import pool_beats as pool_beats
+from .layer import LayerGeometry as LayerGeometry
+from .roofline import roofline_cycles as roofline_cycles
+from .row_buffer import InputRows as InputRows
+from .row_buffer import needed_bytes as needed_bytes

@@ -1,0 +1,242 @@
+"""The PE array: its tiles in every mode and the widths of its streams, for one array or for many side by side.
+
+Pure arithmetic. The numbers of one array are integers; a search has NumPy arrays of one shape in their place.
+
+>>> array = Array(t_r=512, t_p=7, t_c=128, weight_slots=2, in_words=14)
+>>> array.tile(Mode.WIDE), array.tile(Mode.LANES), array.tile(Mode.MAX_POOL)
+((14, 64), (7, 64), (14, 14))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fluidnpu.boards import Board
+
+from ..errors import DesignError
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+N = TypeVar("N", int, Ints, Floats)
+
+_NUMBERS = ("t_r", "t_p", "t_c", "weight_slots", "in_words")  # of an array, each with a value of its own in a space
+BIAS_WORDS = 3  # words of a weight slot that hold one 48-bit bias (ADR 4)
+
+
+class Mode(IntEnum):
+    """Operation of the PE array in one command; codes as in ADR 4."""
+
+    NORMAL = 0
+    WIDE = 1
+    LANES = 2
+    SPLIT = 3
+    MAX_POOL = 4
+    SUM_POOL = 5
+
+
+def floor_div(value: N, by: N | int) -> N:
+    """Quotient rounded down.
+
+    >>> floor_div(7, 2), floor_div(np.array([7.0, 8.0]), 2)
+    (3, array([3., 4.]))
+    """
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        return np.asarray(np.floor(value / by))  # `//` of floats takes ten times as long
+    return value // by
+
+
+def ceil_div(value: N, by: N | int) -> N:
+    """Quotient rounded up.
+
+    >>> ceil_div(7, 2), ceil_div(np.array([7.0, 8.0]), 2)
+    (4, array([4., 4.]))
+    """
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        return np.asarray(np.ceil(value / by))
+    return -(-value // by)
+
+
+def at_least(low: int, value: N) -> N:
+    """The larger of a limit and a value."""
+    return max(low, value) if isinstance(value, int) else np.maximum(low, value)
+
+
+def log2_ceil(values: npt.ArrayLike) -> Ints:
+    """Bits that number `values` things, as $clog2 counts: 0 for one.
+
+    >>> log2_ceil(np.array([1, 2, 3, 4, 5]))
+    array([0, 1, 2, 2, 3])
+    """
+    return np.asarray(np.ceil(np.log2(np.maximum(values, 1))), dtype=np.int64)
+
+
+def input_words(t_p: N, port_bits: int, *, stackable: bool = True) -> N:
+    """Words of a beat of inputs: the P-tiles of both lanes, and at least a port word of a pool's channels.
+
+    >>> input_words(7, 64), input_words(7, 64, stackable=False), input_words(7, 512)
+    (14, 7, 32)
+    """
+    return at_least(port_bits // 16, 2 * t_p if stackable else t_p)
+
+
+def line_words(in_words: N) -> N:
+    """Words of a line of the input buffer: a power of two that no beat straddles twice and no port exceeds.
+
+    >>> line_words(14), line_words(26), line_words(32)
+    (16, 32, 32)
+    """
+    if isinstance(in_words, int):
+        return max(16, 1 << (in_words - 1).bit_length())
+    return np.maximum(16, 1 << log2_ceil(in_words))
+
+
+def weight_slots_for(t_p: N, port_bits: int) -> N:
+    """Enough slots for one beat to carry at least one port word, so the core never throttles the port.
+
+    >>> [weight_slots_for(t_p, port_bits=256) for t_p in (3, 10, 40)]
+    [6, 2, 1]
+    """
+    return -(-port_bits // (16 * t_p))
+
+
+def stream_words(board: Board, memory: str | None = None) -> int:
+    """Words of a beat of outputs: as the `paper` model has it, and at least one port word.
+
+    >>> from fluidnpu.boards import load_board
+    >>> stream_words(load_board("zc706"), "ps"), stream_words(load_board("zc706"), "pl")
+    (8, 32)
+    """
+    return max(board.paper_words_per_cycle, board.memory(memory).port_bits // 16)
+
+
+def pool_beats(taps: int, *, maximum: bool) -> int:
+    """Input beats of a row of a pool (ADR 4): one a tap; a max pool sends the larger of two taps.
+
+    >>> pool_beats(9, maximum=True), pool_beats(9, maximum=False)
+    (5, 9)
+    """
+    return ceil_div(taps, 2) if maximum else taps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Array(Generic[N]):
+    """A PE array, or many side by side, with the widths of its streams in 16-bit words.
+
+    `t_r`: rows of an accumulator bank. `t_p`: words of a PE's adder tree. `t_c`: PEs. `weight_slots`: slots of
+    `t_p` weights in a beat. `in_words`, `out_words`: words of a beat of inputs and of outputs. `stackable`: pairs
+    of PEs join (k = 2) or make two lanes. `split`: trees split (k = 1/2). Raises DesignError.
+    """
+
+    t_r: N
+    t_p: N
+    t_c: N
+    weight_slots: N
+    in_words: N
+    out_words: int = 8
+    stackable: bool = True
+    split: bool = False
+
+    def __post_init__(self) -> None:
+        for name in (*_NUMBERS, "out_words"):
+            value = getattr(self, name)
+            whole = isinstance(value, int | np.ndarray) and not isinstance(value, bool)
+            if not whole or np.any(value < 1):
+                raise DesignError(f"{name} must be a whole number of at least 1, not {value!r}")
+        if self.stackable and np.any(self.t_c < 2):
+            raise DesignError(f"t_c must be at least 2 when stackable PEs are on, not {self.t_c}")
+        if self.split and (np.any(self.t_p % 2) or np.any(self.t_r < 2)):
+            raise DesignError(f"t_p must be even and t_r at least 2 when trees split, not {self.t_p} and {self.t_r}")
+
+    @classmethod
+    def on(cls, board: Board, memory: str | None, *, t_r: N, t_p: N, t_c: N, stackable: bool = True) -> Array[N]:
+        """The array whose streams keep up with the ports to one of a board's memories, its first by default."""
+        port_bits = board.memory(memory).port_bits
+        return Array(
+            t_r=t_r,
+            t_p=t_p,
+            t_c=t_c,
+            weight_slots=weight_slots_for(t_p, port_bits),
+            in_words=input_words(t_p, port_bits, stackable=stackable),
+            out_words=stream_words(board, memory),
+            stackable=stackable,
+        )
+
+    def only(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> Array[Ints]:
+        """Some of many arrays, by mask or by indices."""
+        picked = {name: np.asarray(getattr(self, name))[keep] for name in _NUMBERS}
+        return Array(**picked, out_words=self.out_words, stackable=self.stackable, split=self.split)
+
+    def at(self, index: int) -> Array[int]:
+        """One of many arrays."""
+        picked = {name: int(np.asarray(getattr(self, name))[index]) for name in _NUMBERS}
+        return Array(**picked, out_words=self.out_words, stackable=self.stackable, split=self.split)
+
+    def side_by_side(self) -> Array[Floats]:
+        """The same numbers in float64: one array becomes a row of one."""
+        picked = {name: np.atleast_1d(np.asarray(getattr(self, name), float)) for name in _NUMBERS}
+        return Array(**picked, out_words=self.out_words, stackable=self.stackable, split=self.split)
+
+    def tile(self, mode: Mode) -> tuple[N, N]:
+        """Width of a P-tile in words and of a column tile in columns (ADR 4's W and N).
+
+        A pool has one tile: the channels of a beat.
+        """
+        match mode:
+            case Mode.NORMAL:
+                return self.t_p, self.t_c
+            case Mode.WIDE:
+                return 2 * self.t_p, floor_div(self.t_c, 2)
+            case Mode.LANES:
+                return self.t_p, floor_div(self.t_c, 2)
+            case Mode.SPLIT:
+                return floor_div(self.t_p, 2), 2 * self.t_c
+            case Mode.MAX_POOL | Mode.SUM_POOL:
+                return self.in_words, self.in_words
+
+    def tile_beats(self, mode: Mode, columns: N) -> N:
+        """Beats of weights for one P-tile of so many columns.
+
+        >>> array = Array(t_r=512, t_p=8, t_c=16, weight_slots=3, in_words=16, split=True)
+        >>> [array.tile_beats(mode, 8) for mode in (Mode.NORMAL, Mode.WIDE, Mode.SPLIT)]
+        [3, 6, 2]
+        """
+        slots: N = columns
+        if mode is Mode.WIDE:
+            slots = 2 * columns
+        elif mode is Mode.SPLIT:
+            slots = ceil_div(columns, 2)
+        return ceil_div(slots, self.weight_slots)
+
+    def bias_beats(self, columns: N) -> N:
+        """Beats of the biases of so many columns, which go before their weights."""
+        return ceil_div(columns, self.biases_per_beat)
+
+    @property
+    def biases_per_beat(self) -> N:
+        """Biases in one beat of a header."""
+        return at_least(1, floor_div(self.t_p, BIAS_WORDS)) * self.weight_slots
+
+    @property
+    def weight_words(self) -> N:
+        """Words of one beat of weights."""
+        return self.weight_slots * self.t_p
+
+    @property
+    def macs(self) -> N:
+        """Multiply-accumulates of the whole array in one cycle: one DSP each."""
+        return self.t_p * self.t_c
+
+    @property
+    def columns(self) -> N:
+        """Columns of the widest column tile."""
+        return 2 * self.t_c if self.split else self.t_c
+
+    @property
+    def line_words(self) -> N:
+        """Words of a line of the input buffer."""
+        return line_words(self.in_words)

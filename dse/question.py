@@ -1,0 +1,177 @@
+"""The question that a search answers, validated once: a workload, a board, and the designs to choose from.
+
+>>> from fluidnpu.boards import load_board
+>>> from fluidnpu.models import LayerShape
+>>> work = Workload(name="one", layers=(LayerShape(name="conv", r=196, p=288, c=64),))
+>>> question = Question(workload=work, board=load_board("zc706"), b_max=2, objective="latency")
+>>> question.batch_weights, question.batches
+((1.0, 0.0), (1,))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from fluidnpu.boards import Board, Dram
+from fluidnpu.models import Workload
+
+from .design import B_MAX_LIMIT, Design
+from .errors import DesignError
+from .hardware.array import stream_words
+from .hardware.dram import DramModel
+
+CORES = ("rtl", "hls")  # the reference core in SystemVerilog, and the one that Vivado HLS makes
+MODELS = ("paper", "exact")  # of cycles
+OBJECTIVES = ("throughput", "latency")  # the sum of w_b GOP/s over batch sizes, or time at b = 1
+EVALUATIONS = 24  # arrays that the exact model evaluates, at the most: seconds each for a large network
+
+Progress = Callable[[int, int], None]  # (steps done, steps in all)
+
+
+def check_b_max(b_max: int) -> None:
+    """Raises DesignError unless b_max is a whole number in 1..B_MAX_LIMIT."""
+    if not isinstance(b_max, int) or isinstance(b_max, bool) or not 1 <= b_max <= B_MAX_LIMIT:
+        raise DesignError(f"b_max must be a whole number in 1..{B_MAX_LIMIT}, not {b_max!r}")
+
+
+def check_weights(weights: Sequence[float] | None, b_max: int) -> tuple[float, ...]:
+    """The weights w_b of Eq. 2 for b = 1..b_max, all one when None. Raises DesignError."""
+    if weights is None:
+        return (1.0,) * b_max
+    if len(weights) != b_max:
+        raise DesignError(f"there must be one weight for each of {b_max} batch sizes, not {len(weights)}")
+    if any(not math.isfinite(w) or w < 0 for w in weights) or not any(weights):
+        raise DesignError(f"weights must be finite, at least zero and not all zero, not {list(weights)}")
+    return tuple(float(w) for w in weights)
+
+
+def check_windows(workload: Workload) -> None:
+    """Raises DesignError unless the window of every layer is known: a layer table has none."""
+    lost = next((layer.name for layer in workload.layers if layer.window is None), None)
+    if lost is not None:
+        raise DesignError(
+            f"the exact model needs the window of every layer, and '{lost}' has none: give the network as ONNX"
+        )
+    check_macs(workload)
+
+
+def check_macs(workload: Workload) -> None:
+    """Raises DesignError unless there is a multiply-accumulate to search for."""
+    if not workload.macs:
+        raise DesignError(f"'{workload.name}' must have at least one GEMM layer to search for, and it has none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A place for an NPU, its array left open: board, memory, core and the sizes that fill on-chip RAM besides.
+
+    `memory`: of the board's, the one that tensors live in, its first by default. `core`: one of CORES. The FBCB has
+    `layers` times `b_max` words.
+    """
+
+    board: Board
+    memory: str | None = None
+    core: str = CORES[0]
+    b_max: int = 8
+    layers: int = 0
+    acc_bits: int = 48
+    stackable: bool = True
+
+    def __post_init__(self) -> None:
+        if self.core not in CORES:
+            raise DesignError(f"core must be 'rtl' or 'hls', not {self.core!r}")
+
+    @classmethod
+    def of(cls, design: Design, board: Board, core: str = CORES[0]) -> Target:
+        """The place that a design was made for."""
+        return cls(
+            board=board,
+            memory=design.memory,
+            core=core,
+            b_max=design.b_max,
+            layers=len(design.layers),
+            acc_bits=design.acc_bits,
+            stackable=design.stackable,
+        )
+
+    @property
+    def ports(self) -> Dram:
+        """The memory with the width of its ports. Raises BoardError."""
+        return self.board.memory(self.memory)
+
+    @property
+    def out_words(self) -> int:
+        """Words of a beat of outputs."""
+        return stream_words(self.board, self.memory)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A workload, a board, and the designs to choose from. Raises DesignError or BoardError.
+
+    `weights`: w_b of Eq. 2, b_max of them, all one by default. `objective`: "throughput", weighted over batch sizes,
+    or "latency" of a single sample, which is throughput at b = 1 alone. `model`: "paper" or "exact". `memory`: the
+    one of the board that tensors live in, its first by default. `core`: the one whose accumulators must fit, "rtl"
+    or "hls". `evaluations`: arrays that the exact model evaluates at most.
+    """
+
+    workload: Workload
+    board: Board
+    b_max: int = 8
+    weights: tuple[float, ...] | None = None
+    objective: str = OBJECTIVES[0]
+    model: str = MODELS[0]
+    memory: str | None = None
+    core: str = CORES[0]
+    acc_bits: int = 48
+    evaluations: int = EVALUATIONS
+
+    def __post_init__(self) -> None:
+        if self.model not in MODELS:
+            raise DesignError(f"model must be 'paper' or 'exact', not {self.model!r}")
+        _ = self.target  # looks at the core
+        if self.objective not in OBJECTIVES:
+            raise DesignError(f"objective must be 'throughput' or 'latency', not {self.objective!r}")
+        if self.objective == "latency" and self.weights is not None:
+            raise DesignError(
+                "weights of batch sizes must not be given with the objective 'latency', which is that of b = 1 alone"
+            )
+        self.board.memory(self.memory)  # raises where there is no such memory
+        if self.model == "exact":
+            check_windows(self.workload)
+        check_b_max(self.b_max)
+        check_weights(self.weights, self.b_max)
+        if self.model == "exact" and self.evaluations < 1:
+            raise DesignError(f"evaluations must be at least 1, not {self.evaluations}")
+
+    @cached_property
+    def target(self) -> Target:
+        """The place for the NPU."""
+        return Target(
+            board=self.board,
+            memory=self.memory,
+            core=self.core,
+            b_max=self.b_max,
+            layers=len(self.workload.layers),
+            acc_bits=self.acc_bits,
+        )
+
+    @cached_property
+    def batch_weights(self) -> tuple[float, ...]:
+        """The weight of each batch size 1..b_max; of "latency" that of b = 1 alone."""
+        if self.objective == "latency":
+            return (1.0, *(0.0,) * (self.b_max - 1))
+        return check_weights(self.weights, self.b_max)
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """The batch sizes that weigh something."""
+        return tuple(b for b, weight in enumerate(self.batch_weights, 1) if weight)
+
+    @cached_property
+    def dram(self) -> DramModel:
+        """The memory behind the ports."""
+        return DramModel.of(self.board, self.memory)

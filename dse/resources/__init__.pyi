@@ -1,0 +1,11 @@
+from .buildable import HLS_BEAT_BITS as HLS_BEAT_BITS
+from .buildable import ram_bits as ram_bits
+from .calibration import Measure as Measure
+from .logic import LOGIC_KINDS as LOGIC_KINDS
+from .logic import logic_table as logic_table
+from .logic import logic_terms as logic_terms
+from .logic import part_logic as part_logic
+from .primitives import PARTS as PARTS
+from .primitives import NpuShape as NpuShape
+from .primitives import part_primitives as part_primitives
+from .primitives import ultra_banks as ultra_banks

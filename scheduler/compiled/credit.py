@@ -1,0 +1,96 @@
+"""Compiled twin of the policy in `policies/credit.py`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .optimal import SolvedCounts, costs_to_go
+from .state import at, jit, make_room, wait
+from .twin import NEVER, RUN, Ints, Npu, State, Stream
+
+
+class CreditTwin(NamedTuple):
+    """The twin of `Credit`. Ages are in steps of `width_ns`, at most `oldest`.
+
+    `steps[stage, batch - 1]`: duration of a run in steps of age, `gap` that of a mean gap between arrivals. `v[stage, age]`: credit of a
+    sample present, `gain[stage, age]` that of one in the batch, by age at the end of the run, in sample-ns. `look`: samples of each line
+    that are weighed.
+    """
+
+    counts: SolvedCounts
+    slo_ns: int
+    width_ns: int
+    patience_ns: int
+    gap: int
+    oldest: int
+    look: int
+    steps: Ints
+    v: Ints
+    gain: Ints
+
+    @jit
+    def decide(self, state: State, npu: Npu, stream: Stream) -> None:
+        """Weigh every feasible stage and batch size one action ahead, and waiting for an arrival."""
+        counts, action, look_max = self.counts, state.action[0], self.look
+        stages, held, base = len(state.many), state.counts[0].held, state.counts[0].now + self.slo_ns
+        slots, b_max = min(counts.slots, npu.slots), min(counts.b_max, npu.b_max)
+        if starved(state, npu, stream, base - self.patience_ns, slots):
+            return
+        costs = costs_to_go(counts, state)
+        ages = np.empty((stages, look_max), np.int64)
+        look = np.empty(stages, np.int64)
+        for s in range(stages):
+            look[s] = min(state.many[s], look_max)
+            for k in range(look[s]):
+                ages[s, k] = min(max((base - stream.deadline[at(state, s, k)]) // self.width_ns, 0), self.oldest)
+        gains, order = np.empty(look_max, np.int64), np.empty(look_max, np.int64)
+        best, best_stage = counts.forbidden, -1
+        queued = min(state.many[0], counts.queue_max)
+        for stage in range(stages):
+            feasible = min(b_max, slots - held, queued, look_max) if stage == 0 else min(b_max, state.many[stage])
+            for b in range(feasible):
+                d = self.steps[stage, b]
+                size = min(b + 1, look[stage])
+                score = costs[stage * counts.b_max + b] - worth(self.v, ages, look, d)
+                for k in range(look[stage]):
+                    gain, j = self.gain[stage, ages[stage, k] + d], k
+                    while size < look[stage] and j > 0 and gains[j - 1] < gain:  # the older first among equals
+                        gains[j], order[j] = gains[j - 1], order[j - 1]
+                        j -= 1
+                    gains[j], order[j] = gain, k
+                for k in range(size):
+                    score -= gains[k]
+                if score < best:
+                    best, best_stage = score, stage
+                    action.size = size
+                    for k in range(size):
+                        state.batch[k] = order[k]
+        if not state.counts[0].closed and costs[len(costs) - 1] - worth(self.v, ages, look, self.gap) < best:
+            wait(state, NEVER)
+        else:
+            action.kind, action.stage = RUN, best_stage
+
+
+@jit
+def worth(v: Ints, ages: Ints, look: Ints, steps: int) -> int:
+    """Return the credit of all samples present, this many steps of age from now."""
+    total = 0
+    for s in range(len(look)):
+        for k in range(look[s]):
+            total += v[s, ages[s, k] + steps]
+    return total
+
+
+@jit
+def starved(state: State, npu: Npu, stream: Stream, limit: int, slots: int) -> bool:
+    """Decide as `Credit._starved`: run the oldest once its deadline lies before `limit`; False when none does."""
+    stage = -1
+    for s in range(len(state.many)):
+        if state.many[s] and (stage < 0 or stream.deadline[at(state, s, 0)] < stream.deadline[at(state, stage, 0)]):
+            stage = s
+    if stream.deadline[at(state, stage, 0)] >= limit:
+        return False
+    make_room(state, npu, stage, slots)
+    return True

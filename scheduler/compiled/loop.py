@@ -1,0 +1,216 @@
+"""The simulator's loop, compiled by Numba: the same schedules as `simulation/engine.py`, some hundred times faster.
+
+The loop is compiled once for each kind of twin. Its cache is keyed by the sources in `scheduler/compiled`; with a twin from elsewhere it
+is compiled anew in every process, since that key does not cover the twin's file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from fluidnpu.dse import has_numba
+
+from .state import at, decide, jit
+from .twin import ANSWER, NEVER, RUN, WAIT, Compiled, Ints, Npu, State, Stream, Wrappers
+from .wrappers import answer_early, shed_hopeless
+
+Served = tuple[bool, Ints, Ints, Ints]
+DONE, REFUSED, FULL = range(3)
+
+
+def serve(stream: Stream, npu: Npu, policy: Compiled) -> Served:
+    """Serve the stream: (False for a decision that the engine would refuse, fates, log, ids).
+
+    `fates`, requests x 4: start, end, exit and outcome. `log`, decisions x 6: time, kind, stage, size, until, end of the run. `ids`: the
+    requests of all decisions, one after the other, as places in the stream.
+    """
+    n = len(stream.arrival)
+    state = State.empty(n, len(npu.believed), npu.slots)
+    counts, loop = state.counts[0], loop_for(type(policy.twin))
+    fates, log, ids = np.full((n, 4), -1, np.int64), np.empty((2 * n + 16, 6), np.int64), np.empty(8 * n + 16, np.int64)
+    while (status := loop(stream, npu, state, policy.wrappers, policy.twin, fates, log, ids)) == FULL:
+        log, ids = np.concatenate([log, np.empty_like(log)]), np.concatenate([ids, np.empty_like(ids)])
+    return status == DONE, fates, log[: counts.lines], ids[: counts.named]
+
+
+def loop_for(kind: type) -> Callable[..., int]:
+    """Return the loop for a kind of twin."""
+    return _loop if kind.__module__.startswith(f"{__package__}.") or not has_numba() else _uncached()
+
+
+@lru_cache
+def _uncached() -> Callable[..., int]:
+    import numba
+
+    anew: Callable[..., int] = numba.njit(error_model="numpy")(getattr(_loop, "py_func", _loop))
+    return anew
+
+
+@jit.entry
+def _loop(
+    stream: Stream, npu: Npu, state: State, wrappers: Wrappers, twin: Any, fates: Ints, log: Ints, ids: Ints
+) -> int:
+    """Ask the twin until all are served (DONE), it is REFUSED, or log or ids are FULL: then go on with longer ones."""
+    counts = state.counts[0]
+    while proceed(state, stream):
+        if counts.lines == len(log) or counts.named + len(state.gone) > len(ids):
+            return FULL
+        if not (wrappers.shed and shed_hopeless(state, npu, stream)):
+            decide(twin, state, npu, stream)
+            if wrappers.anytime > 0:
+                answer_early(state, npu, stream, wrappers)
+        if not act(state, npu, stream, fates):
+            return REFUSED
+        note(state, log, ids)
+    return DONE
+
+
+@jit
+def proceed(state: State, stream: Stream) -> bool:
+    """Let the arrivals up to now into the queue, time moving on where nothing waits; False when all are served."""
+    counts, n = state.counts[0], len(stream.arrival)
+    while True:
+        i = counts.arrived
+        while i < n and stream.arrival[i] <= counts.now:
+            state.queue[counts.head + state.many[0]] = i
+            state.many[0] += 1
+            i += 1
+        counts.arrived, counts.closed = i, int(i == n)
+        if state.many[0] or counts.held:
+            return True
+        if i == n:
+            return False
+        counts.now = stream.arrival[i]
+
+
+@jit
+def act(state: State, npu: Npu, stream: Stream, fates: Ints) -> bool:
+    """Do as decided, with the time of the next question into `action.end`; False when the engine would refuse it."""
+    counts, action, gone = state.counts[0], state.action[0], state.gone
+    now = counts.now
+    action.end = now
+    if action.kind == RUN:
+        return run_batch(state, npu, stream, fates)
+    action.stage = 0
+    if action.kind == WAIT:
+        until = action.until
+        if counts.closed or (until != NEVER and until <= now):
+            return False
+        arrival = stream.arrival[counts.arrived]
+        action.end = arrival if until == NEVER else min(until, arrival)
+        return True
+    for k in range(action.size):
+        fate = gone[k]
+        fates[fate, 1] = now
+        if action.kind == ANSWER:
+            fates[fate, 2], fates[fate, 3] = answer(state, fate) - 1, 1
+        else:
+            fates[fate, 0], fates[fate, 3] = now, 2
+    return True
+
+
+@jit
+def run_batch(state: State, npu: Npu, stream: Stream, fates: Ints) -> bool:
+    """Run the batch decided; False when the engine would refuse it."""
+    counts, action = state.counts[0], state.action[0]
+    stage, size = action.stage, action.size
+    if not 1 <= size <= min(npu.b_max, state.many[stage]):
+        return False
+    take(state, stage, size)
+    if stage == 0:
+        counts.held += size
+        if counts.held > npu.slots:
+            return False
+    action.end = counts.now + npu.took[stage, size - 1]
+    for k in range(size):
+        request = state.gone[k]
+        if stage == 0:
+            fates[request, 0] = counts.now
+        if stream.leaves[request] == stage:
+            fates[request, 1], fates[request, 2], fates[request, 3] = action.end, stage, 0
+            counts.held -= 1
+        elif stage + 1 == len(npu.believed):
+            return False
+        else:
+            enter(state, stage + 1, request)
+    return True
+
+
+@jit
+def note(state: State, log: Ints, ids: Ints) -> None:
+    """Write the action into the log, and move on to its end."""
+    counts, action = state.counts[0], state.action[0]
+    i = counts.lines
+    log[i, 0], log[i, 1], log[i, 2], log[i, 3] = counts.now, action.kind, action.stage, action.size
+    log[i, 4], log[i, 5] = action.until if action.kind == WAIT else NEVER, action.end
+    for k in range(action.size):
+        ids[counts.named + k] = state.gone[k]
+    counts.lines += 1
+    counts.named += action.size
+    counts.now = action.end
+
+
+@jit
+def take(state: State, stage: int, size: int) -> None:
+    """Move the batch out of its line into `gone`, in the order decided; the rest keeps its order. Sorts `batch`."""
+    counts, batch, oldest = state.counts[0], state.batch, True
+    for k in range(size):
+        state.gone[k] = at(state, stage, batch[k])
+        oldest = oldest and batch[k] == k
+    if stage == 0 and oldest:  # the usual case
+        counts.head += size
+        state.many[0] -= size
+        return
+    for k in range(1, size):
+        place, j = batch[k], k
+        while j > 0 and batch[j - 1] > place:
+            batch[j] = batch[j - 1]
+            j -= 1
+        batch[j] = place
+    if stage == 0:  # the rest in front moves towards the tail
+        head, k, to = counts.head, size - 1, counts.head + batch[size - 1]
+        for j in range(batch[size - 1], -1, -1):
+            if k >= 0 and batch[k] == j:
+                k -= 1
+            else:
+                state.queue[to] = state.queue[head + j]
+                to -= 1
+        counts.head += size
+    else:
+        k, to = 0, 0
+        for j in range(state.many[stage]):
+            if k < size and batch[k] == j:
+                k += 1
+            else:
+                state.line[stage, to] = state.line[stage, j]
+                to += 1
+    state.many[stage] -= size
+
+
+@jit
+def enter(state: State, stage: int, request: int) -> None:
+    """Put a request into a line past the queue, in order."""
+    k = state.many[stage]
+    while k > 0 and state.line[stage, k - 1] > request:
+        state.line[stage, k] = state.line[stage, k - 1]
+        k -= 1
+    state.line[stage, k] = request
+    state.many[stage] += 1
+
+
+@jit
+def answer(state: State, request: int) -> int:
+    """Take a request that waits past the queue out of its line; return its stage."""
+    for s in range(1, len(state.many)):
+        for k in range(state.many[s]):
+            if state.line[s, k] == request:
+                for j in range(k, state.many[s] - 1):
+                    state.line[s, j] = state.line[s, j + 1]
+                state.many[s] -= 1
+                state.counts[0].held -= 1
+                return s
+    return -1

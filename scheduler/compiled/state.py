@@ -1,0 +1,93 @@
+"""Compiled steps that the twins of several policies share. Importing it loads Numba, where it is installed.
+
+The folder `scheduler/compiled` says once more, without objects and reasons, what `scheduler/simulation/engine.py` and the policies say.
+`tests/scheduler/test_scheduler_compiled.py` holds both to the same decision log, event for event. Without Numba the functions are plain
+Python: right, but slower than the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fluidnpu.dse import Jit, has_numba
+
+from .twin import RUN, WAIT, Npu, State, Stream
+
+jit = Jit("fluidnpu.scheduler.compiled", error_model="numpy")
+
+
+def decide(twin: Any, state: State, npu: Npu, stream: Stream) -> None:
+    """Let the twin decide; compiled, the twin's type selects its method."""
+    twin.decide(state, npu, stream)
+
+
+if has_numba():
+    from numba.extending import overload
+
+    @overload(decide)  # type: ignore[untyped-decorator]
+    def _decide(twin: Any, state: Any, npu: Any, stream: Any) -> Callable[..., None]:
+        method = twin.instance_class.decide
+
+        def call(twin: Any, state: Any, npu: Any, stream: Any) -> None:
+            method(twin, state, npu, stream)
+
+        return call
+
+
+@jit
+def at(state: State, stage: int, k: int) -> int:
+    """Return the k-th request that waits at the entry of `stage`."""
+    return state.queue[state.counts[0].head + k] if stage == 0 else state.line[stage, k]  # type: ignore[no-any-return]
+
+
+@jit
+def deepest(state: State) -> int:
+    """Return the last stage at which samples wait, as `baselines.deepest`."""
+    for stage in range(len(state.many) - 1, 0, -1):
+        if state.many[stage]:
+            return stage
+    return 0
+
+
+@jit
+def run(state: State, stage: int, size: int) -> None:
+    """Decide to run the oldest `size` at `stage`."""
+    action = state.action[0]
+    action.kind, action.stage, action.size = RUN, stage, size
+    for k in range(size):
+        state.batch[k] = k
+
+
+@jit
+def wait(state: State, until: int) -> None:
+    """Decide to wait until a time in ns, or NEVER."""
+    action = state.action[0]
+    action.kind, action.until, action.size = WAIT, until, 0
+
+
+@jit
+def oldest_first(state: State, npu: Npu, stream: Stream, patience: int, slots: int) -> bool:
+    """Decide as `baselines.oldest_first`; False when the oldest is within its patience, and nothing is decided."""
+    stage = -1
+    for s in range(len(state.many)):
+        if state.many[s] and (stage < 0 or at(state, s, 0) < at(state, stage, 0)):
+            stage = s
+    oldest = at(state, stage, 0)
+    if state.counts[0].now - stream.arrival[oldest] <= patience * (stream.deadline[oldest] - stream.arrival[oldest]):
+        return False
+    make_room(state, npu, stage, slots)
+    return True
+
+
+@jit
+def make_room(state: State, npu: Npu, stage: int, slots: int) -> None:
+    """Run the oldest at `stage`, or the samples furthest on when that is the queue and no slot is free."""
+    room = npu.b_max
+    if stage == 0:
+        free = slots - state.counts[0].held
+        if free > 0:
+            room = min(room, free)
+        else:
+            stage = deepest(state)
+    run(state, stage, min(room, state.many[stage]))

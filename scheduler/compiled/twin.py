@@ -1,0 +1,108 @@
+"""Records that the compiled loop shares with the policies: the stream, the NPU, the state, and a policy's twin. NumPy only.
+
+A twin is a NamedTuple of the numbers that a policy decides with, and of its memory. Its method `decide(state, npu, stream)` writes the
+action into the state. Requests are named by their place in the stream, which is sorted by (arrival, id), so comparing places is
+comparing (arrival, id). Times are integer nanoseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..policy import Policy
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Records = Any  # an array of records with named fields, which NumPy's types do not describe
+
+RUN, WAIT, ANSWER, SHED = range(4)  # kinds of an action
+NEVER = -1  # the time of a wait without one
+COUNTS = np.dtype(
+    [(name, "i8") for name in ["now", "arrived", "closed", "head", "held", "started", "answered", "lines", "named"]]
+)
+ACTION = np.dtype([(name, "i8") for name in ["kind", "stage", "size", "until", "end"]])
+
+
+class Stream(NamedTuple):
+    """The requests, one row each: arrival and deadline in ns, and the exit at which each leaves if it is let run."""
+
+    arrival: Ints
+    deadline: Ints
+    leaves: Ints
+
+
+class Npu(NamedTuple):
+    """Duration of a run in ns by stage and batch size - 1, as policies believe and as it is, and the limits.
+
+    `took` includes the overhead of a run.
+    """
+
+    believed: Ints
+    took: Ints
+    b_max: int
+    slots: int
+
+
+class State(NamedTuple):
+    """Waiting requests and the decision.
+
+    The queue is `queue[counts.head:]`, `many[0]` of them; `line[s]` is the entry of stage s, `many[s]` of them. `counts` and `action` hold
+    one record each, COUNTS and ACTION: the time in ns, requests that have arrived, `closed` when all have, samples held past the queue,
+    started and answered early, lines of the log and samples named in it; the action, and the time of the next question. `batch` holds
+    places in the line of the action's stage, `action.size` of them; `gone` the requests that a run, an answer or a refusal takes.
+    """
+
+    queue: Ints
+    line: Ints
+    many: Ints
+    counts: Records
+    action: Records
+    batch: Ints
+    gone: Ints
+
+    @classmethod
+    def empty(cls, requests: int, stages: int, slots: int) -> State:
+        """Return a state in which nothing waits, with room for all requests."""
+        return cls(
+            queue=np.empty(requests, np.int64),
+            line=np.empty((stages, slots + 1), np.int64),
+            many=np.zeros(stages, np.int64),
+            counts=records(COUNTS),
+            action=records(ACTION),
+            batch=np.empty(max(requests, slots + 1), np.int64),
+            gone=np.empty(max(requests, slots + 1), np.int64),
+        )
+
+
+class Wrappers(NamedTuple):
+    """Wrappers around the policy: the share of anytime answers (0 for none), `rescue_only` and `shed` as 0 or 1."""
+
+    anytime: float = 0.0
+    rescue_only: int = 0
+    shed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """A policy as the compiled loop runs it. A twin holds memory, so it serves one stream."""
+
+    twin: Any
+    wrappers: Wrappers = field(default_factory=Wrappers)
+
+
+def records(fields: np.dtype[Any]) -> Records:
+    """Return one record of zeros, its fields as attributes of its first element."""
+    return np.zeros(1, fields).view(np.recarray)
+
+
+def twin_of(policy: Policy, stream: Stream, npu: Npu) -> Compiled | None:
+    """Return the policy's twin, or None when it has none for this NPU.
+
+    Only the class itself is asked, by its method `compiled(stream, npu)`: a subclass may decide otherwise.
+    """
+    says = vars(type(policy)).get("compiled")
+    return None if says is None else says(policy, stream, npu)

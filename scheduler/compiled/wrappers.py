@@ -1,0 +1,63 @@
+"""Compiled twins of the wrappers in `policies/wrappers/`."""
+
+from __future__ import annotations
+
+from .state import at, jit
+from .twin import ANSWER, RUN, SHED, Npu, State, Stream, Wrappers
+
+
+@jit
+def answer_early(state: State, npu: Npu, stream: Stream, wrappers: Wrappers) -> None:
+    """Answer as `Anytime` the samples that cannot be in time, in place of the action that the policy decided."""
+    counts, action = state.counts[0], state.action[0]
+    stage, end, chosen = -1, counts.now, 0
+    if action.kind == RUN:
+        stage = action.stage
+        end += npu.believed[stage, action.size - 1]
+    allowed = wrappers.anytime * counts.started - counts.answered
+    if allowed >= 1:
+        for s in range(1, len(state.many)):
+            for k in range(state.many[s]):
+                deadline = stream.deadline[at(state, s, k)]
+                if end + npu.believed[s, 0] <= deadline or (wrappers.rescue_only and counts.now > deadline):
+                    continue
+                if s == stage and end <= deadline and in_batch(state, k):
+                    continue
+                if chosen + 1 <= allowed:
+                    state.gone[chosen] = at(state, s, k)
+                    chosen += 1
+    if chosen:
+        counts.answered += chosen
+        action.kind, action.size = ANSWER, chosen
+    elif stage == 0:
+        counts.started += action.size
+
+
+@jit
+def in_batch(state: State, k: int) -> bool:
+    """Tell if the batch decided holds place k of its line."""
+    for j in range(state.action[0].size):  # noqa: SIM110 - Numba compiles no generators
+        if state.batch[j] == k:
+            return True
+    return False
+
+
+@jit
+def shed_hopeless(state: State, npu: Npu, stream: Stream) -> bool:
+    """Refuse as `Shedding` the requests that are late whatever happens; False when there are none."""
+    counts = state.counts[0]
+    soonest, shed, kept, head = counts.now + npu.believed[0, 0], 0, 0, counts.head
+    for k in range(state.many[0]):
+        request = state.queue[head + k]
+        if stream.deadline[request] < soonest:
+            state.gone[shed] = request
+            shed += 1
+    if shed:
+        for k in range(state.many[0] - 1, -1, -1):
+            if stream.deadline[state.queue[head + k]] >= soonest:
+                state.queue[head + state.many[0] - 1 - kept] = state.queue[head + k]
+                kept += 1
+        counts.head += shed
+        state.many[0] = kept
+        state.action[0].kind, state.action[0].size = SHED, shed
+    return shed > 0

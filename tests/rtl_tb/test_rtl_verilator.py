@@ -1,0 +1,43 @@
+"""Builds are named by all that decides them; warnings end a build unless it is lenient."""
+
+from dataclasses import replace
+
+import pytest
+
+from fluidnpu.rtl_tb import SimulationError
+from fluidnpu.rtl_tb.simulation.verilator import BENCH, LIBRARY, Build
+
+SOUND = (
+    "module unit #(parameter int Width = 2) (input logic [1:0] i, output logic [1:0] o);\n  assign o = i;\nendmodule\n"
+)
+BUILD = Build(top="unit", texts={"unit.sv": SOUND}, parameters={"Width": 2}, kind=BENCH)
+
+
+def test_all_that_decides_a_build_is_in_its_name() -> None:
+    others = (
+        replace(BUILD, texts={"unit.sv": SOUND + "\n"}),
+        replace(BUILD, parameters={"Width": 3}),
+        replace(BUILD, kind=LIBRARY),
+        replace(BUILD, harness={"main.cpp": ""}),
+        replace(BUILD, defines={"STRIPES": "2"}),
+        replace(BUILD, lenient=True),
+        replace(BUILD, waves=True),
+    )
+    assert len({build.folder for build in (BUILD, *others)}) == 1 + len(others)
+    two = replace(BUILD, parameters={"A": 1, "B": 2})
+    assert two.folder == replace(BUILD, parameters={"B": 2, "A": 1}).folder
+
+
+def test_a_warning_ends_a_build_unless_it_is_lenient() -> None:
+    BUILD.lint()
+    narrow = replace(BUILD, texts={"unit.sv": SOUND.replace("output logic [1:0] o", "output logic [2:0] o")})
+    with pytest.raises(SimulationError, match=r"verilator ended with 1:\n(.*\n)*.*WIDTH"):
+        narrow.lint()
+    replace(narrow, lenient=True).lint()
+
+
+def test_what_is_no_systemverilog_ends_every_build() -> None:
+    broken = replace(BUILD, texts={"unit.sv": "module unit (;"}, lenient=True)
+    with pytest.raises(SimulationError, match="verilator ended with 1"):
+        broken.make()
+    assert not broken.target.exists()
