@@ -64,7 +64,7 @@ class CreditTwin(NamedTuple):
                     score -= gains[k]
                 if score < best:
                     best, best_stage = score, stage
-                    action.size = size
+                    action.samples = size
                     for k in range(size):
                         state.batch[k] = order[k]
         if not state.counts[0].closed and costs[len(costs) - 1] - worth(self.v, ages, look, self.gap) < best:

@@ -103,7 +103,7 @@ def act(state: State, npu: Npu, stream: Stream, fates: Ints) -> bool:
         arrival = stream.arrival[counts.arrived]
         action.end = arrival if until == NEVER else min(until, arrival)
         return True
-    for k in range(action.size):
+    for k in range(action.samples):
         fate = gone[k]
         fates[fate, 1] = now
         if action.kind == ANSWER:
@@ -117,7 +117,7 @@ def act(state: State, npu: Npu, stream: Stream, fates: Ints) -> bool:
 def run_batch(state: State, npu: Npu, stream: Stream, fates: Ints) -> bool:
     """Run the batch decided; False when the engine would refuse it."""
     counts, action = state.counts[0], state.action[0]
-    stage, size = action.stage, action.size
+    stage, size = action.stage, action.samples
     if not 1 <= size <= min(npu.b_max, state.many[stage]):
         return False
     take(state, stage, size)
@@ -145,12 +145,12 @@ def note(state: State, log: Ints, ids: Ints) -> None:
     """Write the action into the log, and move on to its end."""
     counts, action = state.counts[0], state.action[0]
     i = counts.lines
-    log[i, 0], log[i, 1], log[i, 2], log[i, 3] = counts.now, action.kind, action.stage, action.size
+    log[i, 0], log[i, 1], log[i, 2], log[i, 3] = counts.now, action.kind, action.stage, action.samples
     log[i, 4], log[i, 5] = action.until if action.kind == WAIT else NEVER, action.end
-    for k in range(action.size):
+    for k in range(action.samples):
         ids[counts.named + k] = state.gone[k]
     counts.lines += 1
-    counts.named += action.size
+    counts.named += action.samples
     counts.now = action.end
 
 

@@ -54,7 +54,7 @@ def deepest(state: State) -> int:
 def run(state: State, stage: int, size: int) -> None:
     """Decide to run the oldest `size` at `stage`."""
     action = state.action[0]
-    action.kind, action.stage, action.size = RUN, stage, size
+    action.kind, action.stage, action.samples = RUN, stage, size
     for k in range(size):
         state.batch[k] = k
 
@@ -63,7 +63,7 @@ def run(state: State, stage: int, size: int) -> None:
 def wait(state: State, until: int) -> None:
     """Decide to wait until a time in ns, or NEVER."""
     action = state.action[0]
-    action.kind, action.until, action.size = WAIT, until, 0
+    action.kind, action.until, action.samples = WAIT, until, 0
 
 
 @jit

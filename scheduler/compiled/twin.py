@@ -22,7 +22,7 @@ Records = Any  # an array of records with named fields, which NumPy's types do n
 RUN, WAIT, ANSWER, SHED = range(4)  # kinds of an action
 NEVER = -1  # the time of a wait without one
 COUNTS = np.dtype([(name, "i8") for name in "now arrived closed head held started answered lines named".split()])
-ACTION = np.dtype([(name, "i8") for name in "kind stage size until end".split()])
+ACTION = np.dtype([(name, "i8") for name in "kind stage samples until end".split()])
 
 
 class Stream(NamedTuple):
@@ -51,7 +51,7 @@ class State(NamedTuple):
     The queue is `queue[counts.head:]`, `many[0]` of them; `line[s]` is the entry of stage s, `many[s]` of them. `counts` and `action` hold
     one record each, COUNTS and ACTION: the time in ns, requests that have arrived, `closed` when all have, samples held past the queue,
     started and answered early, lines of the log and samples named in it; the action, and the time of the next question. `batch` holds
-    places in the line of the action's stage, `action.size` of them; `gone` the requests that a run, an answer or a refusal takes.
+    places in the line of the action's stage, `action.samples` of them; `gone` the requests that a run, an answer or a refusal takes.
     """
 
     queue: Ints
@@ -93,7 +93,8 @@ class Compiled:
 
 
 def records(fields: np.dtype[Any]) -> Records:
-    """Return one record of zeros, its fields as attributes of its first element."""
+    """Return one record of zeros; its fields are attributes of element 0, so no field may be named as one of NumPy's."""
+    assert fields.names is not None and not any(hasattr(np.void, name) for name in fields.names)
     return np.zeros(1, fields).view(np.recarray)
 
 
