@@ -1,4 +1,5 @@
-"""What can go wrong in this room, as a drawn tree: the caller's faults are ValueErrors, a policy that breaks the rules is a RuntimeError.
+"""What can go wrong in this room, as a drawn tree: the caller's faults are ValueErrors, a policy that
+breaks the rules is a RuntimeError.
 
 SchedulerError (ValueError)     a wrong argument, file or trace; one sentence, fit to be shown to a user
   TrafficError                  arrivals, deadlines, rates and traces

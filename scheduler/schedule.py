@@ -1,7 +1,8 @@
-"""What a policy did with a stream of requests: one record per request, one per decision, and the rules every schedule obeys.
+"""What a policy did with a stream of requests: one record per request, one per decision, and the rules
+every schedule obeys.
 
-A `Schedule` holds the decision log as the actions themselves, so it replays (`Replay`) to the same schedule, and text (`log_lines`,
-`read_log`) loses nothing. Times are integer nanoseconds.
+A `Schedule` holds the decision log as the actions themselves, so it replays (`Replay`) to the same
+schedule, and text (`log_lines`, `read_log`) loses nothing. Times are integer nanoseconds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import PolicyError, SchedulerError
-from .policy import Action, Answer, Request, Run, Shed, View, Wait
+from .policy import Action, Answer, Request, Run, Shed, Traits, View, Wait
 
 Ints = NDArray[np.int64]
 
@@ -30,7 +31,10 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One request's fate. `start_ns`: its first run began (its arrival's end in the queue when it was shed). `exit`: -1 when shed."""
+    """One request's fate.
+
+    `start_ns`: its first run began (its arrival's end in the queue when it was shed). `exit`: -1 when shed.
+    """
 
     request: Request
     start_ns: int
@@ -101,7 +105,9 @@ class Schedule:
         return (json.dumps(_line(at, action), allow_nan=False) for at, action in self.log)
 
     def check(self) -> None:
-        """Raise PolicyError unless each request is answered once, in order, and runs neither overlap nor break b_max or the slots."""
+        """Raise PolicyError unless each request is answered once, in order, and runs neither overlap nor
+        break b_max or the slots.
+        """
         ends: dict[int, int] = {}
         stage_of: dict[int, int] = {}
         busy_until = 0
@@ -135,7 +141,9 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """What metrics are made of: columns aligned with the requests, in order of arrival, and the runs by stage and batch size."""
+    """What metrics are made of: columns aligned with the requests, in order of arrival, and the runs by
+    stage and batch size.
+    """
 
     policy: str
     arrival_ns: Ints
@@ -222,10 +230,14 @@ def _action(raw: Mapping[str, object], known: Mapping[int, Request]) -> tuple[in
 
 
 class Replay:
-    """A policy that repeats a decision log; it refuses when asked at another time than the log says."""
+    """A policy that repeats a decision log; it refuses when asked at another time than the log says.
 
-    def __init__(self, log: Sequence[tuple[int, Action]], name: str = "replay") -> None:
+    `traits`: those of the policy that made the log.
+    """
+
+    def __init__(self, log: Sequence[tuple[int, Action]], name: str = "replay", traits: Traits | None = None) -> None:
         self.name = name
+        self.traits = traits or Traits()
         self._log = tuple(log)
         self._next = 0
 

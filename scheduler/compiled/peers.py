@@ -9,7 +9,10 @@ from .twin import Ints, Npu, State, Stream
 
 
 class LazyTwin(NamedTuple):
-    """The twin of `Lazy`. `exit_aware`: 0 or 1; `admitted[0]`: memory, samples admitted since the NPU was empty."""
+    """The twin of `Lazy`.
+
+    `exit_aware`: 0 or 1; `admitted[0]`: memory, samples admitted since the NPU was empty.
+    """
 
     exit_aware: int
     admitted: Ints

@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import Request, Schedule, Setting, World, draw_exits, make_policy, poisson, simulate
+from fluidnpu.scheduler import Request, Schedule, World, draw_exits, make_policy, poisson, simulate
+from fluidnpu.scheduler.policies import Setting
 
 TABLE2 = Path(__file__).parents[2] / "studies" / "fluid_batching" / "data" / "table2_latency.json"
 ROWS = json.loads(TABLE2.read_text())["rows"]

@@ -11,21 +11,10 @@ from scheduling_worlds import ROWS
 
 from fluidnpu.dse import DesignError
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.scheduler import (
-    SchedulerError,
-    Serving,
-    TrafficError,
-    Truth,
-    bursty,
-    compare,
-    diurnal,
-    draw_stream,
-    generate,
-    halve_early_exits,
-    make_policy,
-    read_trace,
-    serve,
-)
+from fluidnpu.scheduler import SchedulerError, Serving, TrafficError, compare, draw_stream, make_policy
+from fluidnpu.scheduler.comparison import Truth
+from fluidnpu.scheduler.simulation import halve_early_exits
+from fluidnpu.scheduler.simulation.traffic import bursty, diurnal, generate, read_trace
 
 ROW = Serving.loads(json.dumps(ROWS[1]), "row 1")
 USUAL = {"rate_per_s": 40, "slo_ns": 100_000_000, "requests": 600, "seeds": 2}

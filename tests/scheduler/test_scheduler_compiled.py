@@ -17,23 +17,19 @@ from scheduling_worlds import ROWS, uniform, worlds
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import (
-    REGISTRY,
-    Fluid,
-    Greedy,
     Request,
     SchedulerError,
     Serving,
-    Setting,
-    Truth,
     World,
-    available,
     compare,
     draw_stream,
     make_policy,
     measure,
-    serve_compiled,
     simulate,
 )
+from fluidnpu.scheduler.comparison import Truth
+from fluidnpu.scheduler.compiled.trace import serve_compiled
+from fluidnpu.scheduler.policies import REGISTRY, Fluid, Greedy, Setting
 
 needs_numba = pytest.mark.skipif(not available(), reason="needs Numba")
 WRAPPED = (

@@ -12,23 +12,12 @@ import pytest
 from scheduling_worlds import ROWS, serve_row, setting_of
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import (
-    Anytime,
-    CountTable,
-    Credit,
-    Optimal,
-    SchedulerError,
-    Setting,
-    Weights,
-    World,
-    available,
-    make_policy,
-    measure,
-    simulate,
-    solve_counts,
-)
+from fluidnpu.scheduler import SchedulerError, World, make_policy, measure, simulate
 from fluidnpu.scheduler.errors import OverloadError
+from fluidnpu.scheduler.policies import Anytime, Credit, Setting, Weights, solve_counts
 from fluidnpu.scheduler.policies.credit import KNOTS
+from fluidnpu.scheduler.policies.decision_process import CountTable
+from fluidnpu.scheduler.policies.optimal import Optimal
 from fluidnpu.scheduler.policies.setting import least_work_ns
 from fluidnpu.scheduler.policies.weights import fingerprint, load_weights, mean, read_weights
 from fluidnpu.studies.fluid_batching.paper import table2_rows

@@ -8,22 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling_worlds import ROWS, worlds
 
-from fluidnpu.scheduler import (
-    PolicyError,
-    Recorded,
-    SchedulerError,
-    Serving,
-    Source,
-    TrafficError,
-    Truth,
-    compare,
-    compare_streams,
-    draw_stream,
-    read_confidence_file,
-    read_confidences,
-    record,
-    replay,
-)
+from fluidnpu.scheduler import PolicyError, SchedulerError, Serving, TrafficError, compare, draw_stream
+from fluidnpu.scheduler.comparison import Source, Truth, compare_streams, record, replay
+from fluidnpu.scheduler.exits import Recorded, read_confidence_file
+from fluidnpu.scheduler.exits.confidences import read_confidences
 
 SERVING = Serving.loads(json.dumps(ROWS[0] | {"name": "row"}))
 RATE, SLO_NS = 15.0, 200 * 10**6
