@@ -7,7 +7,7 @@ DEPS   := pyproject.toml constraints.txt Makefile
 # The tests mix BLAS threads with worker processes: one thread each is faster on few cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-rtl test-long tables lint format clean help
+.PHONY: demo test test-rtl test-long test-matrix tables lint format clean help
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -23,8 +23,11 @@ MEASURES := synthesis mutation efficiency full_size
 test-rtl: $(VENV)/.installed-test ## every RTL bench, proof and coverage bin
 	$(PY) -m pytest -q -n 2 tests/rtl_tb $(MEASURES:%=--ignore-glob='*%*')
 
-test-long: $(VENV)/.installed-test ## the long matrix
-	$(PY) -m pytest -q -n 2 -m long
+test-long: $(VENV)/.installed-test ## what CI runs beside the default tests: one case of every long kind
+	$(PY) -m pytest -q -n 2 -m "long and not matrix"
+
+test-matrix: $(VENV)/.installed-test ## the same kinds with more seeds, designs and seeded bugs
+	$(PY) -m pytest -q -n 2 -m matrix
 
 TABLES := $(foreach on,zc706-pl zcu104-ps_striped,resnet50-$(on) resnet50-$(on)-ideal inception_v3-$(on) inception_v3-$(on)-ideal)
 tables: $(VENV)/.installed-test ## docs/cycles anew: every layer of two networks on both boards, RTL beside the exact model (hours)

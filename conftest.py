@@ -7,7 +7,17 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+import pytest
+
 ROOMS = {"boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host", "studies"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of the matrix as long, so that `-m "long and not matrix"` is what CI adds to the default."""
+    for item in items:
+        if item.get_closest_marker("matrix"):
+            item.add_marker("long")
 
 
 class RoomAlias(MetaPathFinder, Loader):

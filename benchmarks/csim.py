@@ -10,7 +10,8 @@ import time
 
 from fluidnpu.boards import list_boards, load_board
 from fluidnpu.dse import explore
-from fluidnpu.hls import compile_core, compile_program, csim_network, execute_streams_reference, layer_streams
+from fluidnpu.hls import compile_program, csim_network
+from fluidnpu.hls.core import compile_core, execute_streams_reference, layer_streams
 from fluidnpu.models import golden, quantise, read_onnx, shipped_file, shipped_images
 
 

@@ -75,14 +75,14 @@ def compare(given: argparse.Namespace) -> None:
     print(f"ResNet-50 on {point}, {words} words a cycle and port, B = 1; {len(shapes)} layers; all modelled")
     print(f"  ours: {seconds * 1e6:.1f} us a design point (all {len(workload.layers)} layers, {space} points searched)")
     for name, python in (("zigzag", given.zigzag), ("scalesim", given.scalesim)):
-        found = _peer(name, python, task, given.timeout)
-        if isinstance(found, str):
-            print(f"  {name}: skipped, {found}")
+        answer = _peer(name, python, task, given.timeout)
+        if isinstance(answer, str):
+            print(f"  {name}: skipped, {answer}")
             continue
-        columns[name] = found["cycles"]
+        columns[name] = answer["cycles"]
         print(
-            f"  {name} {found['version']}: {sum(found['seconds']):.1f} s a design point ({len(shapes)} layers only), "
-            f"{min(found['seconds']):.1f} .. {max(found['seconds']):.1f} s a layer"
+            f"  {name} {answer['version']}: {sum(answer['seconds']):.1f} s a design point ({len(shapes)} layers only), "
+            f"{min(answer['seconds']):.1f} .. {max(answer['seconds']):.1f} s a layer"
         )
     _table(layers, shapes, columns, point.dsp)
 

@@ -41,41 +41,41 @@ TABLE = (
 )
 
 
-def compare(row: Printed, found: Exploration) -> None:
-    ours = found.published
+def compare(row: Printed, exploration: Exploration) -> None:
+    ours = exploration.published
     same = (ours.t_r, ours.t_p, ours.t_c) == row.point
-    resources = found.published_resources
+    resources = exploration.published_resources
     dsp, memory = resources["dsp"]["percent"], resources["memory_bits"]["percent"]
     printed = "<{}, {}, {}>".format(*row.point)
     verdict = "same" if same else "differs"
-    unique = "unique optimum" if found.ranking.unique else "optimum, tied"
-    print(f"{row.network} on {row.board}: {verdict}; {unique} of {len(found.ranking)} designs")
+    unique = "unique optimum" if exploration.ranking.unique else "optimum, tied"
+    print(f"{row.network} on {row.board}: {verdict}; {unique} of {len(exploration.ranking)} designs")
     print(f"  printed {printed:17} DSP {row.dsp_pct:6.2f} %  memory {row.memory_pct:6.2f} %")
     print(f"  ours    {ours!s:17} DSP {dsp:6.2f} %  memory {memory:6.2f} %")
     if not same:
-        explain(row, found)
-    design, worst = found.design, min(found.difference_pct)
-    used = ", ".join(f"{name} {x['used']} of {x['available']}" for name, x in found.fitted_resources.items())
+        explain(row, exploration)
+    design, worst = exploration.design, min(exploration.difference_pct)
+    used = ", ".join(f"{name} {x['used']} of {x['available']}" for name, x in exploration.fitted_resources.items())
     print(f"  fits as <{design.t_r}, {design.t_p}, {design.t_c}>: {used}; modelled GOP/s at worst {worst:+.2f} %")
 
 
-def explain(row: Printed, found: Exploration) -> None:
+def explain(row: Printed, exploration: Exploration) -> None:
     _, t_p, t_c = row.point
-    value = {(p.t_r, p.t_p, p.t_c): gops for p, gops in found.ranking.top(len(found.ranking))}
-    loss = 100 * (value[row.point] / found.ranking.top(1)[0][1] - 1)
-    share = 100 * t_p * t_c / found.board.dsp
+    value = {(p.t_r, p.t_p, p.t_c): gops for p, gops in exploration.ranking.top(len(exploration.ranking))}
+    loss = 100 * (value[row.point] / exploration.ranking.top(1)[0][1] - 1)
+    share = 100 * t_p * t_c / exploration.board.dsp
     print(
-        f"  the printed row contradicts itself: {t_p} * {t_c} DSPs are {share:.2f} % of {found.board.dsp}, not {row.dsp_pct} %;"
+        f"  the printed row contradicts itself: {t_p} * {t_c} DSPs are {share:.2f} % of {exploration.board.dsp}, not {row.dsp_pct} %;"
     )
     print(
         f"  it repeats the row of another network and would be {loss:+.1f} % in objective; we take it for a copying slip"
     )
 
 
-def gops_table(found: Exploration) -> None:
-    peak = 2 * found.published.dsp * found.board.clock_hz / 1e9
-    shares = "  ".join(f"{100 * x / peak:5.1f}" for x in found.published_gops)
-    print(f"  share of peak at B = 1..{found.b_max}, %: {shares}")
+def gops_table(exploration: Exploration) -> None:
+    peak = 2 * exploration.published.dsp * exploration.board.clock_hz / 1e9
+    shares = "  ".join(f"{100 * x / peak:5.1f}" for x in exploration.published_gops)
+    print(f"  share of peak at B = 1..{exploration.b_max}, %: {shares}")
 
 
 def speed(workload: Workload, board: Board) -> None:
@@ -103,9 +103,9 @@ def main() -> None:
     work = {name: read_layer_table(folder / f"layers_{name}.json") for name in ("resnet50", "inception_v3")}
     print("Table I, `paper` model\n")
     for row in TABLE:
-        found = explore(work[row.network], load_board(row.board), b_max=B_MAX)
-        compare(row, found)
-        gops_table(found)
+        exploration = explore(work[row.network], load_board(row.board), b_max=B_MAX)
+        compare(row, exploration)
+        gops_table(exploration)
     print("\nSpeed of the search")
     for row in TABLE:
         speed(work[row.network], load_board(row.board))

@@ -17,6 +17,7 @@ from .models import accuracy_guard as accuracy_guard
 from .models import quantise as quantise
 from .models import read_model as read_model
 from .models import read_onnx as read_onnx
+from .scheduler import Serving as Serving
 from .scheduler import compare as compare
 from .scheduler import make_policy as make_policy
 from .scheduler import measure as measure

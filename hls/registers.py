@@ -5,7 +5,7 @@ offset stands in no other file.
 
 >>> CTRL.field("START").mask
 1
->>> by_name("STATUS").offset
+>>> register("STATUS").offset
 4
 """
 
@@ -189,7 +189,7 @@ CTRL = _BY_NAME["CTRL"]
 WINDOW_BYTES = 0x80  # size of the AXI4-Lite window: the next power of two
 
 
-def by_name(name: str) -> Register:
+def register(name: str) -> Register:
     """The register of that name; KeyError when there is none."""
     return _BY_NAME[name]
 

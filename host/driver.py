@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design
-from fluidnpu.hls import Cause, Program, by_name
+from fluidnpu.hls import Cause, Program, register
 
 from .bus import Bus
 from .devices.device import Buffer, Device
@@ -30,11 +30,11 @@ _SILENCE = 0xFFFF_FFFF  # the word that a bus reads where nothing answers
 # from a slow job.
 PATIENCE = 16.0
 _GRACE_NS = 20_000_000  # for the host to be scheduled again, on top of any predicted time
-_CTRL, _STATUS, _ERROR = by_name("CTRL"), by_name("STATUS"), by_name("ERROR")
+_CTRL, _STATUS, _ERROR = register("CTRL"), register("STATUS"), register("ERROR")
 _START, _EXIT, _MERGE = (_CTRL.field(name).mask for name in ("START", "EXIT", "MERGE"))
-_EVENTS = sum(field.mask for field in by_name("IRQ_STATUS").fields)
+_EVENTS = sum(field.mask for field in register("IRQ_STATUS").fields)
 _OFFSETS = {
-    name: by_name(name).offset for name in ("CTRL", "STATUS", "IRQ_STATUS", "SLOT_MASK", "FIRST_LAYER", "LAST_LAYER")
+    name: register(name).offset for name in ("CTRL", "STATUS", "IRQ_STATUS", "SLOT_MASK", "FIRST_LAYER", "LAST_LAYER")
 }
 
 
@@ -321,10 +321,10 @@ class Driver:
     # -- helpers ---------------------------------------------------------------------------------------------
 
     def _read(self, name: str) -> int:
-        return self._bus.read(by_name(name).offset)
+        return self._bus.read(register(name).offset)
 
     def _write(self, name: str, value: int) -> None:
-        self._bus.write(by_name(name).offset, value)
+        self._bus.write(register(name).offset, value)
 
     def _npu_error(self) -> DeviceError:
         word = self._read("ERROR")

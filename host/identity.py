@@ -1,24 +1,25 @@
 """The words by which a device names its design: BUILD_ID and SHAPE. Pure arithmetic.
 
 >>> from fluidnpu.dse.testing import tiny_design
->>> by_name("SHAPE").field("T_C").get(shape_word(tiny_design()))
+>>> register("SHAPE").field("T_C").get(shape_word(tiny_design()))
 8
 """
 
 from __future__ import annotations
 
 from fluidnpu.dse import Design
-from fluidnpu.hls import build_id, by_name
+from fluidnpu.hls import register
+from fluidnpu.hls.program import digest_build_id
 
 
 def build_id_word(design: Design) -> int:
     """Return the word in BUILD_ID: the first 32 bits of the design's digest."""
-    return build_id(design.digest)
+    return digest_build_id(design.digest)
 
 
 def shape_word(design: Design) -> int:
     """Return the word in SHAPE, its fields filled from the design."""
-    shape = by_name("SHAPE")
+    shape = register("SHAPE")
     values = {
         "B_MAX": design.b_max,
         "T_P": design.t_p,

@@ -1,8 +1,11 @@
-"""The wheel holds all that the packages read at run time, and none of the tests."""
+"""The wheel holds all that is read at run time; checkout and wheel work beside a user's own folders."""
 
+import os
+import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,14 +18,15 @@ DATA = {
     "hls": ("templates/*/*", "csim/*"),
     "rtl_tb": ("*/rtl/*.sv", "*/proofs/*", "**/*.sv", "**/*.h", "**/*.cpp", "README.md"),
     "scheduler": ("policies/tuned/*.json",),
+    "host": (),
     "studies": ("*/templates/*", "*/data/*"),
     "fluidnpu": ("py.typed", "reports/templates/*"),
 }
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """Names of the files in a freshly built wheel."""
+def wheel_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A freshly built wheel."""
     out = tmp_path_factory.mktemp("wheel")
     tracked = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -34,26 +38,26 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
             (source / name).symlink_to((ROOT / name).readlink())
         elif (ROOT / name).is_file():
             (source / name).write_bytes((ROOT / name).read_bytes())
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        str(out),
-        str(source),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
+    pip("wheel", "--no-build-isolation", "-w", str(out), str(source))
     (built,) = out.glob("fluidnpu-*.whl")
-    with zipfile.ZipFile(built) as archive:
+    return built
+
+
+def pip(command: str, *words: str) -> None:
+    """Run pip without a look at any index: what is needed is installed."""
+    whole = [sys.executable, "-m", "pip", command, "--quiet", "--no-deps", "--no-index", *words]
+    subprocess.run(whole, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def wheel(wheel_file: Path) -> set[str]:
+    """Names of the files in the wheel."""
+    with zipfile.ZipFile(wheel_file) as archive:
         return set(archive.namelist())
 
 
 def test_all_code_and_data_are_inside(wheel: set[str]) -> None:
-    for room, patterns in {**DATA, "host": ()}.items():
+    for room, patterns in DATA.items():
         inside = Path() if room == "fluidnpu" else Path("fluidnpu")
         wanted = {path for pattern in ("**/*.py", "**/*.pyi", *patterns) for path in (ROOT / room).glob(pattern)}
         names = {str(inside / p.relative_to(ROOT)) for p in wanted if p.is_file() and "__pycache__" not in p.parts}
@@ -67,3 +71,87 @@ def test_tests_stay_outside(wheel: set[str]) -> None:
 
 def test_the_wheel_has_one_top_level_name(wheel: set[str]) -> None:
     assert {name.partition("/")[0] for name in wheel if ".dist-info/" not in name} == {"fluidnpu"}
+
+
+# -- beside a user's own `models/`, `boards/` and `host.py` --
+
+SCRIPT = """
+import os
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import boards, host, models
+
+import fluidnpu
+from fluidnpu.models import shipped_file
+from fluidnpu.rtl_tb import sources
+from fluidnpu.scheduler import World
+from fluidnpu.studies import Size, find_study
+
+
+def main():
+    assert (models.OWNER, boards.OWNER, host.OWNER) == ("the user", "the user", "the user")
+    with shipped_file("resnet8_fashion_mnist.onnx") as path:
+        network = fluidnpu.read_onnx(path)
+    board = fluidnpu.load_board("boards/mine.toml")
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        exploration = pool.submit(fluidnpu.explore, network.workload, board, b_max=1).result()
+    design, serving = exploration.design, fluidnpu.Serving.of(exploration.design)
+    program = fluidnpu.compile_program(fluidnpu.quantise(network), design)
+    files = fluidnpu.render_project(design, program, board, core="rtl", rtl=sources())
+    requests = fluidnpu.poisson(100, 20, slo_ns=10**8, rng=__import__("numpy").random.default_rng(0))
+    world = World(latency=serving.latency, exits=[0] * 20, exit_rates=serving.exit_rates)
+    schedule = fluidnpu.simulate(requests, fluidnpu.make_policy("credit", serving.setting(100, 10**8)), world)
+    tasks = find_study("fluid-batching").tasks(Size())
+    print(os.path.dirname(fluidnpu.__file__), design.digest, len(files), len(schedule.runs), len(tasks))
+
+
+if __name__ == "__main__":
+    main()
+"""
+NOTEBOOK = """
+from IPython.core.interactiveshell import InteractiveShell
+InteractiveShell.instance().run_cell(open("use.py").read()).raise_error()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A user's project, with names that are rooms here."""
+    for name in ("models", "boards"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("OWNER = 'the user'\n")
+    (tmp_path / "host.py").write_text("OWNER = 'the user'\n")
+    shutil.copy(ROOT / "boards" / "zc706.toml", tmp_path / "boards" / "mine.toml")
+    (tmp_path / "use.py").write_text(SCRIPT)
+    return tmp_path
+
+
+@pytest.fixture(scope="module", params=["checkout", "wheel"])
+def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that holds `fluidnpu`: in the checkout, or where the wheel was installed."""
+    if request.param == "checkout":
+        return ROOT / "src"
+    target = tmp_path_factory.mktemp("site-packages")
+    pip("install", "--target", str(target), str(request.getfixturevalue("wheel_file")))
+    return target
+
+
+def used(folder: Path, installed: Path, *words: str) -> list[str]:
+    """Words that the user's script prints, run in the user's folder with `fluidnpu` from there alone."""
+    env = os.environ | {"PYTHONPATH": str(installed), "IPYTHONDIR": str(folder / ".ipython")}
+    done = subprocess.run([sys.executable, *words], cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("way", ["script", "notebook"])
+def test_the_api_works_beside_folders_named_as_rooms(way: str, folder: Path, installed: Path) -> None:
+    """Also in a process pool whose workers start anew: functions and results are pickled by one name."""
+    if way == "notebook" and find_spec("IPython") is None:
+        pytest.skip("IPython comes with the extra 'board'")
+    words = ("use.py",) if way == "script" else ("-c", NOTEBOOK)
+    where, digest, files, runs, tasks = used(folder, installed, *words)
+    assert where == str(installed / "fluidnpu")
+    assert len(digest) == 64
+    assert min(int(files), int(runs), int(tasks)) >= 20

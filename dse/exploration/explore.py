@@ -25,6 +25,7 @@ from ..paper.model import Point, gops, total_ticks
 from ..paper.plans import Plans, plan_all, published_plan
 from ..paper.search import Ranking, rank
 from ..question import CORES, EVALUATIONS, MODELS, OBJECTIVES, Progress, Question
+from ..resources.buildable import buildable
 from ..resources.fit import LOGIC_NOTE, Fit, fit
 from .result import Exploration
 
@@ -117,18 +118,22 @@ def _exact_answer(question: Question, ranking: Ranking, exact: ExactRanking) -> 
 
 def _first_that_fits(question: Question, ranking: Ranking) -> tuple[Point, Fit, Plans, FitError | None]:
     """The highest-ranked point that can be built, its fit and FBCB, and the FitError of the optimum, if any."""
-    why_not: FitError | None = None
-    columns = inf  # with so many, accumulators leave too little for the input buffer
-    for index in ranking.order:
+    try:
+        return ranking.best, *share_memory(question, ranking.best), None
+    except FitError as error:
+        why_not = error
+    columns = ranking.best.t_c if why_not.resource == "buffer_bytes" else inf
+    built = buildable(ranking.space, question.target).space
+    pairs = set(zip(built.t_p.tolist(), built.t_c.tolist(), strict=True))
+    for index in ranking.order[1:]:
         point = ranking.space[int(index)]
-        if point.t_c >= columns:
+        if point.t_c >= columns or (point.t_p, point.t_c) not in pairs:
             continue
         try:
             return point, *share_memory(question, point), why_not
-        except FitError as error:
-            why_not = why_not or error
+        except FitError as error:  # with so many columns, accumulators leave too little for the input buffer
             columns = point.t_c if error.resource == "buffer_bytes" else columns
-    if why_not is not None and why_not.resource == "buffer_bytes":
+    if why_not.resource == "buffer_bytes":
         raise why_not
     # Raises, naming what even the smallest design lacks; else it lacks the bits that the model counts.
     fit(LEAST, question.target)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from ..hardware.array import Floats, Ints
 
+_Blocks = tuple[Floats, Ints, Ints]  # points, RAMB18s, chunks
 _Found = tuple[Floats, Ints, Ints, Ints]  # points, RAMB18s, LUTs, chunks
 _T = TypeVar("_T", bound=tuple[npt.NDArray[Any], ...])
 
@@ -117,9 +118,12 @@ def free_memory(depth: Ints | int, width: Ints | int, family: str = XC7, *, forw
     >>> found.ramb18, found.luts
     (array([0, 2]), array([88,  0]))
     """
-    if np.ndim(depth) == 0 and np.ndim(width) == 0:
-        return _one_free_memory(int(depth), int(width), family, forwards)
-    return _free_memories(np.asarray(depth, dtype=np.int64), np.asarray(width, dtype=np.int64), family, forwards)
+    depth, width = np.broadcast_arrays(np.asarray(depth, dtype=np.int64), np.asarray(width, dtype=np.int64))
+    if depth.size != 1:
+        return _free_memories(depth, width, family, forwards)
+    one = _one_free_memory(depth.item(), width.item(), family, forwards)
+    ramb18, luts, chunks = (value.reshape(depth.shape) for value in (one.ramb18, one.luts, one.chunks))
+    return Mapped(ramb18=ramb18, luts=luts, chunks=chunks)
 
 
 @lru_cache(maxsize=4096)
@@ -128,7 +132,6 @@ def _one_free_memory(depth: int, width: int, family: str, forwards: bool) -> Map
 
 
 def _free_memories(depth: Ints, width: Ints, family: str, forwards: bool) -> Mapped:
-    depth, width = np.broadcast_arrays(depth, width)
     none = np.zeros_like(depth)
     points, ramb18, chunks = _cheapest_block(depth, width, family, 1 + (_FORWARDING if forwards else 0))
     best: _Found = (depth * width * 1.0, none, none, none + 1)
@@ -155,16 +158,28 @@ def _glue(chunks: Ints, width: Ints) -> Floats:
     return glue
 
 
-def _cheapest_block(
-    depth: Ints, width: Ints, family: str, pieces: int, dual: bool = False
-) -> tuple[Floats, Ints, Ints]:
+def _cheapest_block(depth: Ints, width: Ints, family: str, pieces: int, dual: bool = False) -> _Blocks:
+    """As `_cheapest_blocks`; of one memory the answer is remembered, since a search asks about few depths."""
+    depth, width = np.broadcast_arrays(depth, width)
+    if depth.size != 1:
+        return _cheapest_blocks(depth, width, family, pieces, dual)
+    points, ramb18, chunks = _one_cheapest_block(depth.item(), width.item(), family, pieces, dual)
+    return points.reshape(depth.shape), ramb18.reshape(depth.shape), chunks.reshape(depth.shape)
+
+
+@lru_cache(maxsize=4096)
+def _one_cheapest_block(depth: int, width: int, family: str, pieces: int, dual: bool) -> _Blocks:
+    return _cheapest_blocks(np.asarray(depth), np.asarray(width), family, pieces, dual)
+
+
+def _cheapest_blocks(depth: Ints, width: Ints, family: str, pieces: int, dual: bool) -> _Blocks:
     """Points, RAMB18s and chunks of the cheapest shape.
 
     Within a kind of RAM a later width must save a whole point, as Yosys compares.
     """
-    best: tuple[Floats, Ints, Ints] | None = None
+    best: _Blocks | None = None
     for ram in (_DUAL_BLOCKS if dual else _BLOCKS)[family]:
-        cheapest: tuple[Floats, Ints, Ints] | None = None
+        cheapest: _Blocks | None = None
         for level, bits in enumerate(ram.widths):
             chunks = -(-depth // (1 << (ram.address_bits - level)))
             byte = min(_BYTE, bits)

@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 
 from fluidnpu import boards, hls, models, rtl_tb
+from fluidnpu.hls import core as hls_core
+from fluidnpu.hls import project as hls_project
 
 from .. import show
 from ..errors import NegativeAnswerError
@@ -52,7 +54,7 @@ def command(options: BuildOptions) -> None:
 def build_project(options: BuildOptions) -> None:
     """Guard the accuracy, then write project and bundle; exit code 1 where no bitstream can come of them."""
     out, folder = show.console(options.as_json), options.out
-    hls.check_folder(folder)
+    hls_project.check_folder(folder)
     board, network = boards.load_board(options.board), read_network(options.model)
     design = chosen_design(out, network, board, options, options.design_file)
     images = labelled_images(network, options.data)
@@ -61,7 +63,7 @@ def build_project(options: BuildOptions) -> None:
     program = hls.compile_program(qnet, design)
     files = hls.render_project(design, program, board, options.core, rtl=rtl_tb.sources())
     hls.write_project(files, folder)
-    lacks = hls.hls_core_lacks(design, board) if options.core == "hls" else ""
+    lacks = hls_core.hls_core_lacks(design, board) if options.core == "hls" else ""
     report = {
         "folder": str(folder),
         "files": len(files),

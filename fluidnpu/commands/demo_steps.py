@@ -217,4 +217,4 @@ def _paper_run(seed: int) -> PaperRun:
     exploration = explore(work, load_board("zc706"))
     exits = draw_exits(PAPER_EXIT_RATES, PAPER_REQUESTS, np.random.default_rng(seed))
     curves = load_curves(exploration.design.latency, exits, PAPER_RATES, round(PAPER_SLO_MS * 1e6), seed)
-    return PaperRun(found=exploration, slo_ms=PAPER_SLO_MS, requests=PAPER_REQUESTS, curves=curves)
+    return PaperRun(exploration=exploration, slo_ms=PAPER_SLO_MS, requests=PAPER_REQUESTS, curves=curves)

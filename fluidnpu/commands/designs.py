@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fluidnpu import boards, dse, hls, models
+from fluidnpu import boards, dse, models
+from fluidnpu.hls import program as hls_program
 
 from .. import show
 from ..errors import UsageError
@@ -80,5 +81,5 @@ def chosen_design(
         raise UsageError(f"'{design_file}' must be a design for batches up to {search.b_max}, not up to {design.b_max}")
     if search.memory not in (None, design.memory):
         raise UsageError(f"'{design_file}' must be a design for memory '{search.memory}', not for '{design.memory}'")
-    hls.check_made_for(design, network)
+    hls_program.check_made_for(design, network)
     return design

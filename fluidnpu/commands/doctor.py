@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import click
 
@@ -52,13 +53,13 @@ def print_parts(options: DoctorOptions) -> None:
 
 
 def _version(kind: str, name: str) -> str | None:
-    import importlib.metadata  # slow to load, and help needs none of it
+    from importlib import metadata  # slow to load, and help needs none of it
 
     if kind == "program":
         return shutil.which(name)
-    if importlib.util.find_spec(name) is None:
+    if find_spec(name) is None:
         return None
     try:
-        return importlib.metadata.version(name.replace("_", "-"))
-    except importlib.metadata.PackageNotFoundError:
+        return metadata.version(name.replace("_", "-"))
+    except metadata.PackageNotFoundError:
         return "yes"

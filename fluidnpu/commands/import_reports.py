@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fluidnpu import boards, dse, hls, models
+from fluidnpu import boards, dse, models
+from fluidnpu.hls import project as hls_project
 
 from .. import show
 from ..options import JSON, PATH, takes
@@ -52,7 +53,7 @@ def import_project(options: ImportOptions) -> None:
     """Write the record beside the project and print predicted against reported."""
     file = options.project / "bundle" / "design.json"
     design = dse.Design.loads(models.read_text(file, "a design"), str(file))
-    record = hls.import_reports(options.project, design, boards.load_board(options.board or design.board))
+    record = hls_project.import_reports(options.project, design, boards.load_board(options.board or design.board))
     target = options.project / "calibration.json" if options.out is None else options.out
     write_text(target, record.dumps())
     if options.as_json:

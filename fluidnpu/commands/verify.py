@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from fluidnpu import boards, hls
+from fluidnpu.hls import core as hls_core
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
@@ -60,7 +61,7 @@ def verify_core(options: VerifyOptions) -> None:
             images.images[: max(sizes)],
             batches=sizes,
             progress=step,
-            ultra_banks=hls.hls_ultra_banks(design, board),
+            ultra_banks=hls_core.hls_ultra_banks(design, board),
         )
     answer = {
         "layers": report.layers,

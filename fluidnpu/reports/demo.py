@@ -23,7 +23,7 @@ from .figures import LoadPoint, load_curves, throughput_bars
 class PaperRun:
     """ResNet-50 as in the paper's Fig. 7: our design for it, its traffic, every policy in the simulator."""
 
-    found: Exploration
+    exploration: Exploration
     slo_ms: float
     requests: int
     curves: Mapping[str, Sequence[LoadPoint]]

@@ -40,7 +40,7 @@ def render_simulation(serving: Serving, source: Source, streams: StreamCompariso
     slo_ms = comparison.slo_ns / 1e6
     return page_template(__package__, "simulation.html.j2").render(
         c=comparison,
-        found=streams,
+        streams=streams,
         remarks=remarks(comparison),
         pm=plus_minus,
         rows=[(name, merge_metrics(runs), comparison.unstable(name)) for name, runs in comparison.metrics.items()],

@@ -36,22 +36,17 @@ def _events(process: int, schedule: Schedule, exits: Sequence[str]) -> Iterator[
     for run in schedule.runs:
         label = f"{exits[run.stage]} x{len(run.ids)}"
         args = {"batch": len(run.ids), "samples": list(run.ids), "why": run.reason}
-        yield _slice(process, NPU_TRACK, label, run.start_ns, run.end_ns, args)
+        span = (run.start_ns, run.end_ns)
+        yield _slice(process, NPU_TRACK, label, span, args)
         for key in run.ids:
-            yield _slice(
-                process,
-                FIRST_SAMPLE_TRACK + lane_of[key],
-                f"to {exits[run.stage]}",
-                run.start_ns,
-                run.end_ns,
-                {"batch": len(run.ids)},
-            )
+            track = FIRST_SAMPLE_TRACK + lane_of[key]
+            yield _slice(process, track, f"to {exits[run.stage]}", span, {"batch": len(run.ids)})
     for record in schedule.records:
-        request = record.request
+        request, span = record.request, (record.request.arrival_ns, record.end_ns)
         left = "shed" if record.outcome is Outcome.SHED else exits[record.exit]
         args = {"left at": left, "late": record.late, "latency_us": record.latency_ns / 1e3}
         track = FIRST_SAMPLE_TRACK + lane_of[request.id]
-        yield _slice(process, track, f"sample {request.id}", request.arrival_ns, record.end_ns, args)
+        yield _slice(process, track, f"sample {request.id}", span, args)
     yield from _queue(process, schedule)
 
 
@@ -86,7 +81,8 @@ def _name(kind: str, process: int, thread: int, text: str) -> Event:
     return {"ph": "M", "pid": process, "tid": thread, "name": kind, "args": {"name": text}}
 
 
-def _slice(process: int, thread: int, name: str, start_ns: int, end_ns: int, args: dict[str, Any]) -> Event:
+def _slice(process: int, thread: int, name: str, span_ns: tuple[int, int], args: dict[str, Any]) -> Event:
+    start_ns, end_ns = span_ns
     return {
         "ph": "X",
         "pid": process,

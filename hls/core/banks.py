@@ -1,7 +1,8 @@
-"""Where the accumulators of the HLS core lie on a board. Pure arithmetic.
+"""The accumulators of the HLS core in a board's memories. Pure arithmetic.
 
-The C++ has two banks for each PE, one that adds up and one that rows leave from, and where a beat of inputs is wider than the array one of the latter
-for each channel of a pool. What of them a board's UltraRAM holds beside the input buffer goes there.
+The C++ has two banks for each PE: one adds up, rows leave from the other. Where a beat of inputs is wider
+than the array, each channel of a pool has one of the latter. UltraRAM takes the banks that fit beside the
+input buffer.
 
 >>> from fluidnpu.boards import load_board
 >>> from fluidnpu.dse.testing import tiny_design
@@ -27,23 +28,24 @@ def _halves(design: Design) -> int:
 
 
 def hls_ultra_banks(design: Design, board: Board) -> int:
-    """How many banks of the C++ lie in UltraRAM, both halves of each."""
+    """The number of banks of the C++ that lie in UltraRAM with both halves."""
     return int(ultra_banks(_shape(design, board), board)) // _halves(design)
 
 
 def hls_core_lacks(design: Design, board: Board) -> str:
-    """Why a design that can be built with the reference core cannot be with the HLS core; empty when it can."""
+    """The reason that a design fits a board only with the reference core; empty when both fit."""
     shape = _shape(design, board)
     if (bits := int(shape.beat_bits)) > HLS_BEAT_BITS:
         return (
-            f"a beat of the HLS core has at most {HLS_BEAT_BITS} bits, the widest number of Vivado HLS, and this design needs {bits}; "
-            "the reference core (`--core rtl`) has no such limit"
+            f"a beat of the HLS core has at most {HLS_BEAT_BITS} bits, the widest number of Vivado HLS, and this design "
+            f"needs {bits}; the reference core (`--core rtl`) has no such limit"
         )
     shape = replace(shape, ultra_banks=_halves(design) * hls_ultra_banks(design, board))
     need = sum(int(part_primitives(part, shape)["ramb18"]) for part in PARTS)
     if need <= board.ramb18:
         return ""
     return (
-        f"the HLS core keeps {int(shape.banks) // _halves(design)} banks of accumulators, with which the NPU takes {need} RAMB18 beside UltraRAM, "
-        f"and the board has {board.ramb18}; the reference core (`--core rtl`) needs what the design counts"
+        f"the HLS core keeps {int(shape.banks) // _halves(design)} banks of accumulators, with which the NPU takes {need} "
+        f"RAMB18 beside UltraRAM, and the board has {board.ramb18}; the reference core (`--core rtl`) needs what the "
+        "design counts"
     )

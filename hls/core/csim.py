@@ -1,7 +1,7 @@
-"""C simulation: compile the generated C++ with g++ and hold it to the golden model, layer by layer. Runs tools; needs no vendor's.
+"""C simulation of the generated C++: compiled with g++ and run as a process. Needs no vendor's tool.
 
-The arbitrary-precision headers are those that the hls4ml package carries (Apache-2.0); it is looked up, never imported.
-`hls_stream.h` is our own (`hls/csim/`). A compiled core is cached under the digest of all that went into it.
+The arbitrary-precision headers come from the hls4ml package (Apache-2.0), which is located but never
+imported. `hls_stream.h` is our own (`hls/csim/`). A compiled core is cached under the digest of its sources.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from importlib.resources import as_file, files
+from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design
 
+from ..errors import CsimError
 from .render import render_core
 from .streams import LayerStreams
 
@@ -35,12 +36,8 @@ FLAGS = ("-std=c++11", "-O2", "-fno-strict-aliasing", "-w", "-DFLUIDNPU_CSIM")
 PIP = "pip install --no-deps hls4ml"
 
 
-class CsimError(RuntimeError):
-    """C simulation cannot run here, or the generated core failed; one sentence."""
-
-
 def ap_headers() -> Path:
-    """The folder of `ap_int.h` inside the installed hls4ml package; CsimError with the command that installs it."""
+    """The folder of `ap_int.h` in the installed hls4ml; CsimError names the command that installs it."""
     spec = importlib.util.find_spec("hls4ml")
     for place in (spec.submodule_search_locations or []) if spec else []:
         folder = Path(place) / "templates" / "vivado" / "ap_types"
@@ -50,54 +47,59 @@ def ap_headers() -> Path:
 
 
 def cache_folder() -> Path:
-    """Where compiled cores are kept: `csim` below `$FLUIDNPU_BUILD`, or below `build/` of the current folder."""
+    """The folder of compiled cores: `csim` in `$FLUIDNPU_BUILD`, or in `build/` of the current folder."""
     return Path(os.environ.get("FLUIDNPU_BUILD", "build")).resolve() / "csim"
 
 
 def compile_core(design: Design, cache: Path | None = None, compiler: str = "g++", *, ultra_banks: int = 0) -> Path:
-    """The compiled test bench of a design's core, built if it is not in the cache; CsimError when that fails. `ultra_banks`: of `render_core`."""
+    """Compile the test bench of a design's core unless the cache has it; CsimError when that fails.
+
+    `ultra_banks`: as for `render_core`.
+    """
     texts = render_core(design, ultra_banks)
-    shim = files("fluidnpu.hls").joinpath("csim")
-    headers = [item.read_text("utf-8") for item in sorted(shim.iterdir(), key=lambda item: item.name)]
-    sha = hashlib.sha256(repr((FLAGS, compiler, headers)).encode())
+    sha = hashlib.sha256(repr((FLAGS, compiler, list(_headers().values()))).encode())
     for name, text in sorted(texts.items()):
         sha.update(f"{name}\0{text}\0".encode())
     folder = cache if cache is not None else cache_folder()
     binary = folder / sha.hexdigest()[:32]
     if not binary.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        with as_file(shim) as shim_folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
-            _compile(texts, Path(scratch), shim_folder, compiler, ("tb_core.cpp", "-o", "tb_core"))
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            _compile(texts | _headers(), Path(scratch), compiler, ("tb_core.cpp", "-o", "tb_core"))
             os.replace(Path(scratch) / "tb_core", binary)  # whole or not at all, also when two build at once
     return binary
 
 
+def _headers() -> dict[str, str]:
+    """Our headers of C simulation: file name -> text."""
+    folder = files("fluidnpu.hls").joinpath("csim")
+    return {item.name: item.read_text("utf-8") for item in sorted(folder.iterdir(), key=lambda item: item.name)}
+
+
 def core_texts(design: Design, ultra_banks: int = 0) -> dict[str, str]:
-    """The core of a design and all that it is compiled with in C simulation, less its test bench: file name -> text."""
-    shim = files("fluidnpu.hls").joinpath("csim")
+    """The core of a design and the headers of C simulation, without the test bench: file name -> text."""
     texts = render_core(design, ultra_banks)
     del texts["tb_core.cpp"]
-    return texts | {item.name: item.read_text("utf-8") for item in sorted(shim.iterdir(), key=lambda item: item.name)}
+    return texts | _headers()
 
 
 def compile_shared_core(texts: Mapping[str, str], target: Path, compiler: str = "g++") -> None:
-    """Compile `core_texts` and a harness `harness.cpp` among them into a shared library that can be loaded more than once; CsimError when that fails.
+    """Compile `core_texts` with a harness `harness.cpp` into a shared library; CsimError when that fails.
 
-    What would end a simulation is thrown as std::runtime_error.
+    The library can be loaded more than once. Where the test bench would exit, it throws std::runtime_error.
     """
     own_statics = ("-shared", "-fPIC", "-fno-gnu-unique", "-DFLUIDNPU_CSIM_THROWS")
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        folder = Path(scratch)
-        _compile(texts, folder, folder, compiler, ("harness.cpp", *own_statics, "-o", "core.so"))
-        os.replace(folder / "core.so", target)
+        _compile(texts, Path(scratch), compiler, ("harness.cpp", *own_statics, "-o", "core.so"))
+        os.replace(Path(scratch) / "core.so", target)
 
 
-def _compile(texts: Mapping[str, str], folder: Path, shim: Path, compiler: str, more: tuple[str, ...]) -> None:
+def _compile(texts: Mapping[str, str], folder: Path, compiler: str, more: tuple[str, ...]) -> None:
     if shutil.which(compiler) is None:
         raise CsimError(f"C simulation needs the C++ compiler '{compiler}', and it is not on the path")
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    includes = ["-I", str(shim), "-isystem", str(ap_headers())]  # ours first: hls_stream.h is of that name in both
+    includes = ["-I", str(folder), "-isystem", str(ap_headers())]  # ours first: both have an hls_stream.h
     command = [compiler, *FLAGS, *includes, "fluidnpu_core.cpp", *more]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -112,8 +114,9 @@ def _first_error(text: str) -> str:
 class CoreSimulator:
     """The compiled core of one design as a running process: streams in, output stream out. A context manager.
 
-    `stalls`: per cent of the core's looks at a stream that find it empty or full although it is not, as when memory answers late.
-    `calls`: of the core in the last layer; a call is a cycle of its pipelines as long as none of them is held up.
+    `stalls`: percentage of the core's checks of a stream that find it empty or full although it is not, as
+    when memory answers late. `calls`: of the core in the last layer; a call is a cycle unless a process
+    stalls.
     """
 
     calls: int = 0
@@ -129,7 +132,10 @@ class CoreSimulator:
         )
 
     def run(self, streams: LayerStreams) -> tuple[Int16, int]:
-        """(output beats (beats, out_words) int16, saturations) of one layer; CsimError when the core reads too much or too little."""
+        """Run one layer: (output beats (beats, out_words) int16, saturations).
+
+        CsimError when the core reads too much or too little, or stops.
+        """
         source, sink = self._pipes()
         try:
             source.write(job(streams))
@@ -183,12 +189,12 @@ class CoreSimulator:
 
 
 def job(streams: LayerStreams) -> bytes:
-    """One layer as the test bench reads it."""
+    """Encode one layer as the test bench reads it."""
     parts = (streams.command_words(), streams.input, streams.weight, streams.residual)
     head = struct.pack("<6i", MAGIC, *(len(part) for part in parts), streams.outputs)
     return head + b"".join(np.ascontiguousarray(part, "<i2").tobytes() for part in parts)
 
 
 def expectation(output: Int16, saturations: int) -> bytes:
-    """What the test bench must answer to one job."""
+    """Encode the answer that the test bench must give to one job."""
     return struct.pack("<4i", MAGIC, len(output), 0, saturations) + np.ascontiguousarray(output, "<i2").tobytes()

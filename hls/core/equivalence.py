@@ -1,4 +1,4 @@
-"""The whole network through the simulated core, held to `models.golden`: every layer, every batch size, first difference located."""
+"""Comparison of the simulated core with `models.golden`, for every layer and every batch size."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import numpy.typing as npt
 from fluidnpu.dse import Design, Mode
 from fluidnpu.models import Layer, QuantisedNetwork, golden
 
+from ..errors import ProgramError
 from ..program.compiler import compile_program
-from ..program.fbcb import decode
-from ..program.program import Program, ProgramError
+from ..program.fbcb import decode_for
+from ..program.program import Program
 from .csim import CoreSimulator
 from .streams import layer_streams, scatter_output
 
@@ -26,7 +27,7 @@ Progress = Callable[[int, int], None]  # (layer runs done, layer runs in all)
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """The first output of a layer that differs: where, what came, what golden says."""
+    """The first output of a layer that differs from golden, with its place."""
 
     sample: int
     row: int
@@ -51,13 +52,13 @@ class LayerCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether every output and the saturation count are golden's."""
+        """True when every output and the saturation count equal golden's."""
         return self.mismatches == 0 and self.saturations == self.expected_saturations
 
 
 @dataclass(frozen=True, kw_only=True)
 class CsimReport:
-    """Every layer at every batch size that was asked for, in the order in which they ran."""
+    """The checks of every layer at every requested batch size, in the order in which they ran."""
 
     network: str
     checks: tuple[LayerCheck, ...]
@@ -65,7 +66,7 @@ class CsimReport:
 
     @property
     def layers(self) -> int:
-        """Layers of the network."""
+        """Number of layers of the network."""
         return len({check.layer for check in self.checks})
 
     @property
@@ -75,22 +76,22 @@ class CsimReport:
 
     @property
     def outputs(self) -> int:
-        """Outputs compared."""
+        """Number of outputs compared."""
         return sum(check.outputs for check in self.checks)
 
     @property
     def mismatches(self) -> int:
-        """Outputs that differ from golden's."""
+        """Number of outputs that differ from golden's."""
         return sum(check.mismatches for check in self.checks)
 
     @property
     def saturations(self) -> int:
-        """Outputs that the core reports as saturated."""
+        """Number of outputs that the core reports as saturated."""
         return sum(check.saturations for check in self.checks)
 
     @property
     def ok(self) -> bool:
-        """Whether the core is bit-identical to golden."""
+        """True when the core is bit-identical to golden."""
         return all(check.ok for check in self.checks)
 
     def summary(self) -> str:
@@ -101,7 +102,8 @@ class CsimReport:
         if bad is None:
             return text
         if bad.first is None:
-            return f"{text}; layer '{bad.layer}' at batch {bad.batch} counts {bad.saturations} saturations of {bad.expected_saturations}"
+            counted = f"{bad.saturations} saturations of {bad.expected_saturations}"
+            return f"{text}; layer '{bad.layer}' at batch {bad.batch} counts {counted}"
         at = bad.first
         place = f"sample {at.sample}, row {at.row}, column {at.column}, channel {at.channel}"
         return f"{text}; first in layer '{bad.layer}' at batch {bad.batch}, {place}: {at.got} instead of {at.expected}"
@@ -118,10 +120,13 @@ def csim_network(
     cache: Path | None = None,
     ultra_banks: int = 0,
 ) -> CsimReport:
-    """Run every layer of `qnet` in C simulation for each batch size (default 1..b_max) and compare with golden.
+    """Run every layer of `qnet` in C simulation for each batch size (default 1..b_max) and compare with
+    golden.
 
-    `images` (N, H, W, C): stored int16, or what `qnet.quantise_input` takes; batch b uses the first b of them. With `chain`, each layer
-    reads what the core wrote before, so the network as a whole runs on it; without, each reads golden's values. `ultra_banks`: of `render_core`.
+    `images` (N, H, W, C): stored int16, or an input of `qnet.quantise_input`; batch b uses the first b of
+    them. With `chain`, each layer reads the core's own outputs, so the whole network runs on it; without,
+    golden's. `ultra_banks`: as for `render_core`. ProgramError for batch sizes out of range, CsimError as
+    `CoreSimulator`.
     """
     start = time.perf_counter()
     sizes = tuple(batches) if batches is not None else tuple(range(1, design.b_max + 1))
@@ -163,18 +168,10 @@ def _run_batch(
                 view[...] = value
         whole = tensors.setdefault(layer.output, np.zeros((batch, *qnet.network.tensors[layer.output]), np.int16))
         _channels(whole, layer)[...] = expected
-        run = decode(
-            word,
-            kind=descriptor.kind,
-            batch=batch,
-            t_r=core.design.t_r,
-            stackable=core.design.stackable,
-            split=core.design.split,
-        )
         yield LayerCheck(
             layer=layer.name,
             batch=batch,
-            mode=run.mode,
+            mode=decode_for(core.design, word, kind=descriptor.kind, batch=batch).mode,
             outputs=got.size,
             mismatches=int(np.count_nonzero(got != expected)),
             saturations=saturations,

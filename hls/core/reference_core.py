@@ -1,6 +1,7 @@
-"""A plain NumPy model of the core: consumes the streams of ADR 4 and answers with the output stream. No timing, no memory.
+"""A plain NumPy model of the core: it maps the streams of ADR 4 to the output stream. No timing, no memory.
 
-It is the oracle of the stream contract: fed by `hls.streams` it equals `models.golden` bit for bit, in every mode.
+It is the oracle of the stream contract: fed by `core.streams` it equals `models.golden` bit for bit, in every
+mode.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
 
+from ..errors import StreamError
 from ..program.layout import TileLayout, unpack_weights
-from .streams import Command, LayerStreams, StreamError, output_beats
+from .streams import Command, LayerStreams, output_beats
 
 Int16 = npt.NDArray[np.int16]
 Int64 = npt.NDArray[np.int64]
@@ -21,9 +23,10 @@ _Take = Callable[[str, int], Int16]
 
 
 def execute_streams_reference(streams: LayerStreams, design: Design) -> tuple[Int16, int]:
-    """(output beats (beats, out_words), saturations): what a core of ADR 4 answers, command by command.
+    """Compute (output beats (beats, out_words), saturations) of a core of ADR 4, command by command.
 
-    Values are exact: sums of int16 products stay below 2**53 in float64 as long as the 48-bit accumulator does not wrap.
+    Values are exact: while the 48-bit accumulator does not wrap, sums of int16 products stay below 2**53 and
+    so fit float64. StreamError when a stream is shorter or longer than its commands say.
     """
     cursor = {"input": 0, "weight": 0, "residual": 0}
 
@@ -54,7 +57,7 @@ def execute_streams_reference(streams: LayerStreams, design: Design) -> tuple[In
 
 
 def round_half_even(values: Int64, shift: int) -> Int64:
-    """Values / 2**shift to the nearest integer, halves to even.
+    """Divide by 2**shift and round to the nearest integer, halves to even.
 
     >>> round_half_even(np.array([1, 3, -1, -3, 5]), 1)
     array([ 0,  2,  0, -2,  2])
@@ -79,12 +82,12 @@ def _gemm(command: Command, take: _Take, design: Design) -> Int64:
         x = beats[:, :rows, first : first + width].transpose(1, 0, 2).reshape(rows, -1)
         return (x.astype(np.float64) @ weights.astype(np.float64)).astype(np.int64) + bias
 
-    one = lane(0, command.beats)
+    first = lane(0, command.beats)
     if not command.lane1_beats:
-        return one
-    two = lane(design.t_p, command.lane1_beats)
-    together = np.stack([one[: len(two)], two], axis=1).reshape(-1, command.cols)
-    return np.concatenate([together, one[len(two) :]])
+        return first
+    second = lane(design.t_p, command.lane1_beats)
+    together = np.stack([first[: len(second)], second], axis=1).reshape(-1, command.cols)
+    return np.concatenate([together, first[len(second) :]])
 
 
 def _pool(command: Command, take: _Take, design: Design) -> Int64:

@@ -1,4 +1,7 @@
-"""Render the Vivado HLS C++ of the core from a design: text in, text out. All decisions are made here, none in the templates.
+"""Rendering of the core's Vivado HLS C++ from a design. Text only.
+
+Most files are the same C++ for every design, which decides by the constants of `params.h`. Templates only
+render those constants, and as many queues and memories as a design has.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> sorted(render_core(tiny_design()))[:2]
@@ -23,7 +26,7 @@ from ..views.formats import render_format_header
 if TYPE_CHECKING:
     import jinja2
 
-CORE_FILES = (  # plain C++ but where a number of fields, queues or memories depends on the design
+CORE_FILES = (  # `.j2`: rendered; the others are copied
     "params.h.j2",
     "fluidnpu_core.h",
     "words.h",
@@ -41,7 +44,7 @@ CORE_FILES = (  # plain C++ but where a number of fields, queues or memories dep
     "tb_core.cpp",
 )
 
-LINES_AHEAD = 32  # more than the array's pipeline is deep from reading a row to writing a beat of it, and back
+LINES_AHEAD = 32  # beats in flight; more than the latency from reading a row to the credit for its beat
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Queue:
-    """A stream inside the core, of so many beats."""
+    """A stream between the core's processes; `depth` in beats."""
 
     name: str
     type: str
@@ -74,7 +77,7 @@ class BankMemory:
 
 
 def _memories(name: str, size: str, banks: int, ultra: int) -> tuple[BankMemory, ...]:
-    """The arrays for `banks` banks, of which the first `ultra` lie in UltraRAM and the others in block RAM."""
+    """The arrays for `banks` banks: the first `ultra` in UltraRAM, the others in block RAM."""
     if 0 < ultra < banks:
         return (
             BankMemory(f"{name}_ultra", 0, str(ultra), "RAM_2P_URAM"),
@@ -85,7 +88,7 @@ def _memories(name: str, size: str, banks: int, ultra: int) -> tuple[BankMemory,
 
 @dataclass(frozen=True)
 class CoreText:
-    """What the core's templates may ask: a design and all that follows from it."""
+    """The values that the core's templates read: a design and everything derived from it."""
 
     design: Design
     ultra_banks: int = 0  # of finished rows first, then of partial sums
@@ -127,7 +130,7 @@ class CoreText:
 
     @property
     def queues(self) -> tuple[Queue, ...]:
-        """The streams between processes: a few commands ahead, and beats of rows on their way to post-processing."""
+        """The streams between processes: commands, beats for post-processing, and credits for them."""
         return (
             Queue("to_loader", "command_fifo_t", 4),
             Queue("to_array", "command_fifo_t", 2),
@@ -143,29 +146,30 @@ class CoreText:
 
     @property
     def columns(self) -> int:
-        """Most columns of a command in any mode."""
+        """The largest number of columns of a command in any mode."""
         return max(self.banks, self.design.t_c * self.halves)
 
     @property
     def widest_bits(self) -> int:
-        """Bits of the widest beat, in whole 1024."""
+        """Bits of the widest beat, rounded up to a multiple of 1024."""
         d = self.design
         words = max(d.input_words, d.t_p * d.weight_slots, d.out_words)
         return 1024 * -(-16 * words // 1024)
 
     @property
     def row_distance(self) -> int:
-        """Fewest cycles between writing and reading a row, more than the array's pipeline is deep.
+        """The fewest cycles between writing and reading a row: more than the depth of the array's pipeline.
 
-        In it are the product, the adder tree, the pair's adder, reading the sum (later from UltraRAM), adding and writing it.
+        The pipeline has the product, the adder tree, the pair's adder, reading the sum (which takes longer
+        from UltraRAM), adding and writing it.
         """
         return 10 + 2 * (self.design.t_p - 1).bit_length() + (4 if self.ultra_banks else 0)
 
     @property
     def constants(self) -> tuple[Constant, ...]:
-        """`params.h`: the design's parameters that a core has a use for, then what follows from them.
+        """The constants of `params.h`: parameters of the design, then numbers derived from them.
 
-        Nothing of the network is among them, so networks share a compiled core.
+        None depends on the network, so networks share a compiled core.
         """
         meanings = {
             "TR": "rows of an accumulator bank",
@@ -198,14 +202,17 @@ class CoreText:
 
 
 def row_distance(design: Design, ultra_banks: int = 0) -> int:
-    """Fewest cycles between writing and reading a row of sums: the pipeline of `run_array` must be less deep. `ultra_banks` as `render_core`."""
+    """The fewest cycles between writing and reading a row of sums; `run_array` must be a shorter pipeline.
+
+    `ultra_banks`: as for `render_core`.
+    """
     return CoreText(design, ultra_banks).row_distance
 
 
 def render_core(design: Design, ultra_banks: int = 0) -> dict[str, str]:
-    """File name -> text of the core's C++; ProgramError for a design that cannot be built.
+    """Render the core's C++: file name -> text; ProgramError for a design that cannot be built.
 
-    `ultra_banks`: so many accumulator banks lie in UltraRAM, as `hls_ultra_banks` has them.
+    `ultra_banks`: the number of accumulator banks in UltraRAM, as `hls_ultra_banks` counts them.
     """
     check_buildable(design)
     core = CoreText(design, min(ultra_banks, CoreText(design).banks + design.t_c))

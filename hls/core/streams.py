@@ -1,8 +1,9 @@
-"""The address model of the data plane: what goes over the core's five streams for one layer at one batch size (ADR 4). No timing.
+"""The address model of the data plane: the core's five streams for one layer at one batch size (ADR 4). No
+timing.
 
-Everything follows from what the hardware sees: a descriptor, an FBCB word, the slots and the weight image. RTL benches take their
-expectation from here, C simulation its input. What a core answers to them is in `hls.reference_core`.
-Order of commands: row block by row block; in a block group by group; in a group column tile by column tile.
+All beats follow from the data that the hardware sees: a descriptor, an FBCB word, the slots and the weight
+image. RTL benches take their expectation from here, C simulation its input; `core.reference_core` computes
+the answers. Commands are ordered by row block, then group, then column tile.
 """
 
 from __future__ import annotations
@@ -16,20 +17,16 @@ import numpy.typing as npt
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.hardware import pool_beats
 
-from ..formats.format import FormatError
+from ..errors import FormatError, StreamError
 from ..formats.table import CORE_COMMAND, NO_WEIGHTS, KindCode
 from ..program.descriptor import Descriptor
-from ..program.fbcb import FbcbEntry, decode
+from ..program.fbcb import FbcbEntry, decode_for
 from ..program.layout import column_tiles, part_words, unpack_weights
 from ..program.program import WORD_BYTES
 
 Int16 = npt.NDArray[np.int16]
 Int64 = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
-
-
-class StreamError(ValueError):
-    """Streams do not hold what their commands announce, or a layer cannot run as asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +70,10 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class Tile:
-    """One command with the rows and columns it stands for.
+    """One command with its rows and columns.
 
-    `lanes`: flattened (sample, row) numbers of lane 0 and lane 1, beat by beat; lane 1 may be shorter. `first_column` within `group`.
+    `lanes`: flattened (sample, row) numbers of lane 0 and lane 1, beat by beat; lane 1 may be shorter.
+    `first_column` within `group`.
     """
 
     command: Command
@@ -93,7 +91,10 @@ class Tile:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerStreams:
-    """The streams of one layer. Beats are rows of int16 words, word 0 first; `outputs` is the number of output beats to expect."""
+    """The streams of one layer.
+
+    Beats are rows of int16 words, word 0 first; `outputs` is the number of output beats to expect.
+    """
 
     commands: tuple[Command, ...]
     input: Int16  # (beats, input_words)
@@ -166,11 +167,12 @@ def _p_tiles(descriptor: Descriptor, mode: Mode, design: Design) -> int:
 def layer_streams(
     descriptor: Descriptor, fbcb_word: int, design: Design, slots: Int16, weights: bytes = b""
 ) -> LayerStreams:
-    """All that the data plane sends for one layer.
+    """Compute every beat that the data plane sends for one layer.
 
-    `slots` int16 (batch, slot words): the active samples in ascending slot number. `weights`: the weight image.
+    `slots` int16 (batch, slot words): the active samples in ascending slot number. `weights`: the weight
+    image. FbcbError for a bad FBCB word, StreamError when the image lacks the layer's weights.
     """
-    run = _run(descriptor, fbcb_word, len(slots), design)
+    run = decode_for(design, fbcb_word, kind=descriptor.kind, batch=len(slots))
     plan = list(tiles(descriptor, run, design))
     inputs: list[Int16] = []
     block: tuple[int, int] | None = None  # (first row, group) of the beats at hand: column tiles of a group share them
@@ -195,13 +197,13 @@ def layer_streams(
 
 
 def output_beats(command: Command, design: Design) -> int:
-    """Beats of the output stream (and of the residual stream where there is one) of one command."""
+    """Beats of the output stream of one command, and of its residual stream if it has one."""
     return command.rows * -(-command.cols // design.out_words)
 
 
 def scatter_output(descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, slots: Int16) -> None:
-    """Write the beats of the output stream (beats, out_words) to slot memory, in place: the data plane's write-back."""
-    run = _run(descriptor, fbcb_word, len(slots), design)
+    """Write the output stream (beats, out_words) to slot memory in place, as the data plane does."""
+    run = decode_for(design, fbcb_word, kind=descriptor.kind, batch=len(slots))
     at = 0
     for tile in tiles(descriptor, run, design):
         size = output_beats(tile.command, design)
@@ -215,17 +217,11 @@ def scatter_output(descriptor: Descriptor, fbcb_word: int, design: Design, outpu
         raise StreamError(f"the output stream of this layer must have {at} beats, not {len(output)}")
 
 
-def _run(descriptor: Descriptor, fbcb_word: int, batch: int, design: Design) -> FbcbEntry:
-    return decode(
-        fbcb_word, kind=descriptor.kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
-    )
-
-
-# -- addresses, in words ---------------------------------------------------------------------------------------
+# -- addresses, in words -------------------------------------------------------------------------------------
 
 
 def window_addresses(descriptor: Descriptor, rows: Rows, group: int) -> tuple[Rows, Int64]:
-    """(sample of each row, word address (rows, taps) of the first word of each tap of each row's window)."""
+    """Each row's sample, and the word address (rows, taps) of the first word of each tap of its window."""
     samples, place = np.divmod(rows, descriptor.out_h * descriptor.out_w)
     out_row, out_column = np.divmod(place, descriptor.out_w)
     row_words, pixel_words = descriptor.in_row_bytes // WORD_BYTES, descriptor.in_pixel_bytes // WORD_BYTES
@@ -238,7 +234,7 @@ def window_addresses(descriptor: Descriptor, rows: Rows, group: int) -> tuple[Ro
 
 
 def toeplitz_rows(descriptor: Descriptor, rows: Rows, group: int, slots: Int16) -> Int16:
-    """Windows (rows, P) of flattened (sample, row) numbers: what a GEMM multiplies with its weights."""
+    """The windows (rows, P) of flattened (sample, row) numbers: the left operand of the layer's GEMM."""
     samples, taps = window_addresses(descriptor, rows, group)
     address = taps[:, :, None] + np.arange(descriptor.group_words)
     gathered: Int16 = slots[samples[:, None, None], address]
@@ -252,7 +248,7 @@ def _out_strides(descriptor: Descriptor) -> tuple[int, int]:
 def _output_address(
     descriptor: Descriptor, tile: Tile, offset: int, strides: tuple[int, int]
 ) -> tuple[npt.NDArray[np.intp], Int64]:
-    """Index arrays (rows, 1) and (rows, cols) into slots, of outputs or of the residual that has the same order."""
+    """Indices (rows, 1) and (rows, cols) into slots, of outputs or of the residual in the same order."""
     samples, place = np.divmod(tile.output_rows, descriptor.out_h * descriptor.out_w)
     row, column = np.divmod(place, descriptor.out_w)
     first = (offset + row * strides[0] + column * strides[1]) // WORD_BYTES
@@ -260,7 +256,7 @@ def _output_address(
     return samples[:, None], first[:, None] + np.arange(tile.command.cols)
 
 
-# -- beats -----------------------------------------------------------------------------------------------------
+# -- beats ---------------------------------------------------------------------------------------------------
 
 
 def _gemm_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Int16) -> Int16:
@@ -278,7 +274,10 @@ def _gemm_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Int16
 
 
 def _pool_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Int16) -> Int16:
-    """Input beats of one pool command: output row by output row, a channel for every word, one beat a tap; of a max pool the larger of two taps."""
+    """Input beats of one pool command: rows in order, a channel a word, one beat a tap.
+
+    A beat of a max pool is the larger of two taps.
+    """
     command = tile.command
     samples, taps = window_addresses(descriptor, tile.lanes[0], 0)
     address = taps[:, :, None] + tile.first_column + np.arange(command.cols)
@@ -300,7 +299,7 @@ def _residual_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: I
 
 
 def _weight_beats(descriptor: Descriptor, mode: Mode, design: Design, weights: bytes, plan: Sequence[Tile]) -> Int16:
-    """The layer's part of the image, once for each row block."""
+    """The layer's part of the image, repeated for each row block."""
     beat_words = design.weight_slots * design.t_p
     if descriptor.kind != KindCode.GEMM:
         return np.zeros((0, beat_words), np.int16)
@@ -310,7 +309,7 @@ def _weight_beats(descriptor: Descriptor, mode: Mode, design: Design, weights: b
 
 
 def layer_part(descriptor: Descriptor, mode: Mode, design: Design, weights: bytes) -> Int16:
-    """The words of a GEMM layer's weights for one mode, out of the weight image; StreamError when they are not there."""
+    """Read a GEMM layer's weights for one mode from the weight image; StreamError when they are not there."""
     start = descriptor.weights[mode]
     if start == NO_WEIGHTS:
         raise StreamError(f"the program stores no weights for mode {mode.name} in this layer")
@@ -323,8 +322,8 @@ def layer_part(descriptor: Descriptor, mode: Mode, design: Design, weights: byte
 
 
 def unpack_layer(descriptor: Descriptor, mode: Mode, design: Design, weights: bytes) -> tuple[Int16, Int64]:
-    """A GEMM layer's weights (groups, P, columns) and biases (groups * columns,), read back out of the weight image."""
+    """Read a layer's weights (groups, P, columns) and biases (groups * columns,) from the image."""
     words = layer_part(descriptor, mode, design, weights).reshape(descriptor.groups, -1)
     shape = {"p": gemm_words(descriptor), "columns": descriptor.columns}
-    groups = [unpack_weights(one, **shape, mode=mode, design=design) for one in words]
+    groups = [unpack_weights(group, **shape, mode=mode, design=design) for group in words]
     return np.stack([group[0] for group in groups]), np.concatenate([group[1] for group in groups])

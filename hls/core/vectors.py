@@ -1,6 +1,7 @@
-"""Test vectors of the core: random streams over all its modes with the answers of the reference core. Deterministic, independent of a network.
+"""Test vectors of the core: random streams in all modes with the answers of the reference core.
 
-The generated test bench runs them in Vivado's C simulation; any other form of the core is held to the same bytes.
+They are deterministic and independent of a network. The generated test bench runs them in Vivado's C
+simulation; every other form of the core is checked against the same bytes.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ BOUNDS = ((-32768, 32767), (0, 32767), (-20000, 20000), (0, 20000))  # none, ReL
 
 
 class _Random:
-    """Whole numbers that are the same with every version of NumPy: only the bit generator itself is promised to be."""
+    """Random integers from raw bits, since NumPy promises stability of its bit generators only."""
 
     def __init__(self, seed: int) -> None:
         self._bits = np.random.PCG64(seed)
 
     def integer(self, low: int, high: int) -> int:
-        """One number of low..high - 1."""
+        """Draw one number from low..high - 1."""
         return low + int(self._bits.random_raw()) % (high - low)
 
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
-        """An array of them."""
+        """Draw an array from low..high - 1."""
         raw = self._bits.random_raw(int(np.prod(shape)))
         return (raw % np.uint64(high - low)).astype(np.int64).reshape(shape) + low
 
 
 def core_modes(design: Design) -> tuple[Mode, ...]:
-    """The modes that a core of this design has."""
+    """The modes of a design's core, in the order of their codes."""
     modes = [Mode.NORMAL, Mode.MAX_POOL, Mode.SUM_POOL]
     if design.stackable:
         modes += [Mode.WIDE, Mode.LANES]
@@ -50,7 +51,7 @@ def core_modes(design: Design) -> tuple[Mode, ...]:
 
 
 def core_vectors(design: Design, seed: int = SEED) -> Iterator[tuple[LayerStreams, Int16, int]]:
-    """(streams, output beats, saturations): one job a mode, of three commands each, then one job of all modes mixed."""
+    """Draw (streams, output beats, saturations): a job of three commands a mode, then one of all."""
     rng = _Random(seed)
     modes = core_modes(design)
     for mode in modes:
@@ -61,7 +62,7 @@ def core_vectors(design: Design, seed: int = SEED) -> Iterator[tuple[LayerStream
 
 
 def vector_files(design: Design) -> dict[str, bytes]:
-    """`jobs.bin` and `expected.bin` as the generated test bench reads them."""
+    """Encode the vectors as the files `jobs.bin` and `expected.bin` of the generated test bench."""
     vectors = list(core_vectors(design))
     return {
         "jobs.bin": b"".join(job(streams) for streams, _, _ in vectors),
@@ -110,7 +111,7 @@ def _command(rng: _Random, mode: Mode, design: Design, last: bool) -> Command:
 
 
 def _input(rng: _Random, command: Command, design: Design) -> Int16:
-    """Random beats with zeros where the mode uses no words, as ADR 4 wants them."""
+    """Random beats, with the zeros that ADR 4 requires where the mode uses no words."""
     beats = _words(rng, command.beats * command.p_tiles, design.input_words)
     if command.mode not in GEMM_MODES:
         beats[:, command.cols :] = 0
@@ -124,7 +125,7 @@ def _input(rng: _Random, command: Command, design: Design) -> Int16:
 
 
 def _weights(rng: _Random, command: Command, design: Design) -> Int16:
-    """Small enough for partial sums of any design's `acc_bits`."""
+    """Random weights and biases, small enough for partial sums of the design's `acc_bits`."""
     beat_words = design.weight_slots * design.t_p
     if command.mode not in GEMM_MODES:
         return np.zeros((0, beat_words), np.int16)

@@ -1,4 +1,5 @@
-// How C simulation ends when the generated core does what it must not: the program does, or, inside another program, an exception leaves the core.
+// Ends C simulation when the generated core breaks a rule: by the end of the program or, where the core is a
+// library, by an exception.
 #ifndef FLUIDNPU_CSIM_STOP_H
 #define FLUIDNPU_CSIM_STOP_H
 

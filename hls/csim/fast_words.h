@@ -1,4 +1,4 @@
-// Words of a beat for C simulation: reads and writes the 64-bit limb that holds a word, where `range` would shift the whole beat.
+// Words of a beat for C simulation: reads and writes the 64-bit limb of a word; `range` shifts the whole beat.
 #ifndef FLUIDNPU_CSIM_FAST_WORDS_H
 #define FLUIDNPU_CSIM_FAST_WORDS_H
 

@@ -1,6 +1,7 @@
-// hls::stream for C simulation: a FIFO, unbounded unless `csim_depth` says otherwise. To read an empty one or to write to a full one ends the program.
-// `csim_stalls()` per cent of the questions whether a stream is empty or full are answered with yes though it is not: data that come late.
-// Only what the generated core and its test bench use; Vivado HLS brings a header of the same name.
+// hls::stream for C simulation: a FIFO, unbounded unless `csim_depth` limits it. Reading an empty one or writing
+// to a full one ends the simulation. `csim_stalls()` per cent of `empty` and `full` are true although the stream
+// is not, as when data come late. It has only the members that the generated core and its test bench use; Vivado
+// HLS brings a header of the same name.
 #ifndef FLUIDNPU_CSIM_HLS_STREAM_H
 #define FLUIDNPU_CSIM_HLS_STREAM_H
 

@@ -1,5 +1,6 @@
-// For C simulation: what `DEPENDENCE inter false` promises of the accumulators, held to. A call of the array is a cycle of its pipeline; in hardware a
-// sum is written some cycles after its row was read, so no row may be read again before it is there.
+// Checks in C simulation the promise of `DEPENDENCE inter false` about the accumulators. A call of the array is a
+// cycle of its pipeline; hardware writes a sum some cycles after it read the row, and only then may the row be
+// read again.
 #ifndef FLUIDNPU_CSIM_ROW_WATCH_H
 #define FLUIDNPU_CSIM_ROW_WATCH_H
 
@@ -16,7 +17,7 @@ class row_watch_t {
 
     void call() { ++now_; }
 
-    // A row is `cells` cells of each bank: one, or two with split trees at work.
+    // A row is `cells` cells of each bank: one, or two with split trees.
     void writes(int row, int cells) {
         for (int i = row * cells; i < (row + 1) * cells; ++i) written_[i] = now_;
     }
@@ -24,8 +25,9 @@ class row_watch_t {
     void reads(int row, int cells) const {
         for (int i = row * cells; i < (row + 1) * cells; ++i) {
             if (now_ - written_[i] < Distance) {
-                csim_stop("row " + std::to_string(row) + " of '" + name_ + "' was read " + std::to_string(now_ - written_[i]) +
-                          " calls after it was written, and " + std::to_string(Distance) + " is the least");
+                csim_stop("row " + std::to_string(row) + " of '" + name_ + "' was read " +
+                          std::to_string(now_ - written_[i]) + " calls after it was written, and " +
+                          std::to_string(Distance) + " is the least");
             }
         }
     }

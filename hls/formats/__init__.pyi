@@ -2,7 +2,6 @@ from .format import Bits as Bits
 from .format import Codes as Codes
 from .format import Constant as Constant
 from .format import Format as Format
-from .format import FormatError as FormatError
 from .format import Value as Value
 from .table import CORE_COMMAND as CORE_COMMAND
 from .table import DESCRIPTOR as DESCRIPTOR

@@ -12,11 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from ..errors import FormatError
+
 Value = int | tuple[int, ...]
-
-
-class FormatError(ValueError):
-    """A format contradicts itself, or values do not fit it."""
 
 
 @dataclass(frozen=True)

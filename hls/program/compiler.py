@@ -1,4 +1,4 @@
-"""Compile a quantised network for a design: memory map, descriptors, weights, FBCB. Pure; refuses what the hardware cannot do."""
+"""Compilation of a quantised network for a design: memory map, descriptors, weights, FBCB. Pure; no I/O."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 from fluidnpu.dse import Design, Mode
 from fluidnpu.models import Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
 
+from ..errors import DescriptorError, FbcbError, ProgramError
 from ..formats.table import NO_WEIGHTS, KindCode
-from .descriptor import Descriptor, DescriptorError
-from .fbcb import FbcbError, decode, encode
+from .descriptor import Descriptor
+from .fbcb import decode_for, encode_fbcb
 from .layout import BIAS_WORDS, pack_weights
-from .program import ALIGNMENT, WORD_BYTES, ExitPlace, Program, ProgramError, TensorPlace, align
+from .program import ALIGNMENT, WORD_BYTES, ExitOutput, Program, TensorPlace, align
 from .row_buffer import buffer_bytes
 
 KIND_CODE = {kind: KindCode[kind.name] for kind in Kind}
@@ -23,7 +24,7 @@ ADDRESS_LIMIT = 1 << 32  # offsets in descriptors and SLOT_BYTES have 32 bits
 
 
 def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
-    """The program that runs `qnet` on an NPU of `design`; ProgramError when the two do not go together."""
+    """Compile the program that runs `qnet` on an NPU of `design`; ProgramError when the two do not match."""
     network = qnet.network
     check_buildable(design)
     check_made_for(design, network)
@@ -37,9 +38,9 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
         descriptors.append(describe(qlayer, tensors, parts))
         fbcb += _fbcb_row(design, index, descriptors[-1])
     slot_bytes = align(max(place.offset + place.size for place in tensors.values()))
-    for what, size in (("slot", slot_bytes), ("weight image", len(weights))):
+    for part, size in (("slot", slot_bytes), ("weight image", len(weights))):
         if size >= ADDRESS_LIMIT:
-            raise ProgramError(f"the {what} of '{network.name}' must be smaller than {ADDRESS_LIMIT} bytes, not {size}")
+            raise ProgramError(f"the {part} of '{network.name}' must be smaller than {ADDRESS_LIMIT} bytes, not {size}")
     return Program(
         network=network.name,
         design_digest=design.digest,
@@ -53,7 +54,7 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
         input=network.input,
         input_scale=_unit(qnet, network.input),
         exits=tuple(
-            ExitPlace(
+            ExitOutput(
                 name=exit.name,
                 tensor=exit.logits,
                 scale=_unit(qnet, exit.logits),
@@ -70,7 +71,7 @@ def _unit(qnet: QuantisedNetwork, tensor: str) -> float:
 
 
 def check_buildable(design: Design) -> None:
-    """ProgramError for designs that the exploration may look at but no core of ADR 4 can be."""
+    """Raise ProgramError for a design that the search may consider but no core of ADR 4 can be."""
     if design.t_p < BIAS_WORDS:
         raise ProgramError(
             f"t_p must be at least {BIAS_WORDS} to carry a 48-bit bias in one weight slot, not {design.t_p}"
@@ -83,7 +84,7 @@ def check_buildable(design: Design) -> None:
 
 
 def check_made_for(design: Design, network: Network) -> None:
-    """ProgramError for the design of another workload."""
+    """Raise ProgramError for the design of another workload."""
     if not design.matches(network.workload):
         raise ProgramError(
             f"the design must be made for network '{network.name}', and it was made for another workload ('{design.network}')"
@@ -91,7 +92,7 @@ def check_made_for(design: Design, network: Network) -> None:
 
 
 def check_accumulator(qlayer: QuantisedLayer, design: Design) -> None:
-    """ProgramError when partial sums could wrap: `QuantisedLayer.accumulator_bits` is a proof for every input and order."""
+    """Raise ProgramError when partial sums could wrap: `accumulator_bits` is a bound for every input."""
     if qlayer.accumulator_bits > design.acc_bits:
         raise ProgramError(
             f"layer '{qlayer.layer.name}' needs accumulators of {qlayer.accumulator_bits} bits, and the design has {design.acc_bits}"
@@ -99,7 +100,7 @@ def check_accumulator(qlayer: QuantisedLayer, design: Design) -> None:
 
 
 def place_tensors(network: Network) -> Mapping[str, TensorPlace]:
-    """Every tensor's place in a slot: in the network's order, on 64-byte boundaries, with the largest halo a consumer needs."""
+    """Place every tensor in a slot: in the network's order, on 64-byte boundaries, with its largest halo."""
     places: dict[str, TensorPlace] = {}
     offset = 0
     for name, (height, width, channels) in network.tensors.items():
@@ -115,7 +116,7 @@ def place_tensors(network: Network) -> Mapping[str, TensorPlace]:
 def describe(
     qlayer: QuantisedLayer, tensors: Mapping[str, TensorPlace], weights: tuple[int, int, int, int]
 ) -> Descriptor:
-    """The descriptor of one layer; ProgramError when a number does not fit its field."""
+    """Describe one layer; ProgramError when a number does not fit its field."""
     layer = qlayer.layer
     shape, (out_h, out_w) = layer.shape, layer.out_hw
     source, target = tensors[layer.input], tensors[layer.output]
@@ -157,7 +158,7 @@ def describe(
 def _append_weights(
     image: bytearray, qlayer: QuantisedLayer, modes: set[Mode], design: Design
 ) -> tuple[int, int, int, int]:
-    """Append a layer's weights once for each mode that the FBCB asks for; where each part begins."""
+    """Append a layer's weights once for each mode of the FBCB; return the offset of each part."""
     parts = [NO_WEIGHTS] * 4
     if qlayer.layer.kind is not Kind.GEMM:
         return (NO_WEIGHTS,) * 4
@@ -178,22 +179,20 @@ def _check_p_tiles(layer: Layer, mode: Mode, design: Design) -> None:
 
 
 def _fbcb_row(design: Design, layer: int, descriptor: Descriptor) -> list[int]:
-    """The FBCB words of one layer, checked by what the hardware itself would refuse."""
+    """The FBCB words of one layer, checked with the rules by which the hardware refuses words."""
     words = []
     for batch in range(1, design.b_max + 1):
         mode, plan = design.mode(layer, batch), design.plans[layer][batch - 1]
-        word = encode(mode, plan, batch)
+        word = encode_fbcb(mode, plan, batch)
         try:
-            run = decode(
-                word, kind=descriptor.kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
-            )
+            run = decode_for(design, word, kind=descriptor.kind, batch=batch)
         except FbcbError as error:
             raise ProgramError(f"layer '{design.layers[layer].name}': {error}") from None
         needed = buffer_bytes(descriptor, run)
         if needed > WORD_BYTES * design.buffer_words:
             raise ProgramError(
-                f"layer '{design.layers[layer].name}' at batch {batch}: row blocks of {run.block} beats need an input buffer of {needed} bytes, "
-                f"and the design has {WORD_BYTES * design.buffer_words}"
+                f"layer '{design.layers[layer].name}' at batch {batch}: row blocks of {run.block} beats need an input "
+                f"buffer of {needed} bytes, and the design has {WORD_BYTES * design.buffer_words}"
             )
         words.append(word)
     return words

@@ -17,14 +17,11 @@ import struct
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from ..formats.format import Format, FormatError
+from ..errors import DescriptorError, FormatError
+from ..formats.format import Format
 from ..formats.table import DESCRIPTOR, MAGIC, NO_WEIGHTS
 
 DESCRIPTOR_BYTES = DESCRIPTOR.wire_bits // 8
-
-
-class DescriptorError(ValueError):
-    """A descriptor holds what the hardware would refuse."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,13 @@
-"""From a program to what the `exact` cycle model asks for: one `dse.LayerJob` a layer. Numbers only; no I/O."""
+"""Jobs for the `exact` cycle model from a program: one `dse.exact.LayerJob` a layer. Numbers only; no I/O."""
 
 from __future__ import annotations
 
 from fluidnpu.dse import Design
 from fluidnpu.dse.exact import LayerJob
 
+from ..formats.table import KindCode
 from .descriptor import DESCRIPTOR_BYTES
-from .fbcb import decode
+from .fbcb import decode_for
 from .program import Program
 
 _SAME = (
@@ -17,12 +18,11 @@ _SAME = (
 
 
 def layer_jobs(program: Program, design: Design, batch: int, *, address: int = 0) -> tuple[LayerJob, ...]:
-    """Every layer of a program at a batch size, with its image at `address`. FbcbError where an FBCB word cannot be obeyed."""
+    """The jobs of a program at a batch size, its image at `address`; FbcbError for a bad FBCB word."""
     jobs = []
-    for index, one in enumerate(program.descriptors):
-        word = program.fbcb_word(index, batch)
-        run = decode(word, kind=one.kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split)
-        part = one.weights[run.mode] if one.kind == 0 else 0
+    for index, layer in enumerate(program.descriptors):
+        run = decode_for(design, program.fbcb_word(index, batch), kind=layer.kind, batch=batch)
+        part = layer.weights[run.mode] if layer.kind == KindCode.GEMM else 0
         jobs.append(
             LayerJob(
                 mode=run.mode,
@@ -32,7 +32,7 @@ def layer_jobs(program: Program, design: Design, batch: int, *, address: int = 0
                 block=run.block,
                 weights=address + program.weights_offset + part,
                 descriptor=address + DESCRIPTOR_BYTES * index,
-                **{name: getattr(one, name) for name in _SAME},
+                **{name: getattr(layer, name) for name in _SAME},
             )
         )
     return tuple(jobs)

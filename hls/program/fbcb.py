@@ -1,8 +1,8 @@
 """FBCB words: how a layer runs at one active batch size, as the hardware reads it (ADR 5). Pure arithmetic.
 
 >>> from fluidnpu.dse import BatchPlan, Mode
->>> word = encode(Mode.LANES, BatchPlan(b_r=2), batch=3)
->>> decode(word, kind=0, batch=3, t_r=64, stackable=True)
+>>> word = encode_fbcb(Mode.LANES, BatchPlan(b_r=2), batch=3)
+>>> decode_fbcb(word, kind=0, batch=3, t_r=64, stackable=True)
 FbcbEntry(mode=<Mode.LANES: 2>, batch=3, b_r=2, block=64, row_lanes=False)
 """
 
@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fluidnpu.dse import BatchPlan, Mode
+from fluidnpu.dse import BatchPlan, Design, Mode
 
+from ..errors import FbcbError
 from ..formats.table import FBCB, KindCode, StackCode
-
-
-class FbcbError(ValueError):
-    """An FBCB word asks for what the hardware cannot do."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +31,10 @@ class FbcbEntry:
     row_lanes: bool = False
 
 
-def encode(mode: Mode, plan: BatchPlan, batch: int) -> int:
+def encode_fbcb(mode: Mode, plan: BatchPlan, batch: int) -> int:
     """The FBCB word of a layer that runs in `mode`; fields that a mode ignores are written as for R-batching.
 
-    >>> encode(Mode.NORMAL, BatchPlan(b_r=1, block=5), batch=4) == 0 | 3 << 2 | 5 << 7
+    >>> encode_fbcb(Mode.NORMAL, BatchPlan(b_r=1, block=5), batch=4) == 0 | 3 << 2 | 5 << 7
     True
     """
     lanes_by_samples = mode is Mode.LANES and not plan.row_lanes
@@ -48,7 +45,7 @@ def encode(mode: Mode, plan: BatchPlan, batch: int) -> int:
     return FBCB.pack({"k": k, "b_r": b_r - 1, "block": plan.block})
 
 
-def decode(word: int, *, kind: int, batch: int, t_r: int, stackable: bool, split: bool = False) -> FbcbEntry:
+def decode_fbcb(word: int, *, kind: int, batch: int, t_r: int, stackable: bool, split: bool = False) -> FbcbEntry:
     """Decode an FBCB word for a layer of `kind` (a `KindCode`); FbcbError where hardware sets BAD_FBCB."""
     k, b_r = StackCode(FBCB.number("k", word)), FBCB.number("b_r", word) + 1
     if not 1 <= b_r <= batch or (2 * b_r < batch and k == StackCode.ONE):
@@ -76,6 +73,11 @@ def decode(word: int, *, kind: int, batch: int, t_r: int, stackable: bool, split
             )
         return FbcbEntry(Mode.LANES, batch, b_r, block)
     return FbcbEntry({StackCode.TWO: Mode.WIDE, StackCode.HALF: Mode.SPLIT}.get(k, Mode.NORMAL), batch, batch, block)
+
+
+def decode_for(design: Design, word: int, *, kind: int, batch: int) -> FbcbEntry:
+    """Decode an FBCB word for a layer of `kind` on the NPU of `design`; FbcbError as `decode_fbcb`."""
+    return decode_fbcb(word, kind=kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split)
 
 
 def deepest_block(mode: Mode, t_r: int) -> int:

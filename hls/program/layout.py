@@ -1,7 +1,7 @@
-"""Weights <-> weight stream, for every mode of the core: packing, its exact inverse, and sizes. Arrays only; no I/O.
+"""Packing of weights into the weight stream for every mode of the core, and its inverse. Arrays only; no I/O.
 
-The order is ADR 4's: for each column tile a bias header, then P-tile by P-tile, each part padded with zero slots to whole beats.
-The image in memory has the same order, so the data plane copies without understanding.
+The order is that of ADR 4: for each column tile a bias header, then one P-tile after another, each part
+padded with zero slots to whole beats. The image in memory has the same order, so the data plane only copies.
 
 >>> import numpy as np
 >>> from fluidnpu.dse import Mode
@@ -23,6 +23,8 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
 
+from ..errors import LayoutError
+
 Int16 = npt.NDArray[np.int16]
 Int64 = npt.NDArray[np.int64]
 
@@ -30,13 +32,12 @@ GEMM_MODES = (Mode.NORMAL, Mode.WIDE, Mode.LANES, Mode.SPLIT)
 BIAS_WORDS = 3  # a bias has 48 bits
 
 
-class LayoutError(ValueError):
-    """Weights, biases or stream words do not have the shape that a layout needs."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class TileLayout:
-    """Sizes of one command's weights: `cols` columns of `p` words in `mode`. All in slots (t_p words) and beats (weight_slots slots)."""
+    """Sizes of one command's weights: `cols` columns of `p` words in `mode`.
+
+    A slot is t_p words, a beat weight_slots slots.
+    """
 
     p: int
     cols: int
@@ -97,13 +98,13 @@ def column_tiles(columns: int, mode: Mode, design: Design) -> Iterator[tuple[int
 
 
 def part_words(*, p: int, columns: int, groups: int, mode: Mode, design: Design) -> int:
-    """Words of all the weights of one layer in one mode: every group, every column tile."""
+    """Words of all weights of one layer in one mode: every group, every column tile."""
     tiles = (TileLayout(p=p, cols=cols, mode=mode, design=design) for _, cols in column_tiles(columns, mode, design))
     return groups * sum(tile.words for tile in tiles)
 
 
 def pack_weights(weights: Int16, bias: Int64, mode: Mode, design: Design) -> Int16:
-    """One group's weights (P, C) and biases (C,) as the words of the weight stream, in stream order."""
+    """Pack one group's weights (P, C) and biases (C,) into words in the order of the weight stream."""
     p, columns = weights.shape
     _check(mode, design)
     if bias.shape != (columns,):

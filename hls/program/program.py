@@ -1,6 +1,7 @@
-"""The NPU program: descriptors, weight image, FBCB words and the memory map of a slot. Needs NumPy only, so it runs on the board.
+"""The NPU program: descriptors, weight image, FBCB words and the memory map of a slot.
 
-`hls.compile_program` makes one from a quantised network and a design; `Program.save` and `Program.load` keep it in a folder.
+It needs NumPy only, so it runs on the board. `hls.compile_program` makes one from a quantised network and a
+design; `Program.save` and `Program.load` keep it in a folder.
 """
 
 from __future__ import annotations
@@ -18,17 +19,14 @@ import numpy.typing as npt
 
 from fluidnpu.models import FileError, read_text, regular_file
 
-from .descriptor import DESCRIPTOR_BYTES, Descriptor, DescriptorError
+from ..errors import DescriptorError, ProgramError
+from .descriptor import DESCRIPTOR_BYTES, Descriptor
 
 SCHEMA = 1
 ALIGNMENT = 64  # bytes; tensors, weight parts and slots begin on multiples of it
 WORD_BYTES = 2
 
 Int16 = npt.NDArray[np.int16]
-
-
-class ProgramError(ValueError):
-    """A network and a design do not make a program, or a program file is not one; one sentence."""
 
 
 def align(value: int, to: int = ALIGNMENT) -> int:
@@ -42,7 +40,7 @@ def align(value: int, to: int = ALIGNMENT) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class TensorPlace:
-    """Where a tensor lies in a slot: NHWC int16 with its halo (top, left, bottom, right) stored around it.
+    """The place of a tensor in a slot: NHWC int16 inside its stored halo (top, left, bottom, right).
 
     `offset` is the byte of the first stored word, halo included.
     """
@@ -80,7 +78,7 @@ class TensorPlace:
         return self.offset + (row + top) * self.row_bytes + (column + left) * self.pixel_bytes + WORD_BYTES * channel
 
     def stored(self, slot: npt.NDArray[Any]) -> Int16:
-        """View (height, width, channels) of the tensor with its halo in a slot: a flat array of int16 words or of bytes."""
+        """View (height, width, channels) of the tensor with its halo; `slot` is flat int16 or bytes."""
         words = slot.view(np.int16)[self.offset // WORD_BYTES : (self.offset + self.size) // WORD_BYTES]
         return words.reshape(self.stored_shape)
 
@@ -91,8 +89,11 @@ class TensorPlace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExitPlace:
-    """An exit's logits tensor. A logit is its stored int16 times `scale`; above `threshold` confidence a sample leaves."""
+class ExitOutput:
+    """The logits tensor of an exit.
+
+    A logit is its stored int16 times `scale`; a sample leaves above `threshold` confidence.
+    """
 
     name: str
     tensor: str
@@ -102,9 +103,9 @@ class ExitPlace:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """All that the host gives an NPU to run one network; the contract of ADR 5.
+    """Everything that the host gives an NPU to run one network; the contract of ADR 5.
 
-    `stages[s]` is (first, last) layer of stage s, inclusive. `input_scale`: real value of one unit of the input.
+    `stages[s]` is (first, last) layer of stage s, inclusive. `input_scale`: real value of one input unit.
     """
 
     network: str
@@ -118,7 +119,7 @@ class Program:
     stages: tuple[tuple[int, int], ...]
     input: str
     input_scale: float
-    exits: tuple[ExitPlace, ...]
+    exits: tuple[ExitOutput, ...]
 
     def __post_init__(self) -> None:
         if len(self.fbcb_words) != len(self.descriptors) * self.b_max:
@@ -138,25 +139,25 @@ class Program:
         if len(self.stages) != len(self.exits):
             raise ProgramError(f"a program needs one exit for each of {len(self.stages)} stages, not {len(self.exits)}")
 
-    # -- what the host writes ----------------------------------------------------------------------------------
+    # -- what the host writes --------------------------------------------------------------------------------
 
     @property
     def build_id(self) -> int:
-        """What BUILD_ID must read: first 32 bits of the design's digest."""
-        return build_id(self.design_digest)
+        """The value that the BUILD_ID register must read."""
+        return digest_build_id(self.design_digest)
 
     @property
     def fbcb(self) -> npt.NDArray[np.uint32]:
-        """FBCB words, uint32 (layers * b_max,), address layer * b_max + batch - 1."""
+        """FBCB words, uint32 (layers * b_max,), at address layer * b_max + batch - 1."""
         return np.array(self.fbcb_words, np.uint32)
 
     @property
     def weights_offset(self) -> int:
-        """Where the weight image begins in `image`, in bytes; a multiple of 64."""
+        """Offset of the weight image in `image` in bytes; a multiple of 64."""
         return align(len(self.descriptors) * DESCRIPTOR_BYTES)
 
     def image(self) -> bytes:
-        """Descriptors, then weights from `weights_offset` on: one buffer that begins on a 64-byte boundary."""
+        """Descriptors, then weights from `weights_offset` on: one buffer for a 64-byte boundary."""
         table = b"".join(descriptor.pack() for descriptor in self.descriptors)
         return table.ljust(self.weights_offset, b"\0") + self.weights
 
@@ -164,18 +165,14 @@ class Program:
         """The FBCB word of a layer at a batch size."""
         return self.fbcb_words[layer * self.b_max + batch - 1]
 
-    def layer_stage(self, layer: int) -> int:
-        """The stage a layer belongs to."""
-        return next(stage for stage, (_, last) in enumerate(self.stages) if layer <= last)
-
-    # -- slots -------------------------------------------------------------------------------------------------
+    # -- slots -----------------------------------------------------------------------------------------------
 
     def new_slots(self, count: int) -> Int16:
-        """Zeroed slot memory of `count` samples, int16 (count, slot words): halos are zero from here on."""
+        """Zeroed slot memory of `count` samples, int16 (count, slot words); halos stay zero from here on."""
         return np.zeros((count, self.slot_bytes // WORD_BYTES), np.int16)
 
     def pack_sample(self, image: Int16) -> Int16:
-        """The input tensor of one sample (H, W, C) int16 with its zero halo, ready to be copied to its place in a slot."""
+        """The input tensor of one sample (H, W, C) int16 with its zero halo, ready to copy into a slot."""
         place = self.tensors[self.input]
         if image.shape != (place.height, place.width, place.channels) or image.dtype != np.int16:
             want = (place.height, place.width, place.channels)
@@ -184,7 +181,7 @@ class Program:
         return np.pad(image, ((top, bottom), (left, right), (0, 0)))
 
     def read_tensor(self, slot: npt.NDArray[Any], name: str) -> Int16:
-        """A copy (H, W, C) of a tensor in a slot: a flat contiguous array of int16 words or of bytes."""
+        """A copy (H, W, C) of a tensor; `slot` is flat and contiguous, int16 words or bytes."""
         return self._place(name).view(slot).copy()
 
     def write_tensor(self, slot: npt.NDArray[Any], name: str, values: Int16) -> None:
@@ -199,10 +196,10 @@ class Program:
             raise ProgramError(f"program '{self.network}' has no tensor '{name}'; it has {', '.join(self.tensors)}")
         return self.tensors[name]
 
-    # -- files -------------------------------------------------------------------------------------------------
+    # -- files -----------------------------------------------------------------------------------------------
 
     def files(self) -> dict[str, bytes]:
-        """`program.json` (everything but descriptors and weights, with the digest of the other file) and `program.bin` (`image`)."""
+        """The files of a program: `program.bin` is `image`, `program.json` the rest with digests."""
         image = self.image()
         body: dict[str, Any] = {
             "schema": SCHEMA,
@@ -228,11 +225,11 @@ class Program:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over all of it."""
+        """SHA-256 over the whole program."""
         return str(json.loads(self.files()["program.json"])["digest"])
 
     def save(self, folder: Path | str) -> None:
-        """Write `program.json` and `program.bin` into a folder, which is made when it is not there."""
+        """Write `program.json` and `program.bin` into a folder; make the folder when it is missing."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         for name, content in self.files().items():
             (Path(folder) / name).write_bytes(content)
@@ -246,8 +243,8 @@ class Program:
         except (OSError, FileError, json.JSONDecodeError) as error:
             raise ProgramError(f"'{folder}' must hold a readable program.json and program.bin: {error}") from None
         if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
-            found = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
-            raise ProgramError(f"{manifest} must be a program of schema {SCHEMA}, not {found!r}; build it again")
+            schema = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
+            raise ProgramError(f"{manifest} must be a program of schema {SCHEMA}, not {schema!r}; build it again")
         if raw.get("digest") != _digest({key: value for key, value in raw.items() if key != "digest"}):
             raise ProgramError(f"{manifest} was changed by hand: its digest no longer matches its contents")
         if raw.get("image_sha256") != hashlib.sha256(image).hexdigest():
@@ -281,14 +278,14 @@ class Program:
             stages=tuple((first, last) for first, last in raw["stages"]),
             input=raw["input"],
             input_scale=raw["input_scale"],
-            exits=tuple(ExitPlace(**exit) for exit in raw["exits"]),
+            exits=tuple(ExitOutput(**exit) for exit in raw["exits"]),
         )
 
 
-def build_id(design_digest: str) -> int:
-    """First 32 bits of a design's digest: what the BUILD_ID register reads.
+def digest_build_id(design_digest: str) -> int:
+    """The build id of a design: the first 32 bits of its digest, which the BUILD_ID register reads.
 
-    >>> hex(build_id("00c0ffee" + 56 * "0"))
+    >>> hex(digest_build_id("00c0ffee" + 56 * "0"))
     '0xc0ffee'
     """
     return int(design_digest[:8], 16)

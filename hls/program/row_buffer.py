@@ -1,7 +1,7 @@
-"""Where input rows lie in the data plane's input buffer, and how large it must be; from a descriptor, as the hardware does it. Pure arithmetic.
+"""Layout and least size of the data plane's input buffer, computed as the hardware does. Pure arithmetic.
 
-A row goes from its first window's first word to its last window's last. Rows follow one another `pitch` bytes apart, so far that no two share a port
-word, and each begins as far into a port word as it does in memory.
+A row spans the first word of its first window to the last word of its last. Rows are `pitch` bytes apart, so
+that no two share a port word, and each starts at the same offset in a port word as in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from .program import WORD_BYTES
 
 @dataclass(frozen=True, kw_only=True)
 class InputRows:
-    """A layer's input rows. `row_step` is a distance in memory, `pitch` and what follows are distances in the buffer; all in bytes but the counts."""
+    """The input rows of a layer: counts, and distances in bytes.
+
+    `row_step` is a distance in memory; `pitch` and the fields after it are distances in the buffer.
+    """
 
     row_bytes: int
     row_step: int
@@ -33,7 +36,7 @@ class InputRows:
 
     @classmethod
     def of(cls, d: Descriptor, port_bytes: int) -> InputRows:
-        """Those of a layer behind a port of that width."""
+        """Lay out the rows of a layer behind a port of that width."""
         flat = d.kernel_h == 1
         rise, span = (1, 1) if flat else (d.stride_h, (d.kernel_h - 1) * d.dilation_h + 1)
         apart = (d.out_w - 1) * d.stride_w + (d.kernel_w - 1) * d.dilation_w
@@ -56,7 +59,7 @@ class InputRows:
 
 
 def buffer_bytes(descriptor: Descriptor, run: FbcbEntry) -> int:
-    """Least capacity in bytes with which no window of this run waits for a row that has no room, for ports of any width."""
+    """The least capacity in bytes, for any port width, at which no window waits for a row without room."""
     d = descriptor
     taps = d.kernel_h * d.kernel_w
     layer = LayerShape(

@@ -1,10 +1,11 @@
-"""What a bitstream project needs to know of a board's processing system: names of its cells, pins and settings. Facts only.
+"""The processing systems of the boards in a block design: cells, pins and settings. Facts only.
 
 >>> PLATFORMS["zynq7000"].registers_base == 0x43C0_0000
 True
 
-Sources: PG082 (Zynq-7000 processing system), PG201 (Zynq UltraScale+ processing system), UG586 (7 series memory interface), PG065 (Clocking Wizard),
-all for Vivado 2019.2; UG585 and UG1085 for the PLLs, which the boards' presets feed with 33.333 MHz.
+Sources: PG082 (Zynq-7000 processing system), PG201 (Zynq UltraScale+ processing system), UG586 (7 series
+memory interface), PG065 (Clocking Wizard), all for Vivado 2019.2; UG585 and UG1085 for the PLLs, which the
+boards' presets feed with 33.333 MHz.
 """
 
 from __future__ import annotations
@@ -12,19 +13,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-NPU_VLNV = "fluidnpu:npu:fluid_npu:1.0"  # what the driver looks for in the hardware description
+NPU_VLNV = "fluidnpu:npu:fluid_npu:1.0"  # by which the driver finds the NPU in the hardware description
 NPU_CELL = "npu_0"
 REGISTERS_RANGE = 4096  # a page
-PS_CLOCK_MHZ = 100  # what the processing system gives: a whole division of its IO PLL, 1000 MHz on Zynq-7000 and 1500 MHz on UltraScale+
-CLOCK_VLNV = "xilinx.com:ip:clk_wiz:6.0"  # makes the NPU's clock of it, since a division alone comes only near most clocks (150 MHz: 142.857)
+# An integer division of the PS's IO PLL, 1000 MHz on Zynq-7000 and 1500 MHz on UltraScale+. The clocking
+# wizard derives the NPU's clock from it: a division alone only approximates most clocks (150 MHz: 142.857).
+PS_CLOCK_MHZ = 100
+CLOCK_VLNV = "xilinx.com:ip:clk_wiz:6.0"
 CLOCK_CELL = "clock_0"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlMemory:
-    """A memory controller in the programmable logic, as board automation sets it up, and the port through which the processors see it.
+    """A memory controller in the programmable logic, set up by board automation, and the PS's port to it.
 
-    Its addresses are the same for processors and NPU: `base`, `bytes`.
+    Processors and NPU see it at the same addresses: `base`, `bytes`.
     """
 
     vlnv: str
@@ -46,7 +49,10 @@ class PlMemory:
 
 @dataclass(frozen=True, kw_only=True)
 class Platform:
-    """One family's processing system in a block design. Memory ports are those of AXI_HP, in order; `settings` still take values."""
+    """One family's processing system in a block design.
+
+    `memory_ports`: the AXI_HP ports with their clocks, in order. `settings` hold format fields.
+    """
 
     cell: str
     vlnv: str
@@ -64,7 +70,7 @@ class Platform:
     pl_memory: PlMemory | None = None
 
     def settings_for(self, memory_ports: int, port_bits: int) -> tuple[tuple[str, str], ...]:
-        """(name, value) of every setting: clock, control port, interrupt, and the first `memory_ports` memory ports."""
+        """(name, value) of every setting, with the first `memory_ports` memory ports enabled."""
         pairs = []
         for name, value in self.settings.items():
             ports = range(memory_ports) if "{port}" in name or "{gp}" in name else range(1)

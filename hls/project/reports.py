@@ -1,7 +1,7 @@
-"""Reports of Vivado HLS and Vivado read back: csynth.xml, report_utilization, report_timing_summary. Text in, numbers out.
+"""Parsers of Vivado's reports: csynth.xml, report_utilization, report_timing_summary. Text in, numbers out.
 
-The formats follow public documentation (UG902 for the synthesis report, UG906 and UG835 for the other two) and published examples;
-no report of a project of ours has been read yet. Whatever is missing or of another device is refused in one sentence.
+The formats follow public documentation (UG902 for the synthesis report, UG906 and UG835 for the other two)
+and published examples; no report of a project of ours has been read yet.
 """
 
 from __future__ import annotations
@@ -9,32 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from xml.etree import ElementTree
 
-from fluidnpu.boards import Board
-from fluidnpu.dse import Calibration, Design, Point, Target, fit
-from fluidnpu.dse.resources import Measure
-
-from ..core.banks import hls_ultra_banks
-from ..core.render import row_distance
-
-MOST_BYTES = 1 << 26
-CSYNTH = "hls/fluidnpu_core/solution1/syn/report/csynth.xml"
-ARRAY = "hls/fluidnpu_core/solution1/syn/report/run_array_csynth.xml"
-UTILISATION = "build/utilization.rpt"
-TIMING = "build/timing.rpt"
-PERIOD_TOLERANCE = 0.01  # an MMCM does not meet a period to the picosecond
-
-
-class ReportError(ValueError):
-    """A report is missing, malformed or of another design; one sentence."""
+from ..errors import ReportError
 
 
 @dataclass(frozen=True, kw_only=True)
 class HlsReport:
-    """Estimates of the HLS tool; a latency is None where it depends on data, the interval where the function is no pipeline."""
+    """Estimates of the HLS tool.
+
+    A latency is None when it depends on data, the interval when the function is not pipelined.
+    """
 
     part: str
     target_ns: float
@@ -55,7 +40,7 @@ class Utilisation:
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Worst setup slack, and the period of every clock."""
+    """The worst setup slack and the period of every clock."""
 
     device: str
     slack_ns: float
@@ -66,7 +51,7 @@ _HLS_NAMES = {"BRAM_18K": "ramb18", "DSP48E": "dsp", "DSP": "dsp", "FF": "ff", "
 
 
 def parse_csynth(text: str, what: str = "csynth.xml") -> HlsReport:
-    """The XML report of csynth_design."""
+    """Parse the XML report of csynth_design; ReportError, which calls it `what`, when it is malformed."""
     if "<!" in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL):
         raise ReportError(f"{what} must be plain XML without a document type, and it has one")
     try:
@@ -75,10 +60,10 @@ def parse_csynth(text: str, what: str = "csynth.xml") -> HlsReport:
         raise ReportError(f"{what} must be XML, and it is not: {str(error)[:120]}") from None
 
     def find(path: str) -> str:
-        found = root.findtext(path)
-        if found is None:
+        text = root.findtext(path)
+        if text is None:
             raise ReportError(f"{what} must hold {path}, and it does not")
-        return found.strip()
+        return text.strip()
 
     resources = {}
     for element in root.findall("AreaEstimates/Resources/*"):
@@ -126,7 +111,7 @@ _ROWS = {"Slice LUTs": ("lut", 1), "CLB LUTs": ("lut", 1), "Slice Registers": ("
 
 
 def parse_utilization(text: str, what: str = "utilization.rpt") -> Utilisation:
-    """The text of report_utilization, with or without -hierarchical: the whole design's primitives."""
+    """Parse the text of report_utilization, also with -hierarchical; ReportError when it is malformed."""
     table = [
         [cell.strip() for cell in line.strip().strip("|").split("|")]
         for line in text.splitlines()
@@ -158,11 +143,11 @@ def parse_utilization(text: str, what: str = "utilization.rpt") -> Utilisation:
 
 
 def parse_timing(text: str, what: str = "timing.rpt") -> Timing:
-    """The text of report_timing_summary: the design's worst negative slack and its clocks."""
+    """Parse the text of report_timing_summary; ReportError when it is malformed."""
     lines = text.splitlines()
-    found = next((i for i, line in enumerate(lines) if line.split()[:2] == ["WNS(ns)", "TNS(ns)"]), None)
-    row = [line.split() for line in lines[found + 1 : found + 4] if line.strip()] if found is not None else []
-    values = next((cells for cells in row if not cells[0].startswith("---")), None)
+    head = next((i for i, line in enumerate(lines) if line.split()[:2] == ["WNS(ns)", "TNS(ns)"]), len(lines))
+    rows = [line.split() for line in lines[head + 1 : head + 4] if line.strip()]
+    values = next((cells for cells in rows if not cells[0].startswith("---")), None)
     if values is None:
         raise ReportError(f"{what} must hold the design timing summary of report_timing_summary, and it does not")
     clock = re.compile(r"^\s*(\S+)\s+\{[^}]*\}\s+([\d.]+)\s+[\d.]+\s*$")
@@ -171,120 +156,7 @@ def parse_timing(text: str, what: str = "timing.rpt") -> Timing:
 
 
 def _device(text: str, what: str) -> str:
-    found = re.search(r"^\|\s*Device\s*:\s*(\S+)", text, flags=re.MULTILINE)
-    if not found:
+    device = re.search(r"^\|\s*Device\s*:\s*(\S+)", text, flags=re.MULTILINE)
+    if not device:
         raise ReportError(f"{what} must name its device, and it does not")
-    return found[1]
-
-
-def _check_device(device: str, board: Board, what: str) -> None:
-    """Vivado writes a part with or without "xc", dashes and speed grade."""
-
-    def plain(name: str) -> str:
-        return name.lower().removeprefix("xc").replace("-", "")
-
-    if not plain(device) or not plain(board.part).startswith(plain(device)):
-        raise ReportError(f"{what} must be of {board.name}'s {board.part}, and it is of {device}")
-
-
-def import_reports(project: Path | str, design: Design, board: Board) -> Calibration:
-    """The record of what the tools reported of a built project; any of the reports may be missing, not all.
-
-    Predicted are what `dse.fit` counts and estimates for the NPU, and the clock that the design asks for; reported is the whole bitstream,
-    interconnects included.
-    """
-    folder = Path(project)
-    core = "hls" if (folder / "hls").is_dir() else "rtl"
-    utilisation = partial(_utilisation_measures, core=core)
-    readers = (
-        (CSYNTH, _hls_measures),
-        (ARRAY, _array_measures),
-        (UTILISATION, utilisation),
-        (TIMING, _timing_measures),
-    )
-    present = [(folder / name, reader) for name, reader in readers if (folder / name).is_file()]
-    if not present:
-        raise ReportError(
-            f"'{folder}' must hold a report after `make bitstream`: {CSYNTH}, {UTILISATION} or {TIMING}; it holds none"
-        )
-    measures: list[Measure] = []
-    for path, reader in present:
-        if path.stat().st_size > MOST_BYTES:
-            raise ReportError(f"'{path}' must be at most {MOST_BYTES >> 20} MiB, and it is larger")
-        measures += reader(path.read_text(encoding="utf-8", errors="replace"), f"'{path}'", design, board)
-    return Calibration(
-        design=design.digest,
-        network=design.network,
-        board=design.board,
-        clock_hz=design.clock_hz,
-        t_r=design.t_r,
-        t_p=design.t_p,
-        t_c=design.t_c,
-        measures=tuple(measures),
-    )
-
-
-def _hls_measures(text: str, what: str, design: Design, board: Board) -> list[Measure]:
-    report = parse_csynth(text, what)
-    _check_device(report.part, board, what)
-    rows = [
-        _measure("hls", name, count, design.macs_per_cycle if name == "dsp" else None)
-        for name, count in report.resources.items()
-    ]
-    rows.append(_measure("hls", "clock_mhz", 1e3 / max(report.estimated_ns, 1e-3), design.clock_hz / 1e6))
-    cycles = (("best_latency_cycles", report.best_cycles), ("worst_latency_cycles", report.worst_cycles))
-    return rows + [_measure("hls", name, count, None) for name, count in cycles if count is not None]
-
-
-def _array_measures(text: str, what: str, design: Design, board: Board) -> list[Measure]:
-    """The process that multiplies: one beat a cycle is what the latency table counts on, and a pipeline too deep would read sums too soon."""
-    report = parse_csynth(text, what)
-    _check_device(report.part, board, what)
-    most = row_distance(design, hls_ultra_banks(design, board))
-    if report.worst_cycles is not None and report.worst_cycles >= most:
-        raise ReportError(
-            f"{what} must tell of a pipeline of less than {most} cycles, after which rows of sums are read again, and it has {report.worst_cycles}: "
-            "such a core computes with stale sums"
-        )
-    rows = (("array_interval_cycles", report.interval, 1.0), ("array_latency_cycles", report.worst_cycles, None))
-    return [_measure("hls", name, count, predicted) for name, count, predicted in rows if count is not None]
-
-
-def _utilisation_measures(text: str, what: str, design: Design, board: Board, *, core: str) -> list[Measure]:
-    report = parse_utilization(text, what)
-    _check_device(report.device, board, what)
-    point = Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
-    need = fit(point, Target.of(design, board, core), buffer_words=design.buffer_words)
-    predicted = {
-        "dsp": need.dsp,
-        "ramb18": need.ramb18,
-        "uram288": need.uram288,
-        "lut": need.lut.value,
-        "ff": need.ff.value,
-    }
-    return [_measure("route", name, count, predicted.get(name)) for name, count in report.resources.items()]
-
-
-def _timing_measures(text: str, what: str, design: Design, board: Board) -> list[Measure]:
-    report = parse_timing(text, what)
-    _check_device(report.device, board, what)
-    wanted = 1e9 / design.clock_hz
-    period = min(report.periods_ns.values(), key=lambda one: abs(one - wanted), default=0.0)
-    if abs(period - wanted) > PERIOD_TOLERANCE * wanted:
-        raise ReportError(
-            f"{what} must be of the design, whose clock has {wanted:.3f} ns, and its clocks have {sorted(report.periods_ns.values())[:8]}"
-        )
-    return (
-        [_measure("route", "clock_mhz", 1e3 / (period - report.slack_ns), design.clock_hz / 1e6)]
-        if period > report.slack_ns
-        else []
-    )
-
-
-def _measure(stage: str, quantity: str, reported: float, predicted: float | None) -> Measure:
-    return Measure(
-        stage=stage,
-        quantity=quantity,
-        reported=float(reported),
-        predicted=None if predicted is None else float(predicted),
-    )
+    return device[1]

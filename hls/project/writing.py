@@ -1,6 +1,6 @@
-"""Writing a project's files into a folder without losing anything that is not ours.
+"""Writing of a project into a folder without loss of the user's files.
 
-Only what the manifest of an earlier project names, with the digest that it names, is replaced or removed.
+It replaces and removes only files that an earlier project's manifest lists, with the digest listed there.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from .project import MANIFEST, MANIFEST_SCHEMA, ProjectError
+from ..errors import ProjectError
+from .project import MANIFEST, MANIFEST_SCHEMA
 
 
 def write_project(files: Mapping[str, str | bytes], out: Path | str) -> None:
-    """Write a project into a new or empty folder, or over an earlier project; ProjectError before anything of the user's is lost.
+    """Write a project into a new or empty folder, or over an earlier project.
 
-    Files of the earlier project that are no longer part of it are removed; those that were changed since are refused, not overwritten.
+    Files of the earlier project that are no longer part of it are removed. ProjectError, before anything is
+    written, when a file that the user changed or made is in the way.
     """
     folder = Path(out)
     earlier = check_folder(folder)
@@ -28,12 +30,13 @@ def write_project(files: Mapping[str, str | bytes], out: Path | str) -> None:
         known = {earlier.get(name), _sha256(new[name]) if name in new else None}
         if not _may_replace(folder, name, known):
             raise ProjectError(
-                f"a project replaces only files that an earlier one wrote and nobody changed since, and '{folder / name}' is none: "
-                "move it away, or write into another folder"
+                "a project replaces only files that an earlier one wrote and nobody changed since, "
+                f"and '{folder / name}' is none: move it away, or write into another folder"
             )
     for name in set(earlier) - set(new):
         _remove(folder, name)
-    # Into a new folder the manifest goes first, over an earlier project last: so whoever is stopped in the middle may write the same again.
+    # Into a new folder the manifest goes first, over an earlier project last, so that a run that was stopped
+    # halfway can be repeated.
     for name in sorted(new, key=lambda name: (name == MANIFEST) == bool(earlier)):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,9 +44,9 @@ def write_project(files: Mapping[str, str | bytes], out: Path | str) -> None:
 
 
 def check_folder(folder: Path) -> dict[str, str]:
-    """Name -> SHA-256 of what an earlier project wrote into a folder, the manifest included; nothing for a new or empty one.
+    """List the files of an earlier project in a folder, the manifest included: name -> SHA-256.
 
-    Raises ProjectError for any other folder.
+    Empty for a new or empty folder; ProjectError for any other.
     """
     if folder.exists() and not folder.is_dir():
         raise ProjectError(f"a project is written into a folder, and '{folder}' is a file")
@@ -52,18 +55,19 @@ def check_folder(folder: Path) -> dict[str, str]:
     earlier = _earlier(folder)
     if earlier is None:
         raise ProjectError(
-            f"a project is written into an empty folder or over an earlier project, and '{folder}' holds files without a manifest of one"
+            f"a project is written into an empty folder or over an earlier project, and '{folder}' holds files "
+            "without a manifest of one"
         )
     return earlier
 
 
 def _may_replace(folder: Path, name: str, known: set[str | None]) -> bool:
-    """Whether nothing is in the place of a file, or content of a known SHA-256."""
+    """True when a file's place is free, or holds content of a known SHA-256."""
     path = folder / name
     if path.is_file():
         return _sha256(path.read_bytes()) in known
-    above = [folder / parent for parent in Path(name).parents]
-    return not os.path.lexists(path) and all(one.is_dir() for one in above if os.path.lexists(one))
+    parents = [folder / parent for parent in Path(name).parents]
+    return not os.path.lexists(path) and all(parent.is_dir() for parent in parents if os.path.lexists(parent))
 
 
 def _remove(folder: Path, name: str) -> None:
@@ -75,7 +79,7 @@ def _remove(folder: Path, name: str) -> None:
 
 
 def _earlier(folder: Path) -> dict[str, str] | None:
-    """Name -> SHA-256 of what the manifest of an earlier project names, and of the manifest; None where there is none of ours."""
+    """The files that an earlier manifest lists, and itself: name -> SHA-256; None without one."""
     try:
         raw = (folder / MANIFEST).read_bytes() if (folder / MANIFEST).is_file() else b""
         body = json.loads(raw)

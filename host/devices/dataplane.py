@@ -14,18 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.hls import (
-    DESCRIPTOR_BYTES,
-    NO_WEIGHTS,
-    Cause,
-    Descriptor,
-    DescriptorError,
-    FbcbError,
-    buffer_bytes,
-    decode_fbcb,
-    part_words,
-    unpack_weights,
-)
+from fluidnpu.hls import Cause, DescriptorError, FbcbError
+from fluidnpu.hls.formats import NO_WEIGHTS
+from fluidnpu.hls.program import DESCRIPTOR_BYTES, Descriptor, buffer_bytes, decode_fbcb, part_words, unpack_weights
 from fluidnpu.models import Kind, Layer, NetworkError, QuantisedLayer, golden
 
 from .memory import BusError, SimulatedMemory

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fluidnpu.boards import Board, BoardError, load_board
-from fluidnpu.hls import PLATFORMS
+from fluidnpu.hls.project import PLATFORMS
 
 from ..bundle import Bundle, bitstream
 from ..errors import DriverUsageError, PynqMissingError

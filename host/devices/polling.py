@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fluidnpu.hls import by_name
+from fluidnpu.hls import register
 
 from .device import Device
 
-_EVENTS = by_name("IRQ_STATUS").offset
-_ENABLED = by_name("IRQ_ENABLE").offset
+_EVENTS = register("IRQ_STATUS").offset
+_ENABLED = register("IRQ_ENABLE").offset
 SHORTEST_NS, LONGEST_NS = 20_000, 1_000_000  # between two reads: a job takes milliseconds, a read microseconds
 
 

@@ -6,9 +6,9 @@ would, or as the arithmetic if that is longer.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> npu = SimulatedNpu(tiny_design())
->>> npu.read(by_name("STATUS").offset) == by_name("STATUS").reset
+>>> npu.read(register("STATUS").offset) == register("STATUS").reset
 True
->>> hex(npu.read(by_name("BUILD_ID").offset)) == hex(build_id_word(tiny_design()))
+>>> hex(npu.read(register("BUILD_ID").offset)) == hex(build_id_word(tiny_design()))
 True
 """
 
@@ -18,7 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fluidnpu.dse import Design
-from fluidnpu.hls import DESCRIPTOR_BYTES, REGISTERS, WINDOW_BYTES, Access, Cause, Register, by_name
+from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, Register, register
+from fluidnpu.hls.program import DESCRIPTOR_BYTES
 
 from ..identity import build_id_word, shape_word
 from .dataplane import DataPlane, LayerError, Slots, Step
@@ -28,7 +29,7 @@ from .timing import JobTimes
 
 _WORD = 0xFFFF_FFFF
 _AT: dict[int, Register] = {register.offset: register for register in REGISTERS}
-_CTRL, _STATUS, _ERROR, _IRQ = by_name("CTRL"), by_name("STATUS"), by_name("ERROR"), by_name("IRQ_STATUS")
+_CTRL, _STATUS, _ERROR, _IRQ = register("CTRL"), register("STATUS"), register("ERROR"), register("IRQ_STATUS")
 
 
 def known_bits(register: Register) -> int:
@@ -212,7 +213,7 @@ class SimulatedNpu:
 
     def _write_fbcb(self, value: int) -> None:
         index = self._stored["FBCB_INDEX"]
-        if index >= len(self._fbcb) or value & ~known_bits(by_name("FBCB_DATA")):
+        if index >= len(self._fbcb) or value & ~known_bits(register("FBCB_DATA")):
             self._refuse(Cause.BAD_FBCB)
         else:
             self._fbcb[index] = value

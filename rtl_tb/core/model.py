@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design
-from fluidnpu.hls import LayerStreams
+from fluidnpu.hls.core import LayerStreams
 
 from ..common.sources import edited, needed, sources
 from ..errors import SimulationError

@@ -15,8 +15,9 @@ from itertools import product
 from pathlib import Path
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.hls import Descriptor, FbcbEntry, FbcbError, decode_fbcb
+from fluidnpu.hls import FbcbError
 from fluidnpu.hls.formats import FBCB, StackCode
+from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_fbcb
 
 FILE = "coverage.json"
 _SITUATIONS = (

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import DramModel as DramModel
+from fluidnpu.dse.exact import LayerCycles
 
 from ..errors import SimulationError
 from .model import NpuModel
@@ -67,28 +68,15 @@ class _Event(ctypes.Structure):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerRun:
-    """One layer of one job as the RTL ran it; beats are handshakes, `start_cycle` counts from reset.
+class LayerRun(LayerCycles):
+    """One layer of one job as the RTL ran it; `start_cycle` counts from reset.
 
-    With stripes, beats and bursts of a master are those of all its narrow ports. `cycles` are from the cycle
-    in which the layer's number shows to the one in which the next shows or the job ends; the first layer of a
-    job includes the job's set-up. `input_beats` are the cycles in which the core took input; in
-    `blocked_cycles` it did not take a beat that was offered, in `starved_cycles` it waited for one.
+    `cycles` are from the cycle in which the layer's number shows to the one in which the next shows or the job
+    ends.
     """
 
     layer: int
     start_cycle: int
-    cycles: int
-    input_beats: int
-    blocked_cycles: int
-    starved_cycles: int
-    weight_beats: int
-    residual_beats: int
-    output_beats: int
-    read_beats: tuple[int, int, int]
-    read_bursts: tuple[int, int, int]
-    write_beats: int
-    write_bursts: int
 
 
 class RtlNpu:

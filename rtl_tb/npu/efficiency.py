@@ -39,7 +39,7 @@ class Use:
     layer: LayerShape
     delivered: int
     carried: int
-    run: LayerRun | LayerCycles
+    run: LayerCycles
 
     @property
     def name(self) -> str:
@@ -88,7 +88,7 @@ def delivered_words(design: Design, index: int, batch: int) -> int:
     return batch * layer.r * layer.p * layer.c
 
 
-def uses(design: Design, runs: Sequence[LayerRun | LayerCycles], batch: int) -> list[Use]:
+def uses(design: Design, runs: Sequence[LayerCycles], batch: int) -> list[Use]:
     """The use of the input port by every layer."""
     return [
         Use(
@@ -127,7 +127,7 @@ def _memory(latency: int) -> DramModel:
 def measure(*, model_only: bool = False, latency: int = LATENCY) -> list[Use]:
     """Run the network and return the use of the port by each distinct 1x1 and 3x3 layer of stride 1."""
     design, _ = _network()
-    runs: Sequence[LayerRun | LayerCycles] = by_model(latency) if model_only else on_rtl(latency)
+    runs: Sequence[LayerCycles] = by_model(latency) if model_only else on_rtl(latency)
     distinct: dict[str, Use] = {}
     for use in uses(design, runs, 1):
         window = use.layer.window

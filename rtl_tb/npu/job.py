@@ -12,7 +12,8 @@ import numpy as np
 
 from fluidnpu.dse import Design, DramModel
 from fluidnpu.dse.exact import LayerCycles, Machine, job_cycles
-from fluidnpu.hls import Program, by_name, layer_jobs
+from fluidnpu.hls import Program, register
+from fluidnpu.hls.program import layer_jobs
 
 from .device import LayerRun, RtlNpu
 from .model import NpuModel
@@ -54,7 +55,7 @@ class BareNpu:
         )  # fmt: skip
         for word in program.fbcb_words:
             self._write(FBCB_DATA=word)
-        active = self.npu.read(by_name("ACTIVE").offset)
+        active = self.npu.read(register("ACTIVE").offset)
         if active:
             self._command("EXIT", active)
         self._command("MERGE", (1 << batch) - 1)
@@ -64,7 +65,7 @@ class BareNpu:
     def run(self, program: Program, batch: int, layers: range | None = None) -> list[LayerRun]:
         """Run layers of a program as one job on `batch` samples; RuntimeError when it does not end well."""
         self.start(program, batch, layers)
-        if not self.npu.run(LIMIT, until_interrupt=True) or self.npu.read(by_name("ERROR").offset):
+        if not self.npu.run(LIMIT, until_interrupt=True) or self.npu.read(register("ERROR").offset):
             raise RuntimeError("the job must end without an error, and it does not")
         return self.npu.take_layers()
 
@@ -86,12 +87,12 @@ class BareNpu:
 
     def _write(self, **registers: int) -> None:
         for name, value in registers.items():
-            self.npu.write(by_name(name).offset, value)
+            self.npu.write(register(name).offset, value)
 
     def _command(self, name: str, mask: int | None = None) -> None:
         if mask is not None:
             self._write(SLOT_MASK=mask)
-        self._write(CTRL=by_name("CTRL").field(name).mask)
+        self._write(CTRL=register("CTRL").field(name).mask)
 
 
 def modelled(

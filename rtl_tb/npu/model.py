@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from fluidnpu.dse import Design
-from fluidnpu.hls import compile_shared_core, core_texts
+from fluidnpu.hls.core import compile_shared_core, core_texts
 
 from ..common.cache import digest
 from ..common.sources import edited, needed, sources

@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from fluidnpu.hls import decode_fbcb
+from fluidnpu.hls.program import decode_fbcb
 
 from ..data_plane.parameters import DATA_PLANE_TOP, data_plane_parameters
 from ..errors import SimulationError

@@ -22,8 +22,10 @@ Records = Any  # an array of records with named fields, which NumPy's types do n
 
 RUN, WAIT, ANSWER, SHED = range(4)  # kinds of an action
 NEVER = -1  # the time of a wait without one
-COUNTS = np.dtype([(name, "i8") for name in "now arrived closed head held started answered lines named".split()])
-ACTION = np.dtype([(name, "i8") for name in "kind stage samples until end".split()])
+COUNTS = np.dtype(
+    [(name, "i8") for name in ["now", "arrived", "closed", "head", "held", "started", "answered", "lines", "named"]]
+)
+ACTION = np.dtype([(name, "i8") for name in ["kind", "stage", "samples", "until", "end"]])
 
 
 class Stream(NamedTuple):

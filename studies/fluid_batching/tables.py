@@ -92,8 +92,8 @@ def drift(part: Body) -> list[str]:
             continue
         cells = []
         for label in labels:
-            found = [part[f"{row.name}: {label}"]["over_fluid"][name] for row in table2_rows()]
-            cells.append(" / ".join(_span([one[key] for one in found]) for key in YARDSTICKS))
+            ratios = [part[f"{row.name}: {label}"]["over_fluid"][name] for row in table2_rows()]
+            cells.append(" / ".join(_span([one[key] for one in ratios]) for key in YARDSTICKS))
         lines.append(table_row([f"`{name}`", *cells]))
     return lines
 

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for design-space exploration: layers, workloads, points, boards and designs, small enough to check by brute force."""
+"""Hypothesis strategies: layers, workloads, points, boards and designs, small enough to check by brute force."""
 
 from dataclasses import replace
 
@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from fluidnpu.boards import Board, load_board
 from fluidnpu.dse import BatchPlan, Design, LatencyTable, Point, Stack
+from fluidnpu.dse.hardware import Array
+from fluidnpu.dse.hardware.array import input_words
 from fluidnpu.models import Kind, LayerShape, Workload
 
 kinds = st.sampled_from((Kind.GEMM, Kind.GEMM, Kind.GEMM, Kind.MAX_POOL, Kind.SUM_POOL))
@@ -70,14 +72,22 @@ def designs(draw: st.DrawFn) -> Design:
     t_r = draw(st.integers(2, 10_000))
     ns = st.lists(st.integers(1, 10**12), min_size=b_max, max_size=b_max).map(tuple)
     rates = None if draw(st.booleans()) else tuple(1 / len(workload.exits) for _ in workload.exits)
+    array = Array(
+        t_r=t_r,
+        t_p=t_p,
+        t_c=draw(st.integers(2, 300)),
+        weight_slots=draw(st.integers(1, 8)),
+        in_words=input_words(t_p, 128, stackable=stackable),
+        out_words=draw(st.integers(1, 32)),
+        stackable=stackable,
+        split=split,
+    )
     return Design(
         network=workload.name,
         workload_digest=workload.digest,
         board="drawn",
         clock_hz=draw(st.integers(10**6, 10**9)),
-        t_r=t_r,
-        t_p=t_p,
-        t_c=draw(st.integers(2, 300)),
+        array=array,
         b_max=b_max,
         layers=workload.layers,
         exits=workload.exits,
@@ -86,9 +96,5 @@ def designs(draw: st.DrawFn) -> Design:
         latency=LatencyTable(ns=tuple(draw(ns) for _ in workload.exits)),
         model=draw(st.sampled_from(("paper", "exact"))),
         published_t_r=draw(st.integers(t_r, 20_000)),
-        stackable=stackable,
-        split=split,
         acc_bits=draw(st.integers(32, 48)),
-        weight_slots=draw(st.integers(1, 8)),
-        out_words=draw(st.integers(1, 32)),
     )

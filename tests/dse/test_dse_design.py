@@ -1,4 +1,4 @@
-"""`Design` is a file format: what is written is read back, what was changed by hand is refused, and importing it needs little."""
+"""`Design` is a file format: it reads back what it wrote and refuses files changed by hand. Importing it needs little."""
 
 import json
 import subprocess
@@ -57,6 +57,8 @@ def test_broken_files_end_in_one_sentence(text: str, says: str) -> None:
     ("change", "says"),
     [
         ({"t_p": 0}, "t_p must be a whole number"),
+        ({"port_bits": 48}, "port_bits must be a power of two"),
+        ({"port_bits": "wide"}, "port_bits must be a whole number of at least 1, not 'wide'"),
         ({"t_r": 2.5}, "t_r must be a whole number"),
         ({"b_max": B_MAX_LIMIT + 1}, "b_max must lie in"),
         ({"model": "guess"}, "'paper' or 'exact'"),
@@ -71,7 +73,7 @@ def test_broken_files_end_in_one_sentence(text: str, says: str) -> None:
 )
 def test_nonsense_is_refused(change: dict[str, object], says: str) -> None:
     with pytest.raises(DesignError, match=says):
-        replace(tiny_design(), **change)  # type: ignore[arg-type]
+        tiny_design().changed(**change)
 
 
 @pytest.mark.parametrize(
@@ -93,3 +95,18 @@ def test_importing_dse_needs_numpy_and_nothing_heavier() -> None:
     code = "import fluidnpu.dse, sys; print(sorted({'scipy', 'torch', 'matplotlib', 'pynq'} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert out.stdout.strip() == "[]"
+
+
+def test_input_beats_follow_the_ports() -> None:
+    design = tiny_design()
+    assert design.changed(port_bits=512).array == replace(design.array, in_words=32)
+    with pytest.raises(DesignError, match="in_words must be 32 behind ports of 512 bits, not 8"):
+        replace(design, port_bits=512)
+
+
+def test_a_file_of_before_the_array_was_a_record_reads() -> None:
+    """The fields of the array stand beside the others in the file, and the digest is that of version 0.1."""
+    raw = json.loads(tiny_design().dumps())
+    assert "array" not in raw
+    assert {"t_r", "t_p", "t_c", "stackable", "split", "weight_slots", "out_words"} < set(raw)
+    assert raw["digest"] == "a1c2b87c07418617f35d0a85d913a589e46e5c6793c1a3aa2987fecb9661faad"

@@ -1,4 +1,4 @@
-"""The exact model without RTL: compiled or not it counts the same, and what it counts of memory traffic can be reckoned by hand."""
+"""The exact model without RTL: compiled or not the counts are the same, and those of memory traffic follow by hand."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib.util
 import re
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +16,10 @@ from hypothesis import strategies as st
 from fluidnpu.dse import DesignError, DramModel, Mode, exact_kernel
 from fluidnpu.dse.exact import LayerJob, Machine, job_cycles
 from fluidnpu.dse.exact import model as exact
+from fluidnpu.dse.hardware import Array
 
-MACHINE = Machine(t_p=4, t_c=8, weight_slots=1, input_words=8, out_words=4, split=True)
+ARRAY = Array(t_r=64, t_p=4, t_c=8, weight_slots=1, in_words=8, out_words=4, split=True)
+MACHINE = Machine(array=ARRAY)
 JOB = LayerJob(
     mode=Mode.NORMAL, batch=1, b_r=1, block=24, in_offset=0, in_row_bytes=2 * 10 * 6, in_pixel_bytes=2 * 6, kernel_h=3, kernel_w=3,
     stride_h=1, stride_w=1, dilation_h=1, dilation_w=1, out_h=7, out_w=8, group_words=6, groups=1, columns=18, out_offset=4096,
@@ -89,7 +92,7 @@ def test_beats_are_those_of_the_streams(
     slots = [index << 18 for index in range(job.batch)]
     (found,) = job_cycles([job], slots, machine, limit=10**7)
     (slow,) = job_cycles([job], slots, machine, SLOW, limit=10**7)
-    width, columns = (2 * machine.t_p, 2 * machine.t_p) if job.pool else machine.tile(job.mode)
+    width, columns = machine.array.tile(job.mode)
     column_tiles = -(-job.columns // columns)
     taps = k * k
     p_tiles = -(-taps // 2) if job.mode is Mode.MAX_POOL else taps if job.pool else -(-taps * c // width)
@@ -123,15 +126,15 @@ def test_refresh_counts_from_reset() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"t_p": 2}, "t_p must be at least 3"),
+        ({"array": replace(ARRAY, t_p=2)}, "t_p must be at least 3"),
         ({"stripes": 3}, "stripes must be 1, 2 or 4"),
         ({"buffer_words": 0}, "buffer_words must be at least 1"),
         ({"port_bytes": 64}, "multiple of 32 port words"),
     ],
 )
-def test_machines_that_cannot_be(wrong: dict[str, int], message: str) -> None:
+def test_machines_that_cannot_be(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(DesignError, match=message):
-        replace(MACHINE, **wrong)  # type: ignore[arg-type]
+        replace(MACHINE, **wrong)
 
 
 def test_jobs_that_cannot_be() -> None:

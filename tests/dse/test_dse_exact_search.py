@@ -1,4 +1,4 @@
-"""Search with the exact model: the floor holds, the best array is found, and what is not proven is told."""
+"""Search with the exact model: the lower bound holds, the best array is found, and a gap is reported."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import DesignError, DramModel, explore
-from fluidnpu.dse import search as exact_search
+from fluidnpu.dse import DesignError, DramModel, Question, explore
 from fluidnpu.dse.exact import Machine, job_cycles
-from fluidnpu.dse.exact.bound import Arrays, block_sizes, floor_cycles, ways
-from fluidnpu.dse.exact.search import best_cycles, layer_key, placed_job, search_exact
-from fluidnpu.dse.hardware import needed_bytes
+from fluidnpu.dse.exact import search as exact_search
+from fluidnpu.dse.exact.bound import Candidates, block_sizes, lower_bound
+from fluidnpu.dse.exact.mapping import LayerMapping, layer_key, mappings
+from fluidnpu.dse.exact.search import best_plan, search_exact, synthetic_job
+from fluidnpu.dse.hardware import Array
 from fluidnpu.models import Kind, LayerShape, Window, Workload
 
 BOARD = replace(load_board("zc706"), dsp=24)
@@ -43,6 +44,7 @@ def conv(
 WORK = Workload(
     name="small", layers=(conv(9, 3, 10, 3, 2), conv(9, 10, 12), replace(conv(9, 12, 20, 3), residual=True))
 )
+ASKED = Question(workload=WORK, board=BOARD, b_max=2, model="exact", evaluations=10_000)
 
 
 @settings(max_examples=150, deadline=None)
@@ -52,80 +54,68 @@ WORK = Workload(
     inside=st.integers(0, 10), t_p=st.integers(3, 9), t_c=st.integers(2, 12), slots=st.integers(1, 3), words=st.sampled_from([10, 12, 17]),
     dram=st.sampled_from([DramModel.IDEAL, SLOW]),
 )  # fmt: skip
-def test_no_layer_undercuts_the_floor_in_any_block(
+def test_no_layer_undercuts_the_bound_in_any_block(
     size: int, channels: int, columns: int, kernel: int, stride: int, groups: int, residual: bool, pool: bool, batch: int, pick: int,
     inside: int, t_p: int, t_c: int, slots: int, words: int, dram: DramModel,
 ) -> None:  # fmt: skip
     layer = conv(size, channels, columns, kernel, stride, groups, residual=residual)
     if pool:
         layer = replace(conv(size, channels, channels, kernel, stride), kind=Kind.MAX_POOL, p=kernel * kernel)
-    machine = Machine(
-        t_p=t_p,
-        t_c=t_c,
-        weight_slots=slots,
-        input_words=max(2 * t_p, 4),
-        out_words=4,
-        port_bytes=8,
-        line_words=32,
-        buffer_words=1 << words,
-    )
-    every = ways(layer, batch)
-    way = every[pick % len(every)]
-    sizes = block_sizes(layer, way, batch)
+    array = Array(t_r=500, t_p=t_p, t_c=t_c, weight_slots=slots, in_words=max(2 * t_p, 4), out_words=4)
+    machine = Machine(array=array, port_bytes=8, line_words=32, buffer_words=1 << words)
+    every = mappings(layer, batch)
+    mapping = every[pick % len(every)]
+    sizes = block_sizes(layer, mapping)
     block = sizes[pick // 3 % len(sizes)]
-    one = {
-        name: np.array([float(value)])
-        for name, value in (("t_r", 500), ("t_p", t_p), ("t_c", t_c), ("weight_slots", slots))
-    }
-    on = Arrays(**one, out_words=4, port_words=4, dram=dram)
-    floor = floor_cycles(layer, batch, way, np.array([float(block)]), on)[0]
+    on = Candidates.of(machine, dram)
+    bound = lower_bound(layer, mapping, np.array([float(block)]), on)[0]
     least = float(max((size for size in sizes if size < block), default=0) + 1)
-    floor = max(floor, floor_cycles(layer, batch, way, np.array([float(block)]), on, np.array([least]))[0])
+    bound = max(bound, lower_bound(layer, mapping, np.array([float(block)]), on, np.array([least]))[0])
     block = int(least) + inside * (min(block, 500) - int(least)) // 10 if inside else min(block, 500)
-    assume(needed_bytes(layer, batch=batch, block=block, row_lanes=way.row_lanes, b_r=way.b_r) <= 2 << words)
-    job, addresses = placed_job(layer, way.plan(block), way.mode, batch, block)
-    found = job_cycles([job], addresses, machine, dram)[0].cycles
-    assert floor <= found
+    assume(mapping.needed_bytes(layer, block) <= 2 << words)
+    job, addresses = synthetic_job(layer, mapping, block)
+    assert bound <= job_cycles([job], addresses, machine, dram)[0].cycles
 
 
 @pytest.mark.parametrize("latency", [False, True])
 def test_the_best_array_is_the_best_of_all_when_all_may_be_counted(latency: bool) -> None:
-    found = search_exact(WORK, BOARD, b_max=2, latency=latency, evaluations=10_000)
+    question = replace(ASKED, objective="latency" if latency else "throughput")
+    found = search_exact(question)
     assert found.gap_pct == 0
     assert found.evaluated < found.bounded
-    every = search_exact(WORK, BOARD, b_max=2, latency=latency, evaluations=1)
+    assert found.best.batches == (1, 2)
+    every = search_exact(replace(question, evaluations=1))
     assert every.evaluated == 1
     better = found.objective < every.objective if latency else found.objective > every.objective
-    assert better or every.best.point == found.best.point
+    assert better or every.best.fit.point == found.best.fit.point
     for _, bound, exact in found.trace:
         assert exact >= bound if latency else exact <= bound
     asked: list[tuple[int, int]] = []
-    search_exact(
-        WORK, BOARD, b_max=2, latency=latency, evaluations=3, progress=lambda done, of: asked.append((done, of))
-    )
+    search_exact(replace(question, evaluations=3), lambda done, of: asked.append((done, of)))
     assert asked[-1] == (3, 3)
     with pytest.raises(DesignError, match="at least 1"):
-        search_exact(WORK, BOARD, evaluations=0)
+        replace(question, evaluations=0)
 
 
 def test_nothing_left_out_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the bound every array is counted: the same one wins."""
-    small = replace(BOARD, dsp=12)
-    found = search_exact(WORK, small, b_max=1, evaluations=10_000)
-    monkeypatch.setattr(exact_search, "floors", lambda *given, **_: np.full((1, len(given[1])), 1.0))
-    brute = search_exact(WORK, small, b_max=1, evaluations=10_000)
+    small = replace(ASKED, board=replace(BOARD, dsp=12), b_max=1)
+    found = search_exact(small)
+    monkeypatch.setattr(exact_search, "lower_bounds", lambda *given: np.full((1, len(given[1])), 1.0))
+    brute = search_exact(small)
     assert brute.evaluated == brute.bounded > found.evaluated
     assert brute.objective == found.objective
 
 
 def test_the_plan_is_the_fastest_of_those_tried() -> None:
-    machine = Machine(t_p=4, t_c=8, weight_slots=1, input_words=8, out_words=4, port_bytes=8)
+    array = Array(t_r=60, t_p=4, t_c=8, weight_slots=1, in_words=8, out_words=4)
+    machine = Machine(array=array, port_bytes=8)
     layer = layer_key(WORK.layers[2])
-    plan, cycles = best_cycles(layer, 2, machine, 60, DramModel.IDEAL, tries=1000, near=1.0)
-    for way in ways(layer, 2):
-        for block in block_sizes(layer, way, 2):
+    plan, cycles = best_plan(layer, 2, machine, DramModel.IDEAL, tries=1000, near=1.0)
+    for mapping in mappings(layer, 2):
+        for block in block_sizes(layer, mapping):
             if block <= 60:
-                job, slots = placed_job(layer, way.plan(block), way.mode, 2, block)
+                job, slots = synthetic_job(layer, mapping, block)
                 assert job_cycles([job], slots, machine)[0].cycles - exact_search.JOB_CYCLES >= cycles
     assert 1 <= plan.block <= 60
 
@@ -141,7 +131,8 @@ def test_an_exact_design_holds_what_was_counted() -> None:
     cycles = 0
     for index, layer in enumerate(WORK.layers):
         plan = found.design.plans[index][0]
-        job, slots = placed_job(layer, plan, found.design.mode(index, 1), 1, plan.block)
+        mapping = LayerMapping(mode=found.design.mode(index, 1), batch=1, b_r=plan.b_r, row_lanes=plan.row_lanes)
+        job, slots = synthetic_job(layer, mapping, plan.block)
         cycles += job_cycles([job], slots, Machine.of(found.design), DramModel.of(BOARD))[0].cycles - 32
     assert found.design.latency.ns[0][0] == -(-(cycles + 32) * 10**9 // BOARD.clock_hz)
 
@@ -150,5 +141,6 @@ def test_a_layer_table_is_refused() -> None:
     table = Workload(name="table", layers=(LayerShape(name="fc", r=1, p=8, c=8),))
     with pytest.raises(DesignError, match="window of every layer, and 'fc' has none: give the network as ONNX"):
         explore(table, BOARD, model="exact")
+    pools = Workload(name="none", layers=(replace(conv(2, 4, 4), kind=Kind.MAX_POOL, p=1),))
     with pytest.raises(DesignError, match="at least one GEMM"):
-        search_exact(Workload(name="none", layers=(replace(conv(2, 4, 4), kind=Kind.MAX_POOL, p=1),)), BOARD)
+        explore(pools, BOARD, model="exact")

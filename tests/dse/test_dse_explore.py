@@ -14,7 +14,6 @@ from fluidnpu.dse.paper import ablation
 from fluidnpu.dse.paper.latency import latency_table
 from fluidnpu.dse.paper.plans import published_plan
 from fluidnpu.models import Kind, LayerShape, Workload
-from fluidnpu.models.exits import equidistant_exits, exits_after
 
 SMALL = Workload(
     name="small",
@@ -37,7 +36,7 @@ def test_every_design_that_comes_out_can_be_built(board: Board, workload: Worklo
         return
     design = found.design
     point = Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
-    again = fit(point, board, fbcb_words=len(workload.layers) * b_max, b_max=b_max)
+    again = fit(point, found.question.target)
     assert again.t_r == design.t_r == found.fit.t_r
     assert again.ramb18 <= board.ramb18
     assert design.t_p >= 3
@@ -150,18 +149,6 @@ def test_stream_widths_follow_the_boards_memory() -> None:
         assert (design.weight_slots, design.out_words) == (slots, words)
 
 
-def test_equidistant_exits_cut_where_the_work_is() -> None:
-    layers = tuple(LayerShape(name=f"l{i}", r=1, p=1, c=c) for i, c in enumerate((1, 1, 1, 97, 50, 50)))
-    cut = equidistant_exits(Workload(name="w", layers=layers), 2, exit_rates=(0.25, 0.75))
-    assert [layer.stage for layer in cut.layers] == [0, 0, 0, 0, 1, 1]
-    assert cut.exit_rates == (0.25, 0.75)
-    every = equidistant_exits(cut, 6)
-    assert [layer.stage for layer in every.layers] == [0, 1, 2, 3, 4, 5]
-    for wrong in (0, 7):
-        with pytest.raises(DesignError, match=r"1\.\.6"):
-            equidistant_exits(cut, wrong)
-
-
 def test_ablation_orders_as_the_paper_says() -> None:
     """Each strategy on its own best design: fluid is never below R in total, and stacking never costs anything."""
     rows = {row.name: sum(row.gops) for row in ablation(SMALL, load_board("zc706"))}
@@ -177,16 +164,3 @@ def test_layer_efficiency_adds_up_to_the_whole() -> None:
         time = sum(layer.macs / share for layer, share in zip(SMALL.layers, shares, strict=True) if share)
         assert SMALL.macs / time == pytest.approx(100 * found.fitted_gops[b - 1] / found.design.peak_gops)
         assert all(0 <= share <= 100 for share in shares)
-
-
-def test_exits_after_named_layers_in_any_order() -> None:
-    work = Workload(name="w", layers=tuple(LayerShape(name=n, r=1, p=1, c=1) for n in ("aa", "ab", "ac", "b")))
-    cut = exits_after(work, ["ac", "aa"], exit_rates=(0.2, 0.3, 0.5))
-    assert [layer.stage for layer in cut.layers] == [0, 1, 1, 2]
-    assert cut.exits == ("exit1", "exit2", "exit3")
-    assert cut.exit_rates == (0.2, 0.3, 0.5)
-    with pytest.raises(DesignError, match="no layer 'az' in 'w'; close to it: a"):
-        exits_after(work, ["az"])
-    for wrong in (["b"], ["aa", "aa"]):
-        with pytest.raises(DesignError, match=f"'{wrong[0]}'"):
-            exits_after(work, wrong)

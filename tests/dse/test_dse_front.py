@@ -1,4 +1,4 @@
-"""The Pareto front of designs that can be built: nobody on it is beaten, whoever is left out is, and each can be built."""
+"""The Pareto front of buildable designs: no design on it is dominated, and each can be built."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import DramModel, FitError, Point, explore, fit
-from fluidnpu.dse.exact.search import floors
-from fluidnpu.dse.exact.sharing import machine_on
+from fluidnpu.dse import FitError, Point, Question, answer, explore, fit
+from fluidnpu.dse.exact.search import lower_bounds
 from fluidnpu.dse.exploration.front import DEPTHS, Front, front
 from fluidnpu.dse.paper.search import Space
-from fluidnpu.dse.resources.buildable import ram_bits
+from fluidnpu.dse.resources import ram_bits
 from fluidnpu.models import LayerShape, Window, Workload
 
 BOARD = replace(load_board("zc706"), dsp=24)
@@ -25,6 +24,8 @@ WORK = Workload(
         LayerShape(name="three", r=81, p=90, c=20, window=WINDOWS[1]),
     ),
 )
+
+ASKED = Question(workload=WORK, board=BOARD, b_max=2)
 
 
 def _five(found: Front) -> list[tuple[float, ...]]:
@@ -39,7 +40,7 @@ def _five(found: Front) -> list[tuple[float, ...]]:
 
 @pytest.mark.parametrize("model", ["paper", "exact"])
 def test_nobody_on_the_front_beats_another(model: str) -> None:
-    found = front(WORK, BOARD, b_max=2, weights=(1.0, 1.0), model=model)
+    found = front(replace(ASKED, model=model))
     five = _five(found)
     assert 2 < len(five) == len(found) < found.candidates
     for index, mine in enumerate(five):
@@ -49,30 +50,30 @@ def test_nobody_on_the_front_beats_another(model: str) -> None:
 
 
 def test_each_design_of_the_front_can_be_built_as_it_stands() -> None:
-    for row in front(WORK, BOARD, b_max=2, weights=(1.0, 1.0)).rows():
+    for row in front(ASKED).rows():
         point = Point(t_r=row["t_r"], t_p=row["t_p"], t_c=row["t_c"])
-        one = fit(point, BOARD, fbcb_words=2 * len(WORK.layers), b_max=2)
+        one = fit(point, ASKED.target)
         assert (one.t_r, one.dsp, one.lut.value) == (point.t_r, row["dsp"], row["lut"])
 
 
 def test_shallower_accumulators_are_candidates_too() -> None:
-    rows = front(WORK, BOARD, b_max=2, weights=(1.0, 1.0)).rows()
+    rows = front(ASKED).rows()
     assert {row["t_r"] for row in rows} & set(DEPTHS)
 
 
 def test_the_figures_of_the_exact_model_are_its_bounds() -> None:
-    row = front(WORK, BOARD, b_max=2, weights=(0.0, 1.0), model="exact").rows(1)[0]
+    question = replace(ASKED, weights=(0.0, 1.0), model="exact")
+    row = front(question).rows(1)[0]
     space = Space(t_r=np.array([row["t_r"]]), t_p=np.array([row["t_p"]]), t_c=np.array([row["t_c"]]))
-    machine = machine_on(BOARD, None, Point(t_r=2, t_p=3, t_c=2))
-    one, two = floors(WORK, space, machine, DramModel.of(BOARD), [1, 2])[:, 0]
+    one, two = lower_bounds(question, space, [1, 2])[:, 0]
     assert row["latency_1_ms"] == pytest.approx(1e3 * one / BOARD.clock_hz)
     assert row["objective_gops"] == pytest.approx(2e-9 * 2 * WORK.macs * BOARD.clock_hz / two)
-    found = explore(WORK, BOARD, b_max=2, weights=(0.0, 1.0), model="exact")
+    found = answer(question)
     assert found.objective_gops <= row["objective_gops"]
 
 
 def test_a_front_is_thinned_with_both_ends_kept() -> None:
-    found = front(WORK, BOARD, b_max=2, weights=(1.0, 1.0))
+    found = front(ASKED)
     every, few = found.rows(), found.rows(limit=3)
     assert len(few) == 3
     assert (few[0], few[-1]) == (every[0], every[-1])
@@ -81,6 +82,6 @@ def test_a_front_is_thinned_with_both_ends_kept() -> None:
 
 def test_a_board_on_which_nothing_fits_has_no_front() -> None:
     small = replace(BOARD, lut=10)
-    assert len(front(WORK, small, b_max=1, weights=(1.0,))) == 0
+    assert len(front(Question(workload=WORK, board=small, b_max=1))) == 0
     with pytest.raises(FitError, match="LUTs"):
         explore(WORK, small, b_max=1, model="exact")

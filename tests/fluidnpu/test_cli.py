@@ -1,5 +1,6 @@
 """The console command as scripts and people meet it: exit codes, one sentence, JSON."""
 
+import inspect
 import json
 import os
 import re
@@ -15,8 +16,10 @@ from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 from refusals import refused
 
-from fluidnpu import hls, models, show
+from fluidnpu import dse, models, show
 from fluidnpu.cli import main
+from fluidnpu.commands.designs import DEFAULT_B_MAX, Search
+from fluidnpu.hls import core as hls_core
 from fluidnpu.models import ImageSet, read_image_file, shipped_file, shipped_images
 
 Floats = npt.NDArray[np.float32]
@@ -270,7 +273,7 @@ def test_a_project_is_not_written_over_a_file(model: Path, tmp_path: Path) -> No
 def test_a_project_of_which_no_bitstream_can_come_is_the_answer_no(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hls, "hls_core_lacks", lambda design, board: "the HLS core needs 9 RAMB18")
+    monkeypatch.setattr(hls_core, "hls_core_lacks", lambda design, board: "the HLS core needs 9 RAMB18")
     words = ("build", model, "--board", "zc706", "--b-max", 1, "--model", "paper")
     refused(run(*words, "--out", tmp_path / "text"), "no bitstream can come of", "needs 9 RAMB18", code=1)
     assert (tmp_path / "text" / "manifest.json").exists()
@@ -344,6 +347,15 @@ def test_a_search_for_latency_says_so(model: Path) -> None:
     answer = json.loads(run(*words).stdout)
     assert (answer["objective"], answer["weights"]) == ("latency", [1.0, 0.0])
     refused(run(*words, "--weights", "1,1"), "must not be given with the objective 'latency'")
+
+
+def test_the_options_of_a_search_begin_as_those_of_dse() -> None:
+    """The records are typed by hand, so that help loads no room."""
+    asked = inspect.signature(dse.explore).parameters
+    assert {name: getattr(Search(), name) for name in ("memory", "weights", "objective", "core", "evaluations")} == {
+        name: asked[name].default for name in ("memory", "weights", "objective", "core", "evaluations")
+    }
+    assert (Search().cycle_model, DEFAULT_B_MAX) == (asked["model"].default, asked["b_max"].default)
 
 
 def test_a_full_size_network_is_known_by_its_name(tmp_path: Path) -> None:

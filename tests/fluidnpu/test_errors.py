@@ -1,14 +1,17 @@
 """How commands end: one sentence with its notes, and signals."""
 
+import importlib
 import multiprocessing
 import os
 import signal
 import threading
 import time
+from contextlib import suppress
+from importlib.util import find_spec
 
 import pytest
 
-from fluidnpu.errors import UsageError, one_sentence, sentence
+from fluidnpu.errors import NegativeAnswerError, UsageError, one_sentence, sentence
 
 
 def test_notes_belong_to_the_sentence() -> None:
@@ -67,3 +70,54 @@ def test_a_command_in_a_thread_leaves_signals_alone() -> None:
     thread.start()
     thread.join()
     assert ran == [True]
+
+
+def left_with(error: Exception, capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
+    """Exit code and standard error of a command that ends with this error."""
+    with pytest.raises(SystemExit) as caught, one_sentence(as_json=False):
+        raise error
+    return caught.value.code, capsys.readouterr().err
+
+
+def one_sentence_errors(room: str) -> list[Exception]:
+    """An error of every class at a room's door or in its `errors.py` that a sentence makes."""
+    door = importlib.import_module(f"fluidnpu.{room}")
+    places = [door]
+    if find_spec(f"{door.__name__}.errors"):
+        places.append(importlib.import_module(f"{door.__name__}.errors"))
+    kinds = {getattr(place, name) for place in places for name in dir(place) if name.endswith("Error")}
+    made = []
+    for kind in sorted(kinds, key=lambda kind: str(kind.__name__)):
+        if issubclass(kind, ValueError | RuntimeError | ImportError):  # the base of a room's errors is not raised
+            with suppress(TypeError):  # it carries more than a sentence
+                made.append(kind("this must hold"))
+    return made
+
+
+ROOMS = ("boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host")
+ERRORS = [UsageError("this must hold"), NegativeAnswerError("this must hold")]
+ERRORS += [error for room in ROOMS for error in one_sentence_errors(room)]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_errors_of_every_room_are_one_sentence(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    """A ValueError is the caller's fault and ends with 2, all others with 1."""
+    code = 2 if isinstance(error, ValueError) else 1
+    assert left_with(error, capsys) == (code, "fluidnpu: this must hold\n")
+
+
+def test_every_room_has_errors_of_both_kinds_among_them() -> None:
+    names = {type(error).__name__ for error in ERRORS}
+    assert {"BoardError", "NetworkError", "DesignError", "SimulationError", "SchedulerError", "BundleError"} <= names
+    assert len(names) >= 15
+
+
+@pytest.mark.parametrize("error", [ValueError("a bug"), RuntimeError("a bug"), KeyError("a bug")])
+def test_any_other_error_is_a_bug_and_keeps_its_traceback(error: Exception) -> None:
+    with pytest.raises(type(error), match="a bug"), one_sentence(as_json=False):
+        raise error
+
+
+def test_a_file_that_cannot_be_used_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = left_with(FileNotFoundError(2, "No such file or directory", "x.json"), capsys)
+    assert (code, said) == (2, "fluidnpu: the file 'x.json' could not be used: No such file or directory\n")

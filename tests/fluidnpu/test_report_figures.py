@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 
 from fluidnpu.reports import figures as f
-from fluidnpu.studies.drawing import timeline as t
 
 CURVES = {
     name: [
@@ -15,13 +14,10 @@ CURVES = {
     ]
     for name in ("serial", "fluid")
 }
-ROWS = [t.SampleRow(label=f"sample {i}", arrival_us=10.0 * i, end_us=10.0 * i + 90, exit=i % 2) for i in range(5)]
-BARS = [t.Bar(row=i, start_us=10.0 * i + 20, end_us=10.0 * i + 60, stage=0, batch=5) for i in range(5)]
 PARETO = [(1.0, 20.0, 90.0, 300.0, 900.0), (2.0, 19.5, 80.0, 200.0, 500.0)]
 
 DRAWINGS: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
     "curves": (lambda: f.load_curves(CURVES, 2.0, 2000.0), ("serial", "fluid", "SLO")),
-    "timeline": (lambda: t.batch_timeline(ROWS, BARS, ("early", "final")), ("sample 4", "to early", "waits")),
     "throughput": (lambda: f.throughput_bars({"zc706": (100.0, 150.0)}, {"zc706": 200.0}), ("zc706", "50 %", "75 %")),
     "heat map": (lambda: f.heat_map([[10.0, 90.0]], ["conv1"], [["k=1", "k=2"]], "plan"), ("conv1", "k=2", "plan")),
     "roofline": (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hls_cases import project_of
 
-from fluidnpu.hls import check_pragmas, check_tcl
-from fluidnpu.hls.project.checks.tcl import TclError, split_commands
+from fluidnpu.hls.project.checks.pragmas import check_pragmas
+from fluidnpu.hls.project.checks.tcl import TclError, check_tcl, split_commands
 
 # The commands of Vivado HLS, played: what is asked of the tool is written down, and a synthesis leaves the report that the test wants.
 PLAYED = """

@@ -24,7 +24,8 @@ from test_hls_streams import CHAIN
 
 import fluidnpu.hls.core.csim as csim
 from fluidnpu.dse.testing import design_for
-from fluidnpu.hls import CoreSimulator, CsimError, ProgramError, compile_program, csim_network, layer_streams
+from fluidnpu.hls import CsimError, ProgramError, compile_program, csim_network
+from fluidnpu.hls.core import CoreSimulator, layer_streams
 from fluidnpu.hls.core.render import render_core
 from fluidnpu.models import Kind, quantise, read_onnx, shipped_file, shipped_images
 from fluidnpu.models.zoo import random_network

@@ -12,21 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluidnpu.dse import Mode
+from fluidnpu.hls import FormatError, register
 from fluidnpu.hls.core.streams import Command
-from fluidnpu.hls.formats import (
-    CORE_COMMAND,
-    DESCRIPTOR,
-    FBCB,
-    FORMATS,
-    LAYER,
-    TILE,
-    Bits,
-    Format,
-    FormatError,
-    Value,
-)
+from fluidnpu.hls.formats import CORE_COMMAND, DESCRIPTOR, FBCB, FORMATS, LAYER, TILE, Bits, Format, Value
 from fluidnpu.hls.program.descriptor import DESCRIPTOR_BYTES, Descriptor, DescriptorError
-from fluidnpu.hls.registers import by_name
 from fluidnpu.hls.views.formats import render_format_header, render_format_package, render_format_table
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
@@ -112,10 +101,8 @@ def test_a_descriptor_is_words_and_its_fields_stay_within_them() -> None:
 
 
 def test_the_register_takes_the_whole_fbcb_word() -> None:
-    register = by_name("FBCB_DATA")
-    assert [(f.name.lower(), f.low, f.width) for f in register.fields] == [
-        (b.name, b.start, b.width) for b in FBCB.fields
-    ]
+    data = register("FBCB_DATA")
+    assert [(f.name.lower(), f.low, f.width) for f in data.fields] == [(b.name, b.start, b.width) for b in FBCB.fields]
     assert FBCB.wire_bits == 32
 
 

@@ -15,19 +15,8 @@ from test_hls_streams import CHAIN
 
 from fluidnpu.dse import BatchPlan, Mode
 from fluidnpu.dse.testing import design_for
-from fluidnpu.hls import (
-    Descriptor,
-    FbcbError,
-    LayoutError,
-    Program,
-    ProgramError,
-    compile_program,
-    decode_fbcb,
-    encode_fbcb,
-    pack_weights,
-    part_words,
-    unpack_weights,
-)
+from fluidnpu.hls import FbcbError, LayoutError, Program, ProgramError, compile_program
+from fluidnpu.hls.program import Descriptor, decode_fbcb, encode_fbcb, pack_weights, part_words, unpack_weights
 from fluidnpu.models import LayerShape, Workload
 
 WORKLOAD = Workload(name="any", layers=(LayerShape(name="one", r=4, p=4, c=4),))

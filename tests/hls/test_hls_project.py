@@ -23,26 +23,22 @@ from fluidnpu import host, rtl_tb
 from fluidnpu.boards import load_board
 from fluidnpu.dse import Point, build_design
 from fluidnpu.hls import (
-    NPU_VLNV,
     REGISTERS,
-    CoreSimulator,
     Program,
     ProjectError,
-    check_tcl,
     compile_program,
-    core_modes,
-    core_vectors,
-    hls_core_lacks,
-    hls_ultra_banks,
-    render_c_header,
-    render_core,
     render_project,
     render_register_table,
-    render_sv_package,
     write_project,
 )
+from fluidnpu.hls.core import CoreSimulator, core_modes, core_vectors, hls_core_lacks, hls_ultra_banks
 from fluidnpu.hls.core.csim import compile_core
+from fluidnpu.hls.core.render import render_core
+from fluidnpu.hls.project import NPU_VLNV
+from fluidnpu.hls.project.checks.tcl import check_tcl
+from fluidnpu.hls.project.design_views import render_sv_package
 from fluidnpu.hls.project.platform import PLATFORMS
+from fluidnpu.hls.views.registers import render_c_header
 from fluidnpu.models import LayerShape, Workload
 
 REFERENCE = Path(__file__).parent.parent / "reference" / "tiny_zc706"

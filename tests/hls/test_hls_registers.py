@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fluidnpu.hls import DESCRIPTOR_BYTES, REGISTERS, WINDOW_BYTES, Access, Cause, Descriptor, DescriptorError, by_name
+from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, DescriptorError, register
+from fluidnpu.hls.program import DESCRIPTOR_BYTES, Descriptor
 
 ONE = Descriptor(
     kind=0, in_offset=0, in_row_bytes=8, in_pixel_bytes=2, kernel_h=1, kernel_w=1, stride_h=1, stride_w=1, dilation_h=1,
@@ -26,21 +27,21 @@ def test_registers_stand_apart_within_the_window():
     assert WINDOW_BYTES & (WINDOW_BYTES - 1) == 0
 
 
-@pytest.mark.parametrize("register", REGISTERS, ids=lambda register: register.name)
-def test_fields_do_not_overlap(register):
+@pytest.mark.parametrize("entry", REGISTERS, ids=lambda entry: entry.name)
+def test_fields_do_not_overlap(entry):
     used = 0
-    for field in register.fields:
+    for field in entry.fields:
         assert not used & field.mask
         assert field.mask < 1 << 32
         used |= field.mask
-    assert register.access in set(Access)
-    assert by_name(register.name) is register
+    assert entry.access in set(Access)
+    assert register(entry.name) is entry
 
 
 @given(st.data())
 def test_fields_give_back_what_they_are_given(data):
-    register = data.draw(st.sampled_from([register for register in REGISTERS if register.fields]))
-    field = data.draw(st.sampled_from(register.fields))
+    entry = data.draw(st.sampled_from([entry for entry in REGISTERS if entry.fields]))
+    field = data.draw(st.sampled_from(entry.fields))
     value = data.draw(st.integers(0, (1 << field.width) - 1))
     assert field.get(field.put(value)) == value
     with pytest.raises(ValueError, match=f"field {field.name} takes {field.width} bits"):
@@ -48,10 +49,10 @@ def test_fields_give_back_what_they_are_given(data):
 
 
 def test_causes_fit_their_field():
-    field = by_name("ERROR").field("CAUSE")
+    field = register("ERROR").field("CAUSE")
     assert all(cause <= field.mask for cause in Cause)
     with pytest.raises(KeyError, match="has no field NONE"):
-        by_name("ERROR").field("NONE")
+        register("ERROR").field("NONE")
 
 
 WORD32 = st.integers(0, (1 << 32) - 1)

@@ -9,7 +9,9 @@ import pytest
 from fluidnpu.boards import load_board
 from fluidnpu.dse import Calibration, Design, DesignError, Point, Target, apply_calibration, build_design, explore, fit
 from fluidnpu.dse.resources import Measure
-from fluidnpu.hls import ReportError, import_reports, parse_csynth, parse_timing, parse_utilization
+from fluidnpu.hls import ReportError
+from fluidnpu.hls.project import import_reports
+from fluidnpu.hls.project.reports import parse_csynth, parse_timing, parse_utilization
 from fluidnpu.models.zoo import random_network
 
 BOARD = load_board("zc706")

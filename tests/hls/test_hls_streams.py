@@ -9,17 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.dse import Mode
-from fluidnpu.hls import (
-    Command,
-    StreamError,
-    compile_program,
-    execute_streams_reference,
-    layer_streams,
-    scatter_output,
-    tiles,
-    unpack_layer,
-)
-from fluidnpu.hls.core.streams import row_lanes
+from fluidnpu.hls import StreamError, compile_program
+from fluidnpu.hls.core import Command, execute_streams_reference, layer_streams, scatter_output, tiles
+from fluidnpu.hls.core.streams import row_lanes, unpack_layer
 from fluidnpu.models import Kind, golden
 
 CHAIN = [
@@ -126,7 +118,7 @@ def test_commands_pack_and_unpack():
 
 @given(batch=st.integers(1, 8), rows=st.integers(1, 9), data=st.data())
 def test_lanes_hold_every_row_once_and_lane_1_is_a_prefix(batch, rows, data):
-    from fluidnpu.hls import FbcbEntry
+    from fluidnpu.hls.program import FbcbEntry
 
     b_r = data.draw(st.integers(-(-batch // 2), batch))
     first, second = row_lanes(FbcbEntry(Mode.LANES, batch, b_r, 64, data.draw(st.booleans())), rows)
@@ -160,7 +152,7 @@ def test_blocks_never_exceed_an_accumulator_bank():
     design = design_of(qnet, SPLIT, t_r=13, t_p=4, t_c=5, split=True)
     program = compile_program(qnet, design)
     for index, descriptor in enumerate(program.descriptors):
-        from fluidnpu.hls import decode_fbcb
+        from fluidnpu.hls.program import decode_fbcb
 
         run = decode_fbcb(
             program.fbcb_word(index, 3), kind=descriptor.kind, batch=3, t_r=13, stackable=True, split=True

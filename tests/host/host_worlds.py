@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fluidnpu.dse import BatchPlan, Design, LatencyTable
 from fluidnpu.dse.testing import design_for
-from fluidnpu.hls import REGISTERS, Program, by_name, compile_program
+from fluidnpu.hls import REGISTERS, Program, compile_program, register
 from fluidnpu.host import Device, Driver, SimulatedNpu
 from fluidnpu.models import QuantisedNetwork, confidence, golden, quantise
 from fluidnpu.models.zoo import random_network
@@ -20,20 +20,20 @@ from fluidnpu.scheduler import Request, poisson
 
 Images = npt.NDArray[np.uint8]  # (count, height, width, channels)
 
-FIELDS = by_name("CTRL").fields
+FIELDS = register("CTRL").fields
 CTRL = {field.name: field.mask for field in FIELDS}
 
 
 def read(device: Device, name: str) -> int:
-    return device.read(by_name(name).offset)
+    return device.read(register(name).offset)
 
 
 def write(device: Device, name: str, value: int) -> None:
-    device.write(by_name(name).offset, value)
+    device.write(register(name).offset, value)
 
 
-def field(device: Device, register: str, name: str) -> int:
-    return by_name(register).field(name).get(read(device, register))
+def field(device: Device, of: str, name: str) -> int:
+    return register(of).field(name).get(read(device, of))
 
 
 def snapshot(device: Device, *, but: Sequence[str] = ()) -> dict[str, int]:

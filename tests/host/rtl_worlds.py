@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fluidnpu.dse import BatchPlan, Design
 from fluidnpu.dse.testing import design_for
-from fluidnpu.hls import Program, by_name, compile_program
+from fluidnpu.hls import Program, compile_program, register
 from fluidnpu.host import Driver
 from fluidnpu.host.devices import RtlDevice
 from fluidnpu.host.identity import build_id_word
@@ -52,7 +52,7 @@ class Forged(RtlDevice):
     design: Design
 
     def read(self, offset: int) -> int:
-        return build_id_word(self.design) if offset == by_name("BUILD_ID").offset else super().read(offset)
+        return build_id_word(self.design) if offset == register("BUILD_ID").offset else super().read(offset)
 
 
 @dataclass

@@ -9,7 +9,8 @@ import pytest
 from host_worlds import CTRL, HostWorld, field, read, snapshot, world, write
 
 from fluidnpu.dse import BatchPlan, Stack
-from fluidnpu.hls import DESCRIPTOR_BYTES, Cause, by_name, encode_fbcb
+from fluidnpu.hls import Cause, register
+from fluidnpu.hls.program import DESCRIPTOR_BYTES, encode_fbcb
 from fluidnpu.host import NpuError
 from fluidnpu.host.devices import Fault
 from fluidnpu.models import golden
@@ -58,7 +59,7 @@ def test_refused_commands_leave_all_state(case: str) -> None:
     assert field(w.npu, "ERROR", "CAUSE") == cause
     assert field(w.npu, "STATUS", "ERROR")
     assert field(w.npu, "STATUS", "IDLE")
-    assert read(w.npu, "IRQ_STATUS") == by_name("IRQ_STATUS").field("ERROR").mask
+    assert read(w.npu, "IRQ_STATUS") == register("IRQ_STATUS").field("ERROR").mask
     assert snapshot(w.npu, but=(*ERRORS, "SLOT_MASK")) == before
     assert np.array_equal(w.driver.stored_logits(range(4), 0), memory)
 
@@ -137,14 +138,14 @@ JOBS: dict[str, tuple[Cause, int, Callable[[HostWorld], None]]] = {
     "k = 2 that the program holds no weights for": (
         Cause.BAD_FBCB,
         0,
-        lambda w: fbcb(w, 0, by_name("FBCB_DATA").field("K").put(1)),
+        lambda w: fbcb(w, 0, register("FBCB_DATA").field("K").put(1)),
     ),
     "k = 1/2 on trees that do not split": (
         Cause.BAD_FBCB,
         0,
-        lambda w: fbcb(w, 0, by_name("FBCB_DATA").field("K").put(2)),
+        lambda w: fbcb(w, 0, register("FBCB_DATA").field("K").put(2)),
     ),
-    "b_r beyond the batch": (Cause.BAD_FBCB, 0, lambda w: fbcb(w, 0, by_name("FBCB_DATA").field("B_R").put(2))),
+    "b_r beyond the batch": (Cause.BAD_FBCB, 0, lambda w: fbcb(w, 0, register("FBCB_DATA").field("B_R").put(2))),
     "program nowhere": (Cause.BUS_READ, 0, lambda w: write(w.npu, "PROGRAM_HI", 7)),
     "weights nowhere": (Cause.BUS_READ, 0, lambda w: write(w.npu, "WEIGHTS_HI", 7)),
     "slots nowhere": (Cause.BUS_READ, 0, lambda w: write(w.npu, "SLOT_BASE_HI", 7)),
@@ -171,7 +172,7 @@ def test_failed_jobs_name_layer_and_cause_and_keep_the_batch(case: str) -> None:
     assert field(w.npu, "ERROR", "LAYER") == layer
     assert field(w.npu, "STATUS", "IDLE")
     assert not field(w.npu, "STATUS", "DONE")
-    assert read(w.npu, "IRQ_STATUS") == by_name("IRQ_STATUS").field("ERROR").mask
+    assert read(w.npu, "IRQ_STATUS") == register("IRQ_STATUS").field("ERROR").mask
     assert snapshot(w.npu, but=(*ERRORS, "CYCLES_LO", "SATURATIONS")) == before
     w.driver.recover()
     w.driver.merge([0, 1])
@@ -200,7 +201,7 @@ def test_injected_faults_reach_the_driver(cause: Cause) -> None:
 
 def test_two_lanes_need_stackable_elements() -> None:
     w = world(stackable=False)
-    word = encode_fbcb(w.design.mode(0, 2), BatchPlan(k=Stack.ONE, b_r=1), 2) & ~by_name("FBCB_DATA").field("B_R").mask
+    word = encode_fbcb(w.design.mode(0, 2), BatchPlan(k=Stack.ONE, b_r=1), 2) & ~register("FBCB_DATA").field("B_R").mask
     active(w)
     fbcb(w, 0, word)
     aim(w, *w.program.stages[0])

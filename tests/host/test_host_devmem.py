@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from host_worlds import world
 
-from fluidnpu.hls import REGISTERS, WINDOW_BYTES, by_name
+from fluidnpu.hls import REGISTERS, WINDOW_BYTES, register
 from fluidnpu.host import BuildMismatch, DeviceAccessError, Driver, DriverUsageError, NpuTimeout, OutOfMemory
 from fluidnpu.host.devices import DevMemNpu
 from fluidnpu.host.identity import build_id_word, shape_word
@@ -30,16 +30,16 @@ def device(path: Path) -> DevMemNpu:
 
 
 def word(path: Path, name: str) -> int:
-    return int(np.fromfile(path, np.uint32, 1, offset=PAGE + by_name(name).offset)[0])
+    return int(np.fromfile(path, np.uint32, 1, offset=PAGE + register(name).offset)[0])
 
 
 def test_registers_are_words_in_the_file(path: Path) -> None:
     with device(path) as npu:
-        for register in REGISTERS:
-            npu.write(register.offset, 0x8000_0000 | register.offset)
-        for register in REGISTERS:
-            assert npu.read(register.offset) == 0x8000_0000 | register.offset
-    assert word(path, "FBCB_DATA") == 0x8000_0000 | by_name("FBCB_DATA").offset
+        for entry in REGISTERS:
+            npu.write(entry.offset, 0x8000_0000 | entry.offset)
+        for entry in REGISTERS:
+            assert npu.read(entry.offset) == 0x8000_0000 | entry.offset
+    assert word(path, "FBCB_DATA") == 0x8000_0000 | register("FBCB_DATA").offset
     with device(path) as npu:
         for offset in (2, -4, WINDOW_BYTES):
             with pytest.raises(ValueError, match="multiple of 4"):
@@ -79,9 +79,9 @@ def test_wrong_use_is_refused(path: Path, tmp_path: Path) -> None:
 
 def identify(npu: DevMemNpu, build: int, shape: int) -> None:
     """What silicon would hold; a file keeps the driver from nothing."""
-    npu.write(by_name("BUILD_ID").offset, build)
-    npu.write(by_name("SHAPE").offset, shape)
-    npu.write(by_name("STATUS").offset, by_name("STATUS").reset)
+    npu.write(register("BUILD_ID").offset, build)
+    npu.write(register("SHAPE").offset, shape)
+    npu.write(register("STATUS").offset, register("STATUS").reset)
 
 
 def test_a_driver_over_the_file_refuses_a_foreign_build(path: Path) -> None:
@@ -94,14 +94,14 @@ def test_a_driver_over_the_file_refuses_a_foreign_build(path: Path) -> None:
 
 def test_events_are_polled(path: Path) -> None:
     with device(path) as npu:
-        npu.write(by_name("IRQ_ENABLE").offset, 3)
+        npu.write(register("IRQ_ENABLE").offset, 3)
         deadline = npu.clock.now_ns() + 5_000_000
         assert not npu.wait_interrupt(deadline)
         assert deadline <= npu.clock.now_ns() < deadline + 10**9
 
         def rise() -> None:
             time.sleep(0.02)
-            npu.write(by_name("IRQ_STATUS").offset, 1)
+            npu.write(register("IRQ_STATUS").offset, 1)
 
         thread = threading.Thread(target=rise)
         thread.start()
@@ -113,11 +113,11 @@ class Echo(DevMemNpu):
     """Silicon behind the file, as far as plain memory cannot play it: FBCB_INDEX steps, IRQ_STATUS clears."""
 
     def write(self, offset: int, value: int) -> None:
-        if offset == by_name("IRQ_STATUS").offset:
+        if offset == register("IRQ_STATUS").offset:
             value = self.read(offset) & ~value
         super().write(offset, value)
-        if offset == by_name("FBCB_DATA").offset:
-            index = by_name("FBCB_INDEX").offset
+        if offset == register("FBCB_DATA").offset:
+            index = register("FBCB_INDEX").offset
             super().write(index, self.read(index) + 1)
 
 

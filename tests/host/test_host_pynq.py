@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from host_worlds import HostWorld, traffic_of, world
 
-from fluidnpu.hls import NPU_VLNV, REGISTERS, Cause, by_name
+from fluidnpu.hls import REGISTERS, Cause, register
+from fluidnpu.hls.project import NPU_VLNV
 from fluidnpu.host import BuildMismatch, BundleError, DeviceAccessError, Driver, NpuError, serve_requests
 from fluidnpu.host.devices.pynq.bitstream import read_simulated_bitstream, write_simulated_bitstream
 from fluidnpu.host.devices.pynq.hwh import hardware_description
@@ -69,11 +70,11 @@ def test_serving_through_pynq_equals_serving_without(tmp_path: Path) -> None:
 def test_the_register_map_has_every_register_and_field(tmp_path: Path) -> None:
     w = world(3)
     _, npu = opened(w, tmp_path)
-    for register in REGISTERS:
-        view = getattr(npu.register_map, register.name)
-        assert int(view) == npu.read(register.offset)
-        for field in register.fields:
-            assert getattr(view, field.name) == field.get(npu.read(register.offset))
+    for entry in REGISTERS:
+        view = getattr(npu.register_map, entry.name)
+        assert int(view) == npu.read(entry.offset)
+        for field in entry.fields:
+            assert getattr(view, field.name) == field.get(npu.read(entry.offset))
     npu.register_map.SLOT_MASK = 0b101
     npu.register_map.CTRL.MERGE = 1
     assert npu.register_map.STATUS.B_ACT == 2
@@ -87,14 +88,14 @@ def test_the_overlay_as_a_pynq_user_opens_it(tmp_path: Path) -> None:
     with active_device(device):
         overlay = pynq.Overlay(str(bit))
         assert overlay.ip_dict["npu_0"]["type"] == NPU_VLNV
-        assert overlay.npu_0.read(by_name("STATUS").offset) == by_name("STATUS").reset
+        assert overlay.npu_0.read(register("STATUS").offset) == register("STATUS").reset
         buffer = pynq.allocate((16,), dtype=np.int16)
         buffer[:] = 5
         assert buffer.physical_address % 64 == 0
         assert (device._memory.view(buffer.physical_address, 32).view(np.int16) == 5).all()
         assert pynq.MMIO(overlay.ip_dict["npu_0"]["phys_addr"], 4096).read(
-            by_name("SHAPE").offset
-        ) == overlay.npu_0.read(by_name("SHAPE").offset)
+            register("SHAPE").offset
+        ) == overlay.npu_0.read(register("SHAPE").offset)
 
 
 def test_the_clock_is_the_designs(tmp_path: Path, family: str) -> None:
@@ -114,7 +115,7 @@ def test_interrupts_arrive_in_an_event_loop(tmp_path: Path, family: str) -> None
     driver._aim(*w.program.stages[0], 10**9)
 
     async def job() -> None:
-        npu.write(by_name("CTRL").offset, by_name("CTRL").field("START").mask)
+        npu.write(register("CTRL").offset, register("CTRL").field("START").mask)
         assert not driver.status().done
         await asyncio.wait_for(npu.wait_interrupt_async(), 30)
 

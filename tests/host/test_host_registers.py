@@ -7,7 +7,7 @@ import pytest
 from host_worlds import CTRL, field, read, snapshot, world, write
 
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, Register, by_name
+from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, Register, register
 from fluidnpu.host import SimulatedNpu
 from fluidnpu.host.devices import Fault
 from fluidnpu.host.devices.timing import JobTimes
@@ -53,14 +53,14 @@ def test_writable_registers_keep_the_bits_they_have(npu: SimulatedNpu, register:
 
 def test_control_reads_zero_and_unknown_bits_do_nothing(npu: SimulatedNpu) -> None:
     before = snapshot(npu)
-    write(npu, "CTRL", ALL_ONES & ~bits(by_name("CTRL")))
+    write(npu, "CTRL", ALL_ONES & ~bits(register("CTRL")))
     assert snapshot(npu) == before
     assert read(npu, "CTRL") == 0
 
 
 def test_events_are_cleared_by_writing_ones(npu: SimulatedNpu) -> None:
     write(npu, "CTRL", CTRL["START"])
-    status = by_name("IRQ_STATUS")
+    status = register("IRQ_STATUS")
     assert read(npu, "IRQ_STATUS") == status.field("ERROR").mask
     write(npu, "IRQ_STATUS", status.field("DONE").mask)
     assert read(npu, "IRQ_STATUS") == status.field("ERROR").mask
@@ -71,9 +71,9 @@ def test_events_are_cleared_by_writing_ones(npu: SimulatedNpu) -> None:
 def test_the_line_follows_enabled_events_only(npu: SimulatedNpu) -> None:
     write(npu, "CTRL", CTRL["START"])
     assert not npu.irq
-    write(npu, "IRQ_ENABLE", by_name("IRQ_ENABLE").field("DONE").mask)
+    write(npu, "IRQ_ENABLE", register("IRQ_ENABLE").field("DONE").mask)
     assert not npu.irq
-    write(npu, "IRQ_ENABLE", by_name("IRQ_ENABLE").field("ERROR").mask)
+    write(npu, "IRQ_ENABLE", register("IRQ_ENABLE").field("ERROR").mask)
     assert npu.irq
 
 
@@ -88,7 +88,7 @@ def test_accesses_outside_the_window_are_refused(npu: SimulatedNpu, offset: int)
 def test_values_have_32_bits(npu: SimulatedNpu) -> None:
     for value in (-1, 1 << 32):
         with pytest.raises(ValueError, match="32 bits"):
-            npu.write(by_name("SLOT_MASK").offset, value)
+            npu.write(register("SLOT_MASK").offset, value)
 
 
 def test_holes_in_the_window_read_zero(npu: SimulatedNpu) -> None:
@@ -141,7 +141,7 @@ def test_a_job_in_registers() -> None:
     assert field(w.npu, "STATUS", "LAYER") == last
     assert field(w.npu, "STATUS", "DONE")
     assert field(w.npu, "STATUS", "B_ACT") == 2
-    assert read(w.npu, "IRQ_STATUS") == by_name("IRQ_STATUS").field("DONE").mask
+    assert read(w.npu, "IRQ_STATUS") == register("IRQ_STATUS").field("DONE").mask
     assert read(w.npu, "CYCLES_LO") == expected_ns * w.design.clock_hz // 10**9
     write(w.npu, "CTRL", CTRL["START"])
     assert not field(w.npu, "STATUS", "DONE")  # a START clears it

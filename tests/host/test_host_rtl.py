@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rtl_worlds import BASE_SEED, EXITS, ROUGH, RtlWorld, design_of, model, network, rtl_world
 
 from fluidnpu.dse import CORES, BatchPlan, Stack
-from fluidnpu.hls import Cause, by_name, compile_program
+from fluidnpu.hls import Cause, compile_program, register
 from fluidnpu.host import (
     Bundle,
     Driver,
@@ -39,7 +39,7 @@ PLANS = {
 }
 SLOW = DramModel(latency_cycles=40, write_latency_cycles=60, total_words=2.0)  # outputs wait for it
 CORE = pytest.mark.parametrize("core", CORES)
-START = by_name("CTRL").field("START").mask
+START = register("CTRL").field("START").mask
 
 
 def check_all_exits(w: RtlWorld, batch: int, seed: int = 0) -> None:
@@ -70,7 +70,7 @@ def test_any_network(seed: int, core: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [0, 3, 8, 10])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.matrix) for seed in (3, 8, 10))])
 @pytest.mark.parametrize(
     ("shape", "port_bytes"),
     [
@@ -164,7 +164,7 @@ def failing_run(w: RtlWorld, stage: int) -> NpuError:
 def test_a_damaged_descriptor_is_named_and_repaired() -> None:
     w = rtl_world()
     layer = w.design.stage_layers(1)[1]
-    program = by_name("PROGRAM_LO").offset
+    program = register("PROGRAM_LO").offset
     w.device.npu.view(w.device.read(program) + 128 * layer + 40, 1)[0] ^= 4
     w.put(w.images(2))
     w.driver.activate([0, 1])
@@ -180,7 +180,7 @@ def test_a_damaged_descriptor_is_named_and_repaired() -> None:
 @pytest.mark.parametrize("which", ["program", "weights", "input", "output"])
 def test_bus_errors_are_reported_and_recovered_from(which: str, dram: DramModel, core: str) -> None:
     w = rtl_world(dram=dram, core=core)
-    address = {name: w.device.read(by_name(f"{name}_LO").offset) for name in ("PROGRAM", "WEIGHTS", "SLOT_BASE")}
+    address = {name: w.device.read(register(f"{name}_LO").offset) for name in ("PROGRAM", "WEIGHTS", "SLOT_BASE")}
     slot = address["SLOT_BASE"]
     first = w.program.descriptors[0]
     bad = {
@@ -203,7 +203,7 @@ def test_bus_errors_are_reported_and_recovered_from(which: str, dram: DramModel,
 def test_addresses_outside_memory_are_bus_errors() -> None:
     w = rtl_world()
     w.driver.activate([0])
-    w.device.write(by_name("SLOT_BASE_HI").offset, 0x7F)
+    w.device.write(register("SLOT_BASE_HI").offset, 0x7F)
     assert failing_run(w, 0).cause is Cause.BUS_READ
     w.driver.recover()
     check_all_exits(w, 1)
@@ -248,10 +248,10 @@ def test_a_soft_reset_at_any_moment_leaves_a_sound_npu(data: st.DataObject) -> N
     w.put(w.images(3))
     for _ in range(4):
         w.driver.activate([0, 1, 2])
-        w.device.write(by_name("FIRST_LAYER").offset, 0)
-        w.device.write(by_name("LAST_LAYER").offset, len(w.design.layers) - 1)
-        w.device.write(by_name("WATCHDOG").offset, 0)
-        w.device.write(by_name("CTRL").offset, START)
+        w.device.write(register("FIRST_LAYER").offset, 0)
+        w.device.write(register("LAST_LAYER").offset, len(w.design.layers) - 1)
+        w.device.write(register("WATCHDOG").offset, 0)
+        w.device.write(register("CTRL").offset, START)
         w.device.npu.run(data.draw(st.integers(0, 12_000)))
         w.driver.recover()
     check_all_exits(w, data.draw(st.integers(1, 4)))
@@ -284,8 +284,8 @@ def test_npus_with_an_hls_core_share_nothing() -> None:
         w.put(w.images(2))
         w.driver.activate([0, 1])
     w = second
-    w.device.write(by_name("LAST_LAYER").offset, len(w.design.layers) - 1)
-    w.device.write(by_name("CTRL").offset, START)
+    w.device.write(register("LAST_LAYER").offset, len(w.design.layers) - 1)
+    w.device.write(register("CTRL").offset, START)
     w.device.npu.run(500)  # in the middle of a job
     check_all_exits(first, 2)
     w.driver.recover()

@@ -43,7 +43,14 @@ def loaded(design: Design, dram: DramModel | None = None, core: str = "rtl") -> 
     return driver, device
 
 
-@pytest.mark.parametrize("plan", [BatchPlan(b_r=8), BatchPlan(b_r=4), BatchPlan(b_r=8, row_lanes=True)])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(BatchPlan(b_r=8), marks=pytest.mark.matrix),
+        BatchPlan(b_r=4),
+        pytest.param(BatchPlan(b_r=8, row_lanes=True), marks=pytest.mark.matrix),
+    ],
+)
 def test_a_small_array_runs_the_shipped_network(plan: BatchPlan) -> None:
     """Most layers fall into many row blocks and column tiles."""
     driver, _ = loaded(small_design(plan))
@@ -59,8 +66,15 @@ def test_a_small_array_runs_the_shipped_network(plan: BatchPlan) -> None:
             np.testing.assert_array_equal(driver.stored_logits(range(batch), stage), logits[:batch])
 
 
-@pytest.mark.parametrize("core", CORES)
-@pytest.mark.parametrize("board", ["zc706", "zcu104"])
+@pytest.mark.parametrize(
+    ("board", "core"),
+    [
+        ("zc706", "rtl"),
+        ("zcu104", "hls"),
+        pytest.param("zc706", "hls", marks=pytest.mark.matrix),
+        pytest.param("zcu104", "rtl", marks=pytest.mark.matrix),
+    ],
+)
 def test_each_boards_own_design_serves_the_shipped_network(board: str, core: str) -> None:
     """Through the runtime, with preemption and merges, behind the board's memory."""
     design = explore(qnet().network.workload, load_board(board)).design
@@ -76,6 +90,7 @@ def test_each_boards_own_design_serves_the_shipped_network(board: str, core: str
     assert device.clock.now_ns() >= max(answer.end_ns for answer in served.replies)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("board", ["zc706", "zcu104"])
 def test_a_job_takes_as_long_with_either_core(board: str) -> None:
     """The data plane in RTL with the core in SystemVerilog, and with the HLS core's C++, a call a cycle."""

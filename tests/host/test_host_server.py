@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from host_worlds import HostWorld, Images, world
 
-from fluidnpu.hls import by_name
+from fluidnpu.hls import register
 from fluidnpu.host import (
     DriverUsageError,
     GaveUpError,
@@ -27,7 +27,7 @@ from fluidnpu.scheduler import Outcome, PolicyError, Run, View, Wait, make_polic
 
 SECOND_NS = 10**9
 PATIENCE_S = 30
-STATUS = by_name("STATUS").offset
+STATUS = register("STATUS").offset
 
 
 def live(seed: int = 3, **options: Any) -> HostWorld:

@@ -31,7 +31,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.hls import Command, TileLayout, output_beats
+from fluidnpu.hls.core import Command, output_beats
+from fluidnpu.hls.program import TileLayout
 
 Cycles = npt.NDArray[np.int64]
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design
 from fluidnpu.dse.testing import design_for
-from fluidnpu.hls import Program, by_name, compile_program
+from fluidnpu.hls import Program, compile_program, register
 from fluidnpu.models import QuantisedNetwork, golden, quantise
 from fluidnpu.models.zoo import random_network
 from fluidnpu.rtl_tb import BareNpu, DramModel, NpuModel, RtlNpu
@@ -24,11 +24,11 @@ LAYERS = len(DESIGN.layers)
 
 
 def write(npu: RtlNpu, name: str, value: int) -> None:
-    npu.write(by_name(name).offset, value)
+    npu.write(register(name).offset, value)
 
 
 def read(npu: RtlNpu, name: str) -> int:
-    return npu.read(by_name(name).offset)
+    return npu.read(register(name).offset)
 
 
 def npu_of(dram: DramModel = DramModel.IDEAL, edits: tuple[tuple[str, str, str], ...] = ()) -> RtlNpu:

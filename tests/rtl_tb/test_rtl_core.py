@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import Command, core_modes, execute_streams_reference
+from fluidnpu.hls.core import Command, core_modes, execute_streams_reference
 from fluidnpu.rtl_tb import SimulationError
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 
@@ -28,9 +28,10 @@ DESIGNS: dict[str, dict[str, int | bool]] = {
     "wide_pools": {"t_r": 11, "t_p": 3, "t_c": 6, "weight_slots": 2, "out_words": 4, "port_bits": 256},
     "split_only": {"t_r": 9, "t_p": 4, "t_c": 3, "weight_slots": 2, "out_words": 5, "split": True, "stackable": False},
 }
-DEFAULT = ("all_modes", "stackable")
+DEFAULT, LONG = ("all_modes", "stackable"), ("smallest", "split_only")
+MARKS = dict.fromkeys(DEFAULT, ()) | dict.fromkeys(LONG, (pytest.mark.long,))
 every_design = pytest.mark.parametrize(
-    "name", [name if name in DEFAULT else pytest.param(name, marks=pytest.mark.long) for name in DESIGNS]
+    "name", [pytest.param(name, marks=MARKS.get(name, (pytest.mark.matrix,))) for name in DESIGNS]
 )
 
 
@@ -144,7 +145,9 @@ BUGS = [
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("bug", BUGS, ids=[bug[0] for bug in BUGS])
+@pytest.mark.parametrize(
+    "bug", [pytest.param(bug, id=bug[0], marks=pytest.mark.matrix if bug != BUGS[0] else ()) for bug in BUGS]
+)
 def test_a_seeded_bug_is_found(bug: tuple[str, str, str, str]) -> None:
     _, file, old, new = bug
     design = design_named("all_modes")

@@ -12,7 +12,9 @@ from core_cycles import stream_cycles
 
 from fluidnpu.dse import BatchPlan, Design, Stack
 from fluidnpu.dse.testing import design_for
-from fluidnpu.hls import CoreSimulator, compile_program, layer_streams, row_distance, scatter_output
+from fluidnpu.hls import compile_program
+from fluidnpu.hls.core import CoreSimulator, layer_streams, scatter_output
+from fluidnpu.hls.core.render import row_distance
 from fluidnpu.models import QuantisedNetwork, golden, quantise, read_onnx, shipped_file, shipped_images
 from fluidnpu.rtl_tb.core.model import CoreModel
 
@@ -38,12 +40,15 @@ def small_design(qnet: QuantisedNetwork, plan: str) -> Design:
     )
 
 
-LONG = [("normal", 1), ("normal", 3), ("wide", 2), ("sample_lanes", 3), ("split", 2)]
+LONG = [("normal", 3), ("wide", 2), ("sample_lanes", 3), ("split", 2)]
+CASES = [
+    ("row_lanes", 1),
+    pytest.param("normal", 1, marks=pytest.mark.matrix),
+    *(pytest.param(*case, marks=pytest.mark.long) for case in LONG),
+]
 
 
-@pytest.mark.parametrize(
-    ("plan", "batch"), [("row_lanes", 1), *[pytest.param(*case, marks=pytest.mark.long) for case in LONG]]
-)
+@pytest.mark.parametrize(("plan", "batch"), CASES)
 def test_resnet8_equals_golden_and_takes_the_predicted_cycles(plan: str, batch: int) -> None:
     qnet = resnet8()
     design = small_design(qnet, plan)

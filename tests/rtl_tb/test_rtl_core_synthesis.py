@@ -19,7 +19,7 @@ from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, part_logic
 from fluidnpu.dse.resources.logic import interval_pct
 from fluidnpu.dse.resources.memories import block_rams, ultra_rams
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import execute_streams_reference
+from fluidnpu.hls.core import execute_streams_reference
 from fluidnpu.rtl_tb import SimulationError
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 from fluidnpu.rtl_tb.synthesis.calibration import CHECK_SEED, FIT_SEED, Sample, report, sample
@@ -79,7 +79,7 @@ def test_a_bank_takes_the_ultra_rams_of_the_rule(depth: int, width: int) -> None
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("split", "ultra_banks"), [(False, 5), (True, 9)])
+@pytest.mark.parametrize(("split", "ultra_banks"), [(False, 5), pytest.param(True, 9, marks=pytest.mark.matrix)])
 def test_on_ultrascale_some_banks_lie_in_ultraram(split: bool, ultra_banks: int) -> None:
     design = tiny_design().changed(t_c=4, t_r=600, split=split)
     found = synthesise_core(design, "xcup", ultra_banks=ultra_banks)
@@ -113,7 +113,9 @@ def test_a_random_core_is_as_predicted(index: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("index", [*SMALL_CORES[1:], *MORE_CORES])
+@pytest.mark.parametrize(
+    "index", [*SMALL_CORES[1:], *(pytest.param(index, marks=pytest.mark.matrix) for index in MORE_CORES)]
+)
 def test_random_cores_are_as_predicted(index: int) -> None:
     assert_as_predicted(chosen(index))
 
@@ -142,7 +144,9 @@ def test_a_report_sees_a_wrong_count_and_a_wrong_estimate() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", examples())
+@pytest.mark.parametrize(
+    "name", [name if name == "4x8" else pytest.param(name, marks=pytest.mark.matrix) for name in examples()]
+)
 def test_dsps_and_block_rams_are_as_predicted(name: str) -> None:
     design = examples()[name]
     found = synthesise_core(design)
@@ -157,7 +161,7 @@ def test_the_inferred_form_takes_the_same_dsps_and_rams() -> None:
     assert inferred.ff > instantiated.ff  # Yosys leaves waiting weights outside the slices
 
 
-@pytest.mark.long
+@pytest.mark.matrix
 def test_the_table_has_a_line_for_every_example() -> None:
     assert [line.split("  ")[0] for line in table(examples()).splitlines()[1:]] == list(examples())
 

@@ -36,7 +36,9 @@ def test_data_plane() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, pytest.param(2, marks=pytest.mark.matrix), pytest.param(3, marks=pytest.mark.matrix)]
+)
 def test_bus_models_of_others_agree(seed: int) -> None:
     model, env = setup(SMALL)
     assert run(model, "foreign_bus", seed=seed, env=env) == ["another_bus_agrees"]
@@ -83,7 +85,7 @@ def test_every_bench_of_the_data_plane() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(2, 8))
+@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.matrix) for seed in range(3, 8))])
 @pytest.mark.parametrize("name", MORE)
 def test_random_layers(name: str, seed: int) -> None:
     port = {"zc706": 8, "wide_pools": 32}.get(name, 16)
@@ -91,7 +93,7 @@ def test_random_layers(name: str, seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [2, pytest.param(3, marks=pytest.mark.matrix)])
 def test_what_goes_wrong(seed: int) -> None:
     bench(MORE["zc706"], "refused|wrong_|bus_errors|soft_reset|watchdog", seed=seed, port_bytes=8)
 
@@ -102,7 +104,7 @@ def test_a_tiny_input_buffer_is_slower_but_right() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["zc706", "split"])
+@pytest.mark.parametrize("name", ["zc706", pytest.param("split", marks=pytest.mark.matrix)])
 def test_functional_coverage_closes(name: str) -> None:
     sizes = MORE[name] | {"b_max": 8}
     model, env = setup(sizes, programs=10, port_bytes=8)

@@ -19,7 +19,7 @@ def test_a_slower_memory_makes_the_core_wait() -> None:
     assert [use.words_used for use in near] == [use.words_used for use in far]
 
 
-@pytest.mark.long
+@pytest.mark.matrix
 def test_the_rtl_says_the_same() -> None:
     runs = on_rtl()
     for run, cycles in zip(runs, by_model(first_cycle=runs[0].start_cycle), strict=True):

@@ -36,6 +36,7 @@ ARRAYS: dict[str, tuple[int, dict[str, Any]]] = {  # bits of a port, sizes
     "no pairs": (128, {"t_r": 16, "t_p": 3, "t_c": 5, "stackable": False, "out_words": 3, "buffer_words": 2048}),
     "many slots": (128, {"t_r": 64, "t_p": 6, "t_c": 16, "split": True, "weight_slots": 3, "out_words": 8, "buffer_words": 1 << 15}),
 }  # fmt: skip
+UNLIKE = ("pools wider than lanes", "no pairs")  # the arrays that differ most from the one of the default test
 
 
 @pytest.mark.parametrize("dram", DRAMS[:3], ids=["ideal", "board", "slow"])
@@ -49,7 +50,9 @@ def test_every_layer_takes_as_long_as_in_rtl(dram: DramModel) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("array", ARRAYS)
+@pytest.mark.parametrize(
+    "array", [name if name in UNLIKE else pytest.param(name, marks=pytest.mark.matrix) for name in ARRAYS]
+)
 def test_arrays_ports_and_buffers_of_other_shapes(array: str) -> None:
     port_bits, sizes = ARRAYS[array]
     npus: dict[DramModel, BareNpu] = {}
@@ -87,7 +90,7 @@ def test_stripes(stripes: int, port_bytes: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("memory", ["ideal", "dram"])
+@pytest.mark.parametrize("memory", ["dram", pytest.param("ideal", marks=pytest.mark.matrix)])
 def test_layers_of_resnet50_on_its_board(memory: str) -> None:
     """Some of the layers, each a job of its own, behind 64-bit ports."""
     board = load_board("zc706")

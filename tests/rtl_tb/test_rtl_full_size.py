@@ -21,7 +21,11 @@ FULL_SIZE = [
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("network", "board", "memory", "point"), FULL_SIZE, ids=["-".join(case[:2]) for case in FULL_SIZE]
+    ("network", "board", "memory", "point"),
+    [
+        pytest.param(*case, id="-".join(case[:2]), marks=pytest.mark.matrix if case != FULL_SIZE[0] else ())
+        for case in FULL_SIZE
+    ],
 )
 def test_every_layer_of_a_network_at_full_size(network: str, board: str, memory: str, point: Point) -> None:
     """The arrays of docs/cycles behind the memory of their board, at B = 1; `make tables` goes on to B = 8,

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from fluidnpu.dse import Design
-from fluidnpu.hls import by_name, execute_streams_reference, layer_streams, scatter_output
+from fluidnpu.hls import register
+from fluidnpu.hls.core import execute_streams_reference, layer_streams, scatter_output
 from fluidnpu.hls.formats import FBCB
 from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu, data_plane_parameters
 from fluidnpu.rtl_tb.data_plane.benches.jobs import Program, Shape, bench_design, make_program
@@ -32,7 +33,7 @@ def npu_of(dram: DramModel) -> RtlNpu:
 
 
 def put(npu: RtlNpu, name: str, value: int) -> None:
-    npu.write(by_name(name).offset, value)
+    npu.write(register(name).offset, value)
 
 
 def run_layer(npu: RtlNpu, program: Program, word: int, active: list[int]) -> None:
@@ -48,12 +49,12 @@ def run_layer(npu: RtlNpu, program: Program, word: int, active: list[int]) -> No
     put(npu, "FBCB_INDEX", len(active) - 1)
     put(npu, "FBCB_DATA", word)
     put(npu, "SLOT_MASK", sum(1 << slot for slot in active))
-    put(npu, "CTRL", by_name("CTRL").field("SOFT_RESET").mask)
+    put(npu, "CTRL", register("CTRL").field("SOFT_RESET").mask)
     assert not npu.run(100)
-    put(npu, "CTRL", by_name("CTRL").field("MERGE").mask)
-    put(npu, "CTRL", by_name("CTRL").field("START").mask)
+    put(npu, "CTRL", register("CTRL").field("MERGE").mask)
+    put(npu, "CTRL", register("CTRL").field("START").mask)
     assert npu.run(30_000_000, until_interrupt=True)
-    assert npu.read(by_name("ERROR").offset) == 0
+    assert npu.read(register("ERROR").offset) == 0
     put(npu, "IRQ_STATUS", 3)
     want = bytearray(program.memory)
     every = program.slot_words(want)

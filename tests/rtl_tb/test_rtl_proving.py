@@ -12,11 +12,23 @@ DAILY = ("engine", "read", "write", "sequencer", "slots", "unpack", "registers")
 
 
 def daily(name: str, but: tuple[str, ...] = ()) -> object:
-    return name if name in DAILY and name not in but else pytest.param(name, marks=pytest.mark.long)
+    """The name with its marks; proofs of four ports repeat those of two."""
+    if name in DAILY and name not in but:
+        return name
+    return pytest.param(name, marks=pytest.mark.matrix if name.endswith("-4") else pytest.mark.long)
 
 
-FIRST = [(name, PROOFS[name].seeds[0]) for name in DAILY]
-OTHERS = [(name, seed) for name, proof in PROOFS.items() for seed in proof.seeds[name in DAILY :]]
+def first(name: str) -> Seed:
+    """The bug that CI puts into a proof: the first that has a run from reset."""
+    return next(seed for seed in PROOFS[name].seeds if seed.verdict == "FAIL")
+
+
+OTHERS = [
+    pytest.param(name, seed, id=f"{name}-{seed.name}")
+    for name, proof in PROOFS.items()
+    for seed in proof.seeds
+    if seed != first(name)
+]
 
 
 @pytest.mark.parametrize("name", [daily(name) for name in PROOFS])
@@ -41,13 +53,13 @@ def test_some_seeded_bug_has_a_run_from_reset(name: str) -> None:
     assert any(seed.verdict == "FAIL" for seed in PROOFS[name].seeds), "a proof must be able to fail"
 
 
-@pytest.mark.parametrize(("name", "seed"), FIRST, ids=[f"{name}-{seed.name}" for name, seed in FIRST])
-def test_seeded_bug_is_found(name: str, seed: Seed) -> None:
-    assert prove(PROOFS[name], seed) == seed.verdict
+@pytest.mark.parametrize("name", [daily(name) for name in PROOFS])
+def test_a_seeded_bug_is_found(name: str) -> None:
+    assert prove(PROOFS[name], first(name)) == "FAIL"
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("name", "seed"), OTHERS, ids=[f"{name}-{seed.name}" for name, seed in OTHERS])
+@pytest.mark.matrix
+@pytest.mark.parametrize(("name", "seed"), OTHERS)
 def test_other_seeded_bugs_are_found(name: str, seed: Seed) -> None:
     assert prove(PROOFS[name], seed) == seed.verdict
 

@@ -12,7 +12,7 @@ import pytest
 from npu_worlds import DESIGN, LAYERS, PROGRAM, SLOTS, expected, read, run_batch, write
 
 from fluidnpu.dse import DramModel
-from fluidnpu.hls import by_name
+from fluidnpu.hls import register
 from fluidnpu.rtl_tb import Model, NpuModel, RtlNpu, run
 from fluidnpu.rtl_tb.npu.job import WEIGHTS
 
@@ -60,7 +60,7 @@ def check_batch(npu: RtlNpu, batch: int) -> None:
         np.testing.assert_array_equal(got, wanted)
 
 
-@pytest.mark.parametrize(("stripes", "port_bytes"), [pytest.param(*WIDE[0], marks=pytest.mark.long), WIDE[1]])
+@pytest.mark.parametrize(("stripes", "port_bytes"), [pytest.param(*WIDE[0], marks=pytest.mark.matrix), WIDE[1]])
 def test_a_striped_npu_is_bit_exact(stripes: int, port_bytes: int) -> None:
     """On ideal memory, on four ports that share one DRAM, on rough ports that take two bursts at once."""
     for dram in (DramModel.IDEAL, FOUR_PORTS, ROUGH):
@@ -74,13 +74,13 @@ def test_a_striped_npu_is_bit_exact(stripes: int, port_bytes: int) -> None:
             assert not dram.total_words or moved <= dram.total_words * sum(run.cycles for run in runs) * 1.02
 
 
-@pytest.mark.parametrize(("stripes", "port_bytes"), [pytest.param(*WIDE[0], marks=pytest.mark.long), WIDE[1]])
+@pytest.mark.parametrize(("stripes", "port_bytes"), [pytest.param(*WIDE[0], marks=pytest.mark.matrix), WIDE[1]])
 def test_a_soft_reset_at_any_moment_leaves_nothing_behind(stripes: int, port_bytes: int) -> None:
     """Masters drain their bursts through the stripes; the next job is right."""
     rng = random.Random(stripes)
     npu = RtlNpu(striped(stripes, port_bytes), dram=FOUR_PORTS, memory_bytes=1 << 22)
     check_batch(npu, 2)
-    control = by_name("CTRL")
+    control = register("CTRL")
     for _ in range(12):
         write(npu, "IRQ_STATUS", 3)
         write(npu, "CTRL", control.field("START").mask)
@@ -100,11 +100,11 @@ def test_a_bad_address_is_told_and_forgotten() -> None:
     for bad in (WEIGHTS + PROGRAM.weights_offset + 100, SLOTS + 40):
         write(npu, "IRQ_STATUS", 3)
         npu.fault(bad=(bad, bad + 1))
-        write(npu, "CTRL", by_name("CTRL").field("START").mask)
+        write(npu, "CTRL", register("CTRL").field("START").mask)
         assert npu.run(1_000_000, until_interrupt=True)
         assert read(npu, "ERROR") != 0
         npu.fault()
-        write(npu, "CTRL", by_name("CTRL").field("SOFT_RESET").mask)
+        write(npu, "CTRL", register("CTRL").field("SOFT_RESET").mask)
         npu.run(20_000, until_idle=True)
         assert npu.idle
         write(npu, "IRQ_STATUS", 3)
@@ -112,7 +112,7 @@ def test_a_bad_address_is_told_and_forgotten() -> None:
     check_batch(npu, 2)
 
 
-@pytest.mark.long
+@pytest.mark.matrix
 def test_a_seeded_bug_in_a_stripe_shows() -> None:
     for file, old, new in (
         ("axi_stripe_cut.sv", "first_q <= stays_o ?", "first_q <= 1'b0 ?"),

@@ -6,7 +6,7 @@ from fluidnpu.rtl_tb.synthesis.yosys import synthesise
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["xc7", pytest.param("xcup", marks=pytest.mark.matrix)])
 def test_the_engine_is_as_small_as_the_paper_says(family: str) -> None:
     _, luts, _ = FAMILIES[family]
     cells = synthesise(ENGINE, {"BMax": 8, "Layers": 54}, family)

@@ -1,7 +1,8 @@
-"""The bound is exact for its relaxation, and below the best that any real schedule does, by brute force on small instances."""
+"""The lower bound is exact for its relaxation and never above the best schedule, found by brute force."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 import pytest
@@ -14,8 +15,11 @@ from fluidnpu.scheduler import Request, SchedulerError
 from fluidnpu.scheduler.simulation import least_violations
 from fluidnpu.scheduler.simulation.bound import most_on_time
 
+Job = tuple[int, int, int]
+"""Release, work and deadline."""
 
-def on_time(jobs):
+
+def on_time(jobs: Iterable[Job]) -> bool:
     end = 0
     for release, work, deadline in jobs:
         end = max(end, release) + work
@@ -25,7 +29,7 @@ def on_time(jobs):
 
 
 @st.composite
-def ordered_jobs(draw):
+def ordered_jobs(draw: st.DrawFn) -> list[Job]:
     n = draw(st.integers(1, 8))
     releases = sorted(draw(st.lists(st.integers(0, 20), min_size=n, max_size=n)))
     deadlines = sorted(draw(st.lists(st.integers(1, 40), min_size=n, max_size=n)))
@@ -34,20 +38,20 @@ def ordered_jobs(draw):
 
 @given(ordered_jobs())
 @settings(max_examples=300, deadline=None)
-def test_the_relaxation_is_solved_exactly(jobs):
+def test_the_relaxation_is_solved_exactly(jobs: list[Job]) -> None:
     jobs = sorted(jobs, key=lambda j: (j[0], j[2]))
     jobs = [(r, w, max(d for _, _, d in jobs[: i + 1])) for i, (r, w, _) in enumerate(jobs)]
     best = max(k for k in range(len(jobs) + 1) if any(on_time(c) for c in combinations(jobs, k)))
     assert most_on_time(jobs) == best
 
 
-def brute_force(requests, exits, table):
-    """The least violations over every schedule whatever: every batch of every stage at every moment when something changes."""
+def brute_force(requests: Sequence[Request], exits: Sequence[int], table: LatencyTable) -> int:
+    """Return the least violations over all schedules: any batch of any stage at any event."""
     best = len(requests)
     start = tuple(-1 for _ in requests)  # stage done last
-    seen = set()
+    seen: set[tuple[int, tuple[int, ...], int]] = set()
 
-    def go(now, state, late):
+    def go(now: int, state: tuple[int, ...], late: int) -> None:
         nonlocal best
         if late >= best or (now, state, late) in seen:
             return
@@ -80,27 +84,29 @@ def brute_force(requests, exits, table):
     st.data(),
 )
 @settings(max_examples=60, deadline=None)
-def test_no_schedule_whatever_violates_less_than_the_bound(table, gaps, slo, data):
+def test_no_schedule_whatever_violates_less_than_the_bound(
+    table: LatencyTable, gaps: list[int], slo: int, data: st.DataObject
+) -> None:
     arrivals = [sum(gaps[: i + 1]) for i in range(len(gaps))]
     requests = [Request(i, at, at + slo) for i, at in enumerate(arrivals)]
     exits = [data.draw(st.integers(0, table.stages - 1)) for _ in requests]
     assert least_violations(requests, exits, table) <= brute_force(requests, exits, table)
 
 
-def test_the_bound_is_reached_where_the_relaxation_is_the_truth():
+def test_the_bound_is_reached_where_the_relaxation_is_the_truth() -> None:
     table = LatencyTable(ns=((10, 20),))
     requests = [Request(i, 0, 25) for i in range(4)]
     assert least_violations(requests, [0] * 4, table) == brute_force(requests, [0] * 4, table) == 2
 
 
 @pytest.mark.parametrize("spec", ["serial", "greedy", "fluid", "credit"])
-def test_policies_stay_above_the_bound(spec):
+def test_policies_stay_above_the_bound(spec: str) -> None:
     done = serve_row(ROWS[0], spec, count=1500)
     late = sum(r.late for r in done.records)
     bound = least_violations(done.requests, done.exit, row_table(ROWS[0]))
     assert 0 < bound <= late
 
 
-def test_deadlines_out_of_order_are_refused():
+def test_deadlines_out_of_order_are_refused() -> None:
     with pytest.raises(SchedulerError, match="order of arrivals"):
         least_violations([Request(0, 0, 50), Request(1, 1, 20)], [0, 0], LatencyTable(ns=((1,),)))

@@ -1,4 +1,4 @@
-"""The compiled loop makes the engine's schedules: the same decisions at the same times on the same requests, and so the same metrics."""
+"""The compiled loop makes the engine's schedules: the same decisions, times and metrics."""
 
 from __future__ import annotations
 
@@ -6,32 +6,35 @@ import dataclasses
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scheduling_worlds import ROWS, uniform, worlds
+from scheduling_worlds import ROWS, RandomWorld, uniform, worlds
 
-from fluidnpu.dse import LatencyTable
+from fluidnpu.dse import LatencyTable, has_numba
 from fluidnpu.scheduler import (
+    Action,
+    Policy,
     Request,
     SchedulerError,
     Serving,
     World,
     compare,
-    draw_stream,
     make_policy,
     measure,
     simulate,
 )
-from fluidnpu.scheduler.comparison import Truth
+from fluidnpu.scheduler.comparison import Source, Truth
 from fluidnpu.scheduler.compiled.trace import serve_compiled
 from fluidnpu.scheduler.policies import REGISTRY, Fluid, Greedy, Setting
 
-needs_numba = pytest.mark.skipif(not available(), reason="needs Numba")
+needs_numba = pytest.mark.skipif(not has_numba(), reason="needs Numba")
 WRAPPED = (
     "fluid:anytime=20%",
     "serial:shed=1",
@@ -48,12 +51,12 @@ WRAPPED = (
 ALL = (*(name for name in REGISTRY if name != "adaptive"), *WRAPPED)
 
 
-def bare(log):
-    """The log without reasons."""
+def bare(log: Sequence[tuple[int, Action]]) -> list[tuple[int, Action]]:
+    """Return the log without reasons."""
     return [(at, dataclasses.replace(action, reason="")) for at, action in log]
 
 
-def assert_same(requests, policy, **circumstances):
+def assert_same(requests: Sequence[Request], policy: Policy, **circumstances: Any) -> None:
     world = World(**circumstances)
     trace = serve_compiled(requests, policy, world)
     assert trace is not None
@@ -65,8 +68,8 @@ def assert_same(requests, policy, **circumstances):
 
 
 @lru_cache(maxsize=256)
-def made(spec, table, slo_ns, b_max, slots):
-    """A policy, its process solved coarsely where one is needed: right tables are not the point here."""
+def made(spec: str, table: LatencyTable, slo_ns: int, b_max: int | None, slots: int | None) -> Policy:
+    """Return a policy, its tables solved coarsely where it needs some: exact tables do not matter here."""
     setting = Setting(
         latency=table,
         exit_rates=tuple(uniform(table)),
@@ -82,7 +85,9 @@ def made(spec, table, slo_ns, b_max, slots):
 @pytest.mark.parametrize("spec", [s for s in ALL if not REGISTRY[s.split(":")[0]].solved])
 @given(worlds(), st.integers(0, 3), st.integers(0, 2), st.data())
 @settings(max_examples=40, deadline=None)
-def test_the_same_decisions_on_random_tables_and_traffic(spec, world, overhead, more, data):
+def test_the_same_decisions_on_random_tables_and_traffic(
+    spec: str, world: RandomWorld, overhead: int, more: int, data: st.DataObject
+) -> None:
     table, requests, exits = world
     b_max = data.draw(st.integers(1, table.b_max))
     actual = LatencyTable(ns=tuple(tuple(ns + data.draw(st.integers(0, 5)) for ns in row) for row in table.ns))
@@ -107,7 +112,9 @@ OTHER = LatencyTable(ns=((300, 350), (900, 1000)))
 @pytest.mark.parametrize("spec", [s for s in ALL if REGISTRY[s.split(":")[0]].solved])
 @given(st.data())
 @settings(max_examples=40, deadline=None)
-def test_solved_policies_decide_the_same_also_with_other_slots_and_batches_than_solved_for(spec, data):
+def test_solved_policies_decide_the_same_also_with_other_slots_and_batches_than_solved_for(
+    spec: str, data: st.DataObject
+) -> None:
     table = data.draw(st.sampled_from((SMALL, OTHER)))
     gaps = data.draw(st.lists(st.one_of(st.just(0), st.integers(0, 3000)), min_size=1, max_size=40))
     slos = data.draw(st.lists(st.sampled_from([900, 4000, 9000]), min_size=len(gaps), max_size=len(gaps)))
@@ -129,20 +136,23 @@ def test_solved_policies_decide_the_same_also_with_other_slots_and_batches_than_
 @needs_numba
 @pytest.mark.parametrize("spec", ALL)
 @pytest.mark.parametrize("truth", [Truth(), Truth(traffic="bursty", latency_factor=1.15)], ids=["as told", "drift"])
-def test_the_same_schedules_on_the_rows_of_table_2(spec, truth):
+def test_the_same_schedules_on_the_rows_of_table_2(spec: str, truth: Truth) -> None:
     row = ROWS[1]
     serving = Serving.loads(json.dumps(row))
     policy = make_policy(spec, serving.setting(row["rate_per_s"], row["slo_ms"] * 10**6))
-    stream, exits = draw_stream(serving, truth, row["rate_per_s"], row["slo_ms"] * 10**6, 600, 4)
+    source = Source(rate_per_s=row["rate_per_s"], slo_ns=row["slo_ms"] * 10**6, count=600, truth=truth)
+    drawn = source.draw(serving, 4)
     factor = truth.latency_factor
     actual = LatencyTable(ns=tuple(tuple(round(ns * factor) for ns in line) for line in serving.latency.ns))
-    assert_same(stream, policy, latency=serving.latency, exits=exits, exit_rates=serving.exit_rates, actual=actual)
+    circumstances = {"latency": serving.latency, "exits": drawn.exits, "exit_rates": serving.exit_rates}
+    assert_same(drawn.requests, policy, **circumstances, actual=actual)
 
 
 @needs_numba
-def test_a_comparison_is_the_same_through_the_loop_as_through_the_engine():
-    serving, seen = Serving.loads(json.dumps(ROWS[3])), []
-    usual = {"rate_per_s": 40, "slo_ns": 200_000_000, "requests": 800, "seeds": 3}
+def test_a_comparison_is_the_same_through_the_loop_as_through_the_engine() -> None:
+    serving = Serving.loads(json.dumps(ROWS[3]))
+    seen: list[tuple[int, int]] = []
+    usual: dict[str, Any] = {"rate_per_s": 40, "slo_ns": 200_000_000, "requests": 800, "seeds": 3}
     policies = ["fluid", "lazy:layers=8:cost=100us", "credit:anytime=3%"]
     fast = compare(serving, policies, **usual, compiled=True, progress=lambda done, of: seen.append((done, of)))
     assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)]
@@ -150,20 +160,20 @@ def test_a_comparison_is_the_same_through_the_loop_as_through_the_engine():
     assert fast.metrics == slow.metrics
 
 
-def test_unknown_policies_are_left_to_the_engine():
+def test_unknown_policies_are_left_to_the_engine() -> None:
     class Mine(Fluid):
         pass
 
     requests = [Request(0, 0, 100)]
-    world = {"latency": SMALL, "exits": [0], "exit_rates": uniform(SMALL)}
+    world: dict[str, Any] = {"latency": SMALL, "exits": [0], "exit_rates": uniform(SMALL)}
     assert serve_compiled(requests, Mine(), World(**world)) is None
     with pytest.raises(SchedulerError, match="one exit for each"):
         serve_compiled(requests, Greedy(), World(**world | {"exits": []}))
 
 
 @needs_numba
-def test_what_the_engine_refuses_is_left_to_it():
-    """A policy solved for two stages is asked to serve three: left alone, rather than read out of bounds."""
+def test_what_the_engine_refuses_is_left_to_it() -> None:
+    """A policy solved for two stages is asked to serve three: not served, rather than read out of bounds."""
     policy = made("optimal", OTHER, 4000, None, None)
     assert (
         serve_compiled([Request(0, 0, 9)], policy, World(latency=SMALL, exits=[0], exit_rates=uniform(SMALL))) is None
@@ -183,13 +193,13 @@ here.check_all_policies_on_a_short_stream()
 """
 
 
-def check_comparison_without_numba():
+def check_comparison_without_numba() -> None:
     serving = Serving.loads(json.dumps(ROWS[3]))
-    usual = {"rate_per_s": 40, "slo_ns": 200_000_000, "requests": 100, "seeds": 1}
+    usual: dict[str, Any] = {"rate_per_s": 40, "slo_ns": 200_000_000, "requests": 100, "seeds": 1}
     assert compare(serving, ["fluid"], **usual, compiled=True).metrics == compare(serving, ["fluid"], **usual).metrics
 
 
-def check_all_policies_on_a_short_stream():
+def check_all_policies_on_a_short_stream() -> None:
     rng = np.random.default_rng(5)
     arrivals = np.cumsum(rng.exponential(900, 150)).astype(int)
     requests = [Request(i, int(a), int(a) + 4000) for i, a in enumerate(arrivals)]
@@ -199,7 +209,7 @@ def check_all_policies_on_a_short_stream():
         assert_same(requests, policy, latency=SMALL, exits=exits, exit_rates=uniform(SMALL))
 
 
-def test_without_numba_the_engine_serves_and_the_loop_is_still_right():
+def test_without_numba_the_engine_serves_and_the_loop_is_still_right() -> None:
     code = WITHOUT.format(path=[str(Path(__file__).parent), *sys.path])
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

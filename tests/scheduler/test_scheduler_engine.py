@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scheduling_worlds import ROWS, serve_row, uniform, worlds
+from scheduling_worlds import ROWS, RandomWorld, serve_row, uniform, worlds
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import (
+    Action,
     Answer,
     Outcome,
     PolicyError,
     Request,
     Run,
+    Schedule,
     SchedulerError,
     Shed,
     TrafficError,
+    View,
     Wait,
     World,
     make_policy,
@@ -31,31 +37,34 @@ from fluidnpu.scheduler.schedule import Replay, read_log
 
 TABLE = LatencyTable(ns=((10, 15, 20), (10, 16, 22)))
 RATES = [0.5, 0.5]
+Decide = Callable[[View], Action]
 
 
 class Script:
-    """A policy that returns what a function says."""
+    """A policy that returns the actions of a function."""
 
     name = "script"
 
-    def __init__(self, decide):
+    def __init__(self, decide: Decide) -> None:
         self.decide = decide
 
-    def reset(self):
+    def reset(self) -> None:
         pass
 
 
-def serve(decide, arrivals=(0, 0, 0), exits=None, **options):
+def serve(
+    decide: Decide, arrivals: Sequence[int] = (0, 0, 0), exits: Sequence[int] | None = None, **options: Any
+) -> Schedule:
     requests = [Request(i, at, at + 100) for i, at in enumerate(arrivals)]
-    options = {"latency": TABLE, "exit_rates": RATES} | options
-    return simulate(requests, Script(decide), World(exits=exits or [1] * len(requests), **options))
+    circumstances: dict[str, Any] = {"latency": TABLE, "exit_rates": RATES} | options
+    return simulate(requests, Script(decide), World(exits=exits or [1] * len(requests), **circumstances))
 
 
-def first(view, stage=0, count=1):
+def first(view: View, stage: int = 0, count: int = 1) -> tuple[Request, ...]:
     return tuple(view.waiting[stage][:count])
 
 
-def test_a_run_takes_the_time_of_its_stage_and_batch():
+def test_a_run_takes_the_time_of_its_stage_and_batch() -> None:
     done = serve(lambda v: Greedy().decide(v), arrivals=(0, 10, 30), exits=[0, 1, 0])
     assert [(r.start_ns, r.end_ns, r.exit) for r in done.records] == [(0, 10, 0), (10, 30, 1), (30, 40, 0)]
     assert [(r.start_ns, r.end_ns, r.stage, r.ids) for r in done.runs] == [
@@ -66,30 +75,32 @@ def test_a_run_takes_the_time_of_its_stage_and_batch():
     ]
 
 
-def test_an_arrival_at_the_end_of_a_run_is_seen_by_the_next_decision():
-    seen = []
-    serve(
-        lambda v: (seen.append((v.now_ns, [r.id for r in v.waiting[0]], v.closed)), Greedy().decide(v))[1],
-        arrivals=(0, 10),
-        exits=[0, 0],
-    )
+def test_an_arrival_at_the_end_of_a_run_is_seen_by_the_next_decision() -> None:
+    seen: list[tuple[int, list[int], bool]] = []
+
+    def decide(view: View) -> Action:
+        seen.append((view.now_ns, [r.id for r in view.waiting[0]], view.closed))
+        return Greedy().decide(view)
+
+    serve(decide, arrivals=(0, 10), exits=[0, 0])
     assert seen == [(0, [0], False), (10, [1], True)]
 
 
-def test_equal_arrivals_are_seen_together_in_order_of_id():
-    seen = []
-    serve(
-        lambda v: (seen.append([r.id for r in v.waiting[0]]), Serial().decide(v))[1],
-        arrivals=(5, 5, 5),
-        exits=[0, 0, 0],
-    )
+def test_equal_arrivals_are_seen_together_in_order_of_id() -> None:
+    seen: list[list[int]] = []
+
+    def decide(view: View) -> Action:
+        seen.append([r.id for r in view.waiting[0]])
+        return Serial().decide(view)
+
+    serve(decide, arrivals=(5, 5, 5), exits=[0, 0, 0])
     assert seen == [[0, 1, 2], [1, 2], [2]]
 
 
-def test_a_wait_ends_at_the_next_arrival_or_its_timeout_whichever_is_first():
-    asked = []
+def test_a_wait_ends_at_the_next_arrival_or_its_timeout_whichever_is_first() -> None:
+    asked: list[int] = []
 
-    def decide(view):
+    def decide(view: View) -> Action:
         asked.append(view.now_ns)
         return Run(0, tuple(view.waiting[0])) if view.closed or len(asked) == 4 else Wait(view.now_ns + 7)
 
@@ -97,8 +108,8 @@ def test_a_wait_ends_at_the_next_arrival_or_its_timeout_whichever_is_first():
     assert asked == [0, 3, 10, 17, 50]
 
 
-def test_merging_keeps_samples_in_order_of_arrival():
-    def decide(view):
+def test_merging_keeps_samples_in_order_of_arrival() -> None:
+    def decide(view: View) -> Action:
         if view.now_ns == 0:
             return Run(0, (view.waiting[0][1],))
         if view.waiting[0]:
@@ -108,7 +119,7 @@ def test_merging_keeps_samples_in_order_of_arrival():
     assert serve(decide, arrivals=(0, 0)).runs[-1].ids == (0, 1)
 
 
-BROKEN = {
+BROKEN: dict[str, tuple[Decide, str]] = {
     "unknown stage": (lambda v: Run(2, first(v)), "runs stage 2"),
     "empty batch": (lambda v: Run(0, ()), "batch of 0"),
     "batch above b_max": (lambda v: Run(0, first(v, count=3)), "1..2"),
@@ -120,26 +131,26 @@ BROKEN = {
     "answer from the queue": (lambda v: Answer(first(v)), "waits past no exit"),
     "answer nobody": (lambda v: Answer(()), "answers nobody"),
     "shed nobody": (lambda v: Shed(()), "sheds nobody"),
-    "no action": (lambda v: None, "no action"),
+    "no action": (lambda v: cast(Action, None), "no action"),
 }
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_broken_action_is_refused_naming_policy_and_violation(case):
+def test_a_broken_action_is_refused_naming_policy_and_violation(case: str) -> None:
     decide, message = BROKEN[case]
     late = (0, 0, 0, 99) if case == "wait for the past" else (0, 0, 0)
     with pytest.raises(PolicyError, match="policy 'script'.*" + message.replace("(", r"\(")):
         serve(decide, arrivals=late, b_max=2)
 
 
-def test_slots_may_be_more_than_a_batch():
+def test_slots_may_be_more_than_a_batch() -> None:
     done = serve(lambda v: Run(0, first(v, count=2)) if v.waiting[0] else Run(1, first(v, 1, 2)), b_max=2, slots=3)
     assert [len(r.ids) for r in done.runs] == [2, 1, 2, 1]
     done.check()
 
 
-def test_anytime_answers_and_shed_requests_leave_at_once():
-    def decide(view):
+def test_anytime_answers_and_shed_requests_leave_at_once() -> None:
+    def decide(view: View) -> Action:
         if view.waiting[1]:
             return Answer(tuple(view.waiting[1]))
         if view.waiting[0][0].id == 2:
@@ -156,14 +167,14 @@ def test_anytime_answers_and_shed_requests_leave_at_once():
     done.check()
 
 
-def test_overhead_is_added_to_every_run_and_truth_may_differ_from_belief():
+def test_overhead_is_added_to_every_run_and_truth_may_differ_from_belief() -> None:
     slow = LatencyTable(ns=tuple(tuple(2 * x for x in row) for row in TABLE.ns))
     done = serve(lambda v: Serial().decide(v), arrivals=(0,), overhead_ns=3, actual=slow)
     assert done.end_ns == (20 + 3 + 20 + 3,)
 
 
 @pytest.mark.parametrize("spec", ["serial", "greedy", "adaptive-m", "fluid", "fluid-repaired"])
-def test_the_log_replays_to_the_same_schedule_through_text(spec):
+def test_the_log_replays_to_the_same_schedule_through_text(spec: str) -> None:
     row = ROWS[1]
     done = serve_row(row, spec, count=400)
     log = read_log(done.log_lines(), done.requests)
@@ -173,7 +184,7 @@ def test_the_log_replays_to_the_same_schedule_through_text(spec):
     assert serve_row(row, spec, count=400) == done  # and from the seed alone
 
 
-def test_a_replay_in_another_world_is_refused():
+def test_a_replay_in_another_world_is_refused() -> None:
     done = serve_row(ROWS[1], "greedy", count=50)
     with pytest.raises(PolicyError, match=r"decision .* was taken at"):
         serve_row(ROWS[0], Replay(done.log), count=50)
@@ -181,7 +192,7 @@ def test_a_replay_in_another_world_is_refused():
         serve_row(ROWS[1], Replay(done.log[:-1]), count=50)
 
 
-def test_a_damaged_log_names_its_line():
+def test_a_damaged_log_names_its_line() -> None:
     done = serve_row(ROWS[1], "greedy", count=20)
     lines = list(done.log_lines())
     with pytest.raises(SchedulerError, match="line 2 of the decision log"):
@@ -196,7 +207,7 @@ def test_a_damaged_log_names_its_line():
     st.integers(0, 3),
 )
 @settings(max_examples=150, deadline=None)
-def test_every_schedule_obeys_the_rules(world, spec, overhead):
+def test_every_schedule_obeys_the_rules(world: RandomWorld, spec: str, overhead: int) -> None:
     table, requests, exits = world
     done = simulate(
         requests, make_policy(spec), World(latency=table, exits=exits, exit_rates=uniform(table), overhead_ns=overhead)
@@ -205,7 +216,7 @@ def test_every_schedule_obeys_the_rules(world, spec, overhead):
     assert list(done.exit) == exits  # nobody is answered early by these policies
 
 
-def test_check_notices_a_broken_schedule():
+def test_check_notices_a_broken_schedule() -> None:
     done = serve(lambda v: Greedy().decide(v))
     wrong = dataclasses.replace(done, end_ns=(done.end_ns[0] - 1, *done.end_ns[1:]))
     with pytest.raises(PolicyError, match="not answered when its run ended"):
@@ -236,8 +247,14 @@ def test_check_notices_a_broken_schedule():
         ({"requests": [Request(0, 5, 9), Request(1, 4, 9)]}, TrafficError, "sorted"),
     ],
 )
-def test_inconsistent_input_is_refused_in_one_sentence(change, error, message):
-    usual = {"requests": [Request(i, i, i + 9) for i in range(3)], "exits": [0, 0, 0], "exit_rates": RATES}
+def test_inconsistent_input_is_refused_in_one_sentence(
+    change: dict[str, Any], error: type[SchedulerError], message: str
+) -> None:
+    usual: dict[str, Any] = {
+        "requests": [Request(i, i, i + 9) for i in range(3)],
+        "exits": [0, 0, 0],
+        "exit_rates": RATES,
+    }
     arguments = usual | change
     if "requests" in change:
         arguments["exits"] = [0] * len(change["requests"])
@@ -245,9 +262,7 @@ def test_inconsistent_input_is_refused_in_one_sentence(change, error, message):
         simulate(arguments.pop("requests"), Greedy(), World(latency=TABLE, **arguments))
 
 
-def test_the_engine_is_quick_enough_for_long_sweeps():
-    import time
-
+def test_the_engine_is_quick_enough_for_long_sweeps() -> None:
     row = ROWS[1]
     begin = time.process_time()
     done = serve_row(row, "greedy", count=5000)

@@ -1,6 +1,4 @@
-"""The rulebook of actions by itself: lines stay sorted, slots are counted, and each broken rule has its
-sentence.
-"""
+"""The rules of actions: lines stay sorted, slots are counted, and each broken rule has its sentence."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ from fluidnpu.scheduler.simulation.metrics import t_quantile
 TABLE = LatencyTable(ns=((10, 15), (10, 16)))
 
 
-def test_poisson_gaps_have_the_mean_and_spread_of_an_exponential():
+def test_poisson_gaps_have_the_mean_and_spread_of_an_exponential() -> None:
     requests = poisson(50, 20_000, slo_ns=10**8, rng=np.random.default_rng(1))
     gaps = np.diff([r.arrival_ns for r in requests]) / 1e9
     assert abs(gaps.mean() * 50 - 1) < 0.03
@@ -38,12 +39,12 @@ def test_poisson_gaps_have_the_mean_and_spread_of_an_exponential():
     assert all(r.deadline_ns - r.arrival_ns == 10**8 for r in requests)
 
 
-def test_exits_are_drawn_with_their_rates_and_from_confidences():
+def test_exits_are_drawn_with_their_rates_and_from_confidences() -> None:
     drawn = draw_exits([0.1, 0.0, 0.9], 20_000, np.random.default_rng(1))
     assert np.allclose(np.bincount(drawn, minlength=3) / 20_000, [0.1, 0, 0.9], atol=0.01)
 
 
-def test_metrics_of_a_schedule_done_by_hand():
+def test_metrics_of_a_schedule_done_by_hand() -> None:
     requests = [Request(0, 0, 25), Request(1, 0, 25), Request(2, 5, 30)]
     done = simulate(requests, Serial(), World(latency=TABLE, exits=[0, 1, 0], exit_rates=[0.5, 0.5]))
     m = measure(done, warmup=0, macs=[3, 5], peak_macs_per_s=1e9)
@@ -58,7 +59,7 @@ def test_metrics_of_a_schedule_done_by_hand():
     assert measure(done, warmup=2).average_ms == pytest.approx(35 / 1e6)
 
 
-def test_wall_utilisation_is_busy_efficiency_times_busy_share():
+def test_wall_utilisation_is_busy_efficiency_times_busy_share() -> None:
     done = simulate(
         [Request(0, 0, 25), Request(1, 90, 125)], Greedy(), World(latency=TABLE, exits=[0, 0], exit_rates=[0.5, 0.5])
     )
@@ -66,12 +67,12 @@ def test_wall_utilisation_is_busy_efficiency_times_busy_share():
     assert (m.busy_pct, m.busy_mac_efficiency_pct, m.wall_utilisation_pct) == pytest.approx((20, 50, 10))
 
 
-def test_overload_is_called_unstable_and_load_near_saturation_is_not():
+def test_overload_is_called_unstable_and_load_near_saturation_is_not() -> None:
     assert measure(serve_row({**ROWS[0], "rate_per_s": 30}, "greedy", count=3000)).unstable
     assert not measure(serve_row({**ROWS[0], "rate_per_s": 18}, "greedy", count=3000)).unstable
 
 
-def test_a_rise_is_the_later_half_less_the_earlier():
+def test_a_rise_is_the_later_half_less_the_earlier() -> None:
     table = LatencyTable(ns=((10**6,),))
     requests = requests_at([0, 0, 0, 0], 10**9)  # served after 1, 2, 3 and 4 ms
     done = simulate(requests, Serial(), World(latency=table, exits=[0] * 4, exit_rates=[1.0]))
@@ -79,18 +80,18 @@ def test_a_rise_is_the_later_half_less_the_earlier():
     assert measure(done, warmup=3).rise_ms == 0
 
 
-def test_the_t_quantile_is_the_tables():
+def test_the_t_quantile_is_the_tables() -> None:
     for freedom, expected in [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (10, 2.228), (29, 2.045)]:
         assert t_quantile(0.975, freedom) == pytest.approx(expected, abs=6e-4)
 
 
-def test_intervals_cover_the_mean_as_often_as_they_say():
+def test_intervals_cover_the_mean_as_often_as_they_say() -> None:
     rng = np.random.default_rng(3)
     hits = [abs((i := interval(list(rng.normal(5, 2, 6)))).mean - 5) <= i.half for _ in range(2000)]
     assert 0.93 < np.mean(hits) < 0.97
 
 
-def test_one_seed_has_no_interval_and_json_says_null():
+def test_one_seed_has_no_interval_and_json_says_null() -> None:
     assert interval([3.0]).half == math.inf
     assert interval([3.0]).to_dict() == {"mean": 3.0, "low": None, "high": None}
     merged = merge_metrics([measure(serve_row(ROWS[1], "greedy", count=200, seed=s)) for s in (0, 1)])
@@ -107,12 +108,12 @@ def test_one_seed_has_no_interval_and_json_says_null():
         (lambda: requests_at([1], 0), "objective must be above zero"),
     ],
 )
-def test_bad_traffic_is_one_sentence(make, message):
+def test_bad_traffic_is_one_sentence(make: Callable[[], list[Request]], message: str) -> None:
     with pytest.raises(TrafficError, match=message):
         make()
 
 
-def test_bad_numbers_are_one_sentence():
+def test_bad_numbers_are_one_sentence() -> None:
     with pytest.raises(SchedulerError, match="sum to 1"):
         draw_exits([0.5, 0.4], 3, np.random.default_rng(0))
     with pytest.raises(SchedulerError, match="warm-up"):
@@ -126,12 +127,12 @@ def test_bad_numbers_are_one_sentence():
 @pytest.mark.parametrize(
     ("text", "ns"), [("200ms", 200_000_000), ("1s", 10**9), ("2.5us", 2500), (" 7 ns ", 7), (".5s", 5 * 10**8)]
 )
-def test_durations(text, ns):
+def test_durations(text: str, ns: int) -> None:
     assert parse_duration_ns(text) == ns
 
 
 @pytest.mark.parametrize("text", ["200", "-3ms", "ms", "", "0ms", "1h", "1e3ms", "nan s", "0.1ns"])
-def test_bad_durations(text):
+def test_bad_durations(text: str) -> None:
     with pytest.raises(SchedulerError, match=r"slo must be"):
         parse_duration_ns(text, "slo")
 

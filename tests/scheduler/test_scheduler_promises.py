@@ -1,8 +1,9 @@
-"""What every policy promises: the rules, no clairvoyance, no starvation beyond a stated bound. Random small worlds, all policies."""
+"""Properties of all policies: the rules of the engine, no clairvoyance, and a stated bound on starvation."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -11,13 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import Request, Run, World, make_policy, simulate
+from fluidnpu.scheduler import Action, Policy, Request, Run, View, World, make_policy, simulate
 from fluidnpu.scheduler.policies import REGISTRY, Anytime, Setting
 
 MS = 10**6
 TABLE = LatencyTable(ns=((4 * MS, 7 * MS, 10 * MS), (3 * MS, 4 * MS, 5 * MS), (6 * MS, 7 * MS, 8 * MS)))
 RATES = (0.2, 0.3, 0.5)
 SETTING = Setting(latency=TABLE, exit_rates=RATES, rate_per_s=90, slo_ns=40 * MS)
+Stream = tuple[list[Request], list[int]]
+"""Requests, and the exit at which each leaves."""
+
 PLAIN = (
     *(name for name in REGISTRY if name != "adaptive"),
     "adaptive:timeout=9ms",
@@ -37,18 +41,18 @@ ALL = (
 )
 
 
-def test_no_registered_policy_is_left_out():
+def test_no_registered_policy_is_left_out() -> None:
     assert {spec.split(":")[0] for spec in PLAIN} == set(REGISTRY)
 
 
 @lru_cache
-def policy(spec):
+def policy(spec: str) -> Policy:
     return make_policy(spec, SETTING)
 
 
 @st.composite
-def streams(draw, max_requests=30):
-    """Bursts and gaps, equal times included, each request with its own deadline."""
+def streams(draw: st.DrawFn, max_requests: int = 30) -> Stream:
+    """Draw bursts and gaps, equal times included, each request with its own deadline."""
     gaps = draw(st.lists(st.one_of(st.just(0), st.integers(0, 40 * MS)), min_size=1, max_size=max_requests))
     arrivals = np.cumsum(gaps)
     slos = draw(st.lists(st.sampled_from([5 * MS, 40 * MS, 90 * MS]), min_size=len(gaps), max_size=len(gaps)))
@@ -59,7 +63,7 @@ def streams(draw, max_requests=30):
 @pytest.mark.parametrize("spec", ALL)
 @given(streams())
 @settings(max_examples=25, deadline=None)
-def test_each_request_is_answered_once_within_batch_and_slots(spec, stream):
+def test_each_request_is_answered_once_within_batch_and_slots(spec: str, stream: Stream) -> None:
     requests, exits = stream
     done = simulate(requests, policy(spec), World(latency=TABLE, exits=exits, exit_rates=RATES))
     done.check()
@@ -71,14 +75,16 @@ def test_each_request_is_answered_once_within_batch_and_slots(spec, stream):
 @pytest.mark.parametrize("spec", ALL)
 @given(streams())
 @settings(max_examples=8, deadline=None)
-def test_more_slots_than_a_batch_or_a_smaller_batch_are_respected_too(spec, stream):
-    """A board may have twice as many slots as a batch, and a tenant a smaller batch than the table was solved for."""
+def test_more_slots_than_a_batch_or_a_smaller_batch_are_respected_too(spec: str, stream: Stream) -> None:
+    """A board may have twice as many slots as a batch, and a tenant a smaller batch than was solved for."""
     requests, exits = stream
     simulate(requests, policy(spec), World(latency=TABLE, exits=exits, exit_rates=RATES, slots=6)).check()
     simulate(requests, policy(spec), World(latency=TABLE, exits=exits, exit_rates=RATES, b_max=2, slots=3)).check()
 
 
-SHAPES = (  # one stage; no batching; two stages of which larger batches are no slower; many stages; nothing leaves early; everything does
+# One stage; no batching; two stages of which larger batches are no slower; many stages; no sample leaves
+# early; all do.
+SHAPES: tuple[tuple[tuple[tuple[int, ...], ...], tuple[float, ...]], ...] = (
     (((4 * MS, 5 * MS, 6 * MS),), (1.0,)),
     (((4 * MS,), (5 * MS,)), (0.5, 0.5)),
     (((4 * MS, 4 * MS, 3 * MS), (9 * MS, 9 * MS, 9 * MS)), (0.3, 0.7)),
@@ -89,7 +95,7 @@ SHAPES = (  # one stage; no batching; two stages of which larger batches are no 
 
 
 @lru_cache
-def policy_for(spec, shape, rate_per_s):
+def policy_for(spec: str, shape: int, rate_per_s: float) -> Policy:
     ns, rates = SHAPES[shape]
     return make_policy(
         spec, Setting(latency=LatencyTable(ns=ns), exit_rates=rates, rate_per_s=rate_per_s, slo_ns=40 * MS)
@@ -100,7 +106,9 @@ def policy_for(spec, shape, rate_per_s):
 @pytest.mark.parametrize("spec", ALL)
 @given(streams(), st.sampled_from([20, 1000]), st.data())
 @settings(max_examples=6, deadline=None)
-def test_tables_of_every_shape_are_served_also_by_what_was_solved_for_an_overload(spec, shape, stream, rate, data):
+def test_tables_of_every_shape_are_served_also_by_what_was_solved_for_an_overload(
+    spec: str, shape: int, stream: Stream, rate: int, data: st.DataObject
+) -> None:
     ns, rates = SHAPES[shape]
     requests, _ = stream
     exits = [data.draw(st.integers(0, len(ns) - 1)) for _ in requests]
@@ -113,12 +121,17 @@ def test_tables_of_every_shape_are_served_also_by_what_was_solved_for_an_overloa
 @pytest.mark.parametrize("spec", ALL)
 @given(streams(), streams(), st.randoms(use_true_random=False))
 @settings(max_examples=25, deadline=None)
-def test_a_twin_with_another_future_decides_the_same(spec, one, other, chance):
+def test_a_twin_with_another_future_decides_the_same(
+    spec: str, one: Stream, other: Stream, chance: random.Random
+) -> None:
     assert_blind(lambda exits: policy(spec), one, other, chance)
 
 
-def assert_blind(make, one, other, chance):
-    """Both worlds share arrivals and exits up to a moment; all decisions up to it must be equal. `make` gets the exits, which no policy may know."""
+def assert_blind(make: Callable[[Sequence[int]], Policy], one: Stream, other: Stream, chance: random.Random) -> None:
+    """Assert equal decisions up to a moment in two worlds with the same arrivals and exits up to it.
+
+    `make` gets the exits, which no policy may know.
+    """
     past, past_exits = one
     moment = past[-1].arrival_ns
     later, _ = other
@@ -127,7 +140,7 @@ def assert_blind(make, one, other, chance):
         for k in (0, 7 * MS)
     ]
     logs = []
-    base = None
+    base: tuple[tuple[int, ...], list[int]] | None = None
     for tail in tails:
         exits = list(past_exits)
         if base is not None:  # exits not yet seen at the moment are drawn anew
@@ -148,13 +161,14 @@ def assert_blind(make, one, other, chance):
     assert logs[0] == logs[1]
 
 
-def bound_ns(spec, requests, index):
-    """Stated bounds on a request's latency, from the requests in the system when it comes and the largest objective.
+def bound_ns(spec: str, requests: Sequence[Request], index: int) -> int:
+    """Return the bound on a request's latency, from the requests ahead of it and the largest objective.
 
-    A pass: all stages at their longest. Policies that never preempt serve in order: each request ahead costs a pass at most, and an adaptive
-    batch its timeout. Algorithm 1 and LazyBatching stop preempting when the slack of the oldest is used up, so each batch ahead costs at most
-    the objective and two passes. PAME's stages give the oldest every second run. With patience (fluid-repaired, optimal, credit, guarded) the
-    oldest goes first once it is 10 objectives old.
+    A pass: all stages at their longest. Policies that never preempt serve in order: each request ahead
+    costs a pass at most, and an adaptive batch its timeout. Algorithm 1 and LazyBatching stop preempting
+    when the slack of the oldest is used up, so each batch ahead costs at most the objective and two passes.
+    PAME's stages give the oldest every second run. With patience (fluid-repaired, optimal, credit, guarded)
+    the oldest goes first once it is 10 objectives old.
     """
     run = max(max(row) for row in TABLE.ns)
     whole = TABLE.stages * run
@@ -175,12 +189,12 @@ def bound_ns(spec, requests, index):
 @pytest.mark.parametrize("spec", ALL)
 @given(streams(), st.integers(0, 2), st.integers(1, 60))
 @settings(max_examples=25, deadline=None)
-def test_no_request_starves(spec, stream, leave, flood):
+def test_no_request_starves(spec: str, stream: Stream, leave: int, flood: int) -> None:
     assert_no_starvation(spec, policy(spec), stream, leave, flood)
 
 
-def assert_no_starvation(spec, made, stream, leave, flood):
-    """After the stream comes a flood at twice the capacity that all leaves at the same exit: nobody before it may be held up for ever."""
+def assert_no_starvation(spec: str, made: Policy, stream: Stream, leave: int, flood: int) -> None:
+    """Assert that a flood at twice the capacity, leaving at one exit, delays no earlier request too long."""
     requests, exits = stream
     last = requests[-1].arrival_ns
     extra = [Request(1000 + i, last + i * 2 * MS, last + i * 2 * MS + 40 * MS) for i in range(flood)]
@@ -192,11 +206,11 @@ def assert_no_starvation(spec, made, stream, leave, flood):
 @pytest.mark.parametrize("spec", [f"{name}:anytime=20%" for name in PLAIN])
 @given(streams())
 @settings(max_examples=20, deadline=None)
-def test_anytime_answers_stay_within_their_share_and_after_an_exit(spec, stream):
+def test_anytime_answers_stay_within_their_share_and_after_an_exit(spec: str, stream: Stream) -> None:
     assert_anytime(policy(spec), stream)
 
 
-def assert_anytime(made, stream):
+def assert_anytime(made: Policy, stream: Stream) -> None:
     requests, exits = stream
     done = simulate(requests, made, World(latency=TABLE, exits=exits, exit_rates=RATES))
     early = [r for r in done.records if r.outcome == 1]
@@ -204,7 +218,7 @@ def assert_anytime(made, stream):
     assert all(0 <= r.exit < exits[r.request.id] for r in early)
 
 
-def busy_stream():
+def busy_stream() -> Stream:
     rng = np.random.default_rng(4)
     arrivals = np.cumsum(rng.exponential(9 * MS, 400)).astype(int)
     requests = [Request(i, int(a), int(a) + 120 * MS) for i, a in enumerate(arrivals)]
@@ -212,14 +226,15 @@ def busy_stream():
 
 
 @pytest.mark.parametrize("spec", ["fluid", "fluid-repaired", "lazy", "staged"])
-def test_preempting_undoes_exactly_what_starting_did(spec):
+def test_preempting_undoes_exactly_what_starting_did(spec: str) -> None:
     assert_preempted_batches_go_on(policy(spec))
 
 
-def assert_preempted_batches_go_on(made):
-    """The batch that was set aside is the one that goes on: same samples, same stage, none lost, none doubled, with or without back-fill.
+def assert_preempted_batches_go_on(made: Policy) -> None:
+    """Assert that the batch set aside goes on: same samples, same stage, none lost, none doubled.
 
-    The solved policies may split a batch; that they lose nobody is what `Schedule.check` says of every policy.
+    This holds with and without back-fill. The solved policies may split a batch; that they lose no request
+    is what `Schedule.check` says of every policy.
     """
     requests, exits = busy_stream()
     done = simulate(requests, made, World(latency=TABLE, exits=exits, exit_rates=RATES))
@@ -242,36 +257,36 @@ class Bad:
 
     name = "bad"
 
-    def __init__(self, decide):
+    def __init__(self, decide: Callable[[View], Action]) -> None:
         self.decide = decide
 
-    def reset(self):
+    def reset(self) -> None:
         pass
 
 
-def newest_first(view):
+def newest_first(view: View) -> Run:
     stage = max(s for s, w in enumerate(view.waiting) if w)
     return Run(stage, (view.waiting[stage][-1],))
 
 
-def clairvoyant(exits):
-    """Takes first whoever leaves first."""
+def clairvoyant(exits: Sequence[int]) -> Bad:
+    """Return a policy that runs first the sample that leaves first."""
 
-    def decide(view):
+    def decide(view: View) -> Run:
         stage = max(s for s, w in enumerate(view.waiting) if w)
         return Run(stage, (min(view.waiting[stage], key=lambda r: exits[r.id if r.id < 1000 else -1]),))
 
     return Bad(decide)
 
 
-def splitting(view):
-    """Greedy that goes on with half of its batch."""
+def splitting(view: View) -> Run:
+    """Decide as greedy, but go on with half of the batch."""
     stage = next((s for s in (1, 2) if view.waiting[s]), 0)
     entry = view.waiting[stage]
     return Run(stage, tuple(entry[: max(1, len(entry) // 2)] if stage else entry[: view.b_max - len(view.waiting[2])]))
 
 
-def test_the_checks_can_fail():
+def test_the_checks_can_fail() -> None:
     requests = [Request(i, 0, 40 * MS) for i in range(6)]
     with pytest.raises(AssertionError):
         assert_no_starvation("serial", Bad(newest_first), (requests, [2] * 6), 2, 60)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
-from scheduling_worlds import ROWS, serve_row
+from scheduling_worlds import ROWS, next_run, serve_row
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import (
+    Action,
     Answer,
     Outcome,
     Request,
@@ -29,17 +32,17 @@ DATA = Recorded(
 )
 
 
-def view(waiting, now=0):
+def view(waiting: Sequence[Sequence[Request]], now: int = 0) -> View:
     return View(now, waiting, TABLE, (0.2, 0.3, 0.5), 4, slots=4)
 
 
-def test_thresholds_move_the_exits_and_the_rates():
+def test_thresholds_move_the_exits_and_the_rates() -> None:
     assert DATA.exits([0.8, 0.8, 0.8]).tolist() == [0, 1, 2, 1]
     assert DATA.exit_rates([0.8, 0.8, 0.8]) == (0.25, 0.5, 0.25)
     assert DATA.exit_rates([0.95, 0.95, 0.95]) == (0.0, 0.0, 1.0)
 
 
-def test_accuracy_counts_the_exit_that_answered():
+def test_accuracy_counts_the_exit_that_answered() -> None:
     samples = np.array([0, 1, 2, 3])
     limits = [0.8, 0.8, 0.8]
     requests = [Request(i, 100 * i, 100 * i + 90) for i in range(4)]
@@ -47,10 +50,10 @@ def test_accuracy_counts_the_exit_that_answered():
     class Hasty:
         name = "hasty"
 
-        def reset(self):
+        def reset(self) -> None:
             pass
 
-        def decide(self, view):
+        def decide(self, view: View) -> Action:
             return Answer(tuple(view.waiting[1])) if view.waiting[1] else Run(0, tuple(view.waiting[0]))
 
     exits = DATA.exits(limits)[samples].tolist()
@@ -62,14 +65,14 @@ def test_accuracy_counts_the_exit_that_answered():
         DATA.accuracy_pct(hasty, samples[:2])
 
 
-def test_bad_recordings_are_one_sentence():
+def test_bad_recordings_are_one_sentence() -> None:
     with pytest.raises(SchedulerError, match="must both be samples x exits"):
         Recorded(confidences=[[0.5, 0.5]], correct=[[True]])
     with pytest.raises(SchedulerError, match="lie in"):
         Recorded(confidences=[[1.5, 0.5]], correct=[[True, False]]).exits([0.1, 0.1])
 
 
-def test_shedding_refuses_only_the_hopeless_and_counts_them():
+def test_shedding_refuses_only_the_hopeless_and_counts_them() -> None:
     done = serve_row({**ROWS[0], "rate_per_s": 22}, "fluid:shed=1", count=2000)
     done.check()
     shed = [r for r in done.records if r.outcome is Outcome.SHED]
@@ -81,27 +84,27 @@ def test_shedding_refuses_only_the_hopeless_and_counts_them():
     assert kept.violations_pct < plain.violations_pct
 
 
-def test_lazy_counts_a_batch_as_admitted_and_predicts_one_by_one():
+def test_lazy_counts_a_batch_as_admitted_and_predicts_one_by_one() -> None:
     policy = Lazy()
     queue = [Request(i, 0, 500) for i in range(6)]
-    assert len(policy.decide(view([queue[:2], [], []])).requests) == 2
-    gone = policy.decide(view([queue[2:], [], queue[:1]]))  # one of two left early, but two still count
+    assert len(next_run(policy, view([queue[:2], [], []])).requests) == 2
+    gone = next_run(policy, view([queue[2:], [], queue[:1]]))  # one of two left early, but two still count
     assert len(gone.requests) == 2
-    assert len(Lazy(exit_aware=True).decide(view([queue[2:], [], queue[:1]])).requests) == 3
+    assert len(next_run(Lazy(exit_aware=True), view([queue[2:], [], queue[:1]])).requests) == 3
     # one sample at stage 2 needs 10; each new one is taken for 30; a slack of 75 leaves room for two
     tight = [Request(9, 0, 75)]
     policy.reset()
-    assert len(policy.decide(view([queue, [], tight])).requests) == 2
+    assert len(next_run(policy, view([queue, [], tight])).requests) == 2
     assert policy.decide(view([queue, [], [Request(9, 0, 39)]])) == Run(2, (Request(9, 0, 39),), "catch up")
 
 
-def test_staged_starts_a_parallel_batch_only_below_its_threshold_and_gives_the_oldest_every_second_turn():
+def test_staged_starts_a_parallel_batch_only_below_its_threshold_and_gives_the_oldest_every_second_turn() -> None:
     queue = [Request(i, 5, 500) for i in range(6)]
     main = [Request(10 + i, 0, 500) for i in range(2)]
     policy = Staged(tau_b=3)
-    first = policy.decide(view([queue, main, []]))
+    first = next_run(policy, view([queue, main, []]))
     assert (first.stage, len(first.requests)) == (0, 2)
-    assert policy.decide(view([queue[2:], main, []])).stage == 1
-    assert Staged(tau_b=2).decide(view([queue, main, []])).stage == 1
+    assert next_run(policy, view([queue[2:], main, []])).stage == 1
+    assert next_run(Staged(tau_b=2), view([queue, main, []])).stage == 1
     with pytest.raises(SchedulerError, match="tau_b"):
         Staged(tau_b=0)

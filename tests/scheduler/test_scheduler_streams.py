@@ -1,32 +1,45 @@
-"""Streams from traces and recorded confidences, and logs that stand alone: the same to every policy, refused where they make no sense."""
+"""Streams from traces and confidences and decision logs that stand alone are the same to every policy."""
+
+from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scheduling_worlds import ROWS, worlds
+from scheduling_worlds import ROWS, RandomWorld, worlds
 
-from fluidnpu.scheduler import PolicyError, SchedulerError, Serving, TrafficError, compare, draw_stream
+from fluidnpu.scheduler import (
+    PolicyError,
+    Request,
+    Schedule,
+    SchedulerError,
+    Serving,
+    TrafficError,
+    compare,
+)
 from fluidnpu.scheduler.comparison import Source, Truth, compare_streams, record, replay
 from fluidnpu.scheduler.exits import Recorded, read_confidence_file
 from fluidnpu.scheduler.exits.confidences import read_confidences
 
-SERVING = Serving.loads(json.dumps(ROWS[0] | {"name": "row"}))
+SERVING = Serving.loads(json.dumps({**ROWS[0], "name": "row"}))
 RATE, SLO_NS = 15.0, 200 * 10**6
 
 
-def trace(count=300, exits=False):
-    stream, leave = draw_stream(SERVING, Truth(), RATE, SLO_NS, count, 5)
+def trace(count: int = 300, exits: bool = False) -> tuple[str, list[Request], list[int]]:
+    drawn = Source(rate_per_s=RATE, slo_ns=SLO_NS, count=count).draw(SERVING, 5)
+    stream, leave = drawn.requests, drawn.exits
     head = "arrival_ms,slo_ms" + (",exit" if exits else "")
     rows = [f"{r.arrival_ns / 1e6:.6f},200" + (f",{e}" if exits else "") for r, e in zip(stream, leave, strict=True)]
     return "\n".join([head, *rows]) + "\n", stream, leave
 
 
-def test_synthetic_streams_are_those_of_compare():
+def test_synthetic_streams_are_those_of_compare() -> None:
     source = Source(rate_per_s=RATE, slo_ns=SLO_NS, count=400, truth=Truth(traffic="mmpp:burst=2"))
-    told = []
+    told: list[tuple[int, int]] = []
     found = compare_streams(SERVING, ["greedy"], source, seeds=2, progress=lambda done, of: told.append((done, of)))
     same = compare(SERVING, ["greedy"], rate_per_s=RATE, slo_ns=SLO_NS, requests=400, seeds=2, truth=source.truth)
     assert found.comparison.to_dict() == same.to_dict()
@@ -34,7 +47,7 @@ def test_synthetic_streams_are_those_of_compare():
     assert told[-1] == (2, 2)
 
 
-def test_a_trace_with_exits_is_one_stream_and_gives_the_schedule_it_was_made_of():
+def test_a_trace_with_exits_is_one_stream_and_gives_the_schedule_it_was_made_of() -> None:
     text, stream, leave = trace(exits=True)
     source = Source.of_trace(text, slo_ns=None, rate_per_s=None, source="t.csv")
     drawn = source.draw(SERVING, 3)
@@ -47,7 +60,7 @@ def test_a_trace_with_exits_is_one_stream_and_gives_the_schedule_it_was_made_of(
     assert found.to_dict()["traffic"] == "t.csv"
 
 
-def test_a_trace_without_exits_draws_them_anew_for_each_seed():
+def test_a_trace_without_exits_draws_them_anew_for_each_seed() -> None:
     source = Source.of_trace(trace()[0], slo_ns=None, rate_per_s=20.0)
     first, second = source.draw(SERVING, 0), source.draw(SERVING, 1)
     assert first.requests == second.requests
@@ -55,7 +68,7 @@ def test_a_trace_without_exits_draws_them_anew_for_each_seed():
     assert source.rate_per_s == 20.0
 
 
-def test_a_short_overloaded_trace_keeps_its_numbers_but_endless_traffic_does_not():
+def test_a_short_overloaded_trace_keeps_its_numbers_but_endless_traffic_does_not() -> None:
     text = "arrival_ms\n" + "".join(f"{10 * k}\n" for k in range(50))  # 100/s where 23/s can be served
     ended = compare_streams(SERVING, ["greedy"], Source.of_trace(text, slo_ns=SLO_NS, rate_per_s=None), seeds=2)
     assert not ended.comparison.unstable("greedy")
@@ -64,7 +77,7 @@ def test_a_short_overloaded_trace_keeps_its_numbers_but_endless_traffic_does_not
     assert endless.to_dict()["policies"]["greedy"]["p99_ms"] == {"mean": None, "low": None, "high": None}
 
 
-def test_traces_that_make_no_sense_are_refused():
+def test_traces_that_make_no_sense_are_refused() -> None:
     with pytest.raises(TrafficError, match=r"exits in the trace must be 0\.\.3, not 4"):
         compare_streams(
             SERVING, ["greedy"], Source.of_trace("arrival_ms,exit\n1,0\n2,4\n", slo_ns=1, rate_per_s=None), seeds=1
@@ -77,13 +90,13 @@ def test_traces_that_make_no_sense_are_refused():
         compare_streams(SERVING, ["greedy"], Source(rate_per_s=1, slo_ns=1, count=1), seeds=0)
 
 
-def table(count=200):
+def table(count: int = 200) -> Recorded:
     rng = np.random.default_rng(3)
     sure = np.sort(rng.random((count, 4)), axis=1)
     return Recorded(confidences=sure, correct=rng.random((count, 4)) < sure)
 
 
-def test_recorded_confidences_decide_exits_and_accuracy_is_lost_by_anytime_answers_only():
+def test_recorded_confidences_decide_exits_and_accuracy_is_lost_by_anytime_answers_only() -> None:
     recorded, limits = table(), (0.8, 0.8, 0.8, 0.0)
     serving = Serving(latency=SERVING.latency, exit_rates=recorded.exit_rates(limits))
     source = Source(rate_per_s=22.0, slo_ns=SLO_NS, count=1500, recorded=recorded, thresholds=limits)
@@ -98,7 +111,7 @@ def test_recorded_confidences_decide_exits_and_accuracy_is_lost_by_anytime_answe
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_processes_change_no_number(processes):
+def test_processes_change_no_number(processes: int) -> None:
     recorded, limits = table(), (0.8, 0.8, 0.8, 0.0)
     source = Source(rate_per_s=RATE, slo_ns=SLO_NS, count=300, recorded=recorded, thresholds=limits)
     found = compare_streams(SERVING, ["greedy"], source, seeds=3, processes=processes)
@@ -107,7 +120,7 @@ def test_processes_change_no_number(processes):
     ]
 
 
-def test_lazy_answers_at_the_exits_of_its_stages_and_what_it_sheds_is_wrong():
+def test_lazy_answers_at_the_exits_of_its_stages_and_what_it_sheds_is_wrong() -> None:
     names = ["greedy", "lazy:layers=12", "lazy:layers=12:shed=1"]
     source = Source(rate_per_s=15, slo_ns=SLO_NS, count=300, recorded=table(), thresholds=(0.8, 0.8, 0.8, 0))
     accuracy = compare_streams(SERVING, names, source, seeds=2).accuracy_pct
@@ -115,7 +128,7 @@ def test_lazy_answers_at_the_exits_of_its_stages_and_what_it_sheds_is_wrong():
     assert accuracy["lazy:layers=12:shed=1"].mean < accuracy["greedy"].mean
 
 
-def test_confidence_files_read_back(tmp_path):
+def test_confidence_files_read_back(tmp_path: Path) -> None:
     recorded = table(20)
     sure, right = np.asarray(recorded.confidences), np.asarray(recorded.correct)
     head = ",".join(f"{kind}_{k}" for k in range(1, 5) for kind in ("correct", "confidence"))
@@ -143,12 +156,12 @@ def test_confidence_files_read_back(tmp_path):
         ("confidence_1,correct_1\n0.5\n", "line 2 must hold"),
     ],
 )
-def test_confidence_text_is_refused_by_line(text, says):
+def test_confidence_text_is_refused_by_line(text: str, says: str) -> None:
     with pytest.raises(SchedulerError, match=says):
         read_confidences(text)
 
 
-def test_confidence_files_of_other_kinds_are_refused(tmp_path):
+def test_confidence_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
     (tmp_path / "c.npz").write_bytes(b"not a zip")
     np.savez(tmp_path / "d.npz", confidences=np.zeros((2, 2)))
     (tmp_path / "e.csv").write_bytes(b"\xff\xfe\x00")
@@ -157,19 +170,19 @@ def test_confidence_files_of_other_kinds_are_refused(tmp_path):
             read_confidence_file(tmp_path / name)
 
 
-# -- decision logs -------------------------------------------------------------------------------------------------
+# -- decision logs ---
 
 
-def logged(policy, count=120, **options):
-    stream, exits = draw_stream(SERVING, Truth(), RATE, SLO_NS, count, 1)
-    return record(SERVING, policy, stream, exits, rate_per_s=RATE, slo_ns=SLO_NS, **options)
+def logged(policy: str, count: int = 120, truth: Truth | None = None) -> tuple[str, Schedule]:
+    drawn = Source(rate_per_s=RATE, slo_ns=SLO_NS, count=count).draw(SERVING, 1)
+    return record(SERVING, policy, drawn.requests, drawn.exits, rate_per_s=RATE, slo_ns=SLO_NS, truth=truth)
 
 
 @pytest.mark.parametrize(
     "policy",
     ["serial", "adaptive-m", "fluid", "fluid:anytime=3%", "greedy:shed=1", "lazy:layers=16:cost=100us", "staged"],
 )
-def test_logs_replay_to_the_same_schedule(policy):
+def test_logs_replay_to_the_same_schedule(policy: str) -> None:
     text, done = logged(policy, truth=Truth(latency_factor=1.1))
     found = replay(text.splitlines())
     assert found.policy == policy
@@ -179,26 +192,26 @@ def test_logs_replay_to_the_same_schedule(policy):
 
 @settings(max_examples=40, deadline=None)
 @given(worlds(), st.sampled_from(["serial", "greedy", "fluid", "fluid-repaired", "staged:tau_b=2"]))
-def test_any_world_replays(world, policy):
+def test_any_world_replays(world: RandomWorld, policy: str) -> None:
     latency, stream, exits = world
     serving = Serving(latency=latency, exit_rates=(*[0.0] * (latency.stages - 1), 1.0))
     text, _ = record(serving, policy, stream, exits, rate_per_s=1.0, slo_ns=100)
     assert replay(text.splitlines()).requests == len(stream)
 
 
-def test_a_log_on_another_table_says_which_request_differs():
+def test_a_log_on_another_table_says_which_request_differs() -> None:
     text, _ = logged("fluid")
     with pytest.raises(PolicyError):
         replay(text.splitlines(), Serving.loads(json.dumps(ROWS[1])).latency)
 
 
-def edited(text, line, **changes):
+def edited(text: str, line: int, **changes: Any) -> list[str]:
     lines = text.splitlines()
     lines[line] = json.dumps(json.loads(lines[line]) | changes)
     return lines
 
 
-def test_a_changed_log_does_not_replay():
+def test_a_changed_log_does_not_replay() -> None:
     text, _ = logged("fluid")
     with pytest.raises(PolicyError, match="request 3 left at exit"):
         replay(edited(text, 4, end_ns=1))
@@ -223,14 +236,14 @@ def test_a_changed_log_does_not_replay():
         (121, {"ids": [10**6]}, "line 122 .* one action"),
     ],
 )
-def test_malformed_logs_name_the_line(line, changes, says):
+def test_malformed_logs_name_the_line(line: int, changes: dict[str, Any], says: str) -> None:
     with pytest.raises(SchedulerError, match=says):
         replay(edited(logged("fluid")[0], line, **changes))
     with pytest.raises(SchedulerError, match="line 1"):
         replay([])
 
 
-def test_a_log_is_text_of_one_line_a_fact():
+def test_a_log_is_text_of_one_line_a_fact() -> None:
     text, done = logged("fluid")
     lines = [json.loads(line) for line in text.splitlines()]
     assert len(lines) == 1 + 120 + done.decisions

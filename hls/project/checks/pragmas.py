@@ -1,11 +1,11 @@
-"""An allow-list of the Vivado HLS 2019.2 pragmas this project uses, since no compiler can tell a mistyped pragma from a real one.
+"""Check of HLS pragmas against an allow-list for Vivado HLS 2019.2; compilers ignore a mistyped pragma.
 
 >>> check_pragmas("#pragma HLS PIPELINE II=1")
 []
 >>> check_pragmas("#pragma HLS PIPELINE IL=1")
 ["line 1: pragma HLS PIPELINE has no option 'IL'"]
 
-Source: UG902 (v2019.2), High-Level Synthesis, chapter 4, the `set_directive_*` commands and their pragma forms.
+Source: UG902 (v2019.2), High-Level Synthesis, chapter 4, `set_directive_*` commands and their pragma forms.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from dataclasses import dataclass, field
 
 _NAME = r"[A-Za-z_][A-Za-z_0-9.]*"
 _NUMBER = r"[0-9]+"
-_CORES = "RAM_(1P|2P|S2P|T2P)(_BRAM|_LUTRAM|_URAM)?|ROM_(1P|2P)(_BRAM|_LUTRAM)?|FIFO(_BRAM|_LUTRAM|_SRL)?|Mul|MulnS|DSP48|AddSub"
+_CORES = (
+    "RAM_(1P|2P|S2P|T2P)(_BRAM|_LUTRAM|_URAM)?|ROM_(1P|2P)(_BRAM|_LUTRAM)?|FIFO(_BRAM|_LUTRAM|_SRL)?"
+    "|Mul|MulnS|DSP48|AddSub"
+)
 
 
 @dataclass(frozen=True)
 class Directive:
-    """Options of one pragma: `values` take name=value (a pattern), `flags` stand alone; `needs` must be there."""
+    """Options of one pragma: `values` are name=pattern, `flags` stand alone, `needs` are required."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
@@ -81,7 +84,7 @@ DIRECTIVES: Mapping[str, Directive] = {
 
 
 def check_pragmas(text: str) -> list[str]:
-    """What is wrong with the pragmas of a C++ text, one sentence each; an empty list when nothing is."""
+    """Check the pragmas of a C++ text: one sentence for each problem."""
     problems = []
     names = set(re.findall(r"[A-Za-z_]\w*", "\n".join(line for line in text.splitlines() if "#pragma" not in line)))
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,7 +1,7 @@
-"""A reader of Tcl that knows the commands of Vivado HLS and Vivado 2019.2 this project uses, and their options. Runs nothing.
+"""Check of Tcl scripts against the commands and options of Vivado HLS and Vivado 2019.2. Runs nothing.
 
-It finds unbalanced braces, unknown commands, unknown options, options without their value, missing operands, and variables that are
-read before anything sets them.
+It finds unbalanced braces, unknown commands and options, options without a value, missing operands, and
+variables that are read before they are set.
 
 >>> check_tcl("open_project -reset prj", tool="vivado_hls")
 []
@@ -18,12 +18,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ...errors import TclError
+
 CLOSING = {"{": "}", "[": "]", '"': '"'}
 
 
 @dataclass(frozen=True)
 class Command:
-    """What a command takes: options with a value, options without, and least and most operands beside them."""
+    """The syntax of a command: options with a value, options without, least and most operands."""
 
     valued: frozenset[str] = frozenset()
     flags: frozenset[str] = frozenset()
@@ -143,12 +145,8 @@ TOOLS: Mapping[str, Mapping[str, Command]] = {
 }
 
 
-class TclError(ValueError):
-    """A Tcl text cannot be split into commands: a brace, bracket or quote is not closed."""
-
-
 def check_tcl(text: str, tool: str) -> list[str]:
-    """What is wrong with a script for `tool` ("vivado_hls" or "vivado"), one sentence each; empty when nothing is."""
+    """Check a script for `tool` ("vivado_hls" or "vivado"): one sentence for each problem."""
     try:
         return list(_Checker(TOOLS[tool]).check(text, 1))
     except TclError as error:
@@ -156,7 +154,7 @@ def check_tcl(text: str, tool: str) -> list[str]:
 
 
 class _Checker:
-    """Walks commands in order, into bodies and bracketed commands, and remembers which variables have been set."""
+    """A walk through commands in order, into bodies and bracketed commands, with the variables set so far."""
 
     def __init__(self, commands: Mapping[str, Command]) -> None:
         self._commands = commands
@@ -202,7 +200,7 @@ class _Checker:
                 yield from self._check_substitutions(_inner(word), line)
 
     def _check_words(self, line: int, name: str, command: Command, words: list[str]) -> Iterator[str]:
-        """Options must be known and valued ones have a value; what is left over are operands. Plain Tcl has no options here."""
+        """Check options and the number of operands; plain Tcl commands have no options here."""
         operands, at = 0, 0
         while at < len(words):
             word = words[at]
@@ -229,11 +227,11 @@ class _Checker:
                 yield from self.check(word[at + 1 : end], line)
                 at = end + 1
             elif word[at] == "$":
-                found = re.match(r"\$(?:\{([^}]*)\}|(\w+))", word[at:])
-                name = (found.group(1) or found.group(2)) if found else ""
+                variable = re.match(r"\$(?:\{([^}]*)\}|(\w+))", word[at:])
+                name = (variable.group(1) or variable.group(2)) if variable else ""
                 if name not in self._set:
                     yield f"line {line}: variable '{name}' is read before it is set"
-                at += len(found.group(0)) if found else 1
+                at += len(variable.group(0)) if variable else 1
             else:
                 at += 1
 
@@ -244,7 +242,9 @@ def _inner(word: str) -> str:
 
 
 def split_commands(text: str, line: int = 1) -> Iterator[tuple[int, list[str]]]:
-    """(line, words) of every command of a script; braces, quotes and brackets stay around their words. Raises TclError.
+    """Split a script into (line, words) of its commands; words keep their braces, quotes and brackets.
+
+    TclError when one of those is not closed.
 
     >>> list(split_commands("set a {b c}; puts [x $a] # no comment"))
     [(1, ['set', 'a', '{b c}']), (1, ['puts', '[x $a]', '#', 'no', 'comment'])]
@@ -297,7 +297,7 @@ def _word_end(text: str, at: int, line: int) -> int:
 
 
 def _end(text: str, at: int, line: int) -> int:
-    """Where the brace, bracket or quote at `at` closes."""
+    """The place where the brace, bracket or quote at `at` closes."""
     opening, closing = text[at], CLOSING[text[at]]
     depth, place = 0, at
     while place < len(text):

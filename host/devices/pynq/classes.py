@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidnpu.hls import NPU_VLNV, PLATFORMS
+from fluidnpu.hls.project import NPU_VLNV, PLATFORMS
 
 from ...errors import HostError, OutOfMemory
 from ..device import ArrayBuffer, Buffer, Clock, WallClock

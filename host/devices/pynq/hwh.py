@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from fluidnpu.hls import NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS, Access, Register
+from fluidnpu.hls import REGISTERS, Access, Register
+from fluidnpu.hls.project import NPU_CELL, NPU_VLNV, PLATFORMS
 
 IRQ_PIN = "irq"
 NPU_RANGE = 0x1000  # a page: the smallest range a PS address map holds

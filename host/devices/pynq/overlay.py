@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fluidnpu.hls import NPU_VLNV
+from fluidnpu.hls.project import NPU_VLNV
 
 from ...errors import BundleError, DeviceAccessError, HostError, PynqMissingError
 from ..device import Clock, Device

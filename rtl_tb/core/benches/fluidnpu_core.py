@@ -20,7 +20,7 @@ from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Design
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import LayerStreams, core_vectors
+from fluidnpu.hls.core import LayerStreams, core_vectors
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.words import beats_of

@@ -9,8 +9,9 @@ import random
 from dataclasses import asdict, dataclass
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.hls import FbcbEntry, InputRows, LayerStreams, decode_fbcb, layer_streams, part_words, tiles
+from fluidnpu.hls.core import LayerStreams, layer_streams, tiles
 from fluidnpu.hls.formats import FBCB, LAYER
+from fluidnpu.hls.program import FbcbEntry, InputRows, decode_fbcb, part_words
 
 from .jobs import Layout, Program, Shape, bench_design, make_program, place, random_fbcb, random_shape
 

@@ -10,8 +10,9 @@ from itertools import product
 
 from cocotb.triggers import RisingEdge
 
-from fluidnpu.hls import Cause, FbcbError, decode_fbcb
+from fluidnpu.hls import Cause, FbcbError
 from fluidnpu.hls.formats import FBCB, StackCode
+from fluidnpu.hls.program import decode_fbcb
 
 from ...common.benches.clock import Dut, begin, bench, setting
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from cocotb.triggers import RisingEdge
 
-from fluidnpu.hls import Cause, by_name, decode_fbcb
+from fluidnpu.hls import Cause, register
+from fluidnpu.hls.program import decode_fbcb
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from .. import coverage
@@ -83,9 +84,9 @@ async def must_fail(host: Host, cause: Cause, layer: int | None = None) -> None:
     """Check that the job ends with that cause and layer, and that the NPU is idle."""
     status = await host.wait_idle()
     assert await host.error() is cause
-    assert not by_name("STATUS").field("DONE").get(status)
+    assert not register("STATUS").field("DONE").get(status)
     if layer is not None:
-        assert by_name("ERROR").field("LAYER").get(await host.get("ERROR")) == layer
+        assert register("ERROR").field("LAYER").get(await host.get("ERROR")) == layer
 
 
 @bench(50_000)

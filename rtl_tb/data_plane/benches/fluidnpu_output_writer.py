@@ -8,7 +8,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 
-from fluidnpu.hls import scatter_output
+from fluidnpu.hls.core import scatter_output
 from fluidnpu.hls.formats import TILE
 
 from ...common.benches.clock import Dut, begin, bench, reset

@@ -8,8 +8,8 @@ from dataclasses import replace
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Mode
-from fluidnpu.hls import NO_WEIGHTS, Cause
-from fluidnpu.hls.formats import DESCRIPTOR, LAYER, MAGIC, Value
+from fluidnpu.hls import Cause
+from fluidnpu.hls.formats import DESCRIPTOR, LAYER, MAGIC, NO_WEIGHTS, Value
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import pulse

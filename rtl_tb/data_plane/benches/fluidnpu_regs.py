@@ -8,7 +8,7 @@ from __future__ import annotations
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, by_name
+from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, register
 
 from ...common.benches.clock import Dut, begin, bench, setting
 from ...common.benches.lite import LiteMaster
@@ -27,7 +27,7 @@ SETTINGS = [r for r in REGISTERS if r.access is Access.RW]
 
 def kept(name: str, value: int) -> int:
     """The part of a write that a settings register keeps: its fields, or all bits when it has none."""
-    fields = by_name(name).fields
+    fields = register(name).fields
     return value & sum(field.mask for field in fields) if fields else value
 
 
@@ -40,25 +40,25 @@ async def every_offset_answers(dut: Dut) -> None:
     known = {r.offset: r for r in REGISTERS}
     offsets = [*range(WINDOW_BYTES), *range(WINDOW_BYTES, 4096, 252), 4095]
     for offset in rng.sample(offsets, len(offsets)):
-        register = known.get(offset)
+        entry = known.get(offset)
         data, response = await lite.read(offset)
-        assert response == (OKAY if register else SLVERR), f"read {offset:#x}"
-        if register and register.name in shadow and register.name != "FBCB_DATA":
-            assert data == shadow[register.name], register.name
-        if register and register.access is Access.W1S:
+        assert response == (OKAY if entry else SLVERR), f"read {offset:#x}"
+        if entry and entry.name in shadow and entry.name != "FBCB_DATA":
+            assert data == shadow[entry.name], entry.name
+        if entry and entry.access is Access.W1S:
             assert data == 0
         value, strobe = rng.getrandbits(32), rng.choice((15, 15, 15, rng.randrange(15)))
-        if register and register.name == "CTRL":
+        if entry and entry.name == "CTRL":
             value = 0
-        legal = register is not None and register.access is not Access.RO and strobe == 15
+        legal = entry is not None and entry.access is not Access.RO and strobe == 15
         assert await lite.write(offset, value, strobe) == (OKAY if legal else SLVERR), f"write {offset:#x}"
-        if legal and register and register.name == "FBCB_DATA":
+        if legal and entry and entry.name == "FBCB_DATA":
             shadow["FBCB_INDEX"] = (shadow["FBCB_INDEX"] + 1) & 0xFFFF_FFFF
-        elif legal and register and register.name in shadow:
-            shadow[register.name] = kept(register.name, value)
+        elif legal and entry and entry.name in shadow:
+            shadow[entry.name] = kept(entry.name, value)
     for name, value in shadow.items():
         if name != "FBCB_DATA":
-            assert await lite.read(by_name(name).offset) == (value, OKAY), name
+            assert await lite.read(register(name).offset) == (value, OKAY), name
 
 
 @bench(5000)
@@ -77,14 +77,14 @@ async def commands_are_pulses(dut: Dut) -> None:
 
     cocotb.start_soon(count())
     for name in pulses:
-        await lite.write(by_name("CTRL").offset, by_name("CTRL").field(name).mask)
-    await lite.write(by_name("CTRL").offset, 15, strobe=7)
+        await lite.write(register("CTRL").offset, register("CTRL").field(name).mask)
+    await lite.write(register("CTRL").offset, 15, strobe=7)
     assert counts == dict.fromkeys(pulses, 1), counts
     for value in (3, 5, 6, 7):
-        await lite.write(by_name("CTRL").offset, value)
-        cause = by_name("ERROR").field("CAUSE").get((await lite.read(by_name("ERROR").offset))[0])
+        await lite.write(register("CTRL").offset, value)
+        cause = register("ERROR").field("CAUSE").get((await lite.read(register("ERROR").offset))[0])
         assert cause == Cause.BUSY, f"CTRL = {value}"
-        await lite.write(by_name("CTRL").offset, 15)
+        await lite.write(register("CTRL").offset, 15)
     assert counts == {**dict.fromkeys(pulses, 1), "SOFT_RESET": 5}, counts
 
 
@@ -93,7 +93,7 @@ async def first_error_stays(dut: Dut) -> None:
     """ERROR keeps the first cause until SOFT_RESET; the interrupt follows its enable and clear."""
     rng = await begin(dut, layer_i=7)
     lite = LiteMaster(dut, rng)
-    error, irq = by_name("ERROR"), by_name("IRQ_STATUS")
+    error, irq = register("ERROR"), register("IRQ_STATUS")
 
     async def event(cause: Cause, layer: int) -> None:
         dut.error_i.value, dut.cause_i.value, dut.layer_i.value = 1, int(cause), layer
@@ -101,7 +101,7 @@ async def first_error_stays(dut: Dut) -> None:
         dut.error_i.value = 0
         await RisingEdge(dut.clk_i)
 
-    await lite.write(by_name("IRQ_ENABLE").offset, irq.field("ERROR").mask)
+    await lite.write(register("IRQ_ENABLE").offset, irq.field("ERROR").mask)
     await event(Cause.BUS_READ, 5)
     await event(Cause.BUS_WRITE, 6)
     value, _ = await lite.read(error.offset)
@@ -111,12 +111,12 @@ async def first_error_stays(dut: Dut) -> None:
     assert int(dut.irq_o.value) == 0
     # A START that is refused because a job runs, or its flush, is no new beginning.
     dut.busy_i.value, dut.start_refused_i.value, dut.error_i.value, dut.cause_i.value = 1, 1, 1, int(Cause.BUSY)
-    await lite.write(by_name("CTRL").offset, by_name("CTRL").field("START").mask)
+    await lite.write(register("CTRL").offset, register("CTRL").field("START").mask)
     dut.busy_i.value, dut.start_refused_i.value, dut.error_i.value = 0, 0, 0
     value, _ = await lite.read(error.offset)
     assert (error.field("CAUSE").get(value), error.field("LAYER").get(value)) == (Cause.BUS_READ, 5)
     assert int(dut.irq_o.value) == 0
-    await lite.write(by_name("CTRL").offset, by_name("CTRL").field("SOFT_RESET").mask)
+    await lite.write(register("CTRL").offset, register("CTRL").field("SOFT_RESET").mask)
     assert (await lite.read(error.offset))[0] == 0
     await event(Cause.WATCHDOG, 9)
     value, _ = await lite.read(error.offset)
@@ -125,7 +125,7 @@ async def first_error_stays(dut: Dut) -> None:
 
 def word(name: str, **values: int) -> int:
     """Compose a register of these fields."""
-    return sum(by_name(name).field(field).put(value) for field, value in values.items())
+    return sum(register(name).field(field).put(value) for field, value in values.items())
 
 
 @bench(5000)
@@ -137,11 +137,11 @@ async def what_is_read_is_what_is_there(dut: Dut) -> None:
     lite = LiteMaster(dut, rng)
 
     async def shows(name: str, value: int) -> None:
-        assert await lite.read(by_name(name).offset) == (value, OKAY), f"{name} must be {value:#x}"
+        assert await lite.read(register(name).offset) == (value, OKAY), f"{name} must be {value:#x}"
 
     async def start() -> None:
         dut.busy_i.value = 0
-        await lite.write(by_name("CTRL").offset, word("CTRL", START=1))
+        await lite.write(register("CTRL").offset, word("CTRL", START=1))
         dut.busy_i.value = 1
 
     await shows("SHAPE", word("SHAPE", **SHAPE))
@@ -169,7 +169,7 @@ async def what_is_read_is_what_is_there(dut: Dut) -> None:
     await RisingEdge(dut.clk_i)
     dut.done_i.value = dut.busy_i.value = 0
     await shows("CYCLES_HI", 1)
-    low, _ = await lite.read(by_name("CYCLES_LO").offset)
+    low, _ = await lite.read(register("CYCLES_LO").offset)
     assert 5 < low < 10
     await shows("STATUS", word("STATUS", DONE=1))
     await shows("IRQ_STATUS", word("IRQ_STATUS", DONE=1))
@@ -181,7 +181,7 @@ async def what_is_read_is_what_is_there(dut: Dut) -> None:
     for events in ({"DONE": 1, "ERROR": 1}, {"ERROR": 1}, {}):
         await shows("IRQ_STATUS", word("IRQ_STATUS", **events))
         await lite.write(
-            by_name("IRQ_STATUS").offset, word("IRQ_STATUS", **{"DONE" if "DONE" in events else "ERROR": 1})
+            register("IRQ_STATUS").offset, word("IRQ_STATUS", **{"DONE" if "DONE" in events else "ERROR": 1})
         )
 
 
@@ -190,7 +190,7 @@ async def the_watchdog_counts_busy_cycles(dut: Dut) -> None:
     """The watchdog fires after WATCHDOG busy cycles, not before."""
     rng = await begin(dut)
     lite = LiteMaster(dut, rng)
-    await lite.write(by_name("WATCHDOG").offset, 50)
+    await lite.write(register("WATCHDOG").offset, 50)
     dut.busy_i.value = 1
     cycles = 0
     while not int(dut.watchdog_o.value):
@@ -198,4 +198,4 @@ async def the_watchdog_counts_busy_cycles(dut: Dut) -> None:
         cycles += 1
         assert cycles < 60
     assert cycles >= 50
-    assert (await lite.read(by_name("CYCLES_LO").offset))[0] >= 50
+    assert (await lite.read(register("CYCLES_LO").offset))[0] >= 50

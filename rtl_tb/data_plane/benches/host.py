@@ -18,7 +18,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 
-from fluidnpu.hls import Cause, by_name
+from fluidnpu.hls import Cause, register
 
 from ...common.benches.clock import Dut, begin, setting
 from ...common.benches.dram import PAGE, Dram, Weather
@@ -149,11 +149,11 @@ class Host:
 
     async def put(self, name: str, value: int) -> None:
         """Write a register."""
-        assert await self.lite.write(by_name(name).offset, value) == 0, name
+        assert await self.lite.write(register(name).offset, value) == 0, name
 
     async def get(self, name: str) -> int:
         """Read a register."""
-        value, response = await self.lite.read(by_name(name).offset)
+        value, response = await self.lite.read(register(name).offset)
         assert response == 0, name
         return value
 
@@ -174,13 +174,13 @@ class Host:
         """Give EXIT, MERGE, START or SOFT_RESET."""
         if name in ("EXIT", "MERGE"):
             await self.put("SLOT_MASK", mask)
-        await self.put("CTRL", by_name("CTRL").field(name).mask)
+        await self.put("CTRL", register("CTRL").field(name).mask)
 
     async def soft_reset(self) -> None:
         """Give SOFT_RESET; STATUS must show IDLE within 200 polls."""
         await self.command("SOFT_RESET")
         for _ in range(200):
-            if by_name("STATUS").field("IDLE").get(await self.get("STATUS")):
+            if register("STATUS").field("IDLE").get(await self.get("STATUS")):
                 return
         raise AssertionError("a soft reset does not end in IDLE")
 
@@ -200,14 +200,14 @@ class Host:
         assert self.dut.irq_o.value, f"no interrupt within {cycles} cycles; {self.core.progress()}"
         for _ in range(2000):
             status = await self.get("STATUS")
-            if by_name("STATUS").field("IDLE").get(status):
+            if register("STATUS").field("IDLE").get(status):
                 await self.put("IRQ_STATUS", 3)
                 return status
         raise AssertionError("the NPU does not become idle")
 
     async def error(self) -> Cause:
         """The cause in ERROR."""
-        return Cause(by_name("ERROR").field("CAUSE").get(await self.get("ERROR")))
+        return Cause(register("ERROR").field("CAUSE").get(await self.get("ERROR")))
 
     async def job(self, active: list[int], first: int, last: int) -> int:
         """Run a job that must succeed, compare it with the model, and return its cycles."""
@@ -216,7 +216,7 @@ class Host:
         await self.start(first, last)
         status = await self.wait_idle(20_000 + 10 * (len(want.input) + len(want.weight) + len(want.output)))
         assert await self.error() is Cause.NONE, self.program.descriptors[first : last + 1]
-        assert by_name("STATUS").field("DONE").get(status)
+        assert register("STATUS").field("DONE").get(status)
         self.core.finished()
         assert self.dram.memory == want.memory, first_difference(self.dram.memory, want.memory, self.program)
         assert await self.get("SATURATIONS") == len(want.output), "they are those of this job alone"

@@ -14,20 +14,10 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.testing import design_for
-from fluidnpu.hls import (
-    NO_WEIGHTS,
-    Descriptor,
-    FbcbEntry,
-    FbcbError,
-    buffer_bytes,
-    decode_fbcb,
-    execute_streams_reference,
-    layer_streams,
-    output_beats,
-    pack_weights,
-    scatter_output,
-)
-from fluidnpu.hls.formats import FBCB
+from fluidnpu.hls import FbcbError
+from fluidnpu.hls.core import execute_streams_reference, layer_streams, output_beats, scatter_output
+from fluidnpu.hls.formats import FBCB, NO_WEIGHTS
+from fluidnpu.hls.program import Descriptor, FbcbEntry, buffer_bytes, decode_fbcb, pack_weights
 from fluidnpu.models import LayerShape, Workload
 
 from ...common.benches.words import beats_of

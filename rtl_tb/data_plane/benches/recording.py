@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fluidnpu.hls import Descriptor
+from fluidnpu.hls.program import Descriptor
 
 from ...common.benches.clock import Dut, begin, bench
 from .host import DESIGN, FAIR, PORT_BYTES, Host, attach, change_batch

@@ -1,4 +1,5 @@
-# Vivado HLS 2019.2: run the test vectors of the core in C simulation. Run in this folder: vivado_hls -f csim.tcl
+# Vivado HLS 2019.2: run the test vectors of the core in C simulation.
+# Run in this folder: vivado_hls -f csim.tcl
 open_project -reset fluidnpu_core_csim
 set_top fluidnpu_core
 add_files src/fluidnpu_core.cpp -cflags "-std=c++0x"

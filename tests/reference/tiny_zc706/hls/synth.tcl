@@ -1,4 +1,5 @@
-# Vivado HLS 2019.2: synthesise the core of design 417535330264 and export it. Run in this folder: vivado_hls -f synth.tcl
+# Vivado HLS 2019.2: synthesise the core of design 417535330264 and export it.
+# Run in this folder: vivado_hls -f synth.tcl
 open_project -reset fluidnpu_core
 set_top fluidnpu_core
 add_files src/fluidnpu_core.cpp -cflags "-std=c++0x"
@@ -8,7 +9,8 @@ create_clock -period 6.667 -name default
 config_array_partition -maximum_size 4096
 config_rtl -reset control -reset_level low
 csynth_design
-# A row of sums may be read again 14 cycles after it was written. A deeper pipeline would read it before it is there: no such core is exported.
+# A row of sums may be read again 14 cycles after it was written. A deeper pipeline would read
+# stale sums: such a core is not exported.
 set name fluidnpu_core/solution1/syn/report/run_array_csynth.xml
 set text ""
 if {[file exists $name]} {

@@ -1,4 +1,5 @@
-// The NPU as one module: data plane and core, joined by the five streams of ADR 4. Plain Verilog, so that Vivado packages it as an IP.
+// The NPU as one module: data plane and core, joined by the five streams of ADR 4. Plain Verilog, so that
+// Vivado packages it as an IP.
 `default_nettype none
 
 module fluid_npu (

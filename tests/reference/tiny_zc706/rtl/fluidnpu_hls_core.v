@@ -1,5 +1,5 @@
-// The HLS core behind the ports of the reference core in SystemVerilog (fluidnpu_core.sv), so that either can be built.
-// The HLS core tells the saturations of each command; this adds them up, and stays at the largest value.
+// The HLS core behind the ports of the reference core in SystemVerilog (fluidnpu_core.sv), so that either can
+// be built. It adds up the saturations of commands, and saturates at the largest value.
 `default_nettype none
 
 module fluidnpu_hls_core (

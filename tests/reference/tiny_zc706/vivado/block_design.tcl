@@ -19,7 +19,7 @@ set_property -dict [list \
 create_bd_cell -type ip -vlnv fluidnpu:npu:fluid_npu:1.0 npu_0
 create_bd_cell -type ip -vlnv xilinx.com:ip:proc_sys_reset:5.0 reset_0
 
-# The NPU's clock: an MMCM makes it of the processing system's. How fast that one is comes with its net, so it is not said again.
+# The NPU's clock: an MMCM derives it from the processing system's, whose frequency comes with its net.
 set wizard [create_bd_cell -type ip -vlnv xilinx.com:ip:clk_wiz:6.0 clock_0]
 set_property -dict [list \
     CONFIG.PRIMITIVE {MMCM} \
@@ -56,7 +56,7 @@ set_property -dict [list CONFIG.NUM_SI {1} CONFIG.NUM_MI {1}] $memory
 connect_bd_intf_net [get_bd_intf_pins npu_0/m2_axi] [get_bd_intf_pins memory_2/S00_AXI]
 connect_bd_intf_net [get_bd_intf_pins memory_2/M00_AXI] [get_bd_intf_pins processing_system7_0/S_AXI_HP2]
 
-# That clock and one reset for all of it.
+# That clock and one reset for the whole design.
 set clock [get_bd_pins clock_0/clk_out1]
 foreach pin {
     npu_0/aclk
@@ -84,7 +84,8 @@ foreach pin {
 }
 connect_bd_net [get_bd_pins npu_0/irq] [get_bd_pins processing_system7_0/IRQ_F2P]
 
-# Addresses: the registers where the driver expects them without PYNQ, memory as the processing system lays it out.
+# Addresses: registers where the driver expects them without PYNQ, memory
+# as the processing system lays it out.
 create_bd_addr_seg -range 0x1000 -offset 0x43C00000 [get_bd_addr_spaces processing_system7_0/Data] [get_bd_addr_segs npu_0/s_axil/reg0] SEG_npu_0_registers
 assign_bd_address
 validate_bd_design

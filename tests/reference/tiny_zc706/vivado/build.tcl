@@ -1,4 +1,5 @@
-# Vivado 2019.2: from the packaged NPU to a bitstream. Run from the project's root: vivado -mode batch -source vivado/build.tcl
+# Vivado 2019.2: from the packaged NPU to a bitstream.
+# Run from the project's root: vivado -mode batch -source vivado/build.tcl
 create_project -force system build/vivado -part xc7z045ffg900-2
 if {[llength [get_board_parts -quiet xilinx.com:zc706:part0:1.4]] > 0} {
     set_property board_part xilinx.com:zc706:part0:1.4 [current_project]

@@ -1,4 +1,5 @@
-# Vivado 2019.2: package data plane and core as the IP fluidnpu:npu:fluid_npu:1.0. Run from the project's root: vivado -mode batch -source vivado/package.tcl
+# Vivado 2019.2: package data plane and core as the IP fluidnpu:npu:fluid_npu:1.0.
+# Run from the project's root: vivado -mode batch -source vivado/package.tcl
 set core_rtl [glob -nocomplain hls/fluidnpu_core/solution1/impl/ip/hdl/verilog/*.v hls/fluidnpu_core/solution1/impl/ip/hdl/verilog/*.dat]
 if {[llength $core_rtl] == 0} {
     error "the HLS core is not there yet: run 'make hls' first"

@@ -1,17 +1,22 @@
-"""RAM primitives by arithmetic: counts against known cases, and whatever is said to fit does fit, as deep as it can."""
+"""RAM primitives by arithmetic: counts of known cases; an array that fits does fit, as deep as it can."""
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from dse_strategies import points, small_boards
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import FitError, Point, fit
-from fluidnpu.dse.resources.fit import DEPTH_STEP, MAX_T_R, Fit, ramb18_count, uram_count, weight_slots_for
-from fluidnpu.dse.resources.memories import FAMILIES
-from fluidnpu.dse.resources.primitives import NpuShape, fixed_ramb18
+from fluidnpu.dse import FitError, Point, Target, fit
+from fluidnpu.dse.hardware import Array
+from fluidnpu.dse.hardware.array import weight_slots_for
+from fluidnpu.dse.resources import NpuShape
+from fluidnpu.dse.resources.buildable import DEPTH_STEP, MAX_T_R
+from fluidnpu.dse.resources.fit import Fit
+from fluidnpu.dse.resources.memories import FAMILIES, block_rams, ultra_rams
+from fluidnpu.dse.resources.primitives import fixed_ramb18
 
 
 @pytest.mark.parametrize(
@@ -30,20 +35,29 @@ from fluidnpu.dse.resources.primitives import NpuShape, fixed_ramb18
     ],
 )
 def test_known_counts(depth: int, width: int, ramb18: int) -> None:
-    assert ramb18_count(depth, width) == ramb18
+    assert block_rams(depth, width) == ramb18
 
 
 @given(st.integers(1, 40_000), st.integers(1, 100), st.integers(1, 5000), st.sampled_from(sorted(FAMILIES.values())))
 def test_a_deeper_memory_never_takes_fewer(depth: int, width: int, more: int, family: str) -> None:
-    assert ramb18_count(depth, width, family) <= ramb18_count(depth + more, width, family)
-    assert uram_count(depth, width) <= uram_count(depth + more, width)
-    assert ramb18_count(depth, width) * 18 * 1024 >= depth * width
-    assert uram_count(depth, width) * 288 * 1024 >= depth * width
+    assert block_rams(depth, width, family) <= block_rams(depth + more, width, family)
+    assert ultra_rams(depth, width) <= ultra_rams(depth + more, width)
+    assert block_rams(depth, width) * 18 * 1024 >= depth * width
+    assert ultra_rams(depth, width) * 288 * 1024 >= depth * width
 
 
-def _fit_or_none(point: Point, board: Board, fbcb_words: int) -> Fit | None:
+@pytest.mark.parametrize("family", sorted(FAMILIES.values()))
+@pytest.mark.parametrize("width", range(32, 49))
+def test_no_deeper_bank_of_any_width_takes_fewer(family: str, width: int) -> None:
+    """The deepest banks that fit are found by bisection."""
+    depths = np.arange(1, MAX_T_R + 1)
+    assert (np.diff(block_rams(depths, width, family)) >= 0).all()
+    assert (np.diff(ultra_rams(depths, width)) >= 0).all()
+
+
+def _fit_or_none(point: Point, target: Target) -> Fit | None:
     try:
-        return fit(point, board, fbcb_words=fbcb_words)
+        return fit(point, target)
     except FitError as error:
         if error.needed <= error.available:
             pytest.fail(f"refused although {error.needed} of {error.available} are enough: {error}")
@@ -53,10 +67,10 @@ def _fit_or_none(point: Point, board: Board, fbcb_words: int) -> Fit | None:
 @given(
     points,
     st.one_of(small_boards(), st.sampled_from([load_board("zc706"), load_board("zcu104")])),
-    st.integers(0, 2000),
+    st.integers(0, 250),
 )
-def test_what_fits_fits_and_is_as_deep_as_can_be(point: Point, board: Board, fbcb_words: int) -> None:
-    found = _fit_or_none(point, board, fbcb_words)
+def test_what_fits_fits_and_is_as_deep_as_can_be(point: Point, board: Board, layers: int) -> None:
+    found = _fit_or_none(point, Target(board=board, layers=layers))
     if found is None:
         return
     assert found.ramb18 == sum(found.parts.values()) <= board.ramb18
@@ -68,28 +82,29 @@ def test_what_fits_fits_and_is_as_deep_as_can_be(point: Point, board: Board, fbc
     if found.t_r < point.t_r // 2 * 2:  # it had to give: one step deeper needs more than there is
         deeper = min(point.t_r // 2 * 2, MAX_T_R, (found.t_r // DEPTH_STEP + 1) * DEPTH_STEP)
         banks = 2 * point.t_c
-        buffer = found.uram288 - found.uram_banks * uram_count(found.t_r, 48)
-        on_uram = min(banks, (board.uram288 - buffer) // uram_count(deeper, 48))
+        buffer = found.uram288 - found.uram_banks * ultra_rams(found.t_r, 48)
+        on_uram = min(banks, int((board.uram288 - buffer) // ultra_rams(deeper, 48)))
         rest = found.ramb18 - found.parts["accumulators"]
-        assert (banks - on_uram) * ramb18_count(deeper, 48, FAMILIES[board.family]) + rest > board.ramb18
+        assert (banks - on_uram) * block_rams(deeper, 48, FAMILIES[board.family]) + rest > board.ramb18
 
 
 @given(points, st.integers(32, 48), st.integers(32, 48))
 def test_narrower_sums_are_never_shallower(point: Point, narrow: int, wide: int) -> None:
     assume(narrow <= wide and point.t_p >= 3 and point.t_c >= 2)
     board = replace(load_board("zc706"), dsp=20_000, ramb36=2000, sources={})
-    assert fit(point, board, acc_bits=narrow).t_r >= fit(point, board, acc_bits=wide).t_r
+    deep, shallow = (fit(point, Target(board=board, acc_bits=bits)).t_r for bits in (narrow, wide))
+    assert deep >= shallow
 
 
 def test_the_published_resnet_points_shrink() -> None:
     zc, zcu = (
-        fit(p, load_board(b))
+        fit(p, Target(board=load_board(b)))
         for p, b in ((Point(t_r=4652, t_p=7, t_c=128), "zc706"), (Point(t_r=6832, t_p=10, t_c=172), "zcu104"))
     )
     assert zc.t_r < 4652
     assert zcu.t_r < 6832
     assert (zcu.uram_banks, zcu.uram288) == (80, 96)  # the input buffer takes the others
-    narrow = fit(Point(t_r=4652, t_p=7, t_c=128), load_board("zc706"), acc_bits=36)
+    narrow = fit(Point(t_r=4652, t_p=7, t_c=128), Target(board=load_board("zc706"), acc_bits=36))
     assert narrow.t_r == 2048
     assert narrow.parts["accumulators"] == 2 * 512  # 512 RAMB36
 
@@ -106,28 +121,33 @@ def test_the_published_resnet_points_shrink() -> None:
 )
 def test_refusals_name_resource_needed_and_available(point: Point, board: str, resource: str, says: str) -> None:
     with pytest.raises(FitError, match=says) as caught:
-        fit(point, load_board(board))
+        fit(point, Target(board=load_board(board)))
     assert caught.value.resource == resource
     assert str(caught.value.needed) in str(caught.value)
     assert str(caught.value.available) in str(caught.value)
 
 
 def test_single_pes_are_allowed_without_stacking() -> None:
-    assert fit(Point(t_r=64, t_p=8, t_c=1), load_board("zc706"), stackable=False).ramb_banks == 2
+    assert fit(Point(t_r=64, t_p=8, t_c=1), Target(board=load_board("zc706"), stackable=False)).ramb_banks == 2
 
 
 def test_small_fbcbs_stay_in_lutram() -> None:
-    shapes = {n: NpuShape(t_r=64, t_p=7, t_c=8, layers=n, b_max=1) for n in (64, 128, 432, 600)}
+    array = Array(t_r=64, t_p=7, t_c=8, weight_slots=1, in_words=14)
+    shapes = {n: NpuShape(array=array, layers=n, b_max=1) for n in (64, 128, 432, 600)}
     assert {n: int(fixed_ramb18(shape)["fbcb"]) for n, shape in shapes.items()} == {64: 0, 128: 1, 432: 1, 600: 2}
 
 
 @pytest.mark.parametrize(("name", "what"), [("lut", "LUTs"), ("ff", "flip-flops")])
 def test_logic_must_fit_with_its_whole_interval(name: str, what: str) -> None:
     point, board = Point(t_r=512, t_p=7, t_c=64), load_board("zc706")
-    need = getattr(fit(point, board), name)
-    assert fit(point, replace(board, **{name: need.high}, sources={})).dsp == 448
+    need = getattr(fit(point, Target(board=board)), name)
+
+    def with_room(number: int) -> Target:
+        return Target(board=replace(board, sources={}, **{name: number}))  # type: ignore[arg-type]
+
+    assert fit(point, with_room(need.high)).dsp == 448
     with pytest.raises(FitError, match=f"need up to {need.high} {what} .* and it has {need.high - 1}") as caught:
-        fit(point, replace(board, **{name: need.high - 1}, sources={}))
+        fit(point, with_room(need.high - 1))
     assert (caught.value.resource, caught.value.needed, caught.value.available) == (name, need.high, need.high - 1)
 
 

@@ -1,9 +1,9 @@
-"""Primitives and logic by arithmetic: measured counts are met, arrays agree with single designs, and more of anything never takes less."""
+"""Primitives and logic by arithmetic: measured counts are met, and arrays side by side agree with single designs."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,6 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.boards import load_board
+from fluidnpu.dse.hardware import Array
+from fluidnpu.dse.hardware.array import input_words
 from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, NpuShape, logic_table, logic_terms, part_primitives, ultra_banks
 from fluidnpu.dse.resources.logic import npu_logic
 from fluidnpu.dse.resources.memories import block_rams, free_memory, ultra_rams
@@ -25,7 +27,8 @@ from fluidnpu.dse.resources.primitives import (
 )
 from fluidnpu.dse.testing import tiny_design
 
-# RAMB18s and URAMs that Yosys 0.70 took for `core_bank`, by family, depth and width; the tests of rtl_tb synthesise some of them again.
+# RAMB18s and URAMs that Yosys 0.70 took for `core_bank`, by family, depth and width; the tests of rtl_tb synthesise
+# some of them again.
 MEASURED_BANKS = [
     ("xc7", 512, 48, 2, 0), ("xc7", 600, 36, 2, 0), ("xc7", 1024, 48, 3, 0), ("xc7", 1536, 48, 5, 0), ("xc7", 4096, 48, 12, 0),
     ("xc7", 65534, 48, 192, 0), ("xc7", 2048, 45, 5, 0), ("xc7", 4167, 48, 14, 0), ("xc7", 32769, 32, 68, 0), ("xc7", 33116, 44, 85, 0),
@@ -72,22 +75,40 @@ def test_the_engine_takes_a_dsp_where_yosys_gives_it_one(b_max: int, layers: int
     assert engine_dsp(shape) == measured
 
 
-shapes = st.builds(
-    NpuShape,
+arrays = st.builds(
+    Array,
     t_r=st.integers(2, 20_000),
     t_p=st.integers(2, 20).map(lambda half: 2 * half),
     t_c=st.integers(2, 300),
-    acc_bits=st.integers(32, 48),
     weight_slots=st.integers(1, 5),
+    in_words=st.just(1),  # see `behind`
     out_words=st.integers(1, 16),
     stackable=st.booleans(),
     split=st.booleans(),
+)
+
+
+def behind(shape: NpuShape) -> NpuShape:
+    """The shape with input beats as wide as its array and its ports ask for."""
+    array = one_array(shape)
+    words = input_words(array.t_p, 8 * shape.port_bytes, stackable=array.stackable)
+    return replace(shape, array=replace(array, in_words=words))
+
+
+def one_array(shape: NpuShape) -> Array[int]:
+    return cast(Array[int], shape.array)
+
+
+shapes = st.builds(
+    NpuShape,
+    array=arrays,
+    acc_bits=st.integers(32, 48),
     b_max=st.integers(1, 16),
     layers=st.integers(1, 300),
     port_bytes=st.sampled_from((8, 16, 64)),
     buffer_words=st.sampled_from((1 << 15, 1 << 18)),
     family=st.sampled_from(("xc7", "xcup")),
-)
+).map(behind)
 
 
 def everything(shape: NpuShape) -> dict[str, Any]:
@@ -98,17 +119,17 @@ def everything(shape: NpuShape) -> dict[str, Any]:
 @given(st.lists(shapes, min_size=2, max_size=4))
 @settings(max_examples=20)
 def test_a_whole_space_is_counted_as_its_designs_one_by_one(drawn: list[NpuShape]) -> None:
-    fixed: dict[str, Any] = {name: getattr(drawn[0], name) for name in FIXED}
-    drawn = [replace(one, **fixed) for one in drawn]
-    varied: dict[str, Any] = {name: np.array([getattr(one, name) for one in drawn]) for name in VARIED}
-    space = replace(drawn[0], **varied)
+    first = drawn[0].array
+    fixed: dict[str, Any] = {name: getattr(first, name) for name in ("out_words", "stackable", "split")}
+    drawn = [behind(replace(drawn[0], array=replace(one.array, **fixed))) for one in drawn]
+    varied: dict[str, Any] = {name: np.array([getattr(one.array, name) for one in drawn]) for name in VARIED}
+    space = replace(drawn[0], array=Array(**varied, **fixed))
     for name, values in everything(space).items():
         single = [everything(one)[name] for one in drawn]
         np.testing.assert_allclose(np.broadcast_to(values, len(drawn)), single, rtol=1e-12, err_msg=name)
 
 
-VARIED = ("t_r", "t_p", "t_c", "weight_slots")
-FIXED = ("acc_bits", "out_words", "stackable", "split", "b_max", "layers", "port_bytes", "buffer_words", "family")
+VARIED = ("t_r", "t_p", "t_c", "weight_slots", "in_words")
 
 
 @given(shapes)
@@ -121,11 +142,16 @@ def test_the_parts_make_the_whole(shape: NpuShape) -> None:
 @given(shapes, st.sampled_from(("acc_bits", "weight_slots", "b_max", "port_bytes")))
 @settings(max_examples=30)
 def test_more_of_anything_never_takes_less_logic_where_no_memory_moves_to_block_ram(shape: NpuShape, name: str) -> None:
-    more = {"acc_bits": min(48, shape.acc_bits + 1), "port_bytes": 2 * shape.port_bytes}.get(
-        name, getattr(shape, name) + 1
+    array = replace(one_array(shape), t_r=512)
+    shape = replace(shape, array=array)
+    larger = behind(
+        {
+            "acc_bits": replace(shape, acc_bits=min(48, shape.acc_bits + 1)),
+            "weight_slots": replace(shape, array=replace(array, weight_slots=array.weight_slots + 1)),
+            "b_max": replace(shape, b_max=shape.b_max + 1),
+            "port_bytes": replace(shape, port_bytes=2 * shape.port_bytes),
+        }[name]
     )
-    changed: dict[str, Any] = {"t_r": 512, name: more}
-    shape, larger = replace(shape, t_r=512), replace(shape, **changed)
     memories = (
         (*core_memories(shape), *data_plane_memories(shape)),
         (*core_memories(larger), *data_plane_memories(larger)),

@@ -1,0 +1,14 @@
+from .compiler import check_made_for as check_made_for
+from .descriptor import DESCRIPTOR_BYTES as DESCRIPTOR_BYTES
+from .descriptor import Descriptor as Descriptor
+from .exact_jobs import layer_jobs as layer_jobs
+from .fbcb import FbcbEntry as FbcbEntry
+from .fbcb import decode_fbcb as decode_fbcb
+from .fbcb import encode_fbcb as encode_fbcb
+from .layout import TileLayout as TileLayout
+from .layout import pack_weights as pack_weights
+from .layout import part_words as part_words
+from .layout import unpack_weights as unpack_weights
+from .program import digest_build_id as digest_build_id
+from .row_buffer import InputRows as InputRows
+from .row_buffer import buffer_bytes as buffer_bytes

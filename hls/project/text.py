@@ -1,0 +1,264 @@
+"""The values that the project's templates read, derived from a design and a board. Pure; no I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fluidnpu.boards import Board
+from fluidnpu.dse import Design
+from fluidnpu.dse.resources import NpuShape, ultra_banks
+
+from ..core.banks import hls_ultra_banks
+from ..core.render import row_distance
+from ..formats.table import CORE_COMMAND
+from ..program.program import digest_build_id
+from ..registers import REGISTERS, Register
+from ..views.names import one_word
+from .axi import ADDRESS_BITS, MEMORY_MASTERS, WRITING_MASTERS, BusPort, axi_lite, axi_master, stripe
+from .platform import CLOCK_CELL, CLOCK_VLNV, NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform, PlMemory
+
+TOOL_VERSION = "2019.2"
+REFERENCE_CORE = "fluidnpu_core"
+DSP_CELLS = {"DSP48E1": 1, "DSP48E2": 2}  # `Cells` of fluidnpu_core.sv
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One of the core's streams as wires; `to_core`: its data flow towards the core."""
+
+    name: str
+    bits: int
+    to_core: bool
+
+    @property
+    def core_suffix(self) -> str:
+        """The suffix of data and valid at the core."""
+        return "i" if self.to_core else "o"
+
+    @property
+    def core_ready_suffix(self) -> str:
+        """The suffix of ready at the core."""
+        return "o" if self.to_core else "i"
+
+    @property
+    def plane_name(self) -> str:
+        """The stream's name at the data plane."""
+        return f"{'m' if self.to_core else 's'}_axis_{self.name}"
+
+    def direction(self, what: str) -> str:
+        """The Verilog direction of `what` ("data" or "ready") at the core."""
+        return "input  wire" if self.to_core == (what == "data") else "output wire"
+
+
+@dataclass(frozen=True)
+class MemoryLink:
+    """One memory port of the processing system with its interconnect, its masters and its clock."""
+
+    cell: str
+    masters: tuple[str, ...]
+    port: str
+    clock: str
+
+
+@dataclass(frozen=True)
+class ProjectText:
+    """The values that the project's templates read."""
+
+    design: Design
+    board: Board
+    core: str
+    has_program: bool
+    missing: tuple[str, ...]
+
+    tool_version = TOOL_VERSION
+    vlnv = NPU_VLNV
+    npu_cell = NPU_CELL
+    clock_vlnv = CLOCK_VLNV
+    clock_cell = CLOCK_CELL
+    address_bits = ADDRESS_BITS
+    registers_range = REGISTERS_RANGE
+
+    @property
+    def hls(self) -> bool:
+        """True for the HLS core."""
+        return self.core == "hls"
+
+    @property
+    def core_instance(self) -> str:
+        """The module that instantiates or is the core."""
+        return "fluidnpu_hls_core" if self.hls else REFERENCE_CORE
+
+    @property
+    def ps(self) -> Platform:
+        """The board's processing system."""
+        return PLATFORMS[self.board.family]
+
+    @property
+    def network(self) -> str:
+        """The network's name as one word."""
+        return one_word(self.design.network)
+
+    @property
+    def title(self) -> str:
+        """The board's title as one line of printable text."""
+        return " ".join("".join(char if char.isprintable() else " " for char in self.board.title).split())
+
+    @property
+    def vendor(self) -> str:
+        """The vendor in the NPU's VLNV."""
+        return self.vlnv.split(":")[0]
+
+    @property
+    def library(self) -> str:
+        """The library in the NPU's VLNV."""
+        return self.vlnv.split(":")[1]
+
+    @property
+    def ip_name(self) -> str:
+        """The name in the NPU's VLNV."""
+        return self.vlnv.split(":")[2]
+
+    @property
+    def ip_version(self) -> str:
+        """The version in the NPU's VLNV."""
+        return self.vlnv.split(":")[3]
+
+    @property
+    def digest12(self) -> str:
+        """The first digits of the design's digest, enough to tell designs apart."""
+        return self.design.digest[:12]
+
+    @property
+    def build_id(self) -> str:
+        """BUILD_ID in hexadecimal."""
+        return f"{digest_build_id(self.design.digest):08x}"
+
+    @property
+    def clock_mhz(self) -> str:
+        """The PL clock in MHz."""
+        return f"{self.design.clock_hz / 1e6:g}"
+
+    @property
+    def period_ns(self) -> str:
+        """The period of the PL clock in ns."""
+        return f"{1e9 / self.design.clock_hz:.3f}"
+
+    @property
+    def row_distance(self) -> int:
+        """The depth in cycles that the pipeline of the HLS core's array must stay below."""
+        return row_distance(self.design, hls_ultra_banks(self.design, self.board))
+
+    @property
+    def registers(self) -> tuple[Register, ...]:
+        """The register map."""
+        return REGISTERS
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The five streams of ADR 4."""
+        d = self.design
+        return (
+            Stream("cmd", CORE_COMMAND.wire_bits, True),
+            Stream("input", 16 * d.input_words, True),
+            Stream("weight", 16 * d.t_p * d.weight_slots, True),
+            Stream("residual", 16 * d.out_words, True),
+            Stream("output", 16 * d.out_words, False),
+        )
+
+    @property
+    def bus_interfaces(self) -> tuple[str, ...]:
+        """The AXI interfaces of the NPU."""
+        return ("s_axil", *self.masters)
+
+    @property
+    def bus_ports(self) -> tuple[BusPort, ...]:
+        """The ports of the NPU's AXI interfaces; without stripes those of the data plane."""
+        bits = self.design.port_bits // self.design.stripes
+        return (*axi_lite("s_axil"), *(port for name in self.masters for port in axi_master(name, bits)))
+
+    @property
+    def data_plane_parameters(self) -> tuple[tuple[str, int], ...]:
+        """Parameters of the data plane: the design's, its build id, and the RAM of the input buffer."""
+        build = {"BuildId": digest_build_id(self.design.digest)} | ({"UltraBuffer": 1} if self.board.uram288 else {})
+        return tuple((self.design.rtl_parameters() | build).items())
+
+    @property
+    def core_parameters(self) -> tuple[tuple[str, int], ...]:
+        """Parameters of the reference core, with the board's DSP cells and UltraRAM.
+
+        Empty for the HLS core, whose text holds its numbers.
+        """
+        wanted = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "InWords", "Stackable", "Split")
+        given = self.design.rtl_parameters() | {"Cells": DSP_CELLS[self.board.dsp_primitive]}
+        banks = int(ultra_banks(NpuShape.of(self.design, self.board), self.board))
+        ultra = (("UltraBanks", banks),) if banks else ()
+        return () if self.hls else (*((name, given[name]) for name in (*wanted, "Cells")), *ultra)
+
+    @property
+    def pl_memory(self) -> PlMemory | None:
+        """The memory controller in the programmable logic; None when the design's memory is at the PS."""
+        return self.ps.pl_memory if self.board.memory(self.design.memory).side == "pl" else None
+
+    @property
+    def masters(self) -> tuple[str, ...]:
+        """The NPU's memory masters: those of the data plane, or the ports over which they are striped."""
+        if self.design.stripes == 1:
+            return MEMORY_MASTERS
+        return tuple(stripe(name, port) for port in range(self.design.stripes) for name in MEMORY_MASTERS)
+
+    @property
+    def striped(self) -> tuple[tuple[str, bool], ...]:
+        """(name, writes) of the data plane's masters that are striped over several ports."""
+        return () if self.design.stripes == 1 else tuple((name, name in WRITING_MASTERS) for name in MEMORY_MASTERS)
+
+    def stripes_of(self, name: str, signal: str) -> str:
+        """The concatenation of a master's signals at all its ports, the last port first."""
+        ports = range(self.design.stripes)
+        return "{" + ", ".join(f"{stripe(name, port)}_{signal}" for port in reversed(ports)) + "}"
+
+    @property
+    def plane_ports(self) -> tuple[BusPort, ...]:
+        """The AXI ports of the data plane."""
+        return (
+            *axi_lite("s_axil"),
+            *(port for name in MEMORY_MASTERS for port in axi_master(name, self.design.port_bits)),
+        )
+
+    @property
+    def memory_links(self) -> tuple[MemoryLink, ...]:
+        """The links from memory masters to the processing system; empty with a controller in the logic."""
+        if self.pl_memory:
+            return ()
+        stripes, masters = self.design.stripes, self.masters
+        count = min(self.board.axi_ports, len(self.ps.memory_ports), len(masters) if stripes == 1 else stripes)
+        share = {i: masters[i::count] if stripes == 1 else masters[3 * i : 3 * i + 3] for i in range(count)}
+        return tuple(
+            MemoryLink(f"memory_{index}", share[index], port, clock)
+            for index, (port, clock) in enumerate(self.ps.memory_ports[:count])
+        )
+
+    @property
+    def ps_settings(self) -> tuple[tuple[str, str], ...]:
+        """The processing system's settings."""
+        settings = self.ps.settings_for(len(self.memory_links), self.design.port_bits // self.design.stripes)
+        return (*settings, *(self.pl_memory.settings.items() if self.pl_memory else ()))
+
+    @property
+    def clocked_pins(self) -> tuple[str, ...]:
+        """Every pin that the NPU's clock drives."""
+        links, pl = self.memory_links, self.pl_memory
+        return (
+            f"{NPU_CELL}/aclk",
+            "reset_0/slowest_sync_clk",
+            "control_0/aclk",
+            *(f"{link.cell}/aclk" for link in links),
+            f"{self.ps.cell}/{self.ps.control_clock}",
+            *(f"{self.ps.cell}/{link.clock}" for link in links),
+            *(("memory_0/aclk", f"{self.ps.cell}/{pl.host_clock}") if pl else ()),
+        )
+
+    @property
+    def reset_pins(self) -> tuple[str, ...]:
+        """Every pin that the reset drives."""
+        cells = ("memory_0",) if self.pl_memory else tuple(link.cell for link in self.memory_links)
+        return (f"{NPU_CELL}/aresetn", "control_0/aresetn", *(f"{cell}/aresetn" for cell in cells))
