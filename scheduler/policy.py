@@ -120,7 +120,7 @@ class Traits:
 
 
 def wrapping(policy: Policy) -> Iterator[Policy]:
-    """Yield the policy and, where it wraps another as its attribute `inner`, that one, down to the innermost."""
+    """Yield the policy, the one that it wraps as its attribute `inner`, and so on to the innermost."""
     inner: Policy | None = policy
     while inner is not None:
         yield inner

@@ -1,7 +1,7 @@
 """Policies side by side on the same requests: means over seeds, with intervals.
 
-All policies (and all kinds of traffic) meet the same samples (`sources.py`). The policies believe the table and
-the exit rates they are given; `truth` may differ.
+All policies (and all kinds of traffic) meet the same samples (`sources.py`). The policies believe the table
+and the exit rates they are given; `truth` may differ.
 
 >>> from fluidnpu.dse import LatencyTable
 >>> what = Serving(latency=LatencyTable(ns=((10**6, 18 * 10**5), (10**6, 15 * 10**5))), exit_rates=(0.4, 0.6))
@@ -53,11 +53,12 @@ class Comparison:
     loads: Mapping[str, float] = field(default_factory=dict)  # `true_load` at the batches and costs of each policy
 
     def unstable(self, policy: str) -> bool:
-        """Tell if latencies mean nothing and are not given: the backlog grows, or more comes than can be served.
+        """Tell if latencies mean nothing and are not given: the backlog grows, or more comes than can be
+        served.
 
-        The first is said when it grew in at least half of the seeds. The second is arithmetic (`loads`), so it is
-        said of a short run, too; it does not hold for a recorded trace, which ends, nor for policies that shed or
-        answer early.
+        The first is said when it grew in at least half of the seeds. The second is arithmetic (`loads`), so
+        it is said of a short run, too; it does not hold for a recorded trace, which ends, nor for policies
+        that shed or answer early.
         """
         runs = self.metrics[policy]
         load = self.loads.get(policy, self.true_load)
@@ -156,11 +157,13 @@ def compare(
     progress: Progress | None = None,
     compiled: bool | None = None,
 ) -> Comparison:
-    """Serve `requests` requests per seed (or seeds 0..n-1) with every policy. Raises SchedulerError.
+    """Serve `requests` requests per seed (or seeds 0..n-1) with every policy.
 
-    `progress` is called with the seeds done and their number, first with none done. `compiled`: through the loop
-    that Numba compiles, whose schedules are the same; None: where it is installed and there is enough to do to
-    pay for starting it.
+    Raises SchedulerError.
+
+    `progress` is called with the seeds done and their number, first with none done. `compiled`: through the
+    loop that Numba compiles, whose schedules are the same; None: where it is installed and there is enough
+    to do to pay for starting it.
     """
     serving = Serving.of(what) if isinstance(what, Design) else what
     check_load(rate_per_s, requests)
@@ -202,7 +205,9 @@ def make_policies(policies: Sequence[str | Policy], setting: Setting) -> list[Po
 
 
 def measure_policy(serving: Serving, policy: Policy, tally: Tally, *, warmup: int | None = None) -> Metrics:
-    """Return the metrics of a policy's tally; without efficiency where batches are counted by layer, not by stage."""
+    """Return the metrics of a policy's tally; without efficiency where batches are counted by layer, not by
+    stage.
+    """
     macs = None if traits_of(policy).layers else serving.macs
     return measure(tally, warmup=warmup, macs=macs, peak_macs_per_s=serving.peak_macs_per_s)
 

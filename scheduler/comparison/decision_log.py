@@ -1,8 +1,9 @@
-"""A decision log that stands alone: the policy's beliefs, every request with its fate, and every decision with its reason.
+"""A decision log that stands alone: the policy's beliefs, every request with its fate, and every decision
+with its reason.
 
-JSON lines: one header, one line per request in order of arrival, one line per decision. `replay` lets the engine
-repeat the decisions and compares the fate of every request; it also asks the policy again and compares every
-decision.
+JSON lines: one header, one line per request in order of arrival, one line per decision. `replay` lets the
+engine repeat the decisions and compares the fate of every request; it also asks the policy again and
+compares every decision.
 
 >>> from fluidnpu.dse import LatencyTable
 >>> what = Serving(latency=LatencyTable(ns=((10, 15), (10, 15))), exit_rates=(0.5, 0.5))
@@ -51,7 +52,10 @@ def record(
     slo_ns: int,
     truth: Truth | None = None,
 ) -> tuple[str, Schedule]:
-    """Serve the requests under the named policy; return the log as text, and the schedule. Raises SchedulerError."""
+    """Serve the requests under the named policy; return the log as text, and the schedule.
+
+    Raises SchedulerError.
+    """
     made = make_policy(policy, serving.setting(rate_per_s, slo_ns))
     done = serve_stream(serving, made, requests, exits, truth)
     header = {
@@ -78,7 +82,8 @@ def record(
 def replay(lines: Iterable[str], latency: LatencyTable | None = None) -> Replayed:
     """Check that a log repeats to the same schedule, on another table if one is given.
 
-    Raises SchedulerError for a malformed log, naming the line, and PolicyError at the first thing that comes out differently.
+    Raises SchedulerError for a malformed log, naming the line, and PolicyError at the first thing that
+    comes out differently.
     """
     text = list(lines)
     head = _header(text[0] if text else "")

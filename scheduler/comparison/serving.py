@@ -35,7 +35,8 @@ MOST_NS = 1 << 62
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """The hardware's latency table, the exits' shares and, if known, MACs per stage and the peak, for efficiency.
+    """The hardware's latency table, the exits' shares and, if known, MACs per stage and the peak, for
+    efficiency.
 
     Raises SchedulerError.
     """
@@ -55,7 +56,10 @@ class Serving:
 
     @classmethod
     def of(cls, design: Design, exit_rates: Sequence[float] | None = None) -> Serving:
-        """Make it from a design; `exit_rates` replace the design's own. Raises SchedulerError when neither has any."""
+        """Make it from a design; `exit_rates` replace the design's own.
+
+        Raises SchedulerError when neither has any.
+        """
         rates = exit_rates if exit_rates is not None else design.exit_rates
         if rates is None:
             raise SchedulerError(f"the design of '{design.network}' has no exit rates, so they must be given")
@@ -106,7 +110,9 @@ class Serving:
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """The world where it differs from the beliefs of policies: traffic (see `generate`), exit rates, latency by a factor."""
+    """The world where it differs from the beliefs of policies: traffic (see `generate`), exit rates,
+    latency by a factor.
+    """
 
     traffic: str = "poisson"
     exit_rates: tuple[float, ...] | None = None
@@ -116,10 +122,12 @@ class Truth:
 def serve_stream(
     serving: Serving, policy: Policy, stream: Sequence[Request], exits: Sequence[int], truth: Truth | None = None
 ) -> Schedule:
-    """Serve the stream and return the schedule. Raises SchedulerError and PolicyError.
+    """Serve the stream and return the schedule.
 
-    A policy with layers as its trait is served layer by layer with its cost per layer, everything else stage by
-    stage.
+    Raises SchedulerError and PolicyError.
+
+    A policy with layers as its trait is served layer by layer with its cost per layer, everything else
+    stage by stage.
     """
     return simulate(stream, policy, world_of(serving, policy, exits, truth))
 
@@ -175,7 +183,9 @@ def world_of(serving: Serving, policy: Policy, exits: Sequence[int], truth: Trut
 
 
 def least_load_of(serving: Serving, policy: Policy, rate_per_s: float, truth: Truth) -> float:
-    """Return `Serving.least_load` of the true world at the batches that a policy allows, its own cost included."""
+    """Return `Serving.least_load` of the true world at the batches that a policy allows, its own cost
+    included.
+    """
     world, traits = world_of(serving, policy, (), truth), traits_of(policy)
     rates = truth.exit_rates or serving.exit_rates
     if traits.layers:

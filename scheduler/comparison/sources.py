@@ -1,7 +1,7 @@
 """Streams of requests and exits by seed: synthetic traffic, a recorded trace, recorded confidences.
 
-Seed s draws arrivals from generator [ARRIVALS, s] and exits from [EXITS, s], so all policies (and all kinds of
-traffic) meet the same samples.
+Seed s draws arrivals from generator [ARRIVALS, s] and exits from [EXITS, s], so all policies (and all kinds
+of traffic) meet the same samples.
 
 >>> from fluidnpu.dse import LatencyTable
 >>> what = Serving(latency=LatencyTable(ns=((10**6,), (10**6,))), exit_rates=(0.4, 0.6))
@@ -30,7 +30,7 @@ ARRIVALS, EXITS = 70, 71  # first words of the generators' keys; tuning uses ano
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """The stream of one seed: requests, the exit each would take, and its recorded sample, if there are any."""
+    """The stream of one seed: requests, the exit each would take, and its recorded sample, if any."""
 
     requests: list[Request]
     exits: list[int]
@@ -39,10 +39,12 @@ class Drawn:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The streams of all seeds. With `trace` the arrivals are recorded, with `trace_exits` the exits, too.
+    """The streams of all seeds.
 
-    What is recorded is the same for every seed. Policies are solved for `rate_per_s` and `slo_ns`, and synthetic
-    traffic obeys them; `truth` says where the world differs.
+    With `trace` the arrivals are recorded, with `trace_exits` the exits, too.
+
+    What is recorded is the same for every seed. Policies are solved for `rate_per_s` and `slo_ns`, and
+    synthetic traffic obeys them; `truth` says where the world differs.
     """
 
     rate_per_s: float
@@ -91,7 +93,10 @@ class Source:
         return bool(self.trace_exits)
 
     def draw(self, serving: Serving, seed: int) -> Drawn:
-        """Return the stream of one seed. Raises SchedulerError when a trace names an exit that the table lacks."""
+        """Return the stream of one seed.
+
+        Raises SchedulerError when a trace names an exit that the table lacks.
+        """
         if self.trace_exits:
             stages = serving.latency.stages
             if max(self.trace_exits) >= stages:

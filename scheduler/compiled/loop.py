@@ -1,5 +1,4 @@
-"""The simulator's loop, compiled by Numba: the same schedules as `simulation/engine.py`, some hundred times
-faster.
+"""The simulator's loop, compiled by Numba: the schedules of `simulation/engine.py` a hundred times faster.
 
 The loop is compiled once for each kind of twin. Its cache is keyed by the sources in `scheduler/compiled`;
 with a twin from elsewhere it is compiled anew in every process, since that key does not cover the twin's
@@ -49,7 +48,10 @@ def _uncached() -> Callable[..., int]:
 
 @jit.entry
 def _loop(stream: Stream, npu: Npu, state: State, book: Book, policy: Compiled) -> int:
-    """Ask the twin until all are served (DONE) or it is REFUSED. When the book is FULL, call it again with a longer one."""
+    """Ask the twin until all are served (DONE), or it is REFUSED.
+
+    Returns FULL when the book is full: call it again with a longer one.
+    """
     counts, wrappers = state.counts[0], policy.wrappers
     while proceed(state, stream):
         if counts.lines == len(book.log) or counts.named + len(state.gone) > len(book.ids):
@@ -66,8 +68,9 @@ def _loop(stream: Stream, npu: Npu, state: State, book: Book, policy: Compiled) 
 
 @jit
 def proceed(state: State, stream: Stream) -> bool:
-    """Let the arrivals up to now into the queue, time moving on where nothing waits; False when all are
-    served.
+    """Let the arrivals up to now into the queue; where nothing waits, time moves on.
+
+    False when all are served.
     """
     counts, n = state.counts[0], len(stream.arrival)
     while True:
@@ -86,9 +89,7 @@ def proceed(state: State, stream: Stream) -> bool:
 
 @jit
 def act(state: State, npu: Npu, stream: Stream, fates: Ints) -> bool:
-    """Do as decided, with the time of the next question into `action.end`; False when the engine would
-    refuse it.
-    """
+    """Do as decided, and write the time of the next question; False when the engine would refuse it."""
     counts, action, gone = state.counts[0], state.action[0], state.gone
     now = counts.now
     action.end = now

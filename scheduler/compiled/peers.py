@@ -19,7 +19,7 @@ class LazyTwin(NamedTuple):
 
     @jit
     def decide(self, state: State, npu: Npu, stream: Stream) -> None:
-        """Admit a new batch if the coarse prediction allows it, else run the batch that is furthest behind."""
+        """Admit a new batch if the coarse prediction allows it, else run the batch furthest behind."""
         stages, behind = len(state.many), 0
         for s in range(1, stages):
             if state.many[s]:

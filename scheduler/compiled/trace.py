@@ -9,7 +9,8 @@ into the same `Schedule` without the reasons of decisions.
 >>> from fluidnpu.scheduler import Request, World, make_policy
 >>> two = [Request(0, 0, 100), Request(1, 5, 105)]
 >>> table = LatencyTable(ns=((10, 15), (10, 15)))
->>> done = serve_compiled(two, make_policy("greedy"), World(latency=table, exits=[0, 1], exit_rates=[0.5, 0.5]))
+>>> world = World(latency=table, exits=[0, 1], exit_rates=[0.5, 0.5])
+>>> done = serve_compiled(two, make_policy("greedy"), world)
 >>> done is None or done.end_ns.tolist() == [10, 30]
 True
 """

@@ -1,5 +1,4 @@
-"""Records that the compiled loop shares with the policies: the stream, the NPU, the state, and a policy's
-twin. NumPy only.
+"""Records that the compiled loop shares with the policies: stream, NPU, state and twin. NumPy only.
 
 A twin is a NamedTuple of the numbers that a policy decides with, and of its memory. Its method
 `decide(state, npu, stream)` writes the action into the state. Requests are named by their place in the
@@ -29,9 +28,7 @@ ACTION = np.dtype([(name, "i8") for name in ["kind", "stage", "samples", "until"
 
 
 class Stream(NamedTuple):
-    """The requests, one row each: arrival and deadline in ns, and the exit at which each leaves if it is
-    let run.
-    """
+    """The requests, one row each: arrival and deadline in ns, and the exit where each leaves if let run."""
 
     arrival: Ints
     deadline: Ints
@@ -84,9 +81,7 @@ class State(NamedTuple):
 
 
 class Wrappers(NamedTuple):
-    """Wrappers around the policy: the share of anytime answers (0 for none), `rescue_only` and `shed` as 0
-    or 1.
-    """
+    """The wrappers around a policy: share of anytime answers, `rescue_only` and `shed` (0 for none)."""
 
     anytime: float = 0.0
     rescue_only: int = 0
@@ -103,8 +98,9 @@ class Compiled(NamedTuple):
 class Book(NamedTuple):
     """The record of a schedule, as `loop.serve` returns it; rows of `log` and `ids` are filled in order.
 
-    `fates`, requests x 4: start, end, exit and outcome. `log`, decisions x 6: time, kind, stage, samples, until,
-    end of the run. `ids`: the requests of all decisions, one after the other, as places in the stream.
+    `fates`, requests x 4: start, end, exit and outcome. `log`, decisions x 6: time, kind, stage, samples,
+    until, end of the run. `ids`: the requests of all decisions, one after the other, as places in the
+    stream.
     """
 
     fates: Ints
@@ -113,10 +109,10 @@ class Book(NamedTuple):
 
 
 def records(fields: np.dtype[Any]) -> Records:
-    """Return one record of zeros; its fields are attributes of element 0, so no field may be named as one
-    of NumPy's.
+    """Return one record of zeros, its fields the attributes of element 0; none may be named as one of
+    NumPy's.
     """
-    assert fields.names is not None and not any(hasattr(np.void, name) for name in fields.names)
+    assert not any(hasattr(np.void, name) for name in fields.names or ())
     return np.zeros(1, fields).view(np.recarray)
 
 

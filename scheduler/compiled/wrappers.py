@@ -8,7 +8,7 @@ from .twin import ANSWER, RUN, SHED, Npu, State, Stream, Wrappers
 
 @jit
 def answer_early(state: State, npu: Npu, stream: Stream, wrappers: Wrappers) -> None:
-    """Answer as `Anytime` the samples that cannot be in time, in place of the action that the policy decided."""
+    """Answer as `Anytime` the samples that cannot be in time, in place of the action decided."""
     counts, action = state.counts[0], state.action[0]
     stage, end, chosen = -1, counts.now, 0
     if action.kind == RUN:
@@ -44,7 +44,7 @@ def in_batch(state: State, k: int) -> bool:
 
 @jit
 def shed_hopeless(state: State, npu: Npu, stream: Stream) -> bool:
-    """Refuse as `Shedding` the requests that are late whatever happens; False when there are none."""
+    """Refuse as `Shedding` the requests that are late in any case; False when there are none."""
     counts = state.counts[0]
     soonest, shed, kept, head = counts.now + npu.believed[0, 0], 0, 0, counts.head
     for k in range(state.many[0]):

@@ -1,4 +1,4 @@
-"""The record that a policy's file keeps for each of its names, and parsers of parameters that policies share."""
+"""The record that a policy's file keeps for each of its names, and parsers of shared parameters."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Lazy:
         self._admitted = 0
 
     def decide(self, view: View) -> Action:
-        """Admit a new batch if the coarse prediction allows it, else run the batch that is furthest behind."""
+        """Admit a new batch if the coarse prediction allows it, else run the batch furthest behind."""
         waiting, queue = view.waiting, view.waiting[0]
         behind = next((s for s in range(1, len(waiting)) if waiting[s]), 0)
         if not behind:
