@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 
 from fluidnpu import scheduler
+from fluidnpu.scheduler.comparison import Comparison
 
 SHORT = 2000  # requests a seed below which a slowly growing backlog may go unseen
 
 
-def remarks(comparison: scheduler.Comparison) -> list[str]:
+def remarks(comparison: Comparison) -> list[str]:
     """Say how the numbers were made, and give warnings about load, table and length of the run."""
     runs = next(iter(comparison.metrics.values()))
     seeds, counted = len(runs), runs[0].requests

@@ -15,7 +15,6 @@ from fluidnpu.scheduler import (
     Request,
     Run,
     Schedule,
-    Setting,
     View,
     World,
     draw_exits,
@@ -23,6 +22,7 @@ from fluidnpu.scheduler import (
     poisson,
     simulate,
 )
+from fluidnpu.scheduler.policies import Setting
 
 TABLE2 = Path(__file__).parents[2] / "studies" / "fluid_batching" / "data" / "table2_latency.json"
 

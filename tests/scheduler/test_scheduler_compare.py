@@ -12,32 +12,21 @@ from scheduling_worlds import ROWS
 
 from fluidnpu.dse import DesignError
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.scheduler import (
-    SchedulerError,
-    Serving,
-    TrafficError,
-    Truth,
-    bursty,
-    compare,
-    diurnal,
-    draw_stream,
-    generate,
-    halve_early_exits,
-    make_policy,
-    read_trace,
-    serve,
-)
+from fluidnpu.scheduler import SchedulerError, Serving, TrafficError, compare, make_policy
+from fluidnpu.scheduler.comparison import Source, Truth, serve_stream
+from fluidnpu.scheduler.simulation import halve_early_exits
+from fluidnpu.scheduler.simulation.traffic import bursty, diurnal, generate, read_trace
 
 ROW = Serving.loads(json.dumps(ROWS[1]), "row 1")
 USUAL: dict[str, Any] = {"rate_per_s": 40, "slo_ns": 100_000_000, "requests": 600, "seeds": 2}
 
 
 def test_all_policies_meet_the_same_samples() -> None:
-    one, exits = draw_stream(ROW, Truth(), 40, 10**8, 50, seed=3)
-    again, exits_again = draw_stream(ROW, Truth(traffic="bursty"), 40, 10**8, 50, seed=3)
-    assert exits == exits_again
-    assert one != again
-    assert draw_stream(ROW, Truth(), 40, 10**8, 50, seed=3)[0] == one
+    usual, bursty = (Source(rate_per_s=40, slo_ns=10**8, count=50, truth=t) for t in (Truth(), Truth(traffic="bursty")))
+    drawn, other = usual.draw(ROW, 3), bursty.draw(ROW, 3)
+    assert drawn.exits == other.exits
+    assert drawn.requests != other.requests
+    assert usual.draw(ROW, 3) == drawn
 
 
 def test_json_has_every_metric_with_its_interval() -> None:
@@ -125,15 +114,21 @@ def test_a_design_file_is_read_and_a_changed_one_refused() -> None:
 
 
 def test_truth_may_differ_from_belief() -> None:
-    stream, exits = draw_stream(ROW, Truth(exit_rates=halve_early_exits(ROW.exit_rates)), 40, 10**8, 4000, seed=0)
-    assert np.mean(np.array(exits) == 3) > 0.8
-    fast, slow = (serve(ROW, make_policy("serial"), stream, exits, Truth(latency_factor=f)) for f in (0.9, 1.0))
+    truth = Truth(exit_rates=halve_early_exits(ROW.exit_rates))
+    drawn = Source(rate_per_s=40, slo_ns=10**8, count=4000, truth=truth).draw(ROW, 0)
+    assert np.mean(np.array(drawn.exits) == 3) > 0.8
+    fast, slow = (
+        serve_stream(ROW, make_policy("serial"), drawn.requests, drawn.exits, Truth(latency_factor=f))
+        for f in (0.9, 1.0)
+    )
     assert fast.runs[0].end_ns - fast.runs[0].start_ns == round(0.9 * (slow.runs[0].end_ns - slow.runs[0].start_ns))
 
 
 def test_lazy_is_served_layer_by_layer_and_pays_for_it() -> None:
-    stream, exits = draw_stream(ROW, Truth(), 30, 10**8, 200, seed=0)
-    free, paid = (serve(ROW, make_policy(f"lazy:layers=8:cost={c}"), stream, exits) for c in ("0", "1ms"))
+    drawn = Source(rate_per_s=30, slo_ns=10**8, count=200).draw(ROW, 0)
+    free, paid = (
+        serve_stream(ROW, make_policy(f"lazy:layers=8:cost={c}"), drawn.requests, drawn.exits) for c in ("0", "1ms")
+    )
     assert free.stages == 8
     assert set(free.exit) <= {1, 3, 5, 7}
     assert sum(paid.end_ns) > sum(free.end_ns)

@@ -8,7 +8,8 @@ import pytest
 from scheduling_worlds import ROWS, next_run, serve_row
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import REGISTRY, Fluid, Request, Run, SchedulerError, View, Wait, World, make_policy, simulate
+from fluidnpu.scheduler import Request, Run, SchedulerError, View, Wait, World, make_policy, simulate
+from fluidnpu.scheduler.policies import REGISTRY, Fluid
 
 TABLE = LatencyTable(ns=((10, 15, 20, 25), (10, 16, 22, 28), (10, 16, 22, 28)))
 

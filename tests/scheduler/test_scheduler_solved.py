@@ -11,26 +11,14 @@ import numpy as np
 import pytest
 from scheduling_worlds import ROWS, Row, serve_row, setting_of
 
-from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import (
-    Anytime,
-    CountTable,
-    Credit,
-    Optimal,
-    SchedulerError,
-    Setting,
-    Weights,
-    World,
-    available,
-    make_policy,
-    measure,
-    simulate,
-    solve_counts,
-)
+from fluidnpu.dse import LatencyTable, has_numba
+from fluidnpu.scheduler import SchedulerError, World, make_policy, measure, simulate
 from fluidnpu.scheduler.errors import OverloadError
-from fluidnpu.scheduler.policies.credit import KNOTS
+from fluidnpu.scheduler.policies import Anytime, Credit, Setting, Weights, solve_counts
+from fluidnpu.scheduler.policies.decision_process import CountTable
+from fluidnpu.scheduler.policies.optimal import Optimal
 from fluidnpu.scheduler.policies.setting import least_work_ns
-from fluidnpu.scheduler.policies.weights import fingerprint, load_weights, mean, read_weights
+from fluidnpu.scheduler.policies.weights import KNOTS, fingerprint, load_weights, mean, read_weights
 from fluidnpu.studies.fluid_batching.paper import table2_rows
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -106,7 +94,7 @@ def test_credit_without_credit_is_the_optimum() -> None:
     assert plain.end_ns == flat.end_ns
 
 
-@pytest.mark.skipif(not available(), reason="needs Numba")
+@pytest.mark.skipif(not has_numba(), reason="needs Numba")
 @pytest.mark.parametrize(
     ("anytime", "rescue", "factor"), [(0.0, False, 1.0), (0.03, False, 1.0), (0.03, True, 1.0), (0.03, False, 1.1)]
 )

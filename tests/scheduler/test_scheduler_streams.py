@@ -14,29 +14,24 @@ from scheduling_worlds import ROWS, RandomWorld, worlds
 
 from fluidnpu.scheduler import (
     PolicyError,
-    Recorded,
     Request,
     Schedule,
     SchedulerError,
     Serving,
-    Source,
     TrafficError,
-    Truth,
     compare,
-    compare_streams,
-    draw_stream,
-    read_confidence_file,
-    read_confidences,
-    record,
-    replay,
 )
+from fluidnpu.scheduler.comparison import Source, Truth, compare_streams, record, replay
+from fluidnpu.scheduler.exits import Recorded, read_confidence_file
+from fluidnpu.scheduler.exits.confidences import read_confidences
 
 SERVING = Serving.loads(json.dumps({**ROWS[0], "name": "row"}))
 RATE, SLO_NS = 15.0, 200 * 10**6
 
 
 def trace(count: int = 300, exits: bool = False) -> tuple[str, list[Request], list[int]]:
-    stream, leave = draw_stream(SERVING, Truth(), RATE, SLO_NS, count, 5)
+    drawn = Source(rate_per_s=RATE, slo_ns=SLO_NS, count=count).draw(SERVING, 5)
+    stream, leave = drawn.requests, drawn.exits
     head = "arrival_ms,slo_ms" + (",exit" if exits else "")
     rows = [f"{r.arrival_ns / 1e6:.6f},200" + (f",{e}" if exits else "") for r, e in zip(stream, leave, strict=True)]
     return "\n".join([head, *rows]) + "\n", stream, leave
@@ -179,8 +174,8 @@ def test_confidence_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
 
 
 def logged(policy: str, count: int = 120, truth: Truth | None = None) -> tuple[str, Schedule]:
-    stream, exits = draw_stream(SERVING, Truth(), RATE, SLO_NS, count, 1)
-    return record(SERVING, policy, stream, exits, rate_per_s=RATE, slo_ns=SLO_NS, truth=truth)
+    drawn = Source(rate_per_s=RATE, slo_ns=SLO_NS, count=count).draw(SERVING, 1)
+    return record(SERVING, policy, drawn.requests, drawn.exits, rate_per_s=RATE, slo_ns=SLO_NS, truth=truth)
 
 
 @pytest.mark.parametrize(
