@@ -7,14 +7,14 @@ C^ = T_C n_C, n_R = ceil(b R / T_R):
     memory words   = max(b R P^ n_C, P^ C^ n_R, b R C^)         inputs, weights, outputs, each on its own port
     time           = max(compute cycles, memory words / W)      W: 16-bit words a cycle
 
-and with k = 2 the same on <T_R // 2, 2 T_P, T_C // 2>; each layer and batch takes the faster k. The form is a
-fit to Table I of Fluid Batching, whose text gives the tiles, Eq. 1-2 and "analytical and roofline modelling"
-but neither traffic nor bandwidth: good for that table, and nothing else should be built on it. `groups` repeat
-a layer one after another. Pools have no multiply-accumulates and take no time here (latency tables do count
-them); the residual operand of an add is not counted either.
+and with k = 2 the same on <T_R // 2, 2 T_P, T_C // 2>; each layer and batch takes the faster k. The form is
+a fit to Table I of Fluid Batching, whose text gives the tiles, Eq. 1-2 and "analytical and roofline
+modelling" but neither traffic nor bandwidth: good for that table, and nothing else should be built on it.
+`groups` repeat a layer one after another. Pools have no multiply-accumulates and take no time here (latency
+tables do count them); the residual operand of an add is not counted either.
 
-Times are whole **ticks** of 1/W cycle, so that nothing is ever rounded: time in ticks = max(W * compute cycles,
-memory words).
+Times are whole **ticks** of 1/W cycle, so that nothing is ever rounded: time in ticks = max(W * compute
+cycles, memory words).
 
 Worked example, one image on <4652, 7, 128> with W = 8: 576 = 83 tiles of 7 less 5, 64 columns are half an
 array, so two rows share a beat:
