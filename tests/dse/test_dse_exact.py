@@ -1,4 +1,4 @@
-"""The exact model without RTL: compiled or not the counts are the same, and those of memory traffic follow by hand."""
+"""The exact model without RTL: compiled or not the counts agree, and those of traffic follow by hand."""
 
 from __future__ import annotations
 
