@@ -104,8 +104,9 @@ class Schedule:
         return (json.dumps(_line(at, action), allow_nan=False) for at, action in self.log)
 
     def check(self) -> None:
-        """Raise PolicyError unless each request is answered once, in order, and runs neither overlap nor
-        break b_max or the slots.
+        """Raise PolicyError where a request, a run or the slots break a rule.
+
+        Each request must be answered once, in order, and runs neither overlap nor break b_max or the slots.
         """
         ends: dict[int, int] = {}
         stage_of: dict[int, int] = {}

@@ -53,8 +53,7 @@ class Comparison:
     loads: Mapping[str, float] = field(default_factory=dict)  # `true_load` at the batches and costs of each policy
 
     def unstable(self, policy: str) -> bool:
-        """Tell if latencies mean nothing and are not given: the backlog grows, or more comes than can be
-        served.
+        """Tell if latencies mean nothing: the backlog grows, or more comes than can be served.
 
         The first is said when it grew in at least half of the seeds. The second is arithmetic (`loads`), so
         it is said of a short run, too; it does not hold for a recorded trace, which ends, nor for policies
@@ -205,9 +204,7 @@ def make_policies(policies: Sequence[str | Policy], setting: Setting) -> list[Po
 
 
 def measure_policy(serving: Serving, policy: Policy, tally: Tally, *, warmup: int | None = None) -> Metrics:
-    """Return the metrics of a policy's tally; without efficiency where batches are counted by layer, not by
-    stage.
-    """
+    """Return the metrics of a policy's tally, without efficiency where batches are counted by layer."""
     macs = None if traits_of(policy).layers else serving.macs
     return measure(tally, warmup=warmup, macs=macs, peak_macs_per_s=serving.peak_macs_per_s)
 

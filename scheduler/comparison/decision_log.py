@@ -1,5 +1,4 @@
-"""A decision log that stands alone: the policy's beliefs, every request with its fate, and every decision
-with its reason.
+"""A decision log that stands alone: beliefs, requests with their fates, decisions with their reasons.
 
 JSON lines: one header, one line per request in order of arrival, one line per decision. `replay` lets the
 engine repeat the decisions and compares the fate of every request; it also asks the policy again and

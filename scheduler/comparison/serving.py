@@ -35,8 +35,7 @@ MOST_NS = 1 << 62
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """The hardware's latency table, the exits' shares and, if known, MACs per stage and the peak, for
-    efficiency.
+    """The hardware's latency table, the exits' shares and, if known, MACs per stage and the peak.
 
     Raises SchedulerError.
     """
@@ -110,9 +109,7 @@ class Serving:
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """The world where it differs from the beliefs of policies: traffic (see `generate`), exit rates,
-    latency by a factor.
-    """
+    """The world where policies err: traffic (see `generate`), exit rates, latency by a factor."""
 
     traffic: str = "poisson"
     exit_rates: tuple[float, ...] | None = None
@@ -183,9 +180,7 @@ def world_of(serving: Serving, policy: Policy, exits: Sequence[int], truth: Trut
 
 
 def least_load_of(serving: Serving, policy: Policy, rate_per_s: float, truth: Truth) -> float:
-    """Return `Serving.least_load` of the true world at the batches that a policy allows, its own cost
-    included.
-    """
+    """Return `Serving.least_load` of the true world at the batches and the cost of a policy."""
     world, traits = world_of(serving, policy, (), truth), traits_of(policy)
     rates = truth.exit_rates or serving.exit_rates
     if traits.layers:

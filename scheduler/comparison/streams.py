@@ -89,9 +89,7 @@ def compare_streams(
 
 @dataclass(frozen=True)
 class _Served:
-    """The result of one policy with one seed; accuracies, also with patience, are NaN without recorded
-    confidences.
-    """
+    """The result of one policy with one seed; accuracies are NaN without recorded confidences."""
 
     metrics: Metrics
     accuracy_pct: float = math.nan

@@ -46,9 +46,7 @@ def oldest_first(view: View, patience: float = PATIENCE, slots: int | None = Non
 
 
 def run_with_room(view: View, stage: int, slots: int, reason: str) -> Run:
-    """Return a run of the oldest at `stage`, or of the samples furthest on when that is the queue and no
-    slot is free.
-    """
+    """Return a run of the oldest at `stage`; without a slot for the queue, of the samples furthest on."""
     room = view.b_max
     if stage == 0:
         free = slots - sum(len(line) for line in view.waiting[1:])
@@ -115,8 +113,7 @@ class Greedy:
 
 @dataclass(kw_only=True)
 class Adaptive:
-    """Adaptive batching <B_max, T_timeout>: start a full batch, or when the oldest has waited for the
-    timeout.
+    """Adaptive batching <B_max, T_timeout>: start a full batch, or the queue after a timeout.
 
     No preemption. The timeout is `timeout_ns`, or `share` of the oldest request's own objective (deadline -
     arrival): 0.05, 0.45 and 0.95 are the paper's S, M and L. FC-only and R-dimension batching are this

@@ -34,8 +34,7 @@ LOOK = 24  # how many of the queue are weighed: the oldest
 
 
 def tabulate(row: Sequence[float], scale: float, bonus: float = 0.0) -> list[int]:
-    """Return a piecewise-linear row as whole numbers, by steps of 1/BINS of the objective up to the last
-    knot.
+    """Return a piecewise-linear row as whole numbers, by steps of 1/BINS of the objective.
 
     `bonus` is added up to age 1.
 

@@ -187,9 +187,7 @@ class _Process:
                 self.actions.append((stage, b, ms, _arrivals(self.rate * ms, queue_max), nexts, allowed))
 
     def _moved(self, stage: int, b: int, stay: int) -> NDArray[np.int64]:
-        """Return the next place of each place when b samples run `stage` and `stay` reach the next; 0 where
-        impossible.
-        """
+        """Return the next place of each place when b samples run `stage` and `stay` go on; else 0."""
         to = []
         for place in self.list:
             counts = [0, *place, 0]
@@ -218,9 +216,7 @@ def _binomial(n: int, k: int, p: float) -> float:
 
 
 def _arrivals(mean: float, queue_max: int) -> Floats:
-    """Return the probability that a queue of n (row) becomes m (column), all beyond the cut in the last
-    column.
-    """
+    """Return the probability that a queue of n (row) becomes m (column; the last: all beyond the cut)."""
     chance = np.empty(queue_max + 1)
     chance[0] = exp(-mean)
     for k in range(1, queue_max + 1):

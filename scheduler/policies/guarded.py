@@ -1,5 +1,4 @@
-"""`Guarded`: credit that may give up few requests, and that minimises mean latency while more than few are
-late.
+"""`Guarded`: credit that may give up few requests, and minimises mean latency while many are late.
 
 `Credit` saves the many by letting the few wait: a sample that is late anyway goes last. When the load is
 higher than told, the few become many and the tail explodes. Three guards, from visible state only:
@@ -137,9 +136,7 @@ class Guarded:
         self._late += late / HORIZON
 
     def _tail_grows(self, view: View) -> bool:
-        """Tell if a late sample that is not given up would pass the patience behind the late ones ahead of
-        it.
-        """
+        """Tell if a late sample, not given up, would pass the patience behind those ahead of it."""
         now, debt = view.now_ns, 0
         calm = min(1.0, max(0.0, (HIGH - self._late) / (HIGH - LOW)))
         hasty = min(HASTY, self.patience)
@@ -167,8 +164,7 @@ class Guarded:
 
 
 def remaining_work_ns(setting: Setting) -> tuple[int, ...]:
-    """Return the mean remaining time in ns that a sample at each stage costs the NPU, at the most efficient
-    batches.
+    """Return the mean remaining time in ns of a sample at each stage, at the most efficient batches.
 
     >>> from fluidnpu.dse import LatencyTable
     >>> table = LatencyTable(ns=((10, 12), (20, 20)))

@@ -57,9 +57,7 @@ class Optimal:
         return None if counts is None else Compiled(twin=OptimalTwin(patience=PATIENCE, counts=counts))
 
     def _within(self, view: View, costs: list[int]) -> list[int]:
-        """Return the costs, NEVER for actions beyond the view's batch or slots, which may be less than
-        solved for.
-        """
+        """Return the costs, NEVER for actions beyond the view's batch or slots."""
         free = (view.slots or view.b_max) - sum(len(w) for w in view.waiting[1:])
         b_max = self.table.b_max
         limits = [min(view.b_max, free)] + [view.b_max] * (len(view.waiting) - 1)

@@ -20,8 +20,7 @@ from .entry import Entry, parse_count, parse_flag
 
 @dataclass(kw_only=True)
 class Lazy:
-    """LazyBatching as Fluid Batching (section IV) describes it: preemption at every boundary, to catch up
-    and merge.
+    """LazyBatching as Fluid Batching (section IV) describes it: preemption at every layer, to merge.
 
     Three traits, each a source of loss there. It is asked at every layer: serve it on `layered` tables,
     with its cost per layer as the overhead of a run. Exits do not free room: the batch is counted as

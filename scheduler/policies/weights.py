@@ -53,9 +53,7 @@ class Weights:
 
 
 def fingerprint(setting: Setting) -> str:
-    """Return a digest of the setting that weights are tuned for: table, exit rates and objective, not the
-    rate.
-    """
+    """Return a digest of all that weights are tuned for: table, exit rates and objective, not the rate."""
     key = (setting.latency.ns, setting.exit_rates, setting.slo_ns)
     return hashlib.sha256(repr(key).encode()).hexdigest()[:16]
 

@@ -56,8 +56,7 @@ def least_violations(requests: Sequence[Request], exits: Sequence[int], latency:
 
 
 def most_on_time(jobs: Sequence[Job]) -> int:
-    """Return the largest number of jobs that one machine can finish in time, releases and deadlines
-    ascending.
+    """Return the largest number of jobs that one machine finishes in time; both times ascend.
 
     >>> most_on_time([(0, 5, 6), (0, 3, 7), (1, 3, 8)])
     2

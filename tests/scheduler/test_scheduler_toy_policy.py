@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from scheduling_worlds import ROWS, TABLE2
+from scheduling_worlds import ROWS
 from toy_policy import Deepest
 
 from fluidnpu.cli import main
@@ -37,13 +38,11 @@ def test_its_name_and_parameters_are_those_of_its_file() -> None:
         make_policy("lifo")
 
 
-def test_the_console_command_serves_it() -> None:
+def test_the_console_command_serves_it(tmp_path: Path) -> None:
     words = ["simulate", "--policy", "deepest:most=2,serial", "--rate", "20", "--slo", "100ms", "--requests", "60"]
-    row = json.dumps(json.loads(TABLE2.read_text())["rows"][1])
-    with CliRunner().isolated_filesystem():
-        with open("row.json", "w") as file:
-            file.write(row)
-        done = CliRunner().invoke(main, [*words, "--seeds", "1", "row.json", "--json"])
+    table = tmp_path / "row.json"
+    table.write_text(json.dumps(ROWS[1]))
+    done = CliRunner().invoke(main, [*words, "--seeds", "1", str(table), "--json"])
     assert done.exit_code == 0, done.output
     assert set(json.loads(done.stdout)["policies"]) == {"deepest:most=2", "serial"}
 

@@ -1,5 +1,4 @@
-"""Anytime answers around any policy: a sample that cannot reach the next exit in time leaves with the
-answer it has.
+"""Anytime answers around any policy: a sample that would miss its deadline leaves with its last answer.
 
 The wrapped policy decides first. If its run ends after a deadline (for a sample in the batch), or would
 leave a waiting sample no time to run its next stage alone, that sample is answered now with the last exit

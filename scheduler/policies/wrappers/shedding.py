@@ -1,5 +1,4 @@
-"""Shedding around any policy: a request that cannot reach even the first exit in time is refused while it
-waits.
+"""Shedding around any policy: a request that cannot reach the first exit in time is refused.
 
 It counts as a violation. Answers that would be late anyway are given up, which frees the NPU for others.
 Off unless asked for: most users want a late answer rather than none.
