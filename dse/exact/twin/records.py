@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import cache
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -44,21 +43,24 @@ def _parts(kind: type[Any]) -> Iterator[tuple[str, type[Any], int]]:
             yield field.name, hint, 0
 
 
-@cache
+_LAYOUTS: dict[type[Any], np.dtype[Any]] = {}
+
+
 def layout(kind: type[Any]) -> np.dtype[Any]:
-    """NumPy's structured type with the fields of a record; integers have 64 bits."""
-    places: list[tuple[Any, ...]] = []
-    for name, element, size in _parts(kind):
-        dtype = np.dtype(np.int64) if element is int else layout(element)
-        places.append((name, dtype, (size,)) if size else (name, dtype))
-    return np.dtype(places, align=True)
+    """Return NumPy's structured type with the fields of a record class; integers have 64 bits."""
+    if kind not in _LAYOUTS:
+        places: list[tuple[Any, ...]] = []
+        for name, element, size in _parts(kind):
+            dtype = np.dtype(np.int64) if element is int else layout(element)
+            places.append((name, dtype, (size,)) if size else (name, dtype))
+        _LAYOUTS[kind] = np.dtype(places, align=True)
+    return _LAYOUTS[kind]
 
 
 def zeros(kind: type[R], size: int) -> Sequence[R]:
     """Make an array of records whose fields are all zero, in the form that the loop takes."""
     if COMPILED:
-        records: Sequence[R] = np.zeros(size, layout(kind))
-        return records
+        return cast(Sequence[R], np.zeros(size, layout(kind)))
     return [_zero(kind) for _ in range(size)]
 
 
@@ -80,14 +82,12 @@ def table(kind: type[R], rows: Sequence[Mapping[str, Any]]) -> Sequence[R]:
     """Make an array of records from values by name; a row may hold more than the record has fields."""
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # records are dataclasses
     if COMPILED:
-        found: Sequence[R] = np.array([tuple(row[name] for name in names) for row in rows], layout(kind))
-        return found
+        return cast(Sequence[R], np.array([tuple(row[name] for name in names) for row in rows], layout(kind)))
     return [kind(**{name: row[name] for name in names}) for row in rows]
 
 
 def ints(size: int) -> list[int]:
     """Make an array of zeros, for what has another size in every design."""
     if COMPILED:
-        found: list[int] = np.zeros(size, np.int64)
-        return found
+        return cast(list[int], np.zeros(size, np.int64))
     return [0] * size
