@@ -1,4 +1,8 @@
-"""Lets `pytest dse/` work from the root: a room's folder is imported under its own name, `fluidnpu.dse`, never a second time as `dse`."""
+"""Settings of all tests: one name a module, the markers, and property tests without a deadline.
+
+`pytest dse/` works from the root: a room's folder is imported as `fluidnpu.dse`, never a second time as
+`dse`.
+"""
 
 import importlib
 import sys
@@ -8,13 +12,17 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("fluidnpu", deadline=None)  # on a busy machine a slow example is not a wrong one
+settings.load_profile("fluidnpu")
 
 ROOMS = {"boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host", "studies"}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of the matrix as long, so that `-m "long and not matrix"` is what CI adds to the default."""
+    """Mark every test of the matrix as long, too: CI adds `-m "long and not matrix"` to the default."""
     for item in items:
         if item.get_closest_marker("matrix"):
             item.add_marker("long")
@@ -28,7 +36,9 @@ class RoomAlias(MetaPathFinder, Loader):
         return ModuleSpec(name, self) if name.partition(".")[0] in ROOMS else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The module under its one name; the import system overwrites its spec, which `exec_module` restores."""
+        """The module under its one name; the import system overwrites its spec, which `exec_module`
+        restores.
+        """
         module = importlib.import_module(f"fluidnpu.{spec.name}")
         spec.loader_state = module.__spec__
         return module

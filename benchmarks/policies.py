@@ -21,18 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from fluidnpu.scheduler import (
-    REGISTRY,
-    Action,
-    Policy,
-    Truth,
-    View,
-    available,
-    compare,
-    draw_stream,
-    make_policy,
-    serve,
-)
+from fluidnpu.dse import has_numba
+from fluidnpu.scheduler import Action, Policy, View, compare, make_policy
+from fluidnpu.scheduler.comparison import Source, serve_stream
+from fluidnpu.scheduler.policies import REGISTRY
 from fluidnpu.studies.fluid_batching.paper import table2_rows
 from fluidnpu.studies.fluid_batching.settings import ANYTIME
 
@@ -63,13 +55,14 @@ def cost(args: argparse.Namespace) -> Report:
     out: Report = {}
     for row in table2_rows():
         setting = row.serving.setting(row.rate_per_s, row.slo_ns)
-        stream, exits = draw_stream(row.serving, Truth(), row.rate_per_s, row.slo_ns, COST_REQUESTS, 0)
+        source = Source(rate_per_s=row.rate_per_s, slo_ns=row.slo_ns, count=COST_REQUESTS)
+        drawn = source.draw(row.serving, 0)
         for name in EVERY:
             spent_ns: list[int] = []
             timed = Timed(make_policy(name, setting), spent_ns)
             gc.collect()
             gc.disable()  # the simulator's growing log is not the policy's cost
-            serve(row.serving, timed, stream, exits)
+            serve_stream(row.serving, timed, drawn.requests, drawn.exits)
             gc.enable()
             out[f"{row.serving.name}, {name}"] = cell = {
                 "mean_us": float(np.mean(spent_ns) / 1e3),
@@ -89,7 +82,7 @@ def matrix(args: argparse.Namespace) -> Report:
     loading = time.perf_counter()
     first = table2_rows()[0]
     compare(first.serving, ["fluid"], rate_per_s=first.rate_per_s, slo_ns=first.slo_ns, requests=100, seeds=1,
-            compiled=available())  # fmt: skip
+            compiled=has_numba())  # fmt: skip
     loading = time.perf_counter() - loading
     begin, spent, out = time.perf_counter(), cpu_seconds(), {}
     for row in table2_rows():
@@ -113,7 +106,7 @@ def matrix(args: argparse.Namespace) -> Report:
         f"{decisions / 1e6:.1f} million decisions, {decisions / cpu / 1e3:.0f} thousand a CPU second, metrics included"
     )
     speed = {
-        "compiled": available(),
+        "compiled": has_numba(),
         "policies": len(EVERY),
         "schedules": schedules,
         "requests": schedules * args.requests,

@@ -25,7 +25,7 @@ Tried against drift and left (on two to thirty seeds from 1000 on, never the one
   violations 3 to 17 points higher.
 
 Training streams are seeds [5, 0..2], 20,000 requests each; nothing here touches the generators that
-results are reported on (`scheduler.comparison.compare.ARRIVALS` and `EXITS`).
+results are reported on (`scheduler.comparison.sources.ARRIVALS` and `EXITS`).
 Writes scheduler/policies/tuned/*.json, which ship with the package.
 """
 
@@ -42,23 +42,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import (
-    Anytime,
-    Fluid,
-    Policy,
-    Request,
-    World,
-    draw_exits,
-    halve_early_exits,
-    measure,
-    poisson,
-    simulate,
-)
+from fluidnpu.scheduler import Policy, Request, World, draw_exits, measure, poisson, simulate
 from fluidnpu.scheduler.compiled import loop
 from fluidnpu.scheduler.compiled.twin import Npu, Stream, twin_of
-from fluidnpu.scheduler.policies.credit import KNOTS, Credit, Weights
-from fluidnpu.scheduler.policies.setting import Setting
-from fluidnpu.scheduler.policies.weights import fingerprint, read_weights
+from fluidnpu.scheduler.policies import Anytime, Credit, Fluid, Setting, Weights
+from fluidnpu.scheduler.policies.weights import KNOTS, fingerprint, read_weights
+from fluidnpu.scheduler.simulation import halve_early_exits
 from fluidnpu.studies.fluid_batching.paper import PaperRow, table2_rows
 
 WEIGHTS = Path(__file__).parent.parent / "scheduler" / "policies" / "tuned"
@@ -109,9 +98,9 @@ class Trainer:
         stream = Stream(arrival, arrival + self.setting.slo_ns, leaves)
         compiled = twin_of(policy, stream, npu)
         assert compiled is not None
-        legal, fates, _, _ = loop.serve(stream, npu, compiled)
-        assert legal
-        return fates[:, 1] - arrival, fates[:, 3]
+        book = loop.serve(stream, npu, compiled)
+        assert book is not None
+        return book.fates[:, 1] - arrival, book.fates[:, 3]
 
 
 def streams(setting: Setting, seeds: Iterable[int], count: int = 20_000) -> Streams:

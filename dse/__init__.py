@@ -1,7 +1,7 @@
-"""Design-space exploration: designs, cycle and resource models, searches, and the design file of all other rooms.
+"""Design-space exploration: designs, cycle and resource models, searches, and the design file.
 
-Inner doors: `hardware` (array, input buffer, roofline), `paper` and `exact` (the cycle models and their searches),
-`resources` (primitives, logic, fit, calibration).
+Inner doors: `hardware` (array, input buffer, roofline), `paper` and `exact` (the cycle models and their
+searches), `resources` (primitives, logic, fit, calibration).
 """
 
 import lazy_loader

@@ -43,8 +43,9 @@ class Stack(StrEnum):
 class BatchPlan:
     """One FBCB entry: how a layer runs at one active batch size.
 
-    `b_r` samples are stacked along the rows of each lane (`b_r = batch`: one lane, R-batching). `row_lanes` puts
-    neighbouring rows side by side instead. `block`: most beats of a row block; 0: an accumulator bank full.
+    `b_r` samples are stacked along the rows of each lane (`b_r = batch`: one lane, R-batching). `row_lanes`
+    puts neighbouring rows side by side instead. `block`: most beats of a row block; 0: an accumulator bank
+    full.
     """
 
     k: Stack = Stack.ONE
@@ -55,7 +56,7 @@ class BatchPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyTable:
-    """Nanoseconds of each stage (rows) at each batch size (columns 1..b_max): all that a scheduler knows of hardware.
+    """Nanoseconds of each stage (rows) at each batch size (columns 1..b_max), for a scheduler.
 
     >>> LatencyTable(ns=((10, 15), (20, 25))).between(0, 1, 2)
     40
@@ -99,11 +100,11 @@ class LatencyTable:
 class Design:
     """One NPU for one workload on one board. Raises DesignError.
 
-    `array.t_r` is the depth of an accumulator bank in rows; `published_t_r` the depth that the `paper` model asked
-    for before RAM geometry was looked at (equal when nothing had to give). `memory` of the board holds weights and
-    activations, behind AXI masters of `port_bits`, each spread over `stripes` ports. `buffer_words`: 16-bit words of
-    the input buffer, a power of two. `plans[layer][batch - 1]` is the FBCB. `latency` follows from `model` (`paper`
-    or `exact`).
+    `array.t_r` is the depth of an accumulator bank in rows; `published_t_r` the depth that the `paper` model
+    asked for before RAM geometry was looked at (equal when nothing had to give). `memory` of the board holds
+    weights and activations, behind AXI masters of `port_bits`, each spread over `stripes` ports.
+    `buffer_words`: 16-bit words of the input buffer, a power of two. `plans[layer][batch - 1]` is the FBCB.
+    `latency` follows from `model` (`paper` or `exact`).
     """
 
     network: str
@@ -186,17 +187,19 @@ class Design:
             raise DesignError(f"{where}: a row block must have at most {deepest} beats, not {plan.block}")
 
     def changed(self, **numbers: Any) -> Design:
-        """The same design with other numbers, those of its array by their own names; input beats follow the ports.
+        """The same design with other numbers, those of its array by their own names.
+
+        Input beats follow the ports.
 
         >>> from fluidnpu.dse.testing import tiny_design
         >>> tiny_design().changed(t_p=7, port_bits=512).input_words
         32
         """
-        own = {name: numbers.pop(name) for name in _ARRAY_FIELDS if name in numbers}
-        array = _behind(replace(self.array, **own), numbers.get("port_bits", self.port_bits))
+        inside = {name: numbers.pop(name) for name in _ARRAY_FIELDS if name in numbers}
+        array = _behind(replace(self.array, **inside), numbers.get("port_bits", self.port_bits))
         return replace(self, array=array, **numbers)
 
-    # -- the array ---------------------------------------------------------------------------------------------
+    # -- the array ---------------------------------------------------------------------------------
 
     @property
     def t_r(self) -> int:
@@ -247,7 +250,7 @@ class Design:
         """Width of a P-tile in words and of a column tile in columns, as `Array.tile`."""
         return self.array.tile(mode)
 
-    # -- consequences ------------------------------------------------------------------------------------------
+    # -- consequences ---------------------------------------------------------------------------------
 
     def mode(self, layer: int, batch: int) -> Mode:
         """Mode of the PE array for this layer at this batch (ADR 5)."""
@@ -311,7 +314,7 @@ class Design:
         """Tell if this design was made for exactly this workload."""
         return self.workload_digest == workload.digest
 
-    # -- JSON --------------------------------------------------------------------------------------------------
+    # -- JSON ---------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types, with schema number and digest; the array's choices stand beside the others."""
@@ -342,9 +345,9 @@ class Design:
         except (ValueError, RecursionError) as error:
             raise DesignError(f"{source} must be JSON: {error}") from None
         if not isinstance(raw, Mapping) or raw.get("schema") != SCHEMA:
-            found = raw.get("schema") if isinstance(raw, Mapping) else type(raw).__name__
+            schema = raw.get("schema") if isinstance(raw, Mapping) else type(raw).__name__
             raise DesignError(
-                f"{source} must be a design of schema {SCHEMA}, not {found!r}; make it again with `fluidnpu dse`"
+                f"{source} must be a design of schema {SCHEMA}, not {schema!r}; make it again with `fluidnpu dse`"
             )
         body = {key: value for key, value in raw.items() if key not in ("schema", "digest")}
         names = {f.name for f in fields(cls)} - {"array"} | set(_ARRAY_FIELDS)
@@ -366,11 +369,11 @@ class Design:
     @classmethod
     def _of_fields(cls, body: dict[str, Any]) -> Design:
         """The design of a file's fields, as JSON has them."""
-        own = {name: body.pop(name) for name in _ARRAY_FIELDS}
+        inside = {name: body.pop(name) for name in _ARRAY_FIELDS}
         return cls(
             **{
                 **body,
-                "array": _behind(Array(**own, in_words=1), body["port_bits"]),
+                "array": _behind(Array(**inside, in_words=1), body["port_bits"]),
                 "layers": tuple(LayerShape.from_dict(layer) for layer in body["layers"]),
                 "exits": tuple(body["exits"]),
                 "exit_rates": None if body["exit_rates"] is None else tuple(body["exit_rates"]),

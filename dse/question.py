@@ -66,10 +66,10 @@ def check_macs(workload: Workload) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A place for an NPU, its array left open: board, memory, core and the sizes that fill on-chip RAM besides.
+    """A place for an NPU, its array left open: board, memory, core and the other sizes in on-chip RAM.
 
-    `memory`: of the board's, the one that tensors live in, its first by default. `core`: one of CORES. The FBCB has
-    `layers` times `b_max` words.
+    `memory`: of the board's, the one that tensors live in, its first by default. `core`: one of CORES. The
+    FBCB has `layers` times `b_max` words.
     """
 
     board: Board
@@ -112,10 +112,10 @@ class Target:
 class Question:
     """A workload, a board, and the designs to choose from. Raises DesignError or BoardError.
 
-    `weights`: w_b of Eq. 2, b_max of them, all one by default. `objective`: "throughput", weighted over batch sizes,
-    or "latency" of a single sample, which is throughput at b = 1 alone. `model`: "paper" or "exact". `memory`: the
-    one of the board that tensors live in, its first by default. `core`: the one whose accumulators must fit, "rtl"
-    or "hls". `evaluations`: arrays that the exact model evaluates at most.
+    `weights`: w_b of Eq. 2, b_max of them, all one by default. `objective`: "throughput", weighted over batch
+    sizes, or "latency" of a single sample, which is throughput at b = 1 alone. `model`: "paper" or "exact".
+    `memory`: the one of the board that tensors live in, its first by default. `core`: the one whose
+    accumulators must fit, "rtl" or "hls". `evaluations`: arrays that the exact model evaluates at most.
     """
 
     workload: Workload

@@ -1,4 +1,4 @@
-"""Small designs for the tests and doctests of every room: real `Design` objects, shipped so that rooms share them."""
+"""Small designs for the tests and doctests of every room: real `Design` objects, shipped for all to share."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def design_for(
 ) -> Design:
     """A design of any size for a workload, with one plan for all layers (default: R-batching).
 
-    `plan.b_r` is lowered to the batch where it is larger; without a plan, b_r = batch. The latency is one ns for
-    each GEMM row and P-tile.
+    `plan.b_r` is lowered to the batch where it is larger; without a plan, b_r = batch. The latency is one ns
+    for each GEMM row and P-tile.
     """
 
     def at(batch: int) -> BatchPlan:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fluidnpu import dse, scheduler
+from fluidnpu.scheduler import simulation
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -132,11 +133,11 @@ def number(value: float | None, form: str, unit: str = "") -> str:
     return "-" if value is None or not math.isfinite(value) else f"{value:{form}}{unit}"
 
 
-def plus_minus(value: scheduler.Interval, digits: int | None = None) -> str:
+def plus_minus(value: simulation.Interval, digits: int | None = None) -> str:
     """Write `12.3 ± 0.4`, with three significant digits of the mean at least, and no half where there is one
     seed.
 
-    >>> plus_minus(scheduler.Interval(0.34567, 0.012)), plus_minus(scheduler.Interval(118.31, 7.1))
+    >>> plus_minus(simulation.Interval(0.34567, 0.012)), plus_minus(simulation.Interval(118.31, 7.1))
     ('0.346 ± 0.012', '118.3 ± 7.1')
     """
     if not math.isfinite(value.mean):

@@ -1,16 +1,23 @@
-"""What can go wrong in this room, as a drawn tree: the caller's faults are ValueErrors, a policy that breaks the rules is a RuntimeError.
+"""The errors of the scheduler room, as one tree.
 
-SchedulerError (ValueError)     a wrong argument, file or trace; one sentence, fit to be shown to a user
-  TrafficError                  arrivals, deadlines, rates and traces
-  OverloadError                 a decision process at a load that has no stationary solution
-PolicyError (RuntimeError)      a policy returned an action that the rules of `Policy` forbid
+A ValueError is the caller's fault, a RuntimeError the policy's.
+
+    SchedulingError
+    ├── SchedulerError (ValueError)  a wrong argument, file or trace
+    │   ├── TrafficError             arrivals, deadlines, rates or a trace break a rule
+    │   └── OverloadError            a decision process at a load that has no stationary solution
+    └── PolicyError (RuntimeError)   a policy returned an action that the rules of `Policy` forbid
 """
 
 from __future__ import annotations
 
 
-class SchedulerError(ValueError):
-    """A caller's fault: the message says what must hold and what came."""
+class SchedulingError(Exception):
+    """Base class of all errors of the scheduler room."""
+
+
+class SchedulerError(SchedulingError, ValueError):
+    """A caller's fault; the message says what must hold and what came, in one sentence for users."""
 
 
 class TrafficError(SchedulerError):
@@ -21,5 +28,5 @@ class OverloadError(SchedulerError):
     """The load is too high for a decision process to be solved."""
 
 
-class PolicyError(RuntimeError):
+class PolicyError(SchedulingError, RuntimeError):
     """A policy broke the rules; the message names the policy, the time and the violation."""

@@ -1,16 +1,17 @@
-"""What a policy is: it sees a `View`, it returns an `Action`, and it touches nothing.
+"""The contract of a policy: it sees a `View`, it returns an `Action`, and it touches nothing.
 
-The same object runs in the simulator and on the board. Times are integer nanoseconds. Stage s is everything between exit s-1
-and exit s; a sample that waits at stage 0 is in the queue.
+The same object runs in the simulator and on the board. Times are integer nanoseconds. Stage s is everything
+between exit s-1 and exit s; a sample that waits at stage 0 is in the queue.
 
-A policy is asked exactly when the NPU is idle, at least one sample waits somewhere, and something has changed: an arrival, the end
-of a run, a timeout it asked for, or its own `Answer` or `Shed`. Arrivals at the very nanosecond of another event are in the queue
-before it is asked. Equal arrival times are ordered by id.
+A policy is asked exactly when the NPU is idle, at least one sample waits somewhere, and something has
+changed: an arrival, the end of a run, a timeout it asked for, or its own `Answer` or `Shed`. Arrivals at
+the very nanosecond of another event are in the queue before it is asked. Equal arrival times are ordered by
+id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,7 +20,7 @@ from fluidnpu.dse import LatencyTable
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One sample to classify: arrival and deadline are absolute times."""
+    """One sample to classify; arrival and deadline are absolute times."""
 
     id: int
     arrival_ns: int
@@ -28,11 +29,13 @@ class Request:
 
 @dataclass(slots=True)
 class View:
-    """All that a policy may see. The engine owns it and changes it between calls; a policy must not.
+    """The state of the queues that a policy may see.
 
-    `waiting[s]` are the samples at the entry of stage s, oldest arrival first; `waiting[0]` is the queue. The NPU is idle.
-    `exit_rates[s]` is the expected share of all samples that leave at exit s. `closed`: no further arrival will come.
-    `slots`: how many samples may be past the queue or in a run at once (0 means `b_max`).
+    The engine owns it and changes it between calls; a policy must not.
+
+    `waiting[s]` are the samples at the entry of stage s, oldest arrival first; `waiting[0]` is the queue.
+    The NPU is idle. `exit_rates[s]` is the expected share of all samples that leave at exit s. `closed`: no
+    further arrival will come. `slots`: most samples past the queue or in a run at once (0 means `b_max`).
     """
 
     now_ns: int
@@ -46,7 +49,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Run one stage on these requests (all of them wait at its entry). `reason` is for the decision log."""
+    """Run one stage on these requests; all of them wait at its entry. `reason` is for the decision log."""
 
     stage: int
     requests: tuple[Request, ...]
@@ -63,7 +66,10 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer these requests now with the last exit each has passed (an anytime answer): they wait past stage 0, and leave their slots."""
+    """Answer these requests now with the last exit each has passed: an anytime answer.
+
+    They wait past stage 0, and leave their slots.
+    """
 
     requests: tuple[Request, ...]
     reason: str = ""
@@ -71,7 +77,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """Refuse these requests now, without an answer from the network: they wait in the queue. Counted as violations."""
+    """Refuse these requests now, without an answer from the network.
+
+    They wait in the queue, and count as violations.
+    """
 
     requests: tuple[Request, ...]
     reason: str = ""
@@ -81,14 +90,44 @@ Action = Run | Wait | Answer | Shed
 
 
 class Policy(Protocol):
-    """Decides what the NPU does next. Called whenever the NPU is idle, something waits and something has changed."""
+    """Decides the next action of the NPU; see the module for when it is asked."""
 
     @property
     def name(self) -> str:
-        """Short name for tables, e.g. `fluid`."""
+        """The short name for tables, e.g. `fluid`."""
 
     def reset(self) -> None:
         """Forget everything; called before a schedule begins."""
 
     def decide(self, view: View) -> Action:
-        """The next action; must not be a `Wait` when no further arrival can come."""
+        """Return the next action; not a `Wait` when no further arrival can come."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """The facts about a policy that a comparison needs; a policy shows them as its property `traits`.
+
+    `layers`: it decides between so many layers, not only between stages, and each of its runs costs `cost_ns`
+    more; 0 for stages. `b_max`: its own largest batch. `weights_from`: the origin of its tuned weights.
+    `solved_for_per_s`: the arrival rate that its tables are for.
+    """
+
+    layers: int = 0
+    cost_ns: int = 0
+    b_max: int | None = None
+    weights_from: str = ""
+    solved_for_per_s: float | None = None
+
+
+def wrapping(policy: Policy) -> Iterator[Policy]:
+    """Yield the policy, the one that it wraps as its attribute `inner`, and so on to the innermost."""
+    inner: Policy | None = policy
+    while inner is not None:
+        yield inner
+        inner = getattr(inner, "inner", None)
+
+
+def traits_of(policy: Policy) -> Traits:
+    """Return the traits of the innermost policy."""
+    *_, innermost = wrapping(policy)
+    return getattr(innermost, "traits", Traits())

@@ -1,7 +1,7 @@
-"""What a policy did with a stream of requests: one record per request, one per decision, and the rules every schedule obeys.
+"""A schedule: one record per request, one per decision, and the rules that every schedule obeys.
 
-A `Schedule` holds the decision log as the actions themselves, so it replays (`Replay`) to the same schedule, and text (`log_lines`,
-`read_log`) loses nothing. Times are integer nanoseconds.
+A `Schedule` holds the decision log as the actions themselves, so it replays (`Replay`) to the same
+schedule, and text (`log_lines`, `read_log`) loses nothing. Times are integer nanoseconds.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import PolicyError, SchedulerError
-from .policy import Action, Answer, Request, Run, Shed, View, Wait
+from .policy import Action, Answer, Request, Run, Shed, Traits, View, Wait
 
 Ints = NDArray[np.int64]
 
 
 class Outcome(IntEnum):
-    """How a request left: at the exit the network chose, early by `Answer`, or refused by `Shed`."""
+    """The way a request left: at the exit the network chose, early by `Answer`, or refused by `Shed`."""
 
     EXIT = 0
     ANYTIME = 1
@@ -30,7 +30,10 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One request's fate. `start_ns`: its first run began (its arrival's end in the queue when it was shed). `exit`: -1 when shed."""
+    """The fate of one request.
+
+    `start_ns`: its first run began (its arrival's end in the queue when it was shed). `exit`: -1 when shed.
+    """
 
     request: Request
     start_ns: int
@@ -40,12 +43,12 @@ class Record:
 
     @property
     def latency_ns(self) -> int:
-        """From arrival to answer."""
+        """The time in ns from arrival to answer."""
         return self.end_ns - self.request.arrival_ns
 
     @property
     def late(self) -> bool:
-        """Answered after its deadline, or not at all."""
+        """True when it was answered after its deadline, or not at all."""
         return self.outcome is Outcome.SHED or self.end_ns > self.request.deadline_ns
 
 
@@ -62,7 +65,7 @@ class RunRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Everything that happened. Per-request columns are aligned with `requests` (in order of arrival)."""
+    """The whole schedule. Per-request columns are aligned with `requests`, in order of arrival."""
 
     policy: str
     stages: int
@@ -78,7 +81,7 @@ class Schedule:
 
     @property
     def records(self) -> Iterator[Record]:
-        """One record per request, in order of arrival."""
+        """The records of the requests, in order of arrival."""
         rows = zip(self.requests, self.start_ns, self.end_ns, self.exit, self.outcome, strict=True)
         return (Record(r, s, e, x, Outcome(o)) for r, s, e, x, o in rows)
 
@@ -93,15 +96,18 @@ class Schedule:
 
     @property
     def decisions(self) -> int:
-        """How often the policy was asked."""
+        """The number of times that the policy was asked."""
         return len(self.log)
 
     def log_lines(self) -> Iterator[str]:
-        """The decision log as JSON lines: time, what, stage, ids, until, why."""
+        """Yield the decision log as JSON lines: time, kind, stage, ids, until, reason."""
         return (json.dumps(_line(at, action), allow_nan=False) for at, action in self.log)
 
     def check(self) -> None:
-        """Raise PolicyError unless each request is answered once, in order, and runs neither overlap nor break b_max or the slots."""
+        """Raise PolicyError where a request, a run or the slots break a rule.
+
+        Each request must be answered once, in order, and runs neither overlap nor break b_max or the slots.
+        """
         ends: dict[int, int] = {}
         stage_of: dict[int, int] = {}
         busy_until = 0
@@ -135,7 +141,10 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """What metrics are made of: columns aligned with the requests, in order of arrival, and the runs by stage and batch size."""
+    """The columns that metrics are made of, aligned with the requests, in order of arrival; times in ns.
+
+    `runs[stage, batch - 1]`: the number of runs.
+    """
 
     policy: str
     arrival_ns: Ints
@@ -149,7 +158,7 @@ class Tally:
 
     @classmethod
     def of(cls, schedule: Schedule) -> Tally:
-        """From a schedule."""
+        """Make it from a schedule."""
         runs, starts = np.zeros((schedule.stages, schedule.b_max), np.int64), 0
         for at, action in schedule.log:
             if isinstance(action, Run):
@@ -185,7 +194,7 @@ def _line(at: int, action: Action) -> dict[str, object]:
 
 
 def read_log(lines: Iterable[str], requests: Sequence[Request], first_line: int = 1) -> tuple[tuple[int, Action], ...]:
-    """Read `log_lines` back. Raises SchedulerError naming the line, counted from `first_line`."""
+    """Read the text of `log_lines`. Raises SchedulerError naming the line, counted from `first_line`."""
     known = {r.id: r for r in requests}
     log = []
     for number, text in enumerate(lines, first_line):
@@ -222,10 +231,14 @@ def _action(raw: Mapping[str, object], known: Mapping[int, Request]) -> tuple[in
 
 
 class Replay:
-    """A policy that repeats a decision log; it refuses when asked at another time than the log says."""
+    """A policy that repeats a decision log; it refuses when asked at another time than the log says.
 
-    def __init__(self, log: Sequence[tuple[int, Action]], name: str = "replay") -> None:
+    `traits`: those of the policy that made the log.
+    """
+
+    def __init__(self, log: Sequence[tuple[int, Action]], name: str = "replay", traits: Traits | None = None) -> None:
         self.name = name
+        self.traits = traits or Traits()
         self._log = tuple(log)
         self._next = 0
 
@@ -234,7 +247,7 @@ class Replay:
         self._next = 0
 
     def decide(self, view: View) -> Action:
-        """The next action of the log. Raises PolicyError where the log and the world part."""
+        """Return the next action of the log. Raises PolicyError where the log and the world part."""
         if self._next >= len(self._log):
             raise PolicyError(f"{self.name}: the log ends before the schedule, at {view.now_ns} ns")
         at, action = self._log[self._next]

@@ -11,7 +11,7 @@ _FORM = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ns|us|ms|s)")
 
 
 def parse_duration_ns(text: str, what: str = "a duration") -> int:
-    """Nanoseconds of text like `200ms`, `1.5s`, `18us`; must be above zero. Raises SchedulerError.
+    """Return the nanoseconds of text like `200ms`, `1.5s`, `18us`; must be above zero. Raises SchedulerError.
 
     >>> parse_duration_ns("200ms"), parse_duration_ns("1.5 s")
     (200000000, 1500000000)
@@ -28,7 +28,7 @@ def parse_duration_ns(text: str, what: str = "a duration") -> int:
 
 
 def format_ms(ns: float) -> str:
-    """Milliseconds with one decimal, for reasons and tables.
+    """Return milliseconds with one decimal, for reasons and tables.
 
     >>> format_ms(83_149_000)
     '83.1 ms'

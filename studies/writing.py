@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fluidnpu.scheduler import Interval
+from fluidnpu.scheduler.simulation import Interval
 
 _FLAT_LIST = re.compile(r"\[\s+([^\[\]{}]*?)\s+\]")
 

@@ -1,4 +1,6 @@
-"""The layout is a promise: rooms on disk are packages in pyproject, and imports run only along the drawn arrows."""
+"""The layout is a promise: rooms have few entries and lazy doors, and imports run only along the drawn
+arrows.
+"""
 
 import ast
 import importlib
@@ -58,7 +60,7 @@ def test_imports_follow_the_arrows(room: str) -> None:
 
 
 def resolved(path: Path) -> Iterator[Path]:
-    """The files of the same room that a file imports, also inside functions; what only a type checker imports counts."""
+    """Yield the files of the same room that a file imports, also inside functions and for type checkers."""
     package = path.parent
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.ImportFrom) or node.level == 0:

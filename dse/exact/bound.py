@@ -1,7 +1,8 @@
-"""A lower bound of a layer's cycles under one mapping, for many arrays at once. Vectorised; no loop over cycles.
+"""A lower bound of a layer's cycles under one mapping, for many arrays at once. No loop over cycles.
 
-Every term counts something of which a cycle does one at most: input beats, segments, weight beats, port words of each
-memory port, output beats. The greatest of them bounds the layer; the tests hold it below the exact cycles.
+Every term counts something of which a cycle does one at most: input beats, segments, weight beats, port words
+of each memory port, output beats. The greatest of them bounds the layer; the tests hold it below the exact
+cycles.
 """
 
 from __future__ import annotations
@@ -63,9 +64,9 @@ def lower_bound(
 ) -> Floats:
     """Least cycles of a layer, for every array and block (broadcast together).
 
-    With `least` in any block from `least` to `block`, and the wait for the first block's input rows counts. That is
-    nearer to the truth, but worse at ranking plans: it favours small blocks, which then meet the weights that they
-    send more often.
+    With `least` in any block from `least` to `block`, and the wait for the first block's input rows counts.
+    That is nearer to the truth, but worse at ranking plans: it favours small blocks, which then meet the
+    weights that they send more often.
     """
     if mapping.pool:
         return _pool_bound(layer, mapping, on)
@@ -101,8 +102,8 @@ def lower_bound(
     most = np.maximum(np.maximum(core, segments), np.maximum(drained, blocks * weight_beats))
     most = np.maximum(most, np.maximum(ports, together_words))
     if least is not None:
-        # Before the rows of the first block are there only its first P-tile goes, and before its last P-tile nothing
-        # is written.
+        # Before the rows of the first block are there only its first P-tile goes, and before its last P-tile
+        # nothing is written.
         least = np.minimum(least, block)
         first = _first_rows(layer, mapping, least) * row_bytes(layer, window) / WORD_BYTES / on.rates.burst
         sums = np.where(p_tiles > 1, first + (p_tiles - 2) * least, 0.0)
@@ -122,7 +123,7 @@ def _pool_bound(layer: LayerShape, mapping: LayerMapping, on: Candidates) -> Flo
 
 
 def _first_rows(layer: LayerShape, mapping: LayerMapping, block: Floats) -> Floats:
-    """Input rows that the windows of the first `block` beats need, those of lane 0 alone where lanes are samples."""
+    """Input rows that the windows of the first `block` beats need; lane 0's where lanes are samples."""
     window = layer.window
     assert window is not None
     rise, span, sample_rows = image_rows(window)

@@ -1,8 +1,8 @@
-"""A closed-form estimate of a layer's cycles on the RTL, by which mode and row blocks are chosen. Pure arithmetic.
+"""A closed-form estimate of a layer's cycles, by which mode and row blocks are chosen. Pure arithmetic.
 
-The `paper` model knows neither windows nor the input buffer. A block's windows must fit that buffer. Large blocks send
-weights less often, small ones let loading, computing and writing overlap. The estimate ranks plans; figures to report
-come from the exact model.
+The `paper` model knows neither windows nor the input buffer. A block's windows must fit that buffer. Large
+blocks send weights less often, small ones let loading, computing and writing overlap. The estimate ranks
+plans; figures to report come from the exact model.
 
 >>> from fluidnpu.models import LayerShape, Window
 >>> window = Window(kernel=(3, 3), out=(56, 56), channels=64)
@@ -155,15 +155,15 @@ class _Run:
 
 
 def _both(a: float, b: float) -> float:
-    """Duration of two overlapping activities: a smooth maximum, slightly above `max(a, b)` when they are close."""
+    """Duration of two overlapping activities: a smooth maximum, slightly above `max(a, b)` when close."""
     return float((a**WAITING + b**WAITING) ** (1 / WAITING))
 
 
 def estimated_plan(layer: LayerShape, machine: Machine, dram: DramModel, batch: int) -> tuple[float, BatchPlan]:
     """Fewest estimated cycles, infinite when no plan fits the buffer, and their plan.
 
-    A tie goes to k = 1 without lanes, then k = 2, then the larger block. Where not even single image rows fit the
-    buffer the smallest block is given, and a caller that builds must refuse it.
+    A tie goes to k = 1 without lanes, then k = 2, then the larger block. Where not even single image rows fit
+    the buffer the smallest block is given, and a caller that builds must refuse it.
     """
     rates = dram.rates(machine.port_words, machine.stripes)
     plans = [
@@ -177,9 +177,9 @@ def estimated_plan(layer: LayerShape, machine: Machine, dram: DramModel, batch: 
 
 
 def estimated_plans(workload: Workload, machine: Machine, dram: DramModel, b_max: int) -> tuple[float, Plans]:
-    """The FBCB of fewest estimated cycles, and their sum over layers and batch sizes, each divided by its batch.
+    """The FBCB of fewest estimated cycles, and the sum of these cycles over layers and batch sizes.
 
-    The sum is infinite when a layer's rows do not fit the input buffer.
+    Cycles of batch b count 1/b each. The sum is infinite when a layer's rows do not fit the input buffer.
     """
     known: dict[LayerShape, list[tuple[float, BatchPlan]]] = {}
     for layer in workload.layers:

@@ -53,7 +53,7 @@ class LayerMapping:
 
 
 def mappings(layer: LayerShape, batch: int, *, stackable: bool = True) -> tuple[LayerMapping, ...]:
-    """Every mapping with two lanes: plain, k = 2, and neighbouring rows or two halves of the batch side by side."""
+    """Every mapping with two lanes: plain, k = 2, neighbouring rows or halves of the batch side by side."""
     if layer.kind is not Kind.GEMM:
         mode = Mode.MAX_POOL if layer.kind is Kind.MAX_POOL else Mode.SUM_POOL
         return (LayerMapping(mode=mode, batch=batch, b_r=batch),)

@@ -1,14 +1,16 @@
 """The `exact` cycle model: cycles of every layer of a job, equal to those of the RTL.
 
-`twin/` counts; its input and output are here. A `LayerJob` holds the numbers of a layer's descriptor, its FBCB
-word and the addresses; `hls.layer_jobs` makes one for every layer of a program, and `Machine` holds the
-parameters of the RTL. Where time depends on the place of data (4 KiB pages, port words), places are part of the job.
+`twin/` counts; its input and output are here. A `LayerJob` holds the numbers of a layer's descriptor, its
+FBCB word and the addresses; `hls.layer_jobs` makes one for every layer of a program, and `Machine` holds
+the parameters of the RTL. Where time depends on the place of data (4 KiB pages, port words), places are
+part of the job.
 
 >>> array = Array(t_r=64, t_p=4, t_c=8, weight_slots=1, in_words=8, out_words=4)
 >>> job = LayerJob(
-...     mode=Mode.NORMAL, batch=1, b_r=1, block=64, in_offset=0, in_row_bytes=64, in_pixel_bytes=8, kernel_h=1,
-...     kernel_w=1, stride_h=1, stride_w=1, dilation_h=1, dilation_w=1, out_h=8, out_w=8, group_words=4, groups=1,
-...     columns=8, out_offset=4096, out_row_bytes=128, out_pixel_bytes=16, weights=8192, descriptor=12288)
+...     mode=Mode.NORMAL, batch=1, b_r=1, block=64, in_offset=0, in_row_bytes=64, in_pixel_bytes=8,
+...     kernel_h=1, kernel_w=1, stride_h=1, stride_w=1, dilation_h=1, dilation_w=1, out_h=8, out_w=8,
+...     group_words=4, groups=1, columns=8, out_offset=4096, out_row_bytes=128, out_pixel_bytes=16,
+...     weights=8192, descriptor=12288)
 >>> [(layer.input_beats, layer.write_beats) for layer in job_cycles([job], [0], Machine(array=array))]
 [(64, 64)]
 """
@@ -41,8 +43,8 @@ _WHOLE = ("port_bytes", "max_burst", "line_words", "buffer_words", "queue_beats"
 class Machine:
     """The parameters of the RTL that time depends on. Raises DesignError.
 
-    `buffer_words` and `queue_beats` are explained at `rtl_tb.data_plane_parameters`. `stripes`: narrow ports that the
-    `port_bytes` of each master are spread over.
+    `buffer_words` and `queue_beats` are explained at `rtl_tb.data_plane_parameters`. `stripes`: narrow ports
+    that the `port_bytes` of each master are spread over.
     """
 
     array: Array[int]
@@ -149,8 +151,8 @@ class Machine:
 class LayerJob(LayerGeometry):
     """One layer as an NPU is asked to run it; `weights` and `descriptor` are addresses.
 
-    `mode`, `b_r`, `row_lanes` and `block` are those of the FBCB word at this batch (ADR 5); everything else stands in
-    the descriptor.
+    `mode`, `b_r`, `row_lanes` and `block` are those of the FBCB word at this batch (ADR 5); everything else
+    stands in the descriptor.
     """
 
     mode: Mode
@@ -184,9 +186,10 @@ class LayerJob(LayerGeometry):
 class LayerCycles:
     """Cycles, beats and bursts of one layer of one job.
 
-    Beats are handshakes; with stripes, beats and bursts of a master are those of all its narrow ports. `input_beats`
-    are the cycles in which the core took input; in `blocked_cycles` it did not take a beat that was there, in
-    `starved_cycles` it waited for one. The `cycles` of a job's first layer include the job's set-up.
+    Beats are handshakes; with stripes, beats and bursts of a master are those of all its narrow ports.
+    `input_beats` are the cycles in which the core took input; in `blocked_cycles` it did not take a beat that
+    was there, in `starved_cycles` it waited for one. The `cycles` of a job's first layer include the job's
+    set-up.
     """
 
     cycles: int
@@ -210,7 +213,9 @@ def _kernel() -> ModuleType:
 
 
 def layer_numbers(job: LayerJob, machine: Machine) -> dict[str, int]:
-    """The numbers of fluidnpu_planner for a layer and its own duration, by the names of `twin.parameters.Layer`."""
+    """The numbers of fluidnpu_planner for a layer and its own duration, by name; `twin.parameters.Layer`
+    has them.
+    """
     array = machine.array
     mode = Mode.NORMAL if job.pool else job.mode  # the planner reckons a pool's weights, of which there are none
     width, columns = array.tile(mode)
@@ -282,7 +287,9 @@ def job_cycles(
     first_cycle: int = 0,
     limit: int = 1 << 40,
 ) -> tuple[LayerCycles, ...]:
-    """Cycles of each layer of one job on samples in `slots` (addresses, ascending); the first includes the job's set-up.
+    """Cycles of each layer of one job on samples in `slots` (addresses, ascending).
+
+    The first layer includes the job's set-up.
 
     `first_cycle` counts from reset, since the DRAM model's refresh does.
     """

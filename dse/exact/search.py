@@ -1,8 +1,9 @@
-"""Branch and bound over all buildable arrays: a cheap lower bound orders them, the exact model evaluates the best.
+"""Branch and bound over all buildable arrays: a lower bound orders them, the exact model evaluates the best.
 
-Evaluation goes on until no array can improve on the best, small batches before large ones; that of an array stops once
-it cannot win. If the budget of evaluations runs out first, `gap_pct` bounds how far the result is from the optimum.
-Where tensors lie is not known before a network is compiled; here each layer reads and writes tensors of its own.
+Evaluation goes on until no array can improve on the best, small batches before large ones; that of an array
+stops once it cannot win. If the budget of evaluations runs out first, `gap_pct` bounds how far the result is
+from the optimum. Where tensors lie is not known before a network is compiled; here each layer reads and
+writes tensors of its own.
 """
 
 from __future__ import annotations
@@ -46,8 +47,11 @@ _T = TypeVar("_T")
 
 
 def synthetic_job(layer: LayerShape, mapping: LayerMapping, block: int) -> tuple[LayerJob, list[int]]:
-    """A layer with tensors of its own, and the addresses of the samples' slots. Raises DesignError without a window.
+    """A layer with tensors of its own, and the addresses of the samples' slots.
 
+    Raises DesignError without a window.
+
+    >>> from fluidnpu.dse import Mode
     >>> from fluidnpu.models import Window
     >>> window = Window(kernel=(1, 1), out=(4, 4), channels=8)
     >>> layer = LayerShape(name="conv", r=16, p=8, c=8, window=window)
@@ -99,7 +103,7 @@ def synthetic_job(layer: LayerShape, mapping: LayerMapping, block: int) -> tuple
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """One array as it fits, with the plan and the exact cycles of every layer at the batch sizes evaluated so far.
+    """One array as it fits, with the plan and the exact cycles of every layer at some batch sizes.
 
     `plans[layer key][batch]`; `cycles` alike, without the set-up of a job.
     """
@@ -152,7 +156,8 @@ def best_plan(
 ) -> tuple[BatchPlan, int]:
     """The plan of fewest cycles among those of the best bounds, and its cycles.
 
-    `near`: a bound above that share of the best cycles is let go. Raises DesignError where no row fits the buffer.
+    `near`: a bound above that share of the best cycles is let go. Raises DesignError where no row fits the
+    buffer.
     """
     best: tuple[BatchPlan, int] | None = None
     for bound, mapping, block in _plans_to_try(layer, batch, machine, dram, tries):
@@ -175,7 +180,7 @@ def best_plan(
 def _plans_to_try(
     layer: LayerShape, batch: int, machine: Machine, dram: DramModel, tries: int
 ) -> list[tuple[float, LayerMapping, int]]:
-    """Bound, mapping and block: first the plan that the estimate calls the fastest, then those of the least bounds."""
+    """Bound, mapping and block: first the plan of the best estimate, then those of the least bounds."""
     on = Candidates.of(machine, dram)
     bounded: list[tuple[float, int, int, LayerMapping]] = []
     for order, mapping in enumerate(mappings(layer, batch)):
@@ -195,7 +200,7 @@ def _plans_to_try(
 
 
 def evaluate_array(question: Question, fitted: Fit, batches: Sequence[int]) -> Evaluation:
-    """The best plan of every layer at each of `batches` on one array, by the exact model; two layers at a time."""
+    """The best plan of every layer at each of `batches` on one array, by the exact model, in two threads."""
     machine = Machine.on(question.target, fitted.array, fitted.buffer_words)
     keys = list(dict.fromkeys(layer_key(layer) for layer in question.workload.layers))
     tasks = [(key, batch) for batch in sorted(batches, reverse=True) for key in keys]
@@ -213,7 +218,7 @@ def evaluate_array(question: Question, fitted: Fit, batches: Sequence[int]) -> E
 
 
 def lower_bounds(question: Question, space: Space, batches: Sequence[int], progress: Progress | None = None) -> Floats:
-    """Lower bound of the cycles of all layers, shape (batches, points): of each layer the least of all plans."""
+    """Lower bound of the cycles of all layers, shape (batches, points): each layer at its best plan."""
     target = question.target
     t_r, t_p, t_c = (axis.astype(np.float64) for axis in (space.t_r, space.t_p, space.t_c))
     on = Candidates(
@@ -241,10 +246,11 @@ def lower_bounds(question: Question, space: Space, batches: Sequence[int], progr
 
 @dataclass(frozen=True, kw_only=True)
 class ExactRanking:
-    """The best array of a search, the arrays that were bounded and evaluated, and its distance from the optimum.
+    """The best array of a search, its distance from the optimum, and the number of arrays looked at.
 
-    `objective`: GOP/s weighted over batch sizes, or milliseconds at b = 1 when latency was asked for. `gap_pct`: per
-    cent by which the optimum can be better at most. `trace`: of each array in turn its bound and its result.
+    `objective`: GOP/s weighted over batch sizes, or milliseconds at b = 1 when latency was asked for.
+    `gap_pct`: per cent by which the optimum can be better at most. `trace`: of each array in turn its bound
+    and its result.
     """
 
     best: Evaluation
@@ -256,10 +262,10 @@ class ExactRanking:
 
 
 def search_exact(question: Question, progress: Progress | None = None) -> ExactRanking:
-    """The array of most throughput (sum over b of w_b GOP/s), or of least latency at b = 1, under the exact model.
+    """The array of most throughput, or of least latency at b = 1, under the exact model.
 
-    Every batch size of the winner is evaluated, also those that weigh nothing. Raises FitError where nothing can be
-    built.
+    Throughput is the sum over b of w_b GOP/s. Every batch size of the winner is evaluated, also those that
+    weigh nothing. Raises FitError where nothing can be built.
     """
     space = _buildable_space(question)
     bounds = lower_bounds(question, space, question.batches, progress)
@@ -300,7 +306,7 @@ class _Race:
         return True
 
     def enter(self, point: Point, bounds: Floats, bound: float) -> None:
-        """Evaluate an array batch by batch, until it cannot win even if all larger batches took their bound."""
+        """Evaluate an array batch by batch, until it cannot win even with bounds for all larger batches."""
         try:
             fitted, _ = share_memory(self.question, point)
         except FitError as error:
@@ -344,7 +350,7 @@ class _Race:
 
 
 def _objective(question: Question) -> Callable[[Floats], Floats]:
-    """From cycles (batches, points) to the number to maximise: GOP/s over batch sizes, or less time at b = 1."""
+    """The number to maximise, of cycles (batches, points): GOP/s over batch sizes, or time at b = 1."""
     clock_hz, macs, weights = question.board.clock_hz, question.workload.macs, question.batch_weights
     if question.objective == "latency":
         return lambda cycles: -1e3 * cycles[0] / clock_hz

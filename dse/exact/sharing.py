@@ -1,7 +1,7 @@
-"""The share of on-chip RAM between the accumulators of an array and its input buffer, and the FBCB that goes with it.
+"""The share of on-chip RAM between the accumulators of an array and its input buffer, with the FBCB.
 
-Pure arithmetic. Deep accumulators send weights less often, a large input buffer reads inputs once and keeps large row
-blocks; both are bits of the same RAM.
+Pure arithmetic. Deep accumulators send weights less often, a large input buffer reads inputs once and keeps
+large row blocks; both are bits of the same RAM.
 
 >>> from fluidnpu.boards import load_board
 >>> from fluidnpu.models import Window
@@ -32,8 +32,8 @@ from .model import Machine
 def share_memory(question: Question, point: Point) -> tuple[Fit, Plans]:
     """The depth of accumulators and the input buffer that serve a workload best on one array, and its FBCB.
 
-    Where the network's windows are not known accumulators are as deep as can be, and plans those of the `paper` model.
-    Raises FitError.
+    Where the network's windows are not known accumulators are as deep as can be, and plans those of the
+    `paper` model. Raises FitError.
     """
     workload, target, b_max = question.workload, question.target, question.b_max
     if any(layer.window is None for layer in workload.layers):

@@ -1,4 +1,4 @@
-"""From a workload and a board to a published point and a design that can be built, with the difference between them.
+"""The search: from a workload and a board to a published point and a design that can be built.
 
 >>> from fluidnpu.boards import load_board
 >>> from fluidnpu.models import LayerShape, Workload
@@ -43,9 +43,9 @@ def explore(
     evaluations: int = EVALUATIONS,
     progress: Progress | None = None,
 ) -> Exploration:
-    """Search the whole space, then build the best point that can be built; the arguments are those of `Question`.
+    """Search the whole space, then build the best point that can be built.
 
-    Raises DesignError, FitError or BoardError.
+    The arguments are those of `Question`. Raises DesignError, FitError or BoardError.
     """
     question = Question(
         workload=workload,
@@ -64,8 +64,8 @@ def explore(
 def answer(question: Question, progress: Progress | None = None) -> Exploration:
     """The published optimum of a question and the design to build. Raises DesignError or FitError.
 
-    The published optimum is the `paper` model's. With the `exact` model the design to build, its plans, its GOP/s and
-    its latency table are those that `search_exact` evaluates.
+    The published optimum is the `paper` model's. With the `exact` model the design to build, its plans, its
+    GOP/s and its latency table are those that `search_exact` evaluates.
     """
     ranking = rank(question, progress=progress)
     if question.model == "exact":
@@ -117,7 +117,7 @@ def _exact_answer(question: Question, ranking: Ranking, exact: ExactRanking) -> 
 
 
 def _first_that_fits(question: Question, ranking: Ranking) -> tuple[Point, Fit, Plans, FitError | None]:
-    """The highest-ranked point that can be built, its fit and FBCB, and the FitError of the optimum, if any."""
+    """The highest-ranked point that can be built, its fit and FBCB, and the optimum's FitError, if any."""
     try:
         return ranking.best, *share_memory(question, ranking.best), None
     except FitError as error:
@@ -187,11 +187,11 @@ def build_design(
     b_max: int = 8,
     acc_bits: int = 48,
 ) -> Design:
-    """The design of a point for a workload on a board: T_R shrunk to what fits, FBCB for two lanes, latency table.
+    """The design of a point for a workload on a board: T_R as it fits, FBCB for two lanes, latency table.
 
-    A beat carries as many outputs as the memory takes in a cycle (`out_words`) and as many weight slots as it delivers
-    (`weight_slots`): wider would wait for memory, narrower would make memory wait. `memory`: the one that tensors live
-    in, the board's first by default. Raises DesignError or FitError.
+    A beat carries as many outputs as the memory takes in a cycle (`out_words`) and as many weight slots as it
+    delivers (`weight_slots`): wider would wait for memory, narrower would make memory wait. `memory`: the one
+    that tensors live in, the board's first by default. Raises DesignError or FitError.
     """
     question = Question(workload=workload, board=board, b_max=b_max, memory=memory, acc_bits=acc_bits)
     fitted, plans = share_memory(question, point)

@@ -1,8 +1,9 @@
-"""The Pareto front of what can be built: throughput, latency of a single sample, DSPs, on-chip memory and LUTs.
+"""The Pareto front of buildable designs: throughput, latency of one sample, DSPs, on-chip memory and LUTs.
 
-Candidates are all arrays of a board's space that fit it, each with accumulators as deep as can be and with shallower
-ones (`DEPTHS`), all beside the least input buffer. The `paper` model times them; under the `exact` model, which would
-take days to evaluate them all, its lower bound does (`exact.bound`): no plan of theirs is faster.
+Candidates are all arrays of a board's space that fit it, each with accumulators as deep as can be and with
+shallower ones (`DEPTHS`), all beside the least input buffer. The `paper` model times them; under the `exact`
+model, which would take days to evaluate them all, its lower bound does (`exact.bound`): no plan of theirs is
+faster.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ DEPTHS = (512, 1024, 2048, 4096)  # rows; the RAM of a bank changes at such step
 class Front:
     """The Pareto-optimal designs over five objectives, best throughput first.
 
-    `objective`: GOP/s weighted over batch sizes, `latency_ms`: at b = 1; both are bounds under the `exact` model.
-    Memory and LUTs are compared in whole per cent of the device, since finer differences are remainders.
-    `candidates`: number of designs compared.
+    `objective`: GOP/s weighted over batch sizes, `latency_ms`: at b = 1; both are bounds under the `exact`
+    model. Memory and LUTs are compared in whole per cent of the device, since finer differences are
+    remainders. `candidates`: number of designs compared.
     """
 
     designs: Buildable

@@ -1,4 +1,4 @@
-"""The answer to a question: the published optimum, and the design that it becomes once RAM primitives are counted."""
+"""The answer to a question: the published optimum, and the design to build by RAM primitives."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .front import Front, front
 class Exploration:
     """The answer to `question`, as `fluidnpu dse` prints it.
 
-    `ranking` holds the points of the `paper` model. `fitted_gops[b - 1]` are GOP/s of the design by its own model at
-    batch b. `layer_cycles`: of every layer at every batch size, where the `exact` model counted them. `notes` are
-    sentences for the reader.
+    `ranking` holds the points of the `paper` model. `fitted_gops[b - 1]` are GOP/s of the design by its own
+    model at batch b. `layer_cycles`: of every layer at every batch size, where the `exact` model counted
+    them. `notes` are sentences for the reader.
     """
 
     question: Question
@@ -85,7 +85,7 @@ class Exploration:
 
     @property
     def fitted_resources(self) -> dict[str, dict[str, float]]:
-        """Primitives of the design: used, available, percent; LUTs and flip-flops, estimates, have `low` and `high`."""
+        """Primitives of the design: used, available, percent; estimates have `low` and `high`, too."""
         shares = {"dsp": _share(self.fit.dsp, self.board.dsp), "ramb18": _share(self.fit.ramb18, self.board.ramb18)}
         if self.board.uram288:
             shares["uram288"] = _share(self.fit.uram288, self.board.uram288)
@@ -111,14 +111,14 @@ class Exploration:
         return tuple(gops(shape.macs, batch, t, self.board.clock_hz, words) for batch, t in enumerate(ticks, 1))
 
     def layer_efficiency_pct(self, layer: int) -> tuple[float, ...]:
-        """Per cent of the array's peak that the built design reaches on one layer at each batch size; 0 for pools."""
+        """Per cent of the array's peak that one layer reaches at each batch size; 0 for pools."""
         return tuple(100 * value / self.design.peak_gops for value in self.layer_gops(layer))
 
     def layer_operations_per_word(self, layer: int, batch: int) -> float:
         """Operations (two a MAC) over 16-bit words: the place of a layer on the roofline; 0 for pools.
 
-        The words are those on the busiest of the `paper` model's three ports; under the `exact` model those that must
-        cross the memory's pins.
+        The words are those on the busiest of the `paper` model's three ports; under the `exact` model those
+        that must cross the memory's pins.
         """
         if self.layer_cycles is not None:
             return 2 * batch * self.workload.layers[layer].macs / layer_words(self.workload.layers[layer], batch)
@@ -140,13 +140,14 @@ class Exploration:
 
     @cached_property
     def front(self) -> Front:
-        """The Pareto front of the buildable designs. Takes a second, under the `exact` model up to half a minute."""
+        """The Pareto front of buildable designs; takes a second, by the `exact` model half a minute."""
         return front(self.question)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types.
 
-        Point, GOP/s and resources at the top are the published ones; `fitted` holds those of the design to build.
+        Point, GOP/s and resources at the top are the published ones; `fitted` holds those of the design to
+        build.
         """
         return {
             "network": self.workload.name,

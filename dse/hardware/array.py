@@ -1,4 +1,4 @@
-"""The PE array: its tiles in every mode and the widths of its streams, for one array or for many side by side.
+"""The PE array: its tiles in every mode and the widths of its streams, for one array or for many.
 
 Pure arithmetic. The numbers of one array are integers; a search has NumPy arrays of one shape in their place.
 
@@ -127,9 +127,10 @@ def pool_beats(taps: int, *, maximum: bool) -> int:
 class Array(Generic[N]):
     """A PE array, or many side by side, with the widths of its streams in 16-bit words.
 
-    `t_r`: rows of an accumulator bank. `t_p`: words of a PE's adder tree. `t_c`: PEs. `weight_slots`: slots of
-    `t_p` weights in a beat. `in_words`, `out_words`: words of a beat of inputs and of outputs. `stackable`: pairs
-    of PEs join (k = 2) or make two lanes. `split`: trees split (k = 1/2). Raises DesignError.
+    `t_r`: rows of an accumulator bank. `t_p`: words of a PE's adder tree. `t_c`: PEs. `weight_slots`: slots
+    of `t_p` weights in a beat. `in_words`, `out_words`: words of a beat of inputs and of outputs.
+    `stackable`: pairs of PEs join (k = 2) or make two lanes. `split`: trees split (k = 1/2). Raises
+    DesignError.
     """
 
     t_r: N
@@ -154,7 +155,7 @@ class Array(Generic[N]):
 
     @classmethod
     def on(cls, board: Board, memory: str | None, *, t_r: N, t_p: N, t_c: N, stackable: bool = True) -> Array[N]:
-        """The array whose streams keep up with the ports to one of a board's memories, its first by default."""
+        """The array whose streams keep up with the ports to a memory of a board, its first by default."""
         port_bits = board.memory(memory).port_bits
         return Array(
             t_r=t_r,
@@ -199,7 +200,7 @@ class Array(Generic[N]):
                 return self.in_words, self.in_words
 
     def tile_beats(self, mode: Mode, columns: N) -> N:
-        """Beats of weights for one P-tile of so many columns.
+        """Beats of weights for one P-tile of `columns` columns.
 
         >>> array = Array(t_r=512, t_p=8, t_c=16, weight_slots=3, in_words=16, split=True)
         >>> [array.tile_beats(mode, 8) for mode in (Mode.NORMAL, Mode.WIDE, Mode.SPLIT)]
@@ -213,7 +214,7 @@ class Array(Generic[N]):
         return ceil_div(slots, self.weight_slots)
 
     def bias_beats(self, columns: N) -> N:
-        """Beats of the biases of so many columns, which go before their weights."""
+        """Beats of the biases of `columns` columns, which go before their weights."""
         return ceil_div(columns, self.biases_per_beat)
 
     @property

@@ -37,10 +37,10 @@ class Rates:
 class DramModel:
     """The memory behind the ports. Rates are 16-bit words a cycle, 0 for no limit but the ports' width.
 
-    `latency_cycles`: from the handshake of a read address to its first data, `write_latency_cycles`: from the last
-    data to the answer; an NPU reads data as they were at the handshake, and a write is there when it is answered.
-    `link_words` limits each physical port and direction, `links` says which port the masters m0, m1 and m2 use,
-    `total_words` limits all ports and directions together. In the first `refresh_cycles` of every
+    `latency_cycles`: from the handshake of a read address to its first data, `write_latency_cycles`: from the
+    last data to the answer; an NPU reads data as they were at the handshake, and a write is there when it is
+    answered. `link_words` limits each physical port and direction, `links` says which port the masters m0, m1
+    and m2 use, `total_words` limits all ports and directions together. In the first `refresh_cycles` of every
     `refresh_interval_cycles` nothing moves. Where masters are striped over narrow ports, port p of each uses
     physical port p, and `outstanding` bursts may be under way on each; `links` then says nothing.
     """
@@ -77,9 +77,9 @@ class DramModel:
     ) -> DramModel:
         """A board's memory (its first by default) as its NPU sees it.
 
-        Widths, ports and peak bandwidth are the board file's. The share of the peak that row misses and turns of
-        direction leave, latency (there and back through the interconnect) and refresh (every 7.8 us, 260 ns long:
-        DDR3 of 4 Gb by JESD79-3) are assumptions: measure them on your board.
+        Widths, ports and peak bandwidth are the board file's. The share of the peak that row misses and turns
+        of direction leave, latency (there and back through the interconnect) and refresh (every 7.8 us, 260
+        ns long: DDR3 of 4 Gb by JESD79-3) are assumptions: measure them on your board.
 
         >>> from fluidnpu.boards import load_board
         >>> DramModel.of(load_board("zc706"), "pl").latency_cycles

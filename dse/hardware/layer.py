@@ -11,8 +11,8 @@ class LayerGeometry:
     """The windows of a layer and the places of its tensors, as its descriptor has them.
 
     Offsets and distances are bytes; `*_offset` counts from the base of a sample's slot. `group_words`: input
-    channels of one group (all channels of a pool). `columns`: output channels of one group. Group g reads from
-    `in_offset + 2 * g * group_words` and writes to `out_offset + 2 * g * columns`.
+    channels of one group (all channels of a pool). `columns`: output channels of one group. Group g reads
+    from `in_offset + 2 * g * group_words` and writes to `out_offset + 2 * g * columns`.
     """
 
     in_offset: int

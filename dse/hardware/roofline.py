@@ -1,4 +1,4 @@
-"""The roofline: a lower bound of cycles from the multipliers and the memory alone, for any dataflow. Pure arithmetic.
+"""The roofline: a lower bound of cycles from the multipliers and the memory alone. Pure arithmetic.
 
 >>> from fluidnpu.models import LayerShape
 >>> layer = LayerShape(name="conv", r=196, p=256, c=1024)
@@ -38,7 +38,7 @@ def _touched(window: Window, axis: int) -> int:
 
 
 def layer_words(layer: LayerShape, batch: int) -> int:
-    """Words of 16 bits that must cross the memory's pins: weights, inputs, residual and outputs, each once."""
+    """Words of 16 bits that must cross the memory's pins: weights, inputs, residual, outputs, each once."""
     outputs = layer.r * (layer.groups * layer.c if layer.kind is Kind.GEMM else layer.c)
     weights = layer.groups * layer.p * layer.c if layer.kind is Kind.GEMM else 0
     return weights + batch * (touched_words(layer) + (2 if layer.residual else 1) * outputs)

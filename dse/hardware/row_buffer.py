@@ -1,14 +1,14 @@
 """Bytes of the data plane's input buffer that a layer's row blocks need, so that no row waits for room.
 
-Pure arithmetic. The buffer is a ring, as in `fluidnpu_row_buffer`. Input rows follow one another in it in the order
-in which windows reach them, `pitch` bytes apart; the rows that the block at hand needs stay, the next ones are
-loaded behind them. With lanes by samples each lane has half of the ring.
+Pure arithmetic. The buffer is a ring, as in `fluidnpu_row_buffer`. Input rows follow one another in it in the
+order in which windows reach them, `pitch` bytes apart; the rows that the block at hand needs stay, the next
+ones are loaded behind them. With lanes by samples each lane has half of the ring.
 
 >>> from fluidnpu.models import LayerShape, Window
 >>> window = Window(kernel=(3, 3), out=(14, 14), channels=64)
 >>> layer = LayerShape(name="conv", r=196, p=576, c=64, window=window)
->>> needed_bytes(layer, batch=2, block=28, port_bytes=8), needed_bytes(layer, batch=2, block=392, port_bytes=8)
-(8248, 65928)
+>>> [needed_bytes(layer, batch=2, block=block, port_bytes=8) for block in (28, 392)]
+[8248, 65928]
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ MOST_PORT_BYTES = 64  # slots begin on such a boundary, so wider ports see rows 
 class InputRows:
     """The input rows of a layer: counts of rows, and bytes.
 
-    A row goes from its first window's first word to its last window's last. Rows follow one another `pitch` bytes
-    apart, so far that no two share a port word, and each begins as far into a port word as it does in memory.
-    `row_step` is a distance in memory, `pitch` and all below are distances in the buffer.
+    A row goes from its first window's first word to its last window's last. Rows follow one another `pitch`
+    bytes apart, so far that no two share a port word, and each begins as far into a port word as it does in
+    memory. `row_step` is a distance in memory, `pitch` and all below are distances in the buffer.
     """
 
     row_bytes: int
@@ -53,9 +53,9 @@ class InputRows:
 
         >>> from fluidnpu.dse.hardware.layer import LayerGeometry
         >>> conv = LayerGeometry(
-        ...     in_offset=0, in_row_bytes=60, in_pixel_bytes=2, kernel_h=3, kernel_w=3, stride_h=1, stride_w=1,
-        ...     dilation_h=1, dilation_w=1, out_h=28, out_w=28, group_words=1, groups=1, columns=16,
-        ...     out_offset=4096, out_row_bytes=896, out_pixel_bytes=32)
+        ...     in_offset=0, in_row_bytes=60, in_pixel_bytes=2, kernel_h=3, kernel_w=3, stride_h=1,
+        ...     stride_w=1, dilation_h=1, dilation_w=1, out_h=28, out_w=28, group_words=1, groups=1,
+        ...     columns=16, out_offset=4096, out_row_bytes=896, out_pixel_bytes=32)
         >>> InputRows.of(conv, port_bytes=8).pitch
         68
         """
@@ -108,9 +108,12 @@ def needed_bytes(
     b_r: int | None = None,
     port_bytes: int = MOST_PORT_BYTES,
 ) -> int:
-    """Least capacity of the buffer in bytes for row blocks of `block` beats. Raises DesignError without a window.
+    """Least capacity of the buffer in bytes for row blocks of `block` beats.
 
-    `b_r` below `batch` means lanes by samples. Behind the widest port rows lie at their furthest from each other.
+    Raises DesignError without a window.
+
+    `b_r` below `batch` means lanes by samples. Behind the widest port rows lie at their furthest from each
+    other.
     """
     window = layer.window
     if window is None:

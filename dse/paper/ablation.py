@@ -1,4 +1,4 @@
-"""The ablation of Fig. 10 of Fluid Batching: each way of batching on its own best design, by the `paper` model.
+"""The ablation of Fig. 10 of Fluid Batching: each way of batching on its best design, by the `paper` model.
 
 >>> from fluidnpu.boards import load_board
 >>> from fluidnpu.models import LayerShape, Workload
@@ -41,8 +41,9 @@ def ablation(
 ) -> tuple[AblationRow, ...]:
     """One row for each strategy, each searched over the whole space for itself. Raises DesignError.
 
-    R and P are Eq. 1 with B_R = b and B_R = 1; "fluid" is the `paper` model, in which idle PEs take any row or
-    sample. Traffic is the same in all rows: strategies differ in where samples are computed, not in what is moved.
+    R and P are Eq. 1 with B_R = b and B_R = 1; "fluid" is the `paper` model, in which idle PEs take any row
+    or sample. Traffic is the same in all rows: strategies differ in where samples are computed, not in what
+    is moved.
     """
     rows = []
     for name, batching, stackable in STRATEGIES:

@@ -1,8 +1,8 @@
 """The per-exit latency table of a design: whole nanoseconds for each stage and batch size. Pure arithmetic.
 
-GEMM layers take the time of the `paper` model. That model has no pools, so they are an addition of ours: a pool costs
-the core R * P * ceil(C / W) cycles a sample (ADR 4: one beat a tap, W channels a beat), about half of it if it is a
-max pool, and nothing overlaps it.
+GEMM layers take the time of the `paper` model. That model has no pools, so they are an addition of ours: a
+pool costs the core R * P * ceil(C / W) cycles a sample (ADR 4: one beat a tap, W channels a beat), about half
+of it if it is a max pool, and nothing overlaps it.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> latency_table(tiny_design()).ns
@@ -43,7 +43,7 @@ def stage_latency(
     stackable: bool = True,
     input_words: int | None = None,
 ) -> LatencyTable:
-    """Nanoseconds of every stage that `layers` have at batch 1..b_max, rounded up, never falling as the batch grows.
+    """Nanoseconds of each stage of `layers` at batch 1..b_max, rounded up, never falling with the batch.
 
     `input_words`: of a beat, two lanes by default.
     """
@@ -52,7 +52,7 @@ def stage_latency(
     ticks = [[0] * b_max for _ in range(stages)]
     for layer in layers:
         for b in range(1, b_max + 1):
-            gemm = best_stack(layer, point, b, words_per_cycle, batching, stackable)[1]
+            gemm = best_stack(layer, point, b, words_per_cycle, batching=batching, stackable=stackable)[1]
             ticks[layer.stage][b - 1] += gemm + b * words_per_cycle * pool_cycles(layer, words)
     per_second = clock_hz * words_per_cycle
     return LatencyTable(ns=tuple(tuple(ceil_div(value * 10**9, per_second) for value in row) for row in ticks))
@@ -61,9 +61,9 @@ def stage_latency(
 def latency_table(design: Design, batching: Batching | str = Batching.FLUID) -> LatencyTable:
     """The table of a design under another way of batching, for the scheduler's baselines.
 
-    "fluid" is the design's own; "r" puts all samples along the rows with k = 1 and lets idle PEs idle; "fc" batches
-    only layers with a single row, with k = 1; "p" puts them side by side with k = 1. Words a cycle are
-    `design.out_words`, which is the board's figure by construction.
+    "fluid" is the design's own; "r" puts all samples along the rows with k = 1 and lets idle PEs idle; "fc"
+    batches only layers with a single row, with k = 1; "p" puts them side by side with k = 1. Words a cycle
+    are `design.out_words`, which is the board's figure by construction.
     """
     asked = Batching(batching)
     return stage_latency(

@@ -1,21 +1,23 @@
 """The `paper` cycle model: cycles of one layer on one design point. Pure whole-number arithmetic.
 
-For a layer <R, P, C> at batch b on <T_R, T_P, T_C>, with P^ = T_P ceil(P / T_P), n_C = ceil(C / T_C), C^ = T_C n_C, n_R = ceil(b R / T_R):
+For a layer <R, P, C> at batch b on <T_R, T_P, T_C>, with P^ = T_P ceil(P / T_P), n_C = ceil(C / T_C),
+C^ = T_C n_C, n_R = ceil(b R / T_R):
 
-    compute cycles = ceil(P / T_P) ceil(b R C / T_C)                       idle PEs take other rows or samples
-    memory words   = max(b R P^ n_C, P^ C^ n_R, b R C^)                    inputs, weights, outputs, each on its own port
-    time           = max(compute cycles, memory words / W)                 W: 16-bit words a cycle
+    compute cycles = ceil(P / T_P) ceil(b R C / T_C)            idle PEs take other rows or samples
+    memory words   = max(b R P^ n_C, P^ C^ n_R, b R C^)         inputs, weights, outputs, each on its own port
+    time           = max(compute cycles, memory words / W)      W: 16-bit words a cycle
 
-and with k = 2 the same on <T_R // 2, 2 T_P, T_C // 2>; each layer and batch takes the faster k. The form is a fit to
-Table I of Fluid Batching, whose text gives the tiles, Eq. 1-2 and "analytical and roofline modelling" but neither
-traffic nor bandwidth: good for that table, and nothing else should be built on it. `groups` repeat a layer one after
-another. Pools have no multiply-accumulates and take no time here (latency tables do count them); the residual operand
-of an add is not counted either.
+and with k = 2 the same on <T_R // 2, 2 T_P, T_C // 2>; each layer and batch takes the faster k. The form is
+a fit to Table I of Fluid Batching, whose text gives the tiles, Eq. 1-2 and "analytical and roofline
+modelling" but neither traffic nor bandwidth: good for that table, and nothing else should be built on it.
+`groups` repeat a layer one after another. Pools have no multiply-accumulates and take no time here (latency
+tables do count them); the residual operand of an add is not counted either.
 
-Times are whole **ticks** of 1/W cycle, so that nothing is ever rounded: time in ticks = max(W * compute cycles, memory words).
+Times are whole **ticks** of 1/W cycle, so that nothing is ever rounded: time in ticks = max(W * compute
+cycles, memory words).
 
-Worked example, one image on <4652, 7, 128> with W = 8: 576 = 83 tiles of 7 less 5, 64 columns are half an array, so
-two rows share a beat:
+Worked example, one image on <4652, 7, 128> with W = 8: 576 = 83 tiles of 7 less 5, 64 columns are half an
+array, so two rows share a beat:
 
 >>> from fluidnpu.models import LayerShape
 >>> layer = LayerShape(name="conv", r=3136, p=576, c=64)
@@ -45,8 +47,9 @@ from ..hardware.array import ceil_div
 class Batching(StrEnum):
     """Ways of batching that the paper compares: where samples of a batch lie on the PEs.
 
-    FLUID is the paper model's own term. R and P are Eq. 1 with B_R = b and B_R = 1. FC batches only layers with a
-    single row and runs the others sample by sample. Eq. 1 with the best B_R would be P again: see `eq1_cycles`.
+    FLUID is the paper model's own term. R and P are Eq. 1 with B_R = b and B_R = 1. FC batches only layers
+    with a single row and runs the others sample by sample. Eq. 1 with the best B_R would be P again: see
+    `eq1_cycles`.
     """
 
     FLUID = "fluid"
@@ -114,7 +117,8 @@ def compute_cycles(layer: LayerShape, point: Point, batch: int, batching: Batchi
 def eq1_cycles(layer: LayerShape, point: Point, batch: int, b_r: int) -> int:
     """Cycles of Eq. 1 as printed: B_R R rows, with (b - B_R + 1) C columns asked of T_C PEs.
 
-    B_R = 1 is always among the cheapest, since B_R (b - B_R + 1) >= b: the hybrids of Eq. 1 provide more places than there are samples.
+    B_R = 1 is always among the cheapest, since B_R (b - B_R + 1) >= b: the hybrids of Eq. 1 provide more
+    places than there are samples.
     """
     return b_r * layer.r * ceil_div(layer.p, point.t_p) * ceil_div((batch - b_r + 1) * layer.c, point.t_c)
 
@@ -137,9 +141,10 @@ def layer_ticks(
     batch: int,
     words_per_cycle: int,
     stack: Stack = Stack.ONE,
+    *,
     batching: Batching = Batching.FLUID,
 ) -> int:
-    """Ticks (1/W cycle) of a layer at one k, all groups; pools take none. Raises DesignError when k cannot be had."""
+    """Ticks (1/W cycle) of a layer at one k, all groups; none of a pool. DesignError without that k."""
     if layer.kind is not Kind.GEMM:
         return 0
     if stack is Stack.HALF:
@@ -148,8 +153,8 @@ def layer_ticks(
     if shape is None:
         raise DesignError(f"k = 2 needs at least two PEs and two rows, not {point}")
     if batching is Batching.FC and layer.r > 1:  # sample by sample: weights are read again for each
-        one = max(words_per_cycle * compute_cycles(layer, shape, 1, Batching.R), memory_words(layer, shape, 1))
-        return layer.groups * batch * one
+        sample = max(words_per_cycle * compute_cycles(layer, shape, 1, Batching.R), memory_words(layer, shape, 1))
+        return layer.groups * batch * sample
     compute = words_per_cycle * compute_cycles(layer, shape, batch, batching)
     return layer.groups * max(compute, memory_words(layer, shape, batch))
 
@@ -159,15 +164,16 @@ def best_stack(
     point: Point,
     batch: int,
     words_per_cycle: int,
+    *,
     batching: Batching = Batching.FLUID,
     stackable: bool = True,
 ) -> tuple[Stack, int]:
     """The faster k and its ticks; k = 1 where both take the same time, since it switches nothing."""
-    one = layer_ticks(layer, point, batch, words_per_cycle, Stack.ONE, batching)
+    plain = layer_ticks(layer, point, batch, words_per_cycle, Stack.ONE, batching=batching)
     if not stackable or layer.kind is not Kind.GEMM or point.stacked() is None:
-        return Stack.ONE, one
-    two = layer_ticks(layer, point, batch, words_per_cycle, Stack.TWO, batching)
-    return (Stack.TWO, two) if two < one else (Stack.ONE, one)
+        return Stack.ONE, plain
+    stacked = layer_ticks(layer, point, batch, words_per_cycle, Stack.TWO, batching=batching)
+    return (Stack.TWO, stacked) if stacked < plain else (Stack.ONE, plain)
 
 
 def total_ticks(
@@ -175,6 +181,7 @@ def total_ticks(
     point: Point,
     batch: int,
     words_per_cycle: int,
+    *,
     batching: Batching = Batching.FLUID,
     stackable: bool = True,
 ) -> int:
@@ -183,7 +190,7 @@ def total_ticks(
     The plain form, which the search's vectorised one must equal.
     """
     return sum(
-        count * best_stack(layer, point, batch, words_per_cycle, batching, stackable)[1]
+        count * best_stack(layer, point, batch, words_per_cycle, batching=batching, stackable=stackable)[1]
         for layer, count in distinct(layers).items()
     )
 
@@ -207,7 +214,7 @@ def distinct(layers: Iterable[LayerShape]) -> Counter[LayerShape]:
 def gops(macs: int, batch: int, ticks: int, clock_hz: int, words_per_cycle: int) -> float:
     """T(d, b) of Eq. 2 in GOP/s: two operations a multiply-accumulate, `batch` samples in `ticks`.
 
-    >>> gops(macs=1000, batch=1, ticks=16, clock_hz=100_000_000, words_per_cycle=8)  # 2000 operations in two cycles
+    >>> gops(macs=1000, batch=1, ticks=16, clock_hz=100_000_000, words_per_cycle=8)  # in two cycles
     100.0
     """
     return operations_rate(macs, batch, clock_hz, words_per_cycle) / ticks

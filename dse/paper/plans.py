@@ -1,8 +1,8 @@
-"""The plans of the `paper` model: k and B_R of each layer and batch size, as the FBCB holds them. Pure arithmetic.
+"""The plans of the `paper` model: k and B_R of each layer and batch size, as the FBCB holds them.
 
-Two readings stand side by side. `published_plan` is Eq. 1 of Fluid Batching as printed, with B_R anywhere in 1..b.
-`buildable_plan` is for two lanes (ADR 4): all samples along the rows, or half of them in each lane, so B_R is b or
-ceil(b / 2).
+Two readings stand side by side. `published_plan` is Eq. 1 of Fluid Batching as printed, with B_R anywhere in
+1..b. `buildable_plan` is for two lanes (ADR 4): all samples along the rows, or half of them in each lane, so
+B_R is b or ceil(b / 2).
 
 >>> from fluidnpu.models import LayerShape
 >>> layer, point = LayerShape(name="fc", r=1, p=8, c=10), Point(t_r=64, t_p=8, t_c=32)
@@ -29,8 +29,9 @@ Plans = tuple[tuple[BatchPlan, ...], ...]  # of a layer, of a batch size: an FBC
 def published_plan(layer: LayerShape, point: Point, batch: int, words_per_cycle: int) -> BatchPlan:
     """The faster k; with k = 1 the B_R in 1..b of fewest Eq. 1 cycles, else b. Pools: k = 1, B_R = b.
 
-    Ties go to the larger B_R: samples along the rows share one weight tile, so they are never worse for memory than
-    samples side by side. Since B_R = 1 never loses (`model.eq1_cycles`), this is the largest B_R that wastes nothing.
+    Ties go to the larger B_R: samples along the rows share one weight tile, so they are never worse for
+    memory than samples side by side. Since B_R = 1 never loses (`model.eq1_cycles`), this is the largest B_R
+    that wastes nothing.
     """
     stack, _ = best_stack(layer, point, batch, words_per_cycle)
     if layer.kind is not Kind.GEMM or stack is Stack.TWO:
@@ -40,7 +41,7 @@ def published_plan(layer: LayerShape, point: Point, batch: int, words_per_cycle:
 
 
 def buildable_plan(layer: LayerShape, point: Point, batch: int, words_per_cycle: int) -> BatchPlan:
-    """As `published_plan` for two lanes of T_C // 2 columns: B_R is b, or ceil(b / 2) if that takes fewer cycles."""
+    """As `published_plan` for two lanes of T_C // 2 columns: B_R is b, or ceil(b / 2) if that is faster."""
     stack, _ = best_stack(layer, point, batch, words_per_cycle)
     if layer.kind is not Kind.GEMM or stack is Stack.TWO or point.t_c < 2:
         return BatchPlan(k=stack, b_r=batch)

@@ -1,4 +1,4 @@
-"""Exhaustive search of the `paper` model's design space: every legal point is evaluated, so the best is the optimum.
+"""Exhaustive search of the `paper` model's design space: it evaluates every legal point.
 
 Plain iteration in typed stages: `legal_space` lists the points, `evaluate` times them, `rank` orders them.
 
@@ -59,9 +59,10 @@ class Space:
 
 
 def legal_space(board: Board) -> Space:
-    """Every <T_P, T_C> within the board's DSPs, T_R the largest even number whose tile buffers fit, T_P by T_P.
+    """Every <T_P, T_C> within the board's DSPs, T_R the largest even number whose tile buffers fit.
 
-    Points with no room for two rows are left out. Raises DesignError when none is left.
+    In the order of T_P, then T_C. Points with no room for two rows are left out; DesignError when none is
+    left.
     """
     widths = np.arange(1, board.dsp + 1, dtype=np.int64)
     per_width = board.dsp // widths
@@ -86,10 +87,11 @@ def evaluate(
     stackable: bool = True,
     progress: Progress | None = None,
 ) -> Floats:
-    """Ticks of all layers, shape (b_max, points): equal to `model.total_ticks` to the last tick. Raises DesignError.
+    """Ticks of all layers, shape (b_max, points): equal to `model.total_ticks` to the last tick.
 
-    Time goes into arithmetic, not into Python: equal shapes are timed once, points are taken by the hundred with all
-    batch sizes side by side, and whole numbers ride in float64, whose division is several times faster than int64's.
+    Time goes into arithmetic, not into Python: equal shapes are timed once, points are taken by the hundred
+    with all batch sizes side by side, and whole numbers ride in float64, whose division is several times
+    faster than int64's. Raises DesignError for layers too large for that.
     """
     shapes = distinct(layers)
     _check_exact(shapes, b_max, space, words_per_cycle)
@@ -100,11 +102,12 @@ def evaluate(
         t_r, t_p, t_c = (axis[part].astype(np.float64) for axis in (space.t_r, space.t_p, space.t_c))
         single = np.flatnonzero((t_c < 2) | (t_r < 2))  # points with no pair to stack
         for shape, count in shapes.items():
-            best = _ticks(shape, t_r, t_p, t_c, batches, words_per_cycle, batching)
+            best = _ticks(shape, t_r, t_p, t_c, batches, words=words_per_cycle, batching=batching)
             if stackable:
-                two = _ticks(shape, np.floor(t_r / 2), 2 * t_p, np.floor(t_c / 2), batches, words_per_cycle, batching)
-                two[:, single] = np.inf
-                np.minimum(best, two, out=best)
+                halves = np.floor(t_r / 2), 2 * t_p, np.floor(t_c / 2)
+                stacked = _ticks(shape, *halves, batches, words=words_per_cycle, batching=batching)
+                stacked[:, single] = np.inf
+                np.minimum(best, stacked, out=best)
             best *= count * shape.groups
             total[:, part] += best
         if progress is not None:
@@ -126,11 +129,12 @@ def _check_exact(shapes: Counter[LayerShape], b_max: int, space: Space, words: i
 
 
 def _ticks(
-    layer: LayerShape, t_r: Floats, t_p: Floats, t_c: Floats, batches: Floats, words: int, batching: Batching
+    layer: LayerShape, t_r: Floats, t_p: Floats, t_c: Floats, batches: Floats, *, words: int, batching: Batching
 ) -> Floats:
     """Ticks of one group of a layer, shape (batches, points): `model.layer_ticks` at one k, vectorised.
 
-    `batches` is a column of batch sizes. Where a point has no pair to stack (T_R or T_C zero) the result is void.
+    `batches` is a column of batch sizes. Where a point has no pair to stack (T_R or T_C zero) the result is
+    void.
     """
     r, p, c = layer.r, layer.p, layer.c
     t_r, t_c = np.maximum(t_r, 1), np.maximum(t_c, 1)
@@ -144,16 +148,17 @@ def _ticks(
     np.ceil(time, out=time)
     time *= padded_p * padded_c
     np.maximum(time, together * moved, out=time)
-    cycles = _cycles_of_a_tile(r, c, t_c, column_tiles, together, batching)
+    cycles = _cycles_of_a_tile(layer, t_c, column_tiles, together, batching)
     cycles *= words * tiles
     np.maximum(time, cycles, out=time)
     return time if together is batches else batches * time
 
 
 def _cycles_of_a_tile(
-    r: int, c: int, t_c: Floats, column_tiles: Floats, together: Floats, batching: Batching
+    layer: LayerShape, t_c: Floats, column_tiles: Floats, together: Floats, batching: Batching
 ) -> Floats:
     """Cycles of one P-tile for the samples that are computed together, shape (batches, points)."""
+    r, c = layer.r, layer.c
     cycles: Floats
     match batching:
         case Batching.FLUID:
@@ -172,8 +177,8 @@ def _cycles_of_a_tile(
 class Ranking:
     """Every legal point with its figures: `order` has their indices, the optimum's first.
 
-    `objective` is Eq. 2 of Fluid Batching: the sum over b of w_b T(d, b), in GOP/s. `gops` has shape (b_max, points).
-    Equal objectives are ordered by lower latency at b = 1, then fewer DSPs, then smaller T_P.
+    `objective` is Eq. 2 of Fluid Batching: the sum over b of w_b T(d, b), in GOP/s. `gops` has shape (b_max,
+    points). Equal objectives are ordered by lower latency at b = 1, then fewer DSPs, then smaller T_P.
     """
 
     space: Space

@@ -1,9 +1,9 @@
-"""The arrays of a space that can be built on a target, with the deepest accumulators that fit, and their resources.
+"""The arrays of a space that can be built on a target, with the deepest accumulators that fit.
 
-Feasibility is decided here, for many points at once; `resources.fit` asks about one and raises. Primitives are those of
-the reference core and the data plane, as Yosys maps them (`memories`, `primitives`); LUTs and flip-flops are calibrated
-estimates (`logic`), and their whole interval must fit. Accumulator banks go to UltraRAM first, since nothing else uses
-it, the rest to block RAM: `UltraBanks` of the core.
+Feasibility is decided here, for many points at once; `resources.fit` asks about one and raises. Primitives
+are those of the reference core and the data plane, as Yosys maps them (`memories`, `primitives`); LUTs and
+flip-flops are calibrated estimates (`logic`), and their whole interval must fit. Accumulator banks go to
+UltraRAM first, since nothing else uses it, the rest to block RAM: `UltraBanks` of the core.
 
 >>> from fluidnpu.boards import load_board
 >>> from fluidnpu.dse.paper.search import legal_space
@@ -62,7 +62,7 @@ class Limit:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def met(self, points: int) -> Mask:
-        """True for those of so many points that keep the limit."""
+        """A mask over `points` points: true for those that keep the limit."""
         return np.broadcast_to(np.less_equal(self.needed, self.available), points)
 
     def enforce(self, points: int) -> Mask:
@@ -132,7 +132,7 @@ def ram_bits(ramb18: _Number, uram288: _Number) -> _Number:
 
 
 def buildable(space: Space, target: Target, *, buffer_words: int = BUFFER_WORDS, judge: Judge = Limit.met) -> Buildable:
-    """Those points of a space that can be built, T_R (even, at least 2) lowered until every memory fits the board.
+    """The points of a space that can be built, T_R (even, at least 2) lowered until every memory fits.
 
     `judge` tells which points keep a limit; `Limit.enforce` raises FitError instead of leaving a point out.
     """
@@ -225,9 +225,10 @@ def _facts(shape: NpuShape, board: Board) -> dict[str, Any]:
 
 
 def _deepest(shape: NpuShape, board: Board) -> tuple[NpuShape, Ints]:
-    """Each NPU with the deepest banks that fit the board, banks in UltraRAM as far as they go there, and its RAMB18s.
+    """Each NPU with the deepest banks that fit the board, and its RAMB18s; UltraRAM takes the first banks.
 
-    Bisection over depths, since deeper banks never take fewer primitives. Where nothing fits the depth is the least.
+    Bisection over depths, since deeper banks never take fewer primitives. Where nothing fits the depth is the
+    least.
     """
     deepest = np.asarray(shape.array.t_r)
     fixed = np.broadcast_to(sum(fixed_ramb18(shape).values()), deepest.shape)

@@ -1,9 +1,11 @@
-"""The report of a synthesiser on one built design beside the predictions: a record that later explorations read.
+"""The report of a synthesiser on one built design beside the predictions, for later explorations.
 
-Nothing here is fitted: one record is one point. Another design gets that point scaled, with a note that says so.
+Nothing here is fitted: one record is one point. Another design gets that point scaled, with a
+note that says so.
 
 >>> rows = (Measure(stage="route", quantity="lut", predicted=None, reported=60000.0),)
->>> record = Calibration(design="0" * 64, network="n", board="zc706", clock_hz=150_000_000, t_r=512, t_p=7, t_c=128, measures=rows)
+>>> place = {"network": "n", "board": "zc706", "clock_hz": 150_000_000, "t_r": 512, "t_p": 7, "t_c": 128}
+>>> record = Calibration(design="0" * 64, measures=rows, **place)
 >>> Calibration.loads(record.dumps()) == record
 True
 """
@@ -114,7 +116,7 @@ class Calibration:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrated:
-    """The estimates of a design scaled by a calibration: LUTs, flip-flops, and GOP/s at the clock that was met."""
+    """The estimates of a design scaled by a calibration: LUTs, flip-flops, GOP/s at the clock met."""
 
     resources: Mapping[str, Mapping[str, float]]
     clock_hz: float
@@ -131,8 +133,8 @@ def apply_calibration(
 ) -> Calibrated:
     """A design's estimates of "lut" and "ff" and its clock by the record's factors.
 
-    Factors: reported over predicted, of a whole bitstream over the NPU alone; the clock met over the one asked for,
-    never above 1. Raises DesignError for a record of another board.
+    Factors: reported over predicted, of a whole bitstream over the NPU alone; the clock met over the one
+    asked for, never above 1. Raises DesignError for a record of another board.
     """
     record.check_board(board)
     resources, notes = {}, []
@@ -166,15 +168,17 @@ def apply_calibration(
 
 
 def calibrated_board(record: Calibration, board: Board) -> tuple[Board, tuple[str, ...]]:
-    """The board with less of each resource that a built design took more of than predicted, and notes that say so.
+    """The board with less of each resource that a built design took more of than predicted, with notes.
 
-    A design fits this board if it fits the real one with its predictions scaled. A ratio below 1 changes nothing: one
-    design may take room away, and promise none. Raises DesignError for a record of another board.
+    A design fits this board if it fits the real one with its predictions scaled. A ratio below 1 changes
+    nothing: one design may take room away, and promise none. Raises DesignError for a record of another
+    board.
 
     >>> from fluidnpu.boards import load_board
     >>> row = Measure(stage="route", quantity="ramb18", predicted=400.0, reported=500.0)
-    >>> facts = {"design": "0" * 64, "network": "n", "clock_hz": 150_000_000, "t_r": 512, "t_p": 7, "t_c": 128}
-    >>> calibrated_board(Calibration(board="zc706", measures=(row,), **facts), load_board("zc706"))[1]
+    >>> place = {"network": "n", "clock_hz": 150_000_000, "t_r": 512, "t_p": 7, "t_c": 128}
+    >>> record = Calibration(design="0" * 64, board="zc706", measures=(row,), **place)
+    >>> calibrated_board(record, load_board("zc706"))[1]
     ('the search has 436 of 545 RAMB36, since the built design took 1.250 times the RAMB18 predicted',)
     """
     record.check_board(board)

@@ -1,4 +1,4 @@
-"""One array on a target: the deepest accumulators that fit, every primitive used, and the trade-off with the buffer.
+"""One array on a target: the deepest accumulators that fit, its primitives, the trade-off with the buffer.
 
 >>> from fluidnpu.boards import load_board
 >>> zc706 = Target(board=load_board("zc706"), memory="pl")
@@ -28,7 +28,7 @@ LOGIC_NOTE = "LUTs and flip-flops are estimates calibrated against Yosys on 7-se
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """An array with the deepest accumulators that fit, and every primitive then used. `parts` splits `ramb18` by use."""
+    """An array with the deepest accumulators that fit, and its primitives. `parts` splits `ramb18` by use."""
 
     array: Array[int]
     buffer_words: int
@@ -73,12 +73,12 @@ class Fit:
 
 
 def fit(point: Point, target: Target, *, buffer_words: int = BUFFER_WORDS) -> Fit:
-    """Lower `point.t_r` (even, at least 2) until every memory fits the board. Raises FitError when nothing does."""
+    """Lower `point.t_r` (even, at least 2) until every memory fits. Raises FitError when nothing does."""
     return Fit.of(buildable(_space(point, [point.t_r]), target, buffer_words=buffer_words, judge=Limit.enforce))
 
 
 def trade_offs(point: Point, target: Target, most_buffer_words: int) -> tuple[Fit, ...]:
-    """The Pareto trade-off of on-chip RAM: for each accumulator depth, the largest input buffer that still fits.
+    """The Pareto trade-off of on-chip RAM: for each accumulator depth, the largest input buffer that fits.
 
     The first has the deepest accumulators that fit beside the least buffer; no buffer has more than
     `most_buffer_words`. Raises FitError when nothing fits.

@@ -1,9 +1,10 @@
-"""LUTs and flip-flops of an NPU: sums of structural terms with coefficients calibrated against Yosys on 7-series.
+"""LUTs and flip-flops of an NPU: sums of structural terms, calibrated against Yosys on 7-series.
 
-A term counts something that is in the RTL (bits of a register slice, lanes of post-processing, bits of a multiplexer),
-so that a sum fitted to small designs holds for large ones. The coefficients and the interval stand in `logic.json`,
-which `python -m fluidnpu.rtl_tb.synthesis.calibration fit` makes. LUTs are those of logic and those used as memory or
-shift register. A vendor's tools pack differently: expect other absolute numbers.
+A term counts something that is in the RTL (bits of a register slice, lanes of post-processing, bits of a
+multiplexer), so that a sum fitted to small designs holds for large ones. The coefficients and the interval
+stand in `logic.json`, which `python -m fluidnpu.rtl_tb.synthesis.calibration fit` makes. LUTs are those of
+logic and those used as memory or shift register. A vendor's tools pack differently: expect other absolute
+numbers.
 
 >>> estimate(10_000.0, interval_pct=4.0)
 Estimate(value=10000, low=9600, high=10400)
@@ -82,7 +83,7 @@ def logic_table() -> Mapping[str, Any]:
 
 
 def logic_terms(part: str, kind: str, shape: NpuShape) -> Terms:
-    """Counts of everything in the RTL of a part that costs LUTs or flip-flops, by name; arrays of one shape."""
+    """Counts of everything in the RTL of a part that costs logic, by name; arrays of one shape."""
     terms = _TERMS[part, kind](shape)
     arrays = np.broadcast_arrays(*(np.asarray(value, dtype=np.float64) for value in terms.values()))
     return dict(zip(terms, arrays, strict=True))
@@ -160,7 +161,7 @@ def _slice_bits(s: NpuShape) -> Ints:
 
 
 def _skews(s: NpuShape) -> Ints:
-    """Different vectors of t_p words that are skewed: one of inputs a half of the pairs, and those of the weight bus."""
+    """Different vectors of t_p words that are skewed: inputs of both halves of pairs, and the weight bus."""
     return 1 + int(s.array.stackable) + _weight_bus(s)[0]
 
 
@@ -213,8 +214,8 @@ def _mux(inputs: Ints | int) -> Ints:
 def _gather_bits(s: NpuShape) -> tuple[Ints, Ints]:
     """Bits of the first step of `core_gather` and clusters of four views that its second step chooses among.
 
-    Views of banks come first; a cluster of pooled channels alone is no wider than a pooled sum, and has only as many
-    lanes as channels remain.
+    Views of banks come first; a cluster of pooled channels alone is no wider than a pooled sum, and has only
+    as many lanes as channels remain.
     """
     channels, t_c, lanes = np.asarray(s.array.in_words), np.asarray(s.array.t_c), s.array.out_words
     groups, pairs = -(-t_c // lanes), t_c // 2

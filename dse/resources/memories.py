@@ -1,10 +1,10 @@
 """RAM primitives of a memory as Yosys maps it, for one memory or for arrays of depths. Pure arithmetic.
 
-The rule is that of `memory_libmap` with the libraries of `synth_xilinx` (Yosys 0.70): a memory is cut into chunks of
-as many rows as a primitive of a given width has; the bits of all chunks, each filled up to whole write-enable bytes,
-are packed side by side into primitives; multiplexers between chunks cost half a point a bit, a primitive about 129
-points for each RAMB18, and the cheapest shape wins. So 1536 x 48 takes five RAMB18 of 512 x 36 (three chunks of 54
-bits), where whole chunks in whole primitives would take six:
+The rule is that of `memory_libmap` with the libraries of `synth_xilinx` (Yosys 0.70): a memory is cut into
+chunks of as many rows as a primitive of a given width has; the bits of all chunks, each filled up to whole
+write-enable bytes, are packed side by side into primitives; multiplexers between chunks cost half a point a
+bit, a primitive about 129 points for each RAMB18, and the cheapest shape wins. So 1536 x 48 takes five RAMB18
+of 512 x 36 (three chunks of 54 bits), where whole chunks in whole primitives would take six:
 
 >>> int(block_rams(1536, 48)), int(block_rams(1024, 48)), int(block_rams(512, 48)), int(ultra_rams(12288, 48))
 (5, 3, 2, 2)
@@ -51,8 +51,8 @@ _CASCADED = (_Ram(16, _WIDTHS[:1], 513, 4),)
 _SIMPLE_DUAL = (_Ram(14, _WIDTHS[:6], 129, 1), _Ram(15, _WIDTHS, 257, 2))
 _DUAL_BLOCKS = {XC7: (*_TRUE_DUAL, *_CASCADED), XCUP: _TRUE_DUAL}
 _BLOCKS = {family: (*rams, *_SIMPLE_DUAL) for family, rams in _DUAL_BLOCKS.items()}
-# Distributed RAM with a write and a read port: rows and bits of a primitive, its LUTs, points for it and for the share
-# of it that is used.
+# Distributed RAM with a write and a read port: rows and bits of a primitive, its LUTs, points for it and for
+# the share of it that is used.
 _DISTRIBUTED = {XC7: (((32, 6), (64, 3)), 4, 1.0, 7.0), XCUP: (((32, 14), (64, 7)), 8, 0.0, 16.0)}
 
 
@@ -71,8 +71,8 @@ class Mapped:
 def block_rams(depth: Ints | int, width: Ints | int, family: str = XC7, *, dual: bool = False) -> Ints:
     """RAMB18s of a memory of `depth` rows of `width` bits in block RAM; a RAMB36 is two of them.
 
-    `depth` and `width`: numbers or arrays of any shape. `dual`: the port that writes reads, too, beside the port that
-    only reads.
+    `depth` and `width`: numbers or arrays of any shape. `dual`: the port that writes reads, too, beside the
+    port that only reads.
 
     >>> block_rams(np.array([2048, 4096]), 36)
     array([4, 8])
@@ -111,8 +111,8 @@ def ultra_chunks(depth: Ints | int) -> Ints:
 def free_memory(depth: Ints | int, width: Ints | int, family: str = XC7, *, forwards: bool = False) -> Mapped:
     """A memory whose kind the synthesiser chooses: the cheapest of distributed RAM, block RAM and flip-flops.
 
-    `forwards`: the read address is a register and the word at it shows at once, also when it is just being written, as
-    in `common_fifo`.
+    `forwards`: the read address is a register and the word at it shows at once, also when it is just being
+    written, as in `common_fifo`.
 
     >>> found = free_memory(np.array([64, 128]), 64, forwards=True)
     >>> found.ramb18, found.luts
@@ -121,8 +121,8 @@ def free_memory(depth: Ints | int, width: Ints | int, family: str = XC7, *, forw
     depth, width = np.broadcast_arrays(np.asarray(depth, dtype=np.int64), np.asarray(width, dtype=np.int64))
     if depth.size != 1:
         return _free_memories(depth, width, family, forwards)
-    one = _one_free_memory(depth.item(), width.item(), family, forwards)
-    ramb18, luts, chunks = (value.reshape(depth.shape) for value in (one.ramb18, one.luts, one.chunks))
+    mapped = _one_free_memory(depth.item(), width.item(), family, forwards)
+    ramb18, luts, chunks = (value.reshape(depth.shape) for value in (mapped.ramb18, mapped.luts, mapped.chunks))
     return Mapped(ramb18=ramb18, luts=luts, chunks=chunks)
 
 

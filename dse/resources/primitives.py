@@ -1,8 +1,8 @@
 """RAM primitives and DSPs of an NPU from its numbers alone, as Yosys counts them, for one design or for many.
 
-`NpuShape` holds the numbers; its array may be many side by side, so that a search can ask about a whole space at once.
-The counts are those of the reference core and of the data plane in SystemVerilog, each memory of the RTL by name
-(`memories`). LUTs and flip-flops are estimates: see `resources.logic`.
+`NpuShape` holds the numbers; its array may be many side by side, so that a search can ask about a whole space
+at once. The counts are those of the reference core and of the data plane in SystemVerilog, each memory of the
+RTL by name (`memories`). LUTs and flip-flops are estimates: see `resources.logic`.
 
 >>> array = Array(t_r=512, t_p=7, t_c=128, weight_slots=1, in_words=14)
 >>> shape = NpuShape(array=array, port_bytes=8, layers=54, b_max=8)
@@ -43,9 +43,9 @@ BIAS_GENERATIONS = 4
 class NpuShape:
     """The numbers that decide the resources of an NPU.
 
-    `ultra_banks`: accumulator banks in UltraRAM, of `banks`; `ultra_buffer`: the input buffer lies there, too.
-    `pool_banks`: as many banks drain as a pool has channels in a beat, as in the HLS core; the reference core pools
-    without. `family`: of the device, as Yosys names it.
+    `ultra_banks`: accumulator banks in UltraRAM, of `banks`; `ultra_buffer`: the input buffer lies there,
+    too. `pool_banks`: as many banks drain as a pool has channels in a beat, as in the HLS core; the reference
+    core pools without. `family`: of the device, as Yosys names it.
     """
 
     array: Array[int] | Array[Ints]
@@ -108,7 +108,7 @@ class NpuShape:
 
     @property
     def banks(self) -> Number:
-        """Accumulator banks: for every PE one that accumulates and one that drains, or twice that with split trees."""
+        """Accumulator banks: for every PE one that accumulates and one that drains; twice that if split."""
         t_c = self.array.t_c
         drains = np.maximum(t_c, self.array.in_words) if self.pool_banks else t_c
         return (2 if self.array.split else 1) * (t_c + drains)
@@ -133,8 +133,8 @@ class NpuShape:
 class Memory:
     """One memory of the RTL, `count` times.
 
-    `kind`: "ultra", "dual" for block RAM whose writing port reads too, or "free" where the synthesiser chooses.
-    `forwards`: see `free_memory`.
+    `kind`: "ultra", "dual" for block RAM whose writing port reads too, or "free" where the synthesiser
+    chooses. `forwards`: see `free_memory`.
     """
 
     name: str
@@ -170,7 +170,7 @@ def data_plane_memories(shape: NpuShape) -> tuple[Memory, ...]:
 
 
 def input_lines(shape: NpuShape) -> Memory:
-    """The input buffer: two banks of lines, a memory for each port word of a line; two segments are read at once."""
+    """The input buffer: two banks of lines, a memory for each port word of a line."""
     port_words, lines = shape.port_bytes // 2, np.asarray(shape.array.line_words)
     kind = "ultra" if shape.ultra_buffer else "dual"
     depth = shape.buffer_words // (2 * lines)
@@ -290,6 +290,6 @@ def ramb18(shape: NpuShape) -> dict[str, Ints]:
 
 
 def ultra_banks(shape: NpuShape, board: Board) -> Ints:
-    """Accumulator banks that a board's UltraRAM holds beside the input buffer: all of them, or as many as fit."""
+    """Accumulator banks that a board's UltraRAM holds beside the input buffer: all, or as many as fit."""
     left = np.maximum(0, board.uram288 - buffer_uram288(shape))
     return np.minimum(shape.banks, left // ultra_rams(shape.bank_rows, shape.acc_bits))

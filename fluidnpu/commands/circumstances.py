@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fluidnpu import dse, models, scheduler
 from fluidnpu.models import numeric
+from fluidnpu.scheduler import comparison, exits
 
 from ..errors import UsageError
 from ..options import numbers
@@ -31,7 +32,7 @@ class Circumstances:
     true_exit_rates: str | None
     latency_factor: float
 
-    def read(self) -> tuple[scheduler.Serving, scheduler.Source]:
+    def read(self) -> tuple[scheduler.Serving, comparison.Source]:
         """Read the table and the source of requests. Raises UsageError and SchedulerError in one sentence."""
         if self.table is None:
             raise UsageError("simulate needs a DESIGN or TABLE.json (or --study, or --replay)")
@@ -54,13 +55,13 @@ class Circumstances:
             raise UsageError(f"{' and '.join(both)} all say who really leaves where; give one of them")
         return serving, dataclasses.replace(source, recorded=recorded, thresholds=thresholds)
 
-    def _source(self, serving: scheduler.Serving) -> scheduler.Source:
+    def _source(self, serving: scheduler.Serving) -> comparison.Source:
         """Read or describe the arrivals."""
         slo_ns = None if self.slo is None else scheduler.parse_duration_ns(self.slo, "--slo")
         exit_rates = numbers("--true-exit-rates", self.true_exit_rates)
-        truth = scheduler.Truth(exit_rates=exit_rates, latency_factor=self.latency_factor)
+        truth = comparison.Truth(exit_rates=exit_rates, latency_factor=self.latency_factor)
         if self.traffic.endswith(".csv"):
-            return scheduler.Source.of_trace(
+            return comparison.Source.of_trace(
                 models.read_text(Path(self.traffic), "a trace in CSV"),
                 slo_ns=slo_ns,
                 rate_per_s=self.rate,
@@ -72,9 +73,9 @@ class Circumstances:
             missing = "--rate" if self.rate is None else "--slo"
             raise UsageError(f"{missing} must be given with {self.traffic} traffic")
         truth = dataclasses.replace(truth, traffic=self.traffic)
-        return scheduler.Source(rate_per_s=self.rate, slo_ns=slo_ns, count=self.requests, truth=truth)
+        return comparison.Source(rate_per_s=self.rate, slo_ns=slo_ns, count=self.requests, truth=truth)
 
-    def _recorded(self) -> tuple[scheduler.Recorded | None, tuple[float, ...]]:
+    def _recorded(self) -> tuple[exits.Recorded | None, tuple[float, ...]]:
         """Read recorded confidences and one threshold an exit (of the last, 0)."""
         if self.confidences is None:
             if self.thresholds is not None:
@@ -85,14 +86,14 @@ class Circumstances:
             recorded, own = record_network(self.confidences, self.data)
             thresholds = thresholds or own
         else:
-            recorded = scheduler.read_confidence_file(models.regular_file(self.confidences))
+            recorded = exits.read_confidence_file(models.regular_file(self.confidences))
         import numpy as np
 
-        exits = np.shape(recorded.correct)[1]
-        if thresholds is None or len(thresholds) not in (exits - 1, exits):
+        count = np.shape(recorded.correct)[1]
+        if thresholds is None or len(thresholds) not in (count - 1, count):
             came = "none" if thresholds is None else str(len(thresholds))
-            raise UsageError(f"--thresholds must be {exits - 1}, one for every exit but the last, not {came}")
-        return recorded, (*thresholds[: exits - 1], 0.0)
+            raise UsageError(f"--thresholds must be {count - 1}, one for every exit but the last, not {came}")
+        return recorded, (*thresholds[: count - 1], 0.0)
 
 
 def read_serving(path: Path, rates: tuple[float, ...] | None) -> scheduler.Serving:
@@ -112,7 +113,7 @@ def read_serving(path: Path, rates: tuple[float, ...] | None) -> scheduler.Servi
     return scheduler.Serving.loads(json.dumps(raw | {"exit_rates": list(rates)}), str(path))
 
 
-def record_network(path: Path, data: Path | None) -> tuple[scheduler.Recorded, tuple[float, ...]]:
+def record_network(path: Path, data: Path | None) -> tuple[exits.Recorded, tuple[float, ...]]:
     """Record an ONNX network's int16 form at every exit on labelled images, and give its thresholds."""
     network = models.read_model(path)
     if not isinstance(network, models.Network):
@@ -120,5 +121,5 @@ def record_network(path: Path, data: Path | None) -> tuple[scheduler.Recorded, t
     images = models.shipped_images() if data is None else models.read_image_file(data)
     check_shape(network, images, "give others with --data")
     confidences, correct = numeric.record_exits(quantised(network, images), images)
-    recorded = scheduler.Recorded(confidences=confidences, correct=correct)
+    recorded = exits.Recorded(confidences=confidences, correct=correct)
     return recorded, tuple(exit.threshold for exit in network.exits)

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import World, make_policy, measure, requests_at, simulate
+from fluidnpu.scheduler import World, make_policy, measure, simulate
+from fluidnpu.scheduler.simulation import requests_at
 
 from ..reports.figures import LoadPoint
 

@@ -13,15 +13,13 @@ from typing import Any
 import click
 
 from fluidnpu import host, models, rtl_tb, scheduler
+from fluidnpu.scheduler.policies import POLICY_FILES
 
 from .. import show
 from ..errors import UsageError
 from ..options import DATA, JSON, takes
 
-POLICIES = (
-    "adaptive, adaptive-l, adaptive-m, adaptive-s, credit, fluid, fluid-repaired, greedy, guarded, lazy, optimal, "
-    "serial or staged"
-)
+*_BUT_LAST, _LAST = sorted(POLICY_FILES)
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
@@ -57,7 +55,7 @@ class ServeOptions:
     default="fluid",
     show_default=True,
     metavar="P[:KEY=VALUE...]",
-    help=f"{POLICIES}; each also with :shed=1 and :anytime=3%; docs/scheduling.md says more",
+    help=f"{', '.join(_BUT_LAST)} or {_LAST}; each also with :shed=1 and :anytime=3%; docs/scheduling.md says more",
 )
 @click.option("--rate", required=True, type=float, help="mean arrivals per second")
 @click.option("--slo", required=True, metavar="200ms", help="latency objective of every request")

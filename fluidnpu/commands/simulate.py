@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fluidnpu import models, scheduler, studies
+from fluidnpu import dse, models, scheduler, studies
+from fluidnpu.scheduler import comparison, simulation
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
@@ -151,7 +152,7 @@ def compare_policies(options: SimulateOptions) -> None:
     if options.log is not None and len(options.names) != 1:
         raise UsageError(f"--log is for one policy at a time, not for {len(options.names)}")
     with show.progress(out, "simulating") as step:
-        streams = scheduler.compare_streams(
+        streams = comparison.compare_streams(
             serving, options.names, source, seeds=options.seeds, processes=options.processes, progress=step
         )
     if options.log is not None:
@@ -169,10 +170,10 @@ def compare_policies(options: SimulateOptions) -> None:
             out.print(f"{what} written to [bold]{path}[/]")
 
 
-def _print(out: Console, streams: scheduler.StreamComparison) -> None:
+def _print(out: Console, streams: comparison.StreamComparison) -> None:
     """Print a row a policy, then the circumstances."""
-    comparison = streams.comparison
-    runs = {name: scheduler.merge_metrics(metrics) for name, metrics in comparison.metrics.items()}
+    compared = streams.comparison
+    runs = {name: simulation.merge_metrics(metrics) for name, metrics in compared.metrics.items()}
     extra: dict[str, str] = {"mean batch": "mean_batch", "NPU busy %": "busy_pct"}
     if any("busy_mac_efficiency_pct" in m for m in runs.values()):
         extra["busy MAC eff. %"] = "busy_mac_efficiency_pct"
@@ -181,7 +182,7 @@ def _print(out: Console, streams: scheduler.StreamComparison) -> None:
             extra[title] = key
     rows = []
     for name, m in runs.items():
-        steady = not comparison.unstable(name)
+        steady = not compared.unstable(name)
         cells = [
             show.plus_minus(m["violations_pct"], 1),
             show.plus_minus(m["average_ms"]),
@@ -199,15 +200,15 @@ def _print(out: Console, streams: scheduler.StreamComparison) -> None:
         rows = [row[:-1] for row in rows]
     else:
         columns.append("")
-    name, rate, slo_ms = comparison.serving.name, comparison.rate_per_s, comparison.slo_ns / 1e6
+    name, rate, slo_ms = compared.serving.name, compared.rate_per_s, compared.slo_ns / 1e6
     out.print(show.table(f"{name}: {rate:g}/s, objective {slo_ms:g} ms (simulated)", columns, rows))
-    for line in remarks(comparison):
+    for line in remarks(compared):
         out.print(f"[dim]{line}[/]")
 
 
-def _first_log(serving: scheduler.Serving, source: scheduler.Source, policy: str) -> str:
+def _first_log(serving: scheduler.Serving, source: comparison.Source, policy: str) -> str:
     drawn = source.draw(serving, 0)
-    return scheduler.record(
+    return comparison.record(
         serving,
         policy,
         drawn.requests,
@@ -223,7 +224,7 @@ def replay_log(log: Path, options: SimulateOptions) -> None:
     latency = None if options.table is None else read_serving(options.table, None).latency
     lines = models.read_text(log, "a decision log").splitlines()
     try:
-        replayed = scheduler.replay(lines, latency)
+        replayed = comparison.replay(lines, latency)
     except scheduler.PolicyError as error:
         raise NegativeAnswerError(f"the log does not repeat: {error}") from None
     if options.as_json:
@@ -240,7 +241,7 @@ def write_study(name: str, options: SimulateOptions) -> None:
     out, folder = show.console(options.as_json), options.out
     study, size = studies.find_study(name), studies.Size(seeds=options.seeds, requests=options.requests)
     command = f"fluidnpu simulate --study {name} --seeds {size.seeds} --requests {size.requests}"
-    if not scheduler.available():
+    if not dse.has_numba():
         out.print("[dim]without Numba this takes many times longer: pip install 'fluidnpu\\[fast]'[/]")
     with show.progress(out, "serving the study") as step:
         body = studies.run_study(study, size, options.processes, step)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
-from fluidnpu import scheduler
+if TYPE_CHECKING:
+    from fluidnpu.scheduler import Serving
+    from fluidnpu.scheduler.comparison import Comparison
 
 SHORT = 2000  # requests a seed below which a slowly growing backlog may go unseen
 
 
-def remarks(comparison: scheduler.Comparison) -> list[str]:
+def remarks(comparison: Comparison) -> list[str]:
     """Say how the numbers were made, and give warnings about load, table and length of the run."""
     runs = next(iter(comparison.metrics.values()))
     seeds, counted = len(runs), runs[0].requests
@@ -30,7 +33,7 @@ def remarks(comparison: scheduler.Comparison) -> list[str]:
     return lines
 
 
-def falling(serving: scheduler.Serving) -> list[str]:
+def falling(serving: Serving) -> list[str]:
     """Point out batches that are quicker than smaller ones: true of a measured table perhaps, more likely a
     mistake.
     """

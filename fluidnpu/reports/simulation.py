@@ -9,7 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup
 
-from fluidnpu.scheduler import Interval, Serving, Source, StreamComparison, merge_metrics
+from fluidnpu.scheduler import Serving
+from fluidnpu.scheduler.comparison import Source, StreamComparison
+from fluidnpu.scheduler.simulation import Interval, merge_metrics
 from fluidnpu.studies.drawing import (
     decisions_from,
     first_merge,

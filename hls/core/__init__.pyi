@@ -1,11 +1,9 @@
 from .banks import hls_core_lacks as hls_core_lacks
 from .banks import hls_ultra_banks as hls_ultra_banks
-from .csim import CoreSimulator as CoreSimulator
 from .csim import compile_core as compile_core
 from .csim import compile_shared_core as compile_shared_core
 from .csim import core_texts as core_texts
 from .reference_core import execute_streams_reference as execute_streams_reference
-from .streams import Command as Command
 from .streams import LayerStreams as LayerStreams
 from .streams import layer_streams as layer_streams
 from .streams import output_beats as output_beats

@@ -4,8 +4,7 @@ from .descriptor import Descriptor as Descriptor
 from .exact_jobs import layer_jobs as layer_jobs
 from .fbcb import FbcbEntry as FbcbEntry
 from .fbcb import decode_fbcb as decode_fbcb
-from .fbcb import encode_fbcb as encode_fbcb
-from .layout import TileLayout as TileLayout
+from .fbcb import decode_for as decode_for
 from .layout import pack_weights as pack_weights
 from .layout import part_words as part_words
 from .layout import unpack_weights as unpack_weights

@@ -21,20 +21,17 @@ from fluidnpu.models import confidence
 from fluidnpu.scheduler import (
     Action,
     Answer,
-    ExitRule,
     Ledger,
     Outcome,
     Policy,
     Request,
-    RuledExits,
     Run,
     Schedule,
     Shed,
-    StageCosts,
-    Threshold,
     View,
     Wait,
 )
+from fluidnpu.scheduler.exits import ExitRule, RuledExits, StageCosts, Threshold
 
 from ..driver import Driver
 from ..errors import DeviceError, DriverUsageError, GaveUpError

@@ -16,7 +16,8 @@ from typing import Self
 
 import numpy as np
 
-from fluidnpu.scheduler import ExitRule, Policy, Request, StageCosts, Wait
+from fluidnpu.scheduler import Policy, Request, Wait
+from fluidnpu.scheduler.exits import ExitRule, StageCosts
 
 from ..driver import Driver
 from ..errors import DriverUsageError, GaveUpError, QueueFullError, ServerClosedError

@@ -9,7 +9,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fluidnpu.scheduler import ExitRule, Outcome, Policy, Request, Schedule, StageCosts, Wait
+from fluidnpu.scheduler import Outcome, Policy, Request, Schedule, Wait
+from fluidnpu.scheduler.exits import ExitRule, StageCosts
 
 from ..driver import Driver
 from ..errors import DeviceError, DriverUsageError

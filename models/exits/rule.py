@@ -24,7 +24,9 @@ def confidence(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def exceeds_threshold(confidences: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bool_]:
-    """Return True where a confidence exceeds the threshold of its exit: the one comparison of the exit rule."""
+    """Return True where a confidence exceeds the threshold of its exit: the one comparison of the exit
+    rule.
+    """
     return np.asarray(np.asarray(confidences, np.float64) > threshold)
 
 

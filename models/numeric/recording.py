@@ -14,7 +14,8 @@ from .quantise import QuantisedNetwork
 def record_exits(qnet: QuantisedNetwork, images: ImageSet) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """Run every image to the last exit in the golden model.
 
-    Returns confidences (softmax top-1) and correctness (the top class is the label), both of shape (images, exits).
+    Returns confidences (softmax top-1) and correctness (the top class is the label), both of shape (images,
+    exits).
     """
     logits = [qnet.logits(index, stored) for index, stored in enumerate(golden.run(qnet, images.images))]
     confidences = np.stack([confidence(one) for one in logits], axis=1)

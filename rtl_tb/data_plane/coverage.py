@@ -17,7 +17,7 @@ from pathlib import Path
 from fluidnpu.dse import Design, Mode
 from fluidnpu.hls import FbcbError
 from fluidnpu.hls.formats import FBCB, StackCode
-from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_fbcb
+from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_for
 
 FILE = "coverage.json"
 _SITUATIONS = (
@@ -85,9 +85,7 @@ def plans(design: Design) -> Iterator[tuple[str, int, int]]:
         for b_r, k in product(range(design.b_max), StackCode):
             word = FBCB.pack({"k": k, "b_r": b_r})
             try:
-                run = decode_fbcb(
-                    word, kind=0, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
-                )
+                run = decode_for(design, word, kind=0, batch=batch)
             except FbcbError:
                 continue
             by_samples = run.mode is Mode.LANES and not run.row_lanes
@@ -105,7 +103,7 @@ def required(design: Design) -> frozenset[str]:
 def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) -> set[str]:
     """The bins that one layer at one batch size falls into."""
     d = descriptor
-    run = decode_fbcb(word, kind=d.kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split)
+    run = decode_for(design, word, kind=d.kind, batch=batch)
     situations = _window(d) | _block(d, run, FBCB.number("block", word), batch, design)
     situations |= _columns(d, design.tile(run.mode)[1], design)
     bins = {name for name, met in situations.items() if met}

@@ -71,8 +71,8 @@ class _Event(ctypes.Structure):
 class LayerRun(LayerCycles):
     """One layer of one job as the RTL ran it; `start_cycle` counts from reset.
 
-    `cycles` are from the cycle in which the layer's number shows to the one in which the next shows or the job
-    ends.
+    `cycles` are from the cycle in which the layer's number shows to the one in which the next shows or the
+    job ends.
     """
 
     layer: int

@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from fluidnpu.hls.program import decode_fbcb
+from fluidnpu.hls.program import decode_for
 
 from ..data_plane.parameters import DATA_PLANE_TOP, data_plane_parameters
 from ..errors import SimulationError
@@ -138,10 +138,7 @@ def check(shape: Shape, word: int, batches: Sequence[Sequence[int]]) -> None:
     design = bench_design(SIZES)
     program = make_program(design, [shape], Random(0), words={0: word})
     for batch in map(len, batches):
-        decode_fbcb(
-            program.fbcb[batch - 1], kind=shape.kind, batch=batch, t_r=design.t_r,
-            stackable=design.stackable, split=design.split,
-        )  # fmt: skip
+        decode_for(design, program.fbcb[batch - 1], kind=shape.kind, batch=batch)
 
 
 def record(

@@ -1,1 +1,5 @@
-"""Comparison of policies on the same streams, and decision logs."""
+"""Comparisons of policies on the same streams, and decision logs."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

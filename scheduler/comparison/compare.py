@@ -1,7 +1,7 @@
-"""Policies side by side on the same requests: `compare` serves every policy with every seed and gives means with intervals.
+"""Policies side by side on the same requests: means over seeds, with intervals.
 
-Seed s draws arrivals from generator [ARRIVALS, s] and exits from [EXITS, s], so all policies (and all kinds of traffic) meet the same
-samples. The policies believe the table and the exit rates they are given; `truth` may differ.
+All policies (and all kinds of traffic) meet the same samples (`sources.py`). The policies believe the table
+and the exit rates they are given; `truth` may differ.
 
 >>> from fluidnpu.dse import LatencyTable
 >>> what = Serving(latency=LatencyTable(ns=((10**6, 18 * 10**5), (10**6, 15 * 10**5))), exit_rates=(0.4, 0.6))
@@ -14,116 +14,34 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 
-from fluidnpu.dse import Design, DesignError, LatencyTable, has_numba
+from fluidnpu.dse import Design, has_numba
 
 from ..errors import SchedulerError
-from ..policies.baselines import Adaptive, Greedy, Serial
-from ..policies.credit import Credit
-from ..policies.guarded import Guarded
-from ..policies.optimal import Optimal
-from ..policies.peers import Lazy, layered, layered_rates
 from ..policies.registry import make_policy
-from ..policies.setting import Setting, least_work_ns
-from ..policies.wrappers.anytime import Anytime
-from ..policies.wrappers.shedding import Shedding, innermost
-from ..policy import Policy, Request
-from ..schedule import Schedule, Tally
-from ..simulation.engine import simulate
+from ..policies.setting import Setting
+from ..policy import Policy, traits_of
+from ..schedule import Tally
 from ..simulation.metrics import Metrics, interval, measure, merge_metrics
-from ..simulation.traffic import check_load, check_objective, draw_exits, generate
-from ..simulation.world import World, check_rates
+from ..simulation.traffic import check_load, check_objective
+from .seeds import Progress, run_seeds
+from .serving import Serving, Truth, least_load_of, tally_stream
+from .sources import Source
 
 RISE = 0.1  # of the average latency: a rise through the run that a reader must know of
 STEADY = ("poisson", "bursty", "mmpp")  # traffic whose mean rate is the same at any time of the run
 ENDLESS = ("poisson", "bursty", "mmpp", "diurnal")  # traffic with a mean rate that never stops
-ARRIVALS, EXITS = 70, 71  # first words of the generators' keys; tuning uses another, so no reported seed was trained on
-LONGEST_RUN_NS = 10**12
-MOST_NS = 1 << 62
 WORTH_COMPILING = 100_000  # requests of all policies and seeds: the engine takes several seconds for them
 
 
 @dataclass(frozen=True, kw_only=True)
-class Serving:
-    """What is served: the table of the hardware, the exits' shares and, if known, what efficiency needs: MACs per stage and the peak."""
-
-    latency: LatencyTable
-    exit_rates: tuple[float, ...]
-    name: str = "table"
-    macs: tuple[int, ...] | None = None
-    peak_macs_per_s: float | None = None
-
-    def __post_init__(self) -> None:
-        check_rates(self.exit_rates, self.latency.stages)
-        if (longest := max(map(max, self.latency.ns))) > LONGEST_RUN_NS:
-            raise SchedulerError(f"a run must take at most {LONGEST_RUN_NS // 10**9} s, not {longest} ns")
-        if self.macs is not None and len(self.macs) != self.latency.stages:
-            raise SchedulerError(f"macs must name {self.latency.stages} stages, not {len(self.macs)}")
-
-    @classmethod
-    def of(cls, design: Design, exit_rates: Sequence[float] | None = None) -> Serving:
-        """From a design; `exit_rates` replace the design's own. Raises SchedulerError when neither has any."""
-        rates = exit_rates if exit_rates is not None else design.exit_rates
-        if rates is None:
-            raise SchedulerError(f"the design of '{design.network}' has no exit rates, so they must be given")
-        macs = [0] * design.stages
-        for layer in design.layers:
-            macs[layer.stage] += layer.macs
-        peak = float(design.macs_per_cycle * design.clock_hz)
-        name = f"{design.network} on {design.board}"
-        return cls(latency=design.latency, exit_rates=tuple(rates), name=name, macs=tuple(macs), peak_macs_per_s=peak)
-
-    @classmethod
-    def loads(cls, text: str, source: str = "table") -> Serving:
-        """From the text of a design file or of `{"latency_ns": [[...]], "exit_rates": [...]}`. Raises SchedulerError or DesignError."""
-        try:
-            raw = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise SchedulerError(f"{source} must be JSON: {error}") from None
-        if isinstance(raw, Mapping) and "digest" in raw:
-            return cls.of(Design.loads(text, source))
-        if not isinstance(raw, Mapping) or "latency_ns" not in raw or "exit_rates" not in raw:
-            raise SchedulerError(f"{source} must be a design or hold latency_ns and exit_rates")
-        try:
-            table = LatencyTable(ns=tuple(tuple(row) for row in raw["latency_ns"]))
-            rates = tuple(float(x) for x in raw["exit_rates"])
-        except (TypeError, ValueError) as error:
-            if isinstance(error, DesignError):
-                raise
-            raise SchedulerError(
-                f"{source} must hold latency_ns as rows of numbers and exit_rates as numbers"
-            ) from None
-        return cls(latency=table, exit_rates=rates, name=str(raw.get("name", source)))
-
-    def setting(self, rate_per_s: float, slo_ns: int) -> Setting:
-        """The setting that solved policies are solved for."""
-        return Setting(latency=self.latency, exit_rates=self.exit_rates, rate_per_s=rate_per_s, slo_ns=slo_ns)
-
-    def least_load(self, rate_per_s: float) -> float:
-        """The share of time that the NPU is busy at best: every run at its most efficient batch. At 1 or more no policy keeps up."""
-        return rate_per_s * least_work_ns(self.latency, self.exit_rates) / 1e9
-
-
-@dataclass(frozen=True, kw_only=True)
-class Truth:
-    """What really happens where it differs from what policies believe: traffic (see `traffic.generate`), exit rates, latency by a factor."""
-
-    traffic: str = "poisson"
-    exit_rates: tuple[float, ...] | None = None
-    latency_factor: float = 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Metrics of each policy, one per seed, and the circumstances they hold in."""
+    """The metrics of each policy, one per seed, and the circumstances they hold in."""
 
     serving: Serving
     rate_per_s: float
@@ -135,10 +53,11 @@ class Comparison:
     loads: Mapping[str, float] = field(default_factory=dict)  # `true_load` at the batches and costs of each policy
 
     def unstable(self, policy: str) -> bool:
-        """Whether latencies mean nothing and are not given: the backlog grew through at least half of the seeds, or more comes than can be served.
+        """Tell if latencies mean nothing: the backlog grows, or more comes than can be served.
 
-        The second is arithmetic (`loads`), so it is said of a short run, too; it does not hold for a recorded trace, which ends, nor for
-        policies that shed or answer early.
+        The first is said when it grew in at least half of the seeds. The second is arithmetic (`loads`), so
+        it is said of a short run, too; it does not hold for a recorded trace, which ends, nor for policies
+        that shed or answer early.
         """
         runs = self.metrics[policy]
         load = self.loads.get(policy, self.true_load)
@@ -147,7 +66,7 @@ class Comparison:
         return 2 * sum(m.unstable for m in runs) >= len(runs)
 
     def note(self, policy: str) -> str:
-        """What a reader must know of a policy's numbers; empty if nothing."""
+        """Return the remark that a reader needs beside a policy's numbers, or an empty text."""
         said = [self.notes[policy]] if policy in self.notes else []
         rise = interval([m.rise_ms for m in self.metrics[policy]])
         usual = interval([m.average_ms for m in self.metrics[policy]]).mean
@@ -158,8 +77,8 @@ class Comparison:
             and rise.mean > RISE * usual
         ):
             said.append(
-                f"latency still rose through the runs, by {rise.mean:.3g} ms from their earlier to their later half, so the numbers depend on "
-                "their length: more requests a seed would settle it"
+                f"latency still rose through the runs, by {rise.mean:.3g} ms from their earlier to their later half, "
+                "so the numbers depend on their length: more requests a seed would settle it"
             )
         return "; ".join(said)
 
@@ -169,13 +88,16 @@ class Comparison:
 
     @property
     def true_load(self) -> float:
-        """`Serving.least_load` of the world as it is, `truth` included."""
+        """`Serving.least_load` of the true world."""
         rates = self.truth.exit_rates or self.serving.exit_rates
         serving = dataclasses.replace(self.serving, exit_rates=rates)
         return serving.least_load(self.rate_per_s) * self.truth.latency_factor
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types: per policy each metric as mean, low and high (95 %); latencies are null when the load is unstable."""
+        """Return plain JSON types: per policy each metric as mean, low and high (95 %).
+
+        Latencies are null when the load is unstable.
+        """
         policies: dict[str, Any] = {}
         for name, runs in self.metrics.items():
             body: dict[str, Any] = {key: value.to_dict() for key, value in merge_metrics(runs).items()}
@@ -201,11 +123,11 @@ class Comparison:
         }
 
     def to_json(self) -> str:
-        """`to_dict` as text."""
+        """Return `to_dict` as text."""
         return json.dumps(self.to_dict(), indent=1, allow_nan=False)
 
     def table(self) -> str:
-        """A plain text table: one line per policy, mean and half-width of the interval."""
+        """Return a plain text table: one line per policy, mean and half-width of the interval."""
         lines = [f"{'policy':28} {'violations %':>15} {'average ms':>15} {'p99 ms':>17} {'early %':>8} {'busy %':>7}"]
         for name, runs in self.metrics.items():
             m = merge_metrics(runs)
@@ -214,7 +136,8 @@ class Comparison:
                 continue
             cells = [f"{m[k].mean:.1f} ± {m[k].half:.1f}" for k in ("violations_pct", "average_ms", "p99_ms")]
             lines.append(
-                f"{name:28} {cells[0]:>15} {cells[1]:>15} {cells[2]:>17} {m['anytime_pct'].mean:8.1f} {m['busy_pct'].mean:7.1f}"
+                f"{name:28} {cells[0]:>15} {cells[1]:>15} {cells[2]:>17} "
+                f"{m['anytime_pct'].mean:8.1f} {m['busy_pct'].mean:7.1f}"
             )
         return "\n".join(lines)
 
@@ -230,13 +153,16 @@ def compare(
     truth: Truth | None = None,
     processes: int = 1,
     warmup: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     compiled: bool | None = None,
 ) -> Comparison:
-    """Serve `requests` requests per seed (or seeds 0..n-1) with every policy. Raises SchedulerError for bad input, in one sentence.
+    """Serve `requests` requests per seed (or seeds 0..n-1) with every policy.
 
-    `progress` is called with the seeds done and their number, first with none done. `compiled`: through the loop that Numba compiles, whose
-    schedules are the same; None: where it is installed and there is enough to do to pay for starting it.
+    Raises SchedulerError.
+
+    `progress` is called with the seeds done and their number, first with none done. `compiled`: through the
+    loop that Numba compiles, whose schedules are the same; None: where it is installed and there is enough
+    to do to pay for starting it.
     """
     serving = Serving.of(what) if isinstance(what, Design) else what
     check_load(rate_per_s, requests)
@@ -244,163 +170,52 @@ def compare(
     chosen = range(seeds) if isinstance(seeds, int) else seeds
     if len(chosen) < 1 or not policies:
         raise SchedulerError("a comparison needs at least one policy and one seed")
-    setting = serving.setting(rate_per_s, slo_ns)
-    made = [make_policy(p, setting) if isinstance(p, str) else p for p in policies]
-    names = [p.name for p in made]
+    made = make_policies(policies, serving.setting(rate_per_s, slo_ns))
+    names = [policy.name for policy in made]
     if len(set(names)) < len(names):
         raise SchedulerError(f"policies must be named once each, not {', '.join(names)}")
     if compiled is None:
         compiled = has_numba() and requests * len(chosen) * len(made) >= WORTH_COMPILING
-    job = _Job(serving, made, rate_per_s, slo_ns, requests, truth or Truth(), warmup, compiled)
-    per_seed = _run_seeds(job, chosen, processes, progress or (lambda done, of: None))
-    metrics = {name: tuple(row[k] for row in per_seed) for k, name in enumerate(names)}
-    notes = {p.name: about for p in made if (about := _about(p, rate_per_s))}
+    source = Source(rate_per_s=rate_per_s, slo_ns=slo_ns, count=requests, truth=truth or Truth())
+
+    def measure_seed(seed: int) -> list[Metrics]:
+        drawn, rows = source.draw(serving, seed), []
+        for policy in made:
+            tally = tally_stream(serving, policy, drawn.requests, drawn.exits, source.truth, compiled=compiled)
+            rows.append(measure_policy(serving, policy, tally, warmup=warmup))
+        return rows
+
+    per_seed = run_seeds(measure_seed, chosen, processes=processes, progress=progress)
     return Comparison(
         serving=serving,
         rate_per_s=rate_per_s,
         slo_ns=slo_ns,
         requests=requests,
-        truth=job.truth,
-        metrics=metrics,
-        notes=notes,
-        loads={p.name: _load(serving, p, rate_per_s, job.truth) for p in made},
+        truth=source.truth,
+        metrics={name: tuple(row[k] for row in per_seed) for k, name in enumerate(names)},
+        notes={policy.name: note for policy in made if (note := _origin(policy, rate_per_s))},
+        loads={policy.name: least_load_of(serving, policy, rate_per_s, source.truth) for policy in made},
     )
 
 
-def _run_seeds(
-    job: _Job, chosen: Sequence[int], processes: int, progress: Callable[[int, int], None]
-) -> list[list[Metrics]]:
-    """The metrics of every policy for each seed, in order."""
-    per_seed = []
-    progress(0, len(chosen))
-    with ExitStack() as stack:
-        if processes > 1:
-            pool = ProcessPoolExecutor(processes, get_context("fork"), _set_job, (job,))
-            found = stack.enter_context(pool).map(_run_job, chosen)
-        else:
-            found = map(job, chosen)
-        for done, row in enumerate(found, 1):
-            per_seed.append(row)
-            progress(done, len(chosen))
-    return per_seed
+def make_policies(policies: Sequence[str | Policy], setting: Setting) -> list[Policy]:
+    """Make those that are given by name. Raises SchedulerError."""
+    return [make_policy(policy, setting) if isinstance(policy, str) else policy for policy in policies]
 
 
-def _about(policy: Policy, rate_per_s: float) -> str:
-    """What a reader must know of a solved or tuned policy; empty for the others."""
-    policy = innermost(policy)
-    said = []
-    if isinstance(policy, Credit | Guarded):
-        said.append(f"weights: {policy.weights_from}")
-    if isinstance(policy, Optimal | Credit | Guarded) and policy.table.rate_per_s < rate_per_s:
+def measure_policy(serving: Serving, policy: Policy, tally: Tally, *, warmup: int | None = None) -> Metrics:
+    """Return the metrics of a policy's tally, without efficiency where batches are counted by layer."""
+    macs = None if traits_of(policy).layers else serving.macs
+    return measure(tally, warmup=warmup, macs=macs, peak_macs_per_s=serving.peak_macs_per_s)
+
+
+def _origin(policy: Policy, rate_per_s: float) -> str:
+    """Return the origin of the tables of a solved or tuned policy; empty for the others."""
+    traits, said = traits_of(policy), []
+    if traits.weights_from:
+        said.append(f"weights: {traits.weights_from}")
+    if traits.solved_for_per_s is not None and traits.solved_for_per_s < rate_per_s:
         said.append(
-            f"solved for {policy.table.rate_per_s:.3g}/s: more is not, or hardly, served even by the best schedule"
+            f"solved for {traits.solved_for_per_s:.3g}/s: more is not, or hardly, served even by the best schedule"
         )
     return "; ".join(said)
-
-
-@dataclass(frozen=True)
-class _Job:
-    serving: Serving
-    policies: Sequence[Policy]
-    rate_per_s: float
-    slo_ns: int
-    requests: int
-    truth: Truth
-    warmup: int | None
-    compiled: bool = False
-
-    def __call__(self, seed: int) -> list[Metrics]:
-        stream, exits = draw_stream(self.serving, self.truth, self.rate_per_s, self.slo_ns, self.requests, seed)
-        out = []
-        for policy in self.policies:
-            done = serve_tally(self.serving, policy, stream, exits, self.truth, self.compiled)
-            layered = isinstance(innermost(policy), Lazy)  # its batches are counted by layer, not by stage
-            macs = None if layered else self.serving.macs
-            out.append(measure(done, warmup=self.warmup, macs=macs, peak_macs_per_s=self.serving.peak_macs_per_s))
-        return out
-
-
-def draw_stream(
-    serving: Serving, truth: Truth, rate_per_s: float, slo_ns: int, count: int, seed: int
-) -> tuple[list[Request], list[int]]:
-    """Requests and the exits they would leave at, for one seed."""
-    stream = generate(truth.traffic, rate_per_s, count, slo_ns=slo_ns, rng=np.random.default_rng([ARRIVALS, seed]))
-    rates = truth.exit_rates or serving.exit_rates
-    check_rates(rates, serving.latency.stages)
-    return stream, [int(e) for e in draw_exits(rates, count, np.random.default_rng([EXITS, seed]))]
-
-
-def serve(
-    serving: Serving, policy: Policy, stream: Sequence[Request], exits: Sequence[int], truth: Truth | None = None
-) -> Schedule:
-    """One schedule. `Lazy` (also inside `Shedding`) is served layer by layer with its cost per layer; everything else stage by stage."""
-    return simulate(stream, policy, _world(serving, policy, exits, truth))
-
-
-def serve_tally(
-    serving: Serving,
-    policy: Policy,
-    stream: Sequence[Request],
-    exits: Sequence[int],
-    truth: Truth | None = None,
-    compiled: bool = True,
-) -> Tally:
-    """What metrics need of the schedule that `serve` would give, through the compiled loop if it is installed and knows the policy."""
-    world = _world(serving, policy, exits, truth)
-    trace = None
-    if compiled:
-        from ..compiled.trace import serve_compiled  # loads Numba
-
-        trace = serve_compiled(stream, policy, world)
-    return Tally.of(simulate(stream, policy, world)) if trace is None else trace.tally()
-
-
-def _world(serving: Serving, policy: Policy, exits: Sequence[int], truth: Truth | None) -> World:
-    """The world of one schedule as the policy and the truth have it."""
-    latency, rates, overhead = serving.latency, serving.exit_rates, 0
-    own = innermost(policy)
-    if isinstance(own, Lazy):
-        if isinstance(policy.inner if isinstance(policy, Shedding) else policy, Anytime):
-            raise SchedulerError(
-                "lazy runs by layers, and between layers there is no exit to answer from: anytime does not fit it"
-            )
-        latency = layered(serving.latency, own.layers)
-        parts = latency.stages // serving.latency.stages
-        rates, overhead = layered_rates(rates, latency.stages), own.cost_ns
-        exits = [parts * e + parts - 1 for e in exits]
-    factor = truth.latency_factor if truth else 1.0
-    if not 0 < factor <= 1000:
-        raise SchedulerError(f"the latency factor must be above zero and at most 1000, not {factor}")
-    actual = None
-    if factor != 1.0:
-        actual = LatencyTable(ns=tuple(tuple(max(1, round(ns * factor)) for ns in row) for row in latency.ns))
-    longest = sum(max(row) + overhead for row in (actual or latency).ns) * len(exits)
-    if longest > MOST_NS:
-        raise SchedulerError(
-            f"serving the requests one by one must take at most {MOST_NS / 1e9:g} s, which 64 bits hold, not {longest / 1e9:g} s"
-        )
-    return World(latency=latency, exits=exits, exit_rates=rates, actual=actual, overhead_ns=overhead)
-
-
-def _load(serving: Serving, policy: Policy, rate_per_s: float, truth: Truth) -> float:
-    """`Comparison.true_load` at the batches that a policy allows, with what it costs to ask it."""
-    world, own = _world(serving, policy, (), truth), innermost(policy)
-    rates = truth.exit_rates or serving.exit_rates
-    if isinstance(own, Lazy):
-        rates = layered_rates(rates, world.latency.stages)
-    most = 1 if isinstance(own, Serial) else (own.b_max if isinstance(own, Greedy | Adaptive) else None)
-    took = LatencyTable(ns=tuple(row[:most] for row in world.run_ns))
-    return rate_per_s * least_work_ns(took, rates) / 1e9
-
-
-_job: _Job | None = None
-
-
-def _set_job(job: _Job) -> None:
-    global _job
-    _job = job
-
-
-def _run_job(seed: int) -> list[Metrics]:
-    assert _job is not None
-    return _job(seed)

@@ -1,7 +1,8 @@
-r"""A decision log that stands alone: what the policy was told, every request, every decision with its reason, and what became of each request.
+"""A decision log that stands alone: beliefs, requests with their fates, decisions with their reasons.
 
-JSON lines: one header, one line per request in order of arrival, one line per decision. `replay` lets the engine repeat the decisions and
-compares what became of every request; it also asks the policy again and compares every decision.
+JSON lines: one header, one line per request in order of arrival, one line per decision. `replay` lets the
+engine repeat the decisions and compares the fate of every request; it also asks the policy again and
+compares every decision.
 
 >>> from fluidnpu.dse import LatencyTable
 >>> what = Serving(latency=LatencyTable(ns=((10, 15), (10, 15))), exit_rates=(0.5, 0.5))
@@ -21,12 +22,10 @@ from dataclasses import dataclass
 from fluidnpu.dse import LatencyTable
 
 from ..errors import PolicyError, SchedulerError
-from ..policies.peers import Lazy
 from ..policies.registry import make_policy
-from ..policies.wrappers.shedding import innermost
-from ..policy import Action, Policy, Request, Run, View, Wait
+from ..policy import Action, Policy, Request, Run, Wait, traits_of
 from ..schedule import Replay, Schedule, read_log
-from .compare import Serving, Truth, serve
+from .serving import Serving, Truth, serve_stream
 
 KIND = "fluidnpu decisions"
 SCHEMA = 1
@@ -35,7 +34,7 @@ _FATE = ("id", "arrival_ns", "deadline_ns", "exit", "end_ns", "left", "outcome")
 
 @dataclass(frozen=True, kw_only=True)
 class Replayed:
-    """A log that replays: its policy's name, how many requests and decisions it holds."""
+    """The facts about a log that replays: its policy's name, and the numbers of requests and decisions."""
 
     policy: str
     requests: int
@@ -52,9 +51,12 @@ def record(
     slo_ns: int,
     truth: Truth | None = None,
 ) -> tuple[str, Schedule]:
-    """Serve the requests under the named policy; the log as text, and the schedule. Raises SchedulerError."""
+    """Serve the requests under the named policy; return the log as text, and the schedule.
+
+    Raises SchedulerError.
+    """
     made = make_policy(policy, serving.setting(rate_per_s, slo_ns))
-    done = serve(serving, made, requests, exits, truth)
+    done = serve_stream(serving, made, requests, exits, truth)
     header = {
         "log": KIND,
         "schema": SCHEMA,
@@ -72,14 +74,15 @@ def record(
         dict(zip(_FATE, (r.id, r.arrival_ns, r.deadline_ns, e, end, left, int(outcome)), strict=True))
         for r, e, end, left, outcome in rows
     ]
-    lines = [*(json.dumps(one, allow_nan=False) for one in (header, *fates)), *done.log_lines()]
+    lines = [*(json.dumps(line, allow_nan=False) for line in (header, *fates)), *done.log_lines()]
     return "\n".join(lines) + "\n", done
 
 
 def replay(lines: Iterable[str], latency: LatencyTable | None = None) -> Replayed:
     """Check that a log repeats to the same schedule, on another table if one is given.
 
-    Raises SchedulerError for a malformed log, naming the line, and PolicyError at the first thing that comes out differently.
+    Raises SchedulerError for a malformed log, naming the line, and PolicyError at the first thing that
+    comes out differently.
     """
     text = list(lines)
     head = _header(text[0] if text else "")
@@ -91,18 +94,17 @@ def replay(lines: Iterable[str], latency: LatencyTable | None = None) -> Replaye
     requests = [Request(row["id"], row["arrival_ns"], row["deadline_ns"]) for row in rows]
     exits = [row["exit"] for row in rows]
     log = read_log(text[head.requests + 1 :], requests, first_line=head.requests + 2)
-    policy, repeat = head.make(), Replay(log)
-    own = innermost(policy)
-    layered = _LazyReplay(log=repeat, layers=own.layers, cost_ns=own.cost_ns) if isinstance(own, Lazy) else None
-    done = serve(head.serving, layered or repeat, requests, exits, head.truth)
+    policy = head.make()
+    done = serve_stream(head.serving, Replay(log, traits=traits_of(policy)), requests, exits, head.truth)
     if done.decisions != len(log):
         raise PolicyError(f"the log holds {len(log)} decisions, and its requests are served after {done.decisions}")
     for row, end, left, outcome in zip(rows, done.end_ns, done.exit, done.outcome, strict=True):
         if (row["end_ns"], row["left"], row["outcome"]) != (end, left, outcome):
             raise PolicyError(
-                f"request {row['id']} left at exit {row['left']} and {row['end_ns']} ns by the log, at exit {left} and {end} ns in the replay"
+                f"request {row['id']} left at exit {row['left']} and {row['end_ns']} ns by the log, "
+                f"at exit {left} and {end} ns in the replay"
             )
-    again = serve(head.serving, policy, requests, exits, head.truth)
+    again = serve_stream(head.serving, policy, requests, exits, head.truth)
     for number, (old, new) in enumerate(zip(log, again.log, strict=False)):
         if old != new:
             raise PolicyError(
@@ -123,7 +125,7 @@ class _Header:
     requests: int
 
     def make(self) -> Policy:
-        """The policy, to be asked again."""
+        """Return the policy, to be asked again."""
         return make_policy(self.policy, self.serving.setting(self.rate_per_s, self.slo_ns))
 
 
@@ -155,19 +157,6 @@ def _fate(line: str, number: int) -> dict[str, int]:
         raise SchedulerError(
             f"line {number} of the decision log must be a request with {', '.join(_FATE)}, all whole numbers"
         ) from None
-
-
-@dataclass(kw_only=True)
-class _LazyReplay(Lazy):
-    """A `Replay` that `serve` takes for LazyBatching, so that it runs layer by layer at the same cost."""
-
-    log: Replay
-
-    def reset(self) -> None:
-        self.log.reset()
-
-    def decide(self, view: View) -> Action:
-        return self.log.decide(view)
 
 
 def _said(entry: tuple[int, Action]) -> str:

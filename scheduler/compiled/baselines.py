@@ -30,7 +30,10 @@ class GreedyTwin(NamedTuple):
 
 
 class AdaptiveTwin(NamedTuple):
-    """The twin of `Adaptive`. `limit`: largest batch to start; `due[i]`: time in ns when the timeout of request i ends."""
+    """The twin of `Adaptive`.
+
+    `limit`: largest batch to start; `due[i]`: time in ns when the timeout of request i ends.
+    """
 
     limit: int
     due: Ints

@@ -12,11 +12,13 @@ from .twin import NEVER, RUN, Ints, Npu, State, Stream
 
 
 class CreditTwin(NamedTuple):
-    """The twin of `Credit`. Ages are in steps of `width_ns`, at most `oldest`.
+    """The twin of `Credit`.
 
-    `steps[stage, batch - 1]`: duration of a run in steps of age, `gap` that of a mean gap between arrivals. `v[stage, age]`: credit of a
-    sample present, `gain[stage, age]` that of one in the batch, by age at the end of the run, in sample-ns. `look`: samples of each line
-    that are weighed.
+    Ages are in steps of `width_ns`, at most `oldest`.
+
+    `steps[stage, batch - 1]`: duration of a run in steps of age, `gap` that of a mean gap between arrivals.
+    `v[stage, age]`: credit of a sample present, `gain[stage, age]` that of one in the batch, by age at the
+    end of the run, in sample-ns. `look`: samples of each line that are weighed.
     """
 
     counts: SolvedCounts
@@ -64,7 +66,7 @@ class CreditTwin(NamedTuple):
                     score -= gains[k]
                 if score < best:
                     best, best_stage = score, stage
-                    action.size = size
+                    action.samples = size
                     for k in range(size):
                         state.batch[k] = order[k]
         if not state.counts[0].closed and costs[len(costs) - 1] - worth(self.v, ages, look, self.gap) < best:
@@ -85,7 +87,9 @@ def worth(v: Ints, ages: Ints, look: Ints, steps: int) -> int:
 
 @jit
 def starved(state: State, npu: Npu, stream: Stream, limit: int, slots: int) -> bool:
-    """Decide as `Credit._starved`: run the oldest once its deadline lies before `limit`; False when none does."""
+    """Decide as `Credit._starved`: run the oldest once its deadline lies before `limit`; False when none
+    does.
+    """
     stage = -1
     for s in range(len(state.many)):
         if state.many[s] and (stage < 0 or stream.deadline[at(state, s, 0)] < stream.deadline[at(state, stage, 0)]):

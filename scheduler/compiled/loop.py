@@ -1,40 +1,36 @@
-"""The simulator's loop, compiled by Numba: the same schedules as `simulation/engine.py`, some hundred times faster.
+"""The simulator's loop, compiled by Numba: the schedules of `simulation/engine.py` a hundred times faster.
 
-The loop is compiled once for each kind of twin. Its cache is keyed by the sources in `scheduler/compiled`; with a twin from elsewhere it
-is compiled anew in every process, since that key does not cover the twin's file.
+The loop is compiled once for each kind of twin. Its cache is keyed by the sources in `scheduler/compiled`;
+with a twin from elsewhere it is compiled anew in every process, since that key does not cover the twin's
+file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from fluidnpu.dse import has_numba
 
 from .state import at, decide, jit
-from .twin import ANSWER, NEVER, RUN, WAIT, Compiled, Ints, Npu, State, Stream, Wrappers
+from .twin import ANSWER, NEVER, RUN, WAIT, Book, Compiled, Ints, Npu, State, Stream
 from .wrappers import answer_early, shed_hopeless
 
-Served = tuple[bool, Ints, Ints, Ints]
 DONE, REFUSED, FULL = range(3)
 
 
-def serve(stream: Stream, npu: Npu, policy: Compiled) -> Served:
-    """Serve the stream: (False for a decision that the engine would refuse, fates, log, ids).
-
-    `fates`, requests x 4: start, end, exit and outcome. `log`, decisions x 6: time, kind, stage, size, until, end of the run. `ids`: the
-    requests of all decisions, one after the other, as places in the stream.
-    """
+def serve(stream: Stream, npu: Npu, policy: Compiled) -> Book | None:
+    """Serve the stream and return what happened; None for a decision that the engine would refuse."""
     n = len(stream.arrival)
     state = State.empty(n, len(npu.believed), npu.slots)
     counts, loop = state.counts[0], loop_for(type(policy.twin))
-    fates, log, ids = np.full((n, 4), -1, np.int64), np.empty((2 * n + 16, 6), np.int64), np.empty(8 * n + 16, np.int64)
-    while (status := loop(stream, npu, state, policy.wrappers, policy.twin, fates, log, ids)) == FULL:
-        log, ids = np.concatenate([log, np.empty_like(log)]), np.concatenate([ids, np.empty_like(ids)])
-    return status == DONE, fates, log[: counts.lines], ids[: counts.named]
+    book = Book(np.full((n, 4), -1, np.int64), np.empty((2 * n + 16, 6), np.int64), np.empty(8 * n + 16, np.int64))
+    while (status := loop(stream, npu, state, book, policy)) == FULL:
+        longer = (np.concatenate([column, np.empty_like(column)]) for column in (book.log, book.ids))
+        book = Book(book.fates, *longer)
+    return Book(book.fates, book.log[: counts.lines], book.ids[: counts.named]) if status == DONE else None
 
 
 def loop_for(kind: type) -> Callable[..., int]:
@@ -51,27 +47,31 @@ def _uncached() -> Callable[..., int]:
 
 
 @jit.entry
-def _loop(
-    stream: Stream, npu: Npu, state: State, wrappers: Wrappers, twin: Any, fates: Ints, log: Ints, ids: Ints
-) -> int:
-    """Ask the twin until all are served (DONE), it is REFUSED, or log or ids are FULL: then go on with longer ones."""
-    counts = state.counts[0]
+def _loop(stream: Stream, npu: Npu, state: State, book: Book, policy: Compiled) -> int:
+    """Ask the twin until all are served (DONE), or it is REFUSED.
+
+    Returns FULL when the book is full: call it again with a longer one.
+    """
+    counts, wrappers = state.counts[0], policy.wrappers
     while proceed(state, stream):
-        if counts.lines == len(log) or counts.named + len(state.gone) > len(ids):
+        if counts.lines == len(book.log) or counts.named + len(state.gone) > len(book.ids):
             return FULL
         if not (wrappers.shed and shed_hopeless(state, npu, stream)):
-            decide(twin, state, npu, stream)
+            decide(policy.twin, state, npu, stream)
             if wrappers.anytime > 0:
                 answer_early(state, npu, stream, wrappers)
-        if not act(state, npu, stream, fates):
+        if not act(state, npu, stream, book.fates):
             return REFUSED
-        note(state, log, ids)
+        note(state, book)
     return DONE
 
 
 @jit
 def proceed(state: State, stream: Stream) -> bool:
-    """Let the arrivals up to now into the queue, time moving on where nothing waits; False when all are served."""
+    """Let the arrivals up to now into the queue; where nothing waits, time moves on.
+
+    False when all are served.
+    """
     counts, n = state.counts[0], len(stream.arrival)
     while True:
         i = counts.arrived
@@ -89,7 +89,7 @@ def proceed(state: State, stream: Stream) -> bool:
 
 @jit
 def act(state: State, npu: Npu, stream: Stream, fates: Ints) -> bool:
-    """Do as decided, with the time of the next question into `action.end`; False when the engine would refuse it."""
+    """Do as decided, and write the time of the next question; False when the engine would refuse it."""
     counts, action, gone = state.counts[0], state.action[0], state.gone
     now = counts.now
     action.end = now
@@ -103,7 +103,7 @@ def act(state: State, npu: Npu, stream: Stream, fates: Ints) -> bool:
         arrival = stream.arrival[counts.arrived]
         action.end = arrival if until == NEVER else min(until, arrival)
         return True
-    for k in range(action.size):
+    for k in range(action.samples):
         fate = gone[k]
         fates[fate, 1] = now
         if action.kind == ANSWER:
@@ -117,7 +117,7 @@ def act(state: State, npu: Npu, stream: Stream, fates: Ints) -> bool:
 def run_batch(state: State, npu: Npu, stream: Stream, fates: Ints) -> bool:
     """Run the batch decided; False when the engine would refuse it."""
     counts, action = state.counts[0], state.action[0]
-    stage, size = action.stage, action.size
+    stage, size = action.stage, action.samples
     if not 1 <= size <= min(npu.b_max, state.many[stage]):
         return False
     take(state, stage, size)
@@ -141,22 +141,25 @@ def run_batch(state: State, npu: Npu, stream: Stream, fates: Ints) -> bool:
 
 
 @jit
-def note(state: State, log: Ints, ids: Ints) -> None:
+def note(state: State, book: Book) -> None:
     """Write the action into the log, and move on to its end."""
-    counts, action = state.counts[0], state.action[0]
+    counts, action, log = state.counts[0], state.action[0], book.log
     i = counts.lines
-    log[i, 0], log[i, 1], log[i, 2], log[i, 3] = counts.now, action.kind, action.stage, action.size
+    log[i, 0], log[i, 1], log[i, 2], log[i, 3] = counts.now, action.kind, action.stage, action.samples
     log[i, 4], log[i, 5] = action.until if action.kind == WAIT else NEVER, action.end
-    for k in range(action.size):
-        ids[counts.named + k] = state.gone[k]
+    for k in range(action.samples):
+        book.ids[counts.named + k] = state.gone[k]
     counts.lines += 1
-    counts.named += action.size
+    counts.named += action.samples
     counts.now = action.end
 
 
 @jit
 def take(state: State, stage: int, size: int) -> None:
-    """Move the batch out of its line into `gone`, in the order decided; the rest keeps its order. Sorts `batch`."""
+    """Move the batch out of its line into `gone`, in the order decided; the rest keeps its order.
+
+    Sorts `batch`.
+    """
     counts, batch, oldest = state.counts[0], state.batch, True
     for k in range(size):
         state.gone[k] = at(state, stage, batch[k])

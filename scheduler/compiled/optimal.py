@@ -11,8 +11,9 @@ from .twin import NEVER, Ints, Npu, State, Stream
 class SolvedCounts(NamedTuple):
     """A `CountTable` as arrays.
 
-    `q[queued, place, stage * b_max + batch - 1]`: cost to go in sample-ns, the last column that of waiting; `forbidden`: the cost of an
-    impossible action. `place[key]`: the row of the counts past the queue, `key` their digits to the base `radix`.
+    `q[queued, place, stage * b_max + batch - 1]`: cost to go in sample-ns, the last column that of waiting;
+    `forbidden`: the cost of an impossible action. `place[key]`: the row of the counts past the queue, `key`
+    their digits to the base `radix`.
     """
 
     b_max: int

@@ -9,14 +9,17 @@ from .twin import Ints, Npu, State, Stream
 
 
 class LazyTwin(NamedTuple):
-    """The twin of `Lazy`. `exit_aware`: 0 or 1; `admitted[0]`: memory, samples admitted since the NPU was empty."""
+    """The twin of `Lazy`.
+
+    `exit_aware`: 0 or 1; `admitted[0]`: memory, samples admitted since the NPU was empty.
+    """
 
     exit_aware: int
     admitted: Ints
 
     @jit
     def decide(self, state: State, npu: Npu, stream: Stream) -> None:
-        """Admit a new batch if the coarse prediction allows it, else run the batch that is furthest behind."""
+        """Admit a new batch if the coarse prediction allows it, else run the batch furthest behind."""
         stages, behind = len(state.many), 0
         for s in range(1, stages):
             if state.many[s]:

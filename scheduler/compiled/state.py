@@ -1,8 +1,11 @@
-"""Compiled steps that the twins of several policies share. Importing it loads Numba, where it is installed.
+"""Compiled steps that the twins of several policies share.
 
-The folder `scheduler/compiled` says once more, without objects and reasons, what `scheduler/simulation/engine.py` and the policies say.
-`tests/scheduler/test_scheduler_compiled.py` holds both to the same decision log, event for event. Without Numba the functions are plain
-Python: right, but slower than the engine.
+Importing it loads Numba, where it is installed.
+
+The folder `scheduler/compiled` says once more, without objects and reasons, what
+`scheduler/simulation/engine.py` and the policies say. `tests/scheduler/test_scheduler_compiled.py` holds
+both to the same decision log, event for event. Without Numba the functions are plain Python: right, but
+slower than the engine.
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ def deepest(state: State) -> int:
 def run(state: State, stage: int, size: int) -> None:
     """Decide to run the oldest `size` at `stage`."""
     action = state.action[0]
-    action.kind, action.stage, action.size = RUN, stage, size
+    action.kind, action.stage, action.samples = RUN, stage, size
     for k in range(size):
         state.batch[k] = k
 
@@ -63,12 +66,14 @@ def run(state: State, stage: int, size: int) -> None:
 def wait(state: State, until: int) -> None:
     """Decide to wait until a time in ns, or NEVER."""
     action = state.action[0]
-    action.kind, action.until, action.size = WAIT, until, 0
+    action.kind, action.until, action.samples = WAIT, until, 0
 
 
 @jit
 def oldest_first(state: State, npu: Npu, stream: Stream, patience: int, slots: int) -> bool:
-    """Decide as `baselines.oldest_first`; False when the oldest is within its patience, and nothing is decided."""
+    """Decide as `baselines.oldest_first`; False when the oldest is within its patience, and nothing is
+    decided.
+    """
     stage = -1
     for s in range(len(state.many)):
         if state.many[s] and (stage < 0 or at(state, s, 0) < at(state, stage, 0)):

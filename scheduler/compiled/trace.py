@@ -1,13 +1,16 @@
-"""Serving through the compiled loop, for policies that have a twin. Optional: with Numba (`pip install "fluidnpu[fast]"`).
+"""Serving through the compiled loop, for policies that have a twin.
 
-`serve_compiled` gives a `Trace`: the same schedule as `simulate`, as columns. `Trace.schedule()` turns it into the same
-`Schedule` without the reasons of decisions.
+Optional: with Numba (`pip install "fluidnpu[fast]"`).
+
+`serve_compiled` gives a `Trace`: the same schedule as `simulate`, as columns. `Trace.schedule()` turns it
+into the same `Schedule` without the reasons of decisions.
 
 >>> from fluidnpu.dse import LatencyTable
->>> from fluidnpu.scheduler import Greedy, Request, World
+>>> from fluidnpu.scheduler import Request, World, make_policy
 >>> two = [Request(0, 0, 100), Request(1, 5, 105)]
 >>> table = LatencyTable(ns=((10, 15), (10, 15)))
->>> done = serve_compiled(two, Greedy(), World(latency=table, exits=[0, 1], exit_rates=[0.5, 0.5]))
+>>> world = World(latency=table, exits=[0, 1], exit_rates=[0.5, 0.5])
+>>> done = serve_compiled(two, make_policy("greedy"), world)
 >>> done is None or done.end_ns.tolist() == [10, 30]
 True
 """
@@ -25,12 +28,12 @@ from ..policy import Action, Answer, Policy, Request, Run, Shed, Wait
 from ..schedule import Schedule, Tally
 from ..simulation.world import World
 from . import loop
-from .twin import ANSWER, NEVER, RUN, WAIT, Ints, Npu, Stream, twin_of
+from .twin import ANSWER, NEVER, RUN, WAIT, Book, Ints, Npu, Stream, twin_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """A schedule as columns aligned with `requests`; `fates`, `log` and `ids` as `loop.serve` returns them."""
+    """A schedule as columns; rows of `stream` and of `book.fates` are aligned with `requests`."""
 
     policy: str
     stages: int
@@ -38,51 +41,52 @@ class Trace:
     slots: int
     requests: tuple[Request, ...]
     stream: Stream
-    fates: Ints
-    log: Ints
-    ids: Ints
+    book: Book
 
     @property
     def end_ns(self) -> Ints:
         """Time in ns at which each request left."""
-        return np.asarray(self.fates[:, 1])
+        return np.asarray(self.book.fates[:, 1])
 
     def schedule(self) -> Schedule:
         """Return the same as objects; reasons are empty."""
-        runs = self.log[:, 1] == RUN
+        runs = self.book.log[:, 1] == RUN
         return Schedule(
             policy=self.policy,
             stages=self.stages,
             b_max=self.b_max,
             slots=self.slots,
             requests=self.requests,
-            **{k: tuple(map(int, self.fates[:, i])) for i, k in enumerate(("start_ns", "end_ns", "exit", "outcome"))},
+            **{
+                k: tuple(map(int, self.book.fates[:, i]))
+                for i, k in enumerate(("start_ns", "end_ns", "exit", "outcome"))
+            },
             log=tuple(self._actions()),
-            run_end_ns=tuple(map(int, self.log[runs, 5])),
+            run_end_ns=tuple(map(int, self.book.log[runs, 5])),
         )
 
     def tally(self) -> Tally:
         """Return the columns that `measure` needs."""
-        runs = self.log[self.log[:, 1] == RUN]
+        runs = self.book.log[self.book.log[:, 1] == RUN]
         table = np.zeros((self.stages, self.b_max), np.int64)
         np.add.at(table, (runs[:, 2], runs[:, 3] - 1), 1)
         return Tally(
             policy=self.policy,
             arrival_ns=self.stream.arrival,
             deadline_ns=self.stream.deadline,
-            end_ns=self.fates[:, 1],
-            exit=self.fates[:, 2],
-            outcome=self.fates[:, 3],
+            end_ns=self.book.fates[:, 1],
+            exit=self.book.fates[:, 2],
+            outcome=self.book.fates[:, 3],
             runs=table,
             busy_ns=int((runs[:, 5] - runs[:, 0]).sum()),
-            decisions=len(self.log),
+            decisions=len(self.book.log),
         )
 
     def _actions(self) -> list[tuple[int, Action]]:
         out: list[tuple[int, Action]] = []
         at = 0
-        for now, kind, stage, size, until, _ in self.log.tolist():
-            batch = tuple(self.requests[k] for k in self.ids[at : at + size])
+        for now, kind, stage, size, until, _ in self.book.log.tolist():
+            batch = tuple(self.requests[k] for k in self.book.ids[at : at + size])
             at += size
             if kind == RUN:
                 out.append((now, Run(stage, batch)))
@@ -94,10 +98,11 @@ class Trace:
 
 
 def serve_compiled(requests: Sequence[Request], policy: Policy, world: World) -> Trace | None:
-    """Serve as `simulate`; None without Numba, for a policy that has no twin, and for one that breaks the rules.
+    """Serve as `simulate`; None without Numba, for a policy that has no twin, and for one that breaks the
+    rules.
 
-    The loop knows only exits drawn beforehand, so None too for exits decided at the exit. Then `simulate` is to be asked, which names
-    any fault. Raises SchedulerError for inconsistent input.
+    The loop knows only exits drawn beforehand, so None too for exits decided at the exit. Then `simulate`
+    is to be asked, which names any fault. Raises SchedulerError for inconsistent input.
     """
     world.check(requests)
     if world.drawn is None:
@@ -116,8 +121,8 @@ def serve_compiled(requests: Sequence[Request], policy: Policy, world: World) ->
     compiled = twin_of(policy, stream, npu) if has_numba() else None
     if compiled is None:
         return None
-    legal, fates, log, ids = loop.serve(stream, npu, compiled)
-    if not legal:
+    book = loop.serve(stream, npu, compiled)
+    if book is None:
         return None
     return Trace(
         policy=policy.name,
@@ -126,7 +131,5 @@ def serve_compiled(requests: Sequence[Request], policy: Policy, world: World) ->
         slots=npu.slots,
         requests=tuple(requests),
         stream=stream,
-        fates=fates,
-        log=log,
-        ids=ids,
+        book=book,
     )

@@ -1,13 +1,13 @@
-"""Records that the compiled loop shares with the policies: the stream, the NPU, the state, and a policy's twin. NumPy only.
+"""Records that the compiled loop shares with the policies: stream, NPU, state and twin. NumPy only.
 
-A twin is a NamedTuple of the numbers that a policy decides with, and of its memory. Its method `decide(state, npu, stream)` writes the
-action into the state. Requests are named by their place in the stream, which is sorted by (arrival, id), so comparing places is
-comparing (arrival, id). Times are integer nanoseconds.
+A twin is a NamedTuple of the numbers that a policy decides with, and of its memory. Its method
+`decide(state, npu, stream)` writes the action into the state. Requests are named by their place in the
+stream, which is sorted by (arrival, id), so comparing places is comparing (arrival, id). Times are integer
+nanoseconds.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,11 +24,11 @@ NEVER = -1  # the time of a wait without one
 COUNTS = np.dtype(
     [(name, "i8") for name in ["now", "arrived", "closed", "head", "held", "started", "answered", "lines", "named"]]
 )
-ACTION = np.dtype([(name, "i8") for name in ["kind", "stage", "size", "until", "end"]])
+ACTION = np.dtype([(name, "i8") for name in ["kind", "stage", "samples", "until", "end"]])
 
 
 class Stream(NamedTuple):
-    """The requests, one row each: arrival and deadline in ns, and the exit at which each leaves if it is let run."""
+    """The requests, one row each: arrival and deadline in ns, and the exit where each leaves if let run."""
 
     arrival: Ints
     deadline: Ints
@@ -50,10 +50,12 @@ class Npu(NamedTuple):
 class State(NamedTuple):
     """Waiting requests and the decision.
 
-    The queue is `queue[counts.head:]`, `many[0]` of them; `line[s]` is the entry of stage s, `many[s]` of them. `counts` and `action` hold
-    one record each, COUNTS and ACTION: the time in ns, requests that have arrived, `closed` when all have, samples held past the queue,
-    started and answered early, lines of the log and samples named in it; the action, and the time of the next question. `batch` holds
-    places in the line of the action's stage, `action.size` of them; `gone` the requests that a run, an answer or a refusal takes.
+    The queue is `queue[counts.head:]`, `many[0]` of them; `line[s]` is the entry of stage s, `many[s]` of
+    them. `counts` and `action` hold one record each, COUNTS and ACTION: the time in ns, requests that have
+    arrived, `closed` when all have, samples held past the queue, started and answered early, lines of the
+    log and samples named in it; the action, and the time of the next question. `batch` holds places in the
+    line of the action's stage, `action.samples` of them; `gone` the requests that a run, an answer or a
+    refusal takes.
     """
 
     queue: Ints
@@ -79,23 +81,38 @@ class State(NamedTuple):
 
 
 class Wrappers(NamedTuple):
-    """Wrappers around the policy: the share of anytime answers (0 for none), `rescue_only` and `shed` as 0 or 1."""
+    """The wrappers around a policy: share of anytime answers, `rescue_only` and `shed` (0 for none)."""
 
     anytime: float = 0.0
     rescue_only: int = 0
     shed: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Compiled:
+class Compiled(NamedTuple):
     """A policy as the compiled loop runs it. A twin holds memory, so it serves one stream."""
 
     twin: Any
-    wrappers: Wrappers = field(default_factory=Wrappers)
+    wrappers: Wrappers = Wrappers()
+
+
+class Book(NamedTuple):
+    """The record of a schedule, as `loop.serve` returns it; rows of `log` and `ids` are filled in order.
+
+    `fates`, requests x 4: start, end, exit and outcome. `log`, decisions x 6: time, kind, stage, samples,
+    until, end of the run. `ids`: the requests of all decisions, one after the other, as places in the
+    stream.
+    """
+
+    fates: Ints
+    log: Ints
+    ids: Ints
 
 
 def records(fields: np.dtype[Any]) -> Records:
-    """Return one record of zeros, its fields as attributes of its first element."""
+    """Return one record of zeros, its fields the attributes of element 0; none may be named as one of
+    NumPy's.
+    """
+    assert not any(hasattr(np.void, name) for name in fields.names or ())
     return np.zeros(1, fields).view(np.recarray)
 
 

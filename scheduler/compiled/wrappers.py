@@ -8,12 +8,12 @@ from .twin import ANSWER, RUN, SHED, Npu, State, Stream, Wrappers
 
 @jit
 def answer_early(state: State, npu: Npu, stream: Stream, wrappers: Wrappers) -> None:
-    """Answer as `Anytime` the samples that cannot be in time, in place of the action that the policy decided."""
+    """Answer as `Anytime` the samples that cannot be in time, in place of the action decided."""
     counts, action = state.counts[0], state.action[0]
     stage, end, chosen = -1, counts.now, 0
     if action.kind == RUN:
         stage = action.stage
-        end += npu.believed[stage, action.size - 1]
+        end += npu.believed[stage, action.samples - 1]
     allowed = wrappers.anytime * counts.started - counts.answered
     if allowed >= 1:
         for s in range(1, len(state.many)):
@@ -28,15 +28,15 @@ def answer_early(state: State, npu: Npu, stream: Stream, wrappers: Wrappers) -> 
                     chosen += 1
     if chosen:
         counts.answered += chosen
-        action.kind, action.size = ANSWER, chosen
+        action.kind, action.samples = ANSWER, chosen
     elif stage == 0:
-        counts.started += action.size
+        counts.started += action.samples
 
 
 @jit
 def in_batch(state: State, k: int) -> bool:
     """Tell if the batch decided holds place k of its line."""
-    for j in range(state.action[0].size):  # noqa: SIM110 - Numba compiles no generators
+    for j in range(state.action[0].samples):  # noqa: SIM110 - Numba compiles no generators
         if state.batch[j] == k:
             return True
     return False
@@ -44,7 +44,7 @@ def in_batch(state: State, k: int) -> bool:
 
 @jit
 def shed_hopeless(state: State, npu: Npu, stream: Stream) -> bool:
-    """Refuse as `Shedding` the requests that are late whatever happens; False when there are none."""
+    """Refuse as `Shedding` the requests that are late in any case; False when there are none."""
     counts = state.counts[0]
     soonest, shed, kept, head = counts.now + npu.believed[0, 0], 0, 0, counts.head
     for k in range(state.many[0]):
@@ -59,5 +59,5 @@ def shed_hopeless(state: State, npu: Npu, stream: Stream) -> bool:
                 kept += 1
         counts.head += shed
         state.many[0] = kept
-        state.action[0].kind, state.action[0].size = SHED, shed
+        state.action[0].kind, state.action[0].samples = SHED, shed
     return shed > 0

@@ -1,9 +1,10 @@
-r"""Reads tables of recorded confidences: what a network said of labelled samples at every exit. CSV text or NumPy's npz.
+r"""Readers of recorded confidences of labelled samples at every exit: CSV text or NumPy's npz.
 
-CSV: a header with `confidence_1,correct_1,confidence_2,correct_2,...` (any order, exits counted from 1), one line a sample, `correct` 0 or 1.
-npz: arrays `confidences` and `correct`, both samples x exits.
+CSV: a header with `confidence_1,correct_1,confidence_2,correct_2,...` (any order, exits counted from 1),
+one line a sample, `correct` 0 or 1. npz: arrays `confidences` and `correct`, both samples x exits.
 
->>> read_confidences("confidence_1,confidence_2,correct_1,correct_2\n0.9,0.99,1,1\n0.4,0.7,0,1\n").exit_rates([0.8, 0])
+>>> text = "confidence_1,confidence_2,correct_1,correct_2\n0.9,0.99,1,1\n0.4,0.7,0,1\n"
+>>> read_confidences(text).exit_rates([0.8, 0])
 (0.5, 0.5)
 """
 
@@ -25,7 +26,7 @@ _COLUMN = re.compile(r"(confidence|correct)_([1-9][0-9]*)")
 
 
 def read_confidence_file(path: Path) -> Recorded:
-    """From a file: npz by its name, anything else is read as CSV. Raises SchedulerError and OSError."""
+    """Read a file: npz by its name, anything else as CSV. Raises SchedulerError and OSError."""
     if path.suffix != ".npz":
         try:
             return read_confidences(path.read_text(encoding="utf-8"), str(path))
@@ -41,11 +42,11 @@ def read_confidence_file(path: Path) -> Recorded:
 
 
 def read_confidences(text: str, source: str = "confidences") -> Recorded:
-    """From CSV text. Raises SchedulerError naming the line."""
+    """Read CSV text. Raises SchedulerError naming the line."""
     rows = csv.DictReader(io.StringIO(text))
     names = rows.fieldnames or []
-    found = [match for name in names if (match := _COLUMN.fullmatch(name))]
-    exits = max((int(match[2]) for match in found), default=0)
+    columns = [match for name in names if (match := _COLUMN.fullmatch(name))]
+    exits = max((int(match[2]) for match in columns), default=0)
     wanted = {f"{kind}_{k}" for kind in ("confidence", "correct") for k in range(1, exits + 1)}
     if not wanted or not wanted <= set(names):
         raise SchedulerError(

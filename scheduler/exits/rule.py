@@ -44,8 +44,9 @@ class Seen:
 
 
 class ExitRule(Protocol):
-    """Decides whether a sample leaves at an exit. It must not keep state: simulator and device ask it in any
-    order.
+    """Decides whether a sample leaves at an exit.
+
+    It must not keep state: simulator and device ask it in any order.
     """
 
     def leaves(self, seen: Seen) -> bool:
@@ -67,8 +68,7 @@ class Threshold:
         return bool(exceeds_threshold(seen.confidence, self.thresholds[seen.exit]))
 
     def exits(self, confidences: ArrayLike) -> NDArray[np.int64]:
-        """Return the first exit, per sample, whose confidence exceeds its threshold; the last exit takes the
-        rest.
+        """Return the first exit per sample whose confidence exceeds its threshold, else the last exit.
 
         `confidences`: samples x exits, softmax top-1 in 0..1. Raises SchedulerError.
         """

@@ -1,27 +1,30 @@
 """The baselines that never preempt: serial, greedy, and adaptive batching with a timeout.
 
-All three finish the samples they have started before they take new ones, and take the oldest first, so no request waits for more than
-the requests ahead of it.
+All three finish the samples they have started before they take new ones, and take the oldest first. So no
+request waits for more than the requests ahead of it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
 from ..compiled.twin import Compiled, Npu, Stream
 from ..errors import SchedulerError
-from ..policy import Action, Run, View, Wait
-from ..units import format_ms
+from ..policy import Action, Run, Traits, View, Wait
+from ..units import format_ms, parse_duration_ns
+from .entry import Entry, parse_count
 
-PATIENCE = 10  # objectives after which the oldest sample goes first, whatever a policy would rather do
+PATIENCE = 10  # objectives after which the oldest sample goes first, before everything else
 _order = attrgetter("arrival_ns", "id")
 
 
 def deepest(view: View) -> int:
-    """The last stage at which samples wait; 0 when only the queue holds any."""
+    """Return the last stage at which samples wait; 0 when only the queue holds any."""
     for stage in range(len(view.waiting) - 1, 0, -1):
         if view.waiting[stage]:
             return stage
@@ -29,33 +32,41 @@ def deepest(view: View) -> int:
 
 
 def oldest_first(view: View, patience: float = PATIENCE, slots: int | None = None) -> Run | None:
-    """A run of the oldest sample once it is older than `patience` objectives of its own; None before that.
+    """Return a run of the oldest sample once it is older than `patience` objectives of its own; None before.
 
-    When the oldest is in the queue and all slots (default: the view's) are taken, the samples furthest on run, to free one.
+    When the oldest is in the queue and all slots (default: the view's) are taken, the samples furthest on
+    run, to free one.
     """
-    stage = min((s for s, w in enumerate(view.waiting) if w), key=lambda s: _order(view.waiting[s][0]))
+    stage = min((s for s, line in enumerate(view.waiting) if line), key=lambda s: _order(view.waiting[s][0]))
     oldest = view.waiting[stage][0]
     if view.now_ns - oldest.arrival_ns <= patience * (oldest.deadline_ns - oldest.arrival_ns):
         return None
+    reason = f"oldest first: waiting for {format_ms(view.now_ns - oldest.arrival_ns)}"
+    return run_with_room(view, stage, slots or view.slots or view.b_max, reason)
+
+
+def run_with_room(view: View, stage: int, slots: int, reason: str) -> Run:
+    """Return a run of the oldest at `stage`; without a slot for the queue, of the samples furthest on."""
     room = view.b_max
     if stage == 0:
-        free = (slots or view.slots or view.b_max) - sum(len(w) for w in view.waiting[1:])
+        free = slots - sum(len(line) for line in view.waiting[1:])
         stage, room = (0, min(room, free)) if free > 0 else (deepest(view), room)
-    return Run(
-        stage,
-        tuple(view.waiting[stage][:room]),
-        f"oldest first: waiting for {format_ms(view.now_ns - oldest.arrival_ns)}",
-    )
+    return Run(stage, tuple(view.waiting[stage][:room]), reason)
 
 
 @dataclass(kw_only=True)
 class Serial:
-    """Batch 1: one sample through the whole network (or to its exit), then the next."""
+    """Batch 1: one sample through the whole network, or to its exit, then the next."""
 
     name: str = "serial"
 
+    @property
+    def traits(self) -> Traits:
+        """The facts that a comparison needs."""
+        return Traits(b_max=1)
+
     def reset(self) -> None:
-        """Keeps no state."""
+        """Keep no state."""
 
     def decide(self, view: View) -> Action:
         """Go on with the sample in flight, else start the oldest."""
@@ -71,22 +82,27 @@ class Serial:
 
 @dataclass(kw_only=True)
 class Greedy:
-    """Start with whatever waits, up to `b_max`; no preemption: what has started runs to the end."""
+    """Start with the requests that wait, up to `b_max`; no preemption: a batch in flight runs to its end."""
 
     b_max: int | None = None
     name: str = "greedy"
 
+    @property
+    def traits(self) -> Traits:
+        """The facts that a comparison needs."""
+        return Traits(b_max=self.b_max)
+
     def reset(self) -> None:
-        """Keeps no state."""
+        """Keep no state."""
 
     def decide(self, view: View) -> Action:
         """Go on with the batch in flight, else start all that waits."""
         stage = deepest(view)
-        entry = view.waiting[stage]
+        line = view.waiting[stage]
         if stage:
-            return Run(stage, tuple(entry), "go on")
-        batch = tuple(entry[: _limit(self.b_max, view)])
-        return Run(0, batch, f"start {len(batch)} of {len(entry)} in the queue")
+            return Run(stage, tuple(line), "go on")
+        batch = tuple(line[: _limit(self.b_max, view)])
+        return Run(0, batch, f"start {len(batch)} of {len(line)} in the queue")
 
     def compiled(self, stream: Stream, npu: Npu) -> Compiled:
         """Return the twin for the compiled loop."""
@@ -97,10 +113,11 @@ class Greedy:
 
 @dataclass(kw_only=True)
 class Adaptive:
-    """Adaptive batching <B_max, T_timeout>: start when `b_max` samples wait or the oldest has waited for the timeout; no preemption.
+    """Adaptive batching <B_max, T_timeout>: start a full batch, or the queue after a timeout.
 
-    The timeout is `timeout_ns`, or `share` of the oldest request's own objective (deadline - arrival): 0.05, 0.45 and 0.95 are the
-    paper's S, M and L. FC-only and R-dimension batching are this policy with the latency table of such hardware.
+    No preemption. The timeout is `timeout_ns`, or `share` of the oldest request's own objective (deadline -
+    arrival): 0.05, 0.45 and 0.95 are the paper's S, M and L. FC-only and R-dimension batching are this
+    policy with the latency table of such hardware. Raises SchedulerError.
     """
 
     timeout_ns: int | None = None
@@ -116,26 +133,31 @@ class Adaptive:
         if self.timeout_ns is not None and self.timeout_ns < 0:
             raise SchedulerError(f"adaptive's timeout must not be negative, not {self.timeout_ns} ns")
 
+    @property
+    def traits(self) -> Traits:
+        """The facts that a comparison needs."""
+        return Traits(b_max=self.b_max)
+
     def reset(self) -> None:
-        """Keeps no state."""
+        """Keep no state."""
 
     def decide(self, view: View) -> Action:
         """Go on with the batch in flight, else start when the batch is full or its time is up."""
         stage = deepest(view)
-        entry = view.waiting[stage]
+        line = view.waiting[stage]
         if stage:
-            return Run(stage, tuple(entry), "go on")
+            return Run(stage, tuple(line), "go on")
         limit = _limit(self.b_max, view)
-        if len(entry) >= limit:
-            return Run(0, tuple(entry[:limit]), "the batch is full")
-        oldest = entry[0]
+        if len(line) >= limit:
+            return Run(0, tuple(line[:limit]), "the batch is full")
+        oldest = line[0]
         timeout = self.timeout_ns
         if timeout is None:
             timeout = round((self.share or 0) * (oldest.deadline_ns - oldest.arrival_ns))
         due = oldest.arrival_ns + timeout
         if view.now_ns >= due or view.closed:
-            return Run(0, tuple(entry), "no more can come" if view.closed else f"waited {format_ms(timeout)}")
-        return Wait(due, f"{len(entry)} of {limit} wait")
+            return Run(0, tuple(line), "no more can come" if view.closed else f"waited {format_ms(timeout)}")
+        return Wait(due, f"{len(line)} of {limit} wait")
 
     def compiled(self, stream: Stream, npu: Npu) -> Compiled:
         """Return the twin for the compiled loop."""
@@ -144,10 +166,30 @@ class Adaptive:
         if self.timeout_ns is not None:
             due = stream.arrival + self.timeout_ns
         else:
-            share = (self.share or 0) * (stream.deadline - stream.arrival)
-            due = stream.arrival + np.rint(share).astype(np.int64)
+            timeout = (self.share or 0) * (stream.deadline - stream.arrival)
+            due = stream.arrival + np.rint(timeout).astype(np.int64)
         return Compiled(twin=AdaptiveTwin(limit=_limit(self.b_max, npu), due=due))
 
 
 def _limit(own: int | None, where: View | Npu) -> int:
     return where.b_max if own is None else min(own, where.b_max)
+
+
+def _parse_timeout(key: str, text: str) -> dict[str, Any]:
+    if not text.endswith("%"):
+        return {"timeout_ns": parse_duration_ns(text, key)}
+    try:
+        return {"share": float(text[:-1]) / 100}
+    except ValueError:
+        raise SchedulerError(f"{key} must be a duration or a percentage such as 5%, not {text!r}") from None
+
+
+_SIZE = {"b_max": parse_count}
+ENTRIES = {
+    "serial": Entry(Serial, "one sample at a time through the whole network"),
+    "greedy": Entry(Greedy, "start with whatever waits, no preemption", _SIZE),
+    "adaptive": Entry(Adaptive, "wait for a full batch or a timeout", {"timeout": _parse_timeout} | _SIZE),
+    "adaptive-s": Entry(partial(Adaptive, share=0.05), "adaptive, timeout 5 % of the objective", _SIZE),
+    "adaptive-m": Entry(partial(Adaptive, share=0.45), "adaptive, timeout 45 % of the objective", _SIZE),
+    "adaptive-l": Entry(partial(Adaptive, share=0.95), "adaptive, timeout 95 % of the objective", _SIZE),
+}

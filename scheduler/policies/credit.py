@@ -1,63 +1,42 @@
 """The policy of smallest mean latency with credit for answers in time.
 
-`Optimal` knows how many samples wait at each stage, not how old they are. `Credit` subtracts from its cost to go a credit for each
-sample present, which depends on its stage and on its age when the action ends, and a credit for each sample that leaves, on time or late:
+`Optimal` knows how many samples wait at each stage, not how old they are. `Credit` subtracts from its cost
+to go a credit for each sample present, which depends on its stage and on its age when the action ends, and
+a credit for each sample that leaves, on time or late:
 
-    score(stage, batch) = cost(stage, |batch|) - sum over samples present V_stage(age + d) - sum over the batch gain(age + d)
-    gain(a) = leave * D(a) + (1 - leave) * V_next(a) - V_stage(a),   leave: chance to exit at the end of this stage
+    score(stage, batch) = cost(stage, |batch|) - sum over samples present V_stage(age + d)
+                          - sum over the batch gain(age + d)
+    gain(a) = leave * D(a) + (1 - leave) * V_next(a) - V_stage(a),   leave: chance to exit after this stage
 
-and the batch are the samples of largest gain. V and D are piecewise linear in age/objective (`Weights`), tuned in simulation. All of it
-is tabulated in whole sample-nanoseconds by steps of age, so that a score is a sum of integers.
+and the batch are the samples of largest gain. V and D are piecewise linear in age/objective (`Weights`),
+tuned in simulation. All of it is tabulated in whole sample-nanoseconds by steps of age, so that a score is
+a sum of integers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..compiled.twin import Compiled, Npu, Stream
 from ..errors import SchedulerError
-from ..policy import Action, Request, Run, View, Wait
+from ..policy import Action, Request, Run, Traits, View, Wait
 from ..units import format_ms
-from .baselines import PATIENCE
+from .baselines import PATIENCE, run_with_room
 from .decision_process import MS, NEVER, CountTable, continue_shares
+from .entry import Entry, parse_bounded, parse_flag
 from .setting import Setting
+from .weights import KNOTS, Weights, load_weights
 
 BINS = 128  # per objective
 LOOK = 24  # how many of the queue are weighed: the oldest
-KNOTS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3, 1.6, 2.0, 2.5, 3.0, 5.0)  # ages in objectives
-
-
-@dataclass(frozen=True, kw_only=True)
-class Weights:
-    """The tuned part of `Credit`: `v[s]` and `done` at KNOTS, `on_time` the credit of an answer in time; in units of a quarter of the objective."""
-
-    v: tuple[tuple[float, ...], ...]
-    done: tuple[float, ...]
-    on_time: float
-
-    def __post_init__(self) -> None:
-        for row in (*self.v, self.done):
-            if len(row) != len(KNOTS):
-                raise SchedulerError(f"each row of weights must have {len(KNOTS)} knots, not {len(row)}")
-
-    def mixed(self, other: Weights, share: float) -> Weights:
-        """`share` of the way from these weights to the others."""
-
-        def mix(a: Sequence[float], b: Sequence[float]) -> tuple[float, ...]:
-            return tuple(x + share * (y - x) for x, y in zip(a, b, strict=True))
-
-        return Weights(
-            v=tuple(mix(a, b) for a, b in zip(self.v, other.v, strict=True)),
-            done=mix(self.done, other.done),
-            on_time=self.on_time + share * (other.on_time - self.on_time),
-        )
 
 
 def tabulate(row: Sequence[float], scale: float, bonus: float = 0.0) -> list[int]:
-    """A piecewise-linear row as whole numbers by steps of 1/BINS of the objective, up to the last knot; `bonus` is added up to age 1.
+    """Return a piecewise-linear row as whole numbers, by steps of 1/BINS of the objective.
+
+    `bonus` is added up to age 1.
 
     >>> steps = tabulate([1.0] * len(KNOTS), 20.0, bonus=3.0)
     >>> len(steps), steps[0], steps[127], steps[128]
@@ -69,10 +48,11 @@ def tabulate(row: Sequence[float], scale: float, bonus: float = 0.0) -> list[int
 
 
 class Credit:
-    """Least cost to go on counts, less the credit for what will still be on time. See the module's head for the score.
+    """Least cost to go on counts, less the credit for answers in time; the module gives the score.
 
-    Deadlines of single requests count: a request's age is taken as if it had the setting's objective and the same deadline. No sample starves: one
-    that is `patience` objectives old goes before everything else.
+    Deadlines of single requests count: a request's age is taken as if it had the setting's objective and
+    the same deadline. No sample starves: one that is `patience` objectives old goes before everything else.
+    Raises SchedulerError.
     """
 
     def __init__(self, setting: Setting, weights: Weights, name: str = "credit", patience: float = PATIENCE) -> None:
@@ -100,8 +80,13 @@ class Credit:
         for row in (*self.v, *self.gain):
             row.extend([row[-1]] * longest)  # so that the oldest sample after the longest run needs no clamp
 
+    @property
+    def traits(self) -> Traits:
+        """The facts that a comparison needs."""
+        return Traits(weights_from=self.weights_from, solved_for_per_s=self.table.rate_per_s)
+
     def _step(self, ns: int) -> int:
-        """A duration in steps of age, rounded; beyond the last knot nothing changes."""
+        """Return a duration in steps of age, rounded; beyond the last knot nothing changes."""
         return min((ns + self._width // 2) // self._width, self._oldest)
 
     def compiled(self, stream: Stream, npu: Npu) -> Compiled | None:
@@ -126,7 +111,7 @@ class Credit:
         return Compiled(twin=twin)
 
     def reset(self) -> None:
-        """Keeps no state."""
+        """Keep no state."""
 
     def decide(self, view: View) -> Action:
         """Weigh every feasible stage and batch size one action ahead, and waiting for an arrival."""
@@ -167,7 +152,7 @@ class Credit:
         return min(self.table.slots, view.slots or view.b_max)
 
     def _limits(self, view: View, counts: list[int], queued: int) -> list[int]:
-        """The largest batch that can be made at each stage."""
+        """Return the largest batch that can be made at each stage."""
         b_max = min(self.table.b_max, view.b_max)
         return [
             min(b_max, self._slots(view) - sum(counts[1:]), queued, LOOK),
@@ -175,7 +160,7 @@ class Credit:
         ]
 
     def _starved(self, view: View, waiting: Sequence[Sequence[Request]], base: int) -> Run | None:
-        """Oldest first, once the oldest is past its patience."""
+        """Return a run of the oldest once it is past its patience; None before."""
         limit = base - self._patience_ns
         for group in waiting:
             if group and group[0].deadline_ns < limit:
@@ -185,8 +170,45 @@ class Credit:
     def _oldest_first(self, view: View, base: int) -> Run:
         waiting = view.waiting
         stage = min((s for s, group in enumerate(waiting) if group), key=lambda s: waiting[s][0].deadline_ns)
-        age, room = base - waiting[stage][0].deadline_ns, view.b_max
-        if stage == 0:
-            free = self._slots(view) - sum(len(w) for w in waiting[1:])
-            stage, room = (0, min(room, free)) if free > 0 else (max(s for s, w in enumerate(waiting) if w), room)
-        return Run(stage, tuple(waiting[stage][:room]), f"oldest first: it has waited {format_ms(age)}")
+        age_ns = base - waiting[stage][0].deadline_ns
+        return run_with_room(view, stage, self._slots(view), f"oldest first: it has waited {format_ms(age_ns)}")
+
+
+def make_credit(
+    setting: Setting,
+    *,
+    name: str,
+    dial: float = 1.0,
+    robust: bool = False,
+    anytime: bool = False,
+    patience: float = PATIENCE,
+) -> Credit:
+    """Make the policy with the weights that ship for the setting. Raises SchedulerError."""
+    if robust and dial != 1.0:
+        raise SchedulerError(f"robust weights are tuned for dial=1 only, not {dial:g}")
+    weights, source = load_weights(setting, dial, anytime, robust)
+    policy = Credit(setting, weights, name=name, patience=patience)
+    policy.weights_from = source
+    return policy
+
+
+def parse_dial(key: str, text: str) -> dict[str, float]:
+    """Return a place of the dial, 0 to 2. Raises SchedulerError."""
+    must = "lie between 0 (late answers are worthless), 1 (balanced) and 2 (p99 is the contract)"
+    return parse_bounded(key, text, lambda value: 0 <= value <= 2, must)
+
+
+def parse_patience(key: str, text: str) -> dict[str, float]:
+    """Return a patience in objectives. Raises SchedulerError."""
+    return parse_bounded(key, text, lambda value: 0 < value <= PATIENCE, f"lie above 0 and up to {PATIENCE} objectives")
+
+
+ENTRIES = {
+    "credit": Entry(
+        make_credit,
+        "the same, with credit for answers in time",
+        {"dial": parse_dial, "robust": parse_flag, "patience": parse_patience},
+        solved=True,
+        tuned=True,
+    )
+}

@@ -1,11 +1,15 @@
-"""Minimal average latency as a semi-Markov decision process on counts: how many wait at each stage. NumPy only; no I/O.
+"""Minimal mean latency as a semi-Markov decision process on the counts of samples that wait at each stage.
 
-State: (n_0, n_1, ... ), n_0 waiting in the queue (cut at `queue_max`), the others past an exit, together at most `slots`. Actions: run stage
-s on b samples, or wait for the next arrival. Arrivals are Poisson, exits independent with the expected rates. The cost of time is the
-number of samples present, so by Little's law the optimal average cost is the arrival rate times the smallest mean latency.
+NumPy only.
 
-Solved as a stochastic shortest path back to the empty system (Bertsekas, Dynamic Programming and Optimal Control II, section 5.3): for a
-guessed average cost g, values h by value iteration with h(empty) = 0; g is moved until one cycle costs nothing.
+State: (n_0, n_1, ... ), n_0 waiting in the queue (cut at `queue_max`), the others past an exit, together at
+most `slots`. Actions: run stage s on b samples, or wait for the next arrival. Arrivals are Poisson, exits
+independent with the expected rates. The cost of time is the number of samples present, so by Little's law
+the optimal average cost is the arrival rate times the smallest mean latency.
+
+Solved as a stochastic shortest path back to the empty system (Bertsekas, Dynamic Programming and Optimal
+Control II, section 5.3): for a guessed average cost g, values h by value iteration with h(empty) = 0; g is
+moved until one cycle costs nothing.
 
 >>> from fluidnpu.dse import LatencyTable
 >>> solved = solve_counts(LatencyTable(ns=((10**6,),)), [1.0], rate_per_s=500.0, queue_max=60)
@@ -40,15 +44,17 @@ QUEUE_MAX = 48
 MS = 1_000_000  # sample-nanoseconds in a sample-millisecond
 MOST = 50_000_000  # costs in a table: 400 MB
 MOST_PLACES = 1 << 20  # in the compiled loop's index of counts past the queue
-NEVER = 1 << 60  # the cost of what cannot be done
+NEVER = 1 << 60  # the cost of a forbidden action
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountTable:
-    """A solved process: `q[n0, place, stage * b_max + b - 1]` is the relative cost to go of an action in sample-milliseconds.
+    """A solved process: the relative cost to go of every action in every state, in sample-milliseconds.
 
-    Forbidden actions cost infinity. The last column is `wait for an arrival`. `places` maps the counts past the queue to their row.
-    `average_ms`: the optimal mean latency at `rate_per_s`. `key`: what it is for.
+    `q[n0, place, stage * b_max + b - 1]`: the cost of running stage on b samples with n0 in the queue; the
+    last column is that of waiting for an arrival. Forbidden actions cost infinity. `places` maps the counts
+    past the queue to their row. `average_ms`: the optimal mean latency at `rate_per_s`. `key`: digest of
+    its circumstances.
     """
 
     places: dict[tuple[int, ...], int]
@@ -61,31 +67,36 @@ class CountTable:
 
     @cached_property
     def slots(self) -> int:
-        """How many samples may be past the queue."""
+        """The most samples past the queue."""
         return max(map(sum, self.places)) or self.b_max  # of a single stage nobody waits past the queue
 
     @cached_property
     def whole(self) -> NDArray[np.int64]:
-        """`q` in whole sample-nanoseconds (NEVER for infinity): sums of them are exact, so they are the same in any order and on any machine."""
-        return np.where(np.isfinite(self.q), np.rint(np.where(np.isfinite(self.q), self.q, 0) * MS), NEVER).astype(
-            np.int64
-        )
+        """`q` in whole sample-nanoseconds, NEVER for infinity.
+
+        Sums of them are exact, so they are the same in any order and on any machine.
+        """
+        finite = np.isfinite(self.q)
+        return np.where(finite, np.rint(np.where(finite, self.q, 0) * MS), NEVER).astype(np.int64)
 
     @cached_property
     def rows(self) -> list[list[list[int]]]:
-        """`whole` as nested lists: indexing them is several times faster than indexing an array."""
+        """`whole` as nested lists, which are indexed several times faster than an array."""
         rows: list[list[list[int]]] = self.whole.tolist()
         return rows
 
     def save(self, path: str | Path) -> None:
-        """Write the table as a compressed NumPy archive: solved on a workstation, it ships to the board beside the design."""
+        """Write the table as a compressed NumPy archive.
+
+        Solved on a workstation, it ships to the board beside the design.
+        """
         places = np.array(list(self.places), np.int64).reshape(len(self.places), -1)
         facts = {name: getattr(self, name) for name in ("b_max", "queue_max", "average_ms", "rate_per_s", "key")}
         np.savez_compressed(path, q=self.q, places=places, **{name: np.array(value) for name, value in facts.items()})
 
     @classmethod
     def load(cls, path: str | Path) -> CountTable:
-        """Read `save` back. Raises SchedulerError naming the file."""
+        """Read the file that `save` wrote. Raises SchedulerError naming the file."""
         try:
             with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 return cls(
@@ -101,7 +112,10 @@ class CountTable:
             raise SchedulerError(f"{path} must be a table of the decision process on counts: {error}") from None
 
     def compiled(self, stages: int) -> SolvedCounts | None:
-        """Return the table as arrays for the compiled loop, or None when it is for other stages or its index is too large."""
+        """Return the table as arrays for the compiled loop.
+
+        None when it is for another number of stages, or its index would be too large.
+        """
         from ..compiled.optimal import SolvedCounts
 
         radix = self.slots + 1
@@ -118,25 +132,25 @@ class CountTable:
         return SolvedCounts(self.b_max, self.slots, self.queue_max, NEVER, radix, place, self.whole)
 
     def costs(self, counts: tuple[int, ...]) -> list[int]:
-        """The row of `whole` for these counts (queue first)."""
+        """Return the row of `whole` for these counts, the queue first."""
         return self.rows[min(counts[0], self.queue_max)][self.places[counts[1:]]]
 
 
 def continue_shares(exit_rates: list[float] | tuple[float, ...]) -> list[float]:
-    """Probability of going on after each exit, given that it was reached.
+    """Return the probability of going on after each exit, given that it was reached.
 
     >>> continue_shares([0.25, 0.25, 0.5])
     [0.75, 0.6666666666666667, 0.0]
     """
-    left, shares = 1.0, []
+    reaching, shares = 1.0, []
     for rate in exit_rates:
-        shares.append(max(0.0, 1 - rate / left) if left > 1e-12 else 0.0)
-        left -= rate
+        shares.append(max(0.0, 1 - rate / reaching) if reaching > 1e-12 else 0.0)
+        reaching -= rate
     return [*shares[:-1], 0.0]
 
 
 def table_key(latency: LatencyTable, exit_rates: Sequence[float], rate_per_s: float, b_max: int, slots: int) -> str:
-    """A digest of everything that a solved table depends on."""
+    """Return a digest of everything that a solved table depends on."""
     facts = (latency.ns, tuple(map(float, exit_rates)), float(rate_per_s), b_max, slots)
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
@@ -145,7 +159,14 @@ class _Process:
     """The process with everything that does not change between sweeps precomputed."""
 
     def __init__(
-        self, latency: LatencyTable, exit_rates: list[float], rate_per_s: float, slots: int, queue_max: int, b_max: int
+        self,
+        latency: LatencyTable,
+        exit_rates: list[float],
+        rate_per_s: float,
+        *,
+        slots: int,
+        queue_max: int,
+        b_max: int,
     ) -> None:
         self.stages, self.b_max, self.queue_max = latency.stages, b_max, queue_max
         self.rate = rate_per_s / 1e3  # arrivals a millisecond
@@ -166,7 +187,7 @@ class _Process:
                 self.actions.append((stage, b, ms, _arrivals(self.rate * ms, queue_max), nexts, allowed))
 
     def _moved(self, stage: int, b: int, stay: int) -> NDArray[np.int64]:
-        """Where each place goes when b samples leave the entry of `stage` and `stay` of them reach the next; 0 where that cannot be."""
+        """Return the next place of each place when b samples run `stage` and `stay` go on; else 0."""
         to = []
         for place in self.list:
             counts = [0, *place, 0]
@@ -176,7 +197,7 @@ class _Process:
         return np.array(to)
 
     def q(self, h: Floats, g: float) -> Floats:
-        """Cost to go of every action in every state, for values h and average cost g."""
+        """Return the cost to go of every action in every state, for values h and average cost g."""
         q = np.full((*h.shape, len(self.actions) + 1), np.inf)
         for k, (stage, b, ms, arrivals, nexts, allowed) in enumerate(self.actions):
             after = arrivals @ h
@@ -195,7 +216,7 @@ def _binomial(n: int, k: int, p: float) -> float:
 
 
 def _arrivals(mean: float, queue_max: int) -> Floats:
-    """Row n, column m: the probability that a queue of n becomes m, all beyond the cut gathered in the last column."""
+    """Return the probability that a queue of n (row) becomes m (column; the last: all beyond the cut)."""
     chance = np.empty(queue_max + 1)
     chance[0] = exp(-mean)
     for k in range(1, queue_max + 1):
@@ -218,9 +239,10 @@ def solve_counts(
     tolerance: float = 1e-4,
     sweeps: int = 5000,
 ) -> CountTable:
-    """Solve the process.
+    """Solve the process by value iteration.
 
-    Raises OverloadError when the load is too high for the queue's cut or the values do not settle, SchedulerError when the table is too large.
+    Raises OverloadError when the load is too high for the queue's cut or the values do not settle,
+    SchedulerError when the table is too large.
     """
     b_max = latency.b_max if b_max is None else b_max
     places = comb((slots or b_max) + latency.stages - 1, latency.stages - 1)
@@ -229,7 +251,7 @@ def solve_counts(
             f"the decision process must have at most {MOST} costs, and {latency.stages} stages with batches of {b_max} make {size}; "
             "take smaller batches, or a policy that is not solved"
         )
-    process = _Process(latency, list(exit_rates), rate_per_s, slots or b_max, queue_max, b_max)
+    process = _Process(latency, list(exit_rates), rate_per_s, slots=slots or b_max, queue_max=queue_max, b_max=b_max)
     h = np.zeros((queue_max + 1, len(process.list)))
     g, empty = 0.0, process.places[(0,) * (latency.stages - 1)]
     unit = min(1.0, min(map(min, latency.ns)) / 1e6)  # ms; values of a table in microseconds are that much smaller
@@ -242,7 +264,7 @@ def solve_counts(
         g += float(np.clip(surplus / cycle, -0.3, 0.3))
         new[0, empty] = 0.0
         h = new
-        if g > queue_max / 2:  # so many present on average do not fit below the cut
+        if g > queue_max / 2:  # that average does not fit below the cut
             break
         if change < tolerance * unit * max(1.0, g) and abs(surplus) < tolerance * cycle:
             return CountTable(

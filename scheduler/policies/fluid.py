@@ -1,38 +1,44 @@
 """Exit-aware preemptive scheduling: Algorithm 1 of Fluid Batching (section III-B), as its text means it.
 
-At each exit the batch in flight may be preempted: up to `b_max - B_rem` queued samples run from the start to the same exit, then all go on
-together. Back-filling is repeated until the batch is full, the queue is empty or the criterion says no, and is never nested.
-The criterion is Eqs. 3-4: T(0:i, B_incr) + T(i+1:last, B_merged) < deadline of the oldest sample in the batch - now.
+At each exit the batch in flight may be preempted: up to `b_max - B_rem` queued samples run from the start
+to the same exit, then all go on together. Back-filling is repeated until the batch is full, the queue is
+empty or the criterion says no, and is never nested. The criterion is Eqs. 3-4: T(0:i, B_incr) + T(i+1:last,
+B_merged) < deadline of the oldest sample in the batch - now.
 
-Where the printed algorithm cannot be meant (it skips the last subnet, spins on an empty queue, subtracts B_exit twice, leaves B_rem = 0
-undefined) the intent is implemented: every subnet runs, back-filling stops with the queue, each exit counts once, an empty batch ends the job.
-The state is the view alone: the group furthest on is the preempted batch, a group behind it is its back-fill.
+Where the printed algorithm cannot be meant (it skips the last subnet, spins on an empty queue, subtracts
+B_exit twice, leaves B_rem = 0 undefined) the intent is implemented: every subnet runs, back-filling stops
+with the queue, each exit counts once, an empty batch ends the job. The state is the view alone: the group
+furthest on is the preempted batch, a group behind it is its back-fill.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from ..compiled.twin import Compiled, Npu, Stream
 from ..policy import Action, Request, Run, View
 from ..units import format_ms
 from .baselines import PATIENCE, deepest, oldest_first
+from .entry import Entry
 
 
 @dataclass(kw_only=True)
 class Fluid:
-    """Algorithm 1 with the literal Eqs. 3-4, or `repaired`.
+    """Algorithm 1 with the literal Eqs.
 
-    A late oldest sample makes the literal slack negative and so blocks all back-filling just when the load is highest. `repaired` asks
-    Eq. 4 only of samples that are on time if nothing is preempted: it protects what can be protected and blocks nothing for the rest, until a
-    sample is PATIENCE objectives old.
+    3-4, or `repaired`.
+
+    A late oldest sample makes the literal slack negative and so blocks all back-filling just when the load
+    is highest. `repaired` asks Eq. 4 only of samples that are on time if nothing is preempted: it protects
+    what can be protected and blocks nothing for the rest, until a sample is PATIENCE objectives old.
     """
 
     repaired: bool = False
     name: str = "fluid"
 
     def reset(self) -> None:
-        """Keeps no state."""
+        """Keep no state."""
 
     def decide(self, view: View) -> Action:
         """Bring a back-fill up to its batch, back-fill, or go on."""
@@ -65,7 +71,10 @@ class Fluid:
         return Compiled(twin=FluidTwin(repaired=int(self.repaired), patience=PATIENCE))
 
     def _slack_ns(self, view: View, stage: int, batch: tuple[Request, ...]) -> int | None:
-        """Eq. 3 for the oldest sample; repaired: for the tightest one that can still be on time; None when there is none."""
+        """Return the slack of Eq.
+
+        3 in ns, of the oldest sample; repaired: of the tightest that can be on time, or None.
+        """
         if not self.repaired:
             return batch[0].deadline_ns - view.now_ns
         alone = view.latency.between(stage, view.latency.stages - 1, len(batch))
@@ -74,7 +83,10 @@ class Fluid:
 
 
 def overhead_ns(view: View, stage: int, fresh: int, merged: int) -> int:
-    """Eq. 4's T_overhead: the new samples to the entry of `stage`, then the merged batch to the end."""
+    """Return T_overhead of Eq.
+
+    4 in ns: the new samples to the entry of `stage`, then the merged batch to the end.
+    """
     ns = view.latency.ns
     time = 0
     for row in ns[:stage]:
@@ -86,3 +98,9 @@ def overhead_ns(view: View, stage: int, fresh: int, merged: int) -> int:
 
 def _text(slack: int | None) -> str:
     return "no sample can be on time" if slack is None else format_ms(slack)
+
+
+ENTRIES = {
+    "fluid": Entry(Fluid, "Algorithm 1 with the literal Eqs. 3-4"),
+    "fluid-repaired": Entry(partial(Fluid, repaired=True), "Algorithm 1; samples that are late anyway block nothing"),
+}

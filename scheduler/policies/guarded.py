@@ -1,14 +1,17 @@
-"""`Guarded`: credit that may give up few requests, and that turns to the least mean latency while more than that are late.
+"""`Guarded`: credit that may give up few requests, and minimises mean latency while many are late.
 
-`Credit` saves the many by letting the few wait: a sample that is late anyway goes last. When the load is higher than told, the few become many and
-the tail explodes. Three guards, from visible state only:
+`Credit` saves the many by letting the few wait: a sample that is late anyway goes last. When the load is
+higher than told, the few become many and the tail explodes. Three guards, from visible state only:
 
-1. At most GIVE_UP of the requests may wait beyond the patience: p99 looks at the other 99 %. The first that would are the ones given up.
-2. When another late sample would pass the patience before the late samples that go ahead of it can be served (its `debt`), the decision is that of
-   `Optimal`, which works the tail off, oldest first; with more in the queue than that table sees, that of `Fluid`.
-3. Patience follows what happens: PATIENT objectives while few requests are late (LOW of the last HORIZON), HASTY when HIGH are.
+1. At most GIVE_UP of the requests may exceed the patience, which leaves p99 unaffected; the first to reach
+   it are sacrificed.
+2. When another late sample would pass the patience before the late samples ahead of it can be served (its
+   `debt`), the decision is that of `Optimal`, which works the tail off, oldest first; with more in the queue
+   than that table sees, that of `Fluid`.
+3. The patience follows the share of late requests: PATIENT objectives while few are late (LOW of the last
+   HORIZON), HASTY when HIGH are.
 
-What was tried and brought nothing is in the head of `benchmarks/table2_tune.py`.
+Variants that were tried and rejected are in the head of `benchmarks/table2_tune.py`.
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..compiled.twin import Compiled, Npu, Stream, records, twin_of
-from ..policy import Action, Request, View
-from .credit import LOOK, Credit
+from ..policy import Action, Request, Traits, View
+from .credit import LOOK, Credit, make_credit, parse_dial, parse_patience
 from .decision_process import CountTable, continue_shares
+from .entry import Entry, parse_share
 from .fluid import Fluid
 from .optimal import Optimal
 from .setting import Setting
@@ -34,7 +38,10 @@ FADE = 1 - 1 / HORIZON
 
 
 class Guarded:
-    """`credit` within bounds; see the module's head. Bounded as `Credit`: what is 10 objectives old goes before everything else."""
+    """`credit` within bounds, as the module says.
+
+    Bounded as `Credit`: a sample that is PATIENCE objectives old goes before everything else.
+    """
 
     def __init__(
         self, setting: Setting, credit: Credit, *, patience: float = PATIENT, give_up: float = GIVE_UP, name: str = ""
@@ -52,8 +59,13 @@ class Guarded:
         """The solved process."""
         return self.credit.table
 
+    @property
+    def traits(self) -> Traits:
+        """The facts that a comparison needs."""
+        return Traits(weights_from=self.weights_from, solved_for_per_s=self.table.rate_per_s)
+
     def reset(self) -> None:
-        """Forget who was late and who was given up."""
+        """Forget the requests that were late or given up."""
         self._seen = self._given = 0
         self._late = 0.0  # share of late requests
         self._last: tuple[int, int] = (-1, -1)  # the newest request seen
@@ -61,7 +73,7 @@ class Guarded:
         self._spared: set[int] = set()
 
     def decide(self, view: View) -> Action:
-        """As `credit`, or working off the tail."""
+        """Decide as `credit`, or work off the tail."""
         now = view.now_ns
         self._count_arrivals(view.waiting[0])
         if max([now - w[0].deadline_ns for w in view.waiting if w]) <= 0:
@@ -100,7 +112,7 @@ class Guarded:
         return Compiled(twin=twin)
 
     def _count_arrivals(self, queue: Sequence[Request]) -> None:
-        """Let the past fade with every request that came."""
+        """Let the share of late requests fade with every request that came."""
         last = self._last
         for r in reversed(queue):
             key = (r.arrival_ns, r.id)
@@ -111,7 +123,7 @@ class Guarded:
             self._last = max(self._last, key)
 
     def _count_late(self, view: View) -> None:
-        """Count those who are late for the first time."""
+        """Count the requests that are late for the first time."""
         now, newest, late = view.now_ns, self._latest, 0
         for group in view.waiting:
             for r in group[:LOOK]:
@@ -124,7 +136,7 @@ class Guarded:
         self._late += late / HORIZON
 
     def _tail_grows(self, view: View) -> bool:
-        """Whether a late sample that is not given up would pass the patience behind the late ones ahead of it."""
+        """Tell if a late sample, not given up, would pass the patience behind those ahead of it."""
         now, debt = view.now_ns, 0
         calm = min(1.0, max(0.0, (HIGH - self._late) / (HIGH - LOW)))
         hasty = min(HASTY, self.patience)
@@ -152,16 +164,41 @@ class Guarded:
 
 
 def remaining_work_ns(setting: Setting) -> tuple[int, ...]:
-    """What a sample at the entry of each stage still costs the NPU on average, at the most efficient batches.
+    """Return the mean remaining time in ns of a sample at each stage, at the most efficient batches.
 
     >>> from fluidnpu.dse import LatencyTable
     >>> table = LatencyTable(ns=((10, 12), (20, 20)))
     >>> remaining_work_ns(Setting(latency=table, exit_rates=(0.5, 0.5), rate_per_s=1, slo_ns=100))
     (11, 10)
     """
-    after, found = 0.0, []
+    after, work = 0.0, []
     goes_on = continue_shares(setting.exit_rates)
     for row, share in zip(reversed(setting.latency.ns), reversed(goes_on), strict=True):
         after = min(ns / b for b, ns in enumerate(row, 1)) + share * after
-        found.append(round(after))
-    return tuple(reversed(found))
+        work.append(round(after))
+    return tuple(reversed(work))
+
+
+def make_guarded(
+    setting: Setting,
+    *,
+    name: str,
+    dial: float = 1.0,
+    anytime: bool = False,
+    patience: float = PATIENT,
+    give_up: float = GIVE_UP,
+) -> Guarded:
+    """Make the policy with the weights that ship for the setting. Raises SchedulerError."""
+    credit = make_credit(setting, name=name, dial=dial, anytime=anytime)
+    return Guarded(setting, credit, patience=patience, give_up=give_up, name=name)
+
+
+ENTRIES = {
+    "guarded": Entry(
+        make_guarded,
+        "the same within bounds: few are given up, and the tail is worked off when many are late",
+        {"dial": parse_dial, "patience": parse_patience, "give_up": parse_share},
+        solved=True,
+        tuned=True,
+    )
+}

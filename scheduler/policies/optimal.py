@@ -6,9 +6,10 @@ The process knows how many samples wait at each stage, not how old they are (`de
 from __future__ import annotations
 
 from ..compiled.twin import Compiled, Npu, Stream
-from ..policy import Action, Run, View, Wait
+from ..policy import Action, Run, Traits, View, Wait
 from .baselines import PATIENCE, oldest_first
 from .decision_process import MS, NEVER
+from .entry import Entry
 from .setting import Setting
 
 
@@ -22,6 +23,11 @@ class Optimal:
         self.name = name
         self.table = setting.count_table()
         self._rows = self.table.rows
+
+    @property
+    def traits(self) -> Traits:
+        """The facts that a comparison needs."""
+        return Traits(solved_for_per_s=self.table.rate_per_s)
 
     def reset(self) -> None:
         """Keep no state."""
@@ -51,9 +57,12 @@ class Optimal:
         return None if counts is None else Compiled(twin=OptimalTwin(patience=PATIENCE, counts=counts))
 
     def _within(self, view: View, costs: list[int]) -> list[int]:
-        """Return the costs, NEVER for actions beyond the view's batch or slots, which may be less than solved for."""
+        """Return the costs, NEVER for actions beyond the view's batch or slots."""
         free = (view.slots or view.b_max) - sum(len(w) for w in view.waiting[1:])
         b_max = self.table.b_max
         limits = [min(view.b_max, free)] + [view.b_max] * (len(view.waiting) - 1)
         kept = [cost if k % b_max < limits[k // b_max] else NEVER for k, cost in enumerate(costs[:-1])]
         return kept + costs[-1:]
+
+
+ENTRIES = {"optimal": Entry(Optimal, "smallest mean latency: decision process on counts", solved=True)}

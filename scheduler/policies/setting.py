@@ -1,4 +1,4 @@
-"""What a policy that is solved or tuned offline must know beforehand: the hardware's table, the exits' shares, the load and the objective."""
+"""The circumstances that a policy is solved or tuned for: latency table, exit rates, load and objective."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ LOWER = 0.85  # where slots keep the NPU from serving even that much, solve for 
 class Setting:
     """The expected circumstances; none of them has to hold at run time, they only shape the tables.
 
-    `solved`: a table made beforehand for exactly these, so that a board need not solve it.
+    `solved`: a table made beforehand for exactly these, so that a board need not solve it. Raises
+    SchedulerError.
     """
 
     latency: LatencyTable
@@ -38,9 +39,10 @@ class Setting:
             raise SchedulerError(f"the latency objective must be above zero, not {self.slo_ns} ns")
 
     def count_table(self) -> CountTable:
-        """The decision process on counts for this setting, as given, or solved once in this program.
+        """Return the decision process on counts for this setting, as given, or solved once in this program.
 
-        Where more comes than can be served it is solved for the load that can be (`CountTable.rate_per_s`): a policy for a long queue.
+        Where more comes than can be served it is solved for the load that can be (`CountTable.rate_per_s`): a
+        policy for a long queue. Raises SchedulerError.
         """
         if self.solved is not None:
             b_max = self.latency.b_max if self.b_max is None else self.b_max
@@ -56,8 +58,8 @@ class Setting:
 def _solved(
     latency: LatencyTable, exit_rates: tuple[float, ...], rate: float, b_max: int | None, slots: int | None
 ) -> CountTable:
-    most = b_max or latency.b_max
-    work_ns = least_work_ns(LatencyTable(ns=tuple(row[:most] for row in latency.ns)), exit_rates)
+    largest = b_max or latency.b_max
+    work_ns = least_work_ns(LatencyTable(ns=tuple(row[:largest] for row in latency.ns)), exit_rates)
     lower = rate if rate * work_ns <= SETTLES * 1e9 else INSTEAD * 1e9 / work_ns
     while True:
         try:
@@ -65,17 +67,19 @@ def _solved(
         except OverloadError:
             lower *= LOWER
         else:
-            return dataclasses.replace(solved, key=table_key(latency, exit_rates, rate, most, slots or most))
+            return dataclasses.replace(solved, key=table_key(latency, exit_rates, rate, largest, slots or largest))
 
 
 def least_work_ns(latency: LatencyTable, exit_rates: tuple[float, ...]) -> float:
-    """What a request costs the NPU on average when every run is at its most efficient batch: no policy that answers all in full needs less.
+    """Return the mean time in ns that a request costs the NPU with every run at its most efficient batch.
+
+    It is a lower bound for every policy that answers all in full.
 
     >>> least_work_ns(LatencyTable(ns=((10, 10), (10, 20))), (0.5, 0.5))
     10.0
     """
-    left, work = 1.0, 0.0
+    staying, work = 1.0, 0.0
     for row, rate in zip(latency.ns, exit_rates, strict=True):
-        work += left * min(ns / b for b, ns in enumerate(row, 1))
-        left -= rate
+        work += staying * min(ns / b for b, ns in enumerate(row, 1))
+        staying -= rate
     return work

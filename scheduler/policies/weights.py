@@ -1,8 +1,8 @@
-"""The tuned weights of `Credit` that ship with the package, and which of them a setting gets.
+"""The tuned weights of `Credit` that ship with the package, and the choice among them for a setting.
 
-Each file was written by `benchmarks/table2_tune.py` for one latency table, objective and goal; a setting with exactly that table and
-objective gets it. Any other setting gets the mean of all files of the goal: weights are in units of the objective, so they carry over, though
-not as well.
+Each file was written by `benchmarks/table2_tune.py` for one latency table, objective and goal; a setting
+with exactly that table and objective gets it. Any other setting gets the mean of all files of the goal:
+weights are in units of the objective, so they carry over, though not as well.
 """
 
 from __future__ import annotations
@@ -10,25 +10,59 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import Any
 
 from ..errors import SchedulerError
-from .credit import KNOTS, Weights
 from .setting import Setting
 
+KNOTS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3, 1.6, 2.0, 2.5, 3.0, 5.0)  # ages in objectives
 GOALS = ("on-time", "balanced", "tail")  # the dial's 0, 1 and 2
 
 
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """The tuned part of `Credit`, in units of a quarter of the objective.
+
+    `v[s]` and `done`: credit at the ages KNOTS of a sample at the entry of stage s, and of one that leaves;
+    `on_time`: the credit of an answer in time. Raises SchedulerError.
+    """
+
+    v: tuple[tuple[float, ...], ...]
+    done: tuple[float, ...]
+    on_time: float
+
+    def __post_init__(self) -> None:
+        for row in (*self.v, self.done):
+            if len(row) != len(KNOTS):
+                raise SchedulerError(f"each row of weights must have {len(KNOTS)} knots, not {len(row)}")
+
+    def mixed(self, other: Weights, share: float) -> Weights:
+        """Return the weights `share` of the way from these to the others."""
+
+        def mix(a: Sequence[float], b: Sequence[float]) -> tuple[float, ...]:
+            return tuple(x + share * (y - x) for x, y in zip(a, b, strict=True))
+
+        return Weights(
+            v=tuple(mix(a, b) for a, b in zip(self.v, other.v, strict=True)),
+            done=mix(self.done, other.done),
+            on_time=self.on_time + share * (other.on_time - self.on_time),
+        )
+
+
 def fingerprint(setting: Setting) -> str:
-    """What a weights file was tuned for: table, exit rates and objective (not the rate)."""
+    """Return a digest of all that weights are tuned for: table, exit rates and objective, not the rate."""
     key = (setting.latency.ns, setting.exit_rates, setting.slo_ns)
     return hashlib.sha256(repr(key).encode()).hexdigest()[:16]
 
 
 def load_weights(setting: Setting, dial: float, anytime: bool, robust: bool = False) -> tuple[Weights, str]:
-    """The weights for a place of the dial (0..2), or those tuned also in worlds that are not as told, and where they come from."""
+    """Return weights and their origin, in words, for a place of the dial (0..2).
+
+    `anytime`: those tuned with anytime answers; `robust`: those tuned also in worlds that are not as told.
+    """
     if robust:
         return _goal(setting, "balanced-robust", anytime)
     low = int(dial)
@@ -41,14 +75,15 @@ def load_weights(setting: Setting, dial: float, anytime: bool, robust: bool = Fa
 
 def _goal(setting: Setting, goal: str, anytime: bool) -> tuple[Weights, str]:
     suffix = "-anytime" if anytime else ""
-    found = _files(goal + suffix) or _files(goal)
+    files = _files(goal + suffix) or _files(goal)
     stages = setting.latency.stages
-    fitting = {name: w for name, _, w in found if len(w.v) == stages}
-    exact = [(w, name) for name, mark, w in found if mark == fingerprint(setting)]
+    fitting = {name: weights for name, _, weights in files if len(weights.v) == stages}
+    exact = [(weights, name) for name, mark, weights in files if mark == fingerprint(setting)]
     if exact:
         return exact[0]
     if not fitting:
-        return _stretched([w for _, _, w in found], stages), f"mean of {len(found)} {goal}{suffix} weights, stretched"
+        every = [weights for _, _, weights in files]
+        return _stretched(every, stages), f"mean of {len(files)} {goal}{suffix} weights, stretched"
     return mean(list(fitting.values())), f"mean of {len(fitting)} {goal}{suffix} weights"
 
 
@@ -65,14 +100,14 @@ def _files(goal: str) -> tuple[tuple[str, str, Weights], ...]:
 
 
 def read_weights(raw: Mapping[str, Any], source: str) -> Weights:
-    """Weights from JSON. Raises SchedulerError naming the file."""
+    """Read weights from JSON. Raises SchedulerError naming the file."""
     if raw.get("knots") != list(KNOTS):
         raise SchedulerError(f"weights in {source} must have the knots {KNOTS}; tune them again")
     return Weights(v=tuple(map(tuple, raw["v"])), done=tuple(raw["done"]), on_time=raw["on_time"])
 
 
 def mean(many: Sequence[Weights]) -> Weights:
-    """The mean of weights for equally many stages. Raises SchedulerError when there are none."""
+    """Return the mean of weights for equally many stages. Raises SchedulerError when there are none."""
     if not many:
         raise SchedulerError("there must be tuned weights to take the mean of")
     total = many[0]
@@ -82,7 +117,7 @@ def mean(many: Sequence[Weights]) -> Weights:
 
 
 def _stretched(many: Sequence[Weights], stages: int) -> Weights:
-    """The mean, with its stages spread over another number of them by nearest relative place (first to first, last to last)."""
+    """Return the mean, its stages spread over another number of them by nearest relative place."""
     base = mean([w for w in many if len(w.v) == len(many[0].v)])
     have = len(base.v)
     pick = [round(s * (have - 1) / max(stages - 1, 1)) for s in range(stages)]

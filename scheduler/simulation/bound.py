@@ -1,16 +1,18 @@
-"""A lower bound on violations that holds even for a scheduler that knows all arrivals and exits beforehand.
+"""A lower bound on violations, valid also for a scheduler that knows all arrivals and exits beforehand.
 
-Relaxation: a run of b samples that takes T is shared equally by them, so a request that leaves at exit e occupies the NPU for at least
-w = sum over its stages of min over b of latency[stage][b] / b, within its own window from arrival to deadline. Drop everything else (stage order,
-runs that cannot be interrupted, slots). Requests that are on time in any real schedule are then on time on one machine that works on one
-request at a time, and the most that can be on time there is known exactly when deadlines are in the order of arrivals (Kise, Ibaraki and Mine, 1978):
-go through the requests in order; when one is late, drop the request without which the others end soonest. A request whose stages one by one
-do not fit into its window is late anyway and is left out first.
+Relaxation: a run of b samples that takes T is shared equally by them, so a request that leaves at exit e
+occupies the NPU for at least w = sum over its stages of min over b of latency[stage][b] / b, within its own
+window from arrival to deadline. Drop everything else (stage order, runs that cannot be interrupted, slots).
+Requests that are on time in any real schedule are then on time on one machine that works on one request at
+a time. The most that can be on time there is known exactly when deadlines are in the order of arrivals
+(Kise, Ibaraki and Mine, 1978): go through the requests in order; when one is late, drop the request without
+which the others end soonest. A request whose stages one by one do not fit into its window is late anyway
+and is left out first.
 
 >>> from fluidnpu.dse import LatencyTable
 >>> two = [Request(0, 0, 10), Request(1, 0, 10)]
->>> least_violations(two, [0, 0], LatencyTable(ns=((8, 16),))), least_violations(two, [0, 0], LatencyTable(ns=((8, 9),)))
-(1, 0)
+>>> [least_violations(two, [0, 0], LatencyTable(ns=(row,))) for row in ((8, 16), (8, 9))]
+[1, 0]
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ Job = tuple[int, int, int]  # release, work, deadline
 
 
 def least_violations(requests: Sequence[Request], exits: Sequence[int], latency: LatencyTable) -> int:
-    """At least so many of the requests are late under any scheduler. Raises SchedulerError when deadlines are not in order of arrival."""
+    """Return a lower bound on the number of late requests under any scheduler.
+
+    Raises SchedulerError when deadlines are not in the order of arrivals.
+    """
     check_requests(requests)
     if any(a.deadline_ns > b.deadline_ns for a, b in itertools.pairwise(requests)):
         raise SchedulerError("the bound needs deadlines in the order of arrivals, as one objective for all gives")
@@ -51,7 +56,7 @@ def least_violations(requests: Sequence[Request], exits: Sequence[int], latency:
 
 
 def most_on_time(jobs: Sequence[Job]) -> int:
-    """How many jobs (release, work, deadline), both times in ascending order, one machine can finish in time.
+    """Return the largest number of jobs that one machine finishes in time; both times ascend.
 
     >>> most_on_time([(0, 5, 6), (0, 3, 7), (1, 3, 8)])
     2
@@ -70,9 +75,10 @@ def most_on_time(jobs: Sequence[Job]) -> int:
 
 
 def _drop(kept: list[Job]) -> int:
-    """Remove the job without which the others end soonest; the new end.
+    """Remove the job without which the others end soonest; return the new end.
 
-    Without job k the later jobs move forward by its work, but none before its release: the gain is the least slack release-to-start among them.
+    Without job k the later jobs move forward by its work, but none before its release: the gain is the
+    least slack release-to-start among them.
     """
     starts, at = [], 0
     for release, work, _ in kept:

@@ -12,10 +12,10 @@ compared:
    (`view.closed`) a `Wait` is an error.
 
 >>> from fluidnpu.dse import LatencyTable
->>> from fluidnpu.scheduler import Greedy, Request, World
+>>> from fluidnpu.scheduler import Request, World, make_policy
 >>> two = [Request(0, 0, 100), Request(1, 5, 105)]
 >>> world = World(latency=LatencyTable(ns=((10, 15), (10, 15))), exits=[0, 1], exit_rates=[0.5, 0.5])
->>> done = simulate(two, Greedy(), world)
+>>> done = simulate(two, make_policy("greedy"), world)
 >>> [(r.start_ns, r.end_ns, r.exit) for r in done.records]
 [(0, 10, 0), (10, 30, 1)]
 """

@@ -1,7 +1,10 @@
-"""What a schedule is worth: latency, violations, goodput, and how well the NPU was used. Pure arithmetic.
+"""Metrics of a schedule: latency, violations, goodput and utilisation, with intervals over seeds.
 
-Warm-up: the first `warmup` requests by arrival are served but not counted (default: one in twenty); the system starts empty, so their
-latencies are too good. All requests are served to the end, so nothing is cut off at the other side.
+Pure arithmetic.
+
+Warm-up: the first `warmup` requests by arrival are served but not counted (default: one in twenty); the
+system starts empty, so their latencies are too good. All requests are served to the end, so nothing is cut
+off there.
 """
 
 from __future__ import annotations
@@ -24,11 +27,13 @@ WARMUP_SHARE = 0.05
 class Metrics:
     """One schedule in numbers; percentages are 0..100.
 
-    `violations_pct`: answered late or shed. `goodput_per_s`: on-time answers per second between the first and the last counted arrival.
-    `busy_pct`: share of wall-clock time in which the NPU ran. `busy_mac_efficiency_pct`: multiply-accumulates over the peak of the busy
-    time (NaN when nothing ran); `wall_utilisation_pct`: over the peak of the whole time; both None without MACs and a peak. `rise_ms`: the average
-    latency of the later half of the requests less that of the earlier half. `batches[b - 1]`: runs of size b,
-    `stage_batches[s][b - 1]` the same per stage. Latencies of shed requests are left out; with nobody answered there are none (NaN).
+    `violations_pct`: answered late or shed. `goodput_per_s`: on-time answers per second between the first
+    and the last counted arrival. `busy_pct`: share of wall-clock time in which the NPU ran.
+    `busy_mac_efficiency_pct`: multiply-accumulates over the peak of the busy time (NaN when nothing ran);
+    `wall_utilisation_pct`: over the peak of the whole time; both None without MACs and a peak. `rise_ms`:
+    the average latency of the later half of the requests less that of the earlier half. `batches[b - 1]`:
+    runs of size b, `stage_batches[s][b - 1]` the same per stage. Latencies of shed requests are left out;
+    with nobody answered there are none (NaN).
     """
 
     policy: str
@@ -53,7 +58,7 @@ class Metrics:
     unstable: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; None for what is not a number."""
+        """Return plain JSON types; None for NaN."""
         return {
             key: None if isinstance(value, float) and math.isnan(value) else value
             for key, value in asdict(self).items()
@@ -67,7 +72,10 @@ def measure(
     macs: Sequence[int] | None = None,
     peak_macs_per_s: float | None = None,
 ) -> Metrics:
-    """The metrics of a schedule. `macs[s]`: multiply-accumulates of stage s for one sample. Raises SchedulerError."""
+    """Return the metrics of a schedule. `macs[s]`: multiply-accumulates of stage s for one sample.
+
+    Raises SchedulerError.
+    """
     tally = schedule if isinstance(schedule, Tally) else Tally.of(schedule)
     n, sizes = len(tally.end_ns), tally.runs.sum(axis=0)
     skip = int(n * WARMUP_SHARE) if warmup is None else warmup
@@ -115,9 +123,10 @@ def _rise(latency_ms: NDArray[np.float64]) -> float:
 
 
 def grows_without_bound(tally: Tally) -> bool:
-    """Whether the backlog grew through the whole run, so that any latency would only tell the run's length.
+    """Tell if the backlog grew through the whole run, so that any latency would only tell the run's length.
 
-    Said when the last arrival finds more than 64 requests and more than 2 % of all before it, and 1.3 times as many as the middle one found.
+    True when the last arrival finds more than 64 requests and more than 2 % of all before it, and 1.3 times
+    as many as the middle one found.
     """
     n = len(tally.end_ns)
 
@@ -136,13 +145,13 @@ class Interval:
     half: float
 
     def to_dict(self) -> dict[str, float | None]:
-        """`mean`, `low`, `high`; None for what is not finite."""
+        """Return `mean`, `low` and `high`; None where they are not finite."""
         raw = {"mean": self.mean, "low": self.mean - self.half, "high": self.mean + self.half}
         return {key: value if math.isfinite(value) else None for key, value in raw.items()}
 
 
 def interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
-    """Student's t interval of the mean of independent values (one per seed). Raises SchedulerError.
+    """Return Student's t interval of the mean of independent values, one per seed. Raises SchedulerError.
 
     >>> print(interval([1.0, 2.0, 3.0]))
     Interval(mean=2.0, half=2.484...)
@@ -156,7 +165,9 @@ def interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
 
 
 def t_quantile(p: float, freedom: int) -> float:
-    """Quantile of Student's t for p above 1/2, by bisection of its distribution function (no SciPy on the board).
+    """Return the quantile of Student's t for p above 1/2, by bisection of its distribution function.
+
+    A board has no SciPy. Raises SchedulerError.
 
     >>> round(t_quantile(0.975, 29), 3), round(t_quantile(0.975, 1), 2)
     (2.045, 12.71)
@@ -171,7 +182,7 @@ def t_quantile(p: float, freedom: int) -> float:
 
 
 def _t_cdf(angle: float, freedom: int) -> float:
-    """P(T <= sqrt(freedom) tan(angle)), by Abramowitz and Stegun 26.7.3-4: a finite sum in sine and cosine of the angle."""
+    """Return P(T <= sqrt(freedom) tan(angle)), the finite sum of Abramowitz and Stegun 26.7.3-4."""
     sine, cosine = math.sin(angle), math.cos(angle)
     if freedom == 1:
         return 0.5 + angle / math.pi
@@ -189,6 +200,6 @@ def _t_cdf(angle: float, freedom: int) -> float:
 
 
 def merge_metrics(runs: Sequence[Metrics]) -> Mapping[str, Interval]:
-    """Mean and interval of every scalar metric over seeds."""
+    """Return mean and interval of every scalar metric over seeds."""
     names = [k for k, v in vars(runs[0]).items() if isinstance(v, int | float) and not isinstance(v, bool)]
     return {name: interval([float(getattr(m, name)) for m in runs]) for name in names}

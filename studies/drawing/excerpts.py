@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fluidnpu.scheduler import Lazy, Run, Schedule, Serving, Source, Wait, innermost, make_policy, serve
+from fluidnpu.scheduler import Run, Schedule, Serving, Wait, make_policy, traits_of
+from fluidnpu.scheduler.comparison import Source, serve_stream
 
 DECISIONS = 14  # in an excerpt
 
@@ -23,13 +24,13 @@ class Decision:
 
 
 def first_schedules(serving: Serving, source: Source, policies: Sequence[str]) -> dict[str, Schedule]:
-    """Serve the first seed's stream under each policy; LazyBatching, which runs by layers, is left out."""
+    """Serve the first seed's stream under each policy; policies that run by layers are left out."""
     drawn, setting = source.draw(serving, 0), serving.setting(source.rate_per_s, source.slo_ns)
     made = [make_policy(name, setting) for name in policies]
     return {
-        policy.name: serve(serving, policy, drawn.requests, drawn.exits, source.truth)
+        policy.name: serve_stream(serving, policy, drawn.requests, drawn.exits, source.truth)
         for policy in made
-        if not isinstance(innermost(policy), Lazy)
+        if not traits_of(policy).layers
     }
 
 

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fluidnpu.scheduler import Comparison, Policy, Serving, Truth, available, compare, interval, merge_metrics
+from fluidnpu.dse import has_numba
+from fluidnpu.scheduler import Policy, Serving, compare
+from fluidnpu.scheduler.comparison import Comparison, Truth
+from fluidnpu.scheduler.simulation import interval, merge_metrics
 
 from ..study import Size
 from ..writing import mean_low_high
@@ -60,7 +63,7 @@ def compare_at(
         seeds=load.seeds,
         requests=load.requests,
         truth=truth,
-        compiled=available(),
+        compiled=has_numba(),
     )
 
 

@@ -20,7 +20,8 @@ from fluidnpu.dse.paper import Batching, stage_latency
 from fluidnpu.models import Workload, quantise, read_layer_table, read_onnx, shipped_file, shipped_images
 from fluidnpu.models.exits import equidistant_exits
 from fluidnpu.models.numeric import record_exits
-from fluidnpu.scheduler import Recorded, Serving
+from fluidnpu.scheduler import Serving
+from fluidnpu.scheduler.exits import Recorded
 
 from .paper import NETWORKS, PaperRow
 

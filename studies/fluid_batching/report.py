@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from fluidnpu.scheduler import Source
+from fluidnpu.scheduler.comparison import Source
 
 from ..drawing.excerpts import decisions_from, first_merge, first_schedules
 from ..drawing.page import page_template

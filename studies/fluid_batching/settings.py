@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fluidnpu.scheduler import Truth, halve_early_exits
+from fluidnpu.scheduler.comparison import Truth
+from fluidnpu.scheduler.simulation import halve_early_exits
 
 from .paper import PaperRow
 

@@ -12,20 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import (
-    Comparison,
-    Interval,
-    Policy,
-    Serving,
-    Source,
-    Truth,
-    compare_streams,
-    draw_stream,
-    interval,
-    least_violations,
-    make_policy,
-    merge_metrics,
-)
+from fluidnpu.scheduler import Policy, Serving, make_policy
+from fluidnpu.scheduler.comparison import Comparison, Source, Truth, compare_streams
+from fluidnpu.scheduler.simulation import Interval, interval, least_violations, merge_metrics
 
 from ..study import Size
 from ..writing import mean_low_high, significant
@@ -78,10 +67,10 @@ def table2(row: PaperRow, size: Size) -> Answer:
 
 def violations_bound(row: PaperRow, size: Size) -> Interval:
     """Bound the violations (%) from below as if all arrivals and exits were known, over a few seeds."""
-    bounds = []
+    source, bounds = Source(rate_per_s=row.rate_per_s, slo_ns=row.slo_ns, count=size.requests), []
     for seed in range(min(size.seeds, BOUND_SEEDS)):
-        stream, exits = draw_stream(row.serving, Truth(), row.rate_per_s, row.slo_ns, size.requests, seed)
-        bounds.append(100 * least_violations(stream, exits, row.serving.latency) / size.requests)
+        drawn = source.draw(row.serving, seed)
+        bounds.append(100 * least_violations(drawn.requests, drawn.exits, row.serving.latency) / size.requests)
     return interval(bounds)
 
 

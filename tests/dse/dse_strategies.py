@@ -1,4 +1,4 @@
-"""Hypothesis strategies: layers, workloads, points, boards and designs, small enough to check by brute force."""
+"""Hypothesis strategies: layers, workloads, points, boards and designs, small enough for brute force."""
 
 from dataclasses import replace
 

@@ -80,7 +80,7 @@ def test_the_hls_core_has_a_bank_for_each_channel_of_a_pool() -> None:
 @settings(deadline=None, max_examples=30)
 @given(points, small_boards(), st.sampled_from([1 << n for n in range(15, 20)]))
 def test_the_trade_off_of_ram_is_pareto_optimal(point: Point, board: Board, most: int) -> None:
-    """Each depth has the largest buffer that fits beside it, and a shallower one is worth giving only for a larger."""
+    """Each depth has the largest buffer that fits beside it; depth is given up only for a larger buffer."""
     target = Target(board=board)
     try:
         found = trade_offs(point, target, most)

@@ -1,4 +1,4 @@
-"""`Design` is a file format: it reads back what it wrote and refuses files changed by hand. Importing it needs little."""
+"""`Design` is a file format: it reads back what it wrote and refuses files that were changed by hand."""
 
 import json
 import subprocess

@@ -85,7 +85,7 @@ def test_an_optimum_that_cannot_be_built_is_replaced_and_named() -> None:
 
 
 def test_notes_say_how_many_plans_differ_from_the_printed_formula() -> None:
-    """24 columns on an array made for 256: four samples side by side would be best, and there are two lanes."""
+    """24 columns on an array made for 256: four samples side by side would be best; there are two lanes."""
     layers = (LayerShape(name="wide", r=784, p=576, c=256), LayerShape(name="narrow", r=49, p=576, c=24))
     work = Workload(name="two", layers=layers)
     found = explore(work, load_board("zc706"), b_max=4)
@@ -150,7 +150,7 @@ def test_stream_widths_follow_the_boards_memory() -> None:
 
 
 def test_ablation_orders_as_the_paper_says() -> None:
-    """Each strategy on its own best design: fluid is never below R in total, and stacking never costs anything."""
+    """Each strategy on its own best design: fluid is never below R in total, and stacking never costs."""
     rows = {row.name: sum(row.gops) for row in ablation(SMALL, load_board("zc706"))}
     assert rows["R"] <= rows["fluid"] <= rows["fluid + stackable"]
     assert rows["P"] <= rows["fluid"] * (1 + 1e-12)

@@ -1,4 +1,4 @@
-"""Latency tables: whole nanoseconds, never falling with the batch, baselines never faster than what they are compared with."""
+"""Latency tables: whole nanoseconds, never falling with the batch, baselines never faster."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The paper model: the plain and the vectorised form agree to the last tick, and time behaves as time must."""
+"""The paper model: the plain and the vectorised form agree to the last tick, and time behaves."""
 
 import math
 
@@ -27,7 +27,7 @@ def test_vectorised_equals_plain(
     ticks = evaluate(Space(**axes), workload.layers, b_max=4, words_per_cycle=w, batching=batching, stackable=stackable)
     for index, point in enumerate(chosen):
         for b in (1, 2, 3, 4):
-            plain = total_ticks(workload.layers, point, b, w, batching, stackable)
+            plain = total_ticks(workload.layers, point, b, w, batching=batching, stackable=stackable)
             assert int(ticks[b - 1, index]) == plain == ticks[b - 1, index]
 
 
@@ -37,14 +37,14 @@ def test_a_larger_batch_never_takes_less_time(
 ) -> None:
     for stack in (Stack.ONE, Stack.TWO):
         if stack is Stack.ONE or point.stacked() is not None:
-            before = layer_ticks(layer, point, b, w, stack, batching)
-            assert before <= layer_ticks(layer, point, b + 1, w, stack, batching)
+            before = layer_ticks(layer, point, b, w, stack, batching=batching)
+            assert before <= layer_ticks(layer, point, b + 1, w, stack, batching=batching)
 
 
 @given(layers(gemm_only=True), points, batches, words)
 def test_time_is_never_below_what_the_array_can_do(layer: LayerShape, point: Point, b: int, w: int) -> None:
     for batching in (Batching.FLUID, Batching.R, Batching.P, Batching.FC):
-        _, ticks = best_stack(layer, point, b, w, batching)
+        _, ticks = best_stack(layer, point, b, w, batching=batching)
         assert ticks * point.dsp >= w * b * layer.macs
 
 
@@ -70,7 +70,7 @@ def test_groups_repeat_a_layer(layer: LayerShape, point: Point, b: int, w: int) 
 
 
 def test_hand_computed_layer() -> None:
-    """ResNet-50's layer3 3x3 at b = 2 on <4652, 7, 128>: 2304 = 330 tiles of 7 less 6, 256 columns = two tiles."""
+    """ResNet-50's layer3 3x3 at b = 2 on <4652, 7, 128>: 330 tiles of 7 less 6, 256 columns are 2 tiles."""
     layer, point = LayerShape(name="conv2", r=196, p=2304, c=256), Point(t_r=4652, t_p=7, t_c=128)
     assert compute_cycles(layer, point, 2) == 330 * 784
     assert memory_words(layer, point, 2) == max(2 * 196 * 2310 * 2, 2310 * 256 * 1, 2 * 196 * 256)

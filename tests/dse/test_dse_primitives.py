@@ -1,4 +1,4 @@
-"""Primitives and logic by arithmetic: measured counts are met, and arrays side by side agree with single designs."""
+"""Primitives and logic by arithmetic: measured counts are met, arrays agree with single designs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from fluidnpu.dse.resources.primitives import (
 )
 from fluidnpu.dse.testing import tiny_design
 
-# RAMB18s and URAMs that Yosys 0.70 took for `core_bank`, by family, depth and width; the tests of rtl_tb synthesise
-# some of them again.
+# RAMB18s and URAMs that Yosys 0.70 took for `core_bank`, by family, depth and width; the tests of rtl_tb
+# synthesise some of them again.
 MEASURED_BANKS = [
     ("xc7", 512, 48, 2, 0), ("xc7", 600, 36, 2, 0), ("xc7", 1024, 48, 3, 0), ("xc7", 1536, 48, 5, 0), ("xc7", 4096, 48, 12, 0),
     ("xc7", 65534, 48, 192, 0), ("xc7", 2048, 45, 5, 0), ("xc7", 4167, 48, 14, 0), ("xc7", 32769, 32, 68, 0), ("xc7", 33116, 44, 85, 0),

@@ -1,4 +1,7 @@
-"""Table I of Fluid Batching comes out of the search: three rows as printed, the fourth is a copying slip in print (benchmarks/table1.py)."""
+"""Table I of Fluid Batching by the search: three rows as printed; the fourth is a slip in print.
+
+`benchmarks/table1.py` shows why.
+"""
 
 from importlib.resources import files
 from pathlib import Path

@@ -9,7 +9,8 @@ import numpy as np
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.reports.trace import FIRST_SAMPLE_TRACK, NPU_TRACK, trace
-from fluidnpu.scheduler import Fluid, Schedule, World, draw_exits, poisson, simulate
+from fluidnpu.scheduler import Schedule, World, draw_exits, poisson, simulate
+from fluidnpu.scheduler.policies import Fluid
 
 EXITS = ("early", "final")
 RATES = (0.4, 0.6)

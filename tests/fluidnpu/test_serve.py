@@ -23,7 +23,7 @@ from fluidnpu.host import Bundle, Driver, SimulatedNpu
 from fluidnpu.host.devices import DevMemNpu, opening
 from fluidnpu.host.devices.pynq.bitstream import write_simulated_bitstream
 from fluidnpu.models import shipped_file, shipped_images
-from fluidnpu.scheduler import REGISTRY
+from fluidnpu.scheduler.policies import REGISTRY
 
 CALM = ("--rate", 3000, "--slo", "2ms")
 OVERLOAD = ("--rate", 300_000, "--slo", "2ms")

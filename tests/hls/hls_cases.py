@@ -1,10 +1,16 @@
-"""Random small quantised networks and designs for the tests of this room; expectations always come from `models.golden`."""
+"""Random small quantised networks, designs and projects for the tests of this room.
+
+Expectations always come from `models.golden`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fluidnpu.boards import load_board
 from fluidnpu.dse import BatchPlan, Design, Stack
@@ -13,11 +19,15 @@ from fluidnpu.hls import compile_program, render_project
 from fluidnpu.models import Exit, Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
 from fluidnpu.models.numeric import Format
 
+Plan = BatchPlan | str | None
+Files = dict[str, str | bytes]
+Int16 = npt.NDArray[np.int16]
+
 R_BATCHING = None
 WIDE = BatchPlan(k=Stack.TWO)
 SPLIT = BatchPlan(k=Stack.HALF)
 ROW_LANES = BatchPlan(row_lanes=True)
-SMALL = {
+SMALL: dict[str, Any] = {
     "t_r": 13,
     "t_p": 4,
     "t_c": 5,
@@ -41,6 +51,17 @@ class Shape:
     groups: int = 1
     residual: str | None = None
     relu: bool = True
+
+
+CHAIN = [
+    Shape(5, kernel=(3, 3), padding=(1, 1, 1, 1)),
+    Shape(5, kernel=(3, 2), stride=(1, 1), padding=(1, 0, 1, 1), residual="t1"),
+    Shape(6, kernel=(1, 1), stride=(2, 2), relu=False),
+    Shape(6, kernel=(3, 3), dilation=(1, 2), padding=(1, 2, 1, 2), groups=3, residual="t3"),
+    Shape(6, kind=Kind.MAX_POOL, kernel=(3, 3), stride=(2, 1), padding=(1, 1, 1, 1)),
+    Shape(6, kind=Kind.SUM_POOL, kernel=(2, 1)),
+    Shape(11, kernel=(1, 3), relu=False),
+]
 
 
 def network_of(rng: np.random.Generator, image: tuple[int, int, int], shapes: list[Shape]) -> QuantisedNetwork:
@@ -95,35 +116,40 @@ def random_layer(rng: np.random.Generator, layer: Layer, relu: bool) -> Quantise
     )
 
 
-def images_for(rng: np.random.Generator, qnet: QuantisedNetwork, batch: int) -> np.ndarray:
+def images_for(rng: np.random.Generator, qnet: QuantisedNetwork, batch: int) -> Int16:
     return rng.integers(-32768, 32768, (batch, *qnet.network.tensors["t0"])).astype(np.int16)
 
 
-def design_of(qnet: QuantisedNetwork, plan: BatchPlan | str | None = None, **options) -> Design:
+def design_of(qnet: QuantisedNetwork, plan: Plan = None, **options: Any) -> Design:
     """A design with one plan everywhere; LANES halves each batch."""
-    if plan != LANES:
-        return design_for(qnet.network.workload, plan=plan, **options)
-    return with_b_r(design_for(qnet.network.workload, **options), lambda batch: -(-batch // 2))
+    if isinstance(plan, str):
+        return with_b_r(design_for(qnet.network.workload, **options), lambda batch: -(-batch // 2))
+    return design_for(qnet.network.workload, plan=plan, **options)
 
 
-def with_b_r(design: Design, b_r) -> Design:
+def with_b_r(design: Design, b_r: Callable[[int], int]) -> Design:
     """The same design with `b_r(batch)` samples a lane in every layer."""
     row = tuple(BatchPlan(b_r=b_r(batch)) for batch in range(1, design.b_max + 1))
     return design_with(design, plans=tuple(row for _ in design.layers))
 
 
-def design_with(design: Design, **changes) -> Design:
+def design_with(design: Design, **changes: Any) -> Design:
     """With changes; a board brings the width of its memory ports."""
     if "board" in changes:
         memory = load_board(changes["board"]).memory(changes.get("memory"))
-        own = {"port_bits": memory.port_bits, "stripes": memory.stripes}
-        changes = own | changes | {"memory": memory.name}
+        ports = {"port_bits": memory.port_bits, "stripes": memory.stripes}
+        changes = ports | changes | {"memory": memory.name}
     return design.changed(**changes)
 
 
 def project_of(
-    board: str, *, core: str = "hls", rtl=None, split: bool = False, memory: str | None = None
-) -> dict[str, str | bytes]:
+    board: str,
+    *,
+    core: str = "hls",
+    rtl: Mapping[str, str] | None = None,
+    split: bool = False,
+    memory: str | None = None,
+) -> Files:
     """The project of a small network with every kind of layer on a small design for a board."""
     rng = np.random.Generator(np.random.PCG64(7))
     shapes = [
@@ -137,3 +163,18 @@ def project_of(
     design = design_of(qnet, LANES, t_r=16, t_p=4, t_c=6, b_max=2, split=split, weight_slots=2)
     design = design_with(design, board=board, memory=memory, clock_hz=load_board(board).clock_hz)
     return render_project(design, compile_program(qnet, design), load_board(board), core=core, rtl=rtl)
+
+
+def texts(files: Mapping[str, str | bytes]) -> dict[str, str]:
+    """The files of a project that are text."""
+    return {name: content for name, content in files.items() if isinstance(content, str)}
+
+
+def bytes_of(content: str | bytes) -> bytes:
+    """A file of a project as it is written."""
+    return content.encode() if isinstance(content, str) else content
+
+
+def small_network() -> QuantisedNetwork:
+    """One layer; for tests in which the network does not matter."""
+    return network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)])

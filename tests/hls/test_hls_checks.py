@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from hls_cases import project_of
+from hls_cases import project_of, texts
 
+from fluidnpu.hls import CsimReport
+from fluidnpu.hls.errors import TclError
 from fluidnpu.hls.project.checks.pragmas import check_pragmas
-from fluidnpu.hls.project.checks.tcl import TclError, check_tcl, split_commands
+from fluidnpu.hls.project.checks.tcl import check_tcl, split_commands
 
-# The commands of Vivado HLS, played: what is asked of the tool is written down, and a synthesis leaves the report that the test wants.
+# A mock of Vivado HLS: commands are recorded, and a synthesis leaves the report that the test wants.
 PLAYED = """
 set ::done {}
 foreach name {open_project set_top add_files open_solution set_part create_clock config_rtl config_array_partition export_design} {
@@ -54,14 +58,16 @@ PERIOD = "<EstimatedClockPeriod>6.5</EstimatedClockPeriod>"
         ("", "", "must tell how deep the pipeline"),
     ],
 )
-def test_synthesis_stops_at_a_pipeline_that_reads_sums_too_soon(report, said, error, tmp_path, monkeypatch):
+def test_synthesis_stops_at_a_pipeline_that_reads_sums_too_soon(
+    report: CsimReport, said: str, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The script itself in a Tcl interpreter, before any core is exported."""
     tkinter = pytest.importorskip("tkinter")
     monkeypatch.chdir(tmp_path)
     tcl = tkinter.Tcl()
     tcl.setvar("report", report)
     tcl.eval(PLAYED)
-    script = project_of("zc706")["hls/synth.tcl"]
+    script = texts(project_of("zc706"))["hls/synth.tcl"]
     if error:
         with pytest.raises(tkinter.TclError, match=error):
             tcl.eval(script)
@@ -72,14 +78,14 @@ def test_synthesis_stops_at_a_pipeline_that_reads_sums_too_soon(report, said, er
     assert ("export_design" in tcl.getvar("done")) == (not error)
 
 
-def tool_of(path):
+def tool_of(path: str) -> str:
     return "vivado_hls" if path.startswith("hls/") else "vivado"
 
 
 @pytest.mark.parametrize("board", ["zc706", "zcu104"])
 @pytest.mark.parametrize("split", [False, True], ids=["", "split"])
-def test_every_generated_pragma_and_script_passes(board, split):
-    files = project_of(board, split=split)
+def test_every_generated_pragma_and_script_passes(board: str, split: bool) -> None:
+    files = texts(project_of(board, split=split))
     scripts = [path for path in files if path.endswith(".tcl")]
     sources = [path for path in files if path.endswith((".cpp", ".h")) and path.startswith("hls/")]
     assert len(scripts) == 5
@@ -110,7 +116,7 @@ def test_every_generated_pragma_and_script_passes(board, split):
         ("#pragma HLS STREAM variable=x deep=4", "has no option 'deep'"),
     ],
 )
-def test_mistyped_pragmas_are_found(line, problem):
+def test_mistyped_pragmas_are_found(line: str, problem: str) -> None:
     problems = check_pragmas(f"int x;\n{line}\n")
     assert len(problems) == 1
     assert problem in problems[0]
@@ -140,7 +146,7 @@ def test_mistyped_pragmas_are_found(line, problem):
         ("if {[regexp {(a)} b all one]} {puts $two}", "variable 'two' is read before it is set"),
     ],
 )
-def test_slips_in_tcl_are_found(text, problem):
+def test_slips_in_tcl_are_found(text: str, problem: str) -> None:
     problems = check_tcl(text, "vivado_hls")
     assert any(problem in one for one in problems), problems
 
@@ -159,11 +165,11 @@ def test_slips_in_tcl_are_found(text, problem):
         "set_clock_uncertainty -1",
     ],
 )
-def test_right_tcl_passes(text):
+def test_right_tcl_passes(text: str) -> None:
     assert check_tcl(text, "vivado_hls") == []
 
 
-def test_lines_are_counted_through_continuations():
+def test_lines_are_counted_through_continuations() -> None:
     assert [line for line, _ in split_commands("set a \\\n 1\n\nset b {\n}\nset c 1")] == [1, 4, 6]
     with pytest.raises(TclError, match="line 3"):
         list(split_commands("set a 1\n\nset b {"))

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fluidnpu.boards import load_board
 from fluidnpu.dse import Mode
-from fluidnpu.hls import FormatError, register
+from fluidnpu.dse.testing import tiny_design
+from fluidnpu.hls import DescriptorError, FormatError, register
 from fluidnpu.hls.core.streams import Command
 from fluidnpu.hls.formats import CORE_COMMAND, DESCRIPTOR, FBCB, FORMATS, LAYER, TILE, Bits, Format, Value
-from fluidnpu.hls.program.descriptor import DESCRIPTOR_BYTES, Descriptor, DescriptorError
+from fluidnpu.hls.program import DESCRIPTOR_BYTES, Descriptor
 from fluidnpu.hls.views.formats import render_format_header, render_format_package, render_format_table
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
@@ -125,7 +127,7 @@ def test_the_cost_model_counts_the_bits_of_the_formats() -> None:
     """`dse` may not know this room, so its widths of queues and tables are held to the table here."""
     from fluidnpu.dse.resources.primitives import NpuShape, core_memories, data_plane_memories, data_plane_queues
 
-    shape = NpuShape(t_r=64, t_p=4, t_c=8)
+    shape = NpuShape.of(tiny_design(), load_board("zc706"))
     memories = (*core_memories(shape), *data_plane_memories(shape), *data_plane_queues(shape))
     widths = {memory.name: memory.width for memory in memories}
 

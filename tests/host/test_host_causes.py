@@ -10,7 +10,8 @@ from host_worlds import CTRL, HostWorld, field, read, snapshot, world, write
 
 from fluidnpu.dse import BatchPlan, Stack
 from fluidnpu.hls import Cause, register
-from fluidnpu.hls.program import DESCRIPTOR_BYTES, encode_fbcb
+from fluidnpu.hls.program import DESCRIPTOR_BYTES
+from fluidnpu.hls.program.fbcb import encode_fbcb
 from fluidnpu.host import NpuError
 from fluidnpu.host.devices import Fault
 from fluidnpu.models import golden

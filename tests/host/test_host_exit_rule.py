@@ -10,18 +10,8 @@ from toy_criterion import Impatient
 
 from fluidnpu.host import Server, serve_requests
 from fluidnpu.models import confidence, golden
-from fluidnpu.scheduler import (
-    ExitRule,
-    Request,
-    RuledExits,
-    Schedule,
-    Seen,
-    StageCosts,
-    Threshold,
-    World,
-    make_policy,
-    simulate,
-)
+from fluidnpu.scheduler import Request, Schedule, World, make_policy, simulate
+from fluidnpu.scheduler.exits import ExitRule, RuledExits, Seen, StageCosts, Threshold
 
 RATES = (0.5, 0.2, 0.3)
 POLICIES = ("serial", "greedy", "adaptive:timeout=45%", "fluid")

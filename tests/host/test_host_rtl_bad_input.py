@@ -86,7 +86,8 @@ CASES: dict[str, tuple[Cause, int, Damage]] = {
 }  # fmt: skip
 
 
-# Each field by itself is in the benches of the planner and of the data plane; here it goes through the driver.
+# Each field by itself is in the benches of the planner and of the data plane; here it goes through the
+# driver.
 DAILY = ("kernel of no rows", "misaligned slots", "a row block deeper than the banks")
 
 

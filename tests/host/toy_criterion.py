@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fluidnpu.scheduler import Seen
+from fluidnpu.scheduler.exits import Seen
 
 
 @dataclass(frozen=True)

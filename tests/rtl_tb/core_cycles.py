@@ -31,8 +31,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.hls.core import Command, output_beats
-from fluidnpu.hls.program import TileLayout
+from fluidnpu.hls.core import output_beats
+from fluidnpu.hls.core.streams import Command
+from fluidnpu.hls.program.layout import TileLayout
 
 Cycles = npt.NDArray[np.int64]
 

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.hls.core import Command, LayerStreams, core_modes, output_beats
+from fluidnpu.hls.core import LayerStreams, core_modes, output_beats
+from fluidnpu.hls.core.streams import Command
 from fluidnpu.hls.program import pack_weights
 
 Int16 = npt.NDArray[np.int16]

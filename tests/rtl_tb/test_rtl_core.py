@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls.core import Command, core_modes, execute_streams_reference
+from fluidnpu.hls.core import core_modes, execute_streams_reference
+from fluidnpu.hls.core.streams import Command
 from fluidnpu.rtl_tb import SimulationError
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 

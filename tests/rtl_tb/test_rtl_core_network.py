@@ -13,7 +13,8 @@ from core_cycles import stream_cycles
 from fluidnpu.dse import BatchPlan, Design, Stack
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program
-from fluidnpu.hls.core import CoreSimulator, layer_streams, scatter_output
+from fluidnpu.hls.core import layer_streams, scatter_output
+from fluidnpu.hls.core.csim import CoreSimulator
 from fluidnpu.hls.core.render import row_distance
 from fluidnpu.models import QuantisedNetwork, golden, quantise, read_onnx, shipped_file, shipped_images
 from fluidnpu.rtl_tb.core.model import CoreModel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -15,7 +16,6 @@ from fluidnpu.scheduler import (
     Request,
     Run,
     Schedule,
-    Setting,
     View,
     World,
     draw_exits,
@@ -23,6 +23,7 @@ from fluidnpu.scheduler import (
     poisson,
     simulate,
 )
+from fluidnpu.scheduler.policies import Setting
 
 TABLE2 = Path(__file__).parents[2] / "studies" / "fluid_batching" / "data" / "table2_latency.json"
 
@@ -85,6 +86,18 @@ def worlds(draw: st.DrawFn, max_requests: int = 25) -> RandomWorld:
 
 def uniform(table: LatencyTable) -> list[float]:
     return [1 / table.stages] * table.stages
+
+
+SMALL = LatencyTable(ns=((10, 15, 20, 25), (10, 16, 22, 28), (10, 16, 22, 28)))
+
+
+def view(waiting: Sequence[Sequence[Request]], now: int = 0, closed: bool = False) -> View:
+    """Return a view of an NPU with three stages and batches of four."""
+    return View(now, waiting, SMALL, (0.2, 0.3, 0.5), 4, closed)
+
+
+def queue(*arrivals: int, slo: int = 100) -> list[Request]:
+    return [Request(i, at, at + slo) for i, at in enumerate(arrivals)]
 
 
 def next_run(policy: Policy, seen: View) -> Run:

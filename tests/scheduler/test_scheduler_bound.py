@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scheduling_worlds import ROWS, row_table, serve_row, tables
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import Request, SchedulerError, least_violations
+from fluidnpu.scheduler import Request, SchedulerError
+from fluidnpu.scheduler.simulation import least_violations
 from fluidnpu.scheduler.simulation.bound import most_on_time
 
 Job = tuple[int, int, int]

@@ -17,29 +17,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling_worlds import ROWS, RandomWorld, uniform, worlds
 
-from fluidnpu.dse import LatencyTable
+from fluidnpu.dse import LatencyTable, has_numba
 from fluidnpu.scheduler import (
-    REGISTRY,
     Action,
-    Fluid,
-    Greedy,
     Policy,
     Request,
     SchedulerError,
     Serving,
-    Setting,
-    Truth,
     World,
-    available,
     compare,
-    draw_stream,
     make_policy,
     measure,
-    serve_compiled,
     simulate,
 )
+from fluidnpu.scheduler.comparison import Source, Truth
+from fluidnpu.scheduler.compiled.trace import serve_compiled
+from fluidnpu.scheduler.policies import REGISTRY, Fluid, Greedy, Setting
 
-needs_numba = pytest.mark.skipif(not available(), reason="needs Numba")
+needs_numba = pytest.mark.skipif(not has_numba(), reason="needs Numba")
 WRAPPED = (
     "fluid:anytime=20%",
     "serial:shed=1",
@@ -145,10 +140,12 @@ def test_the_same_schedules_on_the_rows_of_table_2(spec: str, truth: Truth) -> N
     row = ROWS[1]
     serving = Serving.loads(json.dumps(row))
     policy = make_policy(spec, serving.setting(row["rate_per_s"], row["slo_ms"] * 10**6))
-    stream, exits = draw_stream(serving, truth, row["rate_per_s"], row["slo_ms"] * 10**6, 600, 4)
+    source = Source(rate_per_s=row["rate_per_s"], slo_ns=row["slo_ms"] * 10**6, count=600, truth=truth)
+    drawn = source.draw(serving, 4)
     factor = truth.latency_factor
     actual = LatencyTable(ns=tuple(tuple(round(ns * factor) for ns in line) for line in serving.latency.ns))
-    assert_same(stream, policy, latency=serving.latency, exits=exits, exit_rates=serving.exit_rates, actual=actual)
+    circumstances = {"latency": serving.latency, "exits": drawn.exits, "exit_rates": serving.exit_rates}
+    assert_same(drawn.requests, policy, **circumstances, actual=actual)
 
 
 @needs_numba

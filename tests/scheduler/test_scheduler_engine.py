@@ -17,24 +17,23 @@ from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import (
     Action,
     Answer,
-    Greedy,
     Outcome,
     PolicyError,
-    Replay,
     Request,
     Run,
     Schedule,
     SchedulerError,
-    Serial,
     Shed,
     TrafficError,
     View,
     Wait,
     World,
     make_policy,
-    read_log,
     simulate,
 )
+from fluidnpu.scheduler.policies import Greedy
+from fluidnpu.scheduler.policies.baselines import Serial
+from fluidnpu.scheduler.schedule import Replay, read_log
 
 TABLE = LatencyTable(ns=((10, 15, 20), (10, 16, 22)))
 RATES = [0.5, 0.5]

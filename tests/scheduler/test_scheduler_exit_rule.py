@@ -13,19 +13,10 @@ from scheduling_worlds import uniform, worlds
 from fluidnpu.dse import LatencyTable
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.models.exits import decide_exits
-from fluidnpu.scheduler import (
-    Request,
-    RuledExits,
-    SchedulerError,
-    Seen,
-    Serial,
-    StageCosts,
-    Threshold,
-    World,
-    make_policy,
-    serve_compiled,
-    simulate,
-)
+from fluidnpu.scheduler import Request, SchedulerError, World, make_policy, simulate
+from fluidnpu.scheduler.compiled.trace import serve_compiled
+from fluidnpu.scheduler.exits import RuledExits, Seen, StageCosts, Threshold
+from fluidnpu.scheduler.policies.baselines import Serial
 
 TABLE = LatencyTable(ns=((10, 15), (10, 15), (10, 15)))
 shares = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])

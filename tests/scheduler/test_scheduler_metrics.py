@@ -12,22 +12,20 @@ from scheduling_worlds import ROWS, serve_row
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import (
-    Greedy,
     Request,
     SchedulerError,
-    Serial,
     TrafficError,
     World,
     draw_exits,
-    interval,
     make_policy,
     measure,
-    merge_metrics,
     parse_duration_ns,
     poisson,
-    requests_at,
     simulate,
 )
+from fluidnpu.scheduler.policies import Greedy
+from fluidnpu.scheduler.policies.baselines import Serial
+from fluidnpu.scheduler.simulation import interval, merge_metrics, requests_at
 from fluidnpu.scheduler.simulation.metrics import t_quantile
 
 TABLE = LatencyTable(ns=((10, 15), (10, 16)))

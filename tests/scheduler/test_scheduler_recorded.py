@@ -12,19 +12,18 @@ from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import (
     Action,
     Answer,
-    Lazy,
     Outcome,
-    Recorded,
     Request,
     Run,
     SchedulerError,
-    Staged,
     View,
     World,
     make_policy,
     measure,
     simulate,
 )
+from fluidnpu.scheduler.exits import Recorded
+from fluidnpu.scheduler.policies.peers import Lazy, Staged
 
 TABLE = LatencyTable(ns=((10, 15, 20, 25), (10, 16, 22, 28), (10, 16, 22, 28)))
 DATA = Recorded(

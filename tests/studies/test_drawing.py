@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import Schedule, Serving, Source, World, draw_exits, make_policy, poisson, simulate
+from fluidnpu.scheduler import Schedule, Serving, World, draw_exits, make_policy, poisson, simulate
+from fluidnpu.scheduler.comparison import Source
 from fluidnpu.studies.drawing import decisions_from, first_merge, first_schedules, looks, schedule_timeline
 from fluidnpu.studies.drawing.excerpts import DECISIONS
 from fluidnpu.studies.drawing.page import page_template

@@ -19,7 +19,8 @@ from fluidnpu.boards import load_board
 from fluidnpu.cli import main
 from fluidnpu.dse import explore
 from fluidnpu.models import read_onnx, shipped_file
-from fluidnpu.scheduler import Recorded, solve_counts
+from fluidnpu.scheduler.exits import Recorded
+from fluidnpu.scheduler.policies import solve_counts
 from fluidnpu.studies import Size, Study, Verdict, find_study, run_study
 from fluidnpu.studies.fluid_batching import simulations, tasks
 from fluidnpu.studies.fluid_batching.figures import study_figures

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fluidnpu.scheduler import Interval
+from fluidnpu.scheduler.simulation import Interval
 from fluidnpu.studies import STUDIES, Size, Study, find_study, run_study, study_files
 from fluidnpu.studies.statements import AGREES, DIFFERS, PARTLY, Verdict, judged, statements_markdown
 from fluidnpu.studies.study import Task, run_tasks

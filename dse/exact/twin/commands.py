@@ -25,7 +25,7 @@ class Command:
 
 @dataclass(slots=True)
 class Commands:
-    """The last commands, and the number that each module has taken; the level of a queue is a difference of two."""
+    """The last commands, and the number taken by each module; a queue's level is a difference of two."""
 
     issued: int
     core: int

@@ -1,7 +1,7 @@
 """The core without its arithmetic: twin of `fluidnpu_core` and of the modules inside it that take decisions.
 
-These are `core_sequencer`, `core_pool`, `core_loader`, `core_bias` and `core_drain`; of `core_array` and `core_finish`
-the delays are left. `step_core` moves them from the output back to the input.
+These are `core_sequencer`, `core_pool`, `core_loader`, `core_bias` and `core_drain`; of `core_array` and
+`core_finish` the delays are left. `step_core` moves them from the output back to the input.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _fetch(drain: Drain, command: Command) -> None:
 
 @jit
 def _step_drain(core: Core, layer: Layer, setup: Setup, commands: Commands) -> None:
-    """Issue a beat of the fetched row, and fetch the next row with the last beat; `_end_drain` counts rows."""
+    """Issue a beat of the fetched row, and fetch the next row with its last; `_end_drain` counts rows."""
     drain = core.drain
     enable = core.out_skid.level < SKID_DEPTH
     issue = enable and drain.valid != 0 and (not layer.has_residual or core.residual_skid.level != 0)
@@ -147,7 +147,7 @@ def _step_drain(core: Core, layer: Layer, setup: Setup, commands: Commands) -> N
 
 @jit
 def _end_drain(core: Core, layer: Layer, setup: Setup, rings: Rings) -> None:
-    """Count the rows that are stored: one more where a beat leaves the array that finishes it, one less if fetched."""
+    """Count the stored rows: the array finishes one `late` cycles after its last beat, a fetch removes one."""
     drain = core.drain
     drain.stored += rings.written[core.array_slot - setup.late & setup.late_mask]
     rings.written[core.array_slot & setup.late_mask] = core.sequencer.final
@@ -159,7 +159,7 @@ def _end_drain(core: Core, layer: Layer, setup: Setup, rings: Rings) -> None:
 
 @jit
 def _order_ok(sequencer: BeatSequencer, drain: Drain, command: Command, layer: Layer, setup: Setup) -> bool:
-    """Tell if the sums of the previous P-tile can be read back, and the row stored at this place was fetched."""
+    """Tell if the sums of the previous P-tile can be read, and the row stored at this place was fetched."""
     split = setup.split != 0 and layer.mode == Mode.SPLIT
     same = split == (sequencer.split != 0)
     if sequencer.inner == 0:

@@ -1,7 +1,8 @@
 """The memory behind the ports: twin of the DRAM model in `npu_model.cpp`.
 
-The first data of a read burst follow its address by `latency` cycles, the answer of a write burst its last data
-by `write_latency` cycles. Bandwidth is a leaky bucket for each physical port and direction, and one for all.
+The first data of a read burst follow its address by `latency` cycles, the answer of a write burst its last
+data by `write_latency` cycles. Bandwidth is a leaky bucket for each physical port and direction, and one for
+all together.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def tick(dram: Dram, setup: Setup) -> bool:
 
 @jit
 def grant(dram: Dram, setup: Setup, wanted: int) -> int:
-    """Arbitrate bandwidth in round-robin order. Returns the ports of `wanted`, a bit each, that move a beat."""
+    """Arbitrate bandwidth round-robin. Returns the ports of `wanted` that move a beat, a bit each."""
     if not (setup.link_rate or setup.total_rate):
         return wanted
     granted = 0

@@ -1,8 +1,8 @@
 """Records: the registers of a module as named fields, for Numba and for plain Python.
 
 A record is a dataclass whose fields are integers, records, or arrays with their size in the annotation, as in
-`Annotated[list[int], 64]`. Numba gets a nested structured type of NumPy with the same fields, and plain Python
-the dataclass itself. The functions of this package run on both forms, and a type checker knows the fields.
+`Annotated[list[int], 64]`. Numba gets a nested structured type of NumPy with the same fields, and plain
+Python the dataclass itself. The functions of this package run on both, and a type checker knows the fields.
 
 >>> from dataclasses import dataclass
 >>> @dataclass(slots=True)

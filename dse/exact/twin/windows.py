@@ -99,7 +99,7 @@ def _cut(windows: Windows, layer: Layer, segment: Segment, position: int) -> Non
 
 @jit
 def _rows_ready(windows: Windows, rows: RowBuffer, layer: Layer, other: bool) -> bool:
-    """Tell if the input rows of the current window are loaded, or of the `other` one in lane 1 of its beat."""
+    """Tell if the input rows of the current window are loaded, or of the `other` one in its beat."""
     walker = windows.walker
     sample, row = walker.now.sample, walker.now.row
     if other and layer.row_lanes and walker.now.column + 1 == layer.out_w:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from fluidnpu.dse import Design, Mode
 from fluidnpu.hls.core import LayerStreams, layer_streams, tiles
 from fluidnpu.hls.formats import FBCB, LAYER
-from fluidnpu.hls.program import FbcbEntry, InputRows, decode_fbcb, part_words
+from fluidnpu.hls.program import FbcbEntry, InputRows, decode_for, part_words
 
 from .jobs import Layout, Program, Shape, bench_design, make_program, place, random_fbcb, random_shape
 
@@ -34,14 +34,7 @@ class Case:
     def __post_init__(self) -> None:
         d, design = self.program.descriptors[0], self.design
         self.descriptor = d
-        self.run: FbcbEntry = decode_fbcb(
-            self.word,
-            kind=d.kind,
-            batch=len(self.active),
-            t_r=design.t_r,
-            stackable=design.stackable,
-            split=design.split,
-        )
+        self.run: FbcbEntry = decode_for(design, self.word, kind=d.kind, batch=len(self.active))
         self.tiles = list(tiles(d, self.run, design))
         slots = self.program.slot_words(self.program.memory)[self.active]
         self.streams: LayerStreams = layer_streams(d, self.word, design, slots, self.program.image)

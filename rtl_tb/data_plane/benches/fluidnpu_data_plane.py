@@ -10,7 +10,7 @@ from dataclasses import replace
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.hls import Cause, register
-from fluidnpu.hls.program import decode_fbcb
+from fluidnpu.hls.program import decode_for
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from .. import coverage
@@ -155,9 +155,7 @@ async def wrong_descriptors_are_named(dut: Dut) -> None:
         (6, 0),
     ]
     spoils += [(1, 3), (1, 48 << 8), (1, 32 << 16), (7, 0x0000_0001), (8, 1), (11, 3), (14, 5), (9, 7), (10, 1)]
-    run = decode_fbcb(
-        host.program.fbcb[1], kind=0, batch=2, t_r=DESIGN.t_r, stackable=DESIGN.stackable, split=DESIGN.split
-    )
+    run = decode_for(DESIGN, host.program.fbcb[1], kind=0, batch=2)
     spoils += [(17 + run.mode, 32), (17 + run.mode, 0xFFFF_FFFF)]
     for word, value in [*spoils, (31, 0)]:
         bad = list(good)

@@ -17,7 +17,7 @@ from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import FbcbError
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, output_beats, scatter_output
 from fluidnpu.hls.formats import FBCB, NO_WEIGHTS
-from fluidnpu.hls.program import Descriptor, FbcbEntry, buffer_bytes, decode_fbcb, pack_weights
+from fluidnpu.hls.program import Descriptor, FbcbEntry, buffer_bytes, decode_for, pack_weights
 from fluidnpu.models import LayerShape, Workload
 
 from ...common.benches.words import beats_of
@@ -159,9 +159,7 @@ def random_fbcb(rng: random.Random, design: Design, descriptor: Descriptor, batc
         block = rng.choice([0, 0, design.t_r, rng.randrange(1, design.t_r + 1)])
         word = FBCB.pack({"k": rng.randrange(4), "b_r": rng.randrange(batch), "block": block})
         try:
-            run = decode_fbcb(
-                word, kind=kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split
-            )
+            run = decode_for(design, word, kind=kind, batch=batch)
         except FbcbError:
             continue
         if buffer_bytes(descriptor, run) <= 2 * design.buffer_words:
@@ -247,7 +245,7 @@ def make_program(
 
 
 def _mode(word: int, batch: int, design: Design) -> Mode:
-    return decode_fbcb(word, kind=0, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split).mode
+    return decode_for(design, word, kind=0, batch=batch).mode
 
 
 def add_weights(

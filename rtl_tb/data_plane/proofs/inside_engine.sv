@@ -48,10 +48,20 @@
         assert (plan_b_r_o == (shares ? samples[4:0] : batch) && plan_block_o == (said_q.block == '0 ? deepest : said_q.block));
         assert (plan_row_lanes_o == (said_q.k == fluidnpu_formats_pkg::StackRowLanes && !pools_q));
         if (!pools_q) begin
-          assert (plan_mode_o == (said_q.k == fluidnpu_formats_pkg::StackTwo ? fluidnpu_formats_pkg::ModeWide
-              : said_q.k == fluidnpu_formats_pkg::StackHalf ? fluidnpu_formats_pkg::ModeSplit
-              : said_q.k == fluidnpu_formats_pkg::StackRowLanes || shares ? fluidnpu_formats_pkg::ModeLanes
-              : fluidnpu_formats_pkg::ModeNormal));
+          case (said_q.k)
+            fluidnpu_formats_pkg::StackOne: begin
+              assert (plan_mode_o == (shares ? fluidnpu_formats_pkg::ModeLanes : fluidnpu_formats_pkg::ModeNormal));
+            end
+            fluidnpu_formats_pkg::StackTwo: begin
+              assert (plan_mode_o == fluidnpu_formats_pkg::ModeWide);
+            end
+            fluidnpu_formats_pkg::StackHalf: begin
+              assert (plan_mode_o == fluidnpu_formats_pkg::ModeSplit);
+            end
+            default: begin
+              assert (plan_mode_o == fluidnpu_formats_pkg::ModeLanes);
+            end
+          endcase
         end
       end
     end

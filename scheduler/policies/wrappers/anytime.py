@@ -1,8 +1,9 @@
-"""Anytime answers around any policy: a sample that has passed an exit and cannot reach the next one in time leaves with the answer it has.
+"""Anytime answers around any policy: a sample that would miss its deadline leaves with its last answer.
 
-The wrapped policy decides first. If its run ends after a deadline (for a sample in the batch), or would leave a waiting sample no time to run its
-next stage alone, that sample is answered now with the last exit it passed, and the wrapped policy is asked again. At most `share` of the
-samples started so far are answered so: the accuracy given up is bounded.
+The wrapped policy decides first. If its run ends after a deadline (for a sample in the batch), or would
+leave a waiting sample no time to run its next stage alone, that sample is answered now with the last exit
+it passed, and the wrapped policy is asked again. At most `share` of the samples started so far are answered
+so: the accuracy given up is bounded.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from ...policy import Action, Answer, Policy, Request, Run, View
 
 
 class Anytime:
-    """`inner`, with anytime answers for at most `share` of the samples. `rescue_only`: none for samples whose deadline has passed already."""
+    """`inner`, with anytime answers for at most `share` of the samples.
+
+    `rescue_only`: none for samples whose deadline has passed already. Raises SchedulerError.
+    """
 
     def __init__(self, inner: Policy, share: float = 0.03, rescue_only: bool = False, name: str | None = None) -> None:
         if not 0 < share <= 1:
@@ -30,7 +34,7 @@ class Anytime:
         self.inner.reset()
 
     def decide(self, view: View) -> Action:
-        """Answer those that cannot be in time, else what the wrapped policy says."""
+        """Answer the samples that cannot be in time, else decide as the wrapped policy."""
         action = self.inner.decide(view)
         stage, end = -1, view.now_ns
         if isinstance(action, Run):
@@ -54,9 +58,9 @@ class Anytime:
         )
 
     def _cannot_wait(self, view: View, action: Action, stage: int, end: int) -> list[Request]:
-        left = self.share * self._started - self._answered
+        allowed = self.share * self._started - self._answered
         late: list[Request] = []
-        if left < 1:
+        if allowed < 1:
             return late
         for s in range(1, len(view.waiting)):
             alone = view.latency.ns[s][0]
@@ -67,6 +71,6 @@ class Anytime:
                     continue
                 if self.rescue_only and view.now_ns > r.deadline_ns:
                     continue
-                if len(late) + 1 <= left:
+                if len(late) + 1 <= allowed:
                     late.append(r)
         return late

@@ -1,17 +1,17 @@
-"""Shedding around any policy: a request that cannot reach even the first exit in time is refused while it waits, and counted as a violation.
+"""Shedding around any policy: a request that cannot reach the first exit in time is refused.
 
-It gives up answers that would be late anyway, and so frees the NPU for others. Off unless asked for: most users want a late answer rather than none.
+It counts as a violation. Answers that would be late anyway are given up, which frees the NPU for others.
+Off unless asked for: most users want a late answer rather than none.
 """
 
 from __future__ import annotations
 
 from ...compiled.twin import Compiled, Npu, Stream, twin_of
 from ...policy import Action, Policy, Shed, View
-from .anytime import Anytime
 
 
 class Shedding:
-    """`inner`, after refusing what is hopeless in the queue."""
+    """`inner`, after refusing the hopeless requests in the queue."""
 
     def __init__(self, inner: Policy, name: str | None = None) -> None:
         self.inner = inner
@@ -22,7 +22,7 @@ class Shedding:
         self.inner.reset()
 
     def decide(self, view: View) -> Action:
-        """Refuse those that are late whatever happens, else what the wrapped policy says."""
+        """Refuse the requests that are late in any case, else decide as the wrapped policy."""
         soonest = view.now_ns + view.latency.ns[0][0]
         hopeless = tuple([r for r in view.waiting[0] if r.deadline_ns < soonest])
         return Shed(hopeless, "not even the first exit can be reached in time") if hopeless else self.inner.decide(view)
@@ -33,15 +33,3 @@ class Shedding:
         if inner is None or inner.wrappers.shed:
             return None
         return Compiled(twin=inner.twin, wrappers=inner.wrappers._replace(shed=1))
-
-
-def innermost(policy: Policy) -> Policy:
-    """The policy inside all wrappers.
-
-    >>> from ..baselines import Serial
-    >>> innermost(Shedding(Anytime(Serial(), 0.1))).name
-    'serial'
-    """
-    while isinstance(policy, Shedding | Anytime):
-        policy = policy.inner
-    return policy

@@ -12,19 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import (
-    REGISTRY,
-    Action,
-    Anytime,
-    Policy,
-    Request,
-    Run,
-    Setting,
-    View,
-    World,
-    make_policy,
-    simulate,
-)
+from fluidnpu.scheduler import Action, Policy, Request, Run, View, World, make_policy, simulate
+from fluidnpu.scheduler.policies import REGISTRY, Anytime, Setting
 
 MS = 10**6
 TABLE = LatencyTable(ns=((4 * MS, 7 * MS, 10 * MS), (3 * MS, 4 * MS, 5 * MS), (6 * MS, 7 * MS, 8 * MS)))

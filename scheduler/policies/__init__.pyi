@@ -1,0 +1,10 @@
+from .baselines import Greedy as Greedy
+from .credit import Credit as Credit
+from .decision_process import solve_counts as solve_counts
+from .entry import Entry as Entry
+from .fluid import Fluid as Fluid
+from .names import POLICY_FILES as POLICY_FILES
+from .registry import REGISTRY as REGISTRY
+from .setting import Setting as Setting
+from .weights import Weights as Weights
+from .wrappers.anytime import Anytime as Anytime
