@@ -147,7 +147,7 @@ def _step_drain(core: Core, layer: Layer, setup: Setup, commands: Commands) -> N
 
 @jit
 def _end_drain(core: Core, layer: Layer, setup: Setup, rings: Rings) -> None:
-    """Count the stored rows: the array finishes one `late` cycles after its last beat, a fetch removes one."""
+    """Count the stored rows: the array adds one `late` cycles after its last beat, a fetch removes one."""
     drain = core.drain
     drain.stored += rings.written[core.array_slot - setup.late & setup.late_mask]
     rings.written[core.array_slot & setup.late_mask] = core.sequencer.final
