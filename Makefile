@@ -23,7 +23,7 @@ MEASURES := synthesis mutation efficiency full_size
 test-rtl: $(VENV)/.installed-test ## every RTL bench, proof and coverage bin
 	$(PY) -m pytest -q -n 2 tests/rtl_tb $(MEASURES:%=--ignore-glob='*%*')
 
-test-long: $(VENV)/.installed-test ## what CI runs beside the default tests: one case of every long kind
+test-long: $(VENV)/.installed-test ## one case of every long kind, for changes of RTL, cycles or the HLS core
 	$(PY) -m pytest -q -n 2 -m "long and not matrix"
 
 test-matrix: $(VENV)/.installed-test ## the same kinds with more seeds, designs and seeded bugs

@@ -102,12 +102,17 @@ def lower_bound(
     most = np.maximum(np.maximum(core, segments), np.maximum(drained, blocks * weight_beats))
     most = np.maximum(most, np.maximum(ports, together_words))
     if least is not None:
-        # Before the rows of the first block are there only its first P-tile goes, and before its last P-tile
-        # nothing is written.
+        # A P-tile goes when the input rows of its own kernel row are there. So before the rows that kernel
+        # row j of the first block needs, only the P-tiles up to the one in which j begins have gone; the
+        # first and the last kernel row bound it well. And before its last P-tile nothing is written.
         least = np.minimum(least, block)
-        first = _first_rows(layer, mapping, least) * row_bytes(layer, window) / WORD_BYTES / on.rates.burst
-        sums = np.where(p_tiles > 1, first + (p_tiles - 2) * least, 0.0)
-        most = np.maximum(most, np.maximum(first + core - block, sums + np.maximum(drained, outputs / on.rates.burst)))
+        for kernel_row in sorted({0, window.kernel[0] - 1}):
+            needed = _first_rows(layer, mapping, least, kernel_row)
+            first = needed * row_bytes(layer, window) / WORD_BYTES / on.rates.burst
+            begins = np.floor(kernel_row * layer.p / window.kernel[0] / width)
+            sums = np.where(p_tiles > 1, first + np.maximum(p_tiles - 2 - begins, 0.0) * least, 0.0)
+            most = np.maximum(most, first + core - (begins + 1) * block)
+            most = np.maximum(most, sums + np.maximum(drained, outputs / on.rates.burst))
         most += 2 * on.dram.latency_cycles + on.dram.write_latency_cycles - on.dram.refresh_cycles
     return np.asarray(SET_UP_CYCLES + most)
 
@@ -122,12 +127,18 @@ def _pool_bound(layer: LayerShape, mapping: LayerMapping, on: Candidates) -> Flo
     return np.asarray(SET_UP_CYCLES + np.maximum(busy, moved))
 
 
-def _first_rows(layer: LayerShape, mapping: LayerMapping, block: Floats) -> Floats:
-    """Input rows that the windows of the first `block` beats need; lane 0's where lanes are samples."""
+def _first_rows(layer: LayerShape, mapping: LayerMapping, block: Floats, kernel_row: int) -> Floats:
+    """Input rows up to those of `kernel_row` in the windows of the first `block` beats; lane 0's with
+    lanes.
+    """
     window = layer.window
     assert window is not None
-    rise, span, sample_rows = image_rows(window)
+    rise, _, sample_rows = image_rows(window)
     starts = block * (2 if mapping.row_lanes else 1)
     samples = floor_div(starts, layer.r)
     lines = np.ceil((starts - samples * layer.r) / window.out[1])
-    return np.asarray(samples * sample_rows + np.where(lines > 0, (lines - 1) * rise + span, 0))
+    reach = kernel_row * window.dilation[0] + 1
+    # The last sample of whole images ends with the rows of its last line, too.
+    whole = np.maximum(samples - 1, 0) * sample_rows + (window.out[0] - 1) * rise + reach
+    rest = samples * sample_rows + (lines - 1) * rise + reach
+    return np.asarray(np.where(lines > 0, rest, np.where(samples > 0, whole, 0.0)))
