@@ -22,7 +22,7 @@ ROOMS = {"boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host", "studi
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of the matrix as long, too: `make test-long` runs those that are long and not matrix."""
+    """Mark every test of the matrix as long, too: `make test-long` runs the long ones without it."""
     for item in items:
         if item.get_closest_marker("matrix"):
             item.add_marker("long")
