@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -157,14 +160,46 @@ def _sby(folder: Path, timeout_s: int) -> str:
     ]  # fmt: skip
     env = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=folder, env=env, stdout=pipe, stderr=subprocess.STDOUT, text=True) as sby_run:
+    with subprocess.Popen(
+        command, cwd=folder, env=env, stdout=pipe, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as sby_run:
         try:
             log, _ = sby_run.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
-            sby_run.terminate()  # not killed: sby ends its solvers first, which would go on by themselves
             raise ProofError(f"no verdict within {timeout_s} s in {folder}") from None
+        finally:
+            _end_session(sby_run.pid)
     (folder / "log.txt").write_text(log)
     for word in ("PASS", "FAIL", "UNKNOWN"):
         if f"DONE ({word}" in log:
             return word
     raise ProofError("sby gave no verdict:\n" + "\n".join(log.splitlines()[-25:]))
+
+
+def _end_session(session: int) -> None:
+    """Kill every process of a session, also those that its own processes start meanwhile.
+
+    sby puts each solver into a process group of its own, so neither its end nor a signal to its group is
+    theirs; all of them stay in the session.
+    """
+    while True:
+        left = [pid for pid in _processes() if _session(pid) == session]
+        if not left:
+            return
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
+
+
+def _session(pid: int) -> int | None:
+    """The session of a process, None for one that has ended (a zombie belongs to whom it is to be reported)."""
+    try:
+        state, _, _, session = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[:4]
+    except OSError:
+        return None
+    return None if state == "Z" else int(session)
