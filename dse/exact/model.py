@@ -1,9 +1,9 @@
 """The `exact` cycle model: cycles of every layer of a job, equal to those of the RTL.
 
-`exact_kernel.py` counts; its input and output are here. A `LayerJob` holds the numbers of a layer's
-descriptor, its FBCB word and the addresses; `hls.layer_jobs` makes one for every layer of a program, and
-`Machine` holds the parameters of the RTL. Where time depends on the place of data (4 KiB pages, port words),
-places are part of the job.
+`twin/` counts; its input and output are here. A `LayerJob` holds the numbers of a layer's descriptor, its
+FBCB word and the addresses; `hls.layer_jobs` makes one for every layer of a program, and `Machine` holds
+the parameters of the RTL. Where time depends on the place of data (4 KiB pages, port words), places are
+part of the job.
 
 >>> array = Array(t_r=64, t_p=4, t_c=8, weight_slots=1, in_words=8, out_words=4)
 >>> job = LayerJob(
@@ -21,8 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from types import ModuleType
-
-import numpy as np
+from typing import Any
 
 from fluidnpu.boards import STRIPES
 
@@ -33,6 +32,7 @@ from ..hardware.dram import DramModel
 from ..hardware.layer import LayerGeometry
 from ..hardware.row_buffer import BUFFER_WORDS, InputRows
 from ..question import Target
+from .twin.parameters import BURSTS, FRACTION
 
 DIVIDE_STEPS = 32
 STEP_CYCLES = 2  # of the planner, besides a bit a cycle
@@ -136,9 +136,9 @@ class Machine:
             "t_p": array.t_p,
             "t_c": array.t_c,
             "weight_slots": array.weight_slots,
-            "input_words": array.in_words,
+            "in_words": array.in_words,
             "out_words": array.out_words,
-            "split_depth": int(array.split),
+            "split": int(array.split),
             "late": array.t_p + 3 + int(array.stackable),
             "port_words": self.port_words,
             "buffer_bytes": 2 * self.buffer_words,
@@ -207,13 +207,15 @@ class LayerCycles:
 
 def _kernel() -> ModuleType:
     """The loop; its compiler takes a second to load, so nothing loads it before cycles are counted."""
-    from .. import exact_kernel
+    from .twin import loop
 
-    return exact_kernel
+    return loop
 
 
-def layer_numbers(job: LayerJob, machine: Machine) -> list[int]:
-    """The planner's numbers for a layer and its own duration, in the order of `exact_kernel.LAYER`."""
+def layer_numbers(job: LayerJob, machine: Machine) -> dict[str, int]:
+    """The numbers of fluidnpu_planner for a layer and its own duration, by name; `twin.parameters.Layer`
+    has them.
+    """
     array = machine.array
     mode = Mode.NORMAL if job.pool else job.mode  # the planner reckons a pool's weights, of which there are none
     width, columns = array.tile(mode)
@@ -257,12 +259,13 @@ def layer_numbers(job: LayerJob, machine: Machine) -> list[int]:
         "block_words": group_beats * job.groups * array.weight_words,
         "plan_cycles": plan_cycles,
     }
-    return [int(values[n]) if n in values else int(getattr(job, n)) for n in _kernel().LAYER]
+    given = {field.name: getattr(job, field.name) for field in fields(job)}
+    return {name: int(value) for name, value in (given | values).items()}
 
 
-def memory_numbers(dram: DramModel) -> dict[str, int]:
+def memory_numbers(dram: DramModel) -> dict[str, Any]:
     """The kernel's numbers of the memory, by name."""
-    link, total = (round(2 * words * _kernel().FRACTION) for words in (dram.link_words, dram.total_words))
+    link, total = (round(2 * words * FRACTION) for words in (dram.link_words, dram.total_words))
     return {
         "latency": dram.latency_cycles,
         "write_latency": dram.write_latency_cycles,
@@ -271,7 +274,7 @@ def memory_numbers(dram: DramModel) -> dict[str, int]:
         "refresh_interval": max(1, dram.refresh_interval_cycles),
         "refresh_cycles": dram.refresh_cycles,
         "outstanding": dram.outstanding,
-        **{f"link{i}": link for i, link in enumerate(dram.links)},
+        "links": dram.links,
     }
 
 
@@ -290,24 +293,13 @@ def job_cycles(
 
     `first_cycle` counts from reset, since the DRAM model's refresh does.
     """
-    kernel = _kernel()
-    if dram.outstanding > kernel.BURSTS:
-        raise DesignError(f"the exact model follows at most {kernel.BURSTS} bursts of a master, not {dram.outstanding}")
+    if dram.outstanding > BURSTS:
+        raise DesignError(f"the exact model follows at most {BURSTS} bursts of a master, not {dram.outstanding}")
     if any(len(slots) != job.batch for job in jobs):
         raise DesignError(f"each layer must run at the batch of {len(slots)} samples that have slots")
-    counts = np.zeros((len(jobs), len(kernel.COUNTS)), np.int64)
-    layers = np.array([layer_numbers(job, machine) for job in jobs], np.int64)
-    state = kernel.new_state(machine.numbers(), memory_numbers(dram), slots)
-    end = kernel.simulate(state, layers, counts, first_cycle, limit)
-    if end < 0:
+    layers = [layer_numbers(job, machine) for job in jobs]
+    setup = machine.numbers() | memory_numbers(dram)
+    counts = _kernel().run(setup, slots, layers, first_cycle=first_cycle, limit=limit)
+    if counts is None:
         raise TooLongError(f"the job does not end within {limit} cycles")
-    return tuple(_layer_cycles(row.tolist()) for row in counts)
-
-
-def _layer_cycles(row: list[int]) -> LayerCycles:
-    n = dict(zip(_kernel().COUNTS, row, strict=True))
-    return LayerCycles(
-        **{field.name: n[field.name] for field in fields(LayerCycles) if field.name in n},
-        read_beats=(n["read_beats0"], n["read_beats1"], n["read_beats2"]),
-        read_bursts=(n["read_bursts0"], n["read_bursts1"], n["read_bursts2"]),
-    )
+    return tuple(LayerCycles(**count) for count in counts)

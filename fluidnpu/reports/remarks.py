@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
-from fluidnpu import scheduler
-from fluidnpu.scheduler.comparison import Comparison
+if TYPE_CHECKING:
+    from fluidnpu.scheduler import Serving
+    from fluidnpu.scheduler.comparison import Comparison
 
 SHORT = 2000  # requests a seed below which a slowly growing backlog may go unseen
 
@@ -31,7 +33,7 @@ def remarks(comparison: Comparison) -> list[str]:
     return lines
 
 
-def falling(serving: scheduler.Serving) -> list[str]:
+def falling(serving: Serving) -> list[str]:
     """Point out batches that are quicker than smaller ones: true of a measured table perhaps, more likely a
     mistake.
     """

@@ -5,7 +5,7 @@ render those constants, and as many queues and memories as a design has.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> sorted(render_core(tiny_design()))[:2]
-['banks.h', 'command.h']
+['array.h', 'banks.h']
 """
 
 from __future__ import annotations

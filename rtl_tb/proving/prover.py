@@ -156,12 +156,15 @@ def _sby(folder: Path, timeout_s: int) -> str:
         "-f", "-d", "work", "proof.sby",
     ]  # fmt: skip
     env = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
-    try:
-        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        raise ProofError(f"no verdict within {timeout_s} s in {folder}") from None
-    (folder / "log.txt").write_text(done.stdout + done.stderr)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=folder, env=env, stdout=pipe, stderr=subprocess.STDOUT, text=True) as sby_run:
+        try:
+            log, _ = sby_run.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            sby_run.terminate()  # not killed: sby ends its solvers first, which would go on by themselves
+            raise ProofError(f"no verdict within {timeout_s} s in {folder}") from None
+    (folder / "log.txt").write_text(log)
     for word in ("PASS", "FAIL", "UNKNOWN"):
-        if f"DONE ({word}" in done.stdout + done.stderr:
+        if f"DONE ({word}" in log:
             return word
-    raise ProofError("sby gave no verdict:\n" + "\n".join((done.stdout + done.stderr).splitlines()[-25:]))
+    raise ProofError("sby gave no verdict:\n" + "\n".join(log.splitlines()[-25:]))

@@ -109,8 +109,9 @@ def test_a_model_of_another_machine_is_told_apart() -> None:
     """Narrower outputs, one weight slot more: the comparison is able to fail."""
     qnet = quantise(random_network(0, exits=3))
     design = design_for(qnet.network.workload, t_r=24, split=True)
-    for change in ({"weight_slots": 2}, {"out_words": 3}):
+    array = design.array
+    for other in (replace(array, weight_slots=2), replace(array, out_words=3)):
         npu = small_npu(NpuModel.of(design))
-        npu.machine = type(npu.machine)(**{**vars(npu.machine), **change})
+        npu.machine = replace(npu.machine, array=other)
         with pytest.raises(AssertionError):
             check(npu, qnet, design, range(4, 5))

@@ -1,10 +1,13 @@
 """The proofs hold, can be reached, and fail on every seeded bug."""
 
 import sys
+import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from fluidnpu.rtl_tb import PROOFS, Seed, prove, sources
+from fluidnpu.rtl_tb import PROOFS, ProofError, Seed, prove, sources
 from fluidnpu.rtl_tb.proving.prover import cover
 from fluidnpu.rtl_tb.proving.report import main
 
@@ -62,6 +65,16 @@ def test_a_seeded_bug_is_found(name: str) -> None:
 @pytest.mark.parametrize(("name", "seed"), OTHERS)
 def test_other_seeded_bugs_are_found(name: str, seed: Seed) -> None:
     assert prove(PROOFS[name], seed) == seed.verdict
+
+
+def test_a_prover_that_takes_too_long_is_ended_with_its_solver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLUIDNPU_BUILD", str(tmp_path))
+    with pytest.raises(ProofError, match="no verdict within 4 s"):
+        prove(PROOFS["kept"], timeout_s=4)
+    time.sleep(0.5)
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            assert tmp_path not in (process / "cwd").readlink().parents, process.name
 
 
 def test_report_refuses_a_name_in_one_sentence(

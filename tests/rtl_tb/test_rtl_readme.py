@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 README = ROOT / "rtl_tb" / "README.md"
 MODULES = sorted(path for subject in SUBJECTS for path in (ROOT / "rtl_tb" / subject / "rtl").glob("*.sv"))
 PROOF_FILES = sorted((ROOT / "rtl_tb").glob("*/proofs/*.toml"))
-TWINS = [ROOT / "dse" / "exact_kernel.py", *sorted((ROOT / "dse" / "exact" / "twin").glob("*.py"))]
+TWINS = sorted((ROOT / "dse" / "exact" / "twin").glob("*.py"))
 BEGIN, END = "<!-- index -->\n", "<!-- end of index -->\n"
 
 

@@ -152,6 +152,20 @@ async def settle(dut: Dut) -> None:
     assert int(dut.write_idle_o.value)
 
 
+def count_errors(dut: Dut) -> dict[str, int]:
+    """Error pulses of each side so far; they are counted from now on."""
+    errors = {"read": 0, "write": 0}
+
+    async def watch() -> None:
+        while True:
+            await RisingEdge(dut.clk_i)
+            errors["read"] += int(dut.read_error_o.value)
+            errors["write"] += int(dut.write_error_o.value)
+
+    cocotb.start_soon(watch())
+    return errors
+
+
 @bench(3000)
 async def errors_are_told(dut: Dut) -> None:
     """One bad address gives error pulses on the side it was met."""
@@ -159,23 +173,15 @@ async def errors_are_told(dut: Dut) -> None:
     dram = Dram(dut, rng, bytearray(SIZE), weather=ROUGH)
     dram.bad = {0x1008}
     attach(dram)
-    seen = {"read": 0, "write": 0}
-
-    async def watch() -> None:
-        while True:
-            await RisingEdge(dut.clk_i)
-            seen["read"] += int(dut.read_error_o.value)
-            seen["write"] += int(dut.write_error_o.value)
-
-    cocotb.start_soon(watch())
+    errors = count_errors(dut)
     traffic = Traffic(dut, rng)
     await traffic.reads([(0x0, 8), (0x2000, 8)])
-    assert seen == {"read": 0, "write": 0}
+    assert errors == {"read": 0, "write": 0}
     await traffic.reads([(0x1000, 4 * 16 // BYTES)])
-    assert seen["read"] == 1
+    assert errors["read"] == 1
     await traffic.write(0x1008 // BYTES * BYTES, bytes(BYTES), 1)
     await traffic.close()
-    assert seen["write"] == 1
+    assert errors["write"] == 1
 
 
 Word = tuple[int, bytes]  # address and data of a whole port word

@@ -12,7 +12,7 @@ from cocotb.triggers import RisingEdge
 
 from ...common.benches.clock import Dut, begin, bench, setting
 from ...common.benches.dram import SLVERR, Dram, Weather
-from .axi_masters_top import BYTES, PORTS, SIZE, Traffic, attach
+from .axi_masters_top import BYTES, PORTS, SIZE, Traffic, attach, count_errors, settle
 
 BURST = setting("MAX_BURST", 16)
 LATENCY = 50
@@ -53,14 +53,6 @@ async def bursts_of_every_length(dut: Dut) -> None:
         dram.stop()
 
 
-async def settle(dut: Dut) -> None:
-    """After fifty quiet cycles both masters are idle."""
-    for _ in range(50):
-        await RisingEdge(dut.clk_i)
-    assert int(dut.read_idle_o.value)
-    assert int(dut.write_idle_o.value)
-
-
 @bench(3000)
 async def bursts_of_one_word_take_the_ports_in_turn(dut: Dut) -> None:
     """Bursts of one word spread evenly over the ports."""
@@ -83,27 +75,19 @@ async def an_error_of_any_part_is_told_once(dut: Dut) -> None:
     rng = await begin(dut)
     dram = Dram(dut, rng, bytearray(SIZE), weather=ROUGH)
     attach(dram)
-    seen = {"read": 0, "write": 0}
-
-    async def watch() -> None:
-        while True:
-            await RisingEdge(dut.clk_i)
-            seen["read"] += int(dut.read_error_o.value)
-            seen["write"] += int(dut.write_error_o.value)
-
-    cocotb.start_soon(watch())
+    errors = count_errors(dut)
     traffic = Traffic(dut, rng)
     assert SLVERR & 2
     for _ in range(40):
         beats = rng.randrange(1, BURST + 1)
         dram.bad = {0x2000 + rng.randrange(beats * BYTES)}
-        seen.update(read=0, write=0)
+        errors.update(read=0, write=0)
         await traffic.reads([(0x2000, beats), (0x4000, beats)])
         for base in (0x2000, 0x4000):
             for i in range(beats):
                 await traffic.write(base + i * BYTES, bytes(BYTES), (1 << BYTES) - 1)
         await traffic.close()
-        assert seen == {"read": 1, "write": 1}
+        assert errors == {"read": 1, "write": 1}
 
 
 async def cycles_of_reads(dut: Dut, dram: Dram, requests: list[tuple[int, int]]) -> int:

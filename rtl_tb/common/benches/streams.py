@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
+import cocotb
 from cocotb.triggers import RisingEdge
 
 from .clock import Dut
@@ -54,6 +57,10 @@ class Sink:
     pace: float = 0.7
     steady: bool = True
     got: list[tuple[int, ...]] = field(default_factory=list)
+
+    async def take(self, count: int, cycles: int, what: str = "the last beat") -> None:
+        """Wait until `count` items have come; AssertionError after `cycles` cycles."""
+        await until(self.dut, lambda: len(self.got) >= count, cycles, what)
 
     async def run(self) -> None:
         """Drive the ports until cancelled."""
@@ -114,6 +121,24 @@ class Reader:
             dut.data_valid_i.value = valid
             ready = int(self.rng.random() < self.pace)
             dut.fetch_ready_i.value = ready
+
+
+class Part(Protocol):
+    """A part of a bench that drives ports until it is cancelled."""
+
+    async def run(self) -> None:
+        """Drive the ports until cancelled."""
+
+
+@contextmanager
+def running(*parts: Part) -> Iterator[None]:
+    """Run parts of a bench beside the body."""
+    tasks = [cocotb.start_soon(part.run()) for part in parts]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def pulse(dut: Dut, name: str) -> None:

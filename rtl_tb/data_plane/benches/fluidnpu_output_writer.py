@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 
@@ -12,7 +11,7 @@ from fluidnpu.hls.core import scatter_output
 from fluidnpu.hls.formats import TILE
 
 from ...common.benches.clock import Dut, begin, bench, reset
-from ...common.benches.streams import Sink, Source, pulse, until
+from ...common.benches.streams import Sink, Source, pulse, running, until
 from ...common.benches.words import beats_of
 from .cases import NARROW_DESIGN, PORT_BYTES, Case, random_case
 
@@ -42,10 +41,10 @@ async def write_back(dut: Dut, rng: random.Random, case: Case) -> None:
     beats = Source(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i",))
     beats.items.extend((beat,) for beat in beats_of(answer))
     out = Sink(dut, rng, "word_valid_o", "word_ready_i", ("word_addr_o", "word_data_o", "word_strb_o"), steady=False)
-    tasks = [cocotb.start_soon(part.run()) for part in (commands, beats, out)]
-    await RisingEdge(dut.clk_i)
-    await RisingEdge(dut.clk_i)
-    await until(dut, lambda: dut.layer_done_o.value, 30 * shape[0] + 500, "the layer's end")
+    with running(commands, beats, out):
+        await RisingEdge(dut.clk_i)
+        await RisingEdge(dut.clk_i)
+        await until(dut, lambda: dut.layer_done_o.value, 30 * shape[0] + 500, "the layer's end")
     stored: set[int] = set()
     for address, data, strobe in out.got:
         for i in range(PORT_BYTES):
@@ -55,5 +54,3 @@ async def write_back(dut: Dut, rng: random.Random, case: Case) -> None:
                 memory[address + i - program.base] = data >> 8 * i & 0xFF
     assert memory[: len(want)] == want
     assert not beats.items
-    for task in tasks:
-        task.cancel()

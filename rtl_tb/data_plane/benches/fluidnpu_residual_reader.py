@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import cocotb
-
 from fluidnpu.hls.formats import TILE
 
 from ...common.benches.clock import Dut, begin, bench, reset
-from ...common.benches.streams import Reader, Sink, Source, pulse, until
+from ...common.benches.streams import Reader, Sink, Source, pulse, running
 from ...common.benches.words import beats_of
 from .cases import NARROW_DESIGN, PORT_BYTES, random_case
 
@@ -25,8 +23,6 @@ async def residuals_come_in_the_order_of_outputs(dut: Dut) -> None:
         commands.items.extend((TILE.pack(command),) for command in case.commands())
         beats = Sink(dut, rng, "beat_valid_o", "beat_ready_i", ("beat_o",))
         expected = beats_of(case.streams.residual)
-        tasks = [cocotb.start_soon(part.run()) for part in (reader, commands, beats)]
-        await until(dut, lambda: len(beats.got) >= len(expected), 20 * len(expected) + 500, "the last beat")  # noqa: B023
+        with running(reader, commands, beats):
+            await beats.take(len(expected), 20 * len(expected) + 500)
         assert [beat for (beat,) in beats.got] == expected
-        for task in tasks:
-            task.cancel()

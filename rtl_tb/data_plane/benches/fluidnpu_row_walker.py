@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import random
 
-import cocotb
 from cocotb.triggers import ReadWrite, RisingEdge
 
 from fluidnpu.dse import Mode
 
 from ...common.benches.clock import Dut, begin, bench, reset
-from ...common.benches.streams import Source, pulse, until
+from ...common.benches.streams import Source, pulse, running, until
 from .cases import DESIGN, Case, random_case
 
 RISE, SPAN = 3, 5
@@ -101,13 +100,11 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> int:
             commit = int(bool(command["block_last"]) and repeat + 1 == repeats)
             passes.items.append((command["beats"], command["lane1_beats"], shift, commit))
             expected += [(offset + shift, *rest) for offset, *rest in rows_of(case, number)]
-    tasks = [cocotb.start_soon(passes.run()), cocotb.start_soon(rows.run())]
-    await until(dut, lambda: len(rows.got) >= len(expected), 20 * len(expected) + 100, "the last row")
-    for _ in range(3):
-        await pulse(dut, "layer_start_i")
+    with running(passes, rows):
+        await until(dut, lambda: len(rows.got) >= len(expected), 20 * len(expected) + 100, "the last row")
+        for _ in range(3):
+            await pulse(dut, "layer_start_i")
     assert rows.got == expected
-    for task in tasks:
-        task.cancel()
     return rows.pairs
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import cocotb
-
 from ...common.benches.clock import Dut, begin, bench, reset, setting
-from ...common.benches.streams import Sink, Source, until
+from ...common.benches.streams import Sink, Source, running
 
 PORT_WORDS, BEAT_WORDS = setting("PORT_WORDS", 4), setting("BEAT_WORDS", 3)
 
@@ -19,7 +17,6 @@ async def jobs_become_beats(dut: Dut) -> None:
         jobs = Source(dut, rng, "job_valid_i", "job_ready_o", ("job_skip_i", "job_words_i"), pace)
         port = Source(dut, rng, "port_valid_i", "port_ready_o", ("port_i",), pace)
         beats = Sink(dut, rng, "beat_valid_o", "beat_ready_i", ("beat_o",), pace)
-        tasks = [cocotb.start_soon(part.run()) for part in (jobs, port, beats)]
         want = []
         for _ in range(60):
             skip, count = rng.randrange(PORT_WORDS), rng.choice([1, 2, BEAT_WORDS, rng.randrange(1, 60)])
@@ -29,11 +26,10 @@ async def jobs_become_beats(dut: Dut) -> None:
                 port.items.append((number(words[at : at + PORT_WORDS]),))
             asked = words[skip : skip + count]
             want += [(number(asked[at : at + BEAT_WORDS]),) for at in range(0, count, BEAT_WORDS)]
-        await until(dut, lambda: len(beats.got) >= len(want), 20_000, "the last beat")  # noqa: B023
+        with running(jobs, port, beats):
+            await beats.take(len(want), 20_000)
         assert beats.got == want
         assert not port.items
-        for task in tasks:
-            task.cancel()
 
 
 def number(words: list[int]) -> int:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import cocotb
-
 from fluidnpu.hls.formats import LAYER
 
 from ...common.benches.clock import Dut, begin, bench, reset
-from ...common.benches.streams import Reader, Sink, Source, until
+from ...common.benches.streams import Reader, Sink, Source, running, until
 from ...common.benches.words import beats_of
 from .cases import NARROW_DESIGN, PORT_BYTES, Case, random_case
 
@@ -30,11 +28,9 @@ async def weights_are_copied_for_every_block(dut: Dut) -> None:
         beats = Sink(dut, rng, "beat_valid_o", "beat_ready_i", ("beat_o",))
         jobs.items.extend([()] * blocks(case))
         expected = beats_of(case.streams.weight)
-        tasks = [cocotb.start_soon(part.run()) for part in (reader, jobs, beats)]
-        await until(dut, lambda: len(beats.got) >= len(expected), 20 * len(expected) + 500, "the last beat")  # noqa: B023
-        await until(dut, lambda: dut.idle_o.value, 10, "idle")
+        with running(reader, jobs, beats):
+            await beats.take(len(expected), 20 * len(expected) + 500)
+            await until(dut, lambda: dut.idle_o.value, 10, "idle")
         assert [beat for (beat,) in beats.got] == expected
         port_words = -(-2 * layer["block_words"] // PORT_BYTES)
         assert reader.asked == [(program.weights + layer["weights"], port_words)] * blocks(case)
-        for task in tasks:
-            task.cancel()

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import random
 
-import cocotb
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Mode
 from fluidnpu.hls.formats import LAYER, TILE
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
-from ...common.benches.streams import Source, pulse, until
+from ...common.benches.streams import Source, pulse, running, until
 from ...common.benches.words import beats_of, larger_words
 from .cases import DESIGN, PORT_BYTES, Case, random_case
 
@@ -94,18 +93,16 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> set[str]:
     commands.items.extend((TILE.pack(command),) for command in case.commands())
     segments = Taker(dut, rng)
     expected = beats_of(case.streams.input)
-    tasks = [cocotb.start_soon(commands.run()), cocotb.start_soon(segments.run())]
-    await until(
-        dut,
-        lambda: sum(segment[-1] for segment in segments.got) >= len(expected),
-        60 * len(expected) + 500,
-        "the last beat",
-    )
-    for _ in range(20):
-        await pulse(dut, "layer_start_i")
+    with running(commands, segments):
+        await until(
+            dut,
+            lambda: sum(segment[-1] for segment in segments.got) >= len(expected),
+            60 * len(expected) + 500,
+            "the last beat",
+        )
+        for _ in range(20):
+            await pulse(dut, "layer_start_i")
     assert put_together(case, segments.got) == expected
-    for task in tasks:
-        task.cancel()
     return segments.pairs
 
 

@@ -1,0 +1,233 @@
+"""The loop over cycles: twin of `fluidnpu_data_plane`, which connects the modules.
+
+Each module moves once a cycle, consumers before producers. `_look` takes the decisions that depend on several
+modules, before any of them moves; the queues move at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .commands import Commands
+from .core import (
+    Core,
+    Rings,
+    cmd_ready,
+    count_streams,
+    end_core,
+    feed_core,
+    reset_core,
+    step_core,
+    take_command,
+)
+from .masters import Masters, step_read_master
+from .memory import Dram, collect_traffic, reset_dram, step_memory
+from .outputs import OutputWriter, all_written, next_outputs, reset_outputs, step_outputs
+from .parameters import MAX_SLOTS, Counts, Layer, Setup
+from .queues import step_queue
+from .records import ints, jit, jit_apart, table, values, zeros
+from .residuals import ResidualReader, next_residuals, reset_residuals, step_residuals
+from .row_buffer import RowBuffer, load_row, reset_row_buffer, write_word
+from .sequencer import (
+    BEGIN,
+    COMMANDS,
+    DONE,
+    DRAIN,
+    FETCH,
+    Sequencer,
+    issue_command,
+    may_issue,
+    reset_sequencer,
+    step_sequencer,
+)
+from .stripes import Stripes, collect_striped, reset_stripes, step_striped_memory
+from .weights import WeightStreamer, step_weights, weights_idle
+from .windows import Windows, reset_windows, step_windows
+
+
+@dataclass(slots=True)
+class Npu:
+    """Registers of the NPU and of the memory behind it."""
+
+    sequencer: Sequencer
+    commands: Commands
+    masters: Masters
+    weights: WeightStreamer
+    rows: RowBuffer
+    windows: Windows
+    residuals: ResidualReader
+    outputs: OutputWriter
+    core: Core
+    dram: Dram
+
+
+class Job(NamedTuple):
+    """The arguments of `simulate` as arrays, which Numba recognises faster than single records."""
+
+    npu: Sequence[Npu]  # one
+    setup: Sequence[Setup]  # one
+    stripes: Sequence[Stripes]  # one, or none where masters have one port each
+    layers: Sequence[Layer]
+    counts: Sequence[Counts]
+    rings: Rings
+
+
+@jit_apart
+def _begin_layer(npu: Npu, layer: Layer, setup: Setup) -> None:
+    reset_outputs(npu.outputs, layer)
+    reset_residuals(npu.residuals, layer)
+    reset_row_buffer(npu.rows, layer)
+    reset_windows(npu.windows, layer, setup)
+
+
+@jit
+def _look(npu: Npu, layer: Layer) -> None:
+    sequencer, rows = npu.sequencer, npu.rows
+    place = npu.windows.walker.start
+    rows.oldest = place.sample * layer.sample_pitch + place.row * layer.rise * layer.pitch
+    rows.arrives = rows.asked != rows.arrived and npu.masters.m1.level != 0
+    npu.core.cmd_ready = cmd_ready(npu.commands, layer)
+    sequencer.may_issue = sequencer.state == COMMANDS and may_issue(npu.commands, npu.weights, layer)
+    sequencer.written = (
+        sequencer.state == DRAIN and all_written(npu.outputs, npu.masters.m2_write) and weights_idle(npu.weights)
+    )
+
+
+@jit
+def _step_outputs(npu: Npu, layer: Layer, setup: Setup) -> None:
+    step_outputs(npu.outputs, npu.masters.m2_write, npu.core.out_skid, layer, setup)
+    next_outputs(npu.outputs, layer, npu.commands)
+
+
+@jit
+def _step_inputs(npu: Npu, layer: Layer, setup: Setup) -> None:
+    rows, m1 = npu.rows, npu.masters.m1
+    feed_core(npu.core, rows.beats)
+    load_row(rows, m1, layer, setup)
+    step_windows(npu.windows, rows, layer, npu.commands)
+    if rows.arrives:
+        write_word(rows)
+        m1.data_ready = 1
+    step_read_master(m1, setup)
+
+
+@jit
+def _step_residuals(npu: Npu, layer: Layer, setup: Setup) -> None:
+    if layer.has_residual:
+        step_residuals(npu.residuals, npu.masters.m2_read, npu.core.residual_skid, layer, setup)
+        next_residuals(npu.residuals, layer, npu.commands)
+        step_read_master(npu.masters.m2_read, setup)
+
+
+@jit
+def _step_weights(npu: Npu, layer: Layer, setup: Setup) -> None:
+    sequencer, m0 = npu.sequencer, npu.masters.m0
+    if sequencer.state != FETCH:
+        step_weights(npu.weights, m0, npu.core.weight_skid, layer, setup)
+    if npu.core.cmd_ready:
+        take_command(npu.commands, layer)
+    if sequencer.state == BEGIN:
+        _begin_layer(npu, layer, setup)
+    step_sequencer(sequencer, m0, layer, setup)
+    if sequencer.may_issue:
+        issue_command(sequencer, npu.commands, npu.weights, layer)
+    step_read_master(m0, setup)
+
+
+@jit
+def _end_cycle(npu: Npu, counts: Counts) -> None:
+    count_streams(npu.core, npu.rows.beats, counts)
+    step_queue(npu.rows.beats)
+    end_core(npu.core)
+
+
+@jit_apart
+def _reset(job: Job, first_cycle: int) -> None:
+    npu, setup = job.npu[0], job.setup[0]
+    reset_sequencer(npu.sequencer)
+    reset_core(npu.core, setup)
+    reset_dram(npu.dram, setup, first_cycle)
+    if setup.stripes > 1:
+        reset_stripes(job.stripes[0], setup)
+
+
+@jit_apart
+def _end_layer(job: Job, index: int, cycles: int) -> None:
+    npu, counts = job.npu[0], job.counts[index]
+    counts.cycles = cycles
+    collect_traffic(npu.dram, counts)
+    if job.setup[0].stripes > 1:
+        collect_striped(job.stripes[0], counts)
+    npu.sequencer.state = FETCH
+
+
+@jit.entry
+def simulate(job: Job, first_cycle: int, limit: int) -> bool:
+    """Run a job and fill the counts of its layers. Returns False if it does not end within `limit` cycles."""
+    npu, setup = job.npu[0], job.setup[0]
+    _reset(job, first_cycle)
+    now = first_cycle
+    for index in range(len(job.layers)):
+        layer, counts, began = job.layers[index], job.counts[index], now
+        while npu.sequencer.state != DONE:
+            if now - first_cycle >= limit:
+                return False
+            _look(npu, layer)
+            if setup.stripes == 1:
+                step_memory(npu.dram, npu.masters, setup)
+            else:
+                step_striped_memory(job.stripes[0], npu.dram, npu.masters, setup)
+            _step_outputs(npu, layer, setup)
+            step_core(npu.core, layer, setup, npu.commands, job.rings)
+            _step_inputs(npu, layer, setup)
+            _step_residuals(npu, layer, setup)
+            _step_weights(npu, layer, setup)
+            _end_cycle(npu, counts)
+            now += 1
+        _end_layer(job, index, now - began)
+    return True
+
+
+def _ring(entries: int) -> int:
+    """Round the size of a ring up to a power of two, so that an index needs no division.
+
+    >>> _ring(5)
+    8
+    """
+    return 1 << (entries - 1).bit_length()
+
+
+def run(
+    numbers: Mapping[str, Any],
+    slots: Sequence[int],
+    layers: Sequence[Mapping[str, int]],
+    *,
+    first_cycle: int,
+    limit: int,
+) -> list[dict[str, Any]] | None:
+    """Count the cycles of a job: the fields of `Counts` for each layer, or None past `limit` cycles.
+
+    `numbers` has the fields of `Setup` by name, and each of `layers` those of `Layer`; `slots` are the
+    addresses of the samples. `first_cycle` is the NPU's cycle after the write of START, as refresh counts
+    from reset.
+    """
+    late, bias = _ring(numbers["late"] + 1), _ring(numbers["bias_depth"])
+    setup = {
+        **numbers,
+        "port_shift": numbers["port_bytes"].bit_length() - 1,
+        "stripe_shift": numbers["stripes"].bit_length() - 1,
+        "late_mask": late - 1,
+        "bias_mask": bias - 1,
+        "slots": [*slots, *[0] * (MAX_SLOTS - len(slots))],
+    }
+    job = Job(
+        npu=zeros(Npu, 1),
+        setup=table(Setup, [setup]),
+        stripes=zeros(Stripes, 1 if numbers["stripes"] > 1 else 0),
+        layers=table(Layer, layers),
+        counts=zeros(Counts, len(layers)),
+        rings=Rings(ints(late), ints(bias)),
+    )
+    return [values(count) for count in job.counts] if simulate(job, first_cycle, limit) else None

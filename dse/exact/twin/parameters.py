@@ -1,0 +1,107 @@
+"""Parameters and results of a job: hardware and memory, layers, and the counts of each layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+MAX_SLOTS = 32
+MASTERS = 3  # that read: m0, m1, m2
+MAX_STRIPES = 4
+BURSTS = 64  # the most that memory may owe a port; a power of two
+FRACTION = 1024  # rates of memory are in bytes of 1 / FRACTION, as `npu_model.cpp` counts them
+
+
+@dataclass(slots=True)
+class Setup:
+    """Constants of a job: parameters of the RTL and of the memory, and the addresses of the samples."""
+
+    t_p: int
+    t_c: int
+    in_words: int
+    weight_slots: int
+    out_words: int
+    split: int
+    port_words: int
+    port_bytes: int
+    max_burst: int
+    line_words: int
+    buffer_bytes: int
+    queue_beats: int
+    biases_per_beat: int
+    bias_depth: int
+    late: int  # cycles from a beat to the sum it finishes
+    stripes: int
+    port_shift: int  # log2 of port_bytes
+    stripe_shift: int  # log2 of stripes
+    late_mask: int
+    bias_mask: int
+    latency: int
+    write_latency: int
+    link_rate: int  # 0: no limit
+    total_rate: int
+    refresh_interval: int
+    refresh_cycles: int
+    outstanding: int
+    links: Annotated[list[int], MASTERS]
+    slots: Annotated[list[int], MAX_SLOTS]
+
+
+@dataclass(slots=True)
+class Layer:
+    """Constants of a layer, as the planner computes them from its descriptor and its plan."""
+
+    pool: int
+    mode: int
+    row_lanes: int
+    sample_lanes: int
+    b_r: int
+    block: int
+    has_residual: int
+    kernel_h: int
+    kernel_w: int
+    out_h: int
+    out_w: int
+    groups: int
+    columns: int
+    in_offset: int
+    out_offset: int
+    out_row: int
+    out_pixel: int
+    residual_offset: int
+    residual_row: int
+    residual_pixel: int
+    contiguous: int
+    run_words: int
+    p_tiles: int
+    beats0: int
+    beats1: int
+    weights: int
+    block_words: int
+    plan_cycles: int
+    descriptor: int
+    batch: int
+    row_bytes: int
+    row_step: int
+    sample_rows: int
+    rise: int
+    span: int
+    pitch: int
+    sample_pitch: int
+
+
+@dataclass(slots=True)
+class Counts:
+    """Counts of a layer: cycles, beats of the core's streams, beats and bursts of the memory ports."""
+
+    cycles: int
+    input_beats: int
+    blocked_cycles: int
+    starved_cycles: int
+    weight_beats: int
+    residual_beats: int
+    output_beats: int
+    read_beats: Annotated[list[int], MASTERS]
+    read_bursts: Annotated[list[int], MASTERS]
+    write_beats: int
+    write_bursts: int

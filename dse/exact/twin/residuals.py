@@ -1,0 +1,88 @@
+"""The residual stream: twin of `fluidnpu_residual_reader`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from .commands import Commands, place_of
+from .masters import ReadMaster, req_ready, request
+from .parameters import Layer, Setup
+from .queues import SKID_DEPTH, Queue
+from .records import jit
+from .walker import Walker, begin_pass, reset_walker, row_address, walk
+from .weights import Unpack, step_unpack
+
+JOB_QUEUE = 32
+
+
+@dataclass(slots=True)
+class Job:
+    """A row that was requested."""
+
+    words: int
+    skip: int  # words of its first port word
+
+
+@dataclass(slots=True)
+class ResidualReader:
+    """Registers of `fluidnpu_residual_reader`."""
+
+    cols: int
+    asked: int  # rows
+    begun: int
+    unpack: Unpack
+    walker: Walker
+    jobs: Annotated[list[Job], JOB_QUEUE]
+
+
+@jit
+def reset_residuals(residuals: ResidualReader, layer: Layer) -> None:
+    """Begin a layer at its first row."""
+    reset_walker(residuals.walker, layer.residual_row, layer.residual_pixel)
+
+
+@jit
+def _unpack_rows(residuals: ResidualReader, m2: ReadMaster, queue: Queue, setup: Setup) -> None:
+    unpack = residuals.unpack
+    job = residuals.jobs[residuals.begun & JOB_QUEUE - 1]
+    unpack.job_words = job.words if residuals.asked != residuals.begun else 0
+    unpack.job_skip = job.skip
+    step_unpack(unpack, setup.port_words, setup.out_words, m2.level != 0, queue.level < SKID_DEPTH)
+    queue.push = unpack.give
+    m2.data_ready = unpack.get
+    residuals.begun += unpack.begins
+
+
+@jit
+def _ask_row(residuals: ResidualReader, m2: ReadMaster, layer: Layer, setup: Setup) -> None:
+    address = row_address(residuals.walker, layer, setup)
+    skip = address >> 1 & setup.port_words - 1
+    if not req_ready(m2, address - 2 * skip):
+        return
+    request(m2, address - 2 * skip, 2 * (skip + residuals.cols + setup.port_words - 1) >> setup.port_shift)
+    job = residuals.jobs[residuals.asked & JOB_QUEUE - 1]
+    job.words = residuals.cols
+    job.skip = skip
+    residuals.asked += 1
+    walk(residuals.walker, layer)
+
+
+@jit
+def step_residuals(residuals: ResidualReader, m2: ReadMaster, queue: Queue, layer: Layer, setup: Setup) -> None:
+    """Request the current row, and convert port words to beats of the core's residual `queue`."""
+    room = residuals.asked - residuals.begun != JOB_QUEUE
+    _unpack_rows(residuals, m2, queue, setup)
+    if room and residuals.walker.active:
+        _ask_row(residuals, m2, layer, setup)
+
+
+@jit
+def next_residuals(residuals: ResidualReader, layer: Layer, commands: Commands) -> None:
+    """Begin the rows of the next command once the previous pass has ended."""
+    if residuals.walker.active or commands.residuals == commands.issued:
+        return
+    command = commands.ring[place_of(commands.residuals)]
+    residuals.cols = command.cols
+    begin_pass(residuals.walker, command, command.out_shift + layer.residual_offset, command.block_last != 0)
+    commands.residuals += 1

@@ -1,0 +1,128 @@
+"""The buffer of input rows that windows share: twin of `fluidnpu_row_buffer`.
+
+Rows are loaded ahead of the windows as far as the buffer has room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from .masters import ReadMaster, req_ready, request
+from .parameters import Layer, Setup
+from .queues import Queue
+from .records import jit
+
+ROW_QUEUE = 8
+BEAT_QUEUE = 8
+
+
+@dataclass(slots=True)
+class Lane:
+    """The next row to load of one lane, and the number of those in the buffer."""
+
+    sample: int
+    end: int  # first sample that is not of this lane
+    row: int
+    offset: int
+    start: int  # place of the sample in the buffer
+    place: int  # of the row
+    loaded: int
+
+
+@dataclass(slots=True)
+class Row:
+    """A row that was requested."""
+
+    lane: int
+    beats: int
+
+
+@dataclass(slots=True)
+class RowBuffer:
+    """Registers of `fluidnpu_row_buffer`."""
+
+    turn: int
+    asked: int  # rows
+    arrived: int
+    beat: int  # port words of the oldest requested row that were written
+    s1_valid: int  # a segment was read in the cycle before,
+    s1_ends: int  # which ended its beat
+    beats: Queue  # of the core's input
+    # ports
+    arrives: int  # a port word is written in this cycle
+    oldest: int  # place before which windows need nothing any more
+    lanes: Annotated[list[Lane], 2]
+    queue: Annotated[list[Row], ROW_QUEUE]
+
+
+@jit
+def reset_row_buffer(rows: RowBuffer, layer: Layer) -> None:
+    """Begin a layer: lane 0 loads all samples, or the first b_r where samples share beats."""
+    first = layer.b_r if layer.sample_lanes else layer.batch
+    rows.turn = 0
+    for index in range(2):
+        lane = rows.lanes[index]
+        lane.sample = first if index else 0
+        lane.end = layer.batch if index else first
+        lane.row = 0
+        lane.offset = layer.in_offset
+        lane.start = 0
+        lane.place = 0
+        lane.loaded = 0
+
+
+@jit
+def _able(lane: Lane, most: int) -> bool:
+    return lane.sample != lane.end and lane.place <= most
+
+
+@jit
+def _next_row(lane: Lane, layer: Layer) -> None:
+    lane.row += 1
+    lane.offset += layer.row_step
+    lane.place += layer.pitch
+    if lane.row == layer.sample_rows:
+        lane.sample += 1
+        lane.row = 0
+        lane.offset = layer.in_offset
+        lane.start += layer.sample_pitch
+        lane.place = lane.start
+
+
+@jit
+def load_row(rows: RowBuffer, m1: ReadMaster, layer: Layer, setup: Setup) -> None:
+    """Request the next row of a lane that has room for it; the lanes alternate."""
+    if rows.asked - rows.arrived == ROW_QUEUE:
+        return
+    capacity = setup.buffer_bytes >> 1 if layer.sample_lanes else setup.buffer_bytes
+    most = rows.oldest + capacity - layer.pitch - setup.port_bytes
+    index = rows.turn
+    if not _able(rows.lanes[index], most):
+        index = 1 - index
+        if not _able(rows.lanes[index], most):
+            return
+    lane = rows.lanes[index]
+    address = setup.slots[lane.sample] + lane.offset
+    low = address & setup.port_bytes - 1
+    if not req_ready(m1, address - low):
+        return
+    beats = low + layer.row_bytes + setup.port_bytes - 1 >> setup.port_shift
+    request(m1, address - low, beats)
+    row = rows.queue[rows.asked & ROW_QUEUE - 1]
+    row.lane = index
+    row.beats = beats
+    rows.asked += 1
+    rows.turn = 1 - index
+    _next_row(lane, layer)
+
+
+@jit
+def write_word(rows: RowBuffer) -> None:
+    """Write a port word of the oldest requested row."""
+    row = rows.queue[rows.arrived & ROW_QUEUE - 1]
+    rows.beat += 1
+    if rows.beat == row.beats:
+        rows.beat = 0
+        rows.arrived += 1
+        rows.lanes[row.lane].loaded += 1

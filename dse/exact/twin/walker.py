@@ -1,0 +1,128 @@
+"""The walk over the rows of a row block, in the order of the core's beats: twin of `fluidnpu_row_walker`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .commands import Command
+from .parameters import Layer, Setup
+from .records import jit
+
+
+@dataclass(slots=True)
+class Place:
+    """An output pixel, and the offset of its words in the sample."""
+
+    sample: int
+    row: int
+    column: int
+    row_offset: int
+    offset: int
+
+
+@dataclass(slots=True)
+class Walker:
+    """Registers of `fluidnpu_row_walker`."""
+
+    active: int
+    lane: int
+    commit: int
+    beat: int
+    beats: int
+    lane1_beats: int
+    shift: int
+    step_h: int
+    step_w: int
+    now: Place
+    start: Place  # where the last committed pass ended
+
+
+@jit
+def ends_beat(walker: Walker) -> bool:
+    """Tell if the current row ends its beat: it is in lane 1, or lane 1 has no row in this beat."""
+    return walker.lane != 0 or walker.beat >= walker.lane1_beats
+
+
+@jit
+def ends_pass(walker: Walker) -> bool:
+    """Tell if the current row is the last of the pass."""
+    return ends_beat(walker) and walker.beat + 1 == walker.beats
+
+
+@jit
+def row_address(walker: Walker, layer: Layer, setup: Setup) -> int:
+    """Compute the address of the current row."""
+    sample = walker.now.sample
+    if layer.sample_lanes and walker.lane:
+        sample += layer.b_r
+    return setup.slots[sample] + walker.now.offset + walker.shift
+
+
+@jit
+def copy_place(to: Place, place: Place) -> None:
+    """Copy all fields of a place."""
+    to.sample = place.sample
+    to.row = place.row
+    to.column = place.column
+    to.row_offset = place.row_offset
+    to.offset = place.offset
+
+
+@jit
+def _next_place(walker: Walker, layer: Layer) -> None:
+    place = walker.now
+    if place.column + 1 != layer.out_w:
+        place.column += 1
+        place.offset += walker.step_w
+        return
+    place.column = 0
+    if place.row + 1 != layer.out_h:
+        place.row += 1
+        place.row_offset += walker.step_h
+    else:
+        place.row = 0
+        place.row_offset = 0
+        place.sample += 1
+    place.offset = place.row_offset
+
+
+@jit
+def walk(walker: Walker, layer: Layer) -> None:
+    """Advance to the next row; the pass ends behind its last row."""
+    beat_ends, pass_ends = ends_beat(walker), ends_pass(walker)
+    if beat_ends or layer.row_lanes:
+        _next_place(walker, layer)
+    if beat_ends:
+        walker.lane = 0
+        walker.beat += 1
+    else:
+        walker.lane = 1
+    if pass_ends:
+        walker.active = 0
+        if walker.commit:
+            copy_place(walker.start, walker.now)
+
+
+@jit
+def begin_pass(walker: Walker, command: Command, shift: int, commit: bool) -> None:
+    """Begin a pass over the rows of a command, where the last committed pass ended."""
+    walker.active = 1
+    walker.lane = 0
+    walker.beat = 0
+    walker.beats = command.beats
+    walker.lane1_beats = command.lane1_beats
+    walker.shift = shift
+    walker.commit = commit
+    copy_place(walker.now, walker.start)
+
+
+@jit
+def reset_walker(walker: Walker, step_h: int, step_w: int) -> None:
+    """Begin a layer at its first row, with the byte distances between rows and between columns."""
+    walker.start.sample = 0
+    walker.start.row = 0
+    walker.start.column = 0
+    walker.start.row_offset = 0
+    walker.start.offset = 0
+    walker.step_h = step_h
+    walker.step_w = step_w

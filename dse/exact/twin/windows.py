@@ -1,0 +1,196 @@
+"""The input stream's Toeplitz rows, cut out of the row buffer: twin of `fluidnpu_window_segments`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...hardware.array import Mode
+from .commands import Commands, place_of
+from .parameters import Layer, Setup
+from .records import jit
+from .row_buffer import BEAT_QUEUE, RowBuffer
+from .walker import Walker, begin_pass, ends_beat, reset_walker, walk
+
+
+@dataclass(slots=True)
+class Window:
+    """The next word of a window."""
+
+    tap_row: int
+    tap_column: int
+    word: int
+
+
+@dataclass(slots=True)
+class Segment:
+    """A run of words from the row buffer to a beat."""
+
+    words: int
+    fills: int  # the beat, or ends a tap of a pool
+    row_ends: int
+
+
+@dataclass(slots=True)
+class Windows:
+    """Registers of `fluidnpu_window_segments`."""
+
+    busy: int
+    pass_open: int
+    tile: int
+    command: int  # number of the current one
+    position: int
+    half: int  # the beat of a max pool has one of its two taps
+    width: int  # words of a beat
+    line: int  # largest number of words of a segment
+    run_words: int  # contiguous words of a window
+    window: Window
+    tile_window: Window  # where the current P-tile begins
+    first: Segment
+    behind: Segment
+    walker: Walker
+
+
+@jit
+def reset_windows(windows: Windows, layer: Layer, setup: Setup) -> None:
+    """Begin a layer: the words of a beat and the longest segment follow from its mode."""
+    windows.width = setup.t_p
+    if layer.pool:
+        windows.width = setup.in_words
+    elif layer.mode == Mode.WIDE:
+        windows.width = 2 * setup.t_p
+    elif layer.mode == Mode.SPLIT:
+        windows.width = setup.t_p // 2
+    windows.line = setup.line_words if setup.line_words < setup.in_words else windows.width
+    windows.run_words = layer.run_words
+    reset_walker(windows.walker, 0, 0)
+
+
+@jit
+def _reset_window(window: Window) -> None:
+    window.tap_row = 0
+    window.tap_column = 0
+    window.word = 0
+
+
+@jit
+def _copy_window(to: Window, window: Window) -> None:
+    to.tap_row = window.tap_row
+    to.tap_column = window.tap_column
+    to.word = window.word
+
+
+@jit
+def _cut(windows: Windows, layer: Layer, segment: Segment, position: int) -> None:
+    """Cut the segment for `position` in the beat, and advance the window behind it."""
+    window = windows.window
+    segment.words = min(windows.run_words - window.word, windows.width - position, windows.line)
+    window.word += segment.words
+    run_ends = window.word == windows.run_words
+    if run_ends:
+        window.word = 0
+        if not layer.contiguous and window.tap_column + 1 != layer.kernel_w:
+            window.tap_column += 1
+        else:
+            window.tap_column = 0
+            window.tap_row += 1
+    segment.fills = run_ends if layer.pool else position + segment.words == windows.width
+    segment.row_ends = (run_ends and window.tap_row == layer.kernel_h) or (segment.fills != 0 and not layer.pool)
+
+
+@jit
+def _rows_ready(windows: Windows, rows: RowBuffer, layer: Layer, other: bool) -> bool:
+    """Tell if the input rows of the current window are loaded, or of the `other` one in its beat."""
+    walker = windows.walker
+    sample, row = walker.now.sample, walker.now.row
+    if other and layer.row_lanes and walker.now.column + 1 == layer.out_w:
+        row += 1
+        if row == layer.out_h:
+            sample, row = sample + 1, 0
+    lane = 1 if layer.sample_lanes and (other or walker.lane) else 0
+    return rows.lanes[lane].loaded >= sample * layer.sample_rows + row * layer.rise + layer.span
+
+
+@jit
+def _cut_rows(windows: Windows, rows: RowBuffer, layer: Layer) -> int:
+    """Cut one segment, or two of a beat if no port word is written. Returns the number of rows that end."""
+    first, behind, walker = windows.first, windows.behind, windows.walker
+    max_pool = layer.mode == Mode.MAX_POOL
+    beat_start = windows.position == 0
+    lane_ends = ends_beat(walker)
+    _cut(windows, layer, first, windows.position)
+    position = windows.position + first.words
+    beat_ends = first.row_ends != 0 and lane_ends
+    if layer.pool:
+        beat_ends = first.fills != 0 and (not max_pool or windows.half != 0 or first.row_ends != 0)
+    row_ends, walks, two = first.row_ends, 1, False
+    if rows.arrives:
+        pass
+    elif first.row_ends:
+        if not lane_ends and beat_start and _rows_ready(windows, rows, layer, True):
+            two, beat_ends, walks = True, True, 2
+    elif not layer.pool:
+        _cut(windows, layer, behind, position)
+        two, row_ends, position = True, behind.row_ends, position + behind.words
+        beat_ends = behind.row_ends != 0 and lane_ends
+    elif max_pool and not windows.half and beat_start and first.fills:
+        _cut(windows, layer, behind, 0)
+        two, row_ends, beat_ends = True, behind.row_ends, True
+    windows.half = max_pool and not two and not beat_ends and (windows.half != 0 or first.fills != 0)
+    windows.position = 0 if row_ends or (layer.pool and first.fills) else position
+    rows.s1_valid = 1
+    rows.s1_ends = beat_ends
+    return walks if row_ends else 0
+
+
+@jit
+def _end_rows(windows: Windows, layer: Layer, walks: int, pass_ends: bool) -> None:
+    """Advance to the next row: a pool begins at its window's start, a GEMM at the start of the P-tile."""
+    if layer.pool:
+        _reset_window(windows.window)
+    elif pass_ends:
+        _copy_window(windows.tile_window, windows.window)
+    else:
+        _copy_window(windows.window, windows.tile_window)
+    for _ in range(walks):
+        walk(windows.walker, layer)
+
+
+@jit
+def _begin_command(windows: Windows, number: int) -> None:
+    windows.busy = 1
+    windows.tile = 0
+    windows.command = number
+    windows.position = 0
+    windows.half = 0
+    _reset_window(windows.window)
+    _reset_window(windows.tile_window)
+
+
+@jit
+def step_windows(windows: Windows, rows: RowBuffer, layer: Layer, commands: Commands) -> None:
+    """Cut the segments of a cycle, and begin the next pass and command."""
+    walker = windows.walker
+    rows.beats.push = rows.s1_valid & rows.s1_ends
+    rows.s1_valid = 0
+    busy, pass_open = windows.busy, windows.pass_open
+    last_tile = layer.pool != 0 or windows.tile + 1 == layer.p_tiles
+    last_pass = layer.pool != 0 or windows.tile + pass_open + 1 == layer.p_tiles
+    tile_ends = False
+    if walker.active and rows.beats.level + 2 <= BEAT_QUEUE and _rows_ready(windows, rows, layer, False):
+        walks = _cut_rows(windows, rows, layer)
+        if walks:
+            tile_ends = rows.s1_ends != 0 and walker.beat + 1 == walker.beats
+            _end_rows(windows, layer, walks, tile_ends)
+    if tile_ends:
+        windows.pass_open = 0
+        windows.tile += 1
+        windows.busy = not last_tile
+    if busy and not walker.active and (not pass_open or (tile_ends and not last_tile)):
+        command = commands.ring[place_of(windows.command)]
+        windows.pass_open = 1
+        begin_pass(walker, command, 0, command.block_last != 0 and last_pass)
+    if not busy and commands.windows != commands.issued:
+        _begin_command(windows, commands.windows)
+        if layer.pool:
+            windows.run_words = commands.ring[place_of(commands.windows)].cols
+        commands.windows += 1
