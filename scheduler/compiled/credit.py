@@ -87,9 +87,7 @@ def worth(v: Ints, ages: Ints, look: Ints, steps: int) -> int:
 
 @jit
 def starved(state: State, npu: Npu, stream: Stream, limit: int, slots: int) -> bool:
-    """Decide as `Credit._starved`: run the oldest once its deadline lies before `limit`; False when none
-    does.
-    """
+    """Run the oldest once its deadline lies before `limit`, as `Credit._starved`; else return False."""
     stage = -1
     for s in range(len(state.many)):
         if state.many[s] and (stage < 0 or stream.deadline[at(state, s, 0)] < stream.deadline[at(state, stage, 0)]):

@@ -16,8 +16,7 @@ MEMORY = np.dtype([("seen", "i8"), ("given", "i8"), ("last", "i8"), ("latest", "
 
 
 class GuardedTwin(NamedTuple):
-    """The twin of `Guarded`: three policies and the numbers that choose among them, named as in
-    `policies/guarded.py`.
+    """The twin of `Guarded`: three policies, and the numbers that choose among them.
 
     `work[stage]`: remaining work of a sample in ns. Memory: `spared[i]`: 1 when request i was given up;
     `memory[0]`: requests seen and given up, the newest seen and the newest seen late, and the share of late
@@ -83,9 +82,7 @@ def count_late(twin: GuardedTwin, state: State, stream: Stream) -> None:
 
 @jit
 def tail_grows(twin: GuardedTwin, state: State, stream: Stream) -> bool:
-    """Tell as `Guarded._tail_grows` if a late sample would pass the patience; give up samples while that is
-    allowed.
-    """
+    """Tell if a late sample would pass the patience, as `Guarded._tail_grows`; give up those allowed."""
     memory, now = twin.memory[0], state.counts[0].now
     calm = min(1.0, max(0.0, (twin.high - memory.late) / (twin.high - twin.low)))
     slo = twin.credit.slo_ns

@@ -71,9 +71,7 @@ def wait(state: State, until: int) -> None:
 
 @jit
 def oldest_first(state: State, npu: Npu, stream: Stream, patience: int, slots: int) -> bool:
-    """Decide as `baselines.oldest_first`; False when the oldest is within its patience, and nothing is
-    decided.
-    """
+    """Decide as `baselines.oldest_first`; False, with nothing decided, within the patience."""
     stage = -1
     for s in range(len(state.many)):
         if state.many[s] and (stage < 0 or at(state, s, 0) < at(state, stage, 0)):

@@ -98,8 +98,7 @@ class Trace:
 
 
 def serve_compiled(requests: Sequence[Request], policy: Policy, world: World) -> Trace | None:
-    """Serve as `simulate`; None without Numba, for a policy that has no twin, and for one that breaks the
-    rules.
+    """Serve as `simulate`; None without Numba, without a twin, and for a policy that breaks the rules.
 
     The loop knows only exits drawn beforehand, so None too for exits decided at the exit. Then `simulate`
     is to be asked, which names any fault. Raises SchedulerError for inconsistent input.

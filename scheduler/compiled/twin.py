@@ -109,9 +109,7 @@ class Book(NamedTuple):
 
 
 def records(fields: np.dtype[Any]) -> Records:
-    """Return one record of zeros, its fields the attributes of element 0; none may be named as one of
-    NumPy's.
-    """
+    """Return one record of zeros; its fields are attributes of element 0, so not named as NumPy's."""
     assert not any(hasattr(np.void, name) for name in fields.names or ())
     return np.zeros(1, fields).view(np.recarray)
 

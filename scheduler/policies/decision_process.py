@@ -131,10 +131,6 @@ class CountTable:
             place[key] = row
         return SolvedCounts(self.b_max, self.slots, self.queue_max, NEVER, radix, place, self.whole)
 
-    def costs(self, counts: tuple[int, ...]) -> list[int]:
-        """Return the row of `whole` for these counts, the queue first."""
-        return self.rows[min(counts[0], self.queue_max)][self.places[counts[1:]]]
-
 
 def continue_shares(exit_rates: list[float] | tuple[float, ...]) -> list[float]:
     """Return the probability of going on after each exit, given that it was reached.
