@@ -32,8 +32,8 @@ class Descriptor(LayerGeometry):
 
     `layout` has the place, the meaning and the limits of each field; DescriptorError for a value beyond a
     limit. A kernel row is `kernel_w * group_words` contiguous words when `dilation_w` is 1 and one group
-    takes the whole pixel. `weights[m]` are those of core mode m (NORMAL, WIDE, LANES, SPLIT), NO_WEIGHTS when the
-    FBCB never asks for it.
+    takes the whole pixel. `weights[m]` are those of core mode m (NORMAL, WIDE, LANES, SPLIT), NO_WEIGHTS
+    when the FBCB never asks for it.
     """
 
     layout: ClassVar[Format] = DESCRIPTOR
