@@ -213,9 +213,7 @@ def _kernel() -> ModuleType:
 
 
 def layer_numbers(job: LayerJob, machine: Machine) -> dict[str, int]:
-    """The numbers of fluidnpu_planner for a layer and its own duration, by name; `twin.parameters.Layer`
-    has them.
-    """
+    """The planner's numbers for a layer and its own duration, by the names of `twin.parameters.Layer`."""
     array = machine.array
     mode = Mode.NORMAL if job.pool else job.mode  # the planner reckons a pool's weights, of which there are none
     width, columns = array.tile(mode)

@@ -1,4 +1,3 @@
-from .array import Array as Array
 from .array import pool_beats as pool_beats
 from .layer import LayerGeometry as LayerGeometry
 from .roofline import roofline_cycles as roofline_cycles

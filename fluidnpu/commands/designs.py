@@ -43,19 +43,19 @@ def explored(out: Console, work: models.Workload, board: boards.Board, search: S
         raise UsageError(
             "the exact model must have Numba, which is not installed: add the extra 'fast', or say --model paper"
         )
+    question = dse.Question(
+        workload=work,
+        board=board,
+        b_max=DEFAULT_B_MAX if search.b_max is None else search.b_max,
+        model=search.cycle_model,
+        memory=search.memory,
+        weights=_weights(search.weights),
+        objective=search.objective,
+        core=search.core,
+        evaluations=search.evaluations,
+    )
     with show.progress(out, f"searching designs for {board.name}") as step:
-        return dse.explore(
-            work,
-            board,
-            b_max=DEFAULT_B_MAX if search.b_max is None else search.b_max,
-            model=search.cycle_model,
-            memory=search.memory,
-            weights=_weights(search.weights),
-            objective=search.objective,
-            core=search.core,
-            evaluations=search.evaluations,
-            progress=step,
-        )
+        return dse.answer(question, step)
 
 
 def _weights(text: str | None) -> tuple[float, ...] | None:

@@ -9,5 +9,4 @@ from .layout import pack_weights as pack_weights
 from .layout import part_words as part_words
 from .layout import unpack_weights as unpack_weights
 from .program import digest_build_id as digest_build_id
-from .row_buffer import InputRows as InputRows
 from .row_buffer import buffer_bytes as buffer_bytes

@@ -17,6 +17,8 @@ import struct
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from fluidnpu.dse.hardware import LayerGeometry
+
 from ..errors import DescriptorError, FormatError
 from ..formats.format import Format
 from ..formats.table import DESCRIPTOR, MAGIC, NO_WEIGHTS
@@ -25,40 +27,18 @@ DESCRIPTOR_BYTES = DESCRIPTOR.wire_bits // 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Descriptor:
-    """One layer as the data plane reads it.
+class Descriptor(LayerGeometry):
+    """One layer as the data plane reads it: geometry, kind, scales and the places of its weights.
 
     `layout` has the place, the meaning and the limits of each field; DescriptorError for a value beyond a
     limit. A kernel row is `kernel_w * group_words` contiguous words when `dilation_w` is 1 and one group
-    takes the whole pixel. Group g reads from `in_offset + 2 * g * group_words` and writes to `out_offset + 2
-    * g * columns`. `weights[m]` are those of core mode m (NORMAL, WIDE, LANES, SPLIT), NO_WEIGHTS when the
-    FBCB never asks for it.
+    takes the whole pixel. `weights[m]` are those of core mode m (NORMAL, WIDE, LANES, SPLIT), NO_WEIGHTS
+    when the FBCB never asks for it.
     """
 
     layout: ClassVar[Format] = DESCRIPTOR
 
     kind: int
-    in_offset: int
-    in_row_bytes: int
-    in_pixel_bytes: int
-    kernel_h: int
-    kernel_w: int
-    stride_h: int
-    stride_w: int
-    dilation_h: int
-    dilation_w: int
-    out_h: int
-    out_w: int
-    group_words: int
-    groups: int
-    columns: int
-    out_offset: int
-    out_row_bytes: int
-    out_pixel_bytes: int
-    has_residual: int = 0
-    residual_offset: int = 0
-    residual_row_bytes: int = 0
-    residual_pixel_bytes: int = 0
     shift: int = 0
     residual_shift: int = 0
     lo: int = -32768

@@ -10,12 +10,6 @@ from .descriptor import DESCRIPTOR_BYTES
 from .fbcb import decode_for
 from .program import Program
 
-_SAME = (
-    "in_offset", "in_row_bytes", "in_pixel_bytes", "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w",
-    "out_h", "out_w", "group_words", "groups", "columns", "out_offset", "out_row_bytes", "out_pixel_bytes", "has_residual",
-    "residual_offset", "residual_row_bytes", "residual_pixel_bytes",
-)  # fmt: skip
-
 
 def layer_jobs(program: Program, design: Design, batch: int, *, address: int = 0) -> tuple[LayerJob, ...]:
     """The jobs of a program at a batch size, its image at `address`; FbcbError for a bad FBCB word."""
@@ -32,7 +26,7 @@ def layer_jobs(program: Program, design: Design, batch: int, *, address: int = 0
                 block=run.block,
                 weights=address + program.weights_offset + part,
                 descriptor=address + DESCRIPTOR_BYTES * index,
-                **{name: getattr(layer, name) for name in _SAME},
+                **layer.geometry,
             )
         )
     return tuple(jobs)

@@ -1,12 +1,9 @@
-"""Layout and least size of the data plane's input buffer, computed as the hardware does. Pure arithmetic.
+"""Least size of the data plane's input buffer for one layer at one FBCB word. Pure arithmetic.
 
-A row spans the first word of its first window to the last word of its last. Rows are `pitch` bytes apart, so
-that no two share a port word, and each starts at the same offset in a port word as in memory.
+`dse.hardware.InputRows` has the layout of the rows in it.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from fluidnpu.dse.hardware import needed_bytes
 from fluidnpu.models import Kind, LayerShape, Window
@@ -15,47 +12,6 @@ from ..formats.table import KindCode
 from .descriptor import Descriptor
 from .fbcb import FbcbEntry
 from .program import WORD_BYTES
-
-
-@dataclass(frozen=True, kw_only=True)
-class InputRows:
-    """The input rows of a layer: counts, and distances in bytes.
-
-    `row_step` is a distance in memory; `pitch` and the fields after it are distances in the buffer.
-    """
-
-    row_bytes: int
-    row_step: int
-    sample_rows: int  # rows of a sample
-    rise: int  # rows from a window to the one below
-    span: int  # rows of a window
-    pitch: int  # from row to row
-    sample_pitch: int  # from sample to sample
-    step_h: int  # from a window to the one below
-    tap_h: int  # from a tap to the one below
-
-    @classmethod
-    def of(cls, d: Descriptor, port_bytes: int) -> InputRows:
-        """Lay out the rows of a layer behind a port of that width."""
-        flat = d.kernel_h == 1
-        rise, span = (1, 1) if flat else (d.stride_h, (d.kernel_h - 1) * d.dilation_h + 1)
-        apart = (d.out_w - 1) * d.stride_w + (d.kernel_w - 1) * d.dilation_w
-        row_bytes = apart * d.in_pixel_bytes + WORD_BYTES * d.groups * d.group_words
-        row_step = d.in_row_bytes * (d.stride_h if flat else 1)
-        least = row_bytes + port_bytes - WORD_BYTES
-        pitch = least + (row_step - least) % port_bytes
-        sample_rows = (d.out_h - 1) * rise + span
-        return cls(
-            row_bytes=row_bytes,
-            row_step=row_step,
-            sample_rows=sample_rows,
-            rise=rise,
-            span=span,
-            pitch=pitch,
-            sample_pitch=-(-sample_rows * pitch // port_bytes) * port_bytes,
-            step_h=rise * pitch,
-            tap_h=d.dilation_h * pitch,
-        )
 
 
 def buffer_bytes(descriptor: Descriptor, run: FbcbEntry) -> int:

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from fluidnpu.boards import Board, load_board
 from fluidnpu.dse import BatchPlan, Design, LatencyTable, Point, Stack
-from fluidnpu.dse.hardware import Array
-from fluidnpu.dse.hardware.array import input_words
+from fluidnpu.dse.hardware.array import Array, input_words
 from fluidnpu.models import Kind, LayerShape, Workload
 
 kinds = st.sampled_from((Kind.GEMM, Kind.GEMM, Kind.GEMM, Kind.MAX_POOL, Kind.SUM_POOL))

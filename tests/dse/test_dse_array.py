@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from fluidnpu.boards import load_board
 from fluidnpu.dse import DesignError, DramModel, Mode
 from fluidnpu.dse.exact import Machine
-from fluidnpu.dse.hardware import Array
-from fluidnpu.dse.hardware.array import Floats, Ints, ceil_div, floor_div
+from fluidnpu.dse.hardware.array import Array, Floats, Ints, ceil_div, floor_div
 from fluidnpu.dse.testing import tiny_design
 
 arrays: st.SearchStrategy[Array[int]] = st.builds(

@@ -19,7 +19,7 @@ from fluidnpu.dse import DesignError, DramModel, Mode
 from fluidnpu.dse.exact import LayerJob, Machine, job_cycles
 from fluidnpu.dse.exact.model import layer_numbers
 from fluidnpu.dse.exact.twin.parameters import MAX_SLOTS
-from fluidnpu.dse.hardware import Array
+from fluidnpu.dse.hardware.array import Array
 
 ARRAY = Array(t_r=64, t_p=4, t_c=8, weight_slots=1, in_words=8, out_words=4, split=True)
 MACHINE = Machine(array=ARRAY)

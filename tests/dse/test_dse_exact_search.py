@@ -16,7 +16,7 @@ from fluidnpu.dse.exact import search as exact_search
 from fluidnpu.dse.exact.bound import Candidates, block_sizes, lower_bound
 from fluidnpu.dse.exact.mapping import LayerMapping, layer_key, mappings
 from fluidnpu.dse.exact.search import best_plan, search_exact, synthetic_job
-from fluidnpu.dse.hardware import Array
+from fluidnpu.dse.hardware.array import Array
 from fluidnpu.models import Kind, LayerShape, Window, Workload
 
 BOARD = replace(load_board("zc706"), dsp=24)

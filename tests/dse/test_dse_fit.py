@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from fluidnpu.boards import Board, load_board
 from fluidnpu.dse import FitError, Point, Target, fit
-from fluidnpu.dse.hardware import Array
-from fluidnpu.dse.hardware.array import weight_slots_for
+from fluidnpu.dse.hardware.array import Array, weight_slots_for
 from fluidnpu.dse.resources import NpuShape
 from fluidnpu.dse.resources.buildable import DEPTH_STEP, MAX_T_R
 from fluidnpu.dse.resources.fit import Fit

@@ -11,8 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse.hardware import Array
-from fluidnpu.dse.hardware.array import input_words
+from fluidnpu.dse.hardware.array import Array, input_words
 from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, NpuShape, logic_table, logic_terms, part_primitives, ultra_banks
 from fluidnpu.dse.resources.logic import npu_logic
 from fluidnpu.dse.resources.memories import block_rams, free_memory, ultra_rams

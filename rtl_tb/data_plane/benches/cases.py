@@ -9,9 +9,10 @@ import random
 from dataclasses import asdict, dataclass
 
 from fluidnpu.dse import Design, Mode
+from fluidnpu.dse.hardware import InputRows
 from fluidnpu.hls.core import LayerStreams, layer_streams, tiles
 from fluidnpu.hls.formats import FBCB, LAYER
-from fluidnpu.hls.program import FbcbEntry, InputRows, decode_for, part_words
+from fluidnpu.hls.program import FbcbEntry, decode_for, part_words
 
 from .jobs import Layout, Program, Shape, bench_design, make_program, place, random_fbcb, random_shape
 
