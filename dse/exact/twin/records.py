@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import cache
 from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -43,14 +42,18 @@ def _parts(kind: type[Any]) -> Iterator[tuple[str, type[Any], int]]:
             yield field.name, hint, 0
 
 
-@cache
-def layout(kind: Any) -> np.dtype[Any]:
+_LAYOUTS: dict[type[Any], np.dtype[Any]] = {}
+
+
+def layout(kind: type[Any]) -> np.dtype[Any]:
     """Lay out a record as a structured type of NumPy; integers have 64 bits."""
-    places: list[tuple[Any, ...]] = []
-    for name, element, size in _parts(kind):
-        dtype = np.dtype(np.int64) if element is int else layout(element)
-        places.append((name, dtype, (size,)) if size else (name, dtype))
-    return np.dtype(places, align=True)
+    if kind not in _LAYOUTS:
+        places: list[tuple[Any, ...]] = []
+        for name, element, size in _parts(kind):
+            dtype = np.dtype(np.int64) if element is int else layout(element)
+            places.append((name, dtype, (size,)) if size else (name, dtype))
+        _LAYOUTS[kind] = np.dtype(places, align=True)
+    return _LAYOUTS[kind]
 
 
 def zeros(kind: type[R], size: int) -> Sequence[R]:
