@@ -134,11 +134,9 @@ class Machine:
         array = self.array
         return {name: int(getattr(self, name)) for name in _WHOLE} | {
             "t_p": array.t_p,
-            "t_c": array.t_c,
             "weight_slots": array.weight_slots,
             "in_words": array.in_words,
             "out_words": array.out_words,
-            "split": int(array.split),
             "late": array.t_p + 3 + int(array.stackable),
             "port_words": self.port_words,
             "buffer_bytes": 2 * self.buffer_words,
@@ -217,6 +215,7 @@ def layer_numbers(job: LayerJob, machine: Machine) -> dict[str, int]:
     array = machine.array
     mode = Mode.NORMAL if job.pool else job.mode  # the planner reckons a pool's weights, of which there are none
     width, columns = array.tile(mode)
+    tile_words, tile_columns = array.tile(job.mode)
     taps = job.kernel_h * job.kernel_w
     words = taps * job.group_words
     p_tiles = pool_beats(taps, maximum=job.mode is Mode.MAX_POOL) if job.pool else ceil_div(words, width)
@@ -236,7 +235,11 @@ def layer_numbers(job: LayerJob, machine: Machine) -> dict[str, int]:
     plan_cycles = steps * STEP_CYCLES + sum(n.bit_length() for n in factors) + divisions * DIVIDE_STEPS + 1
     values = {
         "pool": job.pool,
-        "mode": job.mode,
+        "max_pool": job.mode is Mode.MAX_POOL,
+        "wide": job.mode is Mode.WIDE,
+        "split": job.mode is Mode.SPLIT,
+        "tile_words": tile_words,
+        "tile_columns": tile_columns,
         "sample_lanes": job.mode is Mode.LANES and not job.row_lanes,
         "out_row": job.out_row_bytes,
         "out_pixel": job.out_pixel_bytes,

@@ -197,7 +197,7 @@ def _processes() -> list[int]:
 
 
 def _session(pid: int) -> int | None:
-    """The session of a process, None for one that has ended (a zombie belongs to whom it is to be reported)."""
+    """The session of a process; None for one that has ended, reaped or not."""
     try:
         state, _, _, session = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[:4]
     except OSError:

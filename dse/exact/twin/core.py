@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...hardware.array import Mode
 from .commands import COMMAND_QUEUE, Command, Commands, place_of
 from .parameters import Counts, Layer, Setup
 from .queues import SKID_DEPTH, Queue, step_queue
@@ -147,7 +146,7 @@ def _step_drain(core: Core, layer: Layer, setup: Setup, commands: Commands) -> N
 
 @jit
 def _end_drain(core: Core, layer: Layer, setup: Setup, rings: Rings) -> None:
-    """Count the stored rows: the array adds one `late` cycles after its last beat, a fetch removes one."""
+    """Count the stored rows: the array finishes one `late` cycles after its beat, a fetch removes one."""
     drain = core.drain
     drain.stored += rings.written[core.array_slot - setup.late & setup.late_mask]
     rings.written[core.array_slot & setup.late_mask] = core.sequencer.final
@@ -158,14 +157,13 @@ def _end_drain(core: Core, layer: Layer, setup: Setup, rings: Rings) -> None:
 
 
 @jit
-def _order_ok(sequencer: BeatSequencer, drain: Drain, command: Command, layer: Layer, setup: Setup) -> bool:
+def _order_ok(sequencer: BeatSequencer, drain: Drain, command: Command, layer: Layer) -> bool:
     """Tell if the sums of the previous P-tile can be read, and the row stored at this place was fetched."""
-    split = setup.split != 0 and layer.mode == Mode.SPLIT
-    same = split == (sequencer.split != 0)
+    same = layer.split == sequencer.split
     if sequencer.inner == 0:
         if sequencer.outer and sequencer.age > command.beats:
             return False
-        if not sequencer.outer and setup.split and not same and sequencer.age:
+        if not sequencer.outer and not same and sequencer.age:
             return False
     if sequencer.outer + 1 != layer.p_tiles or sequencer.unfetched == 0:
         return True
@@ -186,7 +184,7 @@ def _step_sequencer(core: Core, layer: Layer, setup: Setup, commands: Commands) 
         if layer.pool:
             takes = pool_ready
         elif sequencer.inner != 0 or core.loader.loaded:
-            takes = _order_ok(sequencer, drain, command, layer, setup)
+            takes = _order_ok(sequencer, drain, command, layer)
     issue = takes and not layer.pool
     command_ends = takes and last_inner and last_outer
     sequencer.swap = issue and sequencer.inner == 0
@@ -198,7 +196,7 @@ def _step_sequencer(core: Core, layer: Layer, setup: Setup, commands: Commands) 
             sequencer.outer = 0 if last_outer else sequencer.outer + 1
     commands.beats += command_ends
     if issue and command_ends:
-        sequencer.split = setup.split != 0 and layer.mode == Mode.SPLIT
+        sequencer.split = layer.split
     if pool_ready:
         core.pool_valid = takes and layer.pool != 0 and last_inner
     if issue:
@@ -266,9 +264,9 @@ def _step_loader(core: Core, layer: Layer, setup: Setup, commands: Commands, rin
         step = setup.biases_per_beat
         rings.header_cols[bias.pushed & setup.bias_mask] = cols
         bias.pushed += 1
-    elif layer.mode == Mode.WIDE:
+    elif layer.wide:
         wanted = 2 * cols
-    elif layer.mode == Mode.SPLIT:
+    elif layer.split:
         wanted = (cols + 1) >> 1
     core.weight_skid.pop = 1
     if loader.done < wanted:

@@ -17,11 +17,9 @@ class Setup:
     """Constants of a job: parameters of the RTL and of the memory, and the addresses of the samples."""
 
     t_p: int
-    t_c: int
     in_words: int
     weight_slots: int
     out_words: int
-    split: int
     port_words: int
     port_bytes: int
     max_burst: int
@@ -52,7 +50,11 @@ class Layer:
     """Constants of a layer, as the planner computes them from its descriptor and its plan."""
 
     pool: int
-    mode: int
+    max_pool: int
+    wide: int  # k = 2
+    split: int  # k = 1/2
+    tile_words: int  # of an input beat
+    tile_columns: int
     row_lanes: int
     sample_lanes: int
     b_r: int

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...hardware.array import Mode
 from .commands import COMMAND_QUEUE, Commands, place_of
 from .masters import ReadMaster, req_ready, request
 from .parameters import MAX_SLOTS, Layer, Setup
@@ -33,7 +32,6 @@ class Sequencer:
     group: int
     group_out: int
     block_open: int
-    tile_columns: int
     # ports
     may_issue: int
     written: int  # all outputs are in memory, and all weights were given to the core
@@ -47,20 +45,13 @@ def reset_sequencer(sequencer: Sequencer) -> None:
 
 
 @jit
-def _begin_layer(sequencer: Sequencer, layer: Layer, setup: Setup) -> None:
+def _begin_layer(sequencer: Sequencer, layer: Layer) -> None:
     sequencer.left0 = layer.beats0
     sequencer.left1 = layer.beats1
     sequencer.first = 0
     sequencer.group = 0
     sequencer.group_out = 0
     sequencer.block_open = 0
-    sequencer.tile_columns = setup.t_c
-    if layer.pool:
-        sequencer.tile_columns = setup.in_words
-    elif layer.mode == Mode.SPLIT:
-        sequencer.tile_columns = 2 * setup.t_c
-    elif layer.mode != Mode.NORMAL:
-        sequencer.tile_columns = max(setup.t_c // 2, 1)
 
 
 @jit
@@ -110,7 +101,7 @@ def step_sequencer(sequencer: Sequencer, m0: ReadMaster, layer: Layer, setup: Se
         sequencer.wait = layer.plan_cycles
     elif state == BEGIN:
         sequencer.state = COMMANDS
-        _begin_layer(sequencer, layer, setup)
+        _begin_layer(sequencer, layer)
     else:
         sequencer.wait -= 1
         if sequencer.wait == 0:
@@ -121,7 +112,7 @@ def step_sequencer(sequencer: Sequencer, m0: ReadMaster, layer: Layer, setup: Se
 def _next_command(sequencer: Sequencer, layer: Layer, last_tile: bool, last_group: bool) -> None:
     """Advance to the next column tile, group or row block."""
     sequencer.block_open = 1
-    sequencer.first += sequencer.tile_columns
+    sequencer.first += layer.tile_columns
     if not last_tile:
         return
     sequencer.first = 0
@@ -142,11 +133,11 @@ def issue_command(sequencer: Sequencer, commands: Commands, weights: WeightStrea
     """Issue the next command; behind the layer's last the sequencer waits for the outputs."""
     command = commands.ring[place_of(commands.issued)]
     remaining = layer.columns - sequencer.first
-    last_tile = remaining <= sequencer.tile_columns
+    last_tile = remaining <= layer.tile_columns
     last_group = sequencer.group + 1 == layer.groups
     command.beats = min(sequencer.left0, layer.block)
     command.lane1_beats = min(sequencer.left1, command.beats)
-    command.cols = min(remaining, sequencer.tile_columns)
+    command.cols = min(remaining, layer.tile_columns)
     command.out_shift = sequencer.group_out + 2 * sequencer.first
     command.block_last = last_tile and last_group
     command.layer_last = last_tile and last_group and sequencer.left0 <= layer.block

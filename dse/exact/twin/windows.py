@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...hardware.array import Mode
 from .commands import Commands, place_of
 from .parameters import Layer, Setup
 from .records import jit
@@ -40,7 +39,6 @@ class Windows:
     command: int  # number of the current one
     position: int
     half: int  # the beat of a max pool has one of its two taps
-    width: int  # words of a beat
     line: int  # largest number of words of a segment
     run_words: int  # contiguous words of a window
     window: Window
@@ -52,15 +50,8 @@ class Windows:
 
 @jit
 def reset_windows(windows: Windows, layer: Layer, setup: Setup) -> None:
-    """Begin a layer: the words of a beat and the longest segment follow from its mode."""
-    windows.width = setup.t_p
-    if layer.pool:
-        windows.width = setup.in_words
-    elif layer.mode == Mode.WIDE:
-        windows.width = 2 * setup.t_p
-    elif layer.mode == Mode.SPLIT:
-        windows.width = setup.t_p // 2
-    windows.line = setup.line_words if setup.line_words < setup.in_words else windows.width
+    """Begin a layer at its first row."""
+    windows.line = setup.line_words if setup.line_words < setup.in_words else layer.tile_words
     windows.run_words = layer.run_words
     reset_walker(windows.walker, 0, 0)
 
@@ -83,7 +74,7 @@ def _copy_window(to: Window, window: Window) -> None:
 def _cut(windows: Windows, layer: Layer, segment: Segment, position: int) -> None:
     """Cut the segment for `position` in the beat, and advance the window behind it."""
     window = windows.window
-    segment.words = min(windows.run_words - window.word, windows.width - position, windows.line)
+    segment.words = min(windows.run_words - window.word, layer.tile_words - position, windows.line)
     window.word += segment.words
     run_ends = window.word == windows.run_words
     if run_ends:
@@ -93,7 +84,7 @@ def _cut(windows: Windows, layer: Layer, segment: Segment, position: int) -> Non
         else:
             window.tap_column = 0
             window.tap_row += 1
-    segment.fills = run_ends if layer.pool else position + segment.words == windows.width
+    segment.fills = run_ends if layer.pool else position + segment.words == layer.tile_words
     segment.row_ends = (run_ends and window.tap_row == layer.kernel_h) or (segment.fills != 0 and not layer.pool)
 
 
@@ -114,7 +105,7 @@ def _rows_ready(windows: Windows, rows: RowBuffer, layer: Layer, other: bool) ->
 def _cut_rows(windows: Windows, rows: RowBuffer, layer: Layer) -> int:
     """Cut one segment, or two of a beat if no port word is written. Returns the number of rows that end."""
     first, behind, walker = windows.first, windows.behind, windows.walker
-    max_pool = layer.mode == Mode.MAX_POOL
+    max_pool = layer.max_pool != 0
     beat_start = windows.position == 0
     lane_ends = ends_beat(walker)
     _cut(windows, layer, first, windows.position)
