@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 import zlib
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, FileError
-from ..files import regular_file
+from ..files import regular_file, write_file
 from .folder import MOST_SET_BYTES, read_image_folder
 from .idx import is_idx, read_idx_images
 from .image_set import ImageSet, Pixels
@@ -128,5 +129,9 @@ def read_image_file(path: Path | str) -> ImageSet:
 
 def write_image_file(path: Path | str, images: ImageSet) -> None:
     """Write images and labels as the compressed archive that `read_images` reads."""
-    labels = {"labels": images.labels.astype(np.min_scalar_type(int(images.labels.max(initial=0))))} if images.labelled else {}
-    np.savez_compressed(path, images=images.images, **labels)
+    arrays = {"images": images.images}
+    if images.labelled:
+        arrays["labels"] = images.labels.astype(np.min_scalar_type(int(images.labels.max(initial=0))))
+    archive = io.BytesIO()
+    np.savez_compressed(archive, **arrays)
+    write_file(path, archive.getvalue())

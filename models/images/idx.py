@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, FileError
-from ..files import MOST_BYTES, regular_file
+from ..files import regular_file
+from ..files.reading import MOST_BYTES
 from .image_set import ImageSet, Pixels
 
 

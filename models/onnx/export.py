@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from ..errors import NetworkError
+from ..files import write_file
 from ..graph.network import Layer, Network, Parameters
 from ..graph.shapes import Kind
 from .metadata import metadata_of
@@ -174,5 +175,5 @@ def build_onnx(network: Network, state: State | None = None) -> onnx.ModelProto:
 
 
 def write_onnx(network: Network, path: Path | str, state: State | None = None) -> None:
-    """Write `build_onnx` to one file."""
-    Path(path).write_bytes(build_onnx(network, state).SerializeToString(deterministic=True))
+    """Write `build_onnx` to one file, whole or not at all (`models.files`)."""
+    write_file(path, build_onnx(network, state).SerializeToString(deterministic=True))
