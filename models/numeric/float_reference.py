@@ -75,8 +75,8 @@ def _batches(network: Network, images: Images) -> Iterator[dict[str, Floats]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Examination:
-    """A float run over images: `ranges` as `Network.calibration` has them, `logits` (N, classes) of every exit,
-    and the tensors that were asked for, flattened to (N, values).
+    """A float run over images: `ranges` as `Network.calibration` has them, `logits` (N, classes) of every
+    exit, and the tensors that were asked for, flattened to (N, values).
     """
 
     ranges: Mapping[str, float] = field(repr=False)
