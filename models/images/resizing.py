@@ -32,7 +32,7 @@ def fitted(images: Pixels, shape: tuple[int, int, int], preprocessing: Preproces
     size = (
         shape[:2]
         if preprocessing.resize == "stretch"
-        else _before_crop(images.shape[1:3], shape[:2], preprocessing.side)
+        else _before_crop((images.shape[1], images.shape[2]), shape[:2], preprocessing.side)
     )
     out = np.empty((len(images), *shape), images.dtype)
     top, left = (round((whole - part) / 2) for whole, part in zip(size, shape[:2], strict=True))
