@@ -91,8 +91,7 @@ OLD = Path(__file__).parent.parent / "reference" / "bundle_0.1"
 
 
 def test_a_bundle_of_version_0_1_is_read_and_runs() -> None:
-    """It has no record of preprocessing, a threshold for its last exit, and another digest of its workload.
-    """
+    """It has no preprocessing, a threshold for its last exit, and another digest of its workload."""
     bundle = Bundle.read(OLD)
     written = json.loads((OLD / "program.json").read_text())
     assert written["exits"][-1]["threshold"] is not None
@@ -115,8 +114,7 @@ def test_a_bundle_of_version_0_1_is_read_and_runs() -> None:
 
 
 def test_preprocessing_travels_in_a_bundle(tmp_path: Path) -> None:
-    """The driver applies it to pixels and floats, in either layout and in another size; the NPU sees int16.
-    """
+    """The driver applies it to pixels and floats, in either layout and in another size."""
     record = Preprocessing(mean=(0.45,), std=(0.25,), resize="stretch")
     ready = replace(random_network(3, exits=2), preprocessing=record)
     pixels = ready.intake.random(4, 1)
