@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design
 from fluidnpu.hls import Cause, Program, register
+from fluidnpu.models import NetworkError as ImageError
 
 from .bus import Bus
 from .devices.device import Buffer, Device
@@ -83,7 +84,6 @@ class Driver:
         self.missed_interrupts = 0  # jobs that ended without an interrupt by the deadline
         self._bus = Bus(device)
         self._patience = patience
-        self._pixel_codes = encode_image(program, np.arange(256) / 255)
         self._buffers: list[Buffer] = []
         self._memory = np.zeros((0, 0), np.int16)
         self._active = 0
@@ -158,24 +158,26 @@ class Driver:
     def encode(self, image: npt.NDArray[np.generic]) -> npt.NDArray[np.int16]:
         """Convert one image (H, W, C) to the input's int16, as a copy.
 
-        It may hold int16 as stored, uint8 pixels, or floats in the network's unit. Raises DriverUsageError.
+        It may hold uint8 pixels, floats of the range that the network declares (0..1 without a record), or
+        int16 as stored. The network's preprocessing is applied to pixels and floats, so they may also come
+        as (C, H, W), and in another size where it resizes. Raises DriverUsageError.
         """
-        place = self.program.tensors[self.program.input]
-        shape = (place.height, place.width, place.channels)
+        intake = self.program.input_intake
+        shape = intake.shape
         if not isinstance(image, np.ndarray):
             raise DriverUsageError(f"a sample must be a NumPy array of shape {shape}, not {type(image).__name__}")
-        if image.shape != shape:
-            raise DriverUsageError(f"a sample must be of shape {shape}, not {image.shape}")
-        if image.dtype == np.uint8:
-            return np.asarray(self._pixel_codes[image])
         if image.dtype == np.int16:
+            if image.shape != shape:
+                raise DriverUsageError(f"a sample must be of shape {shape}, not {image.shape}")
             return image.astype(np.int16)
-        if not np.issubdtype(image.dtype, np.floating):
+        if image.dtype != np.uint8 and not np.issubdtype(image.dtype, np.floating):
             raise DriverUsageError(f"a sample must be of uint8, int16 or floats, not {image.dtype}")
-        if not np.isfinite(image).all():
-            worst = "NaN" if np.isnan(image).any() else "inf"
-            raise DriverUsageError(f"a sample must be of finite floats, and this one holds {worst}")
-        return encode_image(self.program, image)
+        if not 1 <= image.ndim <= 3:
+            raise DriverUsageError(f"a sample must be of shape {shape}, not {image.shape}")
+        try:
+            return np.asarray(intake.codes(image[None], self.program.input_scale)[0])
+        except ImageError as error:
+            raise DriverUsageError(f"a sample must be one that the network takes: {error}") from None
 
     def write_sample(self, slot: int, image: npt.NDArray[np.generic]) -> None:
         """Write one image into a slot; see `encode`."""
@@ -351,12 +353,6 @@ class Driver:
         for slot in chosen:
             mask |= 1 << slot
         return mask
-
-
-def encode_image(program: Program, real: npt.NDArray[np.generic]) -> npt.NDArray[np.int16]:
-    """Convert real values in the network's unit to the input's int16, rounded and clipped."""
-    scaled = np.rint(np.asarray(real, np.float64) / program.input_scale)
-    return np.asarray(np.clip(scaled, -32768, 32767).astype(np.int16))
 
 
 def _bits(mask: int) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from fluidnpu import models
 
 from .. import show
 from ..options import JSON, PATH, takes
+from .check_board import check_board
 from .networks import read_model_or_name
 
 
@@ -28,8 +29,14 @@ class CheckOptions:
 @JSON
 @takes(CheckOptions)
 def command(options: CheckOptions) -> None:
-    """Can this model be used? Layers, MACs, exits and operators, or what stands in the way and where."""
-    check_model(options)
+    """Can this model be used? Layers, MACs, exits and operators, or what stands in the way and where.
+
+    MODEL may also be the TOML file of a board.
+    """
+    if options.model.suffix == ".toml":
+        check_board(options.model, options.as_json)
+    else:
+        check_model(options)
 
 
 def check_model(options: CheckOptions) -> None:

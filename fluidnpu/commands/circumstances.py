@@ -122,4 +122,4 @@ def record_network(path: Path, data: Path | None) -> tuple[exits.Recorded, tuple
     check_shape(network, images, "give others with --data")
     confidences, correct = numeric.record_exits(quantised(network, images), images)
     recorded = exits.Recorded(confidences=confidences, correct=correct)
-    return recorded, tuple(exit.threshold for exit in network.exits)
+    return recorded, network.thresholds

@@ -59,7 +59,7 @@ class SimulateOptions(Circumstances):
     default="serial,greedy,fluid",
     show_default=True,
     metavar="P[,P...]",
-    help="policies to compare; docs/scheduling.md lists them",
+    help="policies to compare; docs/explanation/scheduling lists them",
 )
 @click.option("--rate", type=float, help="mean arrivals per second (with a trace: default its own)")
 @click.option("--slo", metavar="200ms", help="latency objective of every request (with a trace: default its own)")

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..exits.rule import confidence
-from ..images import ImageSet
+from ..images.image_set import ImageSet
 from . import golden
 from .quantise import QuantisedNetwork
 

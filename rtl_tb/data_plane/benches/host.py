@@ -8,7 +8,6 @@ computes.
 from __future__ import annotations
 
 import json
-import os
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,14 +23,9 @@ from ...common.benches.clock import Dut, begin, setting
 from ...common.benches.dram import PAGE, Dram, Weather
 from ...common.benches.lite import LiteMaster
 from .. import coverage
-from .jobs import Expected, Program, Shape, bench_design, expect, make_program
+from .jobs import Expected, Program, Shape, array_under_test, expect, make_program
 
-SIZES: dict[str, int] = json.loads(
-    os.environ.get(
-        "SIZES", '{"t_r":16,"t_p":4,"t_c":8,"b_max":4,"stackable":1,"split":0,"weight_slots":1,"out_words":4}'
-    )
-)
-DESIGN = bench_design(SIZES)
+DESIGN = array_under_test()
 PORT_BYTES = DESIGN.port_bytes
 LAYERS = setting("LAYERS", 4)
 COUNTER_FULL = (1 << 32) - 1
