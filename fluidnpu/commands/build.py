@@ -13,7 +13,19 @@ from fluidnpu.hls import project as hls_project
 
 from .. import show
 from ..errors import NegativeAnswerError
-from ..options import BOARD, DATA, DESIGN_B_MAX, DESIGN_FILE, JSON, MEMORY, PATH, core_option, cycle_model, takes
+from ..options import (
+    BOARD,
+    DATA,
+    DESIGN_B_MAX,
+    DESIGN_FILE,
+    FOLDER_OUT,
+    JSON,
+    MEMORY,
+    PATH,
+    core_option,
+    cycle_model,
+    takes,
+)
 from .designs import Search, chosen_design
 from .networks import labelled_images, quantised, read_network
 
@@ -39,7 +51,7 @@ class BuildOptions(Search):
 @DESIGN_FILE
 @cycle_model("exact")
 @core_option("hls", "Vivado HLS core or SystemVerilog core")
-@click.option("--out", required=True, type=PATH, help="folder for the bitstream project")
+@click.option("--out", required=True, type=FOLDER_OUT, help="folder for the bitstream project")
 @DATA
 @click.option(
     "--tolerance", default=0.5, show_default=True, help="points of accuracy that int16 may lose against float"
@@ -54,15 +66,15 @@ def command(options: BuildOptions) -> None:
 def build_project(options: BuildOptions) -> None:
     """Guard the accuracy, then write project and bundle; exit code 1 where no bitstream can come of them."""
     out, folder = show.console(options.as_json), options.out
-    hls_project.check_folder(folder)
-    board, network = boards.load_board(options.board), read_network(options.model)
-    design = chosen_design(out, network, board, options, options.design_file)
-    images = labelled_images(network, options.data)
-    qnet = quantised(network, images)
-    guard = models.accuracy_guard(network, qnet, images.images, images.labels, options.tolerance)
-    program = hls.compile_program(qnet, design)
-    files = hls.render_project(design, program, board, options.core, rtl=rtl_tb.sources())
-    hls.write_project(files, folder)
+    with hls_project.project_folder(folder) as write:
+        board, network = boards.load_board(options.board), read_network(options.model)
+        design = chosen_design(out, network, board, options, options.design_file)
+        images = labelled_images(network, options.data)
+        qnet = quantised(network, images)
+        guard = models.accuracy_guard(network, qnet, images.images, images.labels, options.tolerance)
+        program = hls.compile_program(qnet, design)
+        files = hls.render_project(design, program, board, options.core, rtl=rtl_tb.sources())
+        write(files)
     lacks = hls_core.hls_core_lacks(design, board) if options.core == "hls" else ""
     report = {
         "folder": str(folder),

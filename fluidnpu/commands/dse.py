@@ -16,7 +16,7 @@ from fluidnpu.models import files
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
-from ..options import BOARD, JSON, MEMORY, PATH, core_option, cycle_model, numbers, takes
+from ..options import BOARD, FILE_OUT, JSON, MEMORY, PATH, core_option, cycle_model, numbers, takes
 from .designs import DEFAULT_B_MAX, Search, explored
 from .exits import parse_places, with_exits
 from .import_reports import print_scaled, read_record, scaled
@@ -76,8 +76,8 @@ class DseOptions(Search):
 @click.option(
     "--exit-rates", metavar="A,B,...", help="share of samples that leaves at each exit, for the design's users"
 )
-@click.option("--out", type=PATH, metavar="design.json", help="where to write the fitted design")
-@click.option("--report", type=PATH, metavar="FILE.html", help="where to write the design report")
+@click.option("--out", type=FILE_OUT, metavar="design.json", help="where to write the fitted design")
+@click.option("--report", type=FILE_OUT, metavar="FILE.html", help="where to write the design report")
 @click.option(
     "--calibration",
     type=PATH,

@@ -18,7 +18,7 @@ from fluidnpu.models import zoo
 
 from .. import show
 from ..errors import UsageError
-from ..options import JSON, PATH, takes
+from ..options import FILE_OUT, JSON, PATH, takes
 from .networks import is_full_size, read_model_or_name
 
 Places = int | tuple[str, ...]  # a number of exits at equal shares of the MACs, or names
@@ -48,7 +48,7 @@ class ExitsOptions:
 )
 @click.option(
     "--out",
-    type=PATH,
+    type=FILE_OUT,
     metavar="NEW.onnx",
     help="where to write the network, normalisations folded",
 )
