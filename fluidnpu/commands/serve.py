@@ -152,7 +152,7 @@ def _accuracy(served: host.ServeResult, images: models.ImageSet) -> float | None
     right = [
         bool(answer.prediction == label)
         for answer, label in zip(served.replies, images.labels, strict=True)
-        if answer.outcome is not scheduler.Outcome.SHED
+        if isinstance(answer, host.Reply)
     ]
     return sum(right) / len(right) if right else None
 
@@ -163,7 +163,7 @@ def _report(
     return {
         **metrics.to_dict(),
         "accuracy": accuracy,
-        "answered": sum(answer.outcome is not scheduler.Outcome.SHED for answer in served.replies),
+        "answered": sum(isinstance(answer, host.Reply) for answer in served.replies),
         "failures": len(served.failures),
         "missed_interrupts": served.missed_interrupts,
         "device": options.device,
