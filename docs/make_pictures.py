@@ -9,14 +9,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-DOCS = Path(__file__).resolve().parent
-ROOT = DOCS.parent
+ROOT = Path(__file__).resolve().parent.parent
+PICTURES = ROOT / "docs" / "pictures"
 OUT = ROOT / "out" / "demo"
 WIDTH = 124
 
 
 def main() -> None:
-    """Run the demo, then write docs/demo.svg and docs/timeline.svg."""
+    """Run the demo, then write docs/pictures/demo.svg and docs/pictures/timeline.svg."""
     command = [str(Path(sys.executable).parent / "fluidnpu"), "demo", "--out", "out/demo"]
     env = {
         "FORCE_COLOR": "1",
@@ -30,11 +30,11 @@ def main() -> None:
     screen = Console(record=True, width=WIDTH, file=io.StringIO())
     screen.print("[bold green]$[/] make demo", highlight=False)
     screen.print(Text.from_ansi(done.stdout.rstrip()))
-    screen.save_svg(str(DOCS / "demo.svg"), title="fluidnpu demo", unique_id="demo")
+    screen.save_svg(str(PICTURES / "demo.svg"), title="fluidnpu demo", unique_id="demo")
     report = (OUT / "report.html").read_text(encoding="utf-8")
     found = re.search(r"<h3>fluid</h3>\s*(<svg.*?</svg>)", report, re.DOTALL)
     assert found is not None, "the report must hold fluid's timeline"
-    (DOCS / "timeline.svg").write_text(found[1] + "\n", encoding="utf-8")
+    (PICTURES / "timeline.svg").write_text(found[1] + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 import zlib
 from contextlib import AbstractContextManager
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import DataError, FileError
-from .files import regular_file
+from .files import regular_file, write_file
 
 CLASSES = ("T-shirt", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 SHIPPED_IMAGES = "fashion_mnist_test_1000.npz"
@@ -80,7 +81,9 @@ def read_image_file(path: Path | str) -> ImageSet:
 
 def write_image_file(path: Path | str, images: ImageSet) -> None:
     """Write images and labels as the compressed archive that `read_image_file` reads."""
-    np.savez_compressed(path, images=images.images, labels=images.labels.astype(np.uint8))
+    archive = io.BytesIO()
+    np.savez_compressed(archive, images=images.images, labels=images.labels.astype(np.uint8))
+    write_file(path, archive.getvalue())
 
 
 def shipped_file(name: str) -> AbstractContextManager[Path]:

@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 
 from fluidnpu import models
+from fluidnpu.models import files
 
 from .. import show
 from ..errors import UsageError
 from ..options import JSON, PATH, takes
-from .files import write_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +61,8 @@ def run_demo(options: DemoOptions) -> None:
     out.mkdir(parents=True, exist_ok=True)
     result = run_steps(screen, images[: options.requests], out, options.seed)
     report, timeline = out / "report.html", out / "trace.json"
-    write_text(timeline, trace([one.schedule for one in result.served], result.designs[0].design.exits))
-    write_text(report, render_report(result))
+    files.write_file(timeline, trace([one.schedule for one in result.served], result.designs[0].design.exits))
+    files.write_file(report, render_report(result))
     screen.print(
         f"\nreport [bold]{report}[/]   trace for Perfetto [bold]{timeline}[/]   "
         f"projects [bold]{out}/zc706 {out}/zcu104[/]"

@@ -203,7 +203,7 @@ def _print_served(
     screen.print(f"  [dim]exits taken: {shares}; every request got exactly one answer[/]")
     screen.print(
         "  [dim]credit is ours: it favours answers that can still be in time, and pays with the tail "
-        "(docs/scheduling.md)[/]"
+        "(docs/explanation/scheduling)[/]"
     )
 
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import click
 
 from fluidnpu import boards, dse, models
+from fluidnpu.models import files
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
 from ..options import BOARD, JSON, MEMORY, PATH, core_option, cycle_model, numbers, takes
 from .designs import DEFAULT_B_MAX, Search, explored
 from .exits import parse_places, with_exits
-from .files import write_text
 from .import_reports import print_scaled, read_record, scaled
 from .networks import read_model_or_name
 
@@ -105,11 +105,11 @@ def search_design(options: DseOptions) -> None:
     exploration = dataclasses.replace(exploration, notes=(*reasons, *exploration.notes))
     calibrated = None if record is None else scaled(record, exploration, board)
     if options.out is not None:
-        write_text(options.out, exploration.design.dumps())
+        files.write_file(options.out, exploration.design.dumps())
     if options.report is not None:
         from ..reports.design import render_design_report
 
-        write_text(options.report, render_design_report(exploration))
+        files.write_file(options.report, render_design_report(exploration))
     if options.as_json:
         show.emit(exploration.to_json() | ({} if calibrated is None else {"calibrated": calibrated.to_json()}))
         return

@@ -124,7 +124,6 @@ def list_exits(options: ExitsOptions) -> None:
     if options.out is not None:
         if bare:
             network = zoo.with_random_weights(network, options.seed, CALIBRATION_IMAGES)
-        options.out.parent.mkdir(parents=True, exist_ok=True)
         model_onnx.write_onnx(network, options.out)
     report: dict[str, Any] = {
         "name": network.name,

@@ -10,10 +10,10 @@ import click
 
 from fluidnpu import boards, dse, models
 from fluidnpu.hls import project as hls_project
+from fluidnpu.models import files
 
 from .. import show
 from ..options import JSON, PATH, takes
-from .files import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,7 +55,7 @@ def import_project(options: ImportOptions) -> None:
     design = dse.Design.loads(models.read_text(file, "a design"), str(file))
     record = hls_project.import_reports(options.project, design, boards.load_board(options.board or design.board))
     target = options.project / "calibration.json" if options.out is None else options.out
-    write_text(target, record.dumps())
+    files.write_file(target, record.dumps())
     if options.as_json:
         print(record.dumps(), end="")
         return

@@ -55,7 +55,7 @@ class ServeOptions:
     default="fluid",
     show_default=True,
     metavar="P[:KEY=VALUE...]",
-    help=f"{', '.join(_BUT_LAST)} or {_LAST}; each also with :shed=1 and :anytime=3%; docs/scheduling.md says more",
+    help=f"{', '.join(_BUT_LAST)} or {_LAST}; each also with :shed=1 and :anytime=3%; docs/explanation/scheduling says more",
 )
 @click.option("--rate", required=True, type=float, help="mean arrivals per second")
 @click.option("--slo", required=True, metavar="200ms", help="latency objective of every request")

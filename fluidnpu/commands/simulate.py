@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fluidnpu import dse, models, scheduler, studies
+from fluidnpu.models import files
 from fluidnpu.scheduler import comparison, simulation
 
 from .. import show
@@ -20,7 +21,6 @@ from ..errors import NegativeAnswerError, UsageError
 from ..options import DATA, JSON, PATH, takes
 from ..reports.remarks import remarks
 from .circumstances import Circumstances, read_serving
-from .files import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,7 +54,7 @@ class SimulateOptions(Circumstances):
     default="serial,greedy,fluid",
     show_default=True,
     metavar="P[,P...]",
-    help="policies to compare; docs/scheduling.md lists them",
+    help="policies to compare; docs/explanation/scheduling lists them",
 )
 @click.option("--rate", type=float, help="mean arrivals per second (with a trace: default its own)")
 @click.option("--slo", metavar="200ms", help="latency objective of every request (with a trace: default its own)")
@@ -156,11 +156,11 @@ def compare_policies(options: SimulateOptions) -> None:
             serving, options.names, source, seeds=options.seeds, processes=options.processes, progress=step
         )
     if options.log is not None:
-        write_text(options.log, _first_log(serving, source, options.names[0]))
+        files.write_file(options.log, _first_log(serving, source, options.names[0]))
     if options.report is not None:
         from ..reports.simulation import render_simulation
 
-        write_text(options.report, render_simulation(serving, source, streams, options.names))
+        files.write_file(options.report, render_simulation(serving, source, streams, options.names))
     if options.as_json:
         print(json.dumps(streams.to_dict(), indent=1, allow_nan=False))
         return
@@ -246,7 +246,7 @@ def write_study(name: str, options: SimulateOptions) -> None:
     with show.progress(out, "serving the study") as step:
         body = studies.run_study(study, size, options.processes, step)
     for path, text in studies.study_files(study, body, command):
-        write_text(folder / path, text)
+        files.write_file(folder / path, text)
     summary = study.summary(body, command)
     if options.as_json:
         show.emit(summary)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.models import FileError, read_text, regular_file
+from fluidnpu.models.files import write_files
 
 from ..errors import DescriptorError, ProgramError
 from .descriptor import DESCRIPTOR_BYTES, Descriptor
@@ -229,10 +230,11 @@ class Program:
         return str(json.loads(self.files()["program.json"])["digest"])
 
     def save(self, folder: Path | str) -> None:
-        """Write `program.json` and `program.bin` into a folder; make the folder when it is missing."""
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        for name, content in self.files().items():
-            (Path(folder) / name).write_bytes(content)
+        """Write `program.json` and `program.bin` into a folder; make the folder when it is missing.
+
+        Both or neither are replaced (`models.files.write_files`).
+        """
+        write_files({Path(folder) / name: content for name, content in self.files().items()})
 
     @classmethod
     def load(cls, folder: Path | str) -> Program:

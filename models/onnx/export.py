@@ -16,6 +16,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from ..errors import NetworkError
+from ..files import write_file
 from ..graph.network import Exit, Layer, Network, Parameters
 from ..graph.shapes import Kind
 
@@ -200,5 +201,5 @@ def _exit_row(exit: Exit) -> dict[str, object]:
 
 
 def write_onnx(network: Network, path: Path | str, state: State | None = None) -> None:
-    """Write `build_onnx` to one file."""
-    Path(path).write_bytes(build_onnx(network, state).SerializeToString(deterministic=True))
+    """Write `build_onnx` to one file, whole or not at all (`models.files`)."""
+    write_file(path, build_onnx(network, state).SerializeToString(deterministic=True))

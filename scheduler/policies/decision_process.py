@@ -20,6 +20,7 @@ moved until one cycle costs nothing.
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fluidnpu.dse import LatencyTable
+from fluidnpu.models.files import write_file
 
 from ..errors import OverloadError, SchedulerError
 
@@ -92,7 +94,11 @@ class CountTable:
         """
         places = np.array(list(self.places), np.int64).reshape(len(self.places), -1)
         facts = {name: getattr(self, name) for name in ("b_max", "queue_max", "average_ms", "rate_per_s", "key")}
-        np.savez_compressed(path, q=self.q, places=places, **{name: np.array(value) for name, value in facts.items()})
+        archive = io.BytesIO()
+        np.savez_compressed(
+            archive, q=self.q, places=places, **{name: np.array(value) for name, value in facts.items()}
+        )
+        write_file(path, archive.getvalue())
 
     @classmethod
     def load(cls, path: str | Path) -> CountTable:

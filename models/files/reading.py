@@ -10,7 +10,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from .errors import FileError
+from ..errors import FileError
 
 MOST_BYTES = 1 << 30
 
