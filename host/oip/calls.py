@@ -1,10 +1,10 @@
-"""One inference as REST and gRPC both mean it: the call, its checked parameters and its answer. Plain data.
+"""One inference as REST and gRPC both mean it: call, checked parameters and answer. Plain data.
 
 >>> read_wishes({"slo_ms": 20, "anytime": True})
 Wishes(slo_ns=20000000, timeout_ns=None, priority=0, anytime=True)
 >>> read_wishes({"slo_ms": -1})
 Traceback (most recent call last):
-fluidnpu.host.errors.ProtocolError: parameter 'slo_ms' must be a number of ms above 0 and at most 1e+09, not -1
+fluidnpu.host.errors.ProtocolError: parameter 'slo_ms' must be a number of ms in (0, 1e+09], not -1
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Wishes:
 
 @dataclass(slots=True)
 class Call:
-    """A request to one model: arrays by input name, and the names of the outputs that are wanted (all: empty).
+    """A request to one model: arrays by input name, and the names of the wanted outputs (empty: all).
 
     `binary`: output names and the form they are wanted in; None stands for all others.
     """
@@ -75,9 +75,7 @@ def read_wishes(parameters: Mapping[str, Any]) -> Wishes:
     slo, timeout = parameters.get("slo_ms"), parameters.get("timeout")
     priority, anytime = parameters.get("priority", 0), parameters.get("anytime", False)
     if slo is not None and not _within(slo, LONGEST_MS):
-        raise ProtocolError(
-            f"parameter 'slo_ms' must be a number of ms above 0 and at most {LONGEST_MS:g}, not {slo!r:.40}"
-        )
+        raise ProtocolError(f"parameter 'slo_ms' must be a number of ms in (0, {LONGEST_MS:g}], not {slo!r:.40}")
     if timeout is not None and (not _within(timeout, 1e3 * LONGEST_MS) or timeout != int(timeout)):
         raise ProtocolError(
             f"parameter 'timeout' must be a whole number of us from 1 to {1e3 * LONGEST_MS:g}, not {timeout!r:.40}"

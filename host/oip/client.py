@@ -130,7 +130,8 @@ class Client:
 
     def metadata(self) -> dict[str, Any]:
         """Return the model's metadata: names, datatypes and shapes of its input and outputs."""
-        return self._json("GET", f"/v2/models/{quote(self.model)}")
+        found: dict[str, Any] = self._json("GET", f"/v2/models/{quote(self.model)}")
+        return found
 
     def ready(self) -> bool:
         """Tell if the model takes requests."""
@@ -248,7 +249,7 @@ def connect(
     timeout_s: float = 60.0,
     ca_file: Path | str | None = None,
 ) -> Client:
-    """Connect to a server (`fluidnpu serve BUNDLE --http 8000`) and to its model, which may be left out if alone.
+    """Connect to a server and to its model, which may be left out if it is the only one.
 
     `token` is the server's bearer token, `ca_file` a PEM file to check its certificate with. Raises
     RemoteError when nothing answers.

@@ -77,7 +77,7 @@ def _handlers(edge: _Edge) -> Any:
 
 
 def _reader(kind: Any) -> Callable[[bytes], Any]:
-    """Return the parser of a message; what cannot be parsed becomes a refusal, not a failure of the server."""
+    """Return the parser of a message; what cannot be parsed becomes a refusal, not a failure."""
 
     def read(data: bytes) -> Any:
         try:
@@ -98,7 +98,7 @@ class _Edge:
         self.inference, self.access, self.limits, self.admin = inference, access, limits, admin
 
     def guarded(self, name: str, function: Handler) -> Handler:
-        """Wrap a unary method: the token is asked for, and errors leave with their codes."""
+        """Wrap a unary method: it asks for the token, and errors leave with their codes."""
 
         async def wrapped(request: Any, context: Any) -> Any:
             try:
@@ -203,7 +203,7 @@ class _Edge:
 
     async def _streamed(self, request: Any) -> ProtoMessage:
         began, status, call = time.perf_counter(), "OK", None
-        made: ProtoMessage
+        made: Any
         try:
             if request is _UNREADABLE:
                 raise ProtocolError("the message must be one of the protocol, and it cannot be read")
@@ -214,7 +214,7 @@ class _Edge:
             status = status_of(error).grpc
             id = "" if request is _UNREADABLE else request.id
             made = _StreamResponse(error_message=f"[{type(error).__name__}] {sentence_of(error)}")
-            made.infer_response.id = id[:256]  # type: ignore[attr-defined]
+            made.infer_response.id = id[:256]
         if _requests.isEnabledFor(logging.INFO):
             log_request(call, status, began, "")
         return made

@@ -1,9 +1,9 @@
-"""Inference requests and answers as HTTP bodies: JSON, and JSON followed by binary tensors. Pure bytes; no I/O.
+"""Inference requests and answers as HTTP bodies: JSON, and JSON before binary tensors. No I/O.
 
->>> body = b'{"inputs": [{"name": "x", "datatype": "UINT8", "shape": [2], "data": [1, 2]}]}'
->>> read_call("m", "", body, None).inputs["x"].tolist()
+>>> start = b'{"inputs": [{"name": "x", "datatype": "UINT8", "shape": [2], '
+>>> read_call("m", "", start + b'"data": [1, 2]}]}', None).inputs["x"].tolist()
 [1, 2]
->>> head = b'{"inputs": [{"name": "x", "datatype": "UINT8", "shape": [2], "parameters": {"binary_data_size": 2}}]}'
+>>> head = start + b'"parameters": {"binary_data_size": 2}}]}'
 >>> read_call("m", "", head + bytes([3, 4]), len(head)).inputs["x"].tolist()
 [3, 4]
 """

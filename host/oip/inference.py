@@ -73,7 +73,7 @@ class Inference:
 
     @property
     def live(self) -> bool:
-        """False when a device hangs longer than any recovery takes, so that the process is better restarted."""
+        """False when a device hangs for longer than any recovery takes: better restart the process."""
         return not any(model.stuck for model in self.models)
 
     @property
@@ -246,7 +246,7 @@ def joined(replies: Sequence[Reply], wanted: Sequence[str]) -> dict[str, Array]:
 
 
 def parameters_of(replies: Sequence[Reply]) -> dict[str, Parameter]:
-    """Return the response's parameters; of a batch the deepest exit, the least confidence, the longest times."""
+    """Return the response's parameters; of a batch the deepest exit, least confidence, longest times."""
     early = any(reply.outcome is Outcome.ANYTIME for reply in replies)
     return {
         "exit": max(reply.exit for reply in replies),

@@ -18,7 +18,7 @@ _USUAL = frozenset(vars(logging.LogRecord("", 0, "", 0, "", None, None))) | {"me
 
 
 class JsonLines(logging.Formatter):
-    """Formats a record as one JSON object: time, level, logger, message, whatever `extra` named, a traceback."""
+    """Formats a record as one JSON object: time, level, logger, message, `extra` and a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""

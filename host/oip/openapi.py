@@ -55,7 +55,7 @@ def document(inference: Inference, *, admin: bool) -> Schema:
     }
     for prefix, parameters in (("", [name]), ("/versions/{version}", [name, version])):
         top = f"/v2/models/{{name}}{prefix}"
-        found = {
+        found: Schema = {
             top: {"get": _operation("model metadata", "ModelMetadata", 404, 503)},
             f"{top}/ready": {"get": _operation("model readiness", "ModelReady", 404, 503)},
             f"{top}/stats": {"get": _operation("model statistics", "Statistics", 404)},
@@ -122,7 +122,7 @@ def _schemas(inference: Inference) -> Schema:
     tensor = _object({"name": _STRING, "datatype": {"enum": list(DTYPES)}, "shape": _list(_COUNT)})
     duration = _object({"count": _COUNT, "ns": _COUNT})
     computed = {"compute_input": duration, "compute_infer": duration, "compute_output": duration}
-    counted = {name: duration for name in ("success", "fail", "queue", *computed, "cache_hit", "cache_miss")}
+    counted = dict.fromkeys(("success", "fail", "queue", *computed, "cache_hit", "cache_miss"), duration)
     statistics = _object(
         {
             "name": _STRING,
@@ -175,7 +175,7 @@ def _schemas(inference: Inference) -> Schema:
 def _infer_request(inference: Inference) -> Schema:
     """Describe a request; the shapes of a loaded model are its examples."""
     above = {"type": "number", "exclusiveMinimum": 0}
-    parameters = {
+    parameters: Schema = {
         "type": "object",
         "properties": {
             "slo_ms": {**above, "maximum": LONGEST_MS},

@@ -65,7 +65,7 @@ def status_of(error: BaseException) -> Status:
 
 
 def sentence_of(error: BaseException) -> str:
-    """Return the error as one sentence; of one that nobody foresaw only its class, since it may hold anything."""
+    """Return the error as one sentence; of an unforeseen one only its class, since it may hold anything."""
     if isinstance(error, HostError):
         return " ".join(str(error).split())
     return f"the server failed on this request ({type(error).__name__}); its log says more"

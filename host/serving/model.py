@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,11 @@ from fluidnpu.scheduler import Serving, make_policy
 from ..bundle import Bundle
 from ..devices.device import Clock, Device, WallClock
 from ..devices.opening import open_device
+from ..devices.recall import Recall
+from ..devices.simulated import SimulatedNpu
 from ..driver import Driver
 from ..errors import DeviceError, DriverUsageError, HostError, ModelUnavailableError, QueueFullError, ServerClosedError
+from .decisions import DecisionLog
 from .replies import Image, Observer, Reply
 from .server import Server
 from .statistics import Statistics
@@ -42,7 +46,9 @@ class ModelOptions:
 
     `device`: a kind of `open_device`. `opened`: makes a device instead, for tests and campaigns.
     `rate_per_s` and `slo_ns`: the expected load and the default objective (None: half of what the NPU can
-    serve, and five times the latency of a lone sample). `guarded`: see `Driver`.
+    serve, and five times the latency of a lone sample). `guarded`: see `Driver`. `recall_bytes`: of results
+    that a simulated NPU keeps, so that it works in real time on images that it has seen. `decisions`: a
+    folder for the decision logs, one a model.
     """
 
     device: str = "simulated"
@@ -53,11 +59,12 @@ class ModelOptions:
     slots: int | None = None
     attempts: int = 3
     guarded: bool = False
+    recall_bytes: int = 256 << 20
     registers: int | None = None
     reserved: tuple[int, int] | None = None
     clock: Callable[[], Clock] = WallClock
     opened: Callable[[Bundle], Device] | None = None
-    observers: Sequence[Observer] = field(default=())
+    decisions: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +98,7 @@ class Model:
         self._wanted = False
         self._since = time.monotonic()
         self._lost_before = 0
+        self._log: DecisionLog | None = None
 
     # -- what is served --------------------------------------------------------------------------------------
 
@@ -190,7 +198,7 @@ class Model:
             except (HostError, ValueError) as error:
                 one.future.set_exception(error)
             else:
-                inner.add_done_callback(lambda done, outer=one.future: _copy(done, outer))
+                inner.add_done_callback(partial(_copy, one.future))
 
     # -- loading ---------------------------------------------------------------------------------------------
 
@@ -232,6 +240,8 @@ class Model:
             self._lost_before, self._server = self.lost, None
             self._driver = None
             self._device.close()
+            if self._log is not None:
+                self._log.close()
             _log.info("model '%s' is unloaded", self.name)
 
     close = unload
@@ -273,20 +283,29 @@ class Model:
         options = self.options
         if options.opened is not None:
             return options.opened(bundle)
-        clock = options.clock() if options.device == "simulated" else None
+        if options.device == "simulated":
+            recall = Recall(options.recall_bytes) if options.recall_bytes else None
+            return SimulatedNpu(bundle.design, clock=options.clock(), recall=recall)
         context = open_device(
-            options.device, bundle, self.folder, clock=clock, registers=options.registers, reserved=options.reserved
+            options.device, bundle, self.folder, registers=options.registers, reserved=options.reserved
         )
         return self._device.enter_context(context)
 
     def _start(self, driver: Driver) -> None:
         assert self.statistics is not None
+        setting = setting_of(driver.design, self.options)
+        observers: list[Observer] = [self.statistics]
+        if self.options.decisions is not None:
+            if self._log is None:
+                self._log = DecisionLog(self.options.decisions / f"{self.name}.jsonl", self.options.policy)
+            self._log.expect(setting)
+            observers.append(self._log)
         server = Server(
             driver,
-            make_policy(self.options.policy, setting_of(driver.design, self.options)),
+            make_policy(self.options.policy, setting),
             attempts=self.options.attempts,
             queue_limit=self.options.queue,
-            observers=(self.statistics, *self.options.observers),
+            observers=observers,
         ).start()
         with self._gate:
             self._lost_before, self._server = self.lost, server
@@ -335,14 +354,14 @@ def default_slo_ns(design: Design) -> int:
 
 
 def setting_of(design: Design, options: ModelOptions) -> Any:
-    """Return the setting that the policy is made for: the load and objective of the options, or the defaults."""
+    """Return the setting that a policy is made for: load and objective of the options, or the defaults."""
     rates = design.exit_rates or (1 / design.stages,) * design.stages
     serving = Serving.of(design, rates)
     rate = options.rate_per_s or LOADED_HALF / serving.least_load(1.0)
     return serving.setting(rate, options.slo_ns or default_slo_ns(design))
 
 
-def _copy(done: Future[Reply], outer: Future[Reply]) -> None:
+def _copy(outer: Future[Reply], done: Future[Reply]) -> None:
     if (error := done.exception()) is not None:
         outer.set_exception(error)
     else:

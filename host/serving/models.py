@@ -15,7 +15,7 @@ BOARDS = ("pynq", "devmem")  # devices of which this machine has one
 
 
 class Models:
-    """The repository that the protocol's calls name. Raises DriverUsageError for names that cannot be served."""
+    """The repository that the protocol's calls name. Raises DriverUsageError for unfit names."""
 
     def __init__(self, folders: Mapping[str, Path], options: ModelOptions) -> None:
         if not folders:

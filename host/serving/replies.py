@@ -22,6 +22,7 @@ from ..errors import DeviceError
 
 Image = npt.NDArray[Any]
 
+OVERDUE = "deadline passed"
 EXPIRED = "the time that the request allowed passed in the queue"
 
 
@@ -124,4 +125,7 @@ class Observer(Protocol):
         """Take note of a failed attempt at a job."""
 
     def ended(self, fates: Sequence[Fate]) -> None:
-        """Take note of requests that ended, before they are told."""
+        """Take note of the requests that ended with the last decision, before they are told."""
+
+    def answered_early(self, reply: Reply) -> None:
+        """Take note of an answer at a deadline while the NPU works; on another thread."""

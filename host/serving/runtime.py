@@ -33,7 +33,7 @@ from fluidnpu.scheduler.exits import ExitRule, RuledExits, StageCosts, Threshold
 
 from ..driver import Driver, Job
 from ..errors import DeviceError, DriverUsageError, GaveUpError
-from .replies import EXPIRED, PLAIN, Fate, Image, Observer, Refusal, Reply, Terms
+from .replies import EXPIRED, OVERDUE, PLAIN, Fate, Image, Observer, Refusal, Reply, Terms
 
 _log = logging.getLogger(__name__)
 
@@ -179,7 +179,7 @@ class Runtime:
                 if (end := self._terms.get(request.id, PLAIN).end_ns(request, stage)) is not None and end <= now
             )
             if ended:
-                return Answer(ended, reason="deadline") if stage else Shed(ended, reason=EXPIRED)
+                return Answer(ended, reason=OVERDUE) if stage else Shed(ended, reason=EXPIRED)
         return None
 
     def _run(self, now: int, run: Run) -> list[Fate]:
@@ -249,13 +249,13 @@ class Runtime:
         for request in run.requests:
             self._forget(request)
         last = self.failures[-1]
-        error = GaveUpError(
+        lost = GaveUpError(
             f"stage {run.stage} failed {self._attempts} times in a row; the last time: {last}",
             request_ids=tuple(request.id for request in run.requests),
         )
         for observer in self._observers:
-            observer.failed(error)
-        raise error from last
+            observer.failed(lost)
+        raise lost from last
 
     def _answer(self, now: int, action: Answer) -> list[Fate]:
         fates: list[Fate] = []

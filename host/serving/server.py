@@ -378,7 +378,7 @@ class Server:
             if passed is not None and future is not None:
                 reply = replace(passed, end_ns=self._runtime.now_ns)
                 for observer in self._observers:
-                    observer.ended([reply])
+                    observer.answered_early(reply)
                 future.set_result(reply)
 
 

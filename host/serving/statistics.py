@@ -156,3 +156,7 @@ class Statistics(Observer):
                 self.shed[fate.reason] += 1
         if fates:
             self.last_inference_ms = time.time_ns() // 1_000_000
+
+    def answered_early(self, reply: Reply) -> None:
+        """Count an answer at a deadline."""
+        self.ended([reply])

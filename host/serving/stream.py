@@ -14,7 +14,7 @@ from fluidnpu.scheduler.exits import ExitRule, StageCosts
 
 from ..devices import claims
 from ..driver import Driver
-from ..errors import DeviceError, DriverUsageError
+from ..errors import DeviceError, DriverUsageError, ShedError
 from .replies import Fate, Image, Reply
 from .runtime import Runtime
 
@@ -31,6 +31,14 @@ class ServeResult:
     schedule: Schedule
     failures: tuple[DeviceError, ...]
     missed_interrupts: int = 0
+
+    @property
+    def answers(self) -> tuple[Reply, ...]:
+        """The replies of a stream in which no request was shed. Raises ShedError where one was."""
+        answers = tuple(reply for reply in self.replies if isinstance(reply, Reply))
+        if len(answers) != len(self.replies):
+            raise ShedError(f"{len(self.replies) - len(answers)} of {len(self.replies)} requests were shed")
+        return answers
 
 
 def serve_requests(

@@ -43,9 +43,9 @@ def run(w: HostWorld, requests: list[Request], images: Images, policy: str | Pol
 def check_answers(w: HostWorld, images: Images, served: ServeResult) -> None:
     """Every answer is golden's, to the last bit of confidence."""
     exits, classes, sure = golden.early_exit(w.qnet, images)
-    assert [a.exit for a in served.replies] == exits.tolist()
-    assert [a.prediction for a in served.replies] == classes.tolist()
-    assert [a.confidence for a in served.replies] == sure.tolist()
+    assert [a.exit for a in served.answers] == exits.tolist()
+    assert [a.prediction for a in served.answers] == classes.tolist()
+    assert [a.confidence for a in served.answers] == sure.tolist()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -58,7 +58,7 @@ def test_device_and_simulator_make_the_same_schedule(policy: str, load: float) -
     check_answers(w, images, served)
     served.schedule.check()
     assert served.failures == ()
-    exits = [a.exit for a in served.replies]
+    exits = [a.exit for a in served.answers]
     expected = simulate(
         requests, make_policy(policy), World(latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.2, 0.3), slots=8)
     )
@@ -81,7 +81,7 @@ def test_same_schedule_for_any_arrivals(gaps: list[int], slo: int, policy: str) 
     images = w.images(len(requests))
     served = run(w, requests, images, policy, exit_rates=(0.5, 0.5))
     check_answers(w, images, served)
-    exits = [a.exit for a in served.replies]
+    exits = [a.exit for a in served.answers]
     assert served.schedule == simulate(
         requests, make_policy(policy), World(latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.5))
     )
