@@ -266,6 +266,9 @@ def replay_log(log: Path, options: SimulateOptions) -> None:
     latency = None if options.table is None else read_serving(options.table, None).latency
     lines = models.read_text(log, "a decision log").splitlines()
     try:
+        if lines and comparison.LIVE_KIND in lines[0]:
+            _replay_live(lines, options)
+            return
         replayed = comparison.replay(lines, latency)
     except scheduler.PolicyError as error:
         raise NegativeAnswerError(f"the log does not repeat: {error}") from None
@@ -275,6 +278,21 @@ def replay_log(log: Path, options: SimulateOptions) -> None:
     show.console().print(
         f"{replayed.decisions} decisions of {replayed.policy} on {replayed.requests} requests repeat to the same "
         "schedule, and the policy, asked again, decides the same"
+    )
+
+
+def _replay_live(lines: list[str], options: SimulateOptions) -> None:
+    """Check the log of a live server."""
+    relived = comparison.replay_live(lines)
+    if options.as_json:
+        show.emit({"replays": True, **dataclasses.asdict(relived)})
+        return
+    asked = (
+        f"{relived.asked} of them, asked again, are decided the same" if relived.asked else "the policy was not asked"
+    )
+    show.console().print(
+        f"{relived.decisions} decisions of {relived.policy} on {relived.requests} requests of a live server obey the "
+        f"rules, and {asked}"
     )
 
 

@@ -18,6 +18,7 @@ from fluidnpu.hls.project import PLATFORMS
 
 from ..bundle import Bundle, bitstream
 from ..errors import DriverUsageError, PynqMissingError
+from .claims import locked
 from .device import Clock, Device, VirtualClock
 from .devmem import DevMemNpu
 from .pynq.bitstream import write_simulated_bitstream
@@ -46,19 +47,20 @@ def open_device(
     `registers` is the physical address of the NPU's registers (default: that of the generated block design),
     and `reserved` the physical address and size in bytes of the memory for programs and samples, which Linux
     must leave alone (default: the programmable logic's memory, where the NPU reads it). Raises
-    DriverUsageError, BundleError, PynqMissingError, DeviceAccessError, and rtl_tb's SimulationError or hls'
-    CsimError when RTL or C++ cannot be built.
+    DriverUsageError, BundleError, PynqMissingError, DeviceAccessError, DeviceInUseError, and rtl_tb's
+    SimulationError or hls' CsimError when RTL or C++ cannot be built.
     """
     if kind != "devmem" and (registers is not None or reserved is not None):
         raise DriverUsageError(f"physical addresses are for the device 'devmem' alone, not for '{kind}'")
     if kind == "devmem":
-        with _dev_mem(bundle, registers, reserved) as npu:
+        with locked("devmem"), _dev_mem(bundle, registers, reserved) as npu:
             yield npu
     elif kind == "pynq":
         if folder is None:
             raise DriverUsageError("a board needs the folder that holds its bitstream, and none came")
         _check_reachable(bundle)
-        yield open_overlay(bitstream(folder))
+        with locked("pynq"):
+            yield open_overlay(bitstream(folder))
     elif kind in ("rtl", "cosim"):
         if clock is not None:
             raise DriverUsageError("the RTL counts time in its own cycles, so no clock can be given to it")
