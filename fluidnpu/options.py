@@ -38,8 +38,14 @@ MEMORY = click.option(
 DATA = click.option(
     "--data",
     type=PATH,
-    metavar="FILE.npz",
-    help="labelled images (arrays `images` and `labels`); default: those that come with fluidnpu",
+    metavar="DATA",
+    help="images: .npz with arrays `images` and `labels`, idx file, or a folder a class; labels where accuracy is asked "
+    "for  [default: those that come with fluidnpu, for a network trained on them]",
+)
+EXIT_RATES = click.option(
+    "--exit-rates",
+    metavar="A,B,...",
+    help="share of samples that leaves at each exit  [default: the model's, else measured on --data]",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="one JSON object on standard output")
 

@@ -17,6 +17,8 @@ import numpy.typing as npt
 from fluidnpu.dse import Design
 from fluidnpu.hls import Cause, Program, register
 from fluidnpu.models import NetworkError as ImageError
+from fluidnpu.models import confidence
+from fluidnpu.models.exits import decide_exits
 
 from .bus import Bus
 from .devices import claims
@@ -218,6 +220,27 @@ class Driver:
     def logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.float64]:
         """Read an exit's logits in their unit, float64 (len(slots), classes)."""
         return self.stored_logits(slots, exit_index) * self.program.exits[exit_index].scale
+
+    def measure_exit_rates(self, images: Sequence[npt.NDArray[np.generic]]) -> tuple[float, ...]:
+        """Run images to the last exit, in batches; return the share that the thresholds let go at each.
+
+        Nothing else may run meanwhile; the batch is empty afterwards. Raises as `encode` and `run_stage`.
+        """
+        if not len(images):
+            raise DriverUsageError("exit rates are measured on at least one image, and none came")
+        sure: list[list[npt.NDArray[np.float64]]] = [[] for _ in self.program.exits]
+        for start in range(0, len(images), self.design.b_max):
+            batch = images[start : start + self.design.b_max]
+            slots = range(len(batch))
+            for slot, image in zip(slots, batch, strict=True):
+                self.write_sample(slot, image)
+            self.activate(slots)
+            for stage, found in enumerate(sure):
+                self.run_stage(stage)
+                found.append(confidence(self.logits(slots, stage)))
+        self.activate(())
+        left = decide_exits([np.concatenate(found) for found in sure], self.program.thresholds)
+        return tuple(float(np.mean(left == index)) for index in range(len(sure)))
 
     # -- the batch -------------------------------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ def train_network(options: TrainOptions) -> None:
         )
         return
     rows = [
-        (exit.name, f"{exit.threshold:g}", show.number(exit.rate, ".4g"), show.number(exit.accuracy, ".4g"))
+        (exit.name, show.number(exit.threshold, "g"), show.number(exit.rate, ".4g"), show.number(exit.accuracy, ".4g"))
         for exit in network.exits
     ]
     title = f"{options.out}: exits on the held-out split"

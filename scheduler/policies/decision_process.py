@@ -7,12 +7,12 @@ most `slots`. Actions: run stage s on b samples, or wait for the next arrival. A
 independent with the expected rates. The cost of time is the number of samples present, so by Little's law
 the optimal average cost is the arrival rate times the smallest mean latency.
 
-Solved by value iteration with bounds (Puterman, Markov Decision Processes, section 8.5 and 11.4; Tijms, A First
-Course in Stochastic Models, section 7.4). For values h let d(state) be the least, over actions of duration t,
-of (cost + E h(next) - h(state)) / t. The optimal average cost lies between the least and the largest d, so
-every sweep gives bounds on it, and the last one how far the solution is from the optimum. A sweep moves h by
-whole actions with the average cost guessed within those bounds, which is quick but may not settle; then sweeps
-go on as relative value iteration, in steps shorter than any action, which always does.
+Solved by value iteration with bounds (Puterman, Markov Decision Processes, section 8.5 and 11.4; Tijms, A
+First Course in Stochastic Models, section 7.4). For values h let d(state) be the least, over actions of
+duration t, of (cost + E h(next) - h(state)) / t. The optimal average cost lies between the least and the
+largest d, so every sweep gives bounds on it, and the last one how far the solution is from the optimum. A
+sweep moves h by whole actions with the average cost guessed within those bounds, which is quick but may not
+settle; then sweeps go on as relative value iteration, in steps shorter than any action, which always does.
 
 >>> from fluidnpu.dse import LatencyTable
 >>> solved = solve_counts(LatencyTable(ns=((10**6,),)), [1.0], rate_per_s=500.0, queue_max=60)
@@ -208,7 +208,8 @@ class _Process:
         return np.array(to)
 
     def drained(self, exit_rates: Sequence[float]) -> Floats:
-        """Return the values that a fluid would have: what is there drains at the rate that arrivals leave over.
+        """Return the values that a fluid would have: what is there drains at the rate that arrivals leave
+        over.
 
         They are the values where the backlog is long, so value iteration starts from them.
         """

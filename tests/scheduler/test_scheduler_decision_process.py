@@ -64,7 +64,9 @@ def test_an_overload_cannot_be_solved() -> None:
 
 
 def test_a_load_that_made_the_average_oscillate_is_solved() -> None:
-    """The case that an independent check found: it was called too high a load at 75 % of what can be served."""
+    """The case that an independent check found: it was called too high a load at 75 % of what can be
+    served.
+    """
     table = LatencyTable(ns=tuple(tuple(round(3e6 * (0.7 + 0.3 * b)) for b in range(1, 9)) for _ in range(2)))
     solved = solve_counts(table, (0.5, 0.5), rate_per_s=430)
     finer = solve_counts(table, (0.5, 0.5), rate_per_s=430, tolerance=1e-6)
