@@ -10,13 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # a board's image may have Python 3.10
+    import tomli as tomllib
 
 SCHEMA = 1
 STRIPES = (1, 2, 4)

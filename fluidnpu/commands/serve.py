@@ -16,7 +16,7 @@ from fluidnpu import host, models, rtl_tb, scheduler
 from fluidnpu.scheduler.policies import POLICY_FILES
 
 from .. import show
-from ..errors import UsageError
+from ..errors import UsageError, add_note
 from ..options import DATA, JSON, takes
 
 *_BUT_LAST, _LAST = sorted(POLICY_FILES)
@@ -143,7 +143,7 @@ def _counting(step: show.Step, total: int) -> Iterator[Callable[[int, int], None
     try:
         yield count
     except (KeyboardInterrupt, host.DeviceError, rtl_tb.SimulationError) as error:
-        error.add_note(f"{answered} of {total} requests were answered before")
+        add_note(error, f"{answered} of {total} requests were answered before")
         raise
 
 

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Self
 
 import numpy as np
 
@@ -68,7 +67,7 @@ class Server:
 
     # -- any thread ------------------------------------------------------------------------------------------
 
-    def start(self) -> Self:
+    def start(self) -> Server:
         """Start the owner thread. From now on only the server may use the driver, which must be loaded.
 
         Raises DriverUsageError the second time, ServerClosedError after `close`.
@@ -150,7 +149,7 @@ class Server:
         if self._closing:
             raise ServerClosedError("the server is closed")
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Server:
         """Start."""
         return self.start()
 
