@@ -23,6 +23,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+# Modules that a board does without, by the extra that brings them.
+EXTRAS = {"onnx": "design", "jinja2": "design", "matplotlib": "design", "numba": "fast", "torch": "train"}
 EXIT_NO = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
@@ -56,6 +58,11 @@ def is_expected(error: Exception) -> bool:
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM came; the code that tidies up after Ctrl-C does so now."""
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note that `sentence` says too; `BaseException.add_note`, which Python 3.10 lacks."""
+    error.__notes__ = [*getattr(error, "__notes__", ()), note]  # type: ignore[attr-defined]
 
 
 def sentence(error: BaseException) -> str:
@@ -96,6 +103,12 @@ def one_sentence(as_json: bool) -> Iterator[None]:
     except MemoryError as error:
         error.args = (f"there must be enough memory, and it ran out{f' ({error})' if str(error) else ''}",)
         fail(error, EXIT_NO, as_json)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in EXTRAS:
+            raise
+        said = f"this needs the module '{missing}', which is not installed: pip install 'fluidnpu[{EXTRAS[missing]}]'"
+        fail(NegativeAnswerError(said), EXIT_NO, as_json)
     except Exception as error:
         if not is_expected(error):
             raise

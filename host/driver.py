@@ -35,7 +35,7 @@ from .errors import (
 from .identity import build_id_word, shape_word
 
 MASK_SLOTS = 32  # slots that a mask register can name
-_ALIGNMENT = 64
+_ALIGNMENT, _PAGE = 64, 4096
 _SILENCE = 0xFFFF_FFFF  # the word that a bus reads where nothing answers
 # A job may take this many times its predicted time. Generous, since the `paper` model is no upper bound:
 # ResNet-8 on the RTL takes up to four times its prediction (benchmarks/rtl_network.py). A hang is still told
@@ -130,6 +130,7 @@ class Driver:
         self._buffers.append(self._bus.allocate(self.slots * self.program.slot_bytes + _ALIGNMENT))
         data, _ = _aligned(self._buffers[1])
         self._memory = data[: self.slots * self.program.slot_bytes].view(np.int16).reshape(self.slots, -1)
+        self._bus.flush(self._buffers[1])
         self._configure()
 
     def recover(self) -> None:
@@ -142,6 +143,7 @@ class Driver:
     def _configure(self) -> None:
         (code, code_at), (_, data_at) = (_aligned(buffer) for buffer in self._buffers)
         code[: len(self._image)] = self._image
+        self._bus.flush(self._buffers[0])
         addresses = {"PROGRAM": code_at, "WEIGHTS": code_at + self.program.weights_offset, "SLOT_BASE": data_at}
         self._settings = {"SLOT_BYTES": self.program.slot_bytes, "LAYERS": len(self.program.descriptors)}
         for name, address in addresses.items():
@@ -208,6 +210,7 @@ class Driver:
         """Write one image into a slot; see `encode`."""
         self._check_slots((slot,))
         self.program.write_tensor(self._memory[slot], self.program.input, self.encode(image))
+        self._bus.flush(self._buffers[1], *self._bytes_of(slot, self.program.input))
 
     def stored_logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.int16]:
         """Read an exit's logits as stored, int16 (len(slots), classes)."""
@@ -215,6 +218,8 @@ class Driver:
         if not 0 <= exit_index < len(self.program.exits):
             raise DriverUsageError(f"an exit must lie in 0..{len(self.program.exits) - 1}, not {exit_index}")
         tensor = self.program.exits[exit_index].tensor
+        for slot in slots:
+            self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, tensor))
         return np.stack([self.program.read_tensor(self._memory[slot], tensor).reshape(-1) for slot in slots])
 
     def logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.float64]:
@@ -440,6 +445,12 @@ class Driver:
             if not 0 <= slot < self.slots:
                 raise DriverUsageError(f"a slot must lie in 0..{self.slots - 1}, not {slot}")
 
+    def _bytes_of(self, slot: int, tensor: str) -> tuple[int, int]:
+        """The bytes start..stop of a slot's tensor in the buffer of the slots, halo included."""
+        place, skip = self.program.tensors[tensor], -self._buffers[1].physical_address % _ALIGNMENT
+        start = skip + slot * self.program.slot_bytes + place.offset
+        return start, start + place.size
+
     def _mask(self, slots: Iterable[int]) -> int:
         chosen = tuple(slots)
         self._check_slots(chosen)
@@ -447,6 +458,12 @@ class Driver:
         for slot in chosen:
             mask |= 1 << slot
         return mask
+
+
+def memory_needed(program: Program, slots: int) -> int:
+    """Count the bytes that `Driver.load` allocates for program and slots, on pages."""
+    parts = (len(program.image()), slots * program.slot_bytes)
+    return sum(-(-(part + _ALIGNMENT) // _PAGE) * _PAGE for part in parts)
 
 
 def _bits(mask: int) -> tuple[int, ...]:

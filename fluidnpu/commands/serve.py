@@ -17,7 +17,7 @@ from fluidnpu.models import images as model_images
 from fluidnpu.scheduler.policies import POLICY_FILES
 
 from .. import show
-from ..errors import UsageError
+from ..errors import UsageError, add_note
 from ..options import DATA, EXIT_RATES, JSON, PATH, numbers, takes
 from .networks import noise
 from .serve_network import NetworkOptions, serve_network
@@ -244,7 +244,7 @@ def _counting(step: show.Step, total: int) -> Iterator[Callable[[int, int], None
     try:
         yield count
     except (KeyboardInterrupt, host.DeviceError, rtl_tb.SimulationError) as error:
-        error.add_note(f"{answered} of {total} requests were answered before")
+        add_note(error, f"{answered} of {total} requests were answered before")
         raise
 
 

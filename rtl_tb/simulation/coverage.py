@@ -107,7 +107,8 @@ def npu(design: Design | None, seeds: Sequence[int]) -> Record:
     """Play the campaign of the whole NPU and gather what was sampled in its RTL."""
     from ..data_plane.benches.jobs import bench_design, sizes_of
     from ..npu import coverage as sampled
-    from ..npu.campaign import ARRAY, campaign
+    from ..npu.campaign import campaign
+    from ..npu.world import ARRAY
 
     array = bench_design(sizes_of(design)) if design else ARRAY
     hits: Counter[str] = Counter()

@@ -79,7 +79,7 @@ def test_where_the_load_has_no_solution_a_policy_is_solved_for_less() -> None:
         ns=((10**7, 10**7, 10**7, 10**7),) * 2
     )  # a full batch costs nothing, and slots keep most batches from being full
     setting = Setting(latency=flat, exit_rates=(0.5, 0.5), rate_per_s=260, slo_ns=10**9)
-    with pytest.raises(OverloadError, match="sees 48 requests|settle within"):
+    with pytest.raises(OverloadError, match=r"sees 48 requests|settle within"):
         solve_counts(flat, (0.5, 0.5), rate_per_s=240)
     assert 100 < setting.count_table().rate_per_s < 240 < 1e9 / least_work_ns(flat, (0.5, 0.5)) < 270
     again = dataclasses.replace(setting, solved=setting.count_table())
