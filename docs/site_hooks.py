@@ -1,14 +1,22 @@
-"""Hooks of the site: patterns in the navigation, and pages made of the files at the root."""
+"""Hooks of the site: the navigation, pages made of other files, and pictures in the colours of the page."""
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
+import sys
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # a hook is no package
+from drawing import DARK, LIGHT, variables
+from griffe_examples import fenced
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -18,6 +26,8 @@ PAGES = {
     "CONTRIBUTING.md": "how-to/contribute.md",
     "rtl_tb/README.md": "reference/rtl.md",
 }  # files outside docs/ that the site shows, and their place in it
+ROOMS = ("boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host", "studies")
+EXPORT = re.compile(r"^from (\.[\w.]*) import (\w+) as \2$", re.MULTILINE)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -36,7 +46,74 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if (ROOT / source).is_file():
             text = (ROOT / source).read_text(encoding="utf-8")
             files.append(File.generated(config, place, content=moved(text, source, place)))
+    for room in ROOMS:
+        files.append(File.generated(config, f"reference/python/{room}.md", content=python_page(room)))
+    files.append(File.generated(config, "reference/python/fluidnpu.md", content=front_page()))
     return files
+
+
+def exported(stub: Path) -> list[tuple[str, str]]:
+    """Give the names that a door shows, each with the module that defines it."""
+    inner = [part for part in stub.parent.relative_to(ROOT).parts if part != "fluidnpu"]
+    package = ".".join(("fluidnpu", *inner))
+    return [(name, resolve_name(module, package)) for module, name in EXPORT.findall(stub.read_text(encoding="utf-8"))]
+
+
+def python_page(room: str) -> str:
+    """Write the page of a room: its doors, and under each the names that it shows."""
+    parts = [f"# fluidnpu.{room}\n"]
+    for stub in sorted((ROOT / room).rglob("__init__.pyi"), key=lambda path: (len(path.parts), path)):
+        inner = stub.parent.relative_to(ROOT).parts
+        door = ".".join(("fluidnpu", *inner))
+        if len(inner) > 1:
+            parts.append(f"\n## {door}\n")
+        contract = ast.get_docstring(ast.parse((stub.parent / "__init__.py").read_text(encoding="utf-8"))) or ""
+        parts.append(f"\n{fenced(contract)}\n")
+        parts += [f"\n::: {module}.{name}\n" for name, module in exported(stub)]
+    return "".join(parts)
+
+
+def front_page() -> str:
+    """Write the page of the front door: its names, each with the place where it is described."""
+    rows = []
+    for name, module in exported(ROOT / "fluidnpu" / "__init__.pyi"):
+        room = module.split(".")[1]
+        home = dict(exported(ROOT / room / "__init__.pyi"))[name]
+        rows.append(f"| [`fluidnpu.{name}`][{home}.{name}] | `fluidnpu.{room}` |")
+    return "\n".join(
+        [
+            "# fluidnpu",
+            "",
+            "The front door shows the names that a script needs, each from its room. [Use it from",
+            "Python](../../how-to/python.md) has an example of every one.",
+            "",
+            "| name | room |",
+            "|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put drawn pictures into the page itself, so that they follow its scheme of colours."""
+
+    def inlined(found: re.Match[str]) -> str:
+        text = (DOCS / "pictures" / found[1]).read_text(encoding="utf-8")
+        return text if 'class="picture"' in text else found[0]
+
+    return re.sub(r'<img [^>]*src="[./]*pictures/([\w-]+\.svg)"[^>]*>', inlined, html)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Give the pictures their colours in both schemes."""
+    if 'class="picture"' not in output:
+        return output
+    rules = (
+        f'[data-md-color-scheme="{scheme}"] svg.picture {{ {variables(colours)} }}'
+        for scheme, colours in (("default", LIGHT), ("slate", DARK))
+    )
+    return output.replace("</head>", f"<style>{' '.join(rules)}</style></head>", 1)
 
 
 def moved(text: str, source: str, place: str) -> str:
@@ -78,7 +155,8 @@ def _expanded(nav: list[Any], named: set[str]) -> list[Any]:
                 {key: _expanded(value, named) if isinstance(value, list) else value for key, value in item.items()}
             )
         elif item.endswith("*"):
-            found = (path.relative_to(DOCS).as_posix() for path in sorted(DOCS.glob(f"{item}.md")))
+            pages = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob(f"{item}.md"))
+            found = [f"reference/python/{room}.md" for room in ROOMS] if item == "reference/python/*" else pages
             out += [path for path in found if path not in named]
         else:
             out.append(item)

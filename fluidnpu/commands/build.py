@@ -21,6 +21,7 @@ from ..options import (
     DESIGN_B_MAX,
     DESIGN_FILE,
     EXIT_RATES,
+    FOLDER_OUT,
     JSON,
     MEMORY,
     PATH,
@@ -55,7 +56,7 @@ class BuildOptions(Search):
 @DESIGN_FILE
 @cycle_model("exact")
 @core_option("hls", "Vivado HLS core or SystemVerilog core")
-@click.option("--out", required=True, type=PATH, help="folder for the bitstream project")
+@click.option("--out", required=True, type=FOLDER_OUT, help="folder for the bitstream project")
 @DATA
 @EXIT_RATES
 @click.option(
@@ -71,17 +72,17 @@ def command(options: BuildOptions) -> None:
 def build_project(options: BuildOptions) -> None:
     """Guard the accuracy, then write project and bundle; exit code 1 where no bitstream can come of them."""
     out, folder = show.console(options.as_json), options.out
-    hls_project.check_folder(folder)
-    board, network = boards.load_board(options.board), read_network(options.model)
-    network = with_given_rates(network, numbers("--exit-rates", options.exit_rates))
-    images = given_images(network, options.data)
-    qnet = quantised(network, images)
-    guard = _guarded(network, qnet, images, options.tolerance)
-    network = _with_int16_rates(network, qnet, images, guard)
-    design = chosen_design(out, network, board, options, options.design_file)
-    program = hls.compile_program(qnet, design)
-    files = hls.render_project(design, program, board, options.core, rtl=rtl_tb.sources())
-    hls.write_project(files, folder)
+    with hls_project.project_folder(folder) as write:
+        board, network = boards.load_board(options.board), read_network(options.model)
+        network = with_given_rates(network, numbers("--exit-rates", options.exit_rates))
+        images = given_images(network, options.data)
+        qnet = quantised(network, images)
+        guard = _guarded(network, qnet, images, options.tolerance)
+        network = _with_int16_rates(network, qnet, images, guard)
+        design = chosen_design(out, network, board, options, options.design_file)
+        program = hls.compile_program(qnet, design)
+        files = hls.render_project(design, program, board, options.core, rtl=rtl_tb.sources())
+        write(files)
     lacks = hls_core.hls_core_lacks(design, board) if options.core == "hls" else ""
     report = {
         "folder": str(folder),

@@ -17,7 +17,19 @@ from fluidnpu.models import images as model_images
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
-from ..options import BOARD, DATA, EXIT_RATES, JSON, MEMORY, PATH, core_option, cycle_model, numbers, takes
+from ..options import (
+    BOARD,
+    DATA,
+    EXIT_RATES,
+    FILE_OUT,
+    JSON,
+    MEMORY,
+    PATH,
+    core_option,
+    cycle_model,
+    numbers,
+    takes,
+)
 from .designs import DEFAULT_B_MAX, Search, explored
 from .exits import parse_places, with_exits
 from .import_reports import print_scaled, read_record, scaled
@@ -78,8 +90,8 @@ class DseOptions(Search):
 )
 @EXIT_RATES
 @DATA
-@click.option("--out", type=PATH, metavar="design.json", help="where to write the fitted design")
-@click.option("--report", type=PATH, metavar="FILE.html", help="where to write the design report")
+@click.option("--out", type=FILE_OUT, metavar="design.json", help="where to write the fitted design")
+@click.option("--report", type=FILE_OUT, metavar="FILE.html", help="where to write the design report")
 @click.option(
     "--calibration",
     type=PATH,

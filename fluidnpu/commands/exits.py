@@ -19,7 +19,7 @@ from fluidnpu.models import onnx as model_onnx
 
 from .. import show
 from ..errors import UsageError
-from ..options import JSON, PATH, numbers, takes
+from ..options import FILE_OUT, JSON, PATH, numbers, takes
 from .networks import is_full_size, read_model_or_name, say_assumed
 from .prepare import ExitSettings, exit_settings, prepared, refuse_overwriting, spread
 
@@ -55,7 +55,7 @@ class ExitsOptions(ExitSettings):
 )
 @click.option(
     "--out",
-    type=PATH,
+    type=FILE_OUT,
     metavar="NEW.onnx",
     help="where to write the network: MODEL with other metadata or, with new heads, normalisations folded",
 )

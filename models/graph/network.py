@@ -132,7 +132,7 @@ class Network:
     preprocessing: Preprocessing | None = None
 
     def __post_init__(self) -> None:
-        """Keep what holds for the last exit: it takes every sample that is left, and a single one all."""
+        """Keep what holds for the last exit, which takes all that is left; a single one takes all."""
         last = self.exits[-1]
         rate = 1.0 if len(self.exits) == 1 else last.rate
         exits = (*self.exits[:-1], replace(last, threshold=None, assumed=False, rate=rate))

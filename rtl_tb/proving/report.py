@@ -2,10 +2,11 @@
 
     python -m fluidnpu.rtl_tb.proving.report [NAME ...] [--no-bugs]
 
-A proof that holds is PASS, a seeded bug that it finds is `caught`, with what found it. FAIL and MISSED are the
-lines that must not be: of those, the trace of the counterexample is named. The exit code is 1 when there is
-one, 2 for wrong arguments.
+A proof that holds is PASS, a seeded bug that it finds is `caught`, with what found it. FAIL and MISSED are
+the lines that must not be: of those, the trace of the counterexample is named. The exit code is 1 when there
+is one, 2 for wrong arguments.
 
+>>> from pathlib import Path
 >>> said(Seed(name="b", file="f.sv", old="a", new="c"), Outcome(verdict="PASS", folder=Path("nowhere")))
 ('MISSED', "seeded bug 'b': no run from reset breaks the proof")
 """
@@ -17,7 +18,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from pathlib import Path
 
 from ..errors import ProofError
 from .catalogue import PROOFS
