@@ -206,15 +206,18 @@ def _reshape(walk: Walk, node: onnx.NodeProto) -> None:
     height, width, channels = source.shape
     count = height * width * channels
     target = [int(v) for v in walk.constant(node, 1).reshape(-1)[:9]]
+    if walk.batch == 1 and source.pixel and target in ([-1], [count]):
+        walk.alias(node, source, vector=True, joined=True)
+        return
     batch_kept = bool(target) and target[0] in (0, -1, 1, walk.batch) and target.count(-1) <= 1
     if batch_kept and len(target) == 2 and target[1] in (count, -1):
-        walk.alias(node, source, vector=True)
+        walk.alias(node, source, vector=True, joined=False)
         return
     now = (count, 1, 1) if source.vector and source.pixel else (channels, height, width)
     if not source.vector:  # 0 copies a dimension
         target = [now[i - 1] if v == 0 and 0 < i < 4 else v for i, v in enumerate(target)]
     if batch_kept and len(target) == 4 and not (source.vector and not source.pixel) and _fills(target[1:], now):
-        walk.alias(node, source, vector=False)
+        walk.alias(node, source, vector=False, joined=False)
         return
     raise UnsupportedOperatorError(
         label(node),
@@ -222,6 +225,20 @@ def _reshape(walk: Walk, node: onnx.NodeProto) -> None:
         f"turns (N, {channels}, {height}, {width}) into {tuple(target)}",
         "only flattening to (N, features) is possible",
     )
+
+
+def _gather(walk: Walk, node: onnx.NodeProto) -> None:
+    """Pass on a Gather of one line of values in order: PyTorch's `as_strided` of a pooled map, for a batch of
+    one.
+    """
+    source, index = walk.value(node), walk.constant(node, 1)
+    count = source.shape[2]
+    inside = source.joined and Attributes(node).integer("axis", 0) == 0
+    if not inside or index.shape not in ((1, count, 1, 1), (1, count)) or index.ravel().tolist() != list(range(count)):
+        raise UnsupportedOperatorError(
+            label(node), node.op_type, "picks values", "only one that leaves all values in their order can be read"
+        )
+    walk.alias(node, source, vector=index.ndim == 2, joined=False)
 
 
 def _fills(target: list[int], shape: Shape) -> bool:
@@ -275,6 +292,7 @@ FOLDING_OPERATORS = {
     "Div": _scale,
     "Dropout": _identity,
     "Flatten": _flatten,
+    "Gather": _gather,
     "Identity": _identity,
     "LogSoftmax": _softmax,
     "Mul": _scale,

@@ -29,6 +29,7 @@ class Value:
     exclusive: bool  # nothing else reads it, under any name
     pad: Padding = NO_PADDING  # zeros a Pad node put around it, still to be folded
     softmaxed: bool = False
+    joined: bool = False  # one line of values, the batch of one among them: only a Gather may follow
 
     @property
     def shape(self) -> Shape:
@@ -88,6 +89,10 @@ class Walk:
         if found.softmaxed:
             raise UnsupportedOperatorError(
                 label(node), node.op_type, "follows a Softmax", "a Softmax may only end an exit"
+            )
+        if found.joined and node.op_type not in ("Gather", "Reshape"):
+            raise UnsupportedOperatorError(
+                label(node), node.op_type, "follows a Reshape to one line", "only a Gather in order may follow it"
             )
         if any(found.pad) and not padded:
             raise UnsupportedOperatorError(
