@@ -44,6 +44,7 @@ FIRST, SECOND = (4, 4000), (10, 8000)  # streams and requests each: for all sets
 LEFT = 6  # sets that meet the second streams
 SHARE = 0.03  # of anytime answers, where weights for them are asked for
 FLOOR = (0.2, 0.0, 0.0)  # % violations that count as none beside `fluid`'s
+NOTHING = (0.01, 0.0, 0.0)  # % violations that are no difference
 Floats = NDArray[np.float64]
 Make = Callable[[Setting, Weights], Policy]
 
@@ -102,7 +103,7 @@ class Trial:
         gain = self.fluid - self.results
         n = len(gain)
         doubt = t_quantile(0.95, n - 1) * gain.std(0, ddof=1) / math.sqrt(n)
-        return bool(np.all(gain.mean(0) >= doubt - 1e-9 * self.fluid.mean(0)))
+        return bool(np.all(gain.mean(0) >= doubt - np.array(NOTHING)))
 
     def loss(self, dial: float) -> float:
         """Return what the dial minimises."""
