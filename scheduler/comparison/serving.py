@@ -60,8 +60,12 @@ class Serving:
         Raises SchedulerError when neither has any.
         """
         rates = exit_rates if exit_rates is not None else design.exit_rates
+        if rates is None and design.stages == 1:
+            rates = (1.0,)
         if rates is None:
-            raise SchedulerError(f"the design of '{design.network}' has no exit rates, so they must be given")
+            raise SchedulerError(
+                f"the design of '{design.network}' has no exit rates, so they must be given, or be measured on data"
+            )
         return cls(
             latency=design.latency,
             exit_rates=tuple(rates),

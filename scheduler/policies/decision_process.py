@@ -7,12 +7,12 @@ most `slots`. Actions: run stage s on b samples, or wait for the next arrival. A
 independent with the expected rates. The cost of time is the number of samples present, so by Little's law
 the optimal average cost is the arrival rate times the smallest mean latency.
 
-Solved by value iteration with bounds (Puterman, Markov Decision Processes, section 8.5 and 11.4; Tijms, A First
-Course in Stochastic Models, section 7.4). For values h let d(state) be the least, over actions of duration t,
-of (cost + E h(next) - h(state)) / t. The optimal average cost lies between the least and the largest d, so
-every sweep gives bounds on it, and the last one how far the solution is from the optimum. A sweep moves h by
-whole actions with the average cost guessed within those bounds, which is quick but may not settle; then sweeps
-go on as relative value iteration, in steps shorter than any action, which always does.
+Solved by value iteration with bounds (Puterman, Markov Decision Processes, section 8.5 and 11.4; Tijms, A
+First Course in Stochastic Models, section 7.4). For values h let d(state) be the least, over actions of
+duration t, of (cost + E h(next) - h(state)) / t. The optimal average cost lies between the least and the
+largest d, so every sweep gives bounds on it, and the last one how far the solution is from the optimum. A
+sweep moves h by whole actions with the average cost guessed within those bounds, which is quick but may not
+settle; then sweeps go on as relative value iteration, in steps shorter than any action, which always does.
 
 >>> from fluidnpu.dse import LatencyTable
 >>> solved = solve_counts(LatencyTable(ns=((10**6,),)), [1.0], rate_per_s=500.0, queue_max=60)
@@ -23,6 +23,7 @@ go on as relative value iteration, in steps shorter than any action, which alway
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fluidnpu.dse import LatencyTable
+from fluidnpu.models.files import write_file
 
 from ..errors import OverloadError, SchedulerError
 
@@ -97,7 +99,11 @@ class CountTable:
         """
         places = np.array(list(self.places), np.int64).reshape(len(self.places), -1)
         facts = {name: getattr(self, name) for name in ("b_max", "queue_max", "average_ms", "rate_per_s", "key")}
-        np.savez_compressed(path, q=self.q, places=places, **{name: np.array(value) for name, value in facts.items()})
+        archive = io.BytesIO()
+        np.savez_compressed(
+            archive, q=self.q, places=places, **{name: np.array(value) for name, value in facts.items()}
+        )
+        write_file(path, archive.getvalue())
 
     @classmethod
     def load(cls, path: str | Path) -> CountTable:
@@ -202,7 +208,8 @@ class _Process:
         return np.array(to)
 
     def drained(self, exit_rates: Sequence[float]) -> Floats:
-        """Return the values that a fluid would have: what is there drains at the rate that arrivals leave over.
+        """Return the values that a fluid would have: what is there drains at the rate that arrivals leave
+        over.
 
         They are the values where the backlog is long, so value iteration starts from them.
         """

@@ -1,6 +1,6 @@
 """One random layer at one batch with everything that follows from it: struct fields, commands and beats.
 
-All of it comes from `hls.streams`, so nothing here knows the RTL's insides.
+All of it comes from `hls.core`, so nothing here knows the RTL's insides.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from fluidnpu.hls.core import LayerStreams, layer_streams, tiles
 from fluidnpu.hls.formats import FBCB, LAYER
 from fluidnpu.hls.program import FbcbEntry, decode_for, part_words
 
-from .jobs import Layout, Program, Shape, bench_design, make_program, place, random_fbcb, random_shape
+from .jobs import Layout, Program, Shape, array_under_test, make_program, place, random_fbcb, random_shape
 
 Values = dict[str, int]
-PORT_BYTES = 16  # of every module that asks for it
-_SIZES = {"t_r": 7, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 1, "out_words": 4}
-DESIGN = bench_design(_SIZES)
-NARROW_DESIGN = bench_design(_SIZES | {"weight_slots": 2, "out_words": 3})
+DESIGN = array_under_test()
+NARROW_DESIGN = array_under_test(weight_slots=2, out_words=3)
+PORT_BYTES = DESIGN.port_bytes
 
 
 @dataclass
@@ -83,7 +82,7 @@ class Case:
         return bytearray(self.program.memory) + bytes(64)
 
     def layer(self) -> Values:
-        """Fields of `hls.LAYER`."""
+        """Fields of `hls.formats.LAYER`."""
         d, run, pool = self.descriptor, self.run, self.descriptor.kind != 0
         contiguous = not pool and d.dilation_w == 1 and d.in_pixel_bytes == 2 * d.group_words
         blocks = [tile.command for tile in self.tiles if tile.group == tile.first_column == 0]
@@ -124,7 +123,7 @@ class Case:
         }
 
     def commands(self) -> list[Values]:
-        """Fields of `hls.TILE`, in order."""
+        """Fields of `hls.formats.TILE`, in order."""
         d, out = self.descriptor, []
         for number, tile in enumerate(self.tiles):
             starts = number == 0 or tile.lanes[0][0] != self.tiles[number - 1].lanes[0][0]

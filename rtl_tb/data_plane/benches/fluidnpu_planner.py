@@ -14,11 +14,9 @@ from fluidnpu.hls.formats import DESCRIPTOR, LAYER, MAGIC, NO_WEIGHTS, Value
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import pulse
 from .cases import Case, random_case
-from .jobs import bench_design
+from .jobs import array_under_test
 
-DESIGN = bench_design(
-    {"t_r": 7, "t_p": 6, "t_c": 8, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 2, "out_words": 4}
-)
+DESIGN = array_under_test(t_p=6, weight_slots=2)
 
 
 async def plan(dut: Dut, case: Case, words: tuple[int, ...], plan_bad: int = 0) -> tuple[str, int]:
@@ -54,7 +52,7 @@ async def a_layer_is_what_the_address_model_says(dut: Dut) -> None:
                 continue  # a pool has none
             assert got[name] == want[name], f"{name} of {case.descriptor}, {case.run}"
         seen.add(case.run.mode)
-    assert len(seen) == 6
+    assert len(seen) == 3 + 2 * DESIGN.stackable + DESIGN.split
 
 
 def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[dict[str, Value]]:
