@@ -88,7 +88,9 @@ def test_wrong_use_is_one_sentence() -> None:
     numbers: Any = image.tolist()
     cases: dict[str, Callable[[], object]] = {
         "a slot must lie": lambda: w.driver.write_sample(4, image),
-        r"a sample must be one that the network takes: images must be of shape": lambda: w.driver.write_sample(0, image[1:]),
+        r"a sample must be one that the network takes: images must be of shape": lambda: w.driver.write_sample(
+            0, image[1:]
+        ),
         "finite floats, and NaN came": lambda: w.driver.write_sample(0, np.full(image.shape, np.nan)),
         "finite floats, and inf came": lambda: w.driver.write_sample(0, np.full(image.shape, -np.inf)),
         r"must lie in 0\.\.1, and .* came; give uint8": lambda: w.driver.encode(image.astype(np.float32)),
