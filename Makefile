@@ -59,12 +59,12 @@ $(PY):
 # hls4ml is installed without its dependencies: C simulation needs nothing but the ap_int headers inside it.
 $(VENV)/.installed-demo: $(DEPS) | $(PY)
 	@echo "installing what the demo needs into $(VENV) (once)"
-	@$(PIP) -e ".[board,fast]"
+	@$(PIP) -e ".[design,board,fast]"
 	@$(PIP) --no-deps "hls4ml==1.3.0"
 	@touch $@
 
 $(VENV)/.installed-test: $(DEPS) | $(PY)
 	@echo "installing everything the tests need into $(VENV) (once)"
-	@$(PIP) -e ".[board,train,rtl,dev,docs,notebooks]"
+	@$(PIP) -e ".[design,board,train,rtl,dev,docs,notebooks]"
 	@$(PIP) --no-deps "hls4ml==1.3.0"
 	@touch $@ $(VENV)/.installed-demo

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -19,6 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from .fields import DRAM_FIELDS, DRAM_OPTIONAL, FIELDS, OPTIONAL
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # a board's image may have Python 3.10
+    import tomli as tomllib
 
 SCHEMA = 1
 STRIPES = (1, 2, 4)

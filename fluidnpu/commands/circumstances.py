@@ -13,7 +13,7 @@ from fluidnpu.scheduler import comparison, exits
 
 from ..errors import UsageError
 from ..options import numbers
-from .networks import check_shape, quantised
+from .networks import labelled_images, quantised
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +36,14 @@ class Circumstances:
         """Read the table and the source of requests. Raises UsageError and SchedulerError in one sentence."""
         if self.table is None:
             raise UsageError("simulate needs a DESIGN or TABLE.json (or --study, or --replay)")
-        recorded, thresholds = self._recorded()
+        recorded, thresholds, measured = self._recorded()
         rates = numbers("--exit-rates", self.exit_rates)
-        if recorded is not None:
+        if measured is not None:
             if rates:
                 raise UsageError(
                     "--exit-rates and --confidences both say how many leave at each exit; give one of them"
                 )
-            rates = recorded.exit_rates(thresholds)
+            rates = measured
         serving = read_serving(self.table, rates)
         source = self._source(serving)
         told = {
@@ -75,16 +75,19 @@ class Circumstances:
         truth = dataclasses.replace(truth, traffic=self.traffic)
         return comparison.Source(rate_per_s=self.rate, slo_ns=slo_ns, count=self.requests, truth=truth)
 
-    def _recorded(self) -> tuple[exits.Recorded | None, tuple[float, ...]]:
-        """Read recorded confidences and one threshold an exit (of the last, 0)."""
+    def _recorded(self) -> tuple[exits.Recorded | None, tuple[float, ...], tuple[float, ...] | None]:
+        """Read recorded confidences, one threshold an exit (of the last, 0), and the rates that follow.
+
+        Images without labels give rates only.
+        """
         if self.confidences is None:
             if self.thresholds is not None:
                 raise UsageError("--thresholds needs --confidences, which they are compared with")
-            return None, ()
-        thresholds = numbers("--thresholds", self.thresholds)
+            return None, (), None
+        thresholds, labelled = numbers("--thresholds", self.thresholds), True
         if self.confidences.suffix == ".onnx":
-            recorded, own = record_network(self.confidences, self.data)
-            thresholds = thresholds or own
+            recorded, own, labelled = record_network(self.confidences, self.data)
+            thresholds = own if thresholds is None else thresholds
         else:
             recorded = exits.read_confidence_file(models.regular_file(self.confidences))
         import numpy as np
@@ -93,7 +96,9 @@ class Circumstances:
         if thresholds is None or len(thresholds) not in (count - 1, count):
             came = "none" if thresholds is None else str(len(thresholds))
             raise UsageError(f"--thresholds must be {count - 1}, one for every exit but the last, not {came}")
-        return recorded, (*thresholds[: count - 1], 0.0)
+        limits = (*thresholds[: count - 1], 0.0)
+        rates = recorded.exit_rates(limits)
+        return (recorded if labelled else None), limits if labelled else (), rates
 
 
 def read_serving(path: Path, rates: tuple[float, ...] | None) -> scheduler.Serving:
@@ -113,13 +118,13 @@ def read_serving(path: Path, rates: tuple[float, ...] | None) -> scheduler.Servi
     return scheduler.Serving.loads(json.dumps(raw | {"exit_rates": list(rates)}), str(path))
 
 
-def record_network(path: Path, data: Path | None) -> tuple[exits.Recorded, tuple[float, ...]]:
-    """Record an ONNX network's int16 form at every exit on labelled images, and give its thresholds."""
+def record_network(path: Path, data: Path | None) -> tuple[exits.Recorded, tuple[float, ...], bool]:
+    """Record an ONNX network's int16 form at every exit on images; give its thresholds, and if there are
+    labels.
+    """
     network = models.read_model(path)
     if not isinstance(network, models.Network):
         raise UsageError(f"confidences come from a network with weights (ONNX), and '{path}' is a layer table")
-    images = models.shipped_images() if data is None else models.read_image_file(data)
-    check_shape(network, images, "give others with --data")
+    images = labelled_images(network, data)
     confidences, correct = numeric.record_exits(quantised(network, images), images)
-    recorded = exits.Recorded(confidences=confidences, correct=correct)
-    return recorded, network.thresholds
+    return exits.Recorded(confidences=confidences, correct=correct), network.thresholds, images.labelled

@@ -29,8 +29,7 @@ def with_thresholds(network: Network, thresholds: Sequence[float]) -> Network:
         )
     given = [*map(float, thresholds[:early]), None]
     rows = (
-        replace(exit, threshold=one, rate=None, assumed=False)
-        for exit, one in zip(network.exits, given, strict=True)
+        replace(exit, threshold=one, rate=None, assumed=False) for exit, one in zip(network.exits, given, strict=True)
     )
     return replace(network, exits=tuple(rows))
 

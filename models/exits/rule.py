@@ -40,9 +40,7 @@ def decide_exits(confidences: Sequence[npt.NDArray[np.float64]], thresholds: Seq
     array([0, 1])
     """
     if len(thresholds) not in (len(confidences) - 1, len(confidences)):
-        raise ValueError(
-            f"each of {len(confidences)} exits but the last needs a threshold, and {len(thresholds)} came"
-        )
+        raise ValueError(f"each of {len(confidences)} exits but the last needs a threshold, and {len(thresholds)} came")
     chosen = np.full(np.shape(confidences[-1]), len(confidences) - 1, np.int64)
     for index in range(len(confidences) - 2, -1, -1):
         chosen[exceeds_threshold(confidences[index], thresholds[index])] = index

@@ -132,10 +132,11 @@ class Network:
     preprocessing: Preprocessing | None = None
 
     def __post_init__(self) -> None:
+        """Keep what holds for the last exit, which takes all that is left; a single one takes all."""
         last = self.exits[-1]
-        if last.threshold is not None or last.assumed:  # it takes every sample that is left
-            exits = (*self.exits[:-1], replace(last, threshold=None, assumed=False))
-            object.__setattr__(self, "exits", exits)
+        rate = 1.0 if len(self.exits) == 1 else last.rate
+        exits = (*self.exits[:-1], replace(last, threshold=None, assumed=False, rate=rate))
+        object.__setattr__(self, "exits", exits)
 
     @property
     def thresholds(self) -> tuple[float, ...]:

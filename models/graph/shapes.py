@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +16,10 @@ Shape = tuple[int, int, int]  # height, width, channels
 Pair = tuple[int, int]  # height, width
 
 
-class Kind(StrEnum):
+class Kind(str, Enum):
     """The operation that the NPU applies to a layer's input windows."""
+
+    __str__ = str.__str__  # as of enum.StrEnum, which Python 3.10 lacks
 
     GEMM = "gemm"  # convolution; a fully connected layer is one whose kernel covers its whole input
     MAX_POOL = "max_pool"

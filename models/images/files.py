@@ -1,4 +1,6 @@
-"""Read a user's images: an .npz, an idx file, or a folder of image files, each bounded before it is unpacked."""
+"""Read a user's images: an .npz, an idx file, or a folder of image files, each bounded before it is
+unpacked.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,9 @@ def _read_npz(path: Path) -> tuple[Pixels, npt.NDArray[np.int64] | None]:
     if labels is not None and not np.issubdtype(labels.dtype, np.integer):
         raise DataError(f"the labels in {path} must be whole numbers, not {labels.dtype}")
     if labels is not None and labels.shape != images.shape[:1]:
-        raise DataError(f"{path} must hold a label for each of {len(images)} images, not labels of shape {labels.shape}")
+        raise DataError(
+            f"{path} must hold a label for each of {len(images)} images, not labels of shape {labels.shape}"
+        )
     return images, None if labels is None else labels.astype(np.int64)
 
 
@@ -117,7 +121,8 @@ def _check_header(stream: IO[bytes], size: int, name: str) -> None:
 
 
 def read_image_file(path: Path | str) -> ImageSet:
-    """Read labelled uint8 images from an .npz with arrays `images` and `labels`; see `read_images` for others.
+    """Read labelled uint8 images from an .npz with arrays `images` and `labels`; see `read_images` for
+    others.
 
     Raises DataError.
     """

@@ -138,7 +138,9 @@ def _image(path: Path, intake: Intake | None) -> npt.NDArray[np.uint8]:
                 mode = _MODES.get(intake.shape[2]) if intake else ("L" if opened.mode in ("1", "L") else "RGB")
                 if mode is None:
                     channels = intake.shape[2] if intake else 0
-                    raise DataError(f"image files have 1, 3 or 4 channels, and the network takes {channels}: give an .npz")
+                    raise DataError(
+                        f"image files have 1, 3 or 4 channels, and the network takes {channels}: give an .npz"
+                    )
                 pixels = np.asarray(opened.convert(mode), np.uint8)
     except DataError:
         raise

@@ -53,7 +53,9 @@ def read_idx_images(path: Path) -> tuple[Pixels, npt.NDArray[np.int64] | None]:
         return images, None
     labels = read_idx(beside)
     if labels.shape != images.shape[:1]:
-        raise DataError(f"{path} and {beside.name} must hold N images and N labels, not {images.shape} and {labels.shape}")
+        raise DataError(
+            f"{path} and {beside.name} must hold N images and N labels, not {images.shape} and {labels.shape}"
+        )
     return images, labels.astype(np.int64)
 
 

@@ -25,13 +25,15 @@ def fitted(images: Pixels, shape: tuple[int, int, int], preprocessing: Preproces
     if preprocessing.resize == "none" or images.shape[3] != shape[2]:
         hint = "" if images.shape[3] != shape[2] else "; a resize can be set with `fluidnpu prepare --resize`"
         raise DataError(f"images must be of shape (N, {shape[0]}, {shape[1]}, {shape[2]}), not {images.shape}{hint}")
-    height, width = images.shape[1:3]
-    if 0 in (height, width):
-        raise DataError(f"an image to be resized must have pixels, and its size is {height} x {width}")
-    if preprocessing.resize == "stretch":
-        size = shape[:2]
-    else:
-        size = _before_crop((height, width), shape[:2], preprocessing.side)
+    if 0 in images.shape[1:3]:
+        raise DataError(
+            f"an image to be resized must have pixels, and its size is {images.shape[1]} x {images.shape[2]}"
+        )
+    size = (
+        shape[:2]
+        if preprocessing.resize == "stretch"
+        else _before_crop((images.shape[1], images.shape[2]), shape[:2], preprocessing.side)
+    )
     out = np.empty((len(images), *shape), images.dtype)
     top, left = (round((whole - part) / 2) for whole, part in zip(size, shape[:2], strict=True))
     for index, image in enumerate(images):

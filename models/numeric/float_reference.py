@@ -75,8 +75,10 @@ def _batches(network: Network, images: Images) -> Iterator[dict[str, Floats]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Examination:
-    """A float run over images: `ranges` as `Network.calibration` has them, `logits` (N, classes) of every exit,
-    and the tensors that were asked for, flattened to (N, values).
+    """The outcome of a float run over images.
+
+    `ranges` are as `Network.calibration` has them, `logits` (N, classes) those of every exit, `features` the
+    tensors that were asked for, (N, values).
     """
 
     ranges: Mapping[str, float] = field(repr=False)

@@ -183,7 +183,7 @@ def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Int16s], dict[str
 
 
 def run(qnet: QuantisedNetwork, images: Images) -> list[Int16s]:
-    """Return int16 logits (N, classes) of every exit for images as `QuantisedNetwork.quantise_input` takes."""
+    """Return int16 logits (N, classes) of every exit for images that `quantise_input` takes."""
     return _run(qnet, images)[0]
 
 

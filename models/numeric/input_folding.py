@@ -1,8 +1,8 @@
 """Fold a network's preprocessing into the weights of its first layers, as far as that is exact.
 
-Scale and std are factors of an input channel, which a layer's weights take over; the padding stays zero. The
-mean is an offset: a bias takes it over only where no first layer pads, since padding is zero after the mean is
-taken off. A pool or a sum that reads the input takes nothing over: then the host does everything.
+Scale and std are factors of an input channel, which a layer's weights take over; the padding stays zero.
+The mean is an offset: a bias takes it over only where no first layer pads, since padding is zero after the
+mean is taken off. A pool or a sum that reads the input takes nothing over: then the host does everything.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from ..graph.network import Layer, Network, Parameters
 from ..graph.shapes import Kind
 from ..images.intake import Intake
 
-FOLDED = ("scale, std and mean are folded into the first layer", "scale and std are folded into the first layer, "
-          "which pads: the host takes the mean off", "the host does it: the input is read by other than layers with weights")
+FOLDED = (
+    "scale, std and mean are folded into the first layer",
+    "scale and std are folded into the first layer, which pads: the host takes the mean off",
+    "the host does it: the input is read by other than layers with weights",
+)
 
 
 def folded_steps(network: Network) -> str:
@@ -54,14 +57,16 @@ def fold_input(network: Network) -> tuple[Intake, Mapping[str, Parameters]]:
     factor = np.broadcast_to(record.scale / np.array(record.std), channels)
     centred = _padded(network)
     offset = np.broadcast_to(0.0 if centred else np.array(record.mean) / np.array(record.std), channels)
-    changed = {layer.name: _folded(layer, network.parameters[layer.name], factor, offset) for layer in _readers(network)}
+    changed = {
+        layer.name: _folded(layer, network.parameters[layer.name], factor, offset) for layer in _readers(network)
+    }
     return network.intake.in_pixels(centred=centred), {**network.parameters, **changed}
 
 
 def _folded(
     layer: Layer, parameters: Parameters, factor: npt.NDArray[np.float64], offset: npt.NDArray[np.float64]
 ) -> Parameters:
-    """Return weights times the factor of their input channel, and the bias less what the offset adds up to."""
+    """Return weights times the factor of their channel, and the bias less what the offsets add up to."""
     groups, _, per_group = parameters.weights.shape
     taps = layer.kernel[0] * layer.kernel[1]
     weights = parameters.weights.astype(np.float64).reshape(groups, taps, -1, per_group)

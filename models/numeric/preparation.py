@@ -4,7 +4,8 @@
 >>> from fluidnpu.models.zoo import random_network
 >>> bare = replace(random_network(1, exits=2), calibration={})
 >>> pixels = np.random.default_rng(0).integers(0, 256, (16, *bare.tensors[bare.input]), np.uint8)
->>> ready = prepare(bare, preprocessing=Preprocessing(mean=(0.5,)), images=ImageSet(images=pixels), thresholds=[0.6])
+>>> record, images = Preprocessing(mean=(0.5,)), ImageSet(images=pixels)
+>>> ready = prepare(bare, preprocessing=record, images=images, thresholds=[0.6])
 >>> ready.thresholds, len(ready.calibration) == len(ready.tensors), round(sum(ready.workload.exit_rates), 6)
 ((0.6,), True, 1.0)
 """

@@ -176,4 +176,9 @@ def build_onnx(network: Network, state: State | None = None) -> onnx.ModelProto:
 
 def write_onnx(network: Network, path: Path | str, state: State | None = None) -> None:
     """Write `build_onnx` to one file, whole or not at all (`models.files`)."""
-    write_file(path, build_onnx(network, state).SerializeToString(deterministic=True))
+    write_file(path, onnx_bytes(network, state))
+
+
+def onnx_bytes(network: Network, state: State | None = None) -> bytes:
+    """Return `build_onnx` as the bytes of a file."""
+    return bytes(build_onnx(network, state).SerializeToString(deterministic=True))

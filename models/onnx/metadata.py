@@ -1,4 +1,5 @@
-"""Metadata of a model file: name, exit table, calibration, preprocessing and provenance, each a text by its key.
+"""Metadata of a model file: name, exit table, calibration, preprocessing and provenance, each a text by its
+key.
 
 docs/reference/model-metadata.md lists the keys.
 """

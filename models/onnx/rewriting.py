@@ -1,4 +1,6 @@
-"""Change the metadata of a model file, and nothing else of it: its graph and weights stay those of the user."""
+"""Change the metadata of a model file, and nothing else of it: its graph and weights stay those of the
+user.
+"""
 
 from __future__ import annotations
 

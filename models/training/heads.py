@@ -146,7 +146,9 @@ def _regression(minimise: Any, x: Doubles, labels: npt.NDArray[np.int64], classe
     Features are standardised for the search, and the weights brought back to the features as they come.
     """
     mean, spread = x.mean(axis=0), x.std(axis=0)
-    spread[spread < 1e-6 * max(1e-12, float(spread.max(initial=0.0)))] = np.inf  # a feature that never changes says nothing
+    spread[spread < 1e-6 * max(1e-12, float(spread.max(initial=0.0)))] = (
+        np.inf
+    )  # a feature that never changes says nothing
     unit = (x - mean) / spread
     wanted = np.zeros((len(x), classes))
     wanted[np.arange(len(x)), labels] = 1

@@ -100,7 +100,9 @@ def run_layer(npu: RtlNpu, program: Program, word: int, active: Sequence[int], *
     """
     shift = npu.base - program.base
     if len(program.memory) > len(npu.memory):
-        raise ParameterError(f"a layer must fit a memory of {len(npu.memory)} bytes, and it takes {len(program.memory)}")
+        raise ParameterError(
+            f"a layer must fit a memory of {len(npu.memory)} bytes, and it takes {len(program.memory)}"
+        )
     npu.view(npu.base, len(program.memory))[:] = np.frombuffer(program.memory, np.uint8)
     addresses = {"PROGRAM": program.program, "WEIGHTS": program.weights, "SLOT_BASE": program.slot_base}
     for name, address in addresses.items():

@@ -77,8 +77,8 @@ class Proof:
 class Outcome:
     """The verdict of sby on one question: PASS, FAIL (a counterexample) or UNKNOWN (no induction).
 
-    `cycle`, `broken` (file and line of the assertion) and `trace` (VCD) are those of the counterexample, or of
-    the step that the induction could not take.
+    `cycle`, `broken` (file and line of the assertion) and `trace` (VCD) are those of the counterexample, or
+    of the step that the induction could not take.
     """
 
     verdict: str

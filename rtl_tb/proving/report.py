@@ -2,10 +2,11 @@
 
     python -m fluidnpu.rtl_tb.proving.report [NAME ...] [--no-bugs]
 
-A proof that holds is PASS, a seeded bug that it finds is `caught`, with what found it. FAIL and MISSED are the
-lines that must not be: of those, the trace of the counterexample is named. The exit code is 1 when there is
-one, 2 for wrong arguments.
+A proof that holds is PASS, a seeded bug that it finds is `caught`, with what found it. FAIL and MISSED are
+the lines that must not be: of those, the trace of the counterexample is named. The exit code is 1 when there
+is one, 2 for wrong arguments.
 
+>>> from pathlib import Path
 >>> said(Seed(name="b", file="f.sv", old="a", new="c"), Outcome(verdict="PASS", folder=Path("nowhere")))
 ('MISSED', "seeded bug 'b': no run from reset breaks the proof")
 """
@@ -17,7 +18,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from pathlib import Path
 
 from ..errors import ProofError
 from .catalogue import PROOFS
@@ -36,7 +36,10 @@ def said(seed: Seed | None, outcome: Outcome) -> tuple[str, str]:
         return "caught", f"{bug}: {_found(outcome)}"
     if outcome.verdict == "PASS":
         return "MISSED", f"{bug}: no run from reset breaks the proof"
-    return "MISSED", f"{bug}: {_found(outcome)}, and it must be {'lost induction' if seed.any_state else 'a run from reset'}"
+    return (
+        "MISSED",
+        f"{bug}: {_found(outcome)}, and it must be {'lost induction' if seed.any_state else 'a run from reset'}",
+    )
 
 
 def _found(outcome: Outcome) -> str:
@@ -56,7 +59,12 @@ def _lines(proof: Proof, bugs: bool) -> Iterator[tuple[str, str, float, Outcome]
     began = time.monotonic()
     outcome = cover(proof)
     word = "PASS" if outcome.verdict == "PASS" else "FAIL"
-    yield word, REACHED if word == "PASS" else "a situation of its `cover` statements is never reached", time.monotonic() - began, outcome
+    yield (
+        word,
+        REACHED if word == "PASS" else "a situation of its `cover` statements is never reached",
+        time.monotonic() - began,
+        outcome,
+    )
     for seed in proof.seeds if bugs else ():
         began = time.monotonic()
         outcome = answer(proof, seed)
@@ -80,7 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in chosen.names:
         if name not in PROOFS:
             near = get_close_matches(name, PROOFS, 1)
-            parser.error(f"NAME must be a proof, not '{name}' ({f'did you mean {near[0]}?' if near else '--list shows them'})")
+            parser.error(
+                f"NAME must be a proof, not '{name}' ({f'did you mean {near[0]}?' if near else '--list shows them'})"
+            )
     names, words = chosen.names or list(PROOFS), list[str]()
     try:
         for name in names:
@@ -88,7 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 words.append(word)
                 print(f"{name:15} {word:6} {seconds:6.1f} s  {what}", flush=True)
                 if word in ("FAIL", "MISSED"):
-                    print(f"{'':24} log: {outcome.log}" + (f"\n{'':24} trace: {outcome.trace}" if outcome.trace else ""))
+                    print(
+                        f"{'':24} log: {outcome.log}" + (f"\n{'':24} trace: {outcome.trace}" if outcome.trace else "")
+                    )
     except (ProofError, OSError) as error:
         print(f"FAIL  {error}", file=sys.stderr)
         return 1
@@ -98,7 +110,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     caught, bugs = words.count("caught"), words.count("caught") + words.count("MISSED")
     failed = words.count("FAIL") + words.count("MISSED")
     bugs_told = "" if chosen.no_bugs else f", {caught} of {bugs} seeded bugs caught"
-    print(f"{len(names)} proofs: {words.count('PASS')} of {2 * len(names)} checks hold{bugs_told}" + (f"; {failed} FAILED" if failed else ""))
+    print(
+        f"{len(names)} proofs: {words.count('PASS')} of {2 * len(names)} checks hold{bugs_told}"
+        + (f"; {failed} FAILED" if failed else "")
+    )
     return int(bool(failed))
 
 

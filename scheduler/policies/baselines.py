@@ -16,7 +16,7 @@ import numpy as np
 from ..compiled.twin import Compiled, Npu, Stream
 from ..errors import SchedulerError
 from ..policy import Action, Run, Traits, View, Wait
-from ..units import format_ms, parse_duration_ns
+from ..simulation.units import format_ms, parse_duration_ns
 from .entry import Entry, parse_count
 
 PATIENCE = 10  # objectives after which the oldest sample goes first, before everything else

@@ -22,7 +22,7 @@ import numpy as np
 from ..compiled.twin import Compiled, Npu, Stream
 from ..errors import SchedulerError
 from ..policy import Action, Request, Run, Traits, View, Wait
-from ..units import format_ms
+from ..simulation.units import format_ms
 from .baselines import PATIENCE, run_with_room
 from .decision_process import MS, NEVER, CountTable, continue_shares
 from .entry import Entry, parse_bounded, parse_flag

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import TrafficError
 from ..policy import Request
-from ..units import parse_duration_ns
+from .units import parse_duration_ns
 from .world import check_rates
 
 _NS = 1_000_000_000

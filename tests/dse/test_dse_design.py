@@ -119,7 +119,9 @@ def test_a_file_of_before_the_array_was_a_record_reads() -> None:
 
 
 def test_a_design_belongs_to_layers_and_exits() -> None:
-    """Names and exit rates of the network have no part in it; older designs carry another workload's digest."""
+    """Names and exit rates of the network have no part in it; older designs carry another workload's
+    digest.
+    """
     work = Workload(name="w", layers=tiny_design().layers, exits=tiny_design().exits)
     design = replace(tiny_design(), workload_digest="of an older formula")
     assert design.matches(work)

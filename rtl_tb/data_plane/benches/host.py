@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,13 @@ LAYERS = setting("LAYERS", 4)
 COUNTER_FULL = (1 << 32) - 1
 FAIR = Weather()
 ROUGH = Weather(latency=(2, 40), pause=0.25)
-HIT: set[str] = set()  # coverage bins met in this run of the simulator
+HIT: Counter[str] = Counter()  # coverage bins met in this run of the simulator, with their hits
 
 
 def meet(*names: str) -> None:
     """Note coverage bins; the file is written at once, so that it survives a failing run."""
     HIT.update(names)
-    Path(coverage.FILE).write_text(json.dumps(sorted(HIT)))
+    Path(coverage.FILE).write_text(json.dumps(HIT, sort_keys=True))
 
 
 @dataclass

@@ -234,13 +234,16 @@ def make_program(
     *,
     words: dict[int, int] | None = None,
     every_mode: bool = False,
+    slots: int | None = None,
+    slot_align: int = ALIGN,
 ) -> Program:
     """Make layers with random contents at absolute addresses.
 
     `words` gives the FBCB word of a layer for every batch size at which it is legal. `every_mode` stores the
-    weights of all modes, so that the FBCB may be changed afterwards.
+    weights of all modes, so that the FBCB may be changed afterwards. `slots`: two more than a batch by
+    default; `slot_align`: their bytes are a multiple of it.
     """
-    layout, slots = Layout(), design.b_max + 2
+    layout, slots = Layout(), slots or design.b_max + 2
     descriptors = [place(shape, rng, layout) for shape in shapes]
     image = bytearray()
     fbcb: list[int] = []
@@ -261,6 +264,7 @@ def make_program(
         descriptors[index] = add_weights(descriptor, modes, design, image, rng)
     program, weights = 0x1_0000, 0x1_0000 + align(128 * len(descriptors))
     slot_base, slot_bytes = align(weights + len(image)) + ALIGN, layout.used + ALIGN
+    slot_bytes = -(-slot_bytes // slot_align) * slot_align
     base = program
     memory = bytearray(slot_base + slots * slot_bytes - base)
     memory[: 128 * len(descriptors)] = b"".join(d.pack() for d in descriptors)
