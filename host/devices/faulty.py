@@ -1,7 +1,7 @@
 """A simulated NPU that fails in every way a board does: buses, interrupts, results, memories, registers.
 
 Each `Mishap` names a kind, the job at which it strikes and, where it needs one, a place. The device stays a
-`Device`; whether a driver notices is what campaigns find out (`host/serving/campaign.py`).
+`Device`; whether a driver notices is what campaigns find out (`host/oip/campaign.py`).
 """
 
 from __future__ import annotations
