@@ -18,6 +18,7 @@ from ..options import (
     DATA,
     DESIGN_B_MAX,
     DESIGN_FILE,
+    EVALUATIONS,
     FOLDER_OUT,
     JSON,
     MEMORY,
@@ -26,7 +27,7 @@ from ..options import (
     cycle_model,
     takes,
 )
-from .designs import Search, chosen_design
+from .designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, chosen_design
 from .networks import labelled_images, quantised, read_network
 
 
@@ -49,8 +50,9 @@ class BuildOptions(Search):
 @DESIGN_B_MAX
 @MEMORY
 @DESIGN_FILE
-@cycle_model("exact")
-@core_option("hls", "Vivado HLS core or SystemVerilog core")
+@cycle_model(DEFAULT_CYCLES)
+@EVALUATIONS
+@core_option(DEFAULT_CORE, "Vivado HLS core or SystemVerilog core")
 @click.option("--out", required=True, type=FOLDER_OUT, help="folder for the bitstream project")
 @DATA
 @click.option(
@@ -88,8 +90,7 @@ def build_project(options: BuildOptions) -> None:
     if options.as_json and not lacks:
         show.emit(report)
         return
-    point = f"<{design.t_r}, {design.t_p}, {design.t_c}>"
-    out.print(f"{point} for {board.name} by the {design.model} model, build id {report['build_id']}")
+    out.print(f"{show.point(design)} for {board.name} by the {design.model} model, build id {report['build_id']}")
     accuracies = f"float {100 * guard.float_accuracy:.2f} %, int16 {100 * guard.int16_accuracy:.2f} %"
     out.print(f"accuracy on {guard.images} images: {accuracies} (tolerance {options.tolerance:g} points)")
     if lacks:
