@@ -72,8 +72,8 @@ EVALUATIONS = click.option(
     "--evaluations",
     type=click.IntRange(min=1),
     metavar="N",
-    help="arrays that the exact model counts, at the most  [default: a quick search: 8 for small networks, 2 for the "
-    "largest]",
+    help="arrays that the exact model counts, at the most  [default: a quick search: 8 for small networks, 1 for "
+    "large ones]",
 )
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PIPE_COLUMNS = 160  # where neither a terminal nor COLUMNS says how wide a line may be
+RAMS = {"BRAM": "ramb18", "URAM": "uram288"}  # short names of the kinds of RAM
 GAP = 2  # columns between two columns of a table
 LEAST_PROSE = 16  # columns that a column of sentences needs
 
@@ -165,12 +166,12 @@ def design_table(explorations: Sequence[dse.Exploration]) -> Group:
                 f"{one.frames_per_second[-1]:.0f}",
                 f"{one.batch_ms[0]:.3f}",
                 f"{resources['dsp']['percent']:.0f} %",
-                ", ".join(f"{r['percent']:.0f} % {kind}" for kind, r in memories(resources).items()),
+                *(f"{ram[kind]['percent']:.0f} %" if kind in (ram := memories(resources)) else "-" for kind in RAMS),
             )
         )
     model, b_max = explorations[0].design.model, explorations[0].b_max
     frames = ("frames/s, B = 1", f"B = {b_max}")
-    columns = ("board", "array", *frames, "ms, B = 1", "DSP", "RAM")
+    columns = ("board", "array", *frames, "ms, B = 1", "DSP", *RAMS)
     return table(f"Designs (by the {model} model, simulated)", columns, rows, left=2)
 
 
@@ -181,7 +182,7 @@ def point(design: dse.Design) -> str:
 
 def memories(resources: Mapping[str, dict[str, float]]) -> dict[str, dict[str, float]]:
     """Give RAM kinds by their short names."""
-    return {kind: resources[key] for kind, key in (("BRAM", "ramb18"), ("URAM", "uram288")) if key in resources}
+    return {kind: resources[key] for kind, key in RAMS.items() if key in resources}
 
 
 def serving_table(

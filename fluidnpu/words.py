@@ -53,6 +53,9 @@ ALIASES = {
     "shed %": "shed",
     "accuracy %": "accuracy",
     "BRAM": "RAM",
+    "URAM": "RAM",
+    "frames/s, B = 1": "frames/s",
+    "ms, B = 1": "ms a batch",
 }  # a column, and the word that explains it
 
 

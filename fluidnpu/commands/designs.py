@@ -23,7 +23,7 @@ MOST_WEIGHT = 1e100
 # The same question gets the same answer from `dse` and `build`.
 DEFAULT_CYCLES, DEFAULT_CORE = "exact", "hls"
 # A quick search counts as many arrays as have this many multiply-accumulates to count, batches 1..b_max each.
-QUICK_MACS, QUICK_LEAST, QUICK_MOST, LONG = 150_000_000_000, 2, 8, 24
+QUICK_MACS, QUICK_MOST, LONG = 4_000_000_000, 8, 24
 log = logging.getLogger(__name__)
 
 
@@ -81,7 +81,7 @@ def quick_evaluations(work: models.Workload, b_max: int) -> int:
     It depends on nothing but the question, so that the answer does not depend on the machine.
     """
     counted = max(1, work.macs * b_max * (b_max + 1) // 2)
-    return max(QUICK_LEAST, min(QUICK_MOST, QUICK_MACS // counted))
+    return max(1, min(QUICK_MOST, QUICK_MACS // counted))
 
 
 def _relabelled(step: show.Step, question: dse.Question, board: str) -> show.Step:

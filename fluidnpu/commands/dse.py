@@ -168,6 +168,9 @@ def print_design(out: Console, found: dse.Exploration) -> None:
     parts = {"DSP": resources["dsp"], **show.memories(resources), "LUT": resources["lut"], "FF": resources["ff"]}
     shares = ", ".join(f"{r['percent']:.0f} % {kind}" for kind, r in parts.items())
     out.print(f"takes {shares} of the device (LUT and FF estimated)")
+    walls, others = found.walls(1), [one.name for one in board.dram if one.name != design.memory]
+    if walls is not None and walls.first == "memory" and others:
+        out.print(f"the board has other memories: --memory {' or '.join(others)}")
     for said in found.waste(found.b_max):
         out.print(f"[yellow]{said}[/]")
     out.print(f"[dim]{how_far(found)}[/]")
