@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import base64
 import posixpath
 import re
 import sys
@@ -10,6 +11,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
+import nbformat
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -49,7 +51,39 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for room in ROOMS:
         files.append(File.generated(config, f"reference/python/{room}.md", content=python_page(room)))
     files.append(File.generated(config, "reference/python/fluidnpu.md", content=front_page()))
+    for path in sorted((DOCS / "notebooks").glob("*.ipynb")):
+        files.append(File.generated(config, f"notebooks/{path.stem}.md", content=notebook_page(path)))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Lead links to a notebook to its page."""
+    return re.sub(r"(\]\(\S*notebooks/\w+)\.ipynb\)", r"\1.md)", markdown)
+
+
+def notebook_page(path: Path) -> str:
+    """Write a notebook as a page: its text, its code, what it printed and the pictures it drew."""
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    parts = []
+    for number, cell in enumerate(notebook.cells):
+        if cell.cell_type == "markdown":
+            parts.append(cell.source)
+        else:
+            parts.append(f"```python\n{cell.source}\n```")
+            parts += [shown(output) for output in cell.outputs]
+        if number == 0:
+            parts.append(f"[Download this notebook]({path.name}){{ .md-button }}")
+    return "\n\n".join(parts) + "\n"
+
+
+def shown(output: nbformat.NotebookNode) -> str:
+    """Write what a cell printed or drew."""
+    if output.output_type == "stream":
+        return f"```text\n{output.text}```"
+    if "image/svg+xml" in output.data:
+        picture = base64.b64encode(output.data["image/svg+xml"].encode()).decode()
+        return f'<img class="drawn" alt="a figure" src="data:image/svg+xml;base64,{picture}">'
+    return f"```text\n{output.data['text/plain']}\n```"
 
 
 def exported(stub: Path) -> list[tuple[str, str]]:
@@ -139,6 +173,15 @@ def moved(text: str, source: str, place: str) -> str:
     return re.sub(r"(?<!!)\[(?P<label>[^]]+)\]\((?P<target>[^)#\s]*)(?P<anchor>#[^)]*)?\)", link, text)
 
 
+def made(pattern: str) -> list[str]:
+    """Give the pages that stand in no file, of a pattern of the navigation."""
+    if pattern == "reference/python/*":
+        return [f"reference/python/{room}.md" for room in ROOMS]
+    if pattern == "notebooks/*":
+        return [f"notebooks/{name}.md" for name in ("tutorial", "exploration", "serving")]
+    return []
+
+
 def _named(nav: object) -> list[str]:
     if isinstance(nav, str):
         return [] if nav.endswith("*") else [nav]
@@ -156,8 +199,8 @@ def _expanded(nav: list[Any], named: set[str]) -> list[Any]:
             )
         elif item.endswith("*"):
             pages = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob(f"{item}.md"))
-            found = [f"reference/python/{room}.md" for room in ROOMS] if item == "reference/python/*" else pages
-            out += [path for path in found if path not in named]
+            found = [page for page in made(item) or pages if page not in named]
+            out += found
         else:
             out.append(item)
     return out
