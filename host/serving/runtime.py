@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design
 from fluidnpu.models import confidence
+from fluidnpu.models.exits import top_class
 from fluidnpu.scheduler import (
     Action,
     Answer,
@@ -43,7 +44,9 @@ Image = npt.NDArray[Any]
 class Reply:
     """The outcome of one request, times in nanoseconds on the requests' scale.
 
-    A shed request has exit and prediction -1 and confidence 0.
+    A shed request has exit and prediction -1 and confidence 0. `outputs` are what the network gives out
+    beside its exits, float32 in the shape of the user's model, by name; a network without classes has
+    prediction -1 and confidence 1.
     """
 
     request_id: int
@@ -55,6 +58,7 @@ class Reply:
     end_ns: int
     deadline_ns: int
     outcome: Outcome = Outcome.EXIT
+    outputs: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def latency_ns(self) -> int:
@@ -167,7 +171,7 @@ class Runtime:
         logits = self.driver.logits(slots, stage)
         last = stage == self._ledger.stages - 1
         replies, staying = [], []
-        for request, sure, label in zip(batch, confidence(logits), np.argmax(logits, axis=1), strict=True):
+        for request, sure, label in zip(batch, confidence(logits), top_class(logits), strict=True):
             if last or self._exits.decide(request, stage, end, float(sure)):
                 replies.append(self._reply(request, end, exit=stage, prediction=int(label), confidence=float(sure)))
             else:
@@ -211,7 +215,7 @@ class Runtime:
         replies = []
         for request, passed in self._ledger.answer(now, action):
             logits = self.driver.logits([self._slot[request.id]], passed)
-            label, sure = int(np.argmax(logits)), float(confidence(logits)[0])
+            label, sure = int(top_class(logits)[0]), float(confidence(logits)[0])
             outcome = Outcome.ANYTIME
             replies.append(self._reply(request, now, exit=passed, prediction=label, confidence=sure, outcome=outcome))
         return replies
@@ -233,7 +237,8 @@ class Runtime:
         confidence: float = 0.0,
         outcome: Outcome = Outcome.EXIT,
     ) -> Reply:
-        """Free the request's slot and make its reply."""
+        """Read the request's outputs, free its slot and make its reply."""
+        given = {} if exit < 0 else self.driver.outputs([self._slot[request.id]], exit)
         return Reply(
             request_id=request.id,
             prediction=prediction,
@@ -244,6 +249,7 @@ class Runtime:
             end_ns=end_ns,
             deadline_ns=request.deadline_ns,
             outcome=outcome,
+            outputs={name: values[0] for name, values in given.items()},
         )
 
     def _forget(self, request: Request) -> int:

@@ -30,8 +30,8 @@ def as_floats(images: Images) -> Floats:
 
 
 def _windows(layer: Layer, x: Floats, fill: float) -> Floats:
-    top, left, bottom, right = layer.padding
-    padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
+    top, left, bottom, right = (max(0, side) for side in layer.padding)
+    padded = np.pad(layer.cropped(x), ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
     extent = [(k - 1) * d + 1 for k, d in zip(layer.kernel, layer.dilation, strict=True)]
     views = np.lib.stride_tricks.sliding_window_view(padded, extent, axis=(1, 2))  # type: ignore[call-overload]
     views = views[:, :: layer.stride[0], :: layer.stride[1], :, :: layer.dilation[0], :: layer.dilation[1]]
@@ -69,26 +69,38 @@ def _batches(network: Network, images: Images) -> Iterator[dict[str, Floats]]:
     for start in range(0, len(images), step):
         tensors = {network.input: as_floats(images[start : start + step])}
         for layer in network.layers:
-            residual = None if layer.residual is None else tensors[layer.residual]
-            value = run_float_layer(layer, network.parameters.get(layer.name), tensors[layer.input], residual)
+            residual = None if layer.residual is None else layer.added(tensors[layer.residual])
+            source = layer.read(tensors[layer.input])
+            value = run_float_layer(layer, network.parameters.get(layer.name), source, residual)
             shape = network.tensors[layer.output]
-            if layer.channels != shape[2]:
-                whole = tensors.setdefault(layer.output, np.zeros((len(value), *shape), np.float32))
-                whole[..., layer.output_channel : layer.output_channel + layer.channels] = value
-            else:
+            if layer.fills(shape):
                 tensors[layer.output] = value
+            else:
+                whole = tensors.setdefault(layer.output, np.zeros((len(value), *shape), np.float32))
+                layer.written(whole)[...] = value
         yield tensors
 
 
 def run_float(network: Network, images: Images) -> list[Floats]:
     """Return float32 logits (N, classes) of every exit for NHWC images: uint8, or float in the network's
-    own unit.
+    own unit; (N, 0) for the end of a network without classes.
     """
     parts: list[list[Floats]] = [[] for _ in network.exits]
     for tensors in _batches(network, images):
+        batch = len(tensors[network.input])
         for part, exit in zip(parts, network.exits, strict=True):
-            part.append(tensors[exit.logits].reshape(len(tensors[exit.logits]), -1))
+            part.append(np.zeros((batch, 0), np.float32) if exit.logits is None else tensors[exit.logits].reshape(batch, -1))
     return [np.concatenate(part) for part in parts]
+
+
+def run_float_outputs(network: Network, images: Images) -> dict[str, Floats]:
+    """Return every output that is no exit as the user's model gives it out, float32 (N, *shape), by name."""
+    parts: dict[str, list[Floats]] = {output.name: [] for output in network.outputs}
+    for tensors in _batches(network, images):
+        for output in network.outputs:
+            values = np.asarray(output.arranged(tensors[output.tensor]), np.float64)
+            parts[output.name].append(output.activated(values))
+    return {name: np.concatenate(part) for name, part in parts.items()}
 
 
 def tensor_ranges(network: Network, images: Images) -> dict[str, float]:
