@@ -49,22 +49,11 @@ def _needs(network: Network, tensor: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def _classes(network: Network) -> str:
-    """Return the logits of the last exit. Raises NetworkError for a network without classes."""
-    last = network.exits[-1]
-    if last.logits is None:
-        raise NetworkError(
-            f"an exit must decide between classes, and '{network.name}' ends in outputs that are no logits: "
-            + ", ".join(output.name for output in network.outputs)
-        )
-    return last.logits
-
-
 def exit_places(network: Network) -> tuple[ExitPlace, ...]:
     """Return the places for exits: the tensors of the last exit's backbone with work before and after them,
     by MACs.
     """
-    backbone = _needs(network, _classes(network))
+    backbone = _needs(network, network.exits[-1].classes)
     macs = {index: layer.shape.macs for index, layer in enumerate(network.layers)}
     total = sum(macs[index] for index in backbone)
     taken = network.given_out
@@ -159,7 +148,7 @@ def _free_name(taken: set[str]) -> str:
 def _with_head(network: Network, tensor: str, name: str, rng: np.random.Generator) -> Network:
     """Append pool and classifier with their tensors, weights and ranges."""
     height, width, channels = network.tensors[tensor]
-    classes = network.tensors[_classes(network)][2]
+    classes = network.tensors[network.exits[-1].classes][2]
     pool = Layer(
         name=f"{name}_pool", kind=Kind.SUM_POOL, input=tensor, output=f"{name}_pool_out", channels=channels,
         in_shape=(height, width, channels), kernel=(height, width),

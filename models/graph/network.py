@@ -132,6 +132,13 @@ class Exit:
     rate: float | None = None  # share of all samples that leave here
     accuracy: float | None = None  # of this exit's answers, on every sample
 
+    @property
+    def classes(self) -> str:
+        """The logits tensor. Raises NetworkError at the end of a network without classes."""
+        if self.logits is None:
+            raise NetworkError(f"an exit must give logits to decide between classes, and '{self.name}' gives none")
+        return self.logits
+
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:

@@ -1,75 +1,72 @@
-"""Read an ONNX file into a `Network` in one pass; each node folds into a layer or opens one.
+"""Read an ONNX file into a `Network` in one pass; each node folds into a layer, opens one or moves values.
 
-Every graph output is an exit. An operation that the NPU cannot do exactly is refused in one sentence that
-names node and operator.
+Graph outputs of logits are exits, all others are outputs of the stage that computes them. An operation that
+the NPU cannot do exactly is refused in one sentence that names node, operator and remedy.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import onnx
 
-from ..errors import ModelFileError, NetworkError, UnsupportedOperatorError
+from ..errors import ModelFileError, NetworkError
 from ..files import regular_file
 from ..graph.layer_table import read_layer_table
 from ..graph.network import Exit, Network
 from ..graph.shapes import Workload
 from .constants import folded
 from .drafts import Plane, build_network, plain
+from .ends import ends
 from .export import PREFIX
-from .file import OnnxFile, label, refuse
+from .file import OnnxFile, refuse
 from .folding import FOLDING_OPERATORS
+from .inputs import open_input
 from .layers import LAYER_OPERATORS
-from .walk import Walk
+from .moves import MOVING_OPERATORS
+from .refusals import unsupported
+from .walk import MOST_WEIGHTS, Walk
 
 DEFAULT_THRESHOLD = 0.8
-MOST_EXITS = 64
-_SUGGESTIONS = {
-    "Sigmoid": "end exits in logits or Softmax and use ReLU inside",
-    "HardSigmoid": "use ReLU or ReLU6",
-    "HardSwish": "use ReLU or ReLU6",
-    "LeakyRelu": "train with ReLU",
-    "PRelu": "train with ReLU",
-    "Elu": "train with ReLU",
-    "Gelu": "train with ReLU",
-    "Tanh": "train with ReLU",
-    "Transpose": "export the model with NCHW activations",
-    "ConvTranspose": "the NPU does not upsample",
-    "Resize": "the NPU does not upsample; resize on the host",
-    "Upsample": "the NPU does not upsample; resize on the host",
-    "QuantizeLinear": "give the float model: fluidnpu quantises it itself",
-    "DequantizeLinear": "give the float model: fluidnpu quantises it itself",
-    "QLinearConv": "give the float model: fluidnpu quantises it itself",
-    "LRN": "train with batch normalisation",
-    "InstanceNormalization": "train with batch normalisation",
-    "LayerNormalization": "train with batch normalisation",
-    "ArgMax": "give out the logits: the runtime decides",
-    "If": "export the exits as plain outputs: the runtime decides, not the graph",
-    "Loop": "export the exits as plain outputs: the runtime decides, not the graph",
+_OPERATORS: dict[str, Callable[[Walk, onnx.NodeProto], None]] = {
+    **LAYER_OPERATORS,
+    **FOLDING_OPERATORS,
+    **MOVING_OPERATORS,
 }
-_OPERATORS: dict[str, Callable[[Walk, onnx.NodeProto], None]] = {**LAYER_OPERATORS, **FOLDING_OPERATORS}
 OPERATORS = tuple(sorted({*_OPERATORS, "Constant", "Shape"}))  # and, between constants alone, those of FOLDS
 
 
-def read_onnx(path: Path | str, threshold: float = DEFAULT_THRESHOLD) -> Network:
+def read_onnx(
+    path: Path | str,
+    threshold: float = DEFAULT_THRESHOLD,
+    *,
+    most_weights: int = MOST_WEIGHTS,
+    exits: Sequence[str] | None = None,
+) -> Network:
     """Read an ONNX file; `threshold` is every exit's when the file's metadata has no exit table.
 
-    Exits stand in the table's order, or without one in the order of the MACs they need.
+    Exits stand in the table's order, or without one in the order of the MACs they need. `exits` names the
+    graph outputs that are exits (default: those of the table, else all vectors of logits); other outputs are
+    given out as they are. More weights than `most_weights` are refused.
     """
     path = Path(path)
     if not 0 <= threshold <= 1:
         raise ModelFileError(f"the threshold must be a confidence of 0..1, not {threshold}")
-    walk = Walk(OnnxFile(path))
+    if most_weights < 1:
+        raise ModelFileError(f"the most weights of a model must be at least 1, not {most_weights}")
+    walk = Walk(OnnxFile(path), most_weights)
+    open_input(walk)
     for node in walk.file.order:
         _visit(walk, node)
+        walk.visited(node)
     table = _exit_table(walk)
-    exits = _exits(walk, table, threshold)
     metadata = walk.file.metadata
+    chosen = exits if exits is not None else tuple(table) if PREFIX + "exits" in metadata else None
+    found = ends(walk, table, threshold, chosen)
     name = plain(metadata.get(PREFIX + "name") or walk.file.model.graph.name or path.stem)
     ranges = _json_object(walk, "calibration", {})
     for tensor, value in ranges.items():
@@ -79,10 +76,14 @@ def read_onnx(path: Path | str, threshold: float = DEFAULT_THRESHOLD) -> Network
             )
     provenance = {key: str(value) for key, value in _json_object(walk, "provenance", {}).items()}
     rank = {output: index for index, output in enumerate(table)}
-    ordered = all(plane.name in rank for _, plane in exits)  # the exit table's order is the designer's own
+    ordered = all(output in rank for output, _, _ in found.exits)  # the exit table's order is the designer's own
     if ordered:
-        exits.sort(key=lambda one: rank[one[1].name])
-    return build_network(name, walk.source, walk.drafts, exits, ranges, provenance, ordered=ordered)
+        found.exits.sort(key=lambda one: rank[one[0]])
+    stages: list[tuple[Exit, Plane | None]] = [(exit, plane) for _, exit, plane in found.exits]
+    stages = stages or [(Exit(name="final", logits=None), None)]
+    return build_network(
+        name, walk.source, walk.drafts, stages, found.outputs, ranges, provenance, ordered=ordered or not found.exits
+    )
 
 
 def _visit(walk: Walk, node: onnx.NodeProto) -> None:
@@ -98,11 +99,7 @@ def _visit(walk: Walk, node: onnx.NodeProto) -> None:
         operator = _OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
         if operator is None:
             _missing_inputs(walk, node)
-            full = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
-            hint = _SUGGESTIONS.get(
-                node.op_type, "replace it, or cut the graph before it; what can be used is " + ", ".join(OPERATORS)
-            )
-            raise UnsupportedOperatorError(label(node), full, "is not supported", hint)
+            raise unsupported(node, ", ".join(OPERATORS))
         operator(walk, node)
     except NetworkError:
         raise
@@ -114,48 +111,6 @@ def _missing_inputs(walk: Walk, node: onnx.NodeProto) -> None:
     for name in filter(None, node.input):
         if name not in walk.values and not walk.known(name):
             raise refuse(node, f"reads '{name}', which is nowhere in the file")
-
-
-def _exits(walk: Walk, table: Mapping[str, dict[str, Any]], threshold: float) -> list[tuple[Exit, Plane]]:
-    """Return every graph output as an exit, with its row of the exit table where there is one."""
-    outputs = [one.name for one in walk.file.model.graph.output]
-    if not 1 <= len(outputs) <= MOST_EXITS:
-        raise ModelFileError(
-            f"{walk.file.path} must have 1 to {MOST_EXITS} outputs, each an exit, and it has {len(outputs)}"
-        )
-    found: list[tuple[Exit, Plane]] = []
-    for output in outputs:
-        value = walk.values.get(output)
-        if value is None or not value.plane.writers:
-            raise ModelFileError(
-                f"output '{output}' of {walk.file.path} must be computed from the input, and it is not: no exit there"
-            )
-        if not value.pixel or any(value.pad):
-            raise ModelFileError(
-                f"output '{output}' must be one vector of logits per image to be an exit, and its shape is {value.shape}"
-            )
-        if any(plane is value.plane for _, plane in found):
-            continue  # logits and their Softmax, both given out: one exit
-        if not value.softmaxed and value.plane.name != output:
-            value.plane.aliases.append(value.plane.name)
-            value.plane.name = output
-        row = table.get(output, {"name": output, "threshold": threshold, "rate": None, "accuracy": None})
-        exit = Exit(
-            name="".join(one for one in row["name"] if one.isprintable())[:80],
-            logits=value.plane.name,
-            threshold=row["threshold"],
-            rate=row["rate"],
-            accuracy=row["accuracy"],
-        )
-        found.append((exit, value.plane))
-    classes = sorted({plane.shape[2] for _, plane in found})
-    if len(classes) > 1:
-        raise ModelFileError(f"all exits must tell the same classes apart, and their numbers of logits are {classes}")
-    if len({exit.name for exit, _ in found}) < len(found):
-        raise ModelFileError(
-            f"the exits of {walk.file.path} must have different names, and they are {[exit.name for exit, _ in found]}"
-        )
-    return found
 
 
 def _exit_table(walk: Walk) -> dict[str, dict[str, Any]]:
@@ -199,7 +154,9 @@ def _json_object(walk: Walk, key: str, default: dict[str, Any]) -> dict[str, Any
     return found
 
 
-def read_model(path: Path | str, threshold: float = DEFAULT_THRESHOLD) -> Network | Workload:
+def read_model(
+    path: Path | str, threshold: float = DEFAULT_THRESHOLD, *, most_weights: int = MOST_WEIGHTS
+) -> Network | Workload:
     """Read an ONNX file as a Network or a JSON layer table as a Workload: by suffix, else by the first
     byte.
     """
@@ -207,7 +164,7 @@ def read_model(path: Path | str, threshold: float = DEFAULT_THRESHOLD) -> Networ
     suffix = path.suffix.lower()
     if suffix == ".json" or (suffix != ".onnx" and _looks_like_json(path)):
         return read_layer_table(path)
-    return read_onnx(path, threshold)
+    return read_onnx(path, threshold, most_weights=most_weights)
 
 
 def _looks_like_json(path: Path) -> bool:
