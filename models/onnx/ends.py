@@ -68,9 +68,9 @@ def ends(walk: Walk, table: Mapping[str, dict[str, Any]], threshold: float, chos
 
 def _decides(value: Value) -> bool:
     """True if a value is one vector of at least two logits."""
-    return value.pixel and not any(value.pad) and value.shape[2] > 1 and value.activation != "sigmoid" and (
-        value.view.is_vector or value.view.is_map
-    )
+    if not value.pixel or any(value.pad) or value.shape[2] < 2 or not (value.view.is_vector or value.view.is_map):
+        return False
+    return not value.activation or (value.activation != "sigmoid" and value.axis == 1)
 
 
 def _add_exit(

@@ -187,7 +187,9 @@ class _Graph:
                 pads = self.constant(f"{name}_{index}.pads", [0, gap, 0, 0, 0, after, 0, 0], np.int64)
                 value = self.node("Pad", [value, pads], f"{name}_{index}_zeros")
             values.append(value)
-        self.node("Concat" if len(values) > 1 else "Identity", values, name, **({"axis": 1} if len(values) > 1 else {}))
+        if len(values) > 1:
+            return self.node("Concat", values, name, axis=1)
+        self.nodes[-1].output[0] = name  # of what was joined or padded last
         return name
 
     def _joined(self, values: list[str], axis: int, name: str) -> str:

@@ -239,8 +239,10 @@ def _softmax(walk: Walk, node: onnx.NodeProto) -> None:
     given = Attributes(node).integer("axis", -1 if walk.file.opset >= 13 else 1)
     axis = given + rank + 1 if given < 0 else given
     shape = source.onnx_shape
-    flat = walk.file.opset < 13 and axis >= 1 and math.prod(shape) != (*shape, 1)[axis - 1]  # it took all from there
-    if not 1 <= axis <= rank or flat or not source.view.holds(axis - 1, ""):
+    fits = 1 <= axis <= rank
+    if fits and walk.file.opset < 13:  # it ran over all axes from there on
+        fits = math.prod(shape[axis - 1 :]) == shape[axis - 1]
+    if not fits:
         raise UnsupportedOperatorError(
             label(node),
             node.op_type,

@@ -111,6 +111,8 @@ def convolution(
     zeros = max(window["padding"]) > 0
     if source.factor is not None and source.shift is not None and zeros and source.shift.any():
         source = walk.settle(node, source)
+    if 1 < groups < source.shape[2] and not source.ordered and _cheaper_dense(source, weights, groups, window):
+        weights, groups = _one_group(weights, groups), 1
     if groups == 1 and not _worth_a_layer(source, weights, window):
         return _dense(walk, node, source, weights, bias, window)
     if groups == source.shape[2]:
@@ -159,6 +161,22 @@ def _absorbed_by_channel(weights: Array, source: Value, per: int) -> tuple[Array
     with np.errstate(all="ignore"):
         more = (weights.astype(np.float64).sum(axis=(1, 2, 3)) * shift).astype(np.float32)
         return (weights * factor[:, None, None, None]).astype(np.float32), more
+
+
+def _cheaper_dense(source: Value, weights: Array, groups: int, window: Mapping[str, Any]) -> bool:
+    """True if one group with zeros between needs fewer multiplications than groups behind a gathered copy."""
+    own = weights.size / math.prod(window["stride"])
+    return bool(groups * own <= own + source.shape[2] ** 2)
+
+
+def _one_group(weights: Array, groups: int) -> Array:
+    """Return the weights of a grouped convolution as those of one group, zero where groups do not meet."""
+    out, per = weights.shape[:2]
+    whole = np.zeros((out, groups * per, *weights.shape[2:]), np.float32)
+    for group in range(groups):
+        rows = slice(group * out // groups, (group + 1) * out // groups)
+        whole[rows, group * per : (group + 1) * per] = weights[rows]
+    return whole
 
 
 def _worth_a_layer(source: Value, weights: Array, window: Mapping[str, Any]) -> bool:
@@ -316,10 +334,13 @@ def _ceil_padding(source: Value, window: Mapping[str, Any]) -> Padding:
 def _average_pool(walk: Walk, node: onnx.NodeProto) -> None:
     source = walk.map(node, lazy=True)
     window = window_of(node, source, _kernel(node, source))
-    ceil = Attributes(node).integer("ceil_mode", 0)
-    if any(source.pad) and source.factor is None and not any(window["padding"]):
-        padded = {**window, "padding": source.pad}  # zeros of a Pad node count as values do
-        if not ceil or _ceil_padding(source, padded) == source.pad:
+    ceil, counted = (Attributes(node).integer(name, 0) for name in ("ceil_mode", "count_include_pad"))
+    own = window["padding"]
+    adds_up = not any(before < 0 < one for before, one in zip(source.pad, own, strict=True))
+    if any(source.pad) and source.factor is None and adds_up and (counted or not any(own)):
+        both = tuple(before + one for before, one in zip(source.pad, own, strict=True))
+        padded = {**window, "padding": both}  # zeros of a Pad node count as values do
+        if not ceil or _ceil_padding(source, padded) == both:
             walk.put(node, _pool(walk, node, source, Kind.SUM_POOL, source.window_axes, **padded))
             return
     source, first, order = walk.per_channel(node, walk.settle(node, source))

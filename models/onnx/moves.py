@@ -16,7 +16,7 @@ import onnx
 from onnx import TensorProto
 
 from ..errors import UnsupportedOperatorError
-from ..graph.shapes import Pair, Shape
+from ..graph.shapes import Kind, Pair, Shape
 from .drafts import Plane
 from .file import MOST_ELEMENTS, MOST_EXTENT, Attributes, label, refuse
 from .refusals import misfit
@@ -41,8 +41,8 @@ def _flatten(walk: Walk, node: onnx.NodeProto) -> None:
     _put_moved(walk, node, lambda view: view.reshape((math.prod(view.shape),)), "cannot be flattened")
 
 
-def _put_moved(walk: Walk, node: onnx.NodeProto, move: Any, why: str) -> None:
-    moved = walk.moved(node, move)
+def _put_moved(walk: Walk, node: onnx.NodeProto, move: Any, why: str, axis: int | None = None) -> None:
+    moved = walk.moved(node, move, axis=axis)
     if moved is None:
         raise misfit(
             node,
@@ -75,7 +75,9 @@ def _transpose(walk: Walk, node: onnx.NodeProto) -> None:
     order = Attributes(node).ints("perm") or tuple(range(rank, -1, -1))
     if sorted(order) != list(range(rank + 1)) or order[0] != 0:
         raise misfit(node, f"permutes {order}", "keep the batch as the first dimension")
-    _put_moved(walk, node, lambda view: view.transpose([one - 1 for one in order[1:]]), "cannot be transposed")
+    axis = walk.raw(node).axis  # of a Softmax
+    followed = order.index(axis) if axis in order else None
+    _put_moved(walk, node, lambda view: view.transpose([one - 1 for one in order[1:]]), "cannot be transposed", followed)
 
 
 def _squeeze(walk: Walk, node: onnx.NodeProto) -> None:
@@ -290,6 +292,7 @@ def _movable(piece: Value) -> bool:
 
 def _joined(walk: Walk, node: onnx.NodeProto, plane: Plane, pieces: Sequence[Value]) -> list[Value]:
     """Return the pieces as values that fill planes of one gain, copied where they do not; none comes twice."""
+    _share_gain(pieces)
     mixed = any(piece.plane.gain != pieces[0].plane.gain or not _movable(piece) for piece in pieces)
     mixed |= len({id(piece.plane) for piece in pieces}) < len(pieces)
     made: list[Value] = []
@@ -300,6 +303,21 @@ def _joined(walk: Walk, node: onnx.NodeProto, plane: Plane, pieces: Sequence[Val
     plane.gain = made[0].plane.gain
     plane.depth = 1 + max(one.plane.depth for one in made)
     return made
+
+
+def _share_gain(pieces: Sequence[Value]) -> None:
+    """Let convolutions that nothing else reads take the one average-pool gain of the others into their weights."""
+    free = [
+        piece.exclusive
+        and not piece.plane.sealed
+        and all(writer.kind is Kind.GEMM and writer.residual is None for writer in piece.plane.writers)
+        for piece in pieces
+    ]
+    fixed = {piece.plane.gain for piece, one in zip(pieces, free, strict=True) if not one}
+    if len(fixed) == 1:
+        for piece, one in zip(pieces, free, strict=True):
+            if one and _movable(piece):
+                piece.plane.gain = next(iter(fixed))
 
 
 def _pad(walk: Walk, node: onnx.NodeProto) -> None:
@@ -324,7 +342,8 @@ def _pad(walk: Walk, node: onnx.NodeProto) -> None:
     if min(channels) < 0:
         raise UnsupportedOperatorError(label(node), node.op_type, "cuts channels off", "use a Slice")
     if any(channels):
-        source = _zero_channels(walk, node, source, channels)
+        alone = not any(pads[axis] for axis in range(2, 2 * rank) if axis % rank > 1)
+        source = _zero_channels(walk, node, source, channels, node.output[0] if alone else walk.aside(node, "wide"))
     more = [0, 0, 0, 0]
     for axis in range(2, rank):
         for side, count in zip(_BORDERS[source.window_axes[axis - 1]], (pads[axis], pads[axis + rank]), strict=True):
@@ -338,14 +357,16 @@ def _pad(walk: Walk, node: onnx.NodeProto) -> None:
     walk.alias(node, source, pad=(pad[0], pad[1], pad[2], pad[3]))
 
 
-def _zero_channels(walk: Walk, node: onnx.NodeProto, source: Value, channels: tuple[int, int]) -> Value:
+def _zero_channels(
+    walk: Walk, node: onnx.NodeProto, source: Value, channels: tuple[int, int], name: str
+) -> Value:
     """Put channels of zeros around a map: part of a wider plane that no layer writes, and memory is zero."""
     source = walk.settle(node, source)
     if not _movable(source):
         source = walk.copy(node, source)
     inner = source.plane.shape
     plane = _new_plane(node, (*inner[:2], channels[0] + inner[2] + channels[1]))
-    plane.gain, plane.depth, plane.name = source.plane.gain, source.plane.depth + 1, walk.aside(node, "wide")
+    plane.gain, plane.depth, plane.name = source.plane.gain, source.plane.depth + 1, name
     plane.put(source.plane, (0, 0, channels[0]))
     index = [*range(channels[0]), *(channels[0] + source.view.index), *range(channels[0] + inner[2], plane.shape[2])]
     view = View.of(source.window_axes, plane.shape, np.array(index, np.int64))

@@ -239,24 +239,34 @@ class Walk:
             self.values[output] = made
 
     def moved(
-        self, node: onnx.NodeProto, move: Callable[[View], View | None], source: Value | None = None
+        self,
+        node: onnx.NodeProto,
+        move: Callable[[View], View | None],
+        source: Value | None = None,
+        axis: int | None = None,
     ) -> Value | None:
-        """Return the value at input 0, or a value, in another view of the same elements or of some of them."""
+        """Return the value at input 0, or a value, in another view of the same elements or of some of them.
+
+        `axis`: of its Softmax, in the new view, where there is one.
+        """
         source = self.raw(node) if source is None else source
         if any(source.pad):
             source = self.settle(node, source)
         view = move(source.view.with_order(np.arange(source.view.channels.size)))
         if view is None:
             return None
-        if source.activation.endswith("softmax") and not (source.pixel and view.holds(0, "")):
-            self.value(node)  # refuses
+        if source.activation.endswith("softmax") and axis is None:
+            along = source.view.axes[source.axis - 1]
+            if not (source.pixel and along and view.axes[0] == along):
+                self.value(node)  # refuses
+            axis = 1
         taken = view.index
         return replace(
             source,
             view=view.with_order(source.view.index[taken]),
             factor=None if source.factor is None else source.factor[taken],
             shift=None if source.shift is None else source.shift[taken],
-            axis=1,
+            axis=axis or 1,
         )
 
     def renamed(self, node: onnx.NodeProto, source: Value) -> None:
