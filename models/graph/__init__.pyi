@@ -1,2 +1,2 @@
-from .outputs import Output as Output
 from .network import Parameters as Parameters
+from .outputs import Output as Output

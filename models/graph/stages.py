@@ -16,7 +16,8 @@ T = TypeVar("T", bound=Hashable)
 def with_outputs(
     exits: Sequence[AbstractSet[T]], outputs: Sequence[AbstractSet[T]]
 ) -> tuple[list[AbstractSet[T]], list[int]]:
-    """Return what each stage needs once outputs that are no exits are computed, too, and the stage of each output.
+    """Return what each stage needs once outputs that are no exits are computed, too, and the stage of each
+    output.
 
     An output belongs to the first stage after which all that it shares with exits is there.
 
@@ -28,11 +29,10 @@ def with_outputs(
     shared = frozenset[T]().union(*exits)
     places = []
     for needed in outputs:
-        known: set[T] = set()
-        for stage, there in enumerate(exits):
-            known |= there
-            if needed & shared <= known:
-                break
+        known, stage = set(exits[0]), 0
+        while not needed & shared <= known:
+            stage += 1
+            known |= exits[stage]
         stages[stage] = stages[stage] | needed
         places.append(stage)
     return stages, places

@@ -194,13 +194,13 @@ def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Int16s], dict[str
 
 
 def run(qnet: QuantisedNetwork, images: Images) -> list[Int16s]:
-    """Return int16 logits (N, classes) of every exit for images (N, H, W, C): uint8, or float in [0, 1]."""
+    """Return int16 logits (N, classes) of every exit for images that `quantise_input` takes."""
     return _run(qnet, images)[0]
 
 
 def run_outputs(qnet: QuantisedNetwork, images: Images) -> dict[str, Int16s]:
-    """Return every output that is no exit as stored, int16 (N, *shape), by its name; `QuantisedNetwork.output`
-    gives real values.
+    """Return every output that is no exit as stored, int16 (N, *shape), by its name;
+    `QuantisedNetwork.output` gives real values.
     """
     found = _run(qnet, images)[2]
     return {output.name: output.arranged(found[output.tensor]) for output in qnet.network.outputs}
@@ -222,4 +222,4 @@ def early_exit_counting(
     """Return `early_exit`, and the saturations of each layer over all images run to the last exit."""
     stored, counts, _ = _run(qnet, images)
     logits = [qnet.logits(index, one) for index, one in enumerate(stored)]
-    return *early_exit_predictions(logits, [exit.threshold for exit in qnet.exits]), counts
+    return *early_exit_predictions(logits, qnet.network.thresholds), counts

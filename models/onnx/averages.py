@@ -29,7 +29,9 @@ MOST_RECTANGLES = 64
 
 
 class Border(NamedTuple):
-    """`outputs` along an axis, from the first on, whose windows keep `taps` taps from `tap` on, and are divided by `divisor`."""
+    """`outputs` along an axis, from the first on, whose windows keep `taps` taps from `tap` on, and are
+    divided by `divisor`.
+    """
 
     first: int
     outputs: int
@@ -124,7 +126,9 @@ def _rectangle(
     kernel: Pair = (parts[0].taps, parts[1].taps)
     begin, end = [0, 0], [0, 0]
     for axis, part in enumerate(parts):
-        begin[axis] = window["padding"][axis] - part.first * window["stride"][axis] - part.tap * window["dilation"][axis]
+        begin[axis] = (
+            window["padding"][axis] - part.first * window["stride"][axis] - part.tap * window["dilation"][axis]
+        )
         reach = (part.outputs - 1) * window["stride"][axis] + (part.taps - 1) * window["dilation"][axis] + 1
         end[axis] = reach - begin[axis] - source.shape[axis]
         if window["alone"][axis] and part.taps == window["kernel"][axis]:  # rows that no window reaches may stay

@@ -278,6 +278,8 @@ def _in_plain_names(source: Plane, drafts: Iterable[Draft], ranges: Mapping[str,
             name = f"{base}_{count}"
         taken.add(name)
         plane.name = name
+        if not found and name in ranges:
+            found = [ranges[name]]  # as `write_metadata` names it
         if found:
             known[name] = found[0] / plane.gain
     return known
@@ -317,9 +319,7 @@ def build_network(
         tensors={source.name: source.shape} | {key: plane.shape for key, plane in planes.items()},
         layers=tuple(draft.layer(stage) for draft, stage in placed.items()),
         exits=tuple(ranked),
-        outputs=tuple(
-            _in_root(output, plane, stage) for (output, plane), stage in zip(outputs, places, strict=True)
-        ),
+        outputs=tuple(_in_root(output, plane, stage) for (output, plane), stage in zip(outputs, places, strict=True)),
         parameters={draft.name: draft.parameters() for draft in placed if draft.kind is Kind.GEMM},
         calibration={key: ranges[key] for key in (source.name, *planes) if key in ranges},
         metadata=dict(metadata),

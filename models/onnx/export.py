@@ -6,7 +6,6 @@ normalisations as nodes, so the file is the trained network; `read_onnx` folds t
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,13 +16,14 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from ..errors import NetworkError
-from ..graph.network import Exit, Layer, Network, Parameters
+from ..files import write_file
+from ..graph.network import Layer, Network, Parameters
 from ..graph.outputs import Output
 from ..graph.shapes import Kind
+from .metadata import metadata_of
 
 OPSET = 17
 IR_VERSION = 8
-PREFIX = "fluidnpu."
 BATCH_NORM_EPSILON = 1e-5
 
 State = Mapping[str, npt.NDArray[np.float32]]
@@ -100,9 +100,7 @@ class _Graph:
         """Return the name of what a layer reads: channels of a tensor, without the rows and columns it leaves
         out.
         """
-        name = self._channels(
-            layer.input, layer.input_channel, layer.in_shape[2], layer.name + "_in", before=layer
-        )
+        name = self._channels(layer.input, layer.input_channel, layer.in_shape[2], layer.name + "_in", before=layer)
         sides = [max(0, -side) for side in layer.padding]
         if any(sides):
             begins, ends = sides[:2], [size - side for size, side in zip(layer.in_shape[:2], sides[2:], strict=True)]
@@ -114,8 +112,8 @@ class _Graph:
         return name
 
     def _channels(self, tensor: str, first: int, count: int, name: str, *, before: Layer) -> str:
-        """Return the name of channels [first, first + count) of a tensor, also of one whose other channels are
-        written later.
+        """Return the name of channels [first, first + count) of a tensor, also of one whose other channels
+        are written later.
         """
         for piece, made in self.pieces.get(tensor, []):
             if (piece.output_channel, piece.channels) == (first, count) and not self._parts(piece):
@@ -163,8 +161,8 @@ class _Graph:
         return layer.out_hw != self.network.tensors[layer.output][:2]
 
     def _assemble(self, tensor: str, layers: list[Layer], span: tuple[int, int], name: str) -> str:
-        """Join what layers write into channels [span) of a tensor: columns, then rows, then channels; channels
-        between them are zeros.
+        """Join what layers write into channels [span) of a tensor: columns, then rows, then channels;
+        channels between them are zeros.
         """
         made = {id(layer): value for layer, value in self.pieces[tensor]}
         groups: dict[tuple[int, int], dict[int, dict[int, str]]] = {}
@@ -197,11 +195,10 @@ class _Graph:
 
     def output(self, output: Output) -> None:
         """Write what arranges and ends an output: channels, axes, shape, activation."""
-        value, count = output.tensor, self.network.tensors[output.tensor][2]
-        base = f"{output.name}_out"
+        value, base = output.tensor, f"{output.name}_out"
         if output.channels:
             picked = self.constant(f"{base}.channels", output.channels, np.int64)
-            value, count = self.node("Gather", [value, picked], f"{base}_channels", axis=1), len(output.channels)
+            value = self.node("Gather", [value, picked], f"{base}_channels", axis=1)
         height, width, _ = self.network.tensors[output.tensor]
         wide = [axis for axis, size in (("h", height), ("w", width)) if axis in output.axes]
         sizes = [0, *output.split, *(height if axis == "h" else width for axis in wide)]
@@ -293,36 +290,16 @@ def build_onnx(network: Network, state: State | None = None) -> onnx.ModelProto:
     model = helper.make_model(
         proto, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="fluidnpu", ir_version=IR_VERSION
     )
-    helper.set_model_props(model, _metadata(network))
+    helper.set_model_props(model, metadata_of(network))
     onnx.checker.check_model(model)
     return model
 
 
-def _metadata(network: Network) -> dict[str, str]:
-    """Return exit table, calibration and provenance as text.
-
-    Calibration is in real units, with the average pools' gain, as ONNX's own tensors have it.
-    """
-    gains = network.gains
-    ranges = {name: value * gains[name] for name, value in network.calibration.items()}
-    return {
-        PREFIX + "name": network.name,
-        PREFIX + "exits": json.dumps([_exit_row(exit) for exit in network.exits if exit.logits], allow_nan=False),
-        PREFIX + "calibration": json.dumps(ranges, allow_nan=False),
-        PREFIX + "provenance": json.dumps(dict(network.metadata), sort_keys=True, allow_nan=False),
-    }
-
-
-def _exit_row(exit: Exit) -> dict[str, object]:
-    return {
-        "name": exit.name,
-        "output": exit.logits,
-        "threshold": exit.threshold,
-        "rate": exit.rate,
-        "accuracy": exit.accuracy,
-    }
-
-
 def write_onnx(network: Network, path: Path | str, state: State | None = None) -> None:
-    """Write `build_onnx` to one file."""
-    Path(path).write_bytes(build_onnx(network, state).SerializeToString(deterministic=True))
+    """Write `build_onnx` to one file, whole or not at all (`models.files`)."""
+    write_file(path, onnx_bytes(network, state))
+
+
+def onnx_bytes(network: Network, state: State | None = None) -> bytes:
+    """Return `build_onnx` as the bytes of a file."""
+    return bytes(build_onnx(network, state).SerializeToString(deterministic=True))

@@ -216,7 +216,9 @@ def _places(value: Value) -> tuple[str, ...]:
 
 
 def _residual_start(into: Value, other: Value) -> int | None:
-    """Return the first channel to add of the other's plane when it has the order of the writer's; else None."""
+    """Return the first channel to add of the other's plane when it has the order of the writer's; else
+    None.
+    """
     place = np.argsort(into.view.index)  # the value's channel at each place of the plane that is written
     added = other.view.index[place]
     return int(added[0]) if np.array_equal(added, added[0] + np.arange(added.size)) else None

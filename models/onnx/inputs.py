@@ -1,4 +1,6 @@
-"""The input of an ONNX graph: one image, NCHW or NHWC, of floats or of uint8 pixels; or a vector or a signal."""
+"""The input of an ONNX graph: one image, NCHW or NHWC, of floats or of uint8 pixels; or a vector or a
+signal.
+"""
 
 from __future__ import annotations
 

@@ -190,7 +190,9 @@ def _worth_a_layer(source: Value, weights: Array, window: Mapping[str, Any]) -> 
 def _dense(
     walk: Walk, node: onnx.NodeProto, source: Value, weights: Array, bias: Array, window: dict[str, Any]
 ) -> Value:
-    """Open a convolution of one group over the range that holds a view's channels; the others weigh nothing."""
+    """Open a convolution of one group over the range that holds a view's channels; the others weigh
+    nothing.
+    """
     weights, more = absorbed(weights, source)
     index = source.view.index
     first = int(index.min())
@@ -246,7 +248,9 @@ def _over_features(walk: Walk, node: onnx.NodeProto, weights: Array, bias: Array
         walk.put(node, replace(made, view=View.of(("c",), made.plane.shape)))
         return
     if view.axes[-1].strip("c") or any("c" in axis for axis in view.axes[:-1]):
-        raise misfit(node, f"multiplies the axis {view.shape[-1]} of {view.shape}, which is not the channels", NO_SEQUENCES)
+        raise misfit(
+            node, f"multiplies the axis {view.shape[-1]} of {view.shape}, which is not the channels", NO_SEQUENCES
+        )
     made = _dense(walk, node, source, weights.reshape(*weights.shape, 1, 1), bias, {"padding": NO_PADDING})
     axes = (*view.axes[:-1], "c")
     walk.put(node, replace(made, view=View.of(axes, made.plane.shape)))
@@ -260,7 +264,8 @@ def _gemm(walk: Walk, node: onnx.NodeProto) -> None:
         raise refuse(node, "must multiply (N, features) by a constant matrix, without transA")
     if not walk.value(node, lazy=True).view.is_vector:
         raise refuse(
-            node, f"must read a flattened input, and '{node.input[0]}' is (N, {', '.join(map(str, walk.raw(node).onnx_shape))})"
+            node,
+            f"must read a flattened input, and '{node.input[0]}' is (N, {', '.join(map(str, walk.raw(node).onnx_shape))})",
         )
     weights = weights.T if attributes.integer("transB", 0) else weights
     bias = _vector(node, walk.optional(node, 2), weights.shape[1]) * np.float32(attributes.number("beta", 1.0))
@@ -363,7 +368,11 @@ def _global_pool(walk: Walk, node: onnx.NodeProto) -> None:
     named = sorted({a % (rank + 1) for a in axes}) if axes else []
     tokens = "".join(source.view.axes[a - 1] for a in named if a)
     if not named or 0 in named or "c" in tokens or (not reduces and not source.view.holds(0, "")):
-        raise misfit(node, f"reduces axes {axes} of (N, {', '.join(map(str, source.view.shape))})", "reduce height and width alone")
+        raise misfit(
+            node,
+            f"reduces axes {axes} of (N, {', '.join(map(str, source.view.shape))})",
+            "reduce height and width alone",
+        )
     kernel = (source.shape[0] if "h" in tokens else 1, source.shape[1] if "w" in tokens else 1)
     keep = not reduces or attributes.integer("keepdims", 1)
     top = node.op_type in ("GlobalMaxPool", "ReduceMax")

@@ -16,7 +16,7 @@ import onnx
 from onnx import TensorProto
 
 from ..errors import UnsupportedOperatorError
-from ..graph.shapes import Kind, Pair, Shape
+from ..graph.shapes import Kind, Shape
 from .drafts import Plane
 from .file import MOST_ELEMENTS, MOST_EXTENT, Attributes, label, refuse
 from .refusals import misfit
@@ -77,7 +77,9 @@ def _transpose(walk: Walk, node: onnx.NodeProto) -> None:
         raise misfit(node, f"permutes {order}", "keep the batch as the first dimension")
     axis = walk.raw(node).axis  # of a Softmax
     followed = order.index(axis) if axis in order else None
-    _put_moved(walk, node, lambda view: view.transpose([one - 1 for one in order[1:]]), "cannot be transposed", followed)
+    _put_moved(
+        walk, node, lambda view: view.transpose([one - 1 for one in order[1:]]), "cannot be transposed", followed
+    )
 
 
 def _squeeze(walk: Walk, node: onnx.NodeProto) -> None:
@@ -92,7 +94,10 @@ def _squeeze(walk: Walk, node: onnx.NodeProto) -> None:
     fits = axes is not None and len(places) == len(axes) and all(1 <= a < rank for a in places) and rank < 9
     if not fits or not (inserts or all(shape[a - 1] == 1 for a in places)):
         raise UnsupportedOperatorError(
-            label(node), node.op_type, f"changes axes {axes} of {_told(shape)}", "only axes of size one after the batch can"
+            label(node),
+            node.op_type,
+            f"changes axes {axes} of {_told(shape)}",
+            "only axes of size one after the batch can",
         )
 
     def move(view: View) -> View:
@@ -125,7 +130,7 @@ def _cast(walk: Walk, node: onnx.NodeProto) -> None:
         walk.alias(node, source)
 
 
-# -- pieces ----------------------------------------------------------------------------------------------------
+# -- pieces ------------------------------------------------------------------------------------------
 
 
 def _piece(walk: Walk, node: onnx.NodeProto, source: Value, axis: int, positions: range) -> Value:
@@ -225,7 +230,7 @@ def _gather(walk: Walk, node: onnx.NodeProto) -> None:
     walk.alias(node, taken if indices.ndim else replace(taken, view=taken.view.remove(axis)))
 
 
-# -- joining ---------------------------------------------------------------------------------------------------
+# -- joining -----------------------------------------------------------------------------------------
 
 
 def _concat(walk: Walk, node: onnx.NodeProto) -> None:
@@ -291,7 +296,7 @@ def _movable(piece: Value) -> bool:
 
 
 def _joined(walk: Walk, node: onnx.NodeProto, plane: Plane, pieces: Sequence[Value]) -> list[Value]:
-    """Return the pieces as values that fill planes of one gain, copied where they do not; none comes twice."""
+    """Return the pieces as values that fill planes of one gain, each once, copied where they do not."""
     _share_gain(pieces)
     mixed = any(piece.plane.gain != pieces[0].plane.gain or not _movable(piece) for piece in pieces)
     mixed |= len({id(piece.plane) for piece in pieces}) < len(pieces)
@@ -306,7 +311,9 @@ def _joined(walk: Walk, node: onnx.NodeProto, plane: Plane, pieces: Sequence[Val
 
 
 def _share_gain(pieces: Sequence[Value]) -> None:
-    """Let convolutions that nothing else reads take the one average-pool gain of the others into their weights."""
+    """Let convolutions that nothing else reads take the one average-pool gain of the others into their
+    weights.
+    """
     free = [
         piece.exclusive
         and not piece.plane.sealed
@@ -357,9 +364,7 @@ def _pad(walk: Walk, node: onnx.NodeProto) -> None:
     walk.alias(node, source, pad=(pad[0], pad[1], pad[2], pad[3]))
 
 
-def _zero_channels(
-    walk: Walk, node: onnx.NodeProto, source: Value, channels: tuple[int, int], name: str
-) -> Value:
+def _zero_channels(walk: Walk, node: onnx.NodeProto, source: Value, channels: tuple[int, int], name: str) -> Value:
     """Put channels of zeros around a map: part of a wider plane that no layer writes, and memory is zero."""
     source = walk.settle(node, source)
     if not _movable(source):

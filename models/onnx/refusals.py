@@ -1,4 +1,6 @@
-"""Refusals that teach: the kind of network that fits, the node that does not, and a remedy. One sentence each."""
+"""Refusals that teach: the kind of network that fits, the node that does not, and a remedy. One sentence
+each.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ REMEDIES: dict[str, str] = {
 
 
 def misfit(node: onnx.NodeProto, why: str, remedy: str, operator: str | None = None) -> UnsupportedOperatorError:
-    """Return the error for a node that no layer of the NPU can be: first the networks that fit, then the node."""
+    """Return the error for a node that no layer of the NPU can be: first the networks that fit, then the
+    node.
+    """
     return UnsupportedOperatorError(label(node), operator or node.op_type, why, remedy, fits=FITS)
 
 

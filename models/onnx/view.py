@@ -5,7 +5,8 @@ each factor of the channels, the first varying slowest; an axis of size one is e
 Squeeze, Split and Slice of channels are other views of the same tensor, and a layer that reads one permutes
 its weights.
 
->>> shuffled = View.of(("c", "h", "w"), (4, 5, 6)).reshape((2, 3, 4, 5)).transpose((1, 0, 2, 3)).reshape((6, 4, 5))
+>>> split = View.of(("c", "h", "w"), (4, 5, 6)).reshape((2, 3, 4, 5))
+>>> shuffled = split.transpose((1, 0, 2, 3)).reshape((6, 4, 5))
 >>> shuffled.axes, shuffled.index.tolist(), shuffled.is_map
 (('c', 'h', 'w'), [0, 3, 1, 4, 2, 5], True)
 >>> View.of(("h", "w", "c"), (4, 5, 6)).transpose((2, 0, 1)).is_map

@@ -411,9 +411,7 @@ class Walk:
             shift=source.shift,
         )
 
-    def copy(
-        self, node: onnx.NodeProto, source: Value, output: str | None = None, stride: Pair = (1, 1)
-    ) -> Value:
+    def copy(self, node: onnx.NodeProto, source: Value, output: str | None = None, stride: Pair = (1, 1)) -> Value:
         """Open a 1x1 depthwise layer of weight one, for an operation that folds nowhere; it settles what is
         still to be done to the value.
         """
@@ -449,7 +447,9 @@ class Walk:
         return self.keep_sign(source, self.copy(node, source))
 
     def keep_sign(self, source: Value, made: Value) -> Value:
-        """Bound a copy of values that are not negative by zero, which changes none and lets a padded pool know."""
+        """Bound a copy of values that are not negative by zero, which changes none and lets a padded pool
+        know.
+        """
         if source.plane.non_negative and source.factor is None:
             apply_clip(made.plane.own, (0.0, None))
         return made
@@ -494,7 +494,7 @@ class Walk:
 
 
 def absorbed(weights: Array, source: Value) -> tuple[Array, Array]:
-    """Return weights (out, n, rows, columns) and a bias (out,) that take over a value's pending affine map."""
+    """Return weights (out, n, rows, columns) and a bias (out,) that do a value's pending affine map, too."""
     out = weights.shape[0]
     if source.factor is None or source.shift is None:
         return weights, np.zeros(out, np.float32)

@@ -158,7 +158,7 @@ def test_random_networks_equal_golden(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(s, marks=pytest.mark.matrix) for s in range(8, 40))])
 def test_layers_of_parts_equal_golden(seed: int) -> None:
-    """Channels sliced, rows left out, tensors written in tiles, zeros that no layer writes, maps given out."""
+    """Channels sliced, rows left out, tensors written in tiles, zeros that nobody writes, maps given out."""
     qnet = quantise(random_patchwork(seed, exits=seed % 3))
     plan = [R_BATCHING, WIDE, ROW_LANES, LANES, SPLIT][seed % 5]
     images = np.random.default_rng(seed).integers(0, 256, (3, *qnet.network.tensors["image"])).astype(np.uint8)

@@ -86,7 +86,7 @@ def rtl_world(
     core: str = "rtl",
     qnet: QuantisedNetwork | None = None,
 ) -> RtlWorld:
-    """`qnet`: this network, of no more layers than the one that the model was built for, in place of the seed's."""
+    """Load a driver with a program; `qnet` replaces the seed's network and has no more layers."""
     if qnet is None:
         qnet, design = network(seed), design_of(seed, plan, shape)
     else:

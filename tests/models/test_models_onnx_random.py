@@ -5,7 +5,6 @@ ask for is refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +33,8 @@ class RandomGraph:
         self.batch = self.pick(0, 0, 3)
         self.maps: dict[str, Shape] = {"image": self.image}
         for _ in range(steps):
-            step: Callable[[str], str] = self.rng.choice(STEPS if among is None else among)  # type: ignore[arg-type]
-            made = step(self, self.source())  # type: ignore[call-arg, arg-type]
+            step: Any = self.pick(*(STEPS if among is None else among))
+            made = step(self, self.source())
             if made is not None and self.pick(0, 1):
                 self.activation(made)
         self.outputs = [self.head(list(self.maps)[-1])]
@@ -231,7 +230,7 @@ class RandomGraph:
         for name, count in zip(names, (first, channels - first), strict=True):
             self.put(name, (count, size[0], size[1]))
         if self.pick(0, 1):
-            return names[self.pick(0, 1)]
+            return str(self.pick(*names))
         return self.put(self.op("Concat", names[1], names[0], axis=1), (channels, size[0], size[1]))
 
     def channels(self, source: str) -> str:
@@ -392,9 +391,7 @@ def test_random_graphs_of_moves_equal_onnxruntime(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_more_random_graphs_of_moves_equal_onnxruntime(tmp_path: Path) -> None:
-    refusals = [
-        read_or_refuse(seed, tmp_path / "random.onnx", (*STEPS, *MOVES, *MOVES)) for seed in range(1000, 2200)
-    ]
+    refusals = [read_or_refuse(seed, tmp_path / "random.onnx", (*STEPS, *MOVES, *MOVES)) for seed in range(1000, 2200)]
     assert not any(refusals), refusals
 
 

@@ -95,7 +95,9 @@ def test_unsupported_operator_names_node_and_operator(tmp_path: Path) -> None:
         node("GlobalAveragePool", ["s"], "b"),
         node("Flatten", ["b"], "y"),
     ]
-    with pytest.raises(UnsupportedOperatorError, match=r"^fluidnpu takes image CNNs .*the Sigmoid 's', a gate") as caught:
+    with pytest.raises(
+        UnsupportedOperatorError, match=r"^fluidnpu takes image CNNs .*the Sigmoid 's', a gate"
+    ) as caught:
         read(tmp_path, model(nodes, {"w": WEIGHTS}))
     assert (caught.value.node, caught.value.operator) == ("the_GlobalAveragePool", "GlobalAveragePool")
     assert "ReLU" in caught.value.suggestion
@@ -136,9 +138,7 @@ def test_weights_that_become_infinite_when_folded_are_refused(tmp_path: Path) ->
 
 
 def test_no_exits(tmp_path: Path) -> None:
-    assert "1 to 64 outputs, and it has 0" in refusal(
-        tmp_path, model(good_nodes(), {"w": WEIGHTS}, outputs=())
-    )
+    assert "1 to 64 outputs, and it has 0" in refusal(tmp_path, model(good_nodes(), {"w": WEIGHTS}, outputs=()))
     assert "nothing ends there" in refusal(tmp_path, model(good_nodes(), {"w": WEIGHTS}, outputs=("z",)))
     assert "nothing ends there" in refusal(tmp_path, model(good_nodes(), {"w": WEIGHTS}, outputs=("y", "image")))
     refusal_of_a_map = refusal(tmp_path, model(good_nodes(), {"w": WEIGHTS}, outputs=("a",)), exits=("a",))
@@ -291,7 +291,11 @@ def test_what_cannot_be_exact_is_refused(tmp_path: Path, nodes: list[onnx.NodePr
     ("nodes", "constants", "words"),
     [
         (good_nodes(), {"w": np.ones((4, 5, 3, 3), np.float32)}, "weights for 3 channels in 1 groups"),
-        (good_nodes(), {"w": np.ones((4, 3, 3), np.float32)}, "has weights of 3 dimensions for an input of 4; the NPU is two-dimensional"),
+        (
+            good_nodes(),
+            {"w": np.ones((4, 3, 3), np.float32)},
+            "has weights of 3 dimensions for an input of 4; the NPU is two-dimensional",
+        ),
         (good_nodes(), {"w": np.ones((4, 3, 9, 9), np.float32)}, "no larger than its padded input"),
         ([node("Gemm", ["image", "w"], "y")], {"w": np.ones((4, 4), np.float32)}, "must read a flattened input"),
         (
