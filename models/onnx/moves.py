@@ -146,18 +146,11 @@ def _piece(walk: Walk, node: onnx.NodeProto, source: Value, axis: int, positions
         return taken
     if not (source.view.is_map or source.view.is_line) or source.activation:
         raise misfit(node, f"cuts axis {axis + 1} of {_told(source.onnx_shape)}", "cut before axes are moved")
-    if positions.step < 0:
-        raise misfit(node, "reverses height or width", "train with images that way round")
     begin, end = _BORDERS[source.window_axes[axis]]
     pad = list(source.pad)
     pad[begin] -= positions.start
     pad[end] -= source.onnx_shape[axis] - 1 - positions[-1]
-    cropped = replace(source, pad=(pad[0], pad[1], pad[2], pad[3]))
-    if positions.step == 1:
-        return cropped
-    if any(source.pad) and cropped.factor is not None:
-        cropped = walk.settle(node, cropped)
-    return walk.copy(node, cropped, stride=(positions.step, 1) if begin == 0 else (1, positions.step))
+    return replace(source, pad=(pad[0], pad[1], pad[2], pad[3]))
 
 
 def _pure(view: View) -> bool:
@@ -185,7 +178,7 @@ def _slice(walk: Walk, node: onnx.NodeProto) -> None:
     steps = (1,) * len(starts) if steps is None else steps
     if not len(axes) == len(steps) == len(starts):
         raise refuse(node, "must have an axis and a step for each start")
-    made = source
+    made, stride = source, [1, 1]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         sizes = made.onnx_shape
         if axis in (0, -len(sizes) - 1) and start <= 0 and end >= max(1, walk.batch) and step == 1:
@@ -193,7 +186,18 @@ def _slice(walk: Walk, node: onnx.NodeProto) -> None:
         place = _axis(node, axis, sizes)
         if step == 0:
             raise refuse(node, "must have steps other than zero")
-        made = _piece(walk, node, made, place, range(*slice(start, end, step).indices(sizes[place])))
+        positions = range(*slice(start, end, step).indices(sizes[place]))
+        if step != 1 and positions and not made.view.holds(place, ""):  # all steps at once, behind the crops
+            if step < 0:
+                raise misfit(node, "reverses height or width", "train with images that way round")
+            if not (made.view.is_map or made.view.is_line):
+                raise misfit(node, f"cuts axis {axis} of {_told(sizes)}", "cut before axes are moved")
+            stride[_BORDERS[made.window_axes[place]][0]] *= step
+            positions = range(positions[0], positions[-1] + 1)
+        made = _piece(walk, node, made, place, positions)
+    if stride != [1, 1]:
+        made = walk.settle(node, made) if made.factor is not None and any(made.pad) else made
+        made = walk.copy(node, made, stride=(stride[0], stride[1]))
     walk.alias(node, made)
 
 
