@@ -41,7 +41,7 @@ words_of = --network $(word 1,$1) --board $(word 2,$1) --memory $(word 3,$1) $(i
 FORCE:
 
 docs: $(VENV)/.installed-test ## the site in build/site (open index.html); every warning is an error
-	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet && echo "the site is in build/site: open build/site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet && echo "the site is build/site/index.html; its search needs a server: python3 -m http.server -d build/site"
 
 lint: $(VENV)/.installed-test
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
@@ -59,12 +59,12 @@ $(PY):
 # hls4ml is installed without its dependencies: C simulation needs nothing but the ap_int headers inside it.
 $(VENV)/.installed-demo: $(DEPS) | $(PY)
 	@echo "installing what the demo needs into $(VENV) (once)"
-	@$(PIP) -e ".[board,fast]"
+	@$(PIP) -e ".[design,board,fast]"
 	@$(PIP) --no-deps "hls4ml==1.3.0"
 	@touch $@
 
 $(VENV)/.installed-test: $(DEPS) | $(PY)
 	@echo "installing everything the tests need into $(VENV) (once)"
-	@$(PIP) -e ".[board,train,rtl,dev,docs]"
+	@$(PIP) -e ".[design,board,train,rtl,dev,docs,notebooks]"
 	@$(PIP) --no-deps "hls4ml==1.3.0"
 	@touch $@ $(VENV)/.installed-demo

@@ -16,6 +16,9 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design
 from fluidnpu.hls import Cause, Program, register
+from fluidnpu.models import NetworkError as ImageError
+from fluidnpu.models import confidence
+from fluidnpu.models.exits import decide_exits
 
 from .bus import Bus
 from .devices import claims
@@ -32,7 +35,7 @@ from .errors import (
 from .identity import build_id_word, shape_word
 
 MASK_SLOTS = 32  # slots that a mask register can name
-_ALIGNMENT = 64
+_ALIGNMENT, _PAGE = 64, 4096
 _SILENCE = 0xFFFF_FFFF  # the word that a bus reads where nothing answers
 # A job may take this many times its predicted time. Generous, since the `paper` model is no upper bound:
 # ResNet-8 on the RTL takes up to four times its prediction (benchmarks/rtl_network.py). A hang is still told
@@ -105,7 +108,6 @@ class Driver:
         self._patience, self.guarded = patience, guarded
         self._image = np.frombuffer(program.image(), np.uint8)
         self._canary = _CANARIES[0]
-        self._pixel_codes = encode_image(program, np.arange(256) / 255)
         self._buffers: list[Buffer] = []
         self._settings: dict[str, int] = {}  # contents of the registers that `load` writes
         self._memory = np.zeros((0, 0), np.int16)
@@ -128,6 +130,7 @@ class Driver:
         self._buffers.append(self._bus.allocate(self.slots * self.program.slot_bytes + _ALIGNMENT))
         data, _ = _aligned(self._buffers[1])
         self._memory = data[: self.slots * self.program.slot_bytes].view(np.int16).reshape(self.slots, -1)
+        self._bus.flush(self._buffers[1])
         self._configure()
 
     def recover(self) -> None:
@@ -145,6 +148,7 @@ class Driver:
     def _configure(self) -> None:
         (code, code_at), (_, data_at) = (_aligned(buffer) for buffer in self._buffers)
         code[: len(self._image)] = self._image
+        self._bus.flush(self._buffers[0])
         addresses = {"PROGRAM": code_at, "WEIGHTS": code_at + self.program.weights_offset, "SLOT_BASE": data_at}
         self._settings = {"SLOT_BYTES": self.program.slot_bytes, "LAYERS": len(self.program.descriptors)}
         for name, address in addresses.items():
@@ -186,29 +190,32 @@ class Driver:
     def encode(self, image: npt.NDArray[np.generic]) -> npt.NDArray[np.int16]:
         """Convert one image (H, W, C) to the input's int16, as a copy.
 
-        It may hold int16 as stored, uint8 pixels, or floats in the network's unit. Raises DriverUsageError.
+        It may hold uint8 pixels, floats of the range that the network declares (0..1 without a record), or
+        int16 as stored. The network's preprocessing is applied to pixels and floats, so they may also come
+        as (C, H, W), and in another size where it resizes. Raises DriverUsageError.
         """
-        place = self.program.tensors[self.program.input]
-        shape = (place.height, place.width, place.channels)
+        intake = self.program.input_intake
+        shape = intake.shape
         if not isinstance(image, np.ndarray):
             raise DriverUsageError(f"a sample must be a NumPy array of shape {shape}, not {type(image).__name__}")
-        if image.shape != shape:
-            raise DriverUsageError(f"a sample must be of shape {shape}, not {image.shape}")
-        if image.dtype == np.uint8:
-            return np.asarray(self._pixel_codes[image])
         if image.dtype == np.int16:
+            if image.shape != shape:
+                raise DriverUsageError(f"a sample must be of shape {shape}, not {image.shape}")
             return image.astype(np.int16)
-        if not np.issubdtype(image.dtype, np.floating):
+        if image.dtype != np.uint8 and not np.issubdtype(image.dtype, np.floating):
             raise DriverUsageError(f"a sample must be of uint8, int16 or floats, not {image.dtype}")
-        if not np.isfinite(image).all():
-            worst = "NaN" if np.isnan(image).any() else "inf"
-            raise DriverUsageError(f"a sample must be of finite floats, and this one holds {worst}")
-        return encode_image(self.program, image)
+        if not 1 <= image.ndim <= 3:
+            raise DriverUsageError(f"a sample must be of shape {shape}, not {image.shape}")
+        try:
+            return np.asarray(intake.codes(image[None], self.program.input_scale)[0])
+        except ImageError as error:
+            raise DriverUsageError(f"a sample must be one that the network takes: {error}") from None
 
     def write_sample(self, slot: int, image: npt.NDArray[np.generic]) -> None:
         """Write one image into a slot; see `encode`."""
         self._check_slots((slot,))
         self.program.write_tensor(self._memory[slot], self.program.input, self.encode(image))
+        self._bus.flush(self._buffers[1], *self._bytes_of(slot, self.program.input))
 
     def stored_logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.int16]:
         """Read an exit's logits as stored, int16 (len(slots), classes)."""
@@ -216,11 +223,34 @@ class Driver:
         if not 0 <= exit_index < len(self.program.exits):
             raise DriverUsageError(f"an exit must lie in 0..{len(self.program.exits) - 1}, not {exit_index}")
         tensor = self.program.exits[exit_index].tensor
+        for slot in slots:
+            self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, tensor))
         return np.stack([self.program.read_tensor(self._memory[slot], tensor).reshape(-1) for slot in slots])
 
     def logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.float64]:
         """Read an exit's logits in their unit, float64 (len(slots), classes)."""
         return self.stored_logits(slots, exit_index) * self.program.exits[exit_index].scale
+
+    def measure_exit_rates(self, images: Sequence[npt.NDArray[np.generic]]) -> tuple[float, ...]:
+        """Run images to the last exit, in batches; return the share that the thresholds let go at each.
+
+        Nothing else may run meanwhile; the batch is empty afterwards. Raises as `encode` and `run_stage`.
+        """
+        if not len(images):
+            raise DriverUsageError("exit rates are measured on at least one image, and none came")
+        sure: list[list[npt.NDArray[np.float64]]] = [[] for _ in self.program.exits]
+        for start in range(0, len(images), self.design.b_max):
+            batch = images[start : start + self.design.b_max]
+            slots = range(len(batch))
+            for slot, image in zip(slots, batch, strict=True):
+                self.write_sample(slot, image)
+            self.activate(slots)
+            for stage, found in enumerate(sure):
+                self.run_stage(stage)
+                found.append(confidence(self.logits(slots, stage)))
+        self.activate(())
+        left = decide_exits([np.concatenate(found) for found in sure], self.program.thresholds)
+        return tuple(float(np.mean(left == index)) for index in range(len(sure)))
 
     # -- the batch -------------------------------------------------------------------------------------------
 
@@ -420,6 +450,12 @@ class Driver:
             if not 0 <= slot < self.slots:
                 raise DriverUsageError(f"a slot must lie in 0..{self.slots - 1}, not {slot}")
 
+    def _bytes_of(self, slot: int, tensor: str) -> tuple[int, int]:
+        """The bytes start..stop of a slot's tensor in the buffer of the slots, halo included."""
+        place, skip = self.program.tensors[tensor], -self._buffers[1].physical_address % _ALIGNMENT
+        start = skip + slot * self.program.slot_bytes + place.offset
+        return start, start + place.size
+
     def _mask(self, slots: Iterable[int]) -> int:
         chosen = tuple(slots)
         self._check_slots(chosen)
@@ -429,10 +465,10 @@ class Driver:
         return mask
 
 
-def encode_image(program: Program, real: npt.NDArray[np.generic]) -> npt.NDArray[np.int16]:
-    """Convert real values in the network's unit to the input's int16, rounded and clipped."""
-    scaled = np.rint(np.asarray(real, np.float64) / program.input_scale)
-    return np.asarray(np.clip(scaled, -32768, 32767).astype(np.int16))
+def memory_needed(program: Program, slots: int) -> int:
+    """Count the bytes that `Driver.load` allocates for program and slots, on pages."""
+    parts = (len(program.image()), slots * program.slot_bytes)
+    return sum(-(-(part + _ALIGNMENT) // _PAGE) * _PAGE for part in parts)
 
 
 def _bits(mask: int) -> tuple[int, ...]:

@@ -12,10 +12,10 @@ from .graph.shapes import Kind as Kind
 from .graph.shapes import LayerShape as LayerShape
 from .graph.shapes import Window as Window
 from .graph.shapes import Workload as Workload
-from .images import ImageSet as ImageSet
-from .images import read_image_file as read_image_file
-from .images import shipped_file as shipped_file
-from .images import shipped_images as shipped_images
+from .images.files import read_image_file as read_image_file
+from .images.image_set import ImageSet as ImageSet
+from .images.image_set import shipped_file as shipped_file
+from .images.image_set import shipped_images as shipped_images
 from .numeric import golden as golden
 from .numeric.guard import accuracy_guard as accuracy_guard
 from .numeric.quantise import QuantisedLayer as QuantisedLayer

@@ -12,14 +12,18 @@ from typing import Any
 
 import click
 
-from fluidnpu import host, models, rtl_tb, scheduler
+from fluidnpu import hls, host, models, rtl_tb, scheduler
+from fluidnpu.models import images as model_images
 from fluidnpu.scheduler.policies import POLICY_FILES
 
 from .. import show
-from ..errors import UsageError
-from ..options import DATA, JSON, PATH, takes
+from ..errors import UsageError, add_note
+from ..options import DATA, EXIT_RATES, JSON, PATH, numbers, takes
+from .networks import noise
 from .serve_network import NetworkOptions, serve_network
 
+NOISE_IMAGES = 1000  # where no images are named
+RATED_IMAGES = 256  # on which exit rates are measured before the first request
 *_BUT_LAST, _LAST = sorted(POLICY_FILES)
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
@@ -50,6 +54,7 @@ class ServeOptions:
     requests: int | None = None
     seed: int = 0
     data: Path | None = None
+    exit_rates: str | None = None
     registers: str | None = None
     reserved: str | None = None
     as_json: bool = False
@@ -126,6 +131,7 @@ PORT = click.IntRange(0, 65535)
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="seed of the arrivals")
 @DATA
+@EXIT_RATES
 @click.option(
     "--registers",
     metavar="ADDRESS",
@@ -178,17 +184,23 @@ def serve_bundle(options: ServeOptions) -> None:
     project = Path(options.bundles[0])
     inside = project / "bundle"  # of a project; `make bitstream` puts the bitstream there too
     folder = inside if inside.is_dir() else project
-    bundle, images = host.Bundle.read(folder), _images(options)
+    bundle = host.Bundle.read(folder)
+    images = _images(options, bundle.program)
+    if not images.labelled:
+        out.print(f"  [dim]{images.source} have no labels, so accuracy is not measured[/]")
     slo_ns = scheduler.parse_duration_ns(options.slo, "--slo")
     requests = scheduler.poisson(options.rate, len(images), slo_ns=slo_ns, rng=np.random.default_rng(options.seed))
-    setting = scheduler.Serving.of(bundle.design).setting(options.rate, slo_ns)
-    policy = scheduler.make_policy(options.policy, setting)
+    rates = numbers("--exit-rates", options.exit_rates)
     with host.open_device(options.device, bundle, folder, **options.addresses) as device:
         driver = host.Driver(device, bundle.program, bundle.design)
         driver.load()
+        if rates is None and bundle.design.exit_rates is None and bundle.design.stages > 1:
+            rates = driver.measure_exit_rates(list(images.images[:RATED_IMAGES]))
+        setting = scheduler.Serving.of(bundle.design, rates).setting(options.rate, slo_ns)
+        policy = scheduler.make_policy(options.policy, setting)
         title = f"serving on the {options.device} device"
         with show.progress(out, title) as step, _counting(step, len(images)) as count:
-            served = host.serve_requests(requests, images.images, policy, driver, progress=count)
+            served = host.serve_requests(requests, images.images, policy, driver, exit_rates=rates, progress=count)
     metrics = dataclasses.replace(scheduler.measure(served.schedule, warmup=0), policy=options.policy)
     accuracy = _accuracy(served, images)
     if options.as_json:
@@ -203,8 +215,14 @@ def serve_bundle(options: ServeOptions) -> None:
         out.print(line)
 
 
-def _images(options: ServeOptions) -> models.ImageSet:
-    images = models.shipped_images() if options.data is None else models.read_image_file(options.data)
+def _images(options: ServeOptions, program: hls.Program) -> models.ImageSet:
+    """Give the images to serve: those of --data, those that the network was trained for, or noise."""
+    if options.data is not None:
+        images = model_images.read_images(options.data, program.input_intake)
+    elif program.data == model_images.SHIPPED_DATA:
+        images = models.shipped_images()
+    else:
+        images = noise(program.input_intake, NOISE_IMAGES if options.requests is None else options.requests)
     if options.requests is None:
         return images
     if options.requests > len(images):
@@ -226,12 +244,14 @@ def _counting(step: show.Step, total: int) -> Iterator[Callable[[int, int], None
     try:
         yield count
     except (KeyboardInterrupt, host.DeviceError, rtl_tb.SimulationError) as error:
-        error.add_note(f"{answered} of {total} requests were answered before")
+        add_note(error, f"{answered} of {total} requests were answered before")
         raise
 
 
 def _accuracy(served: host.ServeResult, images: models.ImageSet) -> float | None:
-    """Give the share of right predictions among the answered; None where nothing was answered."""
+    """Give the share of right predictions among the answered; None where nothing was, or without labels."""
+    if not images.labelled:
+        return None
     right = [
         bool(answer.prediction == label)
         for answer, label in zip(served.replies, images.labels, strict=True)

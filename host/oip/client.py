@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import numpy as np
@@ -162,7 +162,7 @@ class Client:
         while self._open:
             self._open.pop().close()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Client:
         """Nothing is done here."""
         return self
 

@@ -253,23 +253,21 @@ class _Guarded:
             if whole:
                 return await receive()
             try:
-                async with asyncio.timeout_at(deadline):
-                    message = await receive()
-            except TimeoutError:
+                message = await asyncio.wait_for(receive(), max(0, deadline - asyncio.get_running_loop().time()))
+            except asyncio.TimeoutError:
                 raise SlowClientError(f"the whole body must come within {limits.body_s:g} s, and it did not") from None
             whole = not message.get("more_body", False)
             return message
 
         async def send_in_time(message: Message) -> None:
-            async with asyncio.timeout(limits.write_s):
-                await send(message)
+            await asyncio.wait_for(send(message), limits.write_s)
 
         try:
             self._edge.access.check(scope["path"], dict(scope["headers"]).get(b"authorization", b""))
             await self._app(scope, receive_in_time, send_in_time)
         except HostError as error:
             await _error_response(error)(scope, receive, send)
-        except TimeoutError:  # uvicorn closes the connection
+        except asyncio.TimeoutError:  # uvicorn closes the connection
             _log.warning("a client did not take its answer within %g s", limits.write_s)
         except Exception:  # `_failed` has logged and answered it
             pass

@@ -72,7 +72,7 @@ class Runtime:
         self.lost_in_a_row = 0  # jobs given up since one ended well
         self._attempts, self._record = attempts, record
         if rule is None:
-            rule = Threshold([place.threshold for place in driver.program.exits])
+            rule = Threshold(driver.program.thresholds)
         self._exits = RuledExits(rule=rule, costs=StageCosts.of(design) if costs is None else costs)
         self._ledger = Ledger(stages=design.stages, b_max=design.b_max, slots=driver.slots, policy=policy.name)
         waiting = self._ledger.waiting

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Self
 
 import numpy as np
 
@@ -100,7 +99,7 @@ class Server:
 
     # -- any thread ------------------------------------------------------------------------------------------
 
-    def start(self) -> Self:
+    def start(self) -> Server:
         """Start the owner thread. From now on only the server may use the driver, which must be loaded.
 
         Raises DriverUsageError the second time, DeviceInUseError while another server has the device,
@@ -224,7 +223,7 @@ class Server:
         if self._closing:
             raise ServerClosedError("the server is closed")
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Server:
         """Start."""
         return self.start()
 

@@ -103,7 +103,7 @@ class CoreModel:
     def verilated(self) -> Build:
         """The build; bugs and foreign cells are not linted."""
         texts = edited({**dict(self.cells), **needed(sources(), TOP)}, self.edits)
-        driver = files("fluidnpu.rtl_tb").joinpath("core", _DRIVER).read_text()
+        driver = files("fluidnpu.rtl_tb").joinpath("core").joinpath(_DRIVER).read_text()
         return Build(
             top=TOP,
             texts=texts,
@@ -118,7 +118,9 @@ class CoreModel:
         return self.verilated.make()
 
     def lint(self) -> None:
-        """Elaborate only; SimulationError with Verilator's message on illegal parameters or doubtful code."""
+        """Elaborate only; ParameterError on illegal parameters, SimulationError with Verilator's message on
+        doubtful code.
+        """
         self.verilated.lint()
 
     def run(

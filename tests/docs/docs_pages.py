@@ -4,6 +4,7 @@ A comment of HTML before a block says what is special about it:
 
     <!-- long: REASON -->      only the long tests run it
     <!-- not run: REASON -->   nothing runs it
+    <!-- fails: REASON -->     its last command ends with an error
     <!-- setup: NAME -->       begins with the folder NAME of `docs_setups`, before the page's first block
     <!-- ready: TEXT -->       a command of the block that ends in `&` is up when it has printed TEXT
 
@@ -44,7 +45,7 @@ PAGES = sorted(
     ]
 )
 RUN = {"python", "console"}
-DIRECTIVE = re.compile(r"<!--\s*(long|not run|setup|ready):\s*(.*?)\s*-->", re.DOTALL)
+DIRECTIVE = re.compile(r"<!--\s*(long|not run|fails|setup|ready):\s*(.*?)\s*-->", re.DOTALL)
 TITLE = re.compile(r'title="([^"]+)"')
 COLUMNS = "100"
 SLOWEST_START_S = 60
@@ -62,6 +63,7 @@ class Block:
     long: str | None = None
     exempt: str | None = None
     ready: str | None = None
+    fails: str | None = None
 
     @property
     def kind(self) -> str:
@@ -117,6 +119,7 @@ def read_page(path: Path) -> Page:
                     long=said.get("long"),
                     exempt=said.get("not run"),
                     ready=said.get("ready"),
+                    fails=said.get("fails"),
                 )
             )
             said = {}
@@ -148,6 +151,7 @@ class Session:
     names: dict[str, object] = field(default_factory=lambda: {"__name__": "page"})
     started: list[subprocess.Popen[str]] = field(default_factory=list)
     ran: int = 0
+    printed: list[tuple[str, str]] | None = None  # with a list: what each command printed, and nothing is compared
 
     def run(self, block: Block) -> None:
         """Run one block, or write it where it is a file; an assertion names its line on the page."""
@@ -173,12 +177,17 @@ class Session:
 
     def console(self, block: Block) -> None:
         """Execute the commands of a block, and compare their output with the lines shown."""
-        for command, shown in commands(block.text):
+        lines = list(commands(block.text))
+        for number, (command, shown) in enumerate(lines, 1):
             if command.endswith("&"):
                 self.start(command.removesuffix("&").strip(), block)
                 continue
             code, printed = self.command(command)
-            assert code == 0, f"{block.where}: '{command}' ends with {code}:\n{printed}"
+            wanted = (1, 2) if block.fails and number == len(lines) else (0,)
+            assert code in wanted, f"{block.where}: '{command}' ends with {code}:\n{printed}"
+            if self.printed is not None:
+                self.printed.append((shown, printed))
+                continue
             assert not shown or alike(shown, printed), f"{block.where}: '{command}' prints\n{printed}"
 
     def command(self, line: str) -> tuple[int, str]:

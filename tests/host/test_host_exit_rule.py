@@ -63,7 +63,7 @@ def test_a_toy_criterion_decides_alike_for_any_arrivals(
 def test_the_default_rule_is_the_programs_thresholds() -> None:
     w = world(3, exits=3)
     images, requests = w.images(30), traffic(w, 30)
-    rule = Threshold([place.threshold for place in w.program.exits])
+    rule = Threshold(w.program.thresholds)
     default = serve_requests(requests, images, make_policy("fluid"), w.driver, exit_rates=RATES)
     assert serve_requests(requests, images, make_policy("fluid"), w.driver, exit_rates=RATES, rule=rule) == default
     assert default.schedule == simulated(w, requests, images, rule, "fluid")

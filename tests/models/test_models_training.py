@@ -48,7 +48,7 @@ def test_it_learns_and_measures(trained: TrainedModel) -> None:
     assert exits[-1].accuracy is not None
     assert exits[-1].accuracy > 0.9
     assert sum(exit.rate or 0 for exit in exits) == pytest.approx(1)
-    assert {exit.threshold for exit in exits} == {trained.choice.threshold}
+    assert {exit.threshold for exit in exits[:-1]} == {trained.choice.threshold}
     assert trained.choice.accuracy >= exits[-1].accuracy - 0.005
     assert float(trained.network.metadata["test_accuracy"]) > 0.9
     assert set(trained.network.calibration) == set(trained.network.tensors)

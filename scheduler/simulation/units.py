@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .errors import SchedulerError
+from ..errors import SchedulerError
 
 _UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _FORM = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ns|us|ms|s)")
