@@ -1,11 +1,12 @@
 """The published OpenAPI document describes the server: schemathesis asks what it allows, and more."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from oip_worlds import Served, served
 
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
@@ -25,7 +26,7 @@ def ask(s: Served, examples: int) -> set[tuple[str, str]]:
         operation: Any = found.ok()
 
         @settings(max_examples=examples, **SETTINGS)  # type: ignore[arg-type]
-        @schemathesis_given(operation)
+        @given(case=operation.as_strategy())
         def one(case: Any) -> None:
             answer = case.call_and_validate(
                 base_url=s.url, timeout=30, excluded_checks=[schemathesis.checks.not_a_server_error]
@@ -35,12 +36,6 @@ def ask(s: Served, examples: int) -> set[tuple[str, str]]:
         one()
         asked.add((operation.method.upper(), operation.path))
     return asked
-
-
-def schemathesis_given(operation: Any) -> Any:
-    from hypothesis import given
-
-    return given(case=operation.as_strategy())
 
 
 def test_the_document_holds(s: Served) -> None:
@@ -56,8 +51,6 @@ def test_the_document_holds_for_many_cases(s: Served) -> None:
 
 def test_the_example_is_served(s: Served) -> None:
     document = s.call("GET", "/openapi.json")[1]
-    import json
-
     example = document["components"]["schemas"]["InferRequest"]["examples"][0]
     status, said = s.call("POST", "/v2/models/small/infer", json.dumps(example).encode())
     assert status == 200
