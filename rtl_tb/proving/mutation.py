@@ -17,9 +17,11 @@ from __future__ import annotations
 import argparse
 import random
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ..common.command import ended
 from ..common.sources import sources
 from ..errors import ProofError, RtlError, SimulationError
 from ..simulation.model import Model, run
@@ -203,4 +205,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(ended(main, "python -m fluidnpu.rtl_tb.proving.mutation"))

@@ -25,6 +25,7 @@ from pathlib import Path
 from fluidnpu.dse import Design
 
 from ..common.cache import build_root
+from ..common.command import ended
 from ..data_plane import coverage as bins
 from ..errors import ParameterError, RtlError
 from .bench import read_design
@@ -107,7 +108,8 @@ def npu(design: Design | None, seeds: Sequence[int]) -> Record:
     """Play the campaign of the whole NPU and gather what was sampled in its RTL."""
     from ..data_plane.benches.jobs import bench_design, sizes_of
     from ..npu import coverage as sampled
-    from ..npu.campaign import ARRAY, campaign
+    from ..npu.campaign import campaign
+    from ..npu.world import ARRAY
 
     array = bench_design(sizes_of(design)) if design else ARRAY
     hits: Counter[str] = Counter()
@@ -172,9 +174,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RtlError, OSError) as error:
         print(f"FAIL  {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print(f"{PROG}: stopped", file=sys.stderr)
-        return 130
     print(json.dumps({**asdict(record), "open": record.open}) if chosen.json else table(record, chosen.open))
     return int(bool(record.open))
 
@@ -186,4 +185,4 @@ def _seeds(text: str) -> list[int]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main, "python -m fluidnpu.rtl_tb.simulation.coverage"))
