@@ -15,7 +15,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from enum import StrEnum
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -31,8 +31,10 @@ _ARRAY_FIELDS = ("t_r", "t_p", "t_c", "stackable", "split", "weight_slots", "out
 _WHOLE = ("clock_hz", "b_max", "port_bits", "stripes", "buffer_words", "published_t_r")
 
 
-class Stack(StrEnum):
+class Stack(str, Enum):
     """The k of Stackable PEs, as text so that 1/2 is exact."""
+
+    __str__ = str.__str__  # as of enum.StrEnum, which Python 3.10 lacks
 
     HALF = "1/2"
     ONE = "1"
@@ -311,8 +313,11 @@ class Design:
         }
 
     def matches(self, workload: Workload) -> bool:
-        """Tell if this design was made for exactly this workload."""
-        return self.workload_digest == workload.digest
+        """Tell if this design was made for these layers and exits; names and exit rates may differ.
+
+        The layers themselves are compared, since older files have another `workload_digest`.
+        """
+        return self.layers == workload.layers and self.exits == workload.exits
 
     # -- JSON ---------------------------------------------------------------------------------
 

@@ -23,10 +23,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+# Modules that a board does without, by the extra that brings them.
+EXTRAS = {"onnx": "design", "jinja2": "design", "matplotlib": "design", "numba": "fast", "torch": "train"}
 EXIT_NO = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM
+EXIT_BROKEN_PIPE = 128 + 13
 
 
 class UsageError(ValueError):
@@ -55,6 +58,11 @@ def is_expected(error: Exception) -> bool:
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM came; the code that tidies up after Ctrl-C does so now."""
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note that `sentence` says too; `BaseException.add_note`, which Python 3.10 lacks."""
+    error.__notes__ = [*getattr(error, "__notes__", ()), note]  # type: ignore[attr-defined]
 
 
 def sentence(error: BaseException) -> str:
@@ -86,9 +94,21 @@ def one_sentence(as_json: bool) -> Iterator[None]:
         by_signal = isinstance(error, Terminated)
         error.args = (f"stopped by {'a signal' if by_signal else 'the user'}; nothing half-written was kept",)
         fail(error, EXIT_TERMINATED if by_signal else EXIT_INTERRUPTED, as_json)
+    except BrokenPipeError:  # whoever read our output has had enough, such as `head`
+        _close_output()
+        sys.exit(EXIT_BROKEN_PIPE)
     except OSError as error:
         where = f" '{error.filename}'" if error.filename else ""
         fail(type(error)(f"the file{where} could not be used: {error.strerror or error}"), EXIT_BAD_INPUT, as_json)
+    except MemoryError as error:
+        error.args = (f"there must be enough memory, and it ran out{f' ({error})' if str(error) else ''}",)
+        fail(error, EXIT_NO, as_json)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in EXTRAS:
+            raise
+        said = f"this needs the module '{missing}', which is not installed: pip install 'fluidnpu[{EXTRAS[missing]}]'"
+        fail(NegativeAnswerError(said), EXIT_NO, as_json)
     except Exception as error:
         if not is_expected(error):
             raise
@@ -99,6 +119,22 @@ def one_sentence(as_json: bool) -> Iterator[None]:
         if isinstance(error, RuntimeError | ImportError):  # the world's: a device, a tool, a missing part
             fail(error, EXIT_NO, as_json)
         raise
+
+
+def flush_output() -> None:
+    """Write what standard output still holds; what cannot be written is an OSError that says so."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _close_output()
+        raise OSError(error.errno, error.strerror, "standard output") from None
+
+
+def _close_output() -> None:
+    """Let what standard output still holds go, so that Python does not try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

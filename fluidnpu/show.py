@@ -31,12 +31,12 @@ def console(as_json: bool = False) -> Console:
     return screen if screen.is_terminal else Console(stderr=as_json, highlight=False, width=PIPE_COLUMNS)
 
 
-def emit(report: dict[str, Any]) -> None:
-    """Print one object on standard output.
+def emit(report: dict[str, Any], *, sort: bool = True) -> None:
+    """Print one object on one line of standard output, its keys sorted unless their order says something.
 
     A number that is not finite, such as the mean of nothing, is null.
     """
-    print(json.dumps(_finite(report), sort_keys=True, allow_nan=False))
+    print(json.dumps(_finite(report), sort_keys=sort, allow_nan=False))
 
 
 def _finite(value: Any) -> Any:
@@ -137,12 +137,19 @@ def plus_minus(value: simulation.Interval, digits: int | None = None) -> str:
     """Write `12.3 ± 0.4`, with three significant digits of the mean at least, and no half where there is one
     seed.
 
+    Where the interval ends at what the quantity can be, both ends are written.
+
     >>> plus_minus(simulation.Interval(0.34567, 0.012)), plus_minus(simulation.Interval(118.31, 7.1))
     ('0.346 ± 0.012', '118.3 ± 7.1')
+    >>> plus_minus(simulation.Interval(0.5, 9.75, least=0.0, most=100.0), 1)
+    '0.5 (0.0 to 10.2)'
     """
     if not math.isfinite(value.mean):
         return "-"
     if digits is None:
         digits = min(6, max(1, 2 - math.floor(math.log10(abs(value.mean))))) if value.mean else 1
-    half = f" ± {value.half:.{digits}f}" if math.isfinite(value.half) else ""
-    return f"{value.mean:.{digits}f}{half}"
+    if not math.isfinite(value.half):
+        return f"{value.mean:.{digits}f}"
+    if value.mean - value.half < value.low or value.mean + value.half > value.high:
+        return f"{value.mean:.{digits}f} ({value.low:.{digits}f} to {value.high:.{digits}f})"
+    return f"{value.mean:.{digits}f} ± {value.half:.{digits}f}"

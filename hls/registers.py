@@ -13,13 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import Enum, IntEnum
 
 from .formats.table import FBCB
 
 
-class Access(StrEnum):
+class Access(str, Enum):
     """Access: RO is the hardware's, RW the software's, W1S starts an action and reads 0, W1C clears bits."""
+
+    __str__ = str.__str__  # as of enum.StrEnum, which Python 3.10 lacks
 
     RO = "RO"
     RW = "RW"

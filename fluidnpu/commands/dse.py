@@ -12,15 +12,29 @@ from typing import TYPE_CHECKING
 import click
 
 from fluidnpu import boards, dse, models
+from fluidnpu.models import files
+from fluidnpu.models import images as model_images
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
-from ..options import BOARD, JSON, MEMORY, PATH, core_option, cycle_model, numbers, takes
+from ..options import (
+    BOARD,
+    DATA,
+    EXIT_RATES,
+    FILE_OUT,
+    JSON,
+    MEMORY,
+    PATH,
+    core_option,
+    cycle_model,
+    numbers,
+    takes,
+)
 from .designs import DEFAULT_B_MAX, Search, explored
 from .exits import parse_places, with_exits
-from .files import write_text
 from .import_reports import print_scaled, read_record, scaled
-from .networks import read_model_or_name
+from .networks import read_model_or_name, with_measured_rates
+from .prepare import MOST_IMAGES, spread
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,6 +48,7 @@ class DseOptions(Search):
     board: str
     exits: str | None
     exit_rates: str | None
+    data: Path | None
     out: Path | None
     report: Path | None
     calibration: Path | None
@@ -73,11 +88,10 @@ class DseOptions(Search):
     metavar="N|at=NAME,NAME",
     help="more exits, at equal MACs or at named tensors: heads in a network, cuts free of charge in a layer table",
 )
-@click.option(
-    "--exit-rates", metavar="A,B,...", help="share of samples that leaves at each exit, for the design's users"
-)
-@click.option("--out", type=PATH, metavar="design.json", help="where to write the fitted design")
-@click.option("--report", type=PATH, metavar="FILE.html", help="where to write the design report")
+@EXIT_RATES
+@DATA
+@click.option("--out", type=FILE_OUT, metavar="design.json", help="where to write the fitted design")
+@click.option("--report", type=FILE_OUT, metavar="FILE.html", help="where to write the design report")
 @click.option(
     "--calibration",
     type=PATH,
@@ -105,11 +119,11 @@ def search_design(options: DseOptions) -> None:
     exploration = dataclasses.replace(exploration, notes=(*reasons, *exploration.notes))
     calibrated = None if record is None else scaled(record, exploration, board)
     if options.out is not None:
-        write_text(options.out, exploration.design.dumps())
+        files.write_file(options.out, exploration.design.dumps())
     if options.report is not None:
         from ..reports.design import render_design_report
 
-        write_text(options.report, render_design_report(exploration))
+        files.write_file(options.report, render_design_report(exploration))
     if options.as_json:
         show.emit(exploration.to_json() | ({} if calibrated is None else {"calibrated": calibrated.to_json()}))
         return
@@ -129,8 +143,13 @@ def workload_of(options: DseOptions) -> models.Workload:
     model = read_model_or_name(options.model)
     if options.exits is not None:
         model = with_exits(model, parse_places(options.exits))
-    work = model if isinstance(model, models.Workload) else model.workload
     rates = numbers("--exit-rates", options.exit_rates)
+    if options.data is not None and rates is None:
+        if isinstance(model, models.Workload) or not model.parameters:
+            raise UsageError(f"--data measures a network with weights (ONNX), and '{options.model}' has none")
+        images = spread(model_images.read_images(options.data, model.intake), MOST_IMAGES)
+        model = with_measured_rates(model, images)
+    work = model if isinstance(model, models.Workload) else model.workload
     if rates is None:
         return work
     if len(rates) != len(work.exits) or min(rates) < 0 or abs(sum(rates) - 1) > 1e-6:

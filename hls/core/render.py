@@ -197,6 +197,7 @@ class CoreText:
             Constant("BiasesPerSlot", d.t_p // BIAS_WORDS, "48-bit biases in a weight slot"),
             Constant("LineWords", line, "columns of a row of outputs, in whole beats and one more"),
             Constant("LinesAhead", LINES_AHEAD, "beats of a row on their way to post-processing"),
+            Constant("CreditBits", LINES_AHEAD.bit_length(), "bits of a count of them"),
             Constant("RowDistance", self.row_distance, "fewest cycles between writing and reading a row"),
         )
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from fluidnpu.dse.hardware import LayerGeometry
 
@@ -74,7 +74,7 @@ class Descriptor(LayerGeometry):
         return struct.pack("<32I", *self.words())
 
     @classmethod
-    def unpack(cls, data: bytes) -> Self:
+    def unpack(cls, data: bytes) -> Descriptor:
         """Read 128 bytes; DescriptorError when magic or checksum is wrong or a field is out of range."""
         if len(data) != DESCRIPTOR_BYTES:
             raise DescriptorError(f"a descriptor has {DESCRIPTOR_BYTES} bytes, not {len(data)}")

@@ -16,11 +16,16 @@ from dataclasses import dataclass
 NPU_VLNV = "fluidnpu:npu:fluid_npu:1.0"  # by which the driver finds the NPU in the hardware description
 NPU_CELL = "npu_0"
 REGISTERS_RANGE = 4096  # a page
+# Inputs of the processing system's GPIO controller: a pattern that nothing else shows, then one line each.
+# They tell of the NPU before an access to it, which would halt the processor where it has no clock.
+STATUS_SIGNATURE = (0, 1, 0, 1)
+STATUS_LINES = ("clock_locked", "out_of_reset", "memory_ready")
 # An integer division of the PS's IO PLL, 1000 MHz on Zynq-7000 and 1500 MHz on UltraScale+. The clocking
 # wizard derives the NPU's clock from it: a division alone only approximates most clocks (150 MHz: 142.857).
 PS_CLOCK_MHZ = 100
 CLOCK_VLNV = "xilinx.com:ip:clk_wiz:6.0"
 CLOCK_CELL = "clock_0"
+MASTERS = 3  # of the NPU: program and weights, inputs, outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +56,8 @@ class PlMemory:
 class Platform:
     """One family's processing system in a block design.
 
-    `memory_ports`: the AXI_HP ports with their clocks, in order. `settings` hold format fields.
+    `memory_ports`: the AXI_HP ports with their clocks, in order. `settings` hold format fields. `compatible`
+    and `interrupt` (number of a shared peripheral, flags) are those of a device tree.
     """
 
     cell: str
@@ -67,7 +73,14 @@ class Platform:
     settings: Mapping[str, str]
     data_space: str
     registers_base: int
+    compatible: str
+    interrupt: tuple[int, int]
+    status_pin: str
     pl_memory: PlMemory | None = None
+
+    def ports_used(self, axi_ports: int, stripes: int) -> int:
+        """The number of memory ports in use on a board with `axi_ports`, with masters on `stripes` each."""
+        return min(axi_ports, len(self.memory_ports), MASTERS if stripes == 1 else stripes)
 
     def settings_for(self, memory_ports: int, port_bits: int) -> tuple[tuple[str, str], ...]:
         """(name, value) of every setting, with the first `memory_ports` memory ports enabled."""
@@ -102,6 +115,9 @@ PLATFORMS: Mapping[str, Platform] = {
         },
         data_space="processing_system7_0/Data",
         registers_base=0x43C0_0000,
+        compatible="xlnx,zynq-7000",
+        interrupt=(29, 4),
+        status_pin="GPIO_I",
         pl_memory=PlMemory(
             vlnv="xilinx.com:ip:mig_7series:4.2",
             automation_rule="xilinx.com:bd_rule:mig_7series",
@@ -142,5 +158,8 @@ PLATFORMS: Mapping[str, Platform] = {
         },
         data_space="zynq_ultra_ps_e_0/Data",
         registers_base=0xA000_0000,
+        compatible="xlnx,zynqmp",
+        interrupt=(89, 4),
+        status_pin="emio_gpio_i",
     ),
 }

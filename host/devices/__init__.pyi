@@ -1,8 +1,11 @@
 from .device import ArrayBuffer as ArrayBuffer
 from .device import Buffer as Buffer
 from .device import Clock as Clock
-from .devmem import DevMemNpu as DevMemNpu
 from .memory import SimulatedMemory as SimulatedMemory
+from .opening import board_target as board_target
+from .physical.checkup import Step as Step
+from .physical.checkup import check_board as check_board
+from .physical.devmem import DevMemNpu as DevMemNpu
 from .pynq.overlay import npu_of as npu_of
 from .rtl import RtlDevice as RtlDevice
 from .rtl import rtl_device as rtl_device

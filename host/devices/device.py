@@ -28,7 +28,10 @@ class Clock(Protocol):
 
 
 class Buffer(Protocol):
-    """Contiguous memory, coherent between host and NPU: no cache needs flushing."""
+    """Contiguous memory of host and NPU, handed over by `flush` and `invalidate`.
+
+    Neither side may count on seeing the other's writes without them, whatever the memory behind.
+    """
 
     @property
     def physical_address(self) -> int:
@@ -37,6 +40,12 @@ class Buffer(Protocol):
     @property
     def array(self) -> Bytes:
         """The bytes as the host addresses them, shape (size,)."""
+
+    def flush(self, start: int = 0, stop: int | None = None) -> None:
+        """Let the NPU see the host's writes to bytes start..stop, all by default."""
+
+    def invalidate(self, start: int = 0, stop: int | None = None) -> None:
+        """Let the host see the NPU's writes to bytes start..stop, all by default."""
 
 
 class Device(Protocol):
@@ -108,3 +117,9 @@ class ArrayBuffer:
     def array(self) -> Bytes:
         """The bytes, shape (size,)."""
         return self._array
+
+    def flush(self, start: int = 0, stop: int | None = None) -> None:
+        """Do nothing: NPU and host read the same bytes."""
+
+    def invalidate(self, start: int = 0, stop: int | None = None) -> None:
+        """Do nothing: NPU and host read the same bytes."""

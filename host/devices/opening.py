@@ -17,16 +17,19 @@ from fluidnpu.boards import Board, BoardError, load_board
 from fluidnpu.hls.project import PLATFORMS
 
 from ..bundle import Bundle, bitstream
+from ..driver import memory_needed
 from ..errors import DriverUsageError, PynqMissingError
+from .claims import locked
 from .device import Clock, Device, VirtualClock
-from .devmem import DevMemNpu
+from .physical.board import open_npu
+from .physical.checkup import Target
+from .physical.places import BOARD, Places
 from .pynq.bitstream import write_simulated_bitstream
 from .pynq.overlay import open_overlay, simulated_pynq_device
 from .rtl import rtl_device
 from .simulated import SimulatedNpu
 
 KINDS = ("simulated", "rtl", "cosim", "pynq", "devmem")
-_PL_BYTES = 1 << 28  # mapped of the programmable logic's memory: enough for any program and its slots
 
 
 @contextmanager
@@ -38,6 +41,7 @@ def open_device(
     clock: Clock | None = None,
     registers: int | None = None,
     reserved: tuple[int, int] | None = None,
+    places: Places = BOARD,
 ) -> Iterator[Device]:
     """Open the NPU for a bundle by the name of its kind, and close it at the end of the `with` block.
 
@@ -45,20 +49,21 @@ def open_device(
     the bitstream in `folder`, and `devmem` with a bitstream that is loaded already. For `devmem` alone:
     `registers` is the physical address of the NPU's registers (default: that of the generated block design),
     and `reserved` the physical address and size in bytes of the memory for programs and samples, which Linux
-    must leave alone (default: the programmable logic's memory, where the NPU reads it). Raises
-    DriverUsageError, BundleError, PynqMissingError, DeviceAccessError, and rtl_tb's SimulationError or hls'
-    CsimError when RTL or C++ cannot be built.
+    must leave alone (default: the largest u-dma-buf in the memory that the NPU reads). `places` names
+    look-alikes of a board's files. Raises DriverUsageError, BundleError, PynqMissingError, DeviceAccessError,
+    DeviceInUseError, and rtl_tb's SimulationError or hls' CsimError when RTL or C++ cannot be built.
     """
     if kind != "devmem" and (registers is not None or reserved is not None):
         raise DriverUsageError(f"physical addresses are for the device 'devmem' alone, not for '{kind}'")
     if kind == "devmem":
-        with _dev_mem(bundle, registers, reserved) as npu:
+        with locked("devmem"), open_npu(board_target(bundle, registers), reserved, places) as npu:
             yield npu
     elif kind == "pynq":
         if folder is None:
             raise DriverUsageError("a board needs the folder that holds its bitstream, and none came")
         _check_reachable(bundle)
-        yield open_overlay(bitstream(folder))
+        with locked("pynq"):
+            yield open_overlay(bitstream(folder))
     elif kind in ("rtl", "cosim"):
         if clock is not None:
             raise DriverUsageError("the RTL counts time in its own cycles, so no clock can be given to it")
@@ -77,24 +82,23 @@ def open_device(
         raise DriverUsageError(f"a device must be one of {', '.join(KINDS)}, not '{kind}'")
 
 
-def _dev_mem(bundle: Bundle, registers: int | None, reserved: tuple[int, int] | None) -> DevMemNpu:
-    """Map the NPU from /dev/mem; addresses default to the block design of the bundle's board."""
-    name, board = bundle.design.board, _shipped_board(bundle)
-    platform = None if board is None else PLATFORMS[board.family]
-    if registers is None:
-        if platform is None:
-            raise DriverUsageError(
-                f"the address of the NPU's registers must be given for a board of one's own ('{name}')"
-            )
-        registers = platform.registers_base
-    if reserved is None:
-        memory = bundle.design.memory
-        if board is None or platform is None or platform.pl_memory is None or board.memory(memory).side != "pl":
-            raise DriverUsageError(
-                f"the NPU reads memory '{memory}' of '{name}', so an address and a size there that Linux leaves alone must be given"
-            )
-        reserved = (platform.pl_memory.base, _PL_BYTES)
-    return DevMemNpu(register_base=registers, memory_base=reserved[0], memory_bytes=reserved[1])
+def board_target(bundle: Bundle, registers: int | None = None) -> Target:
+    """Describe the NPU of a bundle to the checks of a board. Raises DriverUsageError for a board of one's own
+    without `registers`, the physical address of the NPU's registers.
+    """
+    board = _shipped_board(bundle)
+    if registers is None and board is None:
+        raise DriverUsageError(
+            f"the address of the NPU's registers must be given for a board of one's own ('{bundle.design.board}')"
+        )
+    family = "zynq7000" if board is None else board.family
+    return Target(
+        family=family,
+        registers=PLATFORMS[family].registers_base if registers is None else registers,
+        board=board,
+        design=bundle.design,
+        bytes=memory_needed(bundle.program, bundle.design.b_max),
+    )
 
 
 def _check_reachable(bundle: Bundle) -> None:

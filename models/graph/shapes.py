@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +16,10 @@ Shape = tuple[int, int, int]  # height, width, channels
 Pair = tuple[int, int]  # height, width
 
 
-class Kind(StrEnum):
+class Kind(str, Enum):
     """The operation that the NPU applies to a layer's input windows."""
+
+    __str__ = str.__str__  # as of enum.StrEnum, which Python 3.10 lacks
 
     GEMM = "gemm"  # convolution; a fully connected layer is one whose kernel covers its whole input
     MAX_POOL = "max_pool"
@@ -98,7 +100,7 @@ class Workload:
     """A network reduced to its layer shapes, which is all that design-space exploration needs.
 
     `exits` names one exit per stage; the last is the final classifier. `exit_rates` (measured, summing to
-    1) may be absent.
+    1) may be absent; a single exit has rate 1.
     """
 
     name: str
@@ -112,6 +114,8 @@ class Workload:
         stages = [layer.stage for layer in self.layers]
         if stages != sorted(stages) or set(stages) != set(range(len(self.exits))):
             raise NetworkError(f"the layers of '{self.name}' must stand in stages 0..{len(self.exits) - 1} in order")
+        if len(self.exits) == 1 and self.exit_rates is None:
+            object.__setattr__(self, "exit_rates", (1.0,))
         rates = self.exit_rates
         if rates is not None and (len(rates) != len(self.exits) or not all(0 <= rate <= 1 for rate in rates)):
             raise NetworkError(f"the exit rates of '{self.name}' must be {len(self.exits)} shares of 0..1, not {rates}")
@@ -123,6 +127,7 @@ class Workload:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over the canonical JSON of the shapes."""
-        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        """SHA-256 over the canonical JSON of layers and exits; name and exit rates have no part in it."""
+        facts = {"layers": [asdict(layer) for layer in self.layers], "exits": list(self.exits)}
+        text = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()

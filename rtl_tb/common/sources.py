@@ -21,7 +21,7 @@ def texts_of(folder: str, suffix: str = ".sv") -> dict[str, str]:
     >>> "fifo_contract.sv" in texts_of("proofs")
     True
     """
-    folders = [files("fluidnpu.rtl_tb").joinpath(subject, folder) for subject in SUBJECTS]
+    folders = [files("fluidnpu.rtl_tb").joinpath(subject).joinpath(folder) for subject in SUBJECTS]
     items = [item for place in folders if place.is_dir() for item in place.iterdir() if item.name.endswith(suffix)]
     return {item.name: item.read_text() for item in sorted(items, key=lambda item: item.name)}
 

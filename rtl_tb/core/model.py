@@ -103,7 +103,7 @@ class CoreModel:
     def verilated(self) -> Build:
         """The build; bugs and foreign cells are not linted."""
         texts = edited({**dict(self.cells), **needed(sources(), TOP)}, self.edits)
-        driver = files("fluidnpu.rtl_tb").joinpath("core", _DRIVER).read_text()
+        driver = files("fluidnpu.rtl_tb").joinpath("core").joinpath(_DRIVER).read_text()
         return Build(
             top=TOP,
             texts=texts,

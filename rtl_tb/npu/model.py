@@ -100,7 +100,7 @@ class NpuModel:
 
 
 def _text(name: str) -> str:
-    return files("fluidnpu.rtl_tb").joinpath("npu", name).read_text()
+    return files("fluidnpu.rtl_tb").joinpath("npu").joinpath(name).read_text()
 
 
 def _probes() -> str:

@@ -10,11 +10,16 @@ proof of its own. `python -m fluidnpu.rtl_tb.proving.report` runs them all.
 
 from __future__ import annotations
 
-import tomllib
+import sys
 from typing import Any
 
 from ..common.sources import texts_of
 from .prover import Proof, Seed
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 
 def read_proof(text: str) -> Proof:

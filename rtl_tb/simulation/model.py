@@ -69,7 +69,7 @@ def bench_module(bench: str) -> str:
     """
     room = files("fluidnpu.rtl_tb")
     for subject in SUBJECTS:
-        if room.joinpath(subject, "benches", f"{bench}.py").is_file():
+        if room.joinpath(subject).joinpath("benches").joinpath(f"{bench}.py").is_file():
             return f"fluidnpu.rtl_tb.{subject}.benches.{bench}"
     raise SimulationError(f"no bench is named '{bench}'")
 

@@ -7,7 +7,8 @@ from typing import Any
 
 # Okabe and Ito's palette: told apart with any kind of colour vision, in this order.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
-INK, GRID = "#1f2933", "#d9dee4"
+INK = "#1f2933"
+GRID = "#d9dee4"
 YELLOW = PALETTE[6]  # too light for white letters
 
 

@@ -72,7 +72,7 @@ class Sweep:
 @lru_cache
 def table2_rows() -> tuple[PaperRow, ...]:
     """Read the four rows of Table II."""
-    text = resources.files(__package__).joinpath("data", "table2_latency.json").read_text(encoding="utf-8")
+    text = resources.files(__package__).joinpath("data").joinpath("table2_latency.json").read_text(encoding="utf-8")
     rows = []
     for raw in json.loads(text)["rows"]:
         name = f"{NETWORKS[raw['network']]} on {raw['board']}"

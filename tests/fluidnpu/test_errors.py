@@ -11,15 +11,32 @@ from importlib.util import find_spec
 
 import pytest
 
-from fluidnpu.errors import NegativeAnswerError, UsageError, one_sentence, sentence
+from fluidnpu.errors import NegativeAnswerError, UsageError, add_note, one_sentence, sentence
 
 
 def test_notes_belong_to_the_sentence() -> None:
     error = UsageError("this must hold,\n  and that came")
     assert sentence(error) == "this must hold, and that came"
-    error.add_note("5 of 9 were done before")
+    add_note(error, "5 of 9 were done before")
     assert sentence(error) == "this must hold, and that came; 5 of 9 were done before"
     assert sentence(UsageError()) == "UsageError"
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("onnx", "needs the module 'onnx', which is not installed: pip install 'fluidnpu[design]'"),
+        ("jinja2", "needs the module 'jinja2', which is not installed: pip install 'fluidnpu[design]'"),
+        ("somewhat", ""),
+    ],
+)
+def test_a_part_that_is_not_installed_is_named_with_its_extra(
+    missing: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit if said else ModuleNotFoundError) as caught, one_sentence(as_json=False):
+        raise ModuleNotFoundError(f"No module named '{missing}'", name=f"{missing}.helper")
+    assert said in capsys.readouterr().err
+    assert not said or caught.value.args == (1,)
 
 
 def test_sigterm_is_raised_once_and_ends_with_143(capsys: pytest.CaptureFixture[str]) -> None:

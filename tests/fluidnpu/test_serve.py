@@ -9,7 +9,6 @@ import re
 import signal
 import tempfile
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,8 @@ from refusals import refused
 
 from fluidnpu.cli import main
 from fluidnpu.host import Bundle, Driver, SimulatedNpu
-from fluidnpu.host.devices import DevMemNpu, opening
+from fluidnpu.host.devices import opening
+from fluidnpu.host.devices.physical.checkup import Target
 from fluidnpu.host.devices.pynq.bitstream import write_simulated_bitstream
 from fluidnpu.models import shipped_file, shipped_images
 from fluidnpu.scheduler.policies import REGISTRY
@@ -130,7 +130,7 @@ class Absent(SimulatedNpu):
 def played_by(device: type[SimulatedNpu], project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[object, ...]:
     """The words that serve through this device, as one in /dev/mem."""
     npu = device(Bundle.read(project / "bundle").design)
-    monkeypatch.setattr(opening, "DevMemNpu", lambda **_: nullcontext(npu))
+    monkeypatch.setattr(opening, "open_npu", lambda *_: nullcontext(npu))
     return project, *CALM, "--device", "devmem", "--reserved", "0x30000000:16MiB"
 
 
@@ -139,8 +139,8 @@ def test_devmem_serves(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(*words, "--requests", 40)["accuracy"] == found(project, *CALM, "--requests", 40)["accuracy"]
 
 
-@pytest.mark.parametrize(("memory", "base"), [("ps", 0x3000_0000), ("pl", 0x8000_0000)])
-def test_the_projects_readme_says_how(memory: str, base: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("memory", ["ps", "pl"])
+def test_the_projects_readme_says_how(memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its commands run as they stand, on a board without PYNQ and, where PYNQ reaches the memory, with."""
     with shipped_file("resnet8_fashion_mnist.onnx") as model:
         words = [
@@ -160,21 +160,21 @@ def test_the_projects_readme_says_how(memory: str, base: int, tmp_path: Path, mo
         assert CliRunner().invoke(main, words).exit_code == 0
     text = (tmp_path / "README.md").read_text()
     commands = [words.split() for words in re.findall(r'^\$ sudo .*fluidnpu\)" serve bundle (.*)$', text, re.MULTILINE)]
-    asked: list[dict[str, int]] = []
+    asked: list[tuple[int, bool, object]] = []
     npu = SimulatedNpu(Bundle.read(tmp_path / "bundle").design)
 
-    def opened(**words: int) -> nullcontext[SimulatedNpu]:
-        asked.append(words)
+    def opened(target: Target, reserved: object, places: object) -> nullcontext[SimulatedNpu]:
+        asked.append((target.registers, target.in_logic, reserved))
         return nullcontext(npu)
 
-    monkeypatch.setattr(opening, "DevMemNpu", opened)
+    monkeypatch.setattr(opening, "open_npu", opened)
     monkeypatch.setattr(opening, "open_overlay", lambda bit: npu)
     for name in ("fluidnpu.bit", "fluidnpu.hwh"):
         (tmp_path / "bundle" / name).touch()
     assert [words[1] for words in commands] == (["pynq", "devmem"] if memory == "ps" else ["devmem"])
     for words in commands:
         assert found(tmp_path / "bundle", *words, "--requests", 5)["answered"] == 5
-    assert asked == [{"register_base": 0x43C0_0000, "memory_base": base, "memory_bytes": 1 << 28}]
+    assert asked == [(0x43C0_0000, memory == "pl", None)]
 
 
 def test_missing_interrupts_are_counted_and_said(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,11 +196,9 @@ def test_a_bus_that_reads_all_ones(project: Path, monkeypatch: pytest.MonkeyPatc
     refused(run(*played_by(Absent, project, monkeypatch)), "the device does not answer", "0xffffffff", code=1)
 
 
-def test_dev_mem_that_cannot_be_opened(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "DevMemNpu", partial(DevMemNpu, path=tmp_path / "mem"))
+def test_a_machine_that_is_no_board(project: Path) -> None:
     words = (project, *CALM, "--device", "devmem")
-    refused(run(*words, "--reserved", "0x30000000:16MiB"), "must be mapped from", "/mem'", code=1)
-    refused(run(*words), "an address and a size there that Linux leaves alone")
+    refused(run(*words, "--reserved", "0x30000000:16MiB"), "must be compatible with 'xlnx,zynq-7000'", code=1)
     for wrong in ("0x30000000", "0x30000000:16", "here:16MiB", "0x30000000:-1MiB"):
         refused(run(*words, "--reserved", wrong), "--reserved must", "0x30000000")
     refused(run(*words, "--registers", "there"), "--registers must", "'there'")

@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def device(path: Path) -> DevMemNpu:
-    return DevMemNpu(path=path, register_base=PAGE, memory_base=2 * PAGE, memory_bytes=MEMORY)
+    return DevMemNpu(path=path, register_base=PAGE, region=(2 * PAGE, MEMORY))
 
 
 def word(path: Path, name: str) -> int:
@@ -53,6 +53,8 @@ def test_memory_is_the_file(path: Path) -> None:
         assert second.physical_address % 4096 == 0
         assert second.physical_address >= first.physical_address + 100
         second.array[:] = 7
+        assert not np.fromfile(path, np.uint8, 5000, offset=second.physical_address).any()
+        second.flush()
         assert (np.fromfile(path, np.uint8, 5000, offset=second.physical_address) == 7).all()
         with pytest.raises(OutOfMemory):
             npu.allocate(MEMORY)
@@ -70,11 +72,11 @@ def test_wrong_use_is_refused(path: Path, tmp_path: Path) -> None:
     with pytest.raises(DeviceAccessError):
         device(tmp_path / "short")
     with pytest.raises(DeviceAccessError, match="too large"):
-        DevMemNpu(path=path, register_base=PAGE, memory_base=1 << 80, memory_bytes=MEMORY)
+        DevMemNpu(path=path, register_base=PAGE, region=(1 << 80, MEMORY))
     with pytest.raises(DriverUsageError, match="page size"):
-        DevMemNpu(register_base=12, memory_base=0, memory_bytes=1)
-    with pytest.raises(DriverUsageError, match="memory_bytes"):
-        DevMemNpu(register_base=0, memory_base=0, memory_bytes=0)
+        DevMemNpu(register_base=12, region=(0, 1))
+    with pytest.raises(DriverUsageError, match="at least 1 byte"):
+        DevMemNpu(register_base=0, region=(0, 0))
 
 
 def identify(npu: DevMemNpu, build: int, shape: int) -> None:
@@ -124,7 +126,7 @@ class Echo(DevMemNpu):
 def test_a_driver_loads_and_times_out_over_the_file(path: Path) -> None:
     """The program lies in the file at the addresses in the registers; without an NPU the deadline ends it."""
     w = world(loaded=False)
-    with Echo(path=path, register_base=PAGE, memory_base=2 * PAGE, memory_bytes=MEMORY) as npu:
+    with Echo(path=path, register_base=PAGE, region=(2 * PAGE, MEMORY)) as npu:
         identify(npu, build_id_word(w.design), shape_word(w.design))
         driver = Driver(npu, w.program, w.design)
         driver.load()

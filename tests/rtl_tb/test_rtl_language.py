@@ -34,7 +34,7 @@ def errors(texts: dict[str, str]) -> list[str]:
 
 
 def test_all_rtl_is_legal() -> None:
-    npu = files("fluidnpu.rtl_tb").joinpath("npu", "fluidnpu_npu.sv").read_text()
+    npu = files("fluidnpu.rtl_tb").joinpath("npu").joinpath("fluidnpu_npu.sv").read_text()
     assert errors({**sources(), "fluidnpu_npu.sv": npu}) == []
 
 

@@ -48,7 +48,7 @@ SHAPES = list(enumerate(shapes()))
 
 def test_the_shapes_are_those_of_the_tables() -> None:
     for network in ("resnet50", "inception_v3"):
-        table = json.loads(files("fluidnpu.models").joinpath("data", f"layers_{network}.json").read_text())
+        table = json.loads(files("fluidnpu.models").joinpath("data").joinpath(f"layers_{network}.json").read_text())
         wanted = {(layer["P"], layer["C"]) for layer in table["layers"]}
         assert {(kh * kw * inputs, outputs) for kh, kw, _, inputs, outputs in convolutions(network)} == wanted
 

@@ -32,6 +32,7 @@ with warnings.catch_warnings():
     import pynq.pl_server.hwh_parser
 
 _WORD_BYTES = 4
+_LEAST_BYTES = 8192  # XRT gives smaller buffers addresses beyond 32 bits
 _LOOK_NS = 1_000_000  # between two looks at the simulated interrupt line
 
 
@@ -58,12 +59,13 @@ class FluidNpuIP(pynq.DefaultIP):  # type: ignore[misc]
 
     def allocate(self, size: int) -> ArrayBuffer:
         """Allocate `size` zeroed bytes through PYNQ. Raises OutOfMemory."""
+        size = max(size, _LEAST_BYTES)
         try:
             buffer = pynq.allocate((size,), dtype=np.uint8, target=self.device)
         except (MemoryError, RuntimeError) as error:
             raise OutOfMemory(f"{size} bytes of contiguous memory are needed, and PYNQ has none: {error}") from error
         buffer[:] = 0
-        return ArrayBuffer(np.asarray(buffer), int(buffer.physical_address), owner=buffer)
+        return _PynqMemory(buffer)
 
     def free(self, buffer: Buffer) -> None:
         """Give a buffer of `allocate` back to PYNQ."""
@@ -80,6 +82,21 @@ class FluidNpuIP(pynq.DefaultIP):  # type: ignore[misc]
     async def wait_interrupt_async(self) -> None:
         """Wait on PYNQ's own interrupt of the NPU's pin, in an event loop."""
         await getattr(self, IRQ_PIN).wait()
+
+
+class _PynqMemory(ArrayBuffer):
+    """A PYNQ buffer. It flushes and invalidates nothing that is coherent, and all of what is not."""
+
+    def __init__(self, buffer: Any) -> None:
+        super().__init__(np.asarray(buffer), int(buffer.physical_address), owner=buffer)
+
+    def flush(self, start: int = 0, stop: int | None = None) -> None:
+        """Let the NPU see the host's writes to bytes start..stop."""
+        self.owner[start:stop].flush()
+
+    def invalidate(self, start: int = 0, stop: int | None = None) -> None:
+        """Let the host see the NPU's writes to bytes start..stop."""
+        self.owner[start:stop].invalidate()
 
 
 class SimulatedPynqDevice(pynq.Device):  # type: ignore[misc]

@@ -1,0 +1,1 @@
+"""The NPU of a board without PYNQ: its physical addresses, u-dma-buf, and the checks before an access."""
