@@ -14,7 +14,7 @@ import numpy as np
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls.core import LayerStreams, execute_streams_reference, output_beats
+from fluidnpu.hls.core import LayerStreams, core_vectors, execute_streams_reference, output_beats
 from fluidnpu.hls.core.streams import Command
 from fluidnpu.hls.program import pack_weights
 
@@ -102,8 +102,20 @@ def differs(model: CoreModel, streams: LayerStreams, design: Design) -> str:
     return ""
 
 
-def first_difference(edits: tuple[tuple[str, str, str], ...] = ()) -> str:
-    """Return the first difference on the array of the core's tests, with bugs put in by `edits`, or ""."""
+def first_difference(edits: tuple[tuple[str, str, str], ...] = (), drawn: int = 0) -> str:
+    """Return the first difference on the array of the core's tests, with bugs put in by `edits`, or "".
+
+    After the edges come `drawn` times the vectors of a project, with other numbers and with pauses.
+    """
     design = tiny_design().changed(t_r=13, t_p=4, t_c=5, split=True, weight_slots=3, out_words=4)
     model = replace(CoreModel.of(design), edits=edits)
-    return next((found for streams in edges(design) if (found := differs(model, streams, design))), "")
+    for streams in edges(design):
+        if found := differs(model, streams, design):
+            return found
+    for seed in range(drawn):
+        pause = {"output": 0.5, "input": 0.2, "weight": 0.3} if seed % 2 else {}
+        for streams, expected, saturations in core_vectors(design, seed=seed):
+            run = model.run(streams, stalls=pause, seed=seed + 1)
+            if not np.array_equal(run.output, expected) or run.saturations != saturations:
+                return f"vectors of seed {seed} differ"
+    return ""

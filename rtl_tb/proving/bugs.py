@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -25,6 +24,11 @@ from ..simulation.model import play
 from ..simulation.setups import Setup, setup
 from .catalogue import PROOFS
 from .prover import Proof, answer
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROUNDS = 8  # of the campaign, at most
 
@@ -51,7 +55,7 @@ class Bug:
 
 
 def _read() -> tuple[Bug, ...]:
-    raw = files("fluidnpu.rtl_tb").joinpath("proving", "bugs.toml").read_text()
+    raw = files("fluidnpu.rtl_tb").joinpath("proving").joinpath("bugs.toml").read_text()
     return tuple(Bug(**entry) for entry in tomllib.loads(raw)["bug"])
 
 
