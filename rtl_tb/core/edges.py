@@ -14,8 +14,7 @@ import numpy as np
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls.core import LayerStreams, core_vectors, execute_streams_reference, output_beats
-from fluidnpu.hls.core.streams import Command
+from fluidnpu.hls.core import Command, LayerStreams, core_vectors, execute_streams_reference, output_beats
 from fluidnpu.hls.program import pack_weights
 
 from .model import CoreModel

@@ -130,5 +130,5 @@ def _samples(kind: int, rng: random.Random) -> list[int]:
 
 def test_parts_are_what_a_campaign_plays() -> None:
     assert {*PARTS, *ONCE} == {
-        "right jobs", "resets", "watchdogs", "bus errors", "bad words", "misplaced", "refusals", "every state"
+        "right jobs", "resets", "watchdogs", "lowered watchdog", "bus errors", "bad words", "misplaced", "refusals", "every state"
     }  # fmt: skip

@@ -10,8 +10,8 @@ from npu_worlds import DESIGN
 from fluidnpu.rtl_tb import RtlError
 from fluidnpu.rtl_tb.npu.campaign import Result
 from fluidnpu.rtl_tb.npu.coverage import required
-from fluidnpu.rtl_tb.simulation import coverage
-from fluidnpu.rtl_tb.simulation.coverage import Record
+from fluidnpu.rtl_tb.proving import coverage
+from fluidnpu.rtl_tb.proving.coverage import Record
 
 RECORD = Record(
     suite="npu", array="<1, 2, 3>", made="by hand", wanted=("a", "b", "c"), hits={"a": 3, "c": 1, "more": 7}
