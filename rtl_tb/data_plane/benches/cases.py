@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.hardware import InputRows, pool_beats
 from fluidnpu.hls.core import LayerStreams, layer_streams, tiles
-from fluidnpu.hls.formats import FBCB, LAYER
-from fluidnpu.hls.formats.table import KindCode
+from fluidnpu.hls.formats import FBCB, LAYER, KindCode
 from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_for, part_words
 
 from .jobs import Layout, Program, Shape, array_under_test, make_program, place, random_fbcb, random_shape
