@@ -45,7 +45,9 @@ class TuneOptions:
 @click.option("--rate", required=True, type=float, help="mean arrivals per second")
 @click.option("--slo", required=True, metavar="200ms", help="latency objective of every request")
 @click.option("--traffic", default="poisson", show_default=True, metavar="KIND", help="as of fluidnpu simulate")
-@click.option("--exit-rates", metavar="A,B,...", help="share of samples that leaves at each exit, instead of the table's")
+@click.option(
+    "--exit-rates", metavar="A,B,...", help="share of samples that leaves at each exit, instead of the table's"
+)
 @click.option(
     "--dial",
     type=click.FloatRange(0, 2),
