@@ -108,7 +108,8 @@ class Intake:
                 return images.transpose(0, 2, 3, 1)
             if last:
                 return images
-        why = "" if self.preprocessing.resize != "none" else "; a resize can be set with `fluidnpu prepare --resize`"
+        resizes = self.preprocessing.resize == "none" and images.ndim == 4 and channels in images.shape[1::2]
+        why = "; a resize can be set with `fluidnpu prepare --resize`" if resizes else ""
         raise DataError(f"images must be of shape (N, {height}, {width}, {channels}), not {images.shape}{why}")
 
     @property
