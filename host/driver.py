@@ -105,7 +105,7 @@ class Driver:
         self.slots = slots
         self.missed_interrupts = 0  # jobs that ended without an interrupt by the deadline
         self._bus = Bus(device)
-        self._patience, self._guarded = patience, guarded
+        self._patience, self.guarded = patience, guarded
         self._image = np.frombuffer(program.image(), np.uint8)
         self._canary = _CANARIES[0]
         self._buffers: list[Buffer] = []
@@ -134,8 +134,13 @@ class Driver:
         self._configure()
 
     def recover(self) -> None:
-        """Recover from a failure: reset, identify and write all but the samples again. Raises as `load`."""
+        """Recover from a failure: reset, identify and write all but the samples again. Raises as `load`.
+
+        A guarded driver empties the slots, halos included: a damaged job may have written anywhere.
+        """
         self._check_slots(())
+        if self.guarded:
+            self._memory[...] = 0
         self.reset()
         self.identify()
         self._configure()
@@ -312,7 +317,7 @@ class Driver:
         claims.check(self.device, self)
         limit_ns = int(predicted_ns * self._patience)
         self._aim(first, last, limit_ns)
-        if self._guarded:
+        if self.guarded:
             self._place_canaries(last)
         start = self.device.clock.now_ns()
         self._bus.write(_OFFSETS["CTRL"], _START)
@@ -327,7 +332,7 @@ class Driver:
         if not done:
             layer = _STATUS.field("LAYER").get(status)
             raise NpuTimeout(waited_ns=end - start, layer_index=layer, layer=self._layer(layer), slots=self.active)
-        if self._guarded:
+        if self.guarded:
             self._check_job(first, last)
         return Job(start_ns=start, end_ns=end, slots=self.active)
 

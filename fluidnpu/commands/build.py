@@ -20,6 +20,7 @@ from ..options import (
     DATA,
     DESIGN_B_MAX,
     DESIGN_FILE,
+    EVALUATIONS,
     EXIT_RATES,
     FOLDER_OUT,
     JSON,
@@ -30,7 +31,7 @@ from ..options import (
     numbers,
     takes,
 )
-from .designs import Search, chosen_design
+from .designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, chosen_design
 from .networks import given_images, quantised, read_network, say_assumed, with_given_rates
 
 
@@ -54,8 +55,9 @@ class BuildOptions(Search):
 @DESIGN_B_MAX
 @MEMORY
 @DESIGN_FILE
-@cycle_model("exact")
-@core_option("hls", "Vivado HLS core or SystemVerilog core")
+@cycle_model(DEFAULT_CYCLES)
+@EVALUATIONS
+@core_option(DEFAULT_CORE, "Vivado HLS core or SystemVerilog core")
 @click.option("--out", required=True, type=FOLDER_OUT, help="folder for the bitstream project")
 @DATA
 @EXIT_RATES
@@ -97,8 +99,7 @@ def build_project(options: BuildOptions) -> None:
     if options.as_json and not lacks:
         show.emit(report)
         return
-    point = f"<{design.t_r}, {design.t_p}, {design.t_c}>"
-    out.print(f"{point} for {board.name} by the {design.model} model, build id {report['build_id']}")
+    out.print(f"{show.point(design)} for {board.name} by the {design.model} model, build id {report['build_id']}")
     say_assumed(out, network)
     for line in _remarks(design, guard, options.tolerance):
         out.print(line)

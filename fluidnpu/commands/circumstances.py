@@ -31,6 +31,8 @@ class Circumstances:
     data: Path | None
     true_exit_rates: str | None
     latency_factor: float
+    true_rate: float | None = None
+    objectives: str | None = None
 
     def read(self) -> tuple[scheduler.Serving, comparison.Source]:
         """Read the table and the source of requests. Raises UsageError and SchedulerError in one sentence."""
@@ -59,8 +61,17 @@ class Circumstances:
         """Read or describe the arrivals."""
         slo_ns = None if self.slo is None else scheduler.parse_duration_ns(self.slo, "--slo")
         exit_rates = numbers("--true-exit-rates", self.true_exit_rates)
-        truth = comparison.Truth(exit_rates=exit_rates, latency_factor=self.latency_factor)
+        if self.true_rate is not None and not self.true_rate > 0:
+            raise UsageError(f"--true-rate must be above zero, not {self.true_rate:g}")
+        truth = comparison.Truth(
+            exit_rates=exit_rates,
+            latency_factor=self.latency_factor,
+            rate_per_s=self.true_rate,
+            objectives=parse_objectives(self.objectives),
+        )
         if self.traffic.endswith(".csv"):
+            if self.true_rate is not None or self.objectives is not None:
+                raise UsageError("--true-rate and --objectives are for drawn traffic; a trace has its own arrivals")
             return comparison.Source.of_trace(
                 models.read_text(Path(self.traffic), "a trace in CSV"),
                 slo_ns=slo_ns,
@@ -99,6 +110,26 @@ class Circumstances:
         limits = (*thresholds[: count - 1], 0.0)
         rates = recorded.exit_rates(limits)
         return (recorded if labelled else None), limits if labelled else (), rates
+
+
+def parse_objectives(text: str | None) -> tuple[tuple[float, int], ...]:
+    """Read shares of requests with objectives of their own. Raises UsageError.
+
+    >>> parse_objectives("50ms=20%,800ms=10%")
+    ((0.2, 50000000), (0.1, 800000000))
+    """
+    found = []
+    for part in [] if text is None else text.split(","):
+        slo, equals, share = part.partition("=")
+        try:
+            found.append((float(share.removesuffix("%")) / 100, scheduler.parse_duration_ns(slo, "--objectives")))
+        except ValueError as error:
+            if isinstance(error, scheduler.SchedulerError):
+                raise
+            equals = ""
+        if not equals or not share.endswith("%"):
+            raise UsageError(f"--objectives must be DURATION=SHARE% such as 50ms=20%, not '{part}'")
+    return tuple(found)
 
 
 def read_serving(path: Path, rates: tuple[float, ...] | None) -> scheduler.Serving:

@@ -104,6 +104,12 @@ class SimulateOptions(Circumstances):
     show_default=True,
     help="how much longer runs take than the policies believe",
 )
+@click.option("--true-rate", type=float, help="mean arrivals per second as they are, where the policies are told --rate")
+@click.option(
+    "--objectives",
+    metavar="50ms=20%,...",
+    help="shares of the requests with objectives of their own; the others have --slo",
+)
 @click.option(
     "--log",
     type=FILE_OUT,

@@ -2,7 +2,9 @@
 
 It asks the policy exactly when `scheduler.simulate` does and keeps the same `Ledger`, so on a virtual clock
 both make the same schedule from the same requests. A failed job is recovered (soft reset, program written
-again) and run again: its samples never left their slots.
+again) and run again: its samples never left their slots. With a guarded driver nothing in a slot is
+believed after a failure, since a damaged job may have written anywhere: every sample that it holds is
+written again and runs again from the first stage when its turn comes.
 """
 
 from __future__ import annotations
@@ -79,6 +81,8 @@ class Runtime:
         self._images: dict[int, Image] = {}
         self._slot: dict[int, int] = {}
         self._start: dict[int, int] = {}
+        self._suspect: set[int] = set()  # requests whose slot may hold anything
+        self._logits: dict[int, Image] = {}  # by request past an exit: the logits of the last one
         self._worked: dict[int, tuple[int, int]] = {}  # by request: ns in runs, and the last batch
         self._terms: dict[int, Terms] = {}  # of the requests that have any
         self._passed: dict[int, Reply] = {}  # by request that may be answered early: the answer of its last exit
@@ -208,6 +212,7 @@ class Runtime:
                 fates += [] if answered else [reply]
             else:
                 staying.append(request)
+                self._logits[request.id] = row
                 if self._terms.get(request.id, PLAIN).anytime:
                     self._passed[request.id] = self._made(request, end, stage, label, sure, row, Outcome.ANYTIME)
         self._ledger.finish(run, staying)
@@ -223,7 +228,7 @@ class Runtime:
         """Give every request of a first run a slot, and its image to the slot."""
         for request in batch:
             slot = heapq.heappop(self._free)
-            self.driver.write_sample(slot, self._images.pop(request.id))
+            self.driver.write_sample(slot, self._images[request.id])
             self._slot[request.id] = slot
             self._start[request.id] = now
 
@@ -233,12 +238,13 @@ class Runtime:
             try:
                 if attempt:
                     self.driver.recover()
-                self.driver.activate(slots)
-                job = self.driver.run_stage(run.stage)
+                job = self._run_again(run, slots) if self._suspect else self._run_once(run, slots)
             except DeviceError as error:
                 _log.warning("attempt %d at stage %d failed: %s", attempt + 1, run.stage, error)
                 self.failures.append(error)
                 self.failed += 1
+                if self.driver.guarded:
+                    self._suspect = set(self._slot)
                 for observer in self._observers:
                     observer.failed(error)
             else:
@@ -257,11 +263,28 @@ class Runtime:
             observer.failed(lost)
         raise lost from last
 
+    def _run_once(self, run: Run, slots: Sequence[int]) -> Job:
+        self.driver.activate(slots)
+        return self.driver.run_stage(run.stage)
+
+    def _run_again(self, run: Run, slots: Sequence[int]) -> Job:
+        """Run the suspect samples of the batch up to the stage before, from their images; then the stage."""
+        suspect = [request for request in run.requests if request.id in self._suspect]
+        again = [self._slot[request.id] for request in suspect]
+        for request, slot in zip(suspect, again, strict=True):
+            self.driver.write_sample(slot, self._images[request.id])
+        if again and run.stage:
+            self.driver.activate(again)
+            self.driver.run_to_exit(run.stage - 1)
+        job = self._run_once(run, slots)
+        self._suspect.difference_update(request.id for request in suspect)
+        return job
+
     def _answer(self, now: int, action: Answer) -> list[Fate]:
         fates: list[Fate] = []
         for request, passed in self._ledger.answer(now, action):
             answered = self._answered_meanwhile(request, passed + 1)
-            logits = self.driver.logits([self._slot[request.id]], passed)[0]
+            logits = self._logits[request.id]
             label, sure = int(np.argmax(logits)), float(confidence(logits))
             outcome = Outcome.ANYTIME
             reply = self._reply(
@@ -274,7 +297,6 @@ class Runtime:
         self._ledger.shed(now, action)
         fates: list[Fate] = []
         for request in action.requests:
-            del self._images[request.id]
             self._forget(request)
             fates.append(
                 Refusal(
@@ -328,7 +350,8 @@ class Runtime:
         slot = self._slot.pop(request.id, None)
         if slot is not None:
             heapq.heappush(self._free, slot)
-        for known in (self._start, self._worked, self._terms, self._passed):
+        self._suspect.discard(request.id)
+        for known in (self._images, self._start, self._logits, self._worked, self._terms, self._passed):
             known.pop(request.id, None)
 
     # -- records ---------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from fluidnpu.rtl_tb import PROOFS, ProofError, Seed, prove, sources
 from fluidnpu.rtl_tb.proving.prover import cover
 from fluidnpu.rtl_tb.proving.report import main
 
-DAILY = ("engine", "read", "write", "sequencer", "slots", "unpack", "registers")
+DAILY = ("engine", "read", "write", "sequencer", "slots", "unpack", "registers", "addresses", "steps")
 
 
 def daily(name: str, but: tuple[str, ...] = ()) -> object:

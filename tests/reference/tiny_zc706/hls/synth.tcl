@@ -1,4 +1,4 @@
-# Vivado HLS 2019.2: synthesise the core of design 417535330264 and export it.
+# Vivado HLS 2019.2: synthesise the core of design 123d45333ca2 and export it.
 # Run in this folder: vivado_hls -f synth.tcl
 open_project -reset fluidnpu_core
 set_top fluidnpu_core

@@ -13,7 +13,7 @@ ipx::package_project -root_dir build/ip -vendor fluidnpu -library npu -taxonomy 
 set npu [ipx::current_core]
 set_property name fluid_npu $npu
 set_property version 1.0 $npu
-set_property display_name "fluidnpu 41753533" $npu
+set_property display_name "fluidnpu 123d4533" $npu
 set registers [ipx::get_address_blocks reg0 -of_objects [ipx::get_memory_maps s_axil -of_objects $npu]]
 set_property range 4096 $registers
 foreach {name offset} {
