@@ -7,6 +7,7 @@ import base64
 import posixpath
 import re
 import sys
+from collections.abc import Iterator
 from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,24 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lead links to a notebook to its page."""
+    """Lead links to a notebook to its page, and put the errors of the rooms where the page asks for them."""
+    if "<!-- errors -->" in markdown:
+        markdown = markdown.replace("<!-- errors -->", "\n".join(error_table()))
     return re.sub(r"(\]\(\S*notebooks/\w+)\.ipynb\)", r"\1.md)", markdown)
+
+
+def error_table() -> Iterator[str]:
+    """Write the errors of all rooms as a table, from the text of their files."""
+    yield from ("| error | is also | meaning |", "|---|---|---|")
+    for room in ROOMS:
+        for path in (ROOT / room / "errors.py", ROOT / room / "board.py"):
+            if not path.is_file():
+                continue
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
+                if isinstance(node, ast.ClassDef) and any(one.endswith(("Error", "Exception")) for one in bases):
+                    meaning = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
+                    yield f"| `{room}` `{node.name}` | {', '.join(f'`{one}`' for one in bases)} | {meaning} |"
 
 
 def notebook_page(path: Path) -> str:

@@ -191,7 +191,9 @@ class Session:
             if self.printed is not None:
                 self.printed.append((shown, printed))
                 continue
-            assert not shown or alike(shown, printed, numbers=not block.about), f"{block.where}: '{command}' prints\n{printed}"
+            assert not shown or alike(shown, printed, numbers=not block.about), (
+                f"{block.where}: '{command}' prints\n{printed}"
+            )
 
     def command(self, line: str) -> tuple[int, str]:
         """Exit code and output of a line: `fluidnpu` alone runs in this process, all else in a shell."""
