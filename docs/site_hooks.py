@@ -17,6 +17,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from fluidnpu.words import WORDS
+
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # a hook is no package
 from drawing import DARK, LIGHT, variables
 from griffe_examples import fenced
@@ -61,6 +63,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Lead links to a notebook to its page, and put the errors of the rooms where the page asks for them."""
     if "<!-- errors -->" in markdown:
         markdown = markdown.replace("<!-- errors -->", "\n".join(error_table()))
+    if "<!-- words -->" in markdown:
+        words = (f"**{word}**\n:   {meaning}\n" for word, meaning in WORDS.items())
+        markdown = markdown.replace("<!-- words -->", "\n".join(words))
     return re.sub(r"(\]\(\S*notebooks/\w+)\.ipynb\)", r"\1.md)", markdown)
 
 
@@ -120,8 +125,19 @@ def python_page(room: str) -> str:
             parts.append(f"\n## {door}\n")
         contract = ast.get_docstring(ast.parse((stub.parent / "__init__.py").read_text(encoding="utf-8"))) or ""
         parts.append(f"\n{fenced(contract)}\n")
-        parts += [f"\n::: {module}.{name}\n" for name, module in exported(stub)]
+        parts += [described(name, module) for name, module in exported(stub)]
     return "".join(parts)
+
+
+def described(name: str, module: str) -> str:
+    """Ask for a name's description; constants that are unpacked from a tuple are only named, as they have none."""
+    path = ROOT.joinpath(*module.split(".")[1:])
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    tops = ast.parse(path.read_text(encoding="utf-8")).body
+    targets = [t for node in tops if isinstance(node, ast.Assign) for t in node.targets if isinstance(t, ast.Tuple)]
+    if any(name == getattr(one, "id", "") for target in targets for one in target.elts):
+        return f"\n### `{name}` {{ #{module}.{name} }}\n\nA constant of `{module}`.\n"
+    return f"\n::: {module}.{name}\n"
 
 
 def front_page() -> str:
@@ -129,7 +145,8 @@ def front_page() -> str:
     rows = []
     for name, module in exported(ROOT / "fluidnpu" / "__init__.pyi"):
         room = module.split(".")[1]
-        home = dict(exported(ROOT / room / "__init__.pyi"))[name]
+        doors = (ROOT / room).rglob("__init__.pyi")
+        home = {shown: place for stub in doors for shown, place in exported(stub)}[name]
         rows.append(f"| [`fluidnpu.{name}`][{home}.{name}] | `fluidnpu.{room}` |")
     return "\n".join(
         [

@@ -5,7 +5,7 @@ A comment of HTML before a block says what is special about it:
     <!-- long: REASON -->      only the long tests run it
     <!-- not run: REASON -->   nothing runs it
     <!-- fails: REASON -->     its last command ends with an error
-    <!-- about: REASON -->     the numbers that it prints differ from machine to machine; the words are compared
+    <!-- about: REASON -->     the numbers that it prints differ elsewhere; the words are compared
     <!-- setup: NAME -->       begins with the folder NAME of `docs_setups`, before the page's first block
     <!-- ready: TEXT -->       a command of the block that ends in `&` is up when it has printed TEXT
 

@@ -15,6 +15,7 @@ from docs_pages import DOCS, ROOT
 from fluidnpu.boards import DRAM_FIELDS, DRAM_OPTIONAL, FIELDS, OPTIONAL
 from fluidnpu.cli import main
 from fluidnpu.models import shipped_file
+from fluidnpu.words import ALIASES, WORDS
 
 REFERENCE = DOCS / "reference"
 NAMED_BY_USERS = {"tensors", "files", "causes"}  # objects whose keys are names and no fields
@@ -86,7 +87,9 @@ def plain(words: str) -> str:
 def glossary() -> set[str]:
     text = (REFERENCE / "glossary.md").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if line.startswith("**")]
-    return {plain(term) for line in lines for term in re.findall(r"\*\*(.+?)\*\*", line)}
+    assert "<!-- words -->" in text
+    terms = [term for line in lines for term in re.findall(r"\*\*(.+?)\*\*", line)]
+    return {plain(term) for term in (*terms, *WORDS, *ALIASES)}
 
 
 def printed_headers() -> Iterator[tuple[str, str]]:
