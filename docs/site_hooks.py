@@ -60,12 +60,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lead links to a notebook to its page, and put the errors of the rooms where the page asks for them."""
+    """Lead links to notebooks and files at the root to their pages, and put generated tables where pages ask."""
     if "<!-- errors -->" in markdown:
         markdown = markdown.replace("<!-- errors -->", "\n".join(error_table()))
     if "<!-- words -->" in markdown:
         words = (f"**{word}**\n:   {meaning}\n" for word, meaning in WORDS.items())
         markdown = markdown.replace("<!-- words -->", "\n".join(words))
+    here = posixpath.join("docs", posixpath.dirname(page.file.src_uri))
+    for source, place in PAGES.items():
+        inside = posixpath.relpath(place, posixpath.dirname(page.file.src_uri) or ".")
+        markdown = markdown.replace(f"]({posixpath.relpath(source, here)})", f"]({inside})")
     return re.sub(r"(\]\(\S*notebooks/\w+)\.ipynb\)", r"\1.md)", markdown)
 
 
