@@ -23,7 +23,7 @@ from .errors import BuildMismatch, DeviceAccessError, DeviceError, DriverUsageEr
 from .identity import build_id_word, shape_word
 
 MASK_SLOTS = 32  # slots that a mask register can name
-_ALIGNMENT, _PAGE = 64, 4096
+_ALIGNMENT = 64
 _SILENCE = 0xFFFF_FFFF  # the word that a bus reads where nothing answers
 # A job may take this many times its predicted time. Generous, since the `paper` model is no upper bound:
 # ResNet-8 on the RTL takes up to four times its prediction (benchmarks/rtl_network.py). A hang is still told
@@ -362,12 +362,6 @@ class Driver:
         for slot in chosen:
             mask |= 1 << slot
         return mask
-
-
-def memory_needed(program: Program, slots: int) -> int:
-    """Count the bytes that `Driver.load` allocates for program and slots, on pages."""
-    parts = (len(program.image()), slots * program.slot_bytes)
-    return sum(-(-(part + _ALIGNMENT) // _PAGE) * _PAGE for part in parts)
 
 
 def encode_image(program: Program, real: npt.NDArray[np.generic]) -> npt.NDArray[np.int16]:

@@ -14,6 +14,7 @@ from fluidnpu.hls import project as hls_project
 from .. import show
 from ..errors import NegativeAnswerError
 from ..options import BOARD, DATA, DESIGN_B_MAX, DESIGN_FILE, JSON, MEMORY, PATH, core_option, cycle_model, takes
+from ..wheel import board_wheel
 from .designs import Search, chosen_design
 from .networks import labelled_images, quantised, read_network
 
@@ -28,6 +29,7 @@ class BuildOptions(Search):
     out: Path
     data: Path | None
     tolerance: float
+    tools: str
     as_json: bool
 
 
@@ -39,6 +41,13 @@ class BuildOptions(Search):
 @DESIGN_FILE
 @cycle_model("exact")
 @core_option("hls", "Vivado HLS core or SystemVerilog core")
+@click.option(
+    "--tools",
+    default="2019.2",
+    show_default=True,
+    type=click.Choice(["2019.2", "2022.1"]),
+    help="Vivado that the project is for: 2019.2 with Vivado HLS, or 2022.1 and later with Vitis HLS",
+)
 @click.option("--out", required=True, type=PATH, help="folder for the bitstream project")
 @DATA
 @click.option(
@@ -61,7 +70,9 @@ def build_project(options: BuildOptions) -> None:
     qnet = quantised(network, images)
     guard = models.accuracy_guard(network, qnet, images.images, images.labels, options.tolerance)
     program = hls.compile_program(qnet, design)
-    files = hls.render_project(design, program, board, options.core, rtl=rtl_tb.sources())
+    files = hls.render_project(
+        design, program, board, options.core, rtl=rtl_tb.sources(), tools=options.tools, wheel=board_wheel()
+    )
     hls.write_project(files, folder)
     lacks = hls_core.hls_core_lacks(design, board) if options.core == "hls" else ""
     report = {

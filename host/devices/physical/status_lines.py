@@ -81,7 +81,8 @@ def _read_lines(label: str, lines: range, places: Places) -> list[int]:
 def _label(fd: int) -> str:
     info = bytearray(CHIP_INFO.size)
     fcntl.ioctl(fd, GET_CHIP_INFO, info)
-    return CHIP_INFO.unpack(info)[1].split(b"\0")[0].decode(errors="replace")
+    label: bytes = CHIP_INFO.unpack(info)[1]
+    return label.split(b"\0")[0].decode(errors="replace")
 
 
 def _values(fd: int, lines: range) -> list[int]:
