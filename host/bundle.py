@@ -44,7 +44,7 @@ class Bundle:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that a driver allocates: the program, and as many slots as a batch has, on pages of their own."""
+        """Bytes that a driver allocates: the program, and as many slots as a batch has, each on pages."""
         parts = (len(self.program.image()), self.design.b_max * self.program.slot_bytes)
         return sum(-(-(part + _ALIGNMENT) // _PAGE) * _PAGE for part in parts)
 
