@@ -7,7 +7,7 @@ DEPS   := pyproject.toml constraints.txt Makefile
 # The tests mix BLAS threads with worker processes: one thread each is faster on few cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-rtl test-long test-matrix tables lint format clean help
+.PHONY: demo test test-rtl test-long test-matrix tables docs lint format clean help
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -30,15 +30,18 @@ test-matrix: $(VENV)/.installed-test ## the same kinds with more seeds, designs 
 	$(PY) -m pytest -q -n 2 -m matrix
 
 TABLES := $(foreach on,zc706-pl zcu104-ps_striped,resnet50-$(on) resnet50-$(on)-ideal inception_v3-$(on) inception_v3-$(on)-ideal)
-tables: $(VENV)/.installed-test ## docs/cycles anew: every layer of two networks on both boards, RTL beside the exact model (hours)
-	$(MAKE) --no-print-directory --keep-going -j 2 $(TABLES:%=docs/cycles/%.md)
+tables: $(VENV)/.installed-test ## docs/explanation/cycles anew: every layer of two networks on both boards, RTL beside the exact model (hours)
+	$(MAKE) --no-print-directory --keep-going -j 2 $(TABLES:%=docs/explanation/cycles/%.md)
 
-docs/cycles/%.md: FORCE
+docs/explanation/cycles/%.md: FORCE
 	@mkdir -p build
 	$(PY) benchmarks/exact_cycles.py --search $(call words_of,$(subst -, ,$*)) > build/$*.md
 	mv build/$*.md $@
 words_of = --network $(word 1,$1) --board $(word 2,$1) --memory $(word 3,$1) $(if $(word 4,$1),--$(word 4,$1))
 FORCE:
+
+docs: $(VENV)/.installed-test ## the site in build/site (open index.html); every warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet && echo "the site is build/site/index.html; its search needs a server: python3 -m http.server -d build/site"
 
 lint: $(VENV)/.installed-test
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
@@ -62,6 +65,6 @@ $(VENV)/.installed-demo: $(DEPS) | $(PY)
 
 $(VENV)/.installed-test: $(DEPS) | $(PY)
 	@echo "installing everything the tests need into $(VENV) (once)"
-	@$(PIP) -e ".[design,board,train,rtl,dev]"
+	@$(PIP) -e ".[design,board,train,rtl,dev,docs,notebooks]"
 	@$(PIP) --no-deps "hls4ml==1.3.0"
 	@touch $@ $(VENV)/.installed-demo

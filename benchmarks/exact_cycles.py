@@ -10,7 +10,7 @@ assumptions). `--ideal`: a memory that never lets the ports wait stands behind t
 which takes minutes a batch size. Last comes the share of busy multipliers beside three references: the
 device's DSPs, the roofline of device and memory, and the `paper` model's dataflow on the same array.
 `--losses` says where the rest of the time went. What took how long goes to standard error. Exit code 1 when a
-layer differs. `make tables` makes the pages of docs/cycles.
+layer differs. `make tables` makes the pages of docs/explanation/cycles.
 """
 
 from __future__ import annotations

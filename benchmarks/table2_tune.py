@@ -48,6 +48,8 @@ from fluidnpu.scheduler.compiled.twin import Npu, Stream, twin_of
 from fluidnpu.scheduler.policies import Anytime, Credit, Fluid, Setting, Weights
 from fluidnpu.scheduler.policies.weights import KNOTS, fingerprint, read_weights
 from fluidnpu.scheduler.simulation import halve_early_exits
+from fluidnpu.scheduler.tuning import Evolution
+from fluidnpu.scheduler.tuning.tune import to_vector, to_weights
 from fluidnpu.studies.fluid_batching.paper import PaperRow, table2_rows
 
 WEIGHTS = Path(__file__).parent.parent / "scheduler" / "policies" / "tuned"
@@ -176,55 +178,22 @@ def start(stages: int) -> Floats:
     return np.concatenate([*rows, np.zeros(K), [1.0]])
 
 
-def to_weights(x: Floats) -> Weights:
-    rows = x[:-1].reshape(-1, K)
-    return Weights(
-        v=tuple(tuple(map(float, r)) for r in rows[:-1]), done=tuple(map(float, rows[-1])), on_time=float(x[-1])
-    )
-
-
-def from_weights(w: Weights) -> Floats:
-    return np.concatenate([*map(np.array, w.v), np.array(w.done), [w.on_time]])
-
-
 def evolve(
     f: Callable[[Floats], float],
     x: Floats,
     sigma: float,
     generations: int,
-    rng: np.random.Generator,
+    seed: int,
     *,
     tell: Callable[[int, Floats, float], None],
-    population: int = 20,
 ) -> Floats:
-    """CMA-ES (Hansen's tutorial, with its default constants); returns the final mean."""
-    n, mu = len(x), population // 2
-    w = np.log(mu + 0.5) - np.log(np.arange(1, mu + 1))
-    w /= w.sum()
-    eff = 1 / np.sum(w**2)
-    cc, cs = (4 + eff / n) / (n + 4 + 2 * eff / n), (eff + 2) / (n + eff + 5)
-    c1 = 2 / ((n + 1.3) ** 2 + eff)
-    cmu = min(1 - c1, 2 * (eff - 2 + 1 / eff) / ((n + 2) ** 2 + eff))
-    damp = 1 + 2 * max(0, np.sqrt((eff - 1) / (n + 1)) - 1) + cs
-    chi = np.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n * n))
-    pc, ps, cov, basis, scale = np.zeros(n), np.zeros(n), np.eye(n), np.eye(n), np.ones(n)
+    """Run the evolution strategy; return the final mean."""
+    search = Evolution(x, sigma=sigma, seed=seed)
     for g in range(generations):
-        if g % 5 == 0:
-            values, basis = np.linalg.eigh((cov + cov.T) / 2)
-            scale = np.sqrt(np.maximum(values, 1e-16))
-        steps = (rng.standard_normal((population, n)) * scale) @ basis.T
-        values = np.array([f(x + sigma * s) for s in steps])
-        order = np.argsort(values, kind="stable")[:mu]
-        move = w @ steps[order]
-        x = x + sigma * move
-        ps = (1 - cs) * ps + np.sqrt(cs * (2 - cs) * eff) * (basis @ ((basis.T @ move) / scale))
-        still = np.linalg.norm(ps) / np.sqrt(1 - (1 - cs) ** (2 * g + 2)) < (1.4 + 2 / (n + 1)) * chi
-        pc = (1 - cc) * pc + still * np.sqrt(cc * (2 - cc) * eff) * move
-        rank_one = np.outer(pc, pc) + (1 - still) * cc * (2 - cc) * cov
-        cov = (1 - c1 - cmu) * cov + c1 * rank_one + cmu * (steps[order].T * w) @ steps[order]
-        sigma *= np.exp((cs / damp) * (np.linalg.norm(ps) / chi - 1))
-        tell(g, values, sigma)
-    return x
+        losses = [f(candidate) for candidate in search.ask()]
+        search.tell(losses)
+        tell(g, np.array(losses), search.sigma)
+    return search.mean
 
 
 def main() -> None:
@@ -255,7 +224,7 @@ def tune(row: PaperRow, seed: int, args: argparse.Namespace) -> None:
     x = start(setting.latency.stages)
     if args.start_from:
         file = args.out / args.start_from.format(row=where)
-        x = from_weights(read_weights(json.loads(file.read_text()), file.name))
+        x = to_vector(read_weights(json.loads(file.read_text()), file.name))
 
     def f(x: Floats) -> float:
         weights, total = to_weights(x), 0.0
@@ -268,7 +237,7 @@ def tune(row: PaperRow, seed: int, args: argparse.Namespace) -> None:
             best, median = values.min(), np.median(values)
             print(f"  generation {g}: best {best:.3f}, median {median:.3f}, sigma {sigma:.3f}", flush=True)
 
-    x = np.round(evolve(f, x, args.sigma, args.generations, np.random.default_rng(seed), tell=tell), 4)
+    x = np.round(evolve(f, x, args.sigma, args.generations, seed, tell=tell), 4)
     w = to_weights(x)
     for trial, reference in zip(trials, references, strict=True):
         result = evaluate(trainer, trial, w, rescue)

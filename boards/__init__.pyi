@@ -5,3 +5,7 @@ from .board import Dram as Dram
 from .board import list_boards as list_boards
 from .board import load_board as load_board
 from .board import parse_board as parse_board
+from .fields import DRAM_FIELDS as DRAM_FIELDS
+from .fields import DRAM_OPTIONAL as DRAM_OPTIONAL
+from .fields import FIELDS as FIELDS
+from .fields import OPTIONAL as OPTIONAL

@@ -18,6 +18,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from .fields import DRAM_FIELDS, DRAM_OPTIONAL, FIELDS, OPTIONAL
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # a board's image may have Python 3.10
@@ -25,6 +27,7 @@ else:  # a board's image may have Python 3.10
 
 SCHEMA = 1
 STRIPES = (1, 2, 4)
+RAMB36_BITS, URAM288_BITS = 36 * 1024, 288 * 1024
 FAMILIES = {"zynq7000": "DSP48E1", "zynquplus": "DSP48E2"}
 
 # Inclusive limits of every whole-number fact: wide enough for any device of these families, narrow enough
@@ -78,8 +81,9 @@ class Dram:
 class Board:
     """One board's resources, clock, ports and memories, each fact with its document in `sources`.
 
-    `paper_words_per_cycle` (16-bit words) and `paper_memory_bits` belong to the `paper` model alone: the
-    first is a fit, the second a rounded capacity. `ramb36`, `uram288` and `dram` are those of the device.
+    `paper_words_per_cycle` (16-bit words) and `paper_memory_bits` are what the `paper` model counts; for the
+    shipped boards the first is a fit, the second a rounded capacity. Where a board does not say, they are
+    what two ports carry and what the device has. `ramb36`, `uram288` and `dram` are those of the device.
     """
 
     name: str
@@ -95,9 +99,9 @@ class Board:
     clock_hz: int
     axi_ports: int
     axi_port_bits: int
-    paper_words_per_cycle: int
-    paper_memory_bits: int
     dram: tuple[Dram, ...]
+    paper_words_per_cycle: int = 0
+    paper_memory_bits: int = 0
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -110,7 +114,12 @@ class Board:
         if self.family not in FAMILIES:
             raise BoardError(f"family must be one of {', '.join(FAMILIES)}, not {self.family!r}")
         for key, (low, high) in LIMITS.items():
-            _check_whole(key, getattr(self, key), low, high)
+            if not (key in OPTIONAL and getattr(self, key) == 0):
+                _check_whole(key, getattr(self, key), low, high)
+        if not self.paper_words_per_cycle:
+            object.__setattr__(self, "paper_words_per_cycle", 2 * self.axi_port_bits // 16)
+        if not self.paper_memory_bits:
+            object.__setattr__(self, "paper_memory_bits", self.ramb36 * RAMB36_BITS + self.uram288 * URAM288_BITS)
         _check_port_bits("axi_port_bits", self.axi_port_bits)
         if not self.dram:
             raise BoardError("a board needs at least one dram")
@@ -131,6 +140,15 @@ class Board:
         """
         plain = [f.name for f in fields(self) if f.name not in ("name", "title", "dram", "sources")]
         return (*plain, *(f"dram.{memory.name}" for memory in self.dram))
+
+    @property
+    def unsourced(self) -> tuple[str, ...]:
+        """Facts that name no document; those that only the `paper` model counts are left out.
+
+        >>> load_board("zc706").unsourced
+        ()
+        """
+        return tuple(name for name in self.facts if name not in self.sources and name not in OPTIONAL)
 
     def memory(self, name: str | None = None) -> Dram:
         """Return one of the memories, the first by default, with the width of its ports. Raises BoardError.
@@ -211,15 +229,18 @@ def parse_board(text: str, source: str = "board") -> Board:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BoardError(f"board file '{source}' must be TOML: {error}") from None
-    if raw.get("schema") != SCHEMA:
-        raise BoardError(f"board file '{source}' must have schema = {SCHEMA}, not {raw.get('schema')!r}")
+    if "schema" not in raw:
+        raise BoardError(f"board file '{source}' must begin with the line 'schema = {SCHEMA}', and it has no schema")
+    if raw["schema"] != SCHEMA:
+        raise BoardError(f"board file '{source}' must have schema = {SCHEMA}, not {raw['schema']!r}")
     body = {key: value for key, value in raw.items() if key != "schema"}
     names = {f.name for f in fields(Board)}
-    missing, unknown = sorted(names - {"sources"} - set(body)), sorted(set(body) - names)
+    missing = [name for name in FIELDS if name in names - set(body) - set(OPTIONAL)]
+    unknown = sorted(set(body) - names)
     if missing or unknown:
-        parts = [f"lacks {', '.join(missing)}"] if missing else []
+        parts = [f"lacks {_told(missing, FIELDS)}"] if missing else []
         parts += [f"has the unknown {', '.join(unknown)}"] if unknown else []
-        raise BoardError(f"board file '{source}' must have exactly the fields of a board; it {' and '.join(parts)}")
+        raise BoardError(f"board file '{source}' must have exactly the fields of a board; it {', and it '.join(parts)}")
     try:
         return Board(**{**body, "dram": _drams(body["dram"]), "sources": _sources(body.get("sources", {}))})
     except BoardError as error:
@@ -231,14 +252,17 @@ def _drams(raw: object) -> tuple[Dram, ...]:
         raise BoardError("dram must be a table of memories, such as [dram.ps]")
     drams = []
     for name, value in raw.items():
-        odd = sorted((set(value) ^ {"bytes_per_s", "side"}) - {"port_bits", "stripes"})
-        if odd:
-            raise BoardError(
-                f"dram '{name}' must have exactly bytes_per_s, side and, if need be, port_bits and stripes; "
-                f"missing or unknown: {', '.join(odd)}"
-            )
+        missing = [key for key in DRAM_FIELDS if key not in {*value, *DRAM_OPTIONAL}]
+        if missing:
+            raise BoardError(f"dram '{name}' lacks {_told(missing, DRAM_FIELDS)}")
+        if odd := sorted(set(value) - set(DRAM_FIELDS)):
+            raise BoardError(f"dram '{name}' may have {', '.join(DRAM_FIELDS)}, not {', '.join(odd)}")
         drams.append(Dram(name=name, **value))
     return tuple(drams)
+
+
+def _told(names: list[str], meanings: Mapping[str, str]) -> str:
+    return "; ".join(f"{name} ({meanings[name]})" for name in names)
 
 
 def _sources(raw: object) -> dict[str, str]:

@@ -1,4 +1,8 @@
-"""Draw the README's pictures from a real run: python docs/make_pictures.py (in the demo's venv)."""
+"""Draw the pictures of README and pages.
+
+python docs/make_pictures.py          the concepts: seconds
+python docs/make_pictures.py --demo   those of the README, too, from a run of the demo in its environment
+"""
 
 import io
 import re
@@ -6,17 +10,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+from concept_pictures import PICTURES
 from rich.console import Console
 from rich.text import Text
 
-DOCS = Path(__file__).resolve().parent
-ROOT = DOCS.parent
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "pictures"
 OUT = ROOT / "out" / "demo"
 WIDTH = 124
 
 
 def main() -> None:
-    """Run the demo, then write docs/demo.svg and docs/timeline.svg."""
+    """Draw what the command line asks for."""
+    for name, draw in PICTURES.items():
+        (FOLDER / f"{name}.svg").write_text(draw().svg(), encoding="utf-8")
+    if "--demo" in sys.argv[1:]:
+        draw_demo()
+
+
+def draw_demo() -> None:
+    """Run the demo, then write demo.svg and timeline.svg."""
     command = [str(Path(sys.executable).parent / "fluidnpu"), "demo", "--out", "out/demo"]
     env = {
         "FORCE_COLOR": "1",
@@ -30,11 +43,11 @@ def main() -> None:
     screen = Console(record=True, width=WIDTH, file=io.StringIO())
     screen.print("[bold green]$[/] make demo", highlight=False)
     screen.print(Text.from_ansi(done.stdout.rstrip()))
-    screen.save_svg(str(DOCS / "demo.svg"), title="fluidnpu demo", unique_id="demo")
+    screen.save_svg(str(FOLDER / "demo.svg"), title="fluidnpu demo", unique_id="demo")
     report = (OUT / "report.html").read_text(encoding="utf-8")
     found = re.search(r"<h3>fluid</h3>\s*(<svg.*?</svg>)", report, re.DOTALL)
     assert found is not None, "the report must hold fluid's timeline"
-    (DOCS / "timeline.svg").write_text(found[1] + "\n", encoding="utf-8")
+    (FOLDER / "timeline.svg").write_text(found[1] + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -313,8 +313,11 @@ class Design:
         }
 
     def matches(self, workload: Workload) -> bool:
-        """Tell if this design was made for exactly this workload."""
-        return self.workload_digest == workload.digest
+        """Tell if this design was made for these layers and exits; names and exit rates may differ.
+
+        The layers themselves are compared, since older files have another `workload_digest`.
+        """
+        return self.layers == workload.layers and self.exits == workload.exits
 
     # -- JSON ---------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""The front door: the names that a script needs, each from its room, loaded when first used (docs/api.md).
+"""The front door: the names that a script needs, each from its room, loaded when first used
+(docs/how-to/python.md).
 
 >>> import fluidnpu
 >>> layers = (fluidnpu.LayerShape(name="fc", r=1, p=64, c=32),)

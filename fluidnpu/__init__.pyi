@@ -10,10 +10,10 @@ from .host import Driver as Driver
 from .host import Server as Server
 from .host import open_device as open_device
 from .host import serve_requests as serve_requests
+from .host.oip import connect as connect
 from .models import LayerShape as LayerShape
 from .models import Network as Network
 from .models import Workload as Workload
-from .models import accuracy_guard as accuracy_guard
 from .models import quantise as quantise
 from .models import read_model as read_model
 from .models import read_onnx as read_onnx

@@ -29,6 +29,7 @@ EXIT_NO = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM
+EXIT_BROKEN_PIPE = 128 + 13
 
 
 class UsageError(ValueError):
@@ -93,9 +94,15 @@ def one_sentence(as_json: bool) -> Iterator[None]:
         by_signal = isinstance(error, Terminated)
         error.args = (f"stopped by {'a signal' if by_signal else 'the user'}; nothing half-written was kept",)
         fail(error, EXIT_TERMINATED if by_signal else EXIT_INTERRUPTED, as_json)
+    except BrokenPipeError:  # whoever read our output has had enough, such as `head`
+        _close_output()
+        sys.exit(EXIT_BROKEN_PIPE)
     except OSError as error:
         where = f" '{error.filename}'" if error.filename else ""
         fail(type(error)(f"the file{where} could not be used: {error.strerror or error}"), EXIT_BAD_INPUT, as_json)
+    except MemoryError as error:
+        error.args = (f"there must be enough memory, and it ran out{f' ({error})' if str(error) else ''}",)
+        fail(error, EXIT_NO, as_json)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in EXTRAS:
@@ -112,6 +119,22 @@ def one_sentence(as_json: bool) -> Iterator[None]:
         if isinstance(error, RuntimeError | ImportError):  # the world's: a device, a tool, a missing part
             fail(error, EXIT_NO, as_json)
         raise
+
+
+def flush_output() -> None:
+    """Write what standard output still holds; what cannot be written is an OSError that says so."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _close_output()
+        raise OSError(error.errno, error.strerror, "standard output") from None
+
+
+def _close_output() -> None:
+    """Let what standard output still holds go, so that Python does not try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

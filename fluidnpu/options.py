@@ -8,26 +8,19 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import click
 
 from .errors import UsageError, one_sentence
+from .outputs import FILE_OUT as FILE_OUT
+from .outputs import FOLDER_OUT as FOLDER_OUT
+from .outputs import PATH as PATH
+from .outputs import check_outputs
 
 Decorated = Callable[..., Any]
 Option = Callable[[Decorated], Decorated]
 
-
-class UserPath(click.Path):
-    """A path as the user gives it; an empty one would quietly mean the current folder."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Give the path, or click's own error and exit code 2."""
-        return self.fail("a path must not be empty", param, ctx) if value == "" else super().convert(value, param, ctx)
-
-
-PATH = UserPath(path_type=Path)
 
 BOARD = click.option("--board", required=True, metavar="NAME|FILE.toml", help="zc706, zcu104, or your own board file")
 DESIGN_B_MAX = click.option(
@@ -42,19 +35,52 @@ MEMORY = click.option(
     help="the board's memory that weights and activations lie in, as its file names them: ps, pl, ps_striped  "
     "[default: the first]",
 )
+EXPLAIN = click.option("--explain", is_flag=True, help="also say what every word and every number on the screen means")
 DATA = click.option(
     "--data",
     type=PATH,
-    metavar="FILE.npz",
-    help="labelled images (arrays `images` and `labels`); default: those that come with fluidnpu",
+    metavar="DATA",
+    help="images: .npz with arrays `images` and `labels`, idx file, or a folder a class; labels where accuracy is asked "
+    "for  [default: those that come with fluidnpu, for a network trained on them]",
+)
+EXIT_RATES = click.option(
+    "--exit-rates",
+    metavar="A,B,...",
+    help="share of samples that leaves at each exit  [default: the model's, else measured on --data]",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="one JSON object on standard output")
 
 
+class RenamedOption(click.Option):
+    """An option whose older name is still understood and no longer shown: the last of its names."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Give names and help without the older name."""
+        record = super().get_help_record(ctx)
+        return record and (record[0].replace(f", {self.opts[-1]}", ""), record[1])
+
+
 def cycle_model(default: str) -> Option:
-    """Make the option `--model`."""
-    models = click.Choice(["paper", "exact"])
-    return click.option("--model", "cycle_model", default=default, show_default=True, type=models, help="cycle model")
+    """Make the option `--cycles`; its older name `--model` sounded like the network, which is MODEL."""
+    return click.option(
+        "--cycles",
+        "--model",
+        "cycle_model",
+        cls=RenamedOption,
+        default=default,
+        show_default=True,
+        type=click.Choice(["paper", "exact"]),
+        help="cycle model: exact counts what our RTL takes, paper is a publication's fit",
+    )
+
+
+EVALUATIONS = click.option(
+    "--evaluations",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="arrays that the exact model counts, at the most  [default: a quick search: 8 for small networks, 1 for "
+    "large ones]",
+)
 
 
 def core_option(default: str, help: str) -> Option:
@@ -74,7 +100,7 @@ O = TypeVar("O", bound=Options)  # noqa: E741
 
 
 def takes(record: type[O]) -> Callable[[Callable[[O], None]], Decorated]:
-    """Hand a subcommand its options as one record.
+    """Hand a subcommand its options as one record, once the places that it is to write can be written.
 
     Expected errors leave as one sentence and an exit code (errors.py).
     """
@@ -84,6 +110,7 @@ def takes(record: type[O]) -> Callable[[Callable[[O], None]], Decorated]:
         def wrapped(**words: Any) -> None:
             options = record(**words)
             with one_sentence(options.as_json):
+                check_outputs(click.get_current_context())
                 function(options)
 
         return wrapped

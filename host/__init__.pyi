@@ -18,7 +18,7 @@ from .errors import OutOfMemory as OutOfMemory
 from .errors import PynqMissingError as PynqMissingError
 from .errors import QueueFullError as QueueFullError
 from .errors import ServerClosedError as ServerClosedError
-from .serving.runtime import Reply as Reply
+from .serving.replies import Reply as Reply
 from .serving.runtime import Runtime as Runtime
 from .serving.server import Server as Server
 from .serving.stream import ServeResult as ServeResult

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fluidnpu.dse import Design, DesignError
 from fluidnpu.hls import Program, ProgramError
+from fluidnpu.models.files import write_files
 
 from .errors import BundleError
 
@@ -49,9 +50,9 @@ class Bundle:
         return sum(-(-(part + _ALIGNMENT) // _PAGE) * _PAGE for part in parts)
 
     def write(self, folder: Path | str) -> None:
-        """Write the three files into a folder, which is created if needed."""
-        self.program.save(folder)
-        (Path(folder) / DESIGN_FILE).write_text(self.design.dumps(), encoding="utf-8")
+        """Write the three files into a folder, made if need be; all of them or none are replaced."""
+        files: dict[str, str | bytes] = {DESIGN_FILE: self.design.dumps(), **self.program.files()}
+        write_files({Path(folder) / name: content for name, content in files.items()})
 
     @classmethod
     def read(cls, folder: Path | str) -> Bundle:

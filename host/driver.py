@@ -8,7 +8,7 @@ device is a `DeviceError`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +16,22 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design
 from fluidnpu.hls import Cause, Program, register
+from fluidnpu.models import NetworkError as ImageError
+from fluidnpu.models import confidence
+from fluidnpu.models.exits import decide_exits
 
 from .bus import Bus
+from .devices import claims
 from .devices.device import Buffer, Device
-from .errors import BuildMismatch, DeviceAccessError, DeviceError, DriverUsageError, NpuError, NpuTimeout
+from .errors import (
+    BuildMismatch,
+    DeviceAccessError,
+    DeviceError,
+    DriverUsageError,
+    IntegrityError,
+    NpuError,
+    NpuTimeout,
+)
 from .identity import build_id_word, shape_word
 
 MASK_SLOTS = 32  # slots that a mask register can name
@@ -29,6 +41,8 @@ _SILENCE = 0xFFFF_FFFF  # the word that a bus reads where nothing answers
 # ResNet-8 on the RTL takes up to four times its prediction (benchmarks/rtl_network.py). A hang is still told
 # from a slow job.
 PATIENCE = 16.0
+_CANARIES = (-32_768, -32_767)  # the far end of int16, where no trained network's logits are all equal
+_SPURIOUS_NS = 1_000  # between looks at a device that interrupts without a reason
 _GRACE_NS = 20_000_000  # for the host to be scheduled again, on top of any predicted time
 _CTRL, _STATUS, _ERROR = register("CTRL"), register("STATUS"), register("ERROR")
 _START, _EXIT, _MERGE = (_CTRL.field(name).mask for name in ("START", "EXIT", "MERGE"))
@@ -65,11 +79,20 @@ class Driver:
     """One program on one device.
 
     `slots`: samples that can be held at once. The watchdog drops a job after `patience` times its predicted
-    time; the host itself waits twice as long, in case the device is too broken to report it.
+    time; the host itself waits twice as long, in case the device is too broken to report it. `guarded`:
+    nothing that a job computed is believed before program, registers and results are checked (see
+    `_check_job`); a damage is an IntegrityError, and `recover` writes everything again.
     """
 
     def __init__(
-        self, device: Device, program: Program, design: Design, *, slots: int | None = None, patience: float = PATIENCE
+        self,
+        device: Device,
+        program: Program,
+        design: Design,
+        *,
+        slots: int | None = None,
+        patience: float = PATIENCE,
+        guarded: bool = False,
     ) -> None:
         if program.design_digest != design.digest:
             raise DriverUsageError("the program must be compiled for this design, and it was compiled for another one")
@@ -82,9 +105,11 @@ class Driver:
         self.slots = slots
         self.missed_interrupts = 0  # jobs that ended without an interrupt by the deadline
         self._bus = Bus(device)
-        self._patience = patience
-        self._pixel_codes = encode_image(program, np.arange(256) / 255)
+        self._patience, self.guarded = patience, guarded
+        self._image = np.frombuffer(program.image(), np.uint8)
+        self._canary = _CANARIES[0]
         self._buffers: list[Buffer] = []
+        self._settings: dict[str, int] = {}  # contents of the registers that `load` writes
         self._memory = np.zeros((0, 0), np.int16)
         self._active = 0
         self._first = self._last = -1  # contents of FIRST_LAYER and LAST_LAYER
@@ -95,12 +120,13 @@ class Driver:
     def load(self) -> None:
         """Identify the device, then give it the program, zeroed slots and the FBCB.
 
-        Raises BuildMismatch, DeviceAccessError, OutOfMemory, NpuTimeout.
+        Raises BuildMismatch, DeviceAccessError, OutOfMemory, NpuTimeout, DeviceInUseError.
         """
+        claims.check(self.device, self)
         self.identify()
         self.reset()
         self.close()
-        self._buffers.append(self._bus.allocate(len(self.program.image()) + _ALIGNMENT))
+        self._buffers.append(self._bus.allocate(len(self._image) + _ALIGNMENT))
         self._buffers.append(self._bus.allocate(self.slots * self.program.slot_bytes + _ALIGNMENT))
         data, _ = _aligned(self._buffers[1])
         self._memory = data[: self.slots * self.program.slot_bytes].view(np.int16).reshape(self.slots, -1)
@@ -108,23 +134,27 @@ class Driver:
         self._configure()
 
     def recover(self) -> None:
-        """Recover from a failure: reset, identify and write all but the samples again. Raises as `load`."""
+        """Recover from a failure: reset, identify and write all but the samples again. Raises as `load`.
+
+        A guarded driver empties the slots, halos included: a damaged job may have written anywhere.
+        """
         self._check_slots(())
+        if self.guarded:
+            self._memory[...] = 0
         self.reset()
         self.identify()
         self._configure()
 
     def _configure(self) -> None:
         (code, code_at), (_, data_at) = (_aligned(buffer) for buffer in self._buffers)
-        image = np.frombuffer(self.program.image(), np.uint8)
-        code[: len(image)] = image
+        code[: len(self._image)] = self._image
         self._bus.flush(self._buffers[0])
         addresses = {"PROGRAM": code_at, "WEIGHTS": code_at + self.program.weights_offset, "SLOT_BASE": data_at}
+        self._settings = {"SLOT_BYTES": self.program.slot_bytes, "LAYERS": len(self.program.descriptors)}
         for name, address in addresses.items():
-            self._write(f"{name}_LO", address & 0xFFFF_FFFF)
-            self._write(f"{name}_HI", address >> 32)
-        self._write("SLOT_BYTES", self.program.slot_bytes)
-        self._write("LAYERS", len(self.program.descriptors))
+            self._settings |= {f"{name}_LO": address & 0xFFFF_FFFF, f"{name}_HI": address >> 32}
+        for name, word in self._settings.items():
+            self._write(name, word)
         self._load_fbcb()
         self._first = self._last = self._watchdog = -1
         self._write("IRQ_STATUS", _EVENTS)
@@ -160,24 +190,26 @@ class Driver:
     def encode(self, image: npt.NDArray[np.generic]) -> npt.NDArray[np.int16]:
         """Convert one image (H, W, C) to the input's int16, as a copy.
 
-        It may hold int16 as stored, uint8 pixels, or floats in the network's unit. Raises DriverUsageError.
+        It may hold uint8 pixels, floats of the range that the network declares (0..1 without a record), or
+        int16 as stored. The network's preprocessing is applied to pixels and floats, so they may also come
+        as (C, H, W), and in another size where it resizes. Raises DriverUsageError.
         """
-        place = self.program.tensors[self.program.input]
-        shape = (place.height, place.width, place.channels)
+        intake = self.program.input_intake
+        shape = intake.shape
         if not isinstance(image, np.ndarray):
             raise DriverUsageError(f"a sample must be a NumPy array of shape {shape}, not {type(image).__name__}")
-        if image.shape != shape:
-            raise DriverUsageError(f"a sample must be of shape {shape}, not {image.shape}")
-        if image.dtype == np.uint8:
-            return np.asarray(self._pixel_codes[image])
         if image.dtype == np.int16:
+            if image.shape != shape:
+                raise DriverUsageError(f"a sample must be of shape {shape}, not {image.shape}")
             return image.astype(np.int16)
-        if not np.issubdtype(image.dtype, np.floating):
+        if image.dtype != np.uint8 and not np.issubdtype(image.dtype, np.floating):
             raise DriverUsageError(f"a sample must be of uint8, int16 or floats, not {image.dtype}")
-        if not np.isfinite(image).all():
-            worst = "NaN" if np.isnan(image).any() else "inf"
-            raise DriverUsageError(f"a sample must be of finite floats, and this one holds {worst}")
-        return encode_image(self.program, image)
+        if not 1 <= image.ndim <= 3:
+            raise DriverUsageError(f"a sample must be of shape {shape}, not {image.shape}")
+        try:
+            return np.asarray(intake.codes(image[None], self.program.input_scale)[0])
+        except ImageError as error:
+            raise DriverUsageError(f"a sample must be one that the network takes: {error}") from None
 
     def write_sample(self, slot: int, image: npt.NDArray[np.generic]) -> None:
         """Write one image into a slot; see `encode`."""
@@ -198,6 +230,27 @@ class Driver:
     def logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.float64]:
         """Read an exit's logits in their unit, float64 (len(slots), classes)."""
         return self.stored_logits(slots, exit_index) * self.program.exits[exit_index].scale
+
+    def measure_exit_rates(self, images: Sequence[npt.NDArray[np.generic]]) -> tuple[float, ...]:
+        """Run images to the last exit, in batches; return the share that the thresholds let go at each.
+
+        Nothing else may run meanwhile; the batch is empty afterwards. Raises as `encode` and `run_stage`.
+        """
+        if not len(images):
+            raise DriverUsageError("exit rates are measured on at least one image, and none came")
+        sure: list[list[npt.NDArray[np.float64]]] = [[] for _ in self.program.exits]
+        for start in range(0, len(images), self.design.b_max):
+            batch = images[start : start + self.design.b_max]
+            slots = range(len(batch))
+            for slot, image in zip(slots, batch, strict=True):
+                self.write_sample(slot, image)
+            self.activate(slots)
+            for stage, found in enumerate(sure):
+                self.run_stage(stage)
+                found.append(confidence(self.logits(slots, stage)))
+        self.activate(())
+        left = decide_exits([np.concatenate(found) for found in sure], self.program.thresholds)
+        return tuple(float(np.mean(left == index)) for index in range(len(sure)))
 
     # -- the batch -------------------------------------------------------------------------------------------
 
@@ -261,22 +314,70 @@ class Driver:
         A job whose interrupt never comes is found in STATUS at the deadline and counted in
         `missed_interrupts`.
         """
+        claims.check(self.device, self)
         limit_ns = int(predicted_ns * self._patience)
         self._aim(first, last, limit_ns)
+        if self.guarded:
+            self._place_canaries(last)
         start = self.device.clock.now_ns()
         self._bus.write(_OFFSETS["CTRL"], _START)
-        told = self._bus.wait_interrupt(start + 2 * limit_ns + _GRACE_NS)
+        told, status = self._wait_job(start + 2 * limit_ns + _GRACE_NS)
         end = self.device.clock.now_ns()
-        status = self._bus.read(_OFFSETS["STATUS"])
         self._bus.write(_OFFSETS["IRQ_STATUS"], _EVENTS)
-        failed, done = _STATUS.field("ERROR").get(status), _STATUS.field("DONE").get(status)
+        failed = _STATUS.field("ERROR").get(status)
+        done = _STATUS.field("DONE").get(status) and _STATUS.field("IDLE").get(status)
         self.missed_interrupts += bool((failed or done) and not told and status != _SILENCE)
         if failed:
             raise self._npu_error()
         if not done:
             layer = _STATUS.field("LAYER").get(status)
             raise NpuTimeout(waited_ns=end - start, layer_index=layer, layer=self._layer(layer), slots=self.active)
+        if self.guarded:
+            self._check_job(first, last)
         return Job(start_ns=start, end_ns=end, slots=self.active)
+
+    def _wait_job(self, deadline_ns: int) -> tuple[bool, int]:
+        """Wait for the end of a job; return the interrupt's level and STATUS.
+
+        A spurious interrupt is cleared.
+        """
+        while True:
+            told = self._bus.wait_interrupt(deadline_ns)
+            status = self._bus.read(_OFFSETS["STATUS"])
+            ended = _STATUS.field("ERROR").get(status) or _STATUS.field("DONE").get(status)
+            if ended or not told or self.device.clock.now_ns() >= deadline_ns:
+                return told, status
+            self._bus.write(_OFFSETS["IRQ_STATUS"], _EVENTS)
+            self.device.clock.sleep_until(self.device.clock.now_ns() + _SPURIOUS_NS)
+
+    def _place_canaries(self, last: int) -> None:
+        """Fill the logits that a job will write with a word that is no result; it changes from job to job."""
+        self._canary = _CANARIES[self._canary == _CANARIES[0]]
+        for rows in self._results(last):
+            rows[...] = self._canary
+
+    def _check_job(self, first: int, last: int) -> None:
+        """Raise IntegrityError where a finished job cannot be believed.
+
+        The canaries in its logits must be gone, the registers that lead it must be as they were written, and
+        the program in memory must equal the program, byte by byte.
+        """
+        if any((rows == self._canary).all() for rows in self._results(last)):
+            raise IntegrityError(f"the NPU reports the end of layers {first}..{last}, and has written no results")
+        expected = self._settings | {"FIRST_LAYER": first, "LAST_LAYER": last, "ACTIVE": self._active}
+        for name, word in expected.items():
+            if (found := self._read(name)) != word:
+                raise IntegrityError(f"register {name} must hold {word:#x} as written, and it holds {found:#x}")
+        code, _ = _aligned(self._buffers[0])
+        if not np.array_equal(code[: len(self._image)], self._image):
+            raise IntegrityError("the program in the NPU's memory must equal the bundle's, and it is damaged")
+
+    def _results(self, last: int) -> Iterator[npt.NDArray[np.int16]]:
+        """Yield the logits in every active slot of the exit whose stage ends with this layer."""
+        for (_, end), exit in zip(self.program.stages, self.program.exits, strict=True):
+            if end == last:
+                for slot in self.active:
+                    yield self.program.tensors[exit.tensor].view(self._memory[slot])
 
     def _aim(self, first: int, last: int, limit_ns: int) -> None:
         """Write those of the job's registers that changed."""
@@ -362,12 +463,6 @@ class Driver:
         for slot in chosen:
             mask |= 1 << slot
         return mask
-
-
-def encode_image(program: Program, real: npt.NDArray[np.generic]) -> npt.NDArray[np.int16]:
-    """Convert real values in the network's unit to the input's int16, rounded and clipped."""
-    scaled = np.rint(np.asarray(real, np.float64) / program.input_scale)
-    return np.asarray(np.clip(scaled, -32768, 32767).astype(np.int16))
 
 
 def _bits(mask: int) -> tuple[int, ...]:

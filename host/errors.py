@@ -5,11 +5,22 @@
     ├── DriverUsageError (ValueError) a slot, stage, exit or image that this program does not have
     ├── PynqMissingError (ImportError) a PYNQ device was asked for where PYNQ is not installed
     ├── QueueFullError (RuntimeError) the server has reached its limit of requests
+    ├── ShedError (RuntimeError)      the policy refused the request, since its objective could not be met
+    │   └── ExpiredError              the request was still in the queue when its own timeout passed
+    ├── DeviceInUseError (RuntimeError) another server, or another process, owns the device
+    ├── ModelUnavailableError (RuntimeError) a model is not loaded, or its device is being recovered
+    ├── ProtocolError (ValueError)    a request that the protocol or the model does not allow
+    │   ├── TooLargeError             a body, a batch or a tensor above the server's limits
+    │   └── UnsupportedError          a part of the protocol that this server does not have
+    ├── UnknownModelError (ValueError) a name or version that the server does not have
+    ├── AccessError (RuntimeError)    a request without the token, or for the admin surface elsewhere
+    ├── RemoteError (RuntimeError)    a server could not be reached, or failed in an unknown way
     ├── ServerClosedError (RuntimeError) the server takes no more requests, or did not end in time
     └── DeviceError (RuntimeError)    the device, or the memory behind it, failed
         ├── BuildMismatch             the device was built from another design than the bundle
         ├── NpuTimeout                a wait passed its deadline
         ├── NpuError                  the ERROR register holds a cause
+        ├── IntegrityError            program, registers or results on the device are damaged
         ├── DeviceAccessError         the device is not opened or mapped, or silent, or its bus failed
         ├── OutOfMemory               no contiguous memory is left
         └── GaveUpError               a job failed every attempt it was given
@@ -41,6 +52,54 @@ class PynqMissingError(HostError, ImportError):
 
 class QueueFullError(HostError, RuntimeError):
     """The server has reached its limit of unanswered requests; a later attempt may succeed."""
+
+
+class ShedError(HostError, RuntimeError):
+    """The policy refused the request, which has no answer; `waited_ns` is its time in the queue."""
+
+    def __init__(self, message: str, waited_ns: int = 0) -> None:
+        super().__init__(message)
+        self.waited_ns = waited_ns
+
+
+class ExpiredError(ShedError):
+    """The request was still in the queue when the timeout that it came with passed."""
+
+
+class ModelUnavailableError(HostError, RuntimeError):
+    """The model is not loaded, or its device failed and is being recovered; a later attempt may succeed."""
+
+
+class ProtocolError(HostError, ValueError):
+    """A request that the protocol or the model does not allow."""
+
+
+class TooLargeError(ProtocolError):
+    """A body, a batch or a tensor is above the limits of the server."""
+
+
+class UnsupportedError(ProtocolError):
+    """The request asks for a part of the protocol that this server does not have."""
+
+
+class UnknownModelError(HostError, ValueError):
+    """The server has no model of this name, or not this version of it."""
+
+
+class AccessError(HostError, RuntimeError):
+    """The request lacks the server's token, or asks for the admin surface where it is not."""
+
+    def __init__(self, message: str, *, known: bool = False) -> None:
+        super().__init__(message)
+        self.known = known  # True: who asks is known, and may not
+
+
+class RemoteError(HostError, RuntimeError):
+    """A server could not be reached, or failed in a way that has no class of its own here."""
+
+
+class DeviceInUseError(HostError, RuntimeError):
+    """Another server of this process, or another process, owns the device."""
 
 
 class ServerClosedError(HostError, RuntimeError):
@@ -88,6 +147,10 @@ class NpuError(DeviceError):
     def batch(self) -> int:
         """Number of active samples."""
         return len(self.slots)
+
+
+class IntegrityError(DeviceError):
+    """The program in memory, a register or a job's results are not what the host wrote or may expect."""
 
 
 class DeviceAccessError(DeviceError):

@@ -2,8 +2,8 @@ from .errors import FileError as FileError
 from .errors import ModelsError as ModelsError
 from .errors import NetworkError as NetworkError
 from .exits.rule import confidence as confidence
-from .files import read_text as read_text
-from .files import regular_file as regular_file
+from .files.reading import read_text as read_text
+from .files.reading import regular_file as regular_file
 from .graph.layer_table import read_layer_table as read_layer_table
 from .graph.network import Exit as Exit
 from .graph.network import Layer as Layer
@@ -12,10 +12,10 @@ from .graph.shapes import Kind as Kind
 from .graph.shapes import LayerShape as LayerShape
 from .graph.shapes import Window as Window
 from .graph.shapes import Workload as Workload
-from .images import ImageSet as ImageSet
-from .images import read_image_file as read_image_file
-from .images import shipped_file as shipped_file
-from .images import shipped_images as shipped_images
+from .images.files import read_image_file as read_image_file
+from .images.image_set import ImageSet as ImageSet
+from .images.image_set import shipped_file as shipped_file
+from .images.image_set import shipped_images as shipped_images
 from .numeric import golden as golden
 from .numeric.guard import accuracy_guard as accuracy_guard
 from .numeric.quantise import QuantisedLayer as QuantisedLayer

@@ -9,7 +9,9 @@ ModelsError
 │   ├── AccuracyError                    int16 loses too much accuracy; carries the report (numeric/guard.py)
 │   └── ModelFileError                   an ONNX file cannot be read; carries node and operator
 │       └── UnsupportedOperatorError     the NPU lacks an operator; carries a suggestion
-└── TrainingError (RuntimeError)         training could not run, or diverged
+├── TrainingError (RuntimeError)         training could not run, or diverged
+├── WriteError (RuntimeError)            the disk gave out while a file was written
+└── BusyError (RuntimeError)             another writer is at work in a folder
 """
 
 from __future__ import annotations
@@ -67,3 +69,11 @@ class UnsupportedOperatorError(ModelFileError):
 
 class TrainingError(ModelsError, RuntimeError):
     """Training could not run or diverged."""
+
+
+class WriteError(ModelsError, RuntimeError):
+    """The disk gave out while a file was written; the sentence names the file, which is as it was."""
+
+
+class BusyError(ModelsError, RuntimeError):
+    """Another writer is at work in a folder; the sentence names the folder."""

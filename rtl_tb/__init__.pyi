@@ -1,6 +1,7 @@
 from .common.sources import sources as sources
 from .data_plane.parameters import DATA_PLANE_TOP as DATA_PLANE_TOP
 from .data_plane.parameters import data_plane_parameters as data_plane_parameters
+from .errors import ParameterError as ParameterError
 from .errors import ProofError as ProofError
 from .errors import RtlError as RtlError
 from .errors import SimulationError as SimulationError

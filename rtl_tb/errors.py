@@ -1,6 +1,7 @@
 """Errors of the RTL room as one tree. ValueError is the caller's fault, RuntimeError the world's.
 
     RtlError
+    ├── ParameterError (ValueError)     a module refuses its parameters, or a bench what it is to play
     ├── SimulationError (RuntimeError)  a model did not build, a bench failed, or a run broke a bus rule
     └── ProofError (RuntimeError)       the prover could not be run, or a seeded bug no longer fits its source
 
@@ -11,6 +12,10 @@ True
 
 class RtlError(Exception):
     """Base of everything the RTL room raises."""
+
+
+class ParameterError(RtlError, ValueError):
+    """A module refuses its parameters at elaboration, or a bench cannot play what was asked for."""
 
 
 class SimulationError(RtlError, RuntimeError):

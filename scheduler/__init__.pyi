@@ -21,5 +21,5 @@ from .simulation.metrics import Metrics as Metrics
 from .simulation.metrics import measure as measure
 from .simulation.traffic import draw_exits as draw_exits
 from .simulation.traffic import poisson as poisson
+from .simulation.units import parse_duration_ns as parse_duration_ns
 from .simulation.world import World as World
-from .units import parse_duration_ns as parse_duration_ns

@@ -48,8 +48,11 @@ class Ledger:
         return bool(self.waiting[0]) or self.held > 0
 
     def admit(self, request: Request) -> None:
-        """Put a request into the queue; requests must come in order of (arrival, id)."""
-        self.waiting[0].append(request)
+        """Put a request into the queue, which stays in order of (arrival, id)."""
+        line = self.waiting[0]
+        line.append(request)
+        if len(line) > 1 and by_arrival(line[-2]) > by_arrival(request):  # a server held it back for more urgent ones
+            line.sort(key=by_arrival)
 
     def begin(self, now_ns: int, run: Run) -> None:
         """Take the batch of a run from its line; a first run takes slots."""

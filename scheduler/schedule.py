@@ -101,7 +101,7 @@ class Schedule:
 
     def log_lines(self) -> Iterator[str]:
         """Yield the decision log as JSON lines: time, kind, stage, ids, until, reason."""
-        return (json.dumps(_line(at, action), allow_nan=False) for at, action in self.log)
+        return (json.dumps(action_line(at, action), allow_nan=False) for at, action in self.log)
 
     def check(self) -> None:
         """Raise PolicyError where a request, a run or the slots break a rule.
@@ -182,7 +182,8 @@ def _must(holds: bool, otherwise: str) -> None:
         raise PolicyError(f"the schedule is broken: {otherwise}")
 
 
-def _line(at: int, action: Action) -> dict[str, object]:
+def action_line(at: int, action: Action) -> dict[str, object]:
+    """Return the decision as one line of a log has it."""
     line: dict[str, object] = {"t": at, "do": type(action).__name__.lower(), "why": action.reason}
     if isinstance(action, Wait):
         line["until"] = action.until_ns
@@ -199,7 +200,7 @@ def read_log(lines: Iterable[str], requests: Sequence[Request], first_line: int 
     log = []
     for number, text in enumerate(lines, first_line):
         try:
-            log.append(_action(json.loads(text), known))
+            log.append(read_action(json.loads(text), known))
         except (ValueError, KeyError, TypeError) as error:
             raise SchedulerError(
                 f"line {number} of the decision log must be one action on known requests: {error!r}"
@@ -207,7 +208,8 @@ def read_log(lines: Iterable[str], requests: Sequence[Request], first_line: int 
     return tuple(log)
 
 
-def _action(raw: Mapping[str, object], known: Mapping[int, Request]) -> tuple[int, Action]:
+def read_action(raw: Mapping[str, object], known: Mapping[int, Request]) -> tuple[int, Action]:
+    """Return time and action of a log's line. Raises KeyError, TypeError or ValueError for anything else."""
     at, do, why = raw["t"], raw["do"], str(raw["why"])
     if not isinstance(at, int):
         raise TypeError("t must be a whole number")

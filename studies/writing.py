@@ -26,7 +26,7 @@ def significant(value: float) -> float | None:
 
 def mean_low_high(value: Interval) -> list[float | None]:
     """Give an interval as `[mean, low, high]`, with None for what is not finite."""
-    return [significant(x) for x in (value.mean, value.mean - value.half, value.mean + value.half)]
+    return [significant(x) for x in (value.mean, value.low, value.high)]
 
 
 def plus_minus(value: Sequence[float | None] | None, digits: int = 1, *, unit: str = "", sign: bool = False) -> str:

@@ -113,6 +113,9 @@ def _exact_answer(question: Question, ranking: Ranking, exact: ExactRanking) -> 
             LOGIC_NOTE,
         ),
         layer_cycles=best.layer_cycles(layers),
+        arrays=exact.bounded,
+        evaluated=exact.evaluated,
+        gap_pct=exact.gap_pct,
     )
 
 

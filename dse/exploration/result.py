@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..paper.search import Ranking
 from ..question import Question
 from ..resources.fit import Fit
 from .front import Front, front
+from .walls import Walls, walls, waste
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,7 +25,8 @@ class Exploration:
 
     `ranking` holds the points of the `paper` model. `fitted_gops[b - 1]` are GOP/s of the design by its own
     model at batch b. `layer_cycles`: of every layer at every batch size, where the `exact` model counted
-    them. `notes` are sentences for the reader.
+    them. `arrays` can be built, `evaluated` of them were counted by the `exact` model, and none of the others
+    can be more than `gap_pct` per cent better. `notes` are sentences for the reader.
     """
 
     question: Question
@@ -34,6 +36,9 @@ class Exploration:
     fit: Fit
     notes: tuple[str, ...]
     layer_cycles: tuple[tuple[int, ...], ...] | None = None
+    arrays: int = 0
+    evaluated: int = 0
+    gap_pct: float = 0.0
 
     @property
     def workload(self) -> Workload:
@@ -97,6 +102,27 @@ class Exploration:
     def built(self) -> Point:
         """The point of the built design."""
         return self.fit.point
+
+    @property
+    def frames_per_second(self) -> tuple[float, ...]:
+        """Images a second at each batch size, each through the whole network, by the design's own model."""
+        return tuple(1e9 * value / (2 * self.workload.macs) for value in self.fitted_gops)
+
+    @property
+    def batch_ms(self) -> tuple[float, ...]:
+        """Milliseconds of a whole batch at each batch size, by the design's own model."""
+        return tuple(1e3 * b / value for b, value in enumerate(self.frames_per_second, 1))
+
+    def walls(self, batch: int) -> Walls | None:
+        """Where the cycles of a batch go; None where the `exact` model did not count them."""
+        return None if self.layer_cycles is None else walls(self.design, self._cycles(batch), batch)
+
+    def waste(self, batch: int) -> list[str]:
+        """Sentences on layers that leave the array empty; none where the `exact` model did not count."""
+        return [] if self.layer_cycles is None else waste(self.design, self._cycles(batch), batch)
+
+    def _cycles(self, batch: int) -> list[int]:
+        return [row[batch - 1] for row in self.layer_cycles or ()]
 
     def layer_gops(self, layer: int) -> tuple[float, ...]:
         """GOP/s of the built design on one layer at each batch size; 0 for pools."""
@@ -174,12 +200,16 @@ class Exploration:
                 "buffer_words": self.design.buffer_words,
                 "peak_gops": self.design.peak_gops,
                 "gops_by_batch": list(self.fitted_gops),
+                "frames_per_second": list(self.frames_per_second),
+                "batch_ms": list(self.batch_ms),
+                "walls": [asdict(found) for b in range(1, self.b_max + 1) if (found := self.walls(b))],
                 "difference_pct": list(self.difference_pct),
                 "resources": self.fitted_resources,
                 "ramb18_by_use": dict(self.fit.parts),
                 "latency_ns": [list(row) for row in self.design.latency.ns],
                 "digest": self.design.digest,
             },
+            "search": {"arrays": self.arrays, "evaluated": self.evaluated, "gap_pct": self.gap_pct},
             "pareto_points": len(self.front),
             "pareto": self.front.rows(limit=32),
             "notes": list(self.notes),

@@ -7,16 +7,33 @@ from pathlib import Path
 
 import click
 
-from fluidnpu import boards, hls, models, rtl_tb
+from fluidnpu import boards, dse, hls, models, rtl_tb
 from fluidnpu.hls import core as hls_core
 from fluidnpu.hls import project as hls_project
+from fluidnpu.models import exits as model_exits
+from fluidnpu.models import numeric
 
 from .. import show
 from ..errors import NegativeAnswerError
-from ..options import BOARD, DATA, DESIGN_B_MAX, DESIGN_FILE, JSON, MEMORY, PATH, core_option, cycle_model, takes
+from ..options import (
+    BOARD,
+    DATA,
+    DESIGN_B_MAX,
+    DESIGN_FILE,
+    EVALUATIONS,
+    EXIT_RATES,
+    FOLDER_OUT,
+    JSON,
+    MEMORY,
+    PATH,
+    core_option,
+    cycle_model,
+    numbers,
+    takes,
+)
 from ..wheel import board_wheel
-from .designs import Search, chosen_design
-from .networks import labelled_images, quantised, read_network
+from .designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, chosen_design
+from .networks import given_images, quantised, read_network, say_assumed, with_given_rates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +45,7 @@ class BuildOptions(Search):
     design_file: Path | None
     out: Path
     data: Path | None
+    exit_rates: str | None
     tolerance: float
     tools: str
     as_json: bool
@@ -39,8 +57,9 @@ class BuildOptions(Search):
 @DESIGN_B_MAX
 @MEMORY
 @DESIGN_FILE
-@cycle_model("exact")
-@core_option("hls", "Vivado HLS core or SystemVerilog core")
+@cycle_model(DEFAULT_CYCLES)
+@EVALUATIONS
+@core_option(DEFAULT_CORE, "Vivado HLS core or SystemVerilog core")
 @click.option(
     "--tools",
     default="2019.2",
@@ -48,8 +67,9 @@ class BuildOptions(Search):
     type=click.Choice(["2019.2", "2022.1"]),
     help="Vivado that the project is for: 2019.2 with Vivado HLS, or 2022.1 and later with Vitis HLS",
 )
-@click.option("--out", required=True, type=PATH, help="folder for the bitstream project")
+@click.option("--out", required=True, type=FOLDER_OUT, help="folder for the bitstream project")
 @DATA
+@EXIT_RATES
 @click.option(
     "--tolerance", default=0.5, show_default=True, help="points of accuracy that int16 may lose against float"
 )
@@ -63,35 +83,75 @@ def command(options: BuildOptions) -> None:
 def build_project(options: BuildOptions) -> None:
     """Guard the accuracy, then write project and bundle; exit code 1 where no bitstream can come of them."""
     out, folder = show.console(options.as_json), options.out
-    hls_project.check_folder(folder)
-    board, network = boards.load_board(options.board), read_network(options.model)
-    design = chosen_design(out, network, board, options, options.design_file)
-    images = labelled_images(network, options.data)
-    qnet = quantised(network, images)
-    guard = models.accuracy_guard(network, qnet, images.images, images.labels, options.tolerance)
-    program = hls.compile_program(qnet, design)
-    files = hls.render_project(
-        design, program, board, options.core, rtl=rtl_tb.sources(), tools=options.tools, wheel=board_wheel()
-    )
-    hls.write_project(files, folder)
+    with hls_project.project_folder(folder) as write:
+        board, network = boards.load_board(options.board), read_network(options.model)
+        network = with_given_rates(network, numbers("--exit-rates", options.exit_rates))
+        images = given_images(network, options.data)
+        qnet = quantised(network, images)
+        guard = _guarded(network, qnet, images, options.tolerance)
+        network = _with_int16_rates(network, qnet, images, guard)
+        design = chosen_design(out, network, board, options, options.design_file)
+        program = hls.compile_program(qnet, design)
+        files = hls.render_project(
+            design, program, board, options.core, rtl=rtl_tb.sources(), tools=options.tools, wheel=board_wheel()
+        )
+        write(files)
     lacks = hls_core.hls_core_lacks(design, board) if options.core == "hls" else ""
     report = {
         "folder": str(folder),
         "files": len(files),
         "design": design.digest,
         "build_id": f"{program.build_id:08x}",
-        "float_accuracy": guard.float_accuracy,
-        "int16_accuracy": guard.int16_accuracy,
+        "float_accuracy": None if guard is None else guard.float_accuracy,
+        "int16_accuracy": None if guard is None else guard.int16_accuracy,
+        "exit_rates": None if design.exit_rates is None else list(design.exit_rates),
         "missing": [lacks] if lacks else [],
     }
     if options.as_json and not lacks:
         show.emit(report)
         return
-    point = f"<{design.t_r}, {design.t_p}, {design.t_c}>"
-    out.print(f"{point} for {board.name} by the {design.model} model, build id {report['build_id']}")
-    accuracies = f"float {100 * guard.float_accuracy:.2f} %, int16 {100 * guard.int16_accuracy:.2f} %"
-    out.print(f"accuracy on {guard.images} images: {accuracies} (tolerance {options.tolerance:g} points)")
+    out.print(f"{show.point(design)} for {board.name} by the {design.model} model, build id {report['build_id']}")
+    say_assumed(out, network)
+    for line in _remarks(design, guard, options.tolerance):
+        out.print(line)
     if lacks:
         out.print(f"{len(files)} files in [bold]{folder}[/]")
         raise NegativeAnswerError(f"no bitstream can come of '{folder}': {lacks}", report)
     out.print(f"{len(files)} files in [bold]{folder}[/]; its README says how to make the bitstream")
+
+
+def _guarded(
+    network: models.Network, qnet: models.QuantisedNetwork, images: models.ImageSet | None, tolerance: float
+) -> numeric.GuardReport | None:
+    """Compare int16 with float where there are labelled images; None where there are none."""
+    if images is None or not images.labelled:
+        return None
+    return models.accuracy_guard(network, qnet, images.images, images.labels, tolerance)
+
+
+def _with_int16_rates(
+    network: models.Network,
+    qnet: models.QuantisedNetwork,
+    images: models.ImageSet | None,
+    guard: numeric.GuardReport | None,
+) -> models.Network:
+    """Give the network the rates that its int16 form has on the images, where it has none yet."""
+    if images is None or network.workload.exit_rates is not None:
+        return network
+    if guard is not None:
+        return model_exits.with_rates(network, guard.exit_rates)
+    taken = models.golden.early_exit(qnet, images.images)[0].tolist()
+    return model_exits.with_rates(network, [taken.count(index) / len(taken) for index in range(len(network.exits))])
+
+
+def _remarks(design: dse.Design, guard: numeric.GuardReport | None, tolerance: float) -> list[str]:
+    """Say what the accuracy is, or that it was not checked, and what `serve` will want."""
+    lines = []
+    if guard is None:
+        lines.append("  [dim]accuracy in int16 was not checked: that needs labelled images with --data[/]")
+    else:
+        accuracies = f"float {100 * guard.float_accuracy:.2f} %, int16 {100 * guard.int16_accuracy:.2f} %"
+        lines.append(f"accuracy on {guard.images} images: {accuracies} (tolerance {tolerance:g} points)")
+    if design.exit_rates is None and design.stages > 1:
+        lines.append("  [dim]exit rates are not known: `serve` wants --exit-rates, or --data to measure them[/]")
+    return lines

@@ -12,7 +12,9 @@ from fluidnpu import models
 
 from .. import show
 from ..options import JSON, PATH, takes
-from .networks import read_model_or_name
+from .check_board import check_board
+from .networks import read_model_or_name, say_assumed
+from .prepare import prepared_report, print_intake
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +30,14 @@ class CheckOptions:
 @JSON
 @takes(CheckOptions)
 def command(options: CheckOptions) -> None:
-    """Can this model be used? Layers, MACs, exits and operators, or what stands in the way and where."""
-    check_model(options)
+    """Can this model be used? Layers, MACs, exits and operators, or what stands in the way and where.
+
+    MODEL may also be the TOML file of a board.
+    """
+    if options.model.suffix == ".toml":
+        check_board(options.model, options.as_json)
+    else:
+        check_model(options)
 
 
 def check_model(options: CheckOptions) -> None:
@@ -50,7 +58,11 @@ def check_model(options: CheckOptions) -> None:
         )
         for exit in report["exits"]
     ]
+    if isinstance(model, models.Network):
+        print_intake(out, model)
     out.print(show.table("Exits", ("exit", "MMAC to here", "threshold", "rate", "accuracy"), rows))
+    if isinstance(model, models.Network):
+        say_assumed(out, model)
 
 
 def model_report(model: models.Network | models.Workload) -> dict[str, Any]:
@@ -64,9 +76,12 @@ def model_report(model: models.Network | models.Workload) -> dict[str, Any]:
         }
         if isinstance(model, models.Network):
             exit = model.exits[stage]
-            entry |= {"threshold": exit.threshold, "rate": exit.rate, "accuracy": exit.accuracy}
+            threshold = {} if stage == len(work.exits) - 1 else {"threshold": exit.threshold}
+            entry |= threshold | {"rate": exit.rate, "accuracy": exit.accuracy}
         exits.append(entry)
+    facts = {} if isinstance(model, models.Workload) else prepared_report(model)
     return {
+        **facts,
         "name": work.name,
         "macs": work.macs,
         "layers": len(work.layers),

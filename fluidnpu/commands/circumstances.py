@@ -13,7 +13,7 @@ from fluidnpu.scheduler import comparison, exits
 
 from ..errors import UsageError
 from ..options import numbers
-from .networks import check_shape, quantised
+from .networks import labelled_images, quantised
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,19 +31,21 @@ class Circumstances:
     data: Path | None
     true_exit_rates: str | None
     latency_factor: float
+    true_rate: float | None = None
+    objectives: str | None = None
 
     def read(self) -> tuple[scheduler.Serving, comparison.Source]:
         """Read the table and the source of requests. Raises UsageError and SchedulerError in one sentence."""
         if self.table is None:
             raise UsageError("simulate needs a DESIGN or TABLE.json (or --study, or --replay)")
-        recorded, thresholds = self._recorded()
+        recorded, thresholds, measured = self._recorded()
         rates = numbers("--exit-rates", self.exit_rates)
-        if recorded is not None:
+        if measured is not None:
             if rates:
                 raise UsageError(
                     "--exit-rates and --confidences both say how many leave at each exit; give one of them"
                 )
-            rates = recorded.exit_rates(thresholds)
+            rates = measured
         serving = read_serving(self.table, rates)
         source = self._source(serving)
         told = {
@@ -59,8 +61,17 @@ class Circumstances:
         """Read or describe the arrivals."""
         slo_ns = None if self.slo is None else scheduler.parse_duration_ns(self.slo, "--slo")
         exit_rates = numbers("--true-exit-rates", self.true_exit_rates)
-        truth = comparison.Truth(exit_rates=exit_rates, latency_factor=self.latency_factor)
+        if self.true_rate is not None and not self.true_rate > 0:
+            raise UsageError(f"--true-rate must be above zero, not {self.true_rate:g}")
+        truth = comparison.Truth(
+            exit_rates=exit_rates,
+            latency_factor=self.latency_factor,
+            rate_per_s=self.true_rate,
+            objectives=parse_objectives(self.objectives),
+        )
         if self.traffic.endswith(".csv"):
+            if self.true_rate is not None or self.objectives is not None:
+                raise UsageError("--true-rate and --objectives are for drawn traffic; a trace has its own arrivals")
             return comparison.Source.of_trace(
                 models.read_text(Path(self.traffic), "a trace in CSV"),
                 slo_ns=slo_ns,
@@ -75,16 +86,19 @@ class Circumstances:
         truth = dataclasses.replace(truth, traffic=self.traffic)
         return comparison.Source(rate_per_s=self.rate, slo_ns=slo_ns, count=self.requests, truth=truth)
 
-    def _recorded(self) -> tuple[exits.Recorded | None, tuple[float, ...]]:
-        """Read recorded confidences and one threshold an exit (of the last, 0)."""
+    def _recorded(self) -> tuple[exits.Recorded | None, tuple[float, ...], tuple[float, ...] | None]:
+        """Read recorded confidences, one threshold an exit (of the last, 0), and the rates that follow.
+
+        Images without labels give rates only.
+        """
         if self.confidences is None:
             if self.thresholds is not None:
                 raise UsageError("--thresholds needs --confidences, which they are compared with")
-            return None, ()
-        thresholds = numbers("--thresholds", self.thresholds)
+            return None, (), None
+        thresholds, labelled = numbers("--thresholds", self.thresholds), True
         if self.confidences.suffix == ".onnx":
-            recorded, own = record_network(self.confidences, self.data)
-            thresholds = thresholds or own
+            recorded, own, labelled = record_network(self.confidences, self.data)
+            thresholds = own if thresholds is None else thresholds
         else:
             recorded = exits.read_confidence_file(models.regular_file(self.confidences))
         import numpy as np
@@ -93,7 +107,29 @@ class Circumstances:
         if thresholds is None or len(thresholds) not in (count - 1, count):
             came = "none" if thresholds is None else str(len(thresholds))
             raise UsageError(f"--thresholds must be {count - 1}, one for every exit but the last, not {came}")
-        return recorded, (*thresholds[: count - 1], 0.0)
+        limits = (*thresholds[: count - 1], 0.0)
+        rates = recorded.exit_rates(limits)
+        return (recorded if labelled else None), limits if labelled else (), rates
+
+
+def parse_objectives(text: str | None) -> tuple[tuple[float, int], ...]:
+    """Read shares of requests with objectives of their own. Raises UsageError.
+
+    >>> parse_objectives("50ms=20%,800ms=10%")
+    ((0.2, 50000000), (0.1, 800000000))
+    """
+    found = []
+    for part in [] if text is None else text.split(","):
+        slo, equals, share = part.partition("=")
+        try:
+            found.append((float(share.removesuffix("%")) / 100, scheduler.parse_duration_ns(slo, "--objectives")))
+        except ValueError as error:
+            if isinstance(error, scheduler.SchedulerError):
+                raise
+            equals = ""
+        if not equals or not share.endswith("%"):
+            raise UsageError(f"--objectives must be DURATION=SHARE% such as 50ms=20%, not '{part}'")
+    return tuple(found)
 
 
 def read_serving(path: Path, rates: tuple[float, ...] | None) -> scheduler.Serving:
@@ -113,13 +149,13 @@ def read_serving(path: Path, rates: tuple[float, ...] | None) -> scheduler.Servi
     return scheduler.Serving.loads(json.dumps(raw | {"exit_rates": list(rates)}), str(path))
 
 
-def record_network(path: Path, data: Path | None) -> tuple[exits.Recorded, tuple[float, ...]]:
-    """Record an ONNX network's int16 form at every exit on labelled images, and give its thresholds."""
+def record_network(path: Path, data: Path | None) -> tuple[exits.Recorded, tuple[float, ...], bool]:
+    """Record an ONNX network's int16 form at every exit on images; give its thresholds, and if there are
+    labels.
+    """
     network = models.read_model(path)
     if not isinstance(network, models.Network):
         raise UsageError(f"confidences come from a network with weights (ONNX), and '{path}' is a layer table")
-    images = models.shipped_images() if data is None else models.read_image_file(data)
-    check_shape(network, images, "give others with --data")
+    images = labelled_images(network, data)
     confidences, correct = numeric.record_exits(quantised(network, images), images)
-    recorded = exits.Recorded(confidences=confidences, correct=correct)
-    return recorded, tuple(exit.threshold for exit in network.exits)
+    return exits.Recorded(confidences=confidences, correct=correct), network.thresholds, images.labelled

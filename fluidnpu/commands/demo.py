@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 
 from fluidnpu import models
+from fluidnpu.models import files
 
 from .. import show
 from ..errors import UsageError
-from ..options import JSON, PATH, takes
-from .files import write_text
+from ..options import FOLDER_OUT, JSON, takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class DemoOptions:
     "--out",
     default="out/demo",
     show_default=True,
-    type=PATH,
+    type=FOLDER_OUT,
     help="folder for report, trace and projects",
 )
 @click.option(
@@ -58,11 +58,11 @@ def run_demo(options: DemoOptions) -> None:
         raise UsageError(
             f"--requests must lie in 1..{len(images)}, the images that come with fluidnpu, not {options.requests}"
         )
-    out.mkdir(parents=True, exist_ok=True)
-    result = run_steps(screen, images[: options.requests], out, options.seed)
     report, timeline = out / "report.html", out / "trace.json"
-    write_text(timeline, trace([one.schedule for one in result.served], result.designs[0].design.exits))
-    write_text(report, render_report(result))
+    with files.one_writer(out):
+        result = run_steps(screen, images[: options.requests], out, options.seed)
+        drawn = trace([one.schedule for one in result.served], result.designs[0].design.exits)
+        files.write_files({timeline: drawn, report: render_report(result)})
     screen.print(
         f"\nreport [bold]{report}[/]   trace for Perfetto [bold]{timeline}[/]   "
         f"projects [bold]{out}/zc706 {out}/zcu104[/]"

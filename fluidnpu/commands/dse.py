@@ -12,18 +12,34 @@ from typing import TYPE_CHECKING
 import click
 
 from fluidnpu import boards, dse, models
+from fluidnpu.models import files
+from fluidnpu.models import images as model_images
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
-from ..options import BOARD, JSON, MEMORY, PATH, core_option, cycle_model, numbers, takes
-from .designs import DEFAULT_B_MAX, Search, explored
+from ..options import (
+    BOARD,
+    DATA,
+    EVALUATIONS,
+    EXIT_RATES,
+    EXPLAIN,
+    FILE_OUT,
+    JSON,
+    MEMORY,
+    PATH,
+    core_option,
+    cycle_model,
+    numbers,
+    takes,
+)
+from .designs import DEFAULT_B_MAX, DEFAULT_CORE, DEFAULT_CYCLES, LONG, Search, explored
 from .exits import parse_places, with_exits
-from .files import write_text
 from .import_reports import print_scaled, read_record, scaled
-from .networks import read_model_or_name
+from .networks import read_model_or_name, with_measured_rates
+from .prepare import MOST_IMAGES, spread
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +50,11 @@ class DseOptions(Search):
     board: str
     exits: str | None
     exit_rates: str | None
+    data: Path | None
     out: Path | None
     report: Path | None
     calibration: Path | None
+    explain: bool
     as_json: bool
 
 
@@ -45,8 +63,8 @@ class DseOptions(Search):
 @BOARD
 @click.option("--b-max", default=DEFAULT_B_MAX, show_default=True, metavar="N", help="largest batch, 1 to 16")
 @MEMORY
-@cycle_model("paper")
-@core_option("rtl", "whose accumulators must fit: those of the SystemVerilog or of the HLS core")
+@cycle_model(DEFAULT_CYCLES)
+@core_option(DEFAULT_CORE, "whose accumulators must fit: those of the HLS core or of the SystemVerilog")
 @click.option(
     "--objective",
     default="throughput",
@@ -54,14 +72,7 @@ class DseOptions(Search):
     type=click.Choice(["throughput", "latency"]),
     help="throughput over batch sizes, or the latency of a single sample",
 )
-@click.option(
-    "--evaluations",
-    default=24,
-    show_default=True,
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="arrays that the exact model counts, at the most",
-)
+@EVALUATIONS
 @click.option(
     "--weights",
     metavar="W1,W2,...",
@@ -73,21 +84,24 @@ class DseOptions(Search):
     metavar="N|at=NAME,NAME",
     help="more exits, at equal MACs or at named tensors: heads in a network, cuts free of charge in a layer table",
 )
-@click.option(
-    "--exit-rates", metavar="A,B,...", help="share of samples that leaves at each exit, for the design's users"
-)
-@click.option("--out", type=PATH, metavar="design.json", help="where to write the fitted design")
-@click.option("--report", type=PATH, metavar="FILE.html", help="where to write the design report")
+@EXIT_RATES
+@DATA
+@click.option("--out", type=FILE_OUT, metavar="design.json", help="where to write the fitted design")
+@click.option("--report", type=FILE_OUT, metavar="FILE.html", help="where to write the design report")
 @click.option(
     "--calibration",
     type=PATH,
     metavar="calibration.json",
     help="search and scale by what `import-reports` read of a built project",
 )
+@EXPLAIN
 @JSON
 @takes(DseOptions)
 def command(options: DseOptions) -> None:
-    """Search the whole design space of a board for MODEL: ONNX, a layer table, resnet50 or inception_v3."""
+    """The fastest array that fits a board for MODEL: ONNX, a layer table, resnet50 or inception_v3.
+
+    Shows frames a second, milliseconds and what limits them; the same question as `build` asks.
+    """
     search_design(options)
 
 
@@ -105,23 +119,27 @@ def search_design(options: DseOptions) -> None:
     exploration = dataclasses.replace(exploration, notes=(*reasons, *exploration.notes))
     calibrated = None if record is None else scaled(record, exploration, board)
     if options.out is not None:
-        write_text(options.out, exploration.design.dumps())
+        files.write_file(options.out, exploration.design.dumps())
     if options.report is not None:
         from ..reports.design import render_design_report
 
-        write_text(options.report, render_design_report(exploration))
+        files.write_file(options.report, render_design_report(exploration))
     if options.as_json:
         show.emit(exploration.to_json() | ({} if calibrated is None else {"calibrated": calibrated.to_json()}))
         return
-    _print(out, exploration)
+    print_design(out, exploration)
+    if exploration.design.model == "paper":
+        _print_published(out, exploration)
+    if options.explain:
+        _print_explained(out, exploration)
     if options.report is not None:
         front = exploration.front
-        out.print(f"  [dim]{front.candidates} designs can be built, {len(front)} on the Pareto front[/]")
+        out.print(f"[dim]{front.candidates} designs can be built, {len(front)} on the Pareto front[/]")
     if calibrated is not None:
         print_scaled(out, calibrated)
     for path, what in ((options.out, "design"), (options.report, "report")):
         if path is not None:
-            out.print(f"{what} written to [bold]{path}[/]")
+            out.print(f"{what} written to [bold]{path}[/]", soft_wrap=True)
 
 
 def workload_of(options: DseOptions) -> models.Workload:
@@ -129,8 +147,13 @@ def workload_of(options: DseOptions) -> models.Workload:
     model = read_model_or_name(options.model)
     if options.exits is not None:
         model = with_exits(model, parse_places(options.exits))
-    work = model if isinstance(model, models.Workload) else model.workload
     rates = numbers("--exit-rates", options.exit_rates)
+    if options.data is not None and rates is None:
+        if isinstance(model, models.Workload) or not model.parameters:
+            raise UsageError(f"--data measures a network with weights (ONNX), and '{options.model}' has none")
+        images = spread(model_images.read_images(options.data, model.intake), MOST_IMAGES)
+        model = with_measured_rates(model, images)
+    work = model if isinstance(model, models.Workload) else model.workload
     if rates is None:
         return work
     if len(rates) != len(work.exits) or min(rates) < 0 or abs(sum(rates) - 1) > 1e-6:
@@ -138,16 +161,75 @@ def workload_of(options: DseOptions) -> models.Workload:
     return dataclasses.replace(work, exit_rates=rates)
 
 
-def _print(out: Console, exploration: dse.Exploration) -> None:
-    out.print(show.design_table([exploration]))
+def print_design(out: Console, found: dse.Exploration) -> None:
+    """Print the design, what it reaches, what limits it, what it takes, and how far the search went."""
+    design, board = found.design, found.board
+    out.print(f"[bold]{found.workload.name} on {board.title}: array {show.point(design)}[/]")
+    memory = board.memory(design.memory)
+    facts = (
+        f"{design.clock_hz / 1e6:g} MHz (the board file's clock, not yet timed)",
+        f"memory '{design.memory}' of {memory.bytes_per_s / 1e9:.1f} GB/s",
+        f"{found.core} core",
+    )
+    out.print("; ".join(facts))
+    out.print(speed_table(found))
+    resources = found.fitted_resources
+    parts = {"DSP": resources["dsp"], **show.memories(resources), "LUT": resources["lut"], "FF": resources["ff"]}
+    shares = ", ".join(f"{r['percent']:.0f} % {kind}" for kind, r in parts.items())
+    out.print(f"takes {shares} of the device (LUT and FF estimated)")
+    walls, others = found.walls(1), [one.name for one in board.dram if one.name != design.memory]
+    if walls is not None and walls.first == "memory" and others:
+        out.print(f"the board has other memories: --memory {' or '.join(others)}")
+    for said in found.waste(found.b_max):
+        out.print(f"[yellow]{said}[/]")
+    out.print(f"[dim]{how_far(found)}[/]")
+
+
+def speed_table(found: dse.Exploration) -> RenderableType:
+    """Show frames a second, milliseconds and walls at the smallest and the largest batch."""
+    rows = []
+    for batch in sorted({1, found.b_max}):
+        walls = found.walls(batch)
+        row = (str(batch), f"{found.frames_per_second[batch - 1]:.1f}", f"{found.batch_ms[batch - 1]:.3f}")
+        shares = () if walls is None else (walls.compute, walls.tiles, walls.memory)
+        rows.append((*row, *(() if walls is None else (walls.first,)), *(f"{100 * share:.0f} %" for share in shares)))
+    columns = ("batch", "frames/s", "ms a batch", "limited by", "compute", "tiles", "memory")
+    return show.table("", columns[: len(rows[0])], rows)
+
+
+def how_far(found: dse.Exploration) -> str:
+    """Say how the figures were made, and what a longer search could add."""
+    if found.design.model == "paper":
+        return (
+            "simulated by the publication's fit, which knows no waiting: leave out --cycles paper for the cycles that "
+            "our RTL takes"
+        )
+    counted = f"{found.evaluated} of {found.arrays} arrays counted in simulated cycles of our RTL"
+    if not found.gap_pct:
+        return f"whole search: {counted}, and none of the others can be better"
+    more = f"--evaluations {max(LONG, 4 * found.evaluated)} looks further"
+    return f"quick search: {counted}; no other can be more than {found.gap_pct:.1f} % better ({more})"
+
+
+def _print_published(out: Console, exploration: dse.Exploration) -> None:
+    """Print the paper's GOP/s: of its best point, and of the design that fits."""
     peak = exploration.design.peak_gops
     by_batch = zip(exploration.published_gops, exploration.fitted_gops, exploration.difference_pct, strict=True)
     rows = [
         (str(b), f"{published:.1f}", f"{fitted:.1f}", f"{100 * fitted / peak:.1f} %", f"{difference:+.2f} %")
         for b, (published, fitted, difference) in enumerate(by_batch, 1)
     ]
-    title = f"Throughput of {exploration.workload.name} by batch size (GOP/s, simulated)"
+    title = f"GOP/s by the paper's model: its best point {exploration.published}, and the design to build"
+    out.print()
     out.print(show.table(title, ("batch", "published", "built", "busy MAC eff.", "difference"), rows))
-    for note in exploration.notes:
-        out.print(f"  [dim]{note}[/]")
-    out.print(f"  [dim]{len(exploration.ranking)} points of the paper model searched[/]")
+
+
+def _print_explained(out: Console, exploration: dse.Exploration) -> None:
+    """Print how the design was found, and the words of the screen."""
+    out.print()
+    for note in (*exploration.notes, f"{len(exploration.ranking)} points of the paper model ranked"):
+        out.print(f"[dim]{note}[/]")
+    words = ["array", "batch", "frames/s", "ms a batch", "limited by", "compute", "tiles", "memory", "DSP", "RAM"]
+    if exploration.design.model == "paper":
+        words += ["GOP/s", "published", "built", "busy MAC eff.", "difference"]
+    show.explain(out, [*words, "FBCB", "row block B_R", "lanes"])

@@ -1,5 +1,5 @@
-"""`fluidnpu exits` and the `--exits` of `fluidnpu dse`: places of exits in a network, and heads attached
-there.
+"""`fluidnpu exits` and the `--exits` of `fluidnpu dse`: places of exits, heads attached and fitted there,
+thresholds and rates.
 """
 
 from __future__ import annotations
@@ -7,40 +7,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fluidnpu import models
 from fluidnpu.models import exits as model_exits
+from fluidnpu.models import files, training, zoo
+from fluidnpu.models import images as model_images
 from fluidnpu.models import onnx as model_onnx
-from fluidnpu.models import zoo
 
 from .. import show
 from ..errors import UsageError
-from ..options import JSON, PATH, takes
-from .networks import is_full_size, read_model_or_name
+from ..options import FILE_OUT, JSON, PATH, numbers, takes
+from .networks import is_full_size, read_model_or_name, say_assumed
+from .prepare import ExitSettings, exit_settings, prepared, refuse_overwriting, spread
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Places = int | tuple[str, ...]  # a number of exits at equal shares of the MACs, or names
 CALIBRATION_IMAGES = 2  # of noise, for weights that are random anyway
+TOLERANCE_POINTS = 0.5  # of accuracy that a threshold may cost where --fit chooses it
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExitsOptions:
+class ExitsOptions(ExitSettings):
     """The command line of `fluidnpu exits`."""
 
     model: Path
     places: str | None
     out: Path | None
     threshold: float
+    fit: Path | None
     seed: int
     as_json: bool
 
 
 @click.command(
     "exits",
-    help="Where MODEL can be left early, and heads put there; MODEL is ONNX, or resnet50 or inception_v3 with random "
-    "weights.",
+    help="Where MODEL can be left early; heads put there and fitted; thresholds, rates and calibration of a model file. "
+    "MODEL is ONNX, or resnet50 or inception_v3 with random weights.",
 )
 @click.argument("model", type=PATH)
 @click.option(
@@ -48,24 +55,35 @@ class ExitsOptions:
 )
 @click.option(
     "--out",
-    type=PATH,
+    type=FILE_OUT,
     metavar="NEW.onnx",
-    help="where to write the network, normalisations folded",
+    help="where to write the network: MODEL with other metadata or, with new heads, normalisations folded",
 )
 @click.option(
-    "--threshold", default=1.0, show_default=True, help="confidence above which a new exit is taken; 1: never"
+    "--threshold",
+    default=1.0,
+    show_default=True,
+    help="confidence above which a new exit is taken; 1: never; --thresholds sets every exit's",
 )
+@click.option(
+    "--fit",
+    type=PATH,
+    metavar="DATA",
+    help="labelled images to fit the new heads on, read as by --calibrate; a quarter is held out, for threshold, rates "
+    "and accuracies",
+)
+@exit_settings
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="seed of resnet50's and inception_v3's weights",
+    help="seed of resnet50's and inception_v3's weights, and of the images that --fit holds out",
 )
 @JSON
 @takes(ExitsOptions)
 def command(options: ExitsOptions) -> None:
-    """List the places of exits in a network, and attach heads there."""
+    """List the places of exits in a network; attach and fit heads, and set thresholds, there."""
     list_exits(options)
 
 
@@ -108,37 +126,98 @@ def with_exits(
 
 
 def list_exits(options: ExitsOptions) -> None:
-    """List places and exits; with `places` attach exits there, with `out` write the network."""
-    if not 0 <= options.threshold <= 1:
-        raise UsageError(f"--threshold must be a confidence of 0..1, not {options.threshold}")
-    source, bare = options.model, is_full_size(options.model)
-    network = read_model_or_name(source)
-    if isinstance(network, models.Workload):
-        names = ", ".join(zoo.FULL_SIZE)
-        raise UsageError(f"this command needs a network (ONNX, or {names}), and '{source}' is a layer table")
-    places = model_exits.exit_places(network)
+    """List places and exits; attach, fit and set what is asked for; with `out` write the network."""
+    _check(options)
+    out = show.console(options.as_json)
+    before = _read(options)
+    network = before
     if options.places is not None:
         changed = with_exits(network, parse_places(options.places), options.threshold)
         assert isinstance(changed, models.Network)
         network = changed
+    bare = is_full_size(options.model)
+    if bare and (options.out is not None or options.calibrate is not None):
+        network = zoo.with_random_weights(network, options.seed, CALIBRATION_IMAGES)
+    fitted = None
+    if options.fit is not None:
+        old = {exit.name for exit in before.exits}
+        fitted = _fitted(out, network, [exit.name for exit in network.exits if exit.name not in old], options)
+        network = fitted.network
+    else:
+        network = prepared(out, network, options)
     if options.out is not None:
-        if bare:
-            network = zoo.with_random_weights(network, options.seed, CALIBRATION_IMAGES)
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        model_onnx.write_onnx(network, options.out)
-    report: dict[str, Any] = {
+        rebuilt = bare or options.places is not None
+        content = model_onnx.onnx_bytes(network) if rebuilt else model_onnx.rewritten(options.model, network)
+        files.write_file(options.out, content)
+    report = _report(before, network, options.out) | {"fit": None if fitted is None else _fit_report(fitted)}
+    if options.as_json:
+        show.emit(report)
+        return
+    asked = (options.places, options.thresholds, options.rates, options.calibrate)
+    _print(out, report, all(one is None for one in asked))
+    say_assumed(out, network)
+
+
+def _check(options: ExitsOptions) -> None:
+    """Refuse options that do not go together. Raises UsageError."""
+    refuse_overwriting(options.model, options.out)
+    if not 0 <= options.threshold <= 1:
+        raise UsageError(f"--threshold must be a confidence of 0..1, not {options.threshold}")
+    if options.fit is not None and options.places is None:
+        raise UsageError("--fit fits the heads that --exits attaches, so it needs --exits")
+    if options.fit is not None and (options.calibrate is not None or options.rates is not None):
+        raise UsageError(
+            "--fit calibrates and measures rates on its own images, so --calibrate and --rates must not be given"
+        )
+
+
+def _read(options: ExitsOptions) -> models.Network:
+    network = read_model_or_name(options.model)
+    if isinstance(network, models.Workload):
+        names = ", ".join(zoo.FULL_SIZE)
+        raise UsageError(f"this command needs a network (ONNX, or {names}), and '{options.model}' is a layer table")
+    return network
+
+
+def _fitted(out: Console, network: models.Network, heads: Sequence[str], options: ExitsOptions) -> training.FittedHeads:
+    """Fit the new heads; threshold, rates, accuracies and calibration come along."""
+    assert options.fit is not None
+    images = spread(model_images.read_images(options.fit, network.intake), options.images)
+    with show.progress(out, f"running '{network.name}' in floating point") as step:
+        return training.fit_heads(
+            network,
+            heads,
+            images,
+            tolerance_points=TOLERANCE_POINTS if options.tolerance is None else options.tolerance,
+            thresholds=numbers("--thresholds", options.thresholds),
+            seed=options.seed,
+            progress=step,
+        )
+
+
+def _report(before: models.Network, network: models.Network, out: Path | None) -> dict[str, Any]:
+    return {
         "name": network.name,
         "macs": network.workload.macs,
         "exits": _exit_rows(network),
         "places": [
-            {"tensor": p.tensor, "shape": list(p.shape), "macs": p.macs, "share": p.share, "cut": p.cut} for p in places
+            {"tensor": p.tensor, "shape": list(p.shape), "macs": p.macs, "share": p.share, "cut": p.cut}
+            for p in model_exits.exit_places(before)
         ],
-        "model": None if options.out is None else str(options.out),
+        "model": None if out is None else str(out),
     }
-    if options.as_json:
-        show.emit(report)
-    else:
-        _print(report, options.places is None)
+
+
+def _fit_report(fitted: training.FittedHeads) -> dict[str, Any]:
+    return {
+        "fitted_images": fitted.fitted,
+        "held_out_images": fitted.held_out,
+        "accuracy": fitted.accuracy,
+        "exits": [
+            {"name": exit.name, "before": before, "after": after}
+            for exit, before, after in zip(fitted.network.exits, fitted.before, fitted.after, strict=True)
+        ],
+    }
 
 
 def _exit_rows(network: models.Network) -> list[dict[str, Any]]:
@@ -147,12 +226,12 @@ def _exit_rows(network: models.Network) -> list[dict[str, Any]]:
     for stage, exit in enumerate(network.exits):
         macs = sum(layer.macs for layer in work.layers if layer.stage <= stage)
         row = {"name": exit.name, "logits": exit.logits, "macs": macs, "share": macs / work.macs}
-        rows.append(row | {"threshold": exit.threshold, "rate": exit.rate})
+        threshold = {} if exit is network.exits[-1] else {"threshold": exit.threshold}
+        rows.append(row | threshold | {"rate": exit.rate, "accuracy": exit.accuracy})
     return rows
 
 
-def _print(report: dict[str, Any], places: bool) -> None:
-    out = show.console()
+def _print(out: Console, report: dict[str, Any], places: bool) -> None:
     if places:
         rows: Sequence[Sequence[str]] = [
             (p["tensor"], " x ".join(map(str, p["shape"])), f"{p['macs'] / 1e6:.2f}", f"{100 * p['share']:.1f} %", "yes" * p["cut"])
@@ -162,10 +241,30 @@ def _print(report: dict[str, Any], places: bool) -> None:
         out.print(show.table(title, ("tensor", "shape", "MMAC before", "share", "cut"), rows, left=2))
         out.print("  [dim]cut: everything later depends on it alone; --exits N chooses among these[/]")
     rows = [
-        (e["name"], e["logits"], f"{e['macs'] / 1e6:.2f}", f"{100 * e['share']:.1f} %", f"{e['threshold']:g}")
+        (
+            e["name"],
+            e["logits"],
+            f"{e['macs'] / 1e6:.2f}",
+            f"{100 * e['share']:.1f} %",
+            *(show.number(e.get(key), ".4g") for key in ("threshold", "rate", "accuracy")),
+        )
         for e in report["exits"]
     ]
     title = f"{report['name']}: exits, MACs with all heads up to there"
-    out.print(show.table(title, ("exit", "logits", "MMAC", "share", "threshold"), rows, left=2))
+    columns = ("exit", "logits", "MMAC", "share", "threshold", "rate", "accuracy")
+    out.print(show.table(title, columns, rows, left=2))
+    if report["fit"]:
+        _print_fit(out, report["fit"])
     if report["model"]:
         out.print(f"network written to [bold]{report['model']}[/]")
+
+
+def _print_fit(out: Console, fit: dict[str, Any]) -> None:
+    """Print accuracies before and after the fit; the threshold was chosen on the same images."""
+    rows = [(e["name"], f"{100 * e['before']:.2f} %", f"{100 * e['after']:.2f} %") for e in fit["exits"]]
+    title = f"Heads fitted on {fit['fitted_images']} images; accuracy on {fit['held_out_images']} held out"
+    out.print(show.table(title, ("exit", "before", "after"), rows))
+    final = 100 * fit["exits"][-1]["after"]
+    out.print(
+        f"with early exits {100 * fit['accuracy']:.2f} % (threshold chosen in-sample), all to the end {final:.2f} %"
+    )

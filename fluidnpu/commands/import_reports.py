@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,10 +11,12 @@ import click
 
 from fluidnpu import boards, dse, models
 from fluidnpu.hls import project as hls_project
+from fluidnpu.models import files
 
 from .. import show
-from ..options import JSON, PATH, takes
-from .files import write_text
+from ..errors import UsageError
+from ..options import FILE_OUT, JSON, PATH, takes
+from ..outputs import check_output
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,7 +39,7 @@ class ImportOptions:
 @click.option("--board", metavar="NAME|FILE.toml", help="the project's board, where it is a file of your own")
 @click.option(
     "--out",
-    type=PATH,
+    type=FILE_OUT,
     metavar="FILE.json",
     help="where to write the record  [default: PROJECT/calibration.json]",
 )
@@ -51,13 +54,16 @@ def command(options: ImportOptions) -> None:
 
 def import_project(options: ImportOptions) -> None:
     """Write the record beside the project and print predicted against reported."""
+    if not hls_project.is_whole(options.project):
+        raise UsageError(f"'{options.project}' must be a whole project, and its writing was stopped: build it again")
+    target = options.project / "calibration.json" if options.out is None else options.out
+    check_output("--out", target)
     file = options.project / "bundle" / "design.json"
     design = dse.Design.loads(models.read_text(file, "a design"), str(file))
     record = hls_project.import_reports(options.project, design, boards.load_board(options.board or design.board))
-    target = options.project / "calibration.json" if options.out is None else options.out
-    write_text(target, record.dumps())
+    files.write_file(target, record.dumps())
     if options.as_json:
-        print(record.dumps(), end="")
+        print(json.dumps(json.loads(record.dumps()), sort_keys=True))
         return
     rows = [
         (m.stage, m.quantity, _text(m.predicted), _text(m.reported), "-" if m.ratio is None else f"{m.ratio:.3f}")

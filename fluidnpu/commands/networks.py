@@ -1,13 +1,23 @@
-"""Models and labelled images that the command line names."""
+"""Models and images that the command line names, and the exit rates that follow from them."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fluidnpu import models
-from fluidnpu.models import zoo
+from fluidnpu.models import exits as model_exits
+from fluidnpu.models import images as model_images
+from fluidnpu.models import numeric, zoo
 
 from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+NOISE_SEED = 0
 
 
 def read_model_or_name(path: Path) -> models.Network | models.Workload:
@@ -28,20 +38,62 @@ def read_network(path: Path) -> models.Network:
     return model
 
 
+def given_images(network: models.Network, data: Path | None) -> models.ImageSet | None:
+    """Read the images of `--data`; without it those that come with fluidnpu, if the network was trained for
+    them, or None.
+    """
+    if data is not None:
+        return model_images.read_images(data, network.intake)
+    return models.shipped_images() if network.metadata.get("data") == model_images.SHIPPED_DATA else None
+
+
 def labelled_images(network: models.Network, data: Path | None) -> models.ImageSet:
-    """Read the images of a network; those that come with fluidnpu only where they fit. Raises UsageError."""
-    images = models.shipped_images() if data is None else models.read_image_file(data)
-    check_shape(network, images, "give others with --data" if data is None else "give images of that shape")
+    """Read images as `given_images`. Raises UsageError where there are none."""
+    images = given_images(network, data)
+    if images is None:
+        raise UsageError(f"this command needs images for '{network.name}'; give them with --data")
     return images
 
 
-def check_shape(network: models.Network, images: models.ImageSet, hint: str) -> None:
-    """Refuse images of another shape than the network's input, with a hint for the user."""
-    shape = network.tensors[network.input]
-    if images.images.shape[1:] != shape:
-        raise UsageError(f"images must be of shape {shape} for '{network.name}', not {images.images.shape[1:]}; {hint}")
+def noise(intake: model_images.Intake, count: int) -> models.ImageSet:
+    """Make seeded random images of the range that a network declares."""
+    return models.ImageSet(images=intake.random(count, NOISE_SEED), source=f"{count} random images")
 
 
-def quantised(network: models.Network, images: models.ImageSet) -> models.QuantisedNetwork:
+def quantised(network: models.Network, images: models.ImageSet | None) -> models.QuantisedNetwork:
     """Quantise with the ranges in the file, else with those that the images give."""
-    return models.quantise(network, None if network.calibration else images.images.astype("float64") / 255)
+    use = None if network.calibration or images is None else images.images
+    return models.quantise(network, use)
+
+
+def with_given_rates(network: models.Network, rates: Sequence[float] | None) -> models.Network:
+    """Put the rates of `--exit-rates` into a network; None leaves it as it is."""
+    return network if rates is None else model_exits.with_rates(network, rates)
+
+
+def with_measured_rates(network: models.Network, images: models.ImageSet | None) -> models.Network:
+    """Measure exit rates in floating point, where the network has none and there are images."""
+    if images is None or network.workload.exit_rates is not None:
+        return network
+    return model_exits.measured(network, numeric.run_float(network, images.images))
+
+
+def with_rates_of(design_rates: tuple[float, ...] | None, network: models.Network) -> tuple[float, ...] | None:
+    """Give the rates that a design is to carry: the network's, else those that it has."""
+    rates = network.workload.exit_rates
+    return design_rates if rates is None or len(network.exits) == 1 else rates
+
+
+def say_assumed(out: Console, network: models.Network) -> None:
+    """Say which threshold is assumed, where the model file has none."""
+    assumed = [exit for exit in network.exits if exit.assumed]
+    if assumed:
+        out.print(
+            f"  [dim]no thresholds in the file: {assumed[0].threshold:g} is assumed for "
+            f"{', '.join(exit.name for exit in assumed)}; set them with `fluidnpu exits MODEL --thresholds`[/]"
+        )
+
+
+def renamed(network: models.Network, name: str | None) -> models.Network:
+    """Give the network another name, where there is one."""
+    return network if name is None else dataclasses.replace(network, name=name)

@@ -1,4 +1,4 @@
-"""`fluidnpu serve`: labelled images as a Poisson stream through a bundle's network on a device."""
+"""`fluidnpu serve`: a bundle behind the Open Inference Protocol, or a measured stream of labelled images."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from typing import Any
 
 import click
 
-from fluidnpu import host, models, rtl_tb, scheduler
+from fluidnpu import hls, host, models, rtl_tb, scheduler
+from fluidnpu.models import images as model_images
 from fluidnpu.scheduler.policies import POLICY_FILES
 
 from .. import show
 from ..errors import UsageError, add_note
-from ..options import DATA, JSON, takes
+from ..options import DATA, EXIT_RATES, JSON, PATH, numbers, takes
+from .networks import noise
+from .serve_network import NetworkOptions, serve_network
 
+NOISE_IMAGES = 1000  # where no images are named
+RATED_IMAGES = 256  # on which exit rates are measured before the first request
 *_BUT_LAST, _LAST = sorted(POLICY_FILES)
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
@@ -27,21 +32,77 @@ _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 class ServeOptions:
     """The command line of `fluidnpu serve`, as text and numbers."""
 
-    bundle: Path
+    bundles: tuple[str, ...]
     device: str
     policy: str
-    rate: float
-    slo: str
+    rate: float | None
+    slo: str | None
+    http: int | None
+    grpc: int | None
+    admin: int | None
+    admin_grpc: int | None
+    host: str
+    max_queue: int
+    max_batch: int
+    token_file: Path | None
+    tls_cert: Path | None
+    tls_key: Path | None
+    decisions: Path | None
+    guarded: bool
+    log_level: str
+    log_requests: bool
     requests: int | None = None
     seed: int = 0
     data: Path | None = None
+    exit_rates: str | None = None
     registers: str | None = None
     reserved: str | None = None
     as_json: bool = False
 
+    @property
+    def network(self) -> NetworkOptions:
+        """The options that are about the network."""
+        names = (field.name for field in dataclasses.fields(NetworkOptions))
+        return NetworkOptions(**{name: getattr(self, name) for name in names})
+
+    @property
+    def addresses(self) -> dict[str, Any]:
+        """The NPU's physical addresses, understood."""
+        return {
+            "registers": None if self.registers is None else _address("--registers", self.registers),
+            "reserved": None if self.reserved is None else parse_reserved(self.reserved),
+        }
+
+
+PORT = click.IntRange(0, 65535)
+
 
 @click.command("serve")
-@click.argument("bundle", type=click.Path(path_type=Path))
+@click.argument("bundles", nargs=-1, required=True, metavar="[NAME=]BUNDLE...")
+@click.option("--http", type=PORT, metavar="PORT", help="serve REST here (0: any free port), with a live page at /")
+@click.option("--grpc", type=PORT, metavar="PORT", help="serve gRPC here")
+@click.option(
+    "--admin", type=PORT, metavar="PORT", help="REST here may also load and unload models  [default: none may]"
+)
+@click.option("--admin-grpc", type=PORT, metavar="PORT", help="the same for gRPC")
+@click.option("--host", default="127.0.0.1", show_default=True, help="address to listen on; 0.0.0.0 is every one")
+@click.option(
+    "--max-queue", type=click.IntRange(1, 1 << 20), default=1024, show_default=True, help="requests without an answer"
+)
+@click.option("--max-batch", type=click.IntRange(1, 4096), default=64, show_default=True, help="images in one request")
+@click.option("--token-file", type=PATH, metavar="FILE", help="requests must carry the bearer token in this file")
+@click.option("--tls-cert", type=PATH, metavar="FILE.pem", help="certificate: all surfaces speak TLS")
+@click.option("--tls-key", type=PATH, metavar="FILE.pem", help="its key")
+@click.option("--decisions", type=PATH, metavar="FOLDER", help="log every decision, for simulate --replay")
+@click.option("--guarded", is_flag=True, help="check program, registers and results after every job")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="warning",
+    show_default=True,
+    help="of the JSON lines on standard error",
+)
+@click.option("--log-requests", is_flag=True, help="log a line a request, too")
 @click.option(
     "--device",
     default="simulated",
@@ -55,15 +116,22 @@ class ServeOptions:
     default="fluid",
     show_default=True,
     metavar="P[:KEY=VALUE...]",
-    help=f"{', '.join(_BUT_LAST)} or {_LAST}; each also with :shed=1 and :anytime=3%; docs/scheduling.md says more",
+    help=f"{', '.join(_BUT_LAST)} or {_LAST}; each also with :shed=1 and :anytime=3%; docs/explanation/scheduling says more",
 )
-@click.option("--rate", required=True, type=float, help="mean arrivals per second")
-@click.option("--slo", required=True, metavar="200ms", help="latency objective of every request")
+@click.option(
+    "--rate", type=float, help="mean arrivals per second; with a port: expected ones  [default: half of capacity]"
+)
+@click.option(
+    "--slo",
+    metavar="200ms",
+    help="latency objective of every request; with a port: of those that name none  [default: five lone latencies]",
+)
 @click.option(
     "--requests", type=click.IntRange(min=1), metavar="N", help="serve the first N images only  [default: all]"
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="seed of the arrivals")
 @DATA
+@EXIT_RATES
 @click.option(
     "--registers",
     metavar="ADDRESS",
@@ -78,12 +146,30 @@ class ServeOptions:
 @JSON
 @takes(ServeOptions)
 def command(options: ServeOptions) -> None:
-    """Serve images through a built BUNDLE (or the project around it), on a simulated NPU or on this board.
+    """Serve built BUNDLEs (or the projects around them) on simulated NPUs or on this board.
 
-    Exit code: 0 all requests ended; 1 the device failed; 2 bad input; 130 or 143 stopped by Ctrl-C or
-    SIGTERM.
+    With a port it is a server: the Open Inference Protocol v2 for any number of bundles, each under its
+    folder's name or NAME, until SIGTERM. Without a port, labelled images pass through one bundle as a Poisson
+    stream at --rate and --slo, and the outcome is measured.
+
+    Exit code: 0 all requests ended; 1 the device failed; 2 bad input; 130 or 143 the measured stream was
+    stopped by Ctrl-C or SIGTERM.
     """
-    serve_bundle(options)
+    if options.network.wanted:
+        if options.requests is not None or options.data is not None:
+            raise UsageError("--requests and --data are for a measured stream, which has no --http, --grpc or --admin")
+        serve_network(
+            options.bundles,
+            options.network,
+            device=options.device,
+            policy=options.policy,
+            rate_per_s=options.rate,
+            slo=options.slo,
+            as_json=options.as_json,
+            **options.addresses,
+        )
+    else:
+        serve_bundle(options)
 
 
 def serve_bundle(options: ServeOptions) -> None:
@@ -91,21 +177,30 @@ def serve_bundle(options: ServeOptions) -> None:
     import numpy as np
 
     out = show.console(options.as_json)
-    inside = options.bundle / "bundle"  # of a project; `make bitstream` puts the bitstream there too
-    folder = inside if inside.is_dir() else options.bundle
-    bundle, images = host.Bundle.read(folder), _images(options)
+    if options.rate is None or options.slo is None:
+        raise UsageError("a measured stream must have --rate and --slo, and a server --http or --grpc: one is missing")
+    if len(options.bundles) != 1:
+        raise UsageError(f"a measured stream is of one bundle, not of {len(options.bundles)}")
+    project = Path(options.bundles[0])
+    inside = project / "bundle"  # of a project; `make bitstream` puts the bitstream there too
+    folder = inside if inside.is_dir() else project
+    bundle = host.Bundle.read(folder)
+    images = _images(options, bundle.program)
+    if not images.labelled:
+        out.print(f"  [dim]{images.source} have no labels, so accuracy is not measured[/]")
     slo_ns = scheduler.parse_duration_ns(options.slo, "--slo")
     requests = scheduler.poisson(options.rate, len(images), slo_ns=slo_ns, rng=np.random.default_rng(options.seed))
-    setting = scheduler.Serving.of(bundle.design).setting(options.rate, slo_ns)
-    policy = scheduler.make_policy(options.policy, setting)
-    registers = None if options.registers is None else _address("--registers", options.registers)
-    reserved = None if options.reserved is None else parse_reserved(options.reserved)
-    with host.open_device(options.device, bundle, folder, registers=registers, reserved=reserved) as device:
+    rates = numbers("--exit-rates", options.exit_rates)
+    with host.open_device(options.device, bundle, folder, **options.addresses) as device:
         driver = host.Driver(device, bundle.program, bundle.design)
         driver.load()
+        if rates is None and bundle.design.exit_rates is None and bundle.design.stages > 1:
+            rates = driver.measure_exit_rates(list(images.images[:RATED_IMAGES]))
+        setting = scheduler.Serving.of(bundle.design, rates).setting(options.rate, slo_ns)
+        policy = scheduler.make_policy(options.policy, setting)
         title = f"serving on the {options.device} device"
         with show.progress(out, title) as step, _counting(step, len(images)) as count:
-            served = host.serve_requests(requests, images.images, policy, driver, progress=count)
+            served = host.serve_requests(requests, images.images, policy, driver, exit_rates=rates, progress=count)
     metrics = dataclasses.replace(scheduler.measure(served.schedule, warmup=0), policy=options.policy)
     accuracy = _accuracy(served, images)
     if options.as_json:
@@ -120,8 +215,14 @@ def serve_bundle(options: ServeOptions) -> None:
         out.print(line)
 
 
-def _images(options: ServeOptions) -> models.ImageSet:
-    images = models.shipped_images() if options.data is None else models.read_image_file(options.data)
+def _images(options: ServeOptions, program: hls.Program) -> models.ImageSet:
+    """Give the images to serve: those of --data, those that the network was trained for, or noise."""
+    if options.data is not None:
+        images = model_images.read_images(options.data, program.input_intake)
+    elif program.data == model_images.SHIPPED_DATA:
+        images = models.shipped_images()
+    else:
+        images = noise(program.input_intake, NOISE_IMAGES if options.requests is None else options.requests)
     if options.requests is None:
         return images
     if options.requests > len(images):
@@ -148,11 +249,13 @@ def _counting(step: show.Step, total: int) -> Iterator[Callable[[int, int], None
 
 
 def _accuracy(served: host.ServeResult, images: models.ImageSet) -> float | None:
-    """Give the share of right predictions among the answered; None where nothing was answered."""
+    """Give the share of right predictions among the answered; None where nothing was, or without labels."""
+    if not images.labelled:
+        return None
     right = [
         bool(answer.prediction == label)
         for answer, label in zip(served.replies, images.labels, strict=True)
-        if answer.outcome is not scheduler.Outcome.SHED
+        if isinstance(answer, host.Reply)
     ]
     return sum(right) / len(right) if right else None
 
@@ -163,7 +266,7 @@ def _report(
     return {
         **metrics.to_dict(),
         "accuracy": accuracy,
-        "answered": sum(answer.outcome is not scheduler.Outcome.SHED for answer in served.replies),
+        "answered": sum(isinstance(answer, host.Reply) for answer in served.replies),
         "failures": len(served.failures),
         "missed_interrupts": served.missed_interrupts,
         "device": options.device,

@@ -5,7 +5,7 @@ of papers.
 from __future__ import annotations
 
 import dataclasses
-import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING
 import click
 
 from fluidnpu import dse, models, scheduler, studies
+from fluidnpu.models import files
 from fluidnpu.scheduler import comparison, simulation
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
-from ..options import DATA, JSON, PATH, takes
+from ..options import DATA, FILE_OUT, FOLDER_OUT, JSON, PATH, takes
+from ..outputs import check_output, is_same
 from ..reports.remarks import remarks
 from .circumstances import Circumstances, read_serving
-from .files import write_text
+from .memory import refuse_above
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+COMPILED_BYTES, LOGGED_BYTES, SEED_BYTES = 300, 1500, 2000  # of memory: a request, a request kept as objects, a seed
+MANY_SEEDS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +59,7 @@ class SimulateOptions(Circumstances):
     default="serial,greedy,fluid",
     show_default=True,
     metavar="P[,P...]",
-    help="policies to compare; docs/scheduling.md lists them",
+    help="policies to compare; docs/explanation/scheduling lists them",
 )
 @click.option("--rate", type=float, help="mean arrivals per second (with a trace: default its own)")
 @click.option("--slo", metavar="200ms", help="latency objective of every request (with a trace: default its own)")
@@ -99,11 +104,17 @@ class SimulateOptions(Circumstances):
     show_default=True,
     help="how much longer runs take than the policies believe",
 )
+@click.option("--true-rate", type=float, help="mean arrivals per second as they are, where the policies are told --rate")
+@click.option(
+    "--objectives",
+    metavar="50ms=20%,...",
+    help="shares of the requests with objectives of their own; the others have --slo",
+)
 @click.option(
     "--log",
-    type=PATH,
+    type=FILE_OUT,
     metavar="FILE.jsonl",
-    help="where to write the first seed's decisions and reasons",
+    help="where to write the first seed's decisions and reasons; of several policies, FILE.POLICY.jsonl each",
 )
 @click.option(
     "--replay",
@@ -112,7 +123,7 @@ class SimulateOptions(Circumstances):
     metavar="FILE.jsonl",
     help="check that such a log repeats to the same schedule (on DESIGN|TABLE.json, if given)",
 )
-@click.option("--report", type=PATH, metavar="FILE.html", help="where to write an HTML report")
+@click.option("--report", type=FILE_OUT, metavar="FILE.html", help="where to write an HTML report")
 @click.option(
     "--study",
     type=click.Choice(list(studies.STUDIES)),
@@ -121,7 +132,7 @@ class SimulateOptions(Circumstances):
 )
 @click.option(
     "--out",
-    type=PATH,
+    type=FOLDER_OUT,
     default="out/study",
     show_default=True,
     help="folder for the study's page and numbers",
@@ -138,6 +149,7 @@ def command(options: SimulateOptions) -> None:
     2 bad input.
     """
     if options.study is not None:
+        _check_memory(options)
         write_study(options.study, options)
     elif options.replayed is not None:
         replay_log(options.replayed, options)
@@ -148,26 +160,62 @@ def command(options: SimulateOptions) -> None:
 def compare_policies(options: SimulateOptions) -> None:
     """Compare policies over seeds, with intervals; write log and report where asked."""
     out = show.console(options.as_json)
+    logs = _log_files(options)
+    _check_memory(options)
     serving, source = options.read()
-    if options.log is not None and len(options.names) != 1:
-        raise UsageError(f"--log is for one policy at a time, not for {len(options.names)}")
     with show.progress(out, "simulating") as step:
         streams = comparison.compare_streams(
             serving, options.names, source, seeds=options.seeds, processes=options.processes, progress=step
         )
-    if options.log is not None:
-        write_text(options.log, _first_log(serving, source, options.names[0]))
+    for name, path in logs.items():
+        files.write_file(path, _first_log(serving, source, name))
     if options.report is not None:
         from ..reports.simulation import render_simulation
 
-        write_text(options.report, render_simulation(serving, source, streams, options.names))
+        files.write_file(options.report, render_simulation(serving, source, streams, options.names))
     if options.as_json:
-        print(json.dumps(streams.to_dict(), indent=1, allow_nan=False))
+        show.emit(streams.to_dict(), sort=False)
         return
     _print(out, streams)
-    for path, what in ((options.log, "decisions of the first seed"), (options.report, "report")):
-        if path is not None:
-            out.print(f"{what} written to [bold]{path}[/]")
+    for name, path in logs.items():
+        out.print(f"decisions of {name} in the first seed written to [bold]{path}[/]")
+    if options.report is not None:
+        out.print(f"report written to [bold]{options.report}[/]")
+
+
+def _log_files(options: SimulateOptions) -> dict[str, Path]:
+    """Give each policy its log: the file of `--log`, or one beside it a policy. Raises UsageError.
+
+    Two policies may be written alike but for signs that no file name should have.
+    """
+    log, names = options.log, list(dict.fromkeys(options.names))
+    if log is None:
+        return {}
+    if len(names) == 1:
+        return {names[0]: log}
+    found: dict[str, Path] = {}
+    for name in names:
+        path = log.with_name(f"{log.stem}.{re.sub('[^A-Za-z0-9]+', '-', name).strip('-')}{log.suffix}")
+        check_output("--log", path)
+        for other in filter(None, (options.report, options.table)):
+            if is_same(path, other):
+                raise UsageError(f"--log must have files of its own, and that of {name} would be '{other}'")
+        if path in found.values():
+            raise UsageError(f"--log must have a file a policy, and '{path}' would be that of two: ask one at a time")
+        found[name] = path
+    return found
+
+
+def _check_memory(options: SimulateOptions) -> None:
+    """Refuse more requests than memory holds. Raises UsageError.
+
+    The bytes a request were measured on a ResNet-8: 285 in the compiled loop, 1400 with a log or a report.
+    """
+    objects = options.log is not None or options.report is not None or not dse.has_numba()
+    each = LOGGED_BYTES if objects else COMPILED_BYTES
+    needed = options.requests * each * min(options.processes, options.seeds) + options.seeds * SEED_BYTES
+    asked = f"--requests {options.requests}" + (f" --seeds {options.seeds}" if options.seeds > MANY_SEEDS else "")
+    refuse_above(needed, asked, "ask for fewer")
 
 
 def _print(out: Console, streams: comparison.StreamComparison) -> None:
@@ -224,6 +272,9 @@ def replay_log(log: Path, options: SimulateOptions) -> None:
     latency = None if options.table is None else read_serving(options.table, None).latency
     lines = models.read_text(log, "a decision log").splitlines()
     try:
+        if lines and comparison.LIVE_KIND in lines[0]:
+            _replay_live(lines, options)
+            return
         replayed = comparison.replay(lines, latency)
     except scheduler.PolicyError as error:
         raise NegativeAnswerError(f"the log does not repeat: {error}") from None
@@ -236,6 +287,21 @@ def replay_log(log: Path, options: SimulateOptions) -> None:
     )
 
 
+def _replay_live(lines: list[str], options: SimulateOptions) -> None:
+    """Check the log of a live server."""
+    relived = comparison.replay_live(lines)
+    if options.as_json:
+        show.emit({"replays": True, **dataclasses.asdict(relived)})
+        return
+    asked = (
+        f"{relived.asked} of them, asked again, are decided the same" if relived.asked else "the policy was not asked"
+    )
+    show.console().print(
+        f"{relived.decisions} decisions of {relived.policy} on {relived.requests} requests of a live server obey the "
+        f"rules, and {asked}"
+    )
+
+
 def write_study(name: str, options: SimulateOptions) -> None:
     """Run the study of a paper; write its page, its tables and figures, and its numbers as JSON."""
     out, folder = show.console(options.as_json), options.out
@@ -243,10 +309,10 @@ def write_study(name: str, options: SimulateOptions) -> None:
     command = f"fluidnpu simulate --study {name} --seeds {size.seeds} --requests {size.requests}"
     if not dse.has_numba():
         out.print("[dim]without Numba this takes many times longer: pip install 'fluidnpu\\[fast]'[/]")
-    with show.progress(out, "serving the study") as step:
-        body = studies.run_study(study, size, options.processes, step)
-    for path, text in studies.study_files(study, body, command):
-        write_text(folder / path, text)
+    with files.one_writer(folder):
+        with show.progress(out, "serving the study") as step:
+            body = studies.run_study(study, size, options.processes, step)
+        files.write_files({folder / path: text for path, text in studies.study_files(study, body, command)})
     summary = study.summary(body, command)
     if options.as_json:
         show.emit(summary)

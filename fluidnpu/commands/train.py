@@ -11,7 +11,7 @@ import click
 from fluidnpu.models import training
 
 from .. import show
-from ..options import JSON, PATH, takes
+from ..options import FILE_OUT, JSON, PATH, takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class TrainOptions:
     show_default=True,
     help="points of accuracy that early exits may cost on the held-out split",
 )
-@click.option("--out", required=True, type=PATH, metavar="MODEL.onnx", help="where to write the model")
+@click.option("--out", required=True, type=FILE_OUT, metavar="MODEL.onnx", help="where to write the model")
 @click.option(
     "--data",
     type=PATH,
@@ -74,7 +74,7 @@ def train_network(options: TrainOptions) -> None:
         )
         return
     rows = [
-        (exit.name, f"{exit.threshold:g}", show.number(exit.rate, ".4g"), show.number(exit.accuracy, ".4g"))
+        (exit.name, show.number(exit.threshold, "g"), show.number(exit.rate, ".4g"), show.number(exit.accuracy, ".4g"))
         for exit in network.exits
     ]
     title = f"{options.out}: exits on the held-out split"

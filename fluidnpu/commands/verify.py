@@ -14,7 +14,7 @@ from .. import show
 from ..errors import NegativeAnswerError, UsageError
 from ..options import BOARD, DATA, DESIGN_B_MAX, DESIGN_FILE, JSON, PATH, takes
 from .designs import Search, chosen_design
-from .networks import labelled_images, quantised, read_network
+from .networks import NOISE_SEED, given_images, noise, quantised, read_network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +51,15 @@ def verify_core(options: VerifyOptions) -> None:
     out = show.console(options.as_json)
     board, network = boards.load_board(options.board), read_network(options.model)
     design = chosen_design(out, network, board, Search(b_max=options.b_max), options.design_file)
-    images = labelled_images(network, options.data)
-    qnet = quantised(network, images)
     sizes = parse_batches(options.batches, design.b_max)
+    images = given_images(network, options.data)
+    if images is None:
+        images = noise(network.intake, max(sizes))
+        ranges = "" if network.calibration else ", which give the ranges, too: the file has none"
+        out.print(f"  [dim]no --data: {max(sizes)} random images with seed {NOISE_SEED}{ranges}[/]")
+    if len(images) < max(sizes):
+        raise UsageError(f"--data must hold {max(sizes)} images for batches of {max(sizes)}, not {len(images)}")
+    qnet = quantised(network, images)
     with show.progress(out, "C simulation") as step:
         report = hls.csim_network(
             qnet,

@@ -26,6 +26,8 @@ def remarks(comparison: Comparison) -> list[str]:
         f"with every run at its most efficient batch the NPU would be busy {100 * load:.3g} % of the time"
         + (": no policy that answers everyone in full keeps up" if load >= 1 else "")
     )
+    if comparison.coverage:
+        lines.append(comparison.coverage)
     lines += falling(comparison.serving)
     if counted < SHORT and not all(map(comparison.unstable, comparison.metrics)):
         lines.append(f"with fewer than {SHORT} requests a seed a slowly growing backlog may go unseen")

@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.util
+import logging
 import os
 import shutil
 import struct
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -30,6 +32,7 @@ from .dialect import Dialect
 from .render import render_core
 from .streams import LayerStreams
 
+_log = logging.getLogger(__name__)
 Int16 = npt.NDArray[np.int16]
 
 MAGIC = 0x0F1D0B00
@@ -109,7 +112,10 @@ def _compile(texts: Mapping[str, str], folder: Path, compiler: str, more: tuple[
         (folder / name).write_text(text, encoding="utf-8")
     includes = ["-I", str(folder), "-isystem", str(ap_headers())]  # ours first: both have an hls_stream.h
     command = [compiler, *FLAGS, *includes, "fluidnpu_core.cpp", *more]
+    _log.info("compiling the core with %s", compiler)
+    started = time.monotonic()
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    _log.info("compiled in %.1f s, exit status %d", time.monotonic() - started, done.returncode)
     if done.returncode:
         raise CsimError(f"the generated C++ must compile, and {compiler} says: {_first_error(done.stderr)}")
 

@@ -1,8 +1,8 @@
 """The bit formats of the NPU: one table of every packed word that two languages or two modules share.
 
-SystemVerilog package, C++ header of the core, `docs/formats.md` and Python packers are views of `FORMATS`; no
-bit position stands in another file. To add a field: one row here, and in Python an attribute of the record
-that has it.
+SystemVerilog package, C++ header of the core, `docs/reference/formats.md` and Python packers are views of
+`FORMATS`; no bit position stands in another file. To add a field: one row here, and in Python an attribute
+of the record that has it.
 
 >>> FBCB.pack({"k": StackCode.TWO, "b_r": 3, "block": 5}) == 1 | 3 << 2 | 5 << 7
 True

@@ -8,6 +8,7 @@ import numpy as np
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.models import Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
+from fluidnpu.models.images import SHIPPED_DATA
 
 from ..errors import DescriptorError, FbcbError, ProgramError
 from ..formats.table import NO_WEIGHTS, KindCode
@@ -62,6 +63,8 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
             )
             for exit in network.exits
         ),
+        intake=qnet.intake if network.preprocessing is not None else None,
+        data=SHIPPED_DATA if network.metadata.get("data") == SHIPPED_DATA else "",
     )
 
 
@@ -87,7 +90,8 @@ def check_made_for(design: Design, network: Network) -> None:
     """Raise ProgramError for the design of another workload."""
     if not design.matches(network.workload):
         raise ProgramError(
-            f"the design must be made for network '{network.name}', and it was made for another workload ('{design.network}')"
+            f"the design must be made for the layers and exits of network '{network.name}', and it was made for others "
+            f"('{design.network}')"
         )
 
 

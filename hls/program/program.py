@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.models import FileError, read_text, regular_file
+from fluidnpu.models.files import write_files
+from fluidnpu.models.images import Intake
 
 from ..errors import DescriptorError, ProgramError
 from .descriptor import DESCRIPTOR_BYTES, Descriptor
@@ -92,20 +94,23 @@ class TensorPlace:
 class ExitOutput:
     """The logits tensor of an exit.
 
-    A logit is its stored int16 times `scale`; a sample leaves above `threshold` confidence.
+    A logit is its stored int16 times `scale`; a sample leaves above `threshold` confidence. The last exit
+    has none: every sample that is left leaves there.
     """
 
     name: str
     tensor: str
     scale: float
-    threshold: float
+    threshold: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
     """Everything that the host gives an NPU to run one network; the contract of ADR 5.
 
-    `stages[s]` is (first, last) layer of stage s, inclusive. `input_scale`: real value of one input unit.
+    `stages[s]` is (first, last) layer of stage s, inclusive. `input_scale`: value of one step of the input
+    tensor. `intake`: the way from a user's image to that tensor; None: uint8 over 255, floats in 0..1.
+    `data`: the images that come with fluidnpu and that the network was trained for; "" for others.
     """
 
     network: str
@@ -120,6 +125,8 @@ class Program:
     input: str
     input_scale: float
     exits: tuple[ExitOutput, ...]
+    intake: Intake | None = None
+    data: str = ""
 
     def __post_init__(self) -> None:
         if len(self.fbcb_words) != len(self.descriptors) * self.b_max:
@@ -138,6 +145,17 @@ class Program:
             )
         if len(self.stages) != len(self.exits):
             raise ProgramError(f"a program needs one exit for each of {len(self.stages)} stages, not {len(self.exits)}")
+
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        """The threshold of every exit but the last; 1, which nobody exceeds, where an exit has none."""
+        return tuple(1.0 if exit.threshold is None else exit.threshold for exit in self.exits[:-1])
+
+    @cached_property
+    def input_intake(self) -> Intake:
+        """The intake, with the default one in place of None."""
+        place = self.tensors[self.input]
+        return self.intake or Intake.of(None, _shape(place))
 
     # -- what the host writes --------------------------------------------------------------------------------
 
@@ -217,6 +235,10 @@ class Program:
             "exits": [asdict(exit) for exit in self.exits],
             "image_sha256": hashlib.sha256(image).hexdigest(),
         }
+        if self.intake is not None:  # absent for a network without a record, as in files of earlier versions
+            body["intake"] = self.intake.to_dict()
+        if self.data:
+            body["data"] = self.data
         body["digest"] = _digest(body)
         return {
             "program.json": (json.dumps(body, sort_keys=True, indent=1, allow_nan=False) + "\n").encode(),
@@ -229,10 +251,11 @@ class Program:
         return str(json.loads(self.files()["program.json"])["digest"])
 
     def save(self, folder: Path | str) -> None:
-        """Write `program.json` and `program.bin` into a folder; make the folder when it is missing."""
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        for name, content in self.files().items():
-            (Path(folder) / name).write_bytes(content)
+        """Write `program.json` and `program.bin` into a folder; make the folder when it is missing.
+
+        Both or neither are replaced (`models.files.write_files`).
+        """
+        write_files({Path(folder) / name: content for name, content in self.files().items()})
 
     @classmethod
     def load(cls, folder: Path | str) -> Program:
@@ -279,7 +302,13 @@ class Program:
             input=raw["input"],
             input_scale=raw["input_scale"],
             exits=tuple(ExitOutput(**exit) for exit in raw["exits"]),
+            intake=Intake.of_dict(raw["intake"], _shape(places[raw["input"]])) if "intake" in raw else None,
+            data=str(raw.get("data", "")),
         )
+
+
+def _shape(place: TensorPlace) -> tuple[int, int, int]:
+    return place.height, place.width, place.channels
 
 
 def digest_build_id(design_digest: str) -> int:

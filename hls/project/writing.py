@@ -1,6 +1,9 @@
-"""Writing of a project into a folder without loss of the user's files.
+"""Writing of a project into a folder without loss of the user's files, by one writer at a time.
 
-It replaces and removes only files that an earlier project's manifest lists, with the digest listed there.
+It replaces and removes only files that an earlier project's manifest lists, with the digest listed there. All
+files are whole beside their places before the first is moved there, so a full disk changes nothing. While
+they are moved, a journal lists every digest, old and new: whoever is stopped then may write again, the same
+project or another.
 """
 
 from __future__ import annotations
@@ -9,50 +12,76 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+from fluidnpu.models.files import is_leftover, one_writer, write_files
 
 from ..errors import ProjectError
 from .project import MANIFEST, MANIFEST_SCHEMA
 
+JOURNAL = ".fluidnpu-project.json"  # there while files are moved into their places
+Files = Mapping[str, str | bytes]
+_Known = dict[str, set[str]]  # a file's name and every SHA-256 that content of ours may have
 
-def write_project(files: Mapping[str, str | bytes], out: Path | str) -> None:
+
+def write_project(files: Files, out: Path | str) -> None:
     """Write a project into a new or empty folder, or over an earlier project.
 
     Files of the earlier project that are no longer part of it are removed. ProjectError, before anything is
-    written, when a file that the user changed or made is in the way.
+    written, when a file that the user changed or made is in the way; the errors of `models.files`, too.
+    """
+    with project_folder(out) as write:
+        write(files)
+
+
+@contextmanager
+def project_folder(out: Path | str) -> Iterator[Callable[[Files], None]]:
+    """Hold a folder for a project while it is made; call the value to write the project there.
+
+    Raises ProjectError for a folder with other content, `models.files.BusyError` when another writer holds
+    it.
     """
     folder = Path(out)
+    check_folder(folder)
+    with one_writer(folder):
+        check_folder(folder)  # the writer before may have left something else
+        yield partial(_write, folder)
+
+
+def _write(folder: Path, files: Files) -> None:
     earlier = check_folder(folder)
     new = {name: content.encode() if isinstance(content, str) else content for name, content in files.items()}
-    for name in sorted({*earlier, *new}):
-        known = {earlier.get(name), _sha256(new[name]) if name in new else None}
-        if not _may_replace(folder, name, known):
+    known = {name: set(digests) for name, digests in earlier.items()}
+    for name, content in new.items():
+        known.setdefault(name, set()).add(_sha256(content))
+    for name in sorted(known):
+        if not _may_replace(folder, name, known[name]):
             raise ProjectError(
                 "a project replaces only files that an earlier one wrote and nobody changed since, "
                 f"and '{folder / name}' is none: move it away, or write into another folder"
             )
-    for name in set(earlier) - set(new):
+    order = sorted(new, key=lambda name: name == MANIFEST)  # it comes last: where it is, the project is whole
+    journal = json.dumps({name: sorted(digests) for name, digests in sorted(known.items())})
+    write_files({folder / JOURNAL: journal, **{folder / name: new[name] for name in order}})
+    for name in set(earlier) - set(new) - {JOURNAL}:
         _remove(folder, name)
-    # Into a new folder the manifest goes first, over an earlier project last, so that a run that was stopped
-    # halfway can be repeated.
-    for name in sorted(new, key=lambda name: (name == MANIFEST) == bool(earlier)):
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(new[name])
+    (folder / JOURNAL).unlink()
 
 
-def check_folder(folder: Path) -> dict[str, str]:
-    """List the files of an earlier project in a folder, the manifest included: name -> SHA-256.
+def check_folder(folder: Path) -> _Known:
+    """List the files of an earlier project in a folder, the manifest included, with the digests of each.
 
-    Empty for a new or empty folder; ProjectError for any other.
+    Empty for a folder that is new or holds no file; ProjectError for any other.
     """
     if folder.exists() and not folder.is_dir():
         raise ProjectError(f"a project is written into a folder, and '{folder}' is a file")
-    if not folder.exists() or not any(folder.iterdir()):
+    if not folder.exists() or not _holds_files(folder):
         return {}
-    earlier = _earlier(folder)
+    earlier = _journal(folder) or _earlier(folder)
     if earlier is None:
         raise ProjectError(
             f"a project is written into an empty folder or over an earlier project, and '{folder}' holds files "
@@ -61,7 +90,17 @@ def check_folder(folder: Path) -> dict[str, str]:
     return earlier
 
 
-def _may_replace(folder: Path, name: str, known: set[str | None]) -> bool:
+def is_whole(folder: Path) -> bool:
+    """Tell if a project's folder was written to the end; False after a writer that was stopped."""
+    return not (folder / JOURNAL).exists()
+
+
+def _holds_files(folder: Path) -> bool:
+    """True when anything but folders and the traces of a stopped writer lies in a folder."""
+    return any(not path.is_dir() and not is_leftover(path) for path in folder.rglob("*"))
+
+
+def _may_replace(folder: Path, name: str, known: set[str]) -> bool:
     """True when a file's place is free, or holds content of a known SHA-256."""
     path = folder / name
     if path.is_file():
@@ -78,22 +117,42 @@ def _remove(folder: Path, name: str) -> None:
             (folder / parent).rmdir()
 
 
-def _earlier(folder: Path) -> dict[str, str] | None:
-    """The files that an earlier manifest lists, and itself: name -> SHA-256; None without one."""
-    try:
-        raw = (folder / MANIFEST).read_bytes() if (folder / MANIFEST).is_file() else b""
-        body = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
+def _earlier(folder: Path) -> _Known | None:
+    """The files that an earlier manifest lists, and itself; None without one."""
+    raw, body = _read_json(folder / MANIFEST)
     files = body.get("files") if isinstance(body, dict) and body.get("schema") == MANIFEST_SCHEMA else None
     if not isinstance(files, dict) or not files or not {"design", "build_id"} <= set(body):
         return None
-    inside = all(name.isprintable() and not Path(name).is_absolute() and ".." not in Path(name).parts for name in files)
-    if not inside or not all(
-        isinstance(digest, str) and re.fullmatch(r"[0-9a-f]{64}", digest) for digest in files.values()
-    ):
+    return _checked({name: [digest] for name, digest in files.items()} | {MANIFEST: [_sha256(raw)]})
+
+
+def _journal(folder: Path) -> _Known | None:
+    """The files that a stopped writer may have left or replaced; None without a journal."""
+    raw, body = _read_json(folder / JOURNAL)
+    if not isinstance(body, dict) or MANIFEST not in body:
         return None
-    return {**files, MANIFEST: _sha256(raw)}
+    return _checked(body | {JOURNAL: [_sha256(raw)]})
+
+
+def _checked(listed: Mapping[str, Any]) -> _Known | None:
+    """The names with their digests if all lie inside the folder and are digests; None otherwise."""
+    for name, digests in listed.items():
+        inside = name.isprintable() and not Path(name).is_absolute() and ".." not in Path(name).parts
+        if not inside or not isinstance(digests, list) or not all(map(_is_digest, digests)):
+            return None
+    return {name: set(digests) for name, digests in listed.items()}
+
+
+def _is_digest(text: object) -> bool:
+    return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{64}", text) is not None
+
+
+def _read_json(path: Path) -> tuple[bytes, Any]:
+    try:
+        raw = path.read_bytes() if path.is_file() else b""
+        return raw, json.loads(raw)
+    except (ValueError, RecursionError):
+        return b"", None
 
 
 def _sha256(content: bytes) -> str:

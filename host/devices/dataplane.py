@@ -65,6 +65,10 @@ class Region:
         size = (height - 1) * self.row + (width - 1) * self.pixel + 2 * channels
         return slots.base + first * slots.stride + self.offset, (last - first) * slots.stride + size
 
+    def inside(self, slot: npt.NDArray[np.uint8]) -> Int16s:
+        """View the tensor in one slot's bytes, int16 of its shape."""
+        return np.ndarray(self.shape, np.int16, slot, self.offset, (self.row, self.pixel, 2))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
@@ -120,6 +124,13 @@ class DataPlane:
         else:
             view[_indices(slots)] = out
         return saturated
+
+    def slot(self, slots: Slots, index: int) -> npt.NDArray[np.uint8]:
+        """View the bytes of the active slot of this index. Raises LayerError with BUS_READ."""
+        try:
+            return self._memory.view(slots.base + slots.active[index] * slots.stride, slots.stride)
+        except BusError:
+            raise LayerError(Cause.BUS_READ) from None
 
     # -- decoding --------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from fluidnpu.hls.project import PLATFORMS
 
 from ..bundle import Bundle, bitstream
 from ..errors import DriverUsageError, PynqMissingError
+from .claims import locked
 from .device import Clock, Device, VirtualClock
 from .physical.board import open_npu
 from .physical.checkup import Target
@@ -48,20 +49,20 @@ def open_device(
     `registers` is the physical address of the NPU's registers (default: that of the generated block design),
     and `reserved` the physical address and size in bytes of the memory for programs and samples, which Linux
     must leave alone (default: the largest u-dma-buf in the memory that the NPU reads). `places` names
-    look-alikes of a board's files. Raises
-    DriverUsageError, BundleError, PynqMissingError, DeviceAccessError, and rtl_tb's SimulationError or hls'
-    CsimError when RTL or C++ cannot be built.
+    look-alikes of a board's files. Raises DriverUsageError, BundleError, PynqMissingError, DeviceAccessError,
+    DeviceInUseError, and rtl_tb's SimulationError or hls' CsimError when RTL or C++ cannot be built.
     """
     if kind != "devmem" and (registers is not None or reserved is not None):
         raise DriverUsageError(f"physical addresses are for the device 'devmem' alone, not for '{kind}'")
     if kind == "devmem":
-        with open_npu(board_target(bundle, registers), reserved, places) as npu:
+        with locked("devmem"), open_npu(board_target(bundle, registers), reserved, places) as npu:
             yield npu
     elif kind == "pynq":
         if folder is None:
             raise DriverUsageError("a board needs the folder that holds its bitstream, and none came")
         _check_reachable(bundle)
-        yield open_overlay(bitstream(folder))
+        with locked("pynq"):
+            yield open_overlay(bitstream(folder))
     elif kind in ("rtl", "cosim"):
         if clock is not None:
             raise DriverUsageError("the RTL counts time in its own cycles, so no clock can be given to it")

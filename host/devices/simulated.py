@@ -25,6 +25,7 @@ from ..identity import build_id_word, shape_word
 from .dataplane import DataPlane, LayerError, Slots, Step
 from .device import ArrayBuffer, Buffer, Clock, VirtualClock
 from .memory import SimulatedMemory
+from .recall import Recall
 from .timing import JobTimes
 
 _WORD = 0xFFFF_FFFF
@@ -81,7 +82,8 @@ class _State:
 class SimulatedNpu:
     """A `Device` made from a design, without a board.
 
-    `build` overrides BUILD_ID, to imitate a foreign bitstream; `faults` may be extended at any time.
+    `build` overrides BUILD_ID, to imitate a foreign bitstream; `faults` may be extended at any time; with
+    `recall` a job that has been computed before is not computed again.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class SimulatedNpu:
         memory: SimulatedMemory | None = None,
         faults: Sequence[Fault] = (),
         build: int | None = None,
+        recall: Recall | None = None,
     ) -> None:
         self.design = design
         self.memory = SimulatedMemory() if memory is None else memory
@@ -100,6 +103,7 @@ class SimulatedNpu:
         self._clock: Clock = VirtualClock() if clock is None else clock
         self._times = JobTimes(design)
         self._plane = DataPlane(design, self.memory)
+        self._recall = recall
         self._fbcb = [0] * (len(design.layers) * design.b_max)
         self._stored = {r.name: r.reset for r in REGISTERS if r.access is Access.RW}
         self._irq, self._cycles, self._saturations = 0, 0, 0
@@ -317,6 +321,9 @@ class SimulatedNpu:
 
     def _compute(self, job: _Job, until_ns: int) -> None:
         """Compute the layers that end by `until_ns` and have not run yet."""
+        if self._recall is not None and not job.ran and job.steps and job.ends_ns[-1] <= until_ns:
+            self._saturations += self._recall.run(self._plane, job.steps, job.slots)
+            job.ran = len(job.steps)
         while job.ran < len(job.steps) and job.ends_ns[job.ran] <= until_ns:
             self._saturations += self._plane.run(job.steps[job.ran], job.slots)
             job.ran += 1

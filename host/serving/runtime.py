@@ -2,19 +2,19 @@
 
 It asks the policy exactly when `scheduler.simulate` does and keeps the same `Ledger`, so on a virtual clock
 both make the same schedule from the same requests. A failed job is recovered (soft reset, program written
-again) and run again: its samples never left their slots.
+again) and run again: its samples never left their slots. With a guarded driver nothing in a slot is
+believed after a failure, since a damaged job may have written anywhere: every sample that it holds is
+written again and runs again from the first stage when its turn comes.
 """
 
 from __future__ import annotations
 
 import heapq
+import logging
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fluidnpu.dse import Design
 from fluidnpu.models import confidence
@@ -33,38 +33,11 @@ from fluidnpu.scheduler import (
 )
 from fluidnpu.scheduler.exits import ExitRule, RuledExits, StageCosts, Threshold
 
-from ..driver import Driver
+from ..driver import Driver, Job
 from ..errors import DeviceError, DriverUsageError, GaveUpError
+from .replies import EXPIRED, OVERDUE, PLAIN, Fate, Image, Observer, Refusal, Reply, Terms
 
-Image = npt.NDArray[Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reply:
-    """The outcome of one request, times in nanoseconds on the requests' scale.
-
-    A shed request has exit and prediction -1 and confidence 0.
-    """
-
-    request_id: int
-    prediction: int
-    exit: int
-    confidence: float
-    arrival_ns: int
-    start_ns: int
-    end_ns: int
-    deadline_ns: int
-    outcome: Outcome = Outcome.EXIT
-
-    @property
-    def latency_ns(self) -> int:
-        """The time from arrival to reply."""
-        return self.end_ns - self.arrival_ns
-
-    @property
-    def met(self) -> bool:
-        """True when the network answered in time."""
-        return self.outcome is not Outcome.SHED and self.end_ns <= self.deadline_ns
+_log = logging.getLogger(__name__)
 
 
 class Runtime:
@@ -74,7 +47,7 @@ class Runtime:
     `costs` tells it the costs of each stage (default: the design's MACs). `attempts`: how often a job is
     tried before GaveUpError. Then its requests are dropped and their slots free, while all others still wait,
     so a caller that catches the error may `Driver.recover` and go on. `record` keeps log and replies for
-    `schedule`; a server that runs for weeks does not.
+    `schedule`; a server that runs for weeks does not. `observers` are told of all that happens, in order.
     """
 
     def __init__(
@@ -87,6 +60,7 @@ class Runtime:
         costs: StageCosts | None = None,
         attempts: int = 3,
         record: bool = True,
+        observers: Sequence[Observer] = (),
     ) -> None:
         if attempts < 1:
             raise DriverUsageError(f"attempts must be at least 1, not {attempts}")
@@ -98,7 +72,7 @@ class Runtime:
         self.lost_in_a_row = 0  # jobs given up since one ended well
         self._attempts, self._record = attempts, record
         if rule is None:
-            rule = Threshold([place.threshold for place in driver.program.exits])
+            rule = Threshold(driver.program.thresholds)
         self._exits = RuledExits(rule=rule, costs=StageCosts.of(design) if costs is None else costs)
         self._ledger = Ledger(stages=design.stages, b_max=design.b_max, slots=driver.slots, policy=policy.name)
         waiting = self._ledger.waiting
@@ -107,10 +81,18 @@ class Runtime:
         self._images: dict[int, Image] = {}
         self._slot: dict[int, int] = {}
         self._start: dict[int, int] = {}
+        self._suspect: set[int] = set()  # requests whose slot may hold anything
+        self._logits: dict[int, Image] = {}  # by request past an exit: the logits of the last one
+        self._worked: dict[int, tuple[int, int]] = {}  # by request: ns in runs, and the last batch
+        self._terms: dict[int, Terms] = {}  # of the requests that have any
+        self._passed: dict[int, Reply] = {}  # by request that may be answered early: the answer of its last exit
+        self._observers = tuple(observers)
         self._epoch = driver.device.clock.now_ns()
         self._log: list[tuple[int, Action]] = []
         self._run_ends: list[int] = []
         policy.reset()
+        for observer in self._observers:
+            observer.began(self._view)
 
     @property
     def now_ns(self) -> int:
@@ -126,136 +108,255 @@ class Runtime:
         """True while a request waits, in the queue or past an exit."""
         return self._ledger.busy
 
-    def admit(self, request: Request, image: Image) -> None:
+    @property
+    def queue(self) -> Sequence[Request]:
+        """The requests that wait for their first run, in order of (arrival, id)."""
+        return self._ledger.waiting[0]
+
+    @property
+    def held(self) -> int:
+        """Slots that hold a sample."""
+        return self._ledger.held
+
+    def admit(self, request: Request, image: Image, terms: Terms = PLAIN) -> None:
         """Put a request into the queue; requests must come in order of (arrival, id)."""
         self._images[request.id] = image
+        if terms is not PLAIN:
+            self._terms[request.id] = terms
         self._ledger.admit(request)
+        for observer in self._observers:
+            observer.admitted(request)
 
-    def step(self, closed: bool) -> list[Reply] | Wait:
+    def step(self, closed: bool) -> list[Fate] | Wait:
         """Ask the policy once and execute its action; a `Wait` is left to the caller.
 
-        `closed` says that no further request will be admitted. Raises PolicyError, GaveUpError.
+        Requests whose terms end them now are ended first, without a question. `closed` says that no further
+        request will be admitted. Raises PolicyError, GaveUpError.
         """
         now = self.now_ns
         self._view.now_ns, self._view.closed = now, closed
-        action = self.policy.decide(self._view)
+        action = (self._overdue(now) if self._terms else None) or self.policy.decide(self._view)
         if self._record:
             self._log.append((now, action))
+        for observer in self._observers:
+            observer.decided(self._view, action)
         if isinstance(action, Run):
-            return self._run(now, action)
-        if isinstance(action, Wait):
+            fates = self._run(now, action)
+        elif isinstance(action, Wait):
             self._ledger.check_wait(now, action, closed)
             return action
-        if isinstance(action, Answer):
-            return self._answer(now, action)
-        if not isinstance(action, Shed):
+        elif isinstance(action, Answer):
+            fates = self._answer(now, action)
+        elif isinstance(action, Shed):
+            fates = self._shed(now, action)
+        else:
             self._ledger.refuse(now, f"returned {action!r}, which is no action")
-        return self._shed(now, action)
+        for observer in self._observers:
+            observer.ended(fates)
+        return fates
+
+    def next_end_ns(self) -> int | None:
+        """Return the first time at which a waiting request's terms end it; None when no terms can."""
+        times = [
+            end
+            for stage, line in enumerate(self._ledger.waiting)
+            for request in line
+            if (end := self._terms.get(request.id, PLAIN).end_ns(request, stage)) is not None
+        ]
+        return min(times, default=None) if self._terms else None
+
+    def take_passed(self, request_id: int) -> Reply | None:
+        """Take the answer of the last exit that a request has passed; None without one. From any thread.
+
+        The caller then answers the request, and the runtime gives no reply for it.
+        """
+        return self._passed.pop(request_id, None)  # one operation, so that only one thread gets it
 
     # -- actions ---------------------------------------------------------------------------------------------
 
-    def _run(self, now: int, run: Run) -> list[Reply]:
+    def _overdue(self, now: int) -> Action | None:
+        """Return the action that the terms of a waiting request demand now, if any do."""
+        for stage, line in enumerate(self._ledger.waiting):
+            ended = tuple(
+                request
+                for request in line
+                if (end := self._terms.get(request.id, PLAIN).end_ns(request, stage)) is not None and end <= now
+            )
+            if ended:
+                return Answer(ended, reason=OVERDUE) if stage else Shed(ended, reason=EXPIRED)
+        return None
+
+    def _run(self, now: int, run: Run) -> list[Fate]:
         stage, batch = run.stage, run.requests
         self._ledger.begin(now, run)
         if stage == 0:
             self._launch(now, batch)
         slots = [self._slot[request.id] for request in batch]
-        self._work(run, slots)
+        job = self._work(run, slots)
         end = self.now_ns
         if self._record:
             self._run_ends.append(end)
+        for observer in self._observers:
+            observer.ran(run, now, end, job)
         logits = self.driver.logits(slots, stage)
         last = stage == self._ledger.stages - 1
-        replies, staying = [], []
-        for request, sure, label in zip(batch, confidence(logits), np.argmax(logits, axis=1), strict=True):
-            if last or self._exits.decide(request, stage, end, float(sure)):
-                replies.append(self._reply(request, end, exit=stage, prediction=int(label), confidence=float(sure)))
+        fates: list[Fate] = []
+        staying = []
+        rows = zip(batch, logits, confidence(logits).tolist(), np.argmax(logits, axis=1).tolist(), strict=True)
+        for request, row, sure, label in rows:
+            before = self._worked.get(request.id, (0, 0))[0]
+            self._worked[request.id] = (before + end - now, len(batch))
+            answered = self._answered_meanwhile(request, stage)
+            if answered or last or self._exits.decide(request, stage, end, sure):
+                reply = self._reply(request, end, exit=stage, prediction=label, confidence=sure, logits=row)
+                fates += [] if answered else [reply]
             else:
                 staying.append(request)
+                self._logits[request.id] = row
+                if self._terms.get(request.id, PLAIN).anytime:
+                    self._passed[request.id] = self._made(request, end, stage, label, sure, row, Outcome.ANYTIME)
         self._ledger.finish(run, staying)
-        return replies
+        return fates
+
+    def _answered_meanwhile(self, request: Request, stage: int) -> bool:
+        """Tell if another thread took the answer of the last exit; if not, it is void from now on."""
+        if stage == 0 or not self._terms.get(request.id, PLAIN).anytime:
+            return False
+        return self._passed.pop(request.id, None) is None
 
     def _launch(self, now: int, batch: Sequence[Request]) -> None:
         """Give every request of a first run a slot, and its image to the slot."""
         for request in batch:
             slot = heapq.heappop(self._free)
-            self.driver.write_sample(slot, self._images.pop(request.id))
+            self.driver.write_sample(slot, self._images[request.id])
             self._slot[request.id] = slot
             self._start[request.id] = now
 
-    def _work(self, run: Run, slots: Sequence[int]) -> None:
+    def _work(self, run: Run, slots: Sequence[int]) -> Job:
         """Run the stage, recovering from failures; drop the batch after the last attempt (GaveUpError)."""
         for attempt in range(self._attempts):
             try:
                 if attempt:
                     self.driver.recover()
-                self.driver.activate(slots)
-                self.driver.run_stage(run.stage)
+                job = self._run_again(run, slots) if self._suspect else self._run_once(run, slots)
             except DeviceError as error:
+                _log.warning("attempt %d at stage %d failed: %s", attempt + 1, run.stage, error)
                 self.failures.append(error)
                 self.failed += 1
+                if self.driver.guarded:
+                    self._suspect = set(self._slot)
+                for observer in self._observers:
+                    observer.failed(error)
             else:
                 self.lost_in_a_row = 0
-                return
+                return job
         self.lost_in_a_row += 1
         self._ledger.finish(run, ())
         for request in run.requests:
             self._forget(request)
         last = self.failures[-1]
-        raise GaveUpError(
+        lost = GaveUpError(
             f"stage {run.stage} failed {self._attempts} times in a row; the last time: {last}",
             request_ids=tuple(request.id for request in run.requests),
-        ) from last
+        )
+        for observer in self._observers:
+            observer.failed(lost)
+        raise lost from last
 
-    def _answer(self, now: int, action: Answer) -> list[Reply]:
-        replies = []
+    def _run_once(self, run: Run, slots: Sequence[int]) -> Job:
+        self.driver.activate(slots)
+        return self.driver.run_stage(run.stage)
+
+    def _run_again(self, run: Run, slots: Sequence[int]) -> Job:
+        """Run the suspect samples of the batch up to the stage before, from their images; then the stage."""
+        suspect = [request for request in run.requests if request.id in self._suspect]
+        again = [self._slot[request.id] for request in suspect]
+        for request, slot in zip(suspect, again, strict=True):
+            self.driver.write_sample(slot, self._images[request.id])
+        if again and run.stage:
+            self.driver.activate(again)
+            self.driver.run_to_exit(run.stage - 1)
+        job = self._run_once(run, slots)
+        self._suspect.difference_update(request.id for request in suspect)
+        return job
+
+    def _answer(self, now: int, action: Answer) -> list[Fate]:
+        fates: list[Fate] = []
         for request, passed in self._ledger.answer(now, action):
-            logits = self.driver.logits([self._slot[request.id]], passed)
-            label, sure = int(np.argmax(logits)), float(confidence(logits)[0])
+            answered = self._answered_meanwhile(request, passed + 1)
+            logits = self._logits[request.id]
+            label, sure = int(np.argmax(logits)), float(confidence(logits))
             outcome = Outcome.ANYTIME
-            replies.append(self._reply(request, now, exit=passed, prediction=label, confidence=sure, outcome=outcome))
-        return replies
+            reply = self._reply(
+                request, now, exit=passed, prediction=label, confidence=sure, logits=logits, outcome=outcome
+            )
+            fates += [] if answered else [reply]
+        return fates
 
-    def _shed(self, now: int, action: Shed) -> list[Reply]:
+    def _shed(self, now: int, action: Shed) -> list[Fate]:
         self._ledger.shed(now, action)
+        fates: list[Fate] = []
         for request in action.requests:
-            del self._images[request.id]
-            self._start[request.id] = now
-        return [self._reply(request, now, outcome=Outcome.SHED) for request in action.requests]
+            self._forget(request)
+            fates.append(
+                Refusal(
+                    request_id=request.id,
+                    arrival_ns=request.arrival_ns,
+                    start_ns=now,
+                    end_ns=now,
+                    deadline_ns=request.deadline_ns,
+                    reason=action.reason,
+                )
+            )
+        return fates
 
     def _reply(
         self,
         request: Request,
         end_ns: int,
         *,
-        exit: int = -1,
-        prediction: int = -1,
-        confidence: float = 0.0,
+        exit: int,
+        prediction: int,
+        confidence: float,
+        logits: Image,
         outcome: Outcome = Outcome.EXIT,
     ) -> Reply:
-        """Free the request's slot and make its reply."""
+        """Make the request's reply and free its slot."""
+        reply = self._made(request, end_ns, exit, prediction, confidence, logits, outcome)
+        self._forget(request)
+        return reply
+
+    def _made(
+        self, request: Request, end_ns: int, exit: int, label: int, sure: float, logits: Image, outcome: Outcome
+    ) -> Reply:
+        npu_ns, batch = self._worked[request.id]
         return Reply(
             request_id=request.id,
-            prediction=prediction,
+            prediction=label,
             exit=exit,
-            confidence=confidence,
+            confidence=sure,
             arrival_ns=request.arrival_ns,
-            start_ns=self._forget(request),
+            start_ns=self._start[request.id],
             end_ns=end_ns,
             deadline_ns=request.deadline_ns,
+            npu_ns=npu_ns,
+            batch=batch,
+            logits=logits,
             outcome=outcome,
         )
 
-    def _forget(self, request: Request) -> int:
-        """Free the request's slot, if it has one, and return the time of its start."""
+    def _forget(self, request: Request) -> None:
+        """Free the request's slot, if it has one, and drop all that is known of it."""
         slot = self._slot.pop(request.id, None)
         if slot is not None:
             heapq.heappush(self._free, slot)
-        return self._start.pop(request.id)
+        self._suspect.discard(request.id)
+        for known in (self._images, self._start, self._logits, self._worked, self._terms, self._passed):
+            known.pop(request.id, None)
 
     # -- records ---------------------------------------------------------------------------------------------
 
-    def schedule(self, requests: Sequence[Request], replies: Sequence[Reply]) -> Schedule:
+    def schedule(self, requests: Sequence[Request], replies: Sequence[Fate]) -> Schedule:
         """Return the past in the simulator's terms; `replies` are aligned with `requests`."""
         return Schedule(
             policy=self.policy.name,
@@ -265,7 +366,7 @@ class Runtime:
             requests=tuple(requests),
             start_ns=tuple(reply.start_ns for reply in replies),
             end_ns=tuple(reply.end_ns for reply in replies),
-            exit=tuple(reply.exit for reply in replies),
+            exit=tuple(reply.exit if isinstance(reply, Reply) else -1 for reply in replies),
             outcome=tuple(reply.outcome for reply in replies),
             log=tuple(self._log),
             run_end_ns=tuple(self._run_ends),

@@ -7,10 +7,14 @@ and policy waits; the latter also block in real time.
 
 from __future__ import annotations
 
+import heapq
+import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 import numpy as np
@@ -18,19 +22,33 @@ import numpy as np
 from fluidnpu.scheduler import Policy, Request, Wait
 from fluidnpu.scheduler.exits import ExitRule, StageCosts
 
+from ..devices import claims
+from ..devices.device import VirtualClock
 from ..driver import Driver
-from ..errors import DriverUsageError, GaveUpError, QueueFullError, ServerClosedError
-from .runtime import Image, Reply, Runtime
+from ..errors import DriverUsageError, ExpiredError, GaveUpError, QueueFullError, ServerClosedError, ShedError
+from .replies import EXPIRED, PLAIN, Fate, Image, Observer, Refusal, Reply, Terms
+from .runtime import Runtime
 
+_log = logging.getLogger(__name__)
 LOST_IN_A_ROW = 3  # jobs given up one after another, each of other requests: the device fails, not the batch
 LONGEST_SLO_NS = 10**18  # 32 years: neither floats of it nor waits of a thread overflow
+
+
+@dataclass(frozen=True, slots=True)
+class _Ticket:
+    """A request on its way into the policy's queue."""
+
+    request: Request
+    image: Image
+    terms: Terms
+    future: Future[Reply]
 
 
 class Server:
     """Serves requests from `start` (or `with`) to `close`.
 
-    `queue_limit` bounds the requests without a reply; beyond it `submit` raises QueueFullError. `rule` and
-    `costs` decide exits, see `Runtime`. A job that fails `attempts` times ends its own requests with
+    `queue_limit` bounds the requests without a reply; beyond it `submit` raises QueueFullError. `rule`,
+    `costs` and `observers`: see `Runtime`. A job that fails `attempts` times ends its own requests with
     GaveUpError; the device is reset, and all others are served on. The server closes only when
     `lost_in_a_row` jobs end so one after another, when the device cannot be reset or when the policy breaks
     the rules: all remaining requests end with that error, and every later `submit` names it.
@@ -47,44 +65,73 @@ class Server:
         attempts: int = 3,
         queue_limit: int | None = None,
         lost_in_a_row: int = LOST_IN_A_ROW,
+        observers: Sequence[Observer] = (),
     ) -> None:
         for name, limit in (("queue_limit", queue_limit), ("lost_in_a_row", lost_in_a_row)):
             if limit is not None and limit < 1:
                 raise DriverUsageError(f"{name} must be at least 1, not {limit}")
         self._driver, self._limit, self._lost_limit = driver, queue_limit, lost_in_a_row
+        self._observers = tuple(observers)
         self._runtime = Runtime(
-            driver, policy, exit_rates=exit_rates, rule=rule, costs=costs, attempts=attempts, record=False
+            driver,
+            policy,
+            exit_rates=exit_rates,
+            rule=rule,
+            costs=costs,
+            attempts=attempts,
+            record=False,
+            observers=observers,
         )
         self._changed = threading.Condition()
-        self._inbox: deque[tuple[Request, Image]] = deque()
+        self._inbox: dict[int, deque[_Ticket]] = {}  # by priority, 0 being the first; empty lines are dropped
         self._futures: dict[int, Future[Reply]] = {}
+        self._priority: dict[int, int] = {}  # of the requests whose priority is not 0
+        self._deadlines: list[tuple[int, int]] = []  # a heap of (deadline, id) of those that may be answered early
+        self._timer: threading.Thread | None = None
         self._next_id = 0
         self._closing = False
         self._failure: BaseException | None = None
         self._owner = threading.Thread(target=self._serve, name="npu-owner", daemon=True)
+        self._busy_since_s: float | None = None  # when the owner's present step began
         self.answered = 0
-        self.lost = 0  # requests that ended with an error
+        self.shed = 0  # requests that were refused by the policy or by their own terms
+        self.lost = 0  # requests that ended with another error
 
     # -- any thread ------------------------------------------------------------------------------------------
 
     def start(self) -> Server:
         """Start the owner thread. From now on only the server may use the driver, which must be loaded.
 
-        Raises DriverUsageError the second time, ServerClosedError after `close`.
+        Raises DriverUsageError the second time, DeviceInUseError while another server has the device,
+        ServerClosedError after `close`.
         """
         with self._changed:
             self._refuse_closed()
             if self._owner.ident is not None:
                 raise DriverUsageError("a server must be started only once, and this one has been")
+            claims.take(self._driver.device, self._driver)
             self._owner.start()
         return self
 
-    def submit(self, image: Image, slo_ns: int) -> Future[Reply]:
+    def submit(
+        self,
+        image: Image,
+        slo_ns: int,
+        *,
+        anytime: bool = False,
+        timeout_ns: int | None = None,
+        priority: int = 0,
+    ) -> Future[Reply]:
         """Queue one image (H, W, C) with a latency objective in whole ns; the reply comes with the future.
 
-        Raises DriverUsageError, QueueFullError, ServerClosedError at once.
+        `anytime`: at the deadline the answer of the last exit passed leaves, also while the NPU still works
+        on the next one. `timeout_ns`: a request that has not begun by then ends with ExpiredError. Requests
+        of a smaller `priority` number enter the policy's queue first. A request that the policy sheds ends
+        with ShedError. Raises DriverUsageError, QueueFullError, ServerClosedError at once.
         """
         slo_ns = _objective(slo_ns)
+        if timeout_ns is not None:
+            timeout_ns = _objective(timeout_ns)
         stored = self._driver.encode(image)  # in the caller's thread: a bad image is the caller's, and a copy is made
         future: Future[Reply] = Future()
         with self._changed:
@@ -93,10 +140,17 @@ class Server:
                 raise QueueFullError(f"{len(self._futures)} requests wait for an answer already, the most allowed")
             now = self._runtime.now_ns
             request = Request(self._next_id, now, now + slo_ns)
+            terms = PLAIN
+            if anytime or timeout_ns is not None:
+                terms = Terms(anytime=anytime, expires_ns=None if timeout_ns is None else now + timeout_ns)
             self._next_id += 1
-            self._inbox.append((request, stored))
+            self._inbox.setdefault(priority, deque()).append(_Ticket(request, stored, terms, future))
             self._futures[request.id] = future
-            self._changed.notify()
+            if priority:
+                self._priority[request.id] = priority
+            if anytime and not isinstance(self._driver.device.clock, VirtualClock):
+                self._watch(request)
+            self._changed.notify_all()
         return future
 
     def close(self, timeout_s: float | None = None) -> None:
@@ -108,7 +162,7 @@ class Server:
         """
         with self._changed:
             self._closing = True
-            self._changed.notify()
+            self._changed.notify_all()
             started = self._owner.ident is not None
         if not started:
             self._end_all(ServerClosedError("the server was closed before it was started"))
@@ -118,10 +172,30 @@ class Server:
         if self._owner.is_alive():
             raise ServerClosedError(f"{len(self._futures)} requests are still without an answer after {timeout_s} s")
 
+    def wait_closed(self) -> None:
+        """Wait for the owner thread to end: by `close`, or by a failure."""
+        self._owner.join()
+
     @property
     def waiting(self) -> int:
         """Requests without a reply."""
         return len(self._futures)
+
+    @property
+    def stalled_s(self) -> float:
+        """Seconds that the owner thread has spent in its present job; 0 between jobs."""
+        since_s = self._busy_since_s
+        return 0.0 if since_s is None else time.monotonic() - since_s
+
+    @property
+    def slots(self) -> int:
+        """Samples that the device can hold at once."""
+        return self._driver.slots
+
+    @property
+    def held(self) -> int:
+        """Slots that hold a sample."""
+        return self._runtime.held
 
     @property
     def failures(self) -> int:
@@ -164,38 +238,76 @@ class Server:
     def _serve(self) -> None:
         try:
             while self._gather():
-                try:
-                    result = self._runtime.step(closed=self._closing and not self._inbox)
-                except GaveUpError as error:
-                    self._give_up(error)
-                    continue
-                if isinstance(result, Wait):
-                    self._obey(result)
-                else:
-                    for reply in result:
-                        self._resolve(reply)
+                self._step()
         except BaseException as error:  # whatever it is, no client may wait for ever
+            _log.error("the server closes: %s", error)
             with self._changed:
                 self._closing, self._failure = True, error
             self._end_all(error)
+        finally:
+            claims.give_back(self._driver.device)
+        with self._changed:
+            self._changed.notify_all()  # the timer ends, too
+
+    def _step(self) -> None:
+        self._busy_since_s = time.monotonic()
+        try:
+            result = self._runtime.step(closed=self._closing and not self._inbox)
+        except GaveUpError as error:
+            self._give_up(error)
+        else:
+            self._busy_since_s = None
+            if isinstance(result, Wait):
+                self._obey(result)
+            else:
+                for fate in result:
+                    self._resolve(fate)
+        self._busy_since_s = None
 
     def _gather(self) -> bool:
         """Admit what was submitted, blocking while there is nothing to do; False when the server must end."""
         with self._changed:
             while not (self._inbox or self._runtime.busy or self._closing):
                 self._changed.wait()
-            while self._inbox:
-                request, image = self._inbox.popleft()
-                if self._futures[request.id].set_running_or_notify_cancel():
-                    self._runtime.admit(request, image)
-                else:
-                    del self._futures[request.id]
+            self._admit()
         return self._runtime.busy or not self._closing
 
+    def _admit(self, least: int = 0) -> None:
+        """Hand what was submitted to the policy, `least` requests at least; the lock is held.
+
+        Where priorities differ, the policy's queue holds no more than a batch of one priority, so that a
+        request of a higher one waits behind one batch at most.
+        """
+        while self._inbox:
+            first = min(self._inbox)
+            if least <= 0 and self._priority and not self._has_room(first):
+                return
+            tickets = self._inbox[first]
+            ticket = tickets.popleft()
+            if not tickets:
+                del self._inbox[first]
+            if ticket.future.set_running_or_notify_cancel():
+                self._runtime.admit(ticket.request, ticket.image, ticket.terms)
+                least -= 1
+            else:
+                del self._futures[ticket.request.id]
+                self._priority.pop(ticket.request.id, None)
+
+    def _has_room(self, priority: int) -> bool:
+        """Tell if a request of this priority may enter the policy's queue now."""
+        queued = [self._priority.get(request.id, 0) for request in self._runtime.queue]
+        if not queued or priority < min(queued):
+            return True
+        return priority == min(queued) and len(queued) < self._driver.design.b_max
+
     def _obey(self, wait: Wait) -> None:
-        """Block until a submit, a close, or the time that the policy named."""
-        until_ns = wait.until_ns
+        """Block until a submit, a close, or the time that the policy or a request's terms name."""
+        ends = [at for at in (wait.until_ns, self._runtime.next_end_ns()) if at is not None]
+        until_ns = min(ends, default=None)
         with self._changed:
+            if self._inbox:  # of a later priority: the policy waits for company, so it gets it
+                self._admit(least=1)
+                return
             while not (self._inbox or self._closing):
                 if until_ns is None:
                     self._changed.wait()
@@ -204,19 +316,29 @@ class Server:
                 elif not self._changed.wait(min(remaining_ns / 1e9, threading.TIMEOUT_MAX)):
                     self._runtime.sleep_until(until_ns)  # a virtual clock has not moved by itself
 
-    def _resolve(self, reply: Reply) -> None:
+    def _resolve(self, fate: Fate) -> None:
         with self._changed:
-            future = self._futures.pop(reply.request_id)
-            self.answered += 1
-        future.set_result(reply)
+            future = self._futures.pop(fate.request_id)
+            self._priority.pop(fate.request_id, None)
+            if isinstance(fate, Reply):
+                self.answered += 1
+            else:
+                self.shed += 1
+        if isinstance(fate, Reply):
+            future.set_result(fate)
+        else:
+            future.set_exception(_refused(fate))
 
     def _give_up(self, error: GaveUpError) -> None:
         """End the requests of a job that was given up and reset the device; an error closes the server."""
         with self._changed:
-            futures = [self._futures.pop(id) for id in error.request_ids]
-        self.lost += len(futures)
+            futures = [self._futures.pop(id, None) for id in error.request_ids]
+            for id in error.request_ids:
+                self._priority.pop(id, None)
         for future in futures:
-            future.set_exception(error)
+            if future is not None:  # else it was answered with an exit that it had passed
+                self.lost += 1
+                future.set_exception(error)
         if self._runtime.lost_in_a_row >= self._lost_limit:
             raise GaveUpError(
                 f"{self._runtime.lost_in_a_row} jobs one after another were given up; the last: {error}"
@@ -227,12 +349,51 @@ class Server:
         """End every request with the error, so that no client waits for ever."""
         with self._changed:
             orphans = list(self._futures.values())
-            self._futures.clear()
-            self._inbox.clear()
+            for known in (self._futures, self._inbox, self._priority, self._deadlines):
+                known.clear()
+            self._changed.notify_all()
         for future in orphans:
             if future.running() or future.set_running_or_notify_cancel():
                 self.lost += 1
                 future.set_exception(error)
+
+    # -- answers at the deadline -----------------------------------------------------------------------------
+
+    def _watch(self, request: Request) -> None:
+        """Have the request answered at its deadline, also while the NPU runs; the lock is held."""
+        if len(self._deadlines) > 2 * len(self._futures) + 64:  # most are of requests that were answered long ago
+            self._deadlines = [entry for entry in self._deadlines if entry[1] in self._futures]
+            heapq.heapify(self._deadlines)
+        heapq.heappush(self._deadlines, (request.deadline_ns, request.id))
+        if self._timer is None:
+            self._timer = threading.Thread(target=self._answer_on_time, name="npu-deadlines", daemon=True)
+            self._timer.start()
+
+    def _answer_on_time(self) -> None:
+        """Answer requests at their deadlines with the exit that they have passed, until the server ends."""
+        while True:
+            with self._changed:
+                while not self._deadlines or (left := self._deadlines[0][0] - self._runtime.now_ns) > 0:
+                    if self._failure is not None or (self._closing and not self._futures):
+                        return
+                    self._changed.wait(min(left / 1e9, threading.TIMEOUT_MAX) if self._deadlines else None)
+                _, id = heapq.heappop(self._deadlines)
+                passed = self._runtime.take_passed(id) if id in self._futures else None
+                future = None if passed is None else self._futures.pop(id)
+                self.answered += future is not None
+            if passed is not None and future is not None:
+                reply = replace(passed, end_ns=self._runtime.now_ns)
+                for observer in self._observers:
+                    observer.answered_early(reply)
+                future.set_result(reply)
+
+
+def _refused(refusal: Refusal) -> ShedError:
+    waited_ms = refusal.latency_ns / 1e6
+    if refusal.reason == EXPIRED:
+        return ExpiredError(f"{EXPIRED}: {waited_ms:.1f} ms", refusal.latency_ns)
+    said = f" ({refusal.reason})" if refusal.reason else ""
+    return ShedError(f"the request was shed after {waited_ms:.1f} ms in the queue{said}", refusal.latency_ns)
 
 
 def _objective(slo_ns: int) -> int:

@@ -9,25 +9,36 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fluidnpu.scheduler import Outcome, Policy, Request, Schedule, Wait
+from fluidnpu.scheduler import Policy, Request, Schedule, Wait
 from fluidnpu.scheduler.exits import ExitRule, StageCosts
 
+from ..devices import claims
 from ..driver import Driver
-from ..errors import DeviceError, DriverUsageError
-from .runtime import Image, Reply, Runtime
+from ..errors import DeviceError, DriverUsageError, ShedError
+from .replies import Fate, Image, Reply
+from .runtime import Runtime
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServeResult:
     """Replies in the order of the requests, their schedule, and the failures that were recovered from.
 
+    A request that was shed has a `Refusal` in place of a `Reply`: no prediction can be read from it.
     `missed_interrupts` counts jobs that ended without an interrupt; each cost a whole deadline.
     """
 
-    replies: tuple[Reply, ...]
+    replies: tuple[Fate, ...]
     schedule: Schedule
     failures: tuple[DeviceError, ...]
     missed_interrupts: int = 0
+
+    @property
+    def answers(self) -> tuple[Reply, ...]:
+        """The replies of a stream in which no request was shed. Raises ShedError where one was."""
+        answers = tuple(reply for reply in self.replies if isinstance(reply, Reply))
+        if len(answers) != len(self.replies):
+            raise ShedError(f"{len(self.replies) - len(answers)} of {len(self.replies)} requests were shed")
+        return answers
 
 
 def serve_requests(
@@ -53,8 +64,24 @@ def serve_requests(
         raise DriverUsageError(f"each of {len(requests)} requests needs an image, and {len(images)} came")
     if any((a.arrival_ns, a.id) >= (b.arrival_ns, b.id) for a, b in itertools.pairwise(requests)):
         raise DriverUsageError("requests must be sorted by arrival and id, and they are not")
-    runtime = Runtime(driver, policy, exit_rates=exit_rates, rule=rule, costs=costs, attempts=attempts)
-    by_id: dict[int, Reply] = {}
+    with claims.claimed(driver.device, driver):
+        return _served(
+            requests,
+            images,
+            Runtime(driver, policy, exit_rates=exit_rates, rule=rule, costs=costs, attempts=attempts),
+            progress,
+        )
+
+
+def _served(
+    requests: Sequence[Request],
+    images: Sequence[Image] | Image,
+    runtime: Runtime,
+    progress: Callable[[int, int], None] | None,
+) -> ServeResult:
+    """Serve until every request has ended."""
+    driver = runtime.driver
+    by_id: dict[int, Fate] = {}
     due, answered, missed = 0, 0, driver.missed_interrupts
     while True:
         now = runtime.now_ns
@@ -68,7 +95,7 @@ def serve_requests(
                 runtime.sleep_until(until if result.until_ns is None else min(until, result.until_ns))
             else:
                 by_id.update((reply.request_id, reply) for reply in result)
-                answered += sum(reply.outcome is not Outcome.SHED for reply in result)
+                answered += sum(isinstance(reply, Reply) for reply in result)
                 if progress is not None:
                     progress(answered, len(requests))
         elif due < len(requests):

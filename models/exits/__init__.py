@@ -1,4 +1,4 @@
-"""Early exits: the exit rule, heads, cuts of a workload, and the choice of thresholds."""
+"""Early exits: the exit rule, heads, cuts of a workload, thresholds given, chosen and measured."""
 
 import lazy_loader
 

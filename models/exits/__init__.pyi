@@ -5,6 +5,10 @@ from .heads import attach_exits as attach_exits
 from .heads import equidistant_tensors as equidistant_tensors
 from .heads import exit_places as exit_places
 from .heads import single_exit as single_exit
+from .measuring import check_labels as check_labels
+from .measuring import measured as measured
+from .measuring import with_rates as with_rates
+from .measuring import with_thresholds as with_thresholds
 from .rule import confidence as confidence
 from .rule import decide_exits as decide_exits
 from .rule import early_exit_predictions as early_exit_predictions

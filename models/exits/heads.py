@@ -124,6 +124,8 @@ def single_exit(network: Network) -> Network:
 def attach_exits(network: Network, tensors: Sequence[str], *, threshold: float = 1.0, seed: int = 0) -> Network:
     """Attach a head at each tensor, in order of their MACs; with a threshold of 1 no sample leaves there.
 
+    `fluidnpu.models.training.fit_heads` fits their weights.
+
     Exit rates are forgotten. Where the network has calibration, a head's ranges are bounds that follow from
     its weights. Raises NetworkError for a tensor that is not among `exit_places`, and for one that is named
     twice.

@@ -33,13 +33,14 @@ def exceeds_threshold(confidences: npt.ArrayLike, threshold: float) -> npt.NDArr
 def decide_exits(confidences: Sequence[npt.NDArray[np.float64]], thresholds: Sequence[float]) -> npt.NDArray[np.int64]:
     """Return the exit (N,) at which each sample leaves: the first confident one, else the last.
 
-    `confidences` holds one array (N,) per exit; the last exit's threshold is not used.
+    `confidences` holds one array (N,) per exit. The last exit needs no threshold; one that is given is not
+    used.
 
-    >>> decide_exits([np.array([0.9, 0.2]), np.array([0.5, 0.5])], [0.8, 0.0])
+    >>> decide_exits([np.array([0.9, 0.2]), np.array([0.5, 0.5])], [0.8])
     array([0, 1])
     """
-    if len(confidences) != len(thresholds):
-        raise ValueError(f"each of {len(confidences)} exits needs a threshold, and {len(thresholds)} came")
+    if len(thresholds) not in (len(confidences) - 1, len(confidences)):
+        raise ValueError(f"each of {len(confidences)} exits but the last needs a threshold, and {len(thresholds)} came")
     chosen = np.full(np.shape(confidences[-1]), len(confidences) - 1, np.int64)
     for index in range(len(confidences) - 2, -1, -1):
         chosen[exceeds_threshold(confidences[index], thresholds[index])] = index

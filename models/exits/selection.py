@@ -44,7 +44,7 @@ def choose_threshold(
     samples = np.arange(len(labels))
     best: ExitChoice | None = None
     for threshold in (1.0, *reversed(THRESHOLD_GRID)):
-        exits = decide_exits(confidences, [threshold] * len(logits))
+        exits = decide_exits(confidences, [threshold] * (len(logits) - 1))
         choice = ExitChoice(
             threshold=threshold,
             rates=tuple(float(np.mean(exits == index)) for index in range(len(logits))),

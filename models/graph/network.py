@@ -8,13 +8,15 @@ so "run to exit s" is always "run layers up to the last one of stage s".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import NetworkError
+from ..images.intake import Intake
+from ..images.preprocessing import Preprocessing
 from .shapes import Kind, LayerShape, Pair, Shape, Window, Workload
 
 
@@ -84,13 +86,18 @@ class Layer:
 
 @dataclass(frozen=True, kw_only=True)
 class Exit:
-    """An exit: its logits tensor, its threshold, and its rate and accuracy on held-out data."""
+    """An exit: its logits tensor, its threshold, and its rate and accuracy on held-out data.
+
+    The last exit takes every sample that is left, so it has no threshold; at an earlier one None means that
+    nobody leaves.
+    """
 
     name: str
     logits: str
-    threshold: float = 0.0  # on softmax top-1; the last exit takes every sample that is left
+    threshold: float | None = None  # on softmax top-1
     rate: float | None = None  # share of all samples that leave here
     accuracy: float | None = None  # of this exit's answers, on every sample
+    assumed: bool = False  # True where the threshold stands in no file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +118,7 @@ class Network:
 
     `tensors` maps every tensor (the input too) to its shape.
     `calibration` maps a tensor to the largest magnitude seen on calibration data, in real units.
+    `preprocessing` is the way from a user's image to the input; None: uint8 over 255, floats in 0..1.
     """
 
     name: str
@@ -121,6 +129,24 @@ class Network:
     parameters: Mapping[str, Parameters] = field(repr=False)
     calibration: Mapping[str, float] = field(default_factory=dict, repr=False)
     metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
+    preprocessing: Preprocessing | None = None
+
+    def __post_init__(self) -> None:
+        """Keep what holds for the last exit, which takes all that is left; a single one takes all."""
+        last = self.exits[-1]
+        rate = 1.0 if len(self.exits) == 1 else last.rate
+        exits = (*self.exits[:-1], replace(last, threshold=None, assumed=False, rate=rate))
+        object.__setattr__(self, "exits", exits)
+
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        """The threshold of every exit but the last; 1, which nobody exceeds, where an exit has none."""
+        return tuple(1.0 if exit.threshold is None else exit.threshold for exit in self.exits[:-1])
+
+    @cached_property
+    def intake(self) -> Intake:
+        """The way from a user's images to the input tensor in the network's own unit. Raises DataError."""
+        return Intake.of(self.preprocessing, self.tensors[self.input])
 
     @cached_property
     def workload(self) -> Workload:

@@ -100,7 +100,7 @@ class Workload:
     """A network reduced to its layer shapes, which is all that design-space exploration needs.
 
     `exits` names one exit per stage; the last is the final classifier. `exit_rates` (measured, summing to
-    1) may be absent.
+    1) may be absent; a single exit has rate 1.
     """
 
     name: str
@@ -114,6 +114,8 @@ class Workload:
         stages = [layer.stage for layer in self.layers]
         if stages != sorted(stages) or set(stages) != set(range(len(self.exits))):
             raise NetworkError(f"the layers of '{self.name}' must stand in stages 0..{len(self.exits) - 1} in order")
+        if len(self.exits) == 1 and self.exit_rates is None:
+            object.__setattr__(self, "exit_rates", (1.0,))
         rates = self.exit_rates
         if rates is not None and (len(rates) != len(self.exits) or not all(0 <= rate <= 1 for rate in rates)):
             raise NetworkError(f"the exit rates of '{self.name}' must be {len(self.exits)} shares of 0..1, not {rates}")
@@ -125,6 +127,7 @@ class Workload:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over the canonical JSON of the shapes."""
-        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        """SHA-256 over the canonical JSON of layers and exits; name and exit rates have no part in it."""
+        facts = {"layers": [asdict(layer) for layer in self.layers], "exits": list(self.exits)}
+        text = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -1,10 +1,14 @@
 from . import golden as golden
+from .float_reference import Examination as Examination
 from .float_reference import early_exit_float as early_exit_float
+from .float_reference import examine as examine
 from .float_reference import run_float as run_float
 from .float_reference import tensor_ranges as tensor_ranges
 from .guard import AccuracyError as AccuracyError
 from .guard import GuardReport as GuardReport
 from .guard import accuracy_guard as accuracy_guard
+from .input_folding import folded_steps as folded_steps
+from .preparation import prepare as prepare
 from .quantise import Format as Format
 from .quantise import QuantisedLayer as QuantisedLayer
 from .quantise import QuantisedNetwork as QuantisedNetwork

@@ -5,7 +5,8 @@ Average pools divide by their taps here, so no tensor carries a gain as the NPU'
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,9 @@ from ..graph.shapes import Kind
 Floats = npt.NDArray[np.float32]
 Images = npt.NDArray[np.uint8] | npt.NDArray[np.floating[Any]]
 
+Progress = Callable[[int, int], None]  # (images done, in all)
+
 _CHUNK_WORDS = 1 << 22  # of im2col a batch is cut into
-
-
-def as_floats(images: Images) -> Floats:
-    """Return images as the network wants them: uint8 divided by 255, floats as they are."""
-    return (
-        np.asarray(images, np.float32) / np.float32(255) if images.dtype == np.uint8 else np.asarray(images, np.float32)
-    )
 
 
 def _windows(layer: Layer, x: Floats, fill: float) -> Floats:
@@ -59,15 +55,12 @@ def run_float_layer(layer: Layer, parameters: Parameters | None, x: Floats, resi
 
 def _batches(network: Network, images: Images) -> Iterator[dict[str, Floats]]:
     """Yield every tensor of the network, batch after batch."""
-    shape = network.tensors[network.input]
-    if images.ndim != 4 or images.shape[1:] != shape or not len(images):
-        raise NetworkError(
-            f"images must be of shape (N, {shape[0]}, {shape[1]}, {shape[2]}) with N > 0, not {images.shape}"
-        )
+    if not len(images):
+        raise NetworkError(f"'{network.name}' must be given at least one image to run on, and none came")
     words = max(layer.shape.r * layer.kernel[0] * layer.kernel[1] * layer.in_shape[2] for layer in network.layers)
     step = max(1, _CHUNK_WORDS // words)
     for start in range(0, len(images), step):
-        tensors = {network.input: as_floats(images[start : start + step])}
+        tensors = {network.input: network.intake.values(images[start : start + step]).astype(np.float32)}
         for layer in network.layers:
             residual = None if layer.residual is None else tensors[layer.residual]
             value = run_float_layer(layer, network.parameters.get(layer.name), tensors[layer.input], residual)
@@ -80,26 +73,60 @@ def _batches(network: Network, images: Images) -> Iterator[dict[str, Floats]]:
         yield tensors
 
 
-def run_float(network: Network, images: Images) -> list[Floats]:
-    """Return float32 logits (N, classes) of every exit for NHWC images: uint8, or float in the network's
-    own unit.
+@dataclass(frozen=True, kw_only=True)
+class Examination:
+    """The outcome of a float run over images.
+
+    `ranges` are as `Network.calibration` has them, `logits` (N, classes) those of every exit, `features` the
+    tensors that were asked for, (N, values).
     """
+
+    ranges: Mapping[str, float] = field(repr=False)
+    logits: tuple[Floats, ...] = field(repr=False)
+    features: Mapping[str, Floats] = field(default_factory=dict, repr=False)
+
+
+def examine(
+    network: Network, images: Images, features: tuple[str, ...] = (), progress: Progress | None = None
+) -> Examination:
+    """Run the network in floating point on images as `Network.intake` takes them.
+
+    Ranges are the largest magnitude of every tensor, as stored: before its average-pool gain.
+    """
+    ranges = dict.fromkeys(network.tensors, 0.0)
     parts: list[list[Floats]] = [[] for _ in network.exits]
+    kept: dict[str, list[Floats]] = {name: [] for name in features}
+    done = 0
     for tensors in _batches(network, images):
+        for name, value in tensors.items():
+            ranges[name] = max(ranges[name], float(np.abs(value).max()) / network.gains[name])
         for part, exit in zip(parts, network.exits, strict=True):
             part.append(tensors[exit.logits].reshape(len(tensors[exit.logits]), -1))
-    return [np.concatenate(part) for part in parts]
+        for name, some in kept.items():
+            some.append(tensors[name].reshape(len(tensors[name]), -1).copy())
+        done += len(tensors[network.input])
+        if progress is not None:
+            progress(done, len(images))
+    return Examination(
+        ranges=ranges,
+        logits=tuple(np.concatenate(part) for part in parts),
+        features={name: np.concatenate(some) for name, some in kept.items()},
+    )
+
+
+def run_float(network: Network, images: Images) -> list[Floats]:
+    """Return float32 logits (N, classes) of every exit for images as `Network.intake` takes them.
+
+    That is uint8 or floats of the declared range, before the network's preprocessing.
+    """
+    return list(examine(network, images).logits)
 
 
 def tensor_ranges(network: Network, images: Images) -> dict[str, float]:
     """Return the largest magnitude of every tensor over the images, as stored: before its average-pool
     gain.
     """
-    ranges = dict.fromkeys(network.tensors, 0.0)
-    for tensors in _batches(network, images):
-        for name, value in tensors.items():
-            ranges[name] = max(ranges[name], float(np.abs(value).max()) / network.gains[name])
-    return ranges
+    return dict(examine(network, images).ranges)
 
 
 def early_exit_float(
@@ -108,4 +135,4 @@ def early_exit_float(
     """Return (exit, class, confidence) of every image under the network's own thresholds, in floating
     point.
     """
-    return early_exit_predictions(run_float(network, images), [exit.threshold for exit in network.exits])
+    return early_exit_predictions(run_float(network, images), network.thresholds)

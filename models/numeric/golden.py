@@ -183,7 +183,7 @@ def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Int16s], dict[str
 
 
 def run(qnet: QuantisedNetwork, images: Images) -> list[Int16s]:
-    """Return int16 logits (N, classes) of every exit for images (N, H, W, C): uint8, or float in [0, 1]."""
+    """Return int16 logits (N, classes) of every exit for images that `quantise_input` takes."""
     return _run(qnet, images)[0]
 
 
@@ -203,4 +203,4 @@ def early_exit_counting(
     """Return `early_exit`, and the saturations of each layer over all images run to the last exit."""
     stored, counts = _run(qnet, images)
     logits = [qnet.logits(index, one) for index, one in enumerate(stored)]
-    return *early_exit_predictions(logits, [exit.threshold for exit in qnet.exits]), counts
+    return *early_exit_predictions(logits, qnet.network.thresholds), counts

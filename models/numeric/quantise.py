@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,8 @@ import numpy.typing as npt
 from ..errors import QuantisationError
 from ..graph.network import Exit, Layer, Network
 from ..graph.shapes import Kind
+from ..images.intake import Intake
+from .input_folding import fold_input
 
 Int16s = npt.NDArray[np.int16]
 Integers = npt.NDArray[np.integer[Any]]
@@ -128,11 +130,15 @@ class QuantisedLayer:
 class QuantisedNetwork:
     """A network in integers: one QuantisedLayer per layer, in the same order, and the format of every
     tensor.
+
+    `intake` is the part of the network's preprocessing that is left to the host; the first layers do the
+    rest.
     """
 
     network: Network
     layers: tuple[QuantisedLayer, ...]
     formats: Mapping[str, Format] = field(repr=False)
+    intake: Intake
 
     @property
     def input_format(self) -> Format:
@@ -145,28 +151,12 @@ class QuantisedNetwork:
         return self.network.exits
 
     def quantise_input(self, images: Images) -> Int16s:
-        """Return images (N, height, width, channels) as stored int16; uint8 0..255, or float in the
-        network's own unit ([0, 1]).
+        """Return images as stored int16 (N, height, width, channels).
+
+        They are uint8 0..255, or floats of the range that the network declares (0..1 without a record).
+        Raises DataError.
         """
-        shape = self.network.tensors[self.network.input]
-        if images.ndim != 4 or images.shape[1:] != shape:
-            raise QuantisationError(
-                f"images must be of shape (N, {shape[0]}, {shape[1]}, {shape[2]}), not {images.shape}"
-            )
-        if images.dtype == np.uint8:
-            codes: Int16s = self._pixel_codes[images]
-            return codes
-        if not np.issubdtype(images.dtype, np.floating) or not np.isfinite(images).all():
-            raise QuantisationError(f"images must be uint8 or finite floats, and {images.dtype} with other values came")
-        return self._stored(np.asarray(images, np.float64))
-
-    def _stored(self, real: Floating) -> Int16s:
-        scaled = np.rint(np.ldexp(np.asarray(real, np.float64), self.input_format.fraction_bits))
-        return np.asarray(np.clip(scaled, INT16_MIN, INT16_MAX), np.int16)
-
-    @cached_property
-    def _pixel_codes(self) -> Int16s:
-        return self._stored(np.arange(256) / 255)
+        return self.intake.codes(images, float(self.input_format.real(np.ones(1, np.int16))[0]))
 
     def logits(self, exit_index: int, stored: Integers) -> npt.NDArray[np.float64]:
         """Return the real logits of an exit from its stored int16 ones, any shape."""
@@ -174,13 +164,14 @@ class QuantisedNetwork:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over geometry, formats, thresholds and every integer."""
+        """SHA-256 over geometry, formats, thresholds, intake and every integer."""
         facts = {
             "tensors": {name: list(shape) for name, shape in self.network.tensors.items()},
             "layers": [asdict(layer.layer) for layer in self.layers],
             "scalars": [[q.shift, q.residual_shift, q.lo, q.hi] for q in self.layers],
             "formats": {name: asdict(one) for name, one in self.formats.items()},
             "exits": [asdict(exit) for exit in self.network.exits],
+            "intake": self.intake.to_dict(),
         }
         sha = hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode())
         for q in self.layers:
@@ -190,38 +181,41 @@ class QuantisedNetwork:
 
 
 def quantise(network: Network, calibration_images: Images | None = None, weight_bits: int = 16) -> QuantisedNetwork:
-    """Quantise a network, with ranges from `calibration_images` (NHWC, uint8 or float) or from the model
-    file.
+    """Quantise a network, with ranges from `calibration_images` (as `Network.intake` takes them) or from the
+    model file.
 
     Fewer `weight_bits` than 16 are for studies: weights are still stored as int16.
     """
     if not 2 <= weight_bits <= 16:
         raise QuantisationError(f"weights must have 2 to 16 bits, not {weight_bits}")
     _refuse_padded_max_pools(network)
-    ranges = _ranges(network, calibration_images)
+    intake, parameters = fold_input(network)
+    inner = replace(network, parameters=parameters)
+    ranges = _ranges(network, calibration_images, intake)
     gains = network.gains
-    weights = {layer.name: _real_weights(network, layer, gains) for layer in network.layers if layer.kind is Kind.GEMM}
+    weights = {layer.name: _real_weights(inner, layer, gains) for layer in network.layers if layer.kind is Kind.GEMM}
     bits = {name: _fraction_bits(HEADROOM * ranges[name], INT16_MAX) for name in network.tensors}
-    weight_fraction = _settle(network, bits, weights, weight_bits)
+    weight_fraction = _settle(inner, bits, weights, weight_bits)
     layers = tuple(
-        _quantise_layer(network, layer, bits, weights, weight_fraction, weight_bits) for layer in network.layers
+        _quantise_layer(inner, layer, bits, weights, weight_fraction, weight_bits) for layer in network.layers
     )
     formats = {name: Format(fraction_bits=bits[name], gain=gains[name]) for name in network.tensors}
-    return QuantisedNetwork(network=network, layers=layers, formats=formats)
+    return QuantisedNetwork(network=network, layers=layers, formats=formats, intake=intake)
 
 
-def _ranges(network: Network, images: Images | None) -> Mapping[str, float]:
+def _ranges(network: Network, images: Images | None, intake: Intake) -> Mapping[str, float]:
+    ranges: Mapping[str, float] = network.calibration
     if images is not None:
         from .float_reference import tensor_ranges
 
-        ranges: Mapping[str, float] = tensor_ranges(network, images)
-    else:
-        ranges = network.calibration
+        ranges = tensor_ranges(network, images)
+    if network.preprocessing is not None:  # the declared range bounds the input, and folding changes its unit
+        ranges = {**ranges, network.input: intake.largest}
     missing = [name for name in network.tensors if name not in ranges]
     if missing:
         raise QuantisationError(
-            f"quantising '{network.name}' needs calibration images or the ranges a fluidnpu model file carries, and tensor "
-            f"'{missing[0]}' has neither"
+            f"quantising '{network.name}' needs the range of every tensor, and '{missing[0]}' has none: give images with "
+            "--data, or put ranges into the file with `fluidnpu prepare MODEL --calibrate DATA --out NEW.onnx`"
         )
     bad = [name for name in network.tensors if not 0 <= ranges[name] <= MOST_RANGE]
     if bad:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..exits.rule import confidence
-from ..images import ImageSet
+from ..images.image_set import ImageSet
 from . import golden
 from .quantise import QuantisedNetwork
 
@@ -15,9 +15,10 @@ def record_exits(qnet: QuantisedNetwork, images: ImageSet) -> tuple[npt.NDArray[
     """Run every image to the last exit in the golden model.
 
     Returns confidences (softmax top-1) and correctness (the top class is the label), both of shape (images,
-    exits).
+    exits). Without labels nothing is correct.
     """
     logits = [qnet.logits(index, stored) for index, stored in enumerate(golden.run(qnet, images.images))]
     confidences = np.stack([confidence(one) for one in logits], axis=1)
-    correct = np.stack([np.argmax(one, axis=1) == images.labels for one in logits], axis=1)
+    labels = images.labels if images.labelled else np.full(len(images), -1)
+    correct = np.stack([np.argmax(one, axis=1) == labels for one in logits], axis=1)
     return confidences, correct

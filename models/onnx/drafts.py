@@ -222,6 +222,8 @@ def _in_plain_names(source: Plane, drafts: Iterable[Draft], ranges: Mapping[str,
             name = f"{base}_{count}"
         taken.add(name)
         plane.name = name
+        if not found and name in ranges:
+            found = [ranges[name]]  # as `write_metadata` names it
         if found:
             known[name] = found[0] / plane.gain
     return known

@@ -6,7 +6,6 @@ normalisations as nodes, so the file is the trained network; `read_onnx` folds t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,12 +15,13 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from ..errors import NetworkError
-from ..graph.network import Exit, Layer, Network, Parameters
+from ..files import write_file
+from ..graph.network import Layer, Network, Parameters
 from ..graph.shapes import Kind
+from .metadata import metadata_of
 
 OPSET = 17
 IR_VERSION = 8
-PREFIX = "fluidnpu."
 BATCH_NORM_EPSILON = 1e-5
 
 State = Mapping[str, npt.NDArray[np.float32]]
@@ -169,36 +169,16 @@ def build_onnx(network: Network, state: State | None = None) -> onnx.ModelProto:
     model = helper.make_model(
         proto, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="fluidnpu", ir_version=IR_VERSION
     )
-    helper.set_model_props(model, _metadata(network))
+    helper.set_model_props(model, metadata_of(network))
     onnx.checker.check_model(model)
     return model
 
 
-def _metadata(network: Network) -> dict[str, str]:
-    """Return exit table, calibration and provenance as text.
-
-    Calibration is in real units, with the average pools' gain, as ONNX's own tensors have it.
-    """
-    gains = network.gains
-    ranges = {name: value * gains[name] for name, value in network.calibration.items()}
-    return {
-        PREFIX + "name": network.name,
-        PREFIX + "exits": json.dumps([_exit_row(exit) for exit in network.exits], allow_nan=False),
-        PREFIX + "calibration": json.dumps(ranges, allow_nan=False),
-        PREFIX + "provenance": json.dumps(dict(network.metadata), sort_keys=True, allow_nan=False),
-    }
-
-
-def _exit_row(exit: Exit) -> dict[str, object]:
-    return {
-        "name": exit.name,
-        "output": exit.logits,
-        "threshold": exit.threshold,
-        "rate": exit.rate,
-        "accuracy": exit.accuracy,
-    }
-
-
 def write_onnx(network: Network, path: Path | str, state: State | None = None) -> None:
-    """Write `build_onnx` to one file."""
-    Path(path).write_bytes(build_onnx(network, state).SerializeToString(deterministic=True))
+    """Write `build_onnx` to one file, whole or not at all (`models.files`)."""
+    write_file(path, onnx_bytes(network, state))
+
+
+def onnx_bytes(network: Network, state: State | None = None) -> bytes:
+    """Return `build_onnx` as the bytes of a file."""
+    return bytes(build_onnx(network, state).SerializeToString(deterministic=True))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError
 from onnx import AttributeProto, TensorProto, numpy_helper
 
 from ..errors import ModelFileError
@@ -46,9 +46,9 @@ def refuse(node: onnx.NodeProto, why: str) -> ModelFileError:
 class OnnxFile:
     """The parsed file: nodes in a valid order, constants by name, opset, metadata."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, model: onnx.ModelProto | None = None) -> None:
         self.path = path
-        self.model = _parse(path)
+        self.model = _parse(path) if model is None else model
         graph = self.model.graph
         if len(graph.node) > MOST_NODES:
             raise ModelFileError(f"{path} must have at most {MOST_NODES} nodes, and it has {len(graph.node)}")
@@ -151,7 +151,7 @@ def array_of(tensor: TensorProto, what: str, folder: Path | None = None) -> npt.
         )
         raise ModelFileError(f"{what} must hold floats or indices, and its type is {kind}")
     if tensor.data_location == TensorProto.EXTERNAL:
-        tensor = _with_external_data(tensor, what, folder)
+        tensor = with_external_data(tensor, what, folder)
     try:
         array = numpy_helper.to_array(tensor)
     except (ValueError, TypeError, KeyError, OverflowError, RuntimeError) as error:
@@ -171,7 +171,7 @@ def _first(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:120]
 
 
-def _with_external_data(tensor: TensorProto, what: str, folder: Path | None) -> TensorProto:
+def with_external_data(tensor: TensorProto, what: str, folder: Path | None) -> TensorProto:
     """Return the tensor with its bytes read from a file in the model's own folder."""
     facts = {one.key: one.value for one in tensor.external_data}
     location = facts.get("location", "")

@@ -6,9 +6,8 @@ names node and operator.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,10 @@ from ..graph.network import Exit, Network
 from ..graph.shapes import Workload
 from .constants import folded
 from .drafts import Plane, build_network, plain
-from .export import PREFIX
 from .file import OnnxFile, label, refuse
 from .folding import FOLDING_OPERATORS
 from .layers import LAYER_OPERATORS
+from .metadata import read_metadata
 from .walk import Walk
 
 DEFAULT_THRESHOLD = 0.8
@@ -56,33 +55,40 @@ _OPERATORS: dict[str, Callable[[Walk, onnx.NodeProto], None]] = {**LAYER_OPERATO
 OPERATORS = tuple(sorted({*_OPERATORS, "Constant", "Shape"}))  # and, between constants alone, those of FOLDS
 
 
-def read_onnx(path: Path | str, threshold: float = DEFAULT_THRESHOLD) -> Network:
-    """Read an ONNX file; `threshold` is every exit's when the file's metadata has no exit table.
+def read_onnx(path: Path | str, threshold: float | None = None) -> Network:
+    """Read an ONNX file; `threshold` is every early exit's that has none in the file's metadata.
 
-    Exits stand in the table's order, or without one in the order of the MACs they need.
+    Without one, 0.8 is assumed there, and `Exit.assumed` says so. Exits stand in the order of the metadata's
+    table, or without one in the order of the MACs they need.
     """
-    path = Path(path)
-    if not 0 <= threshold <= 1:
+    if threshold is not None and not 0 <= threshold <= 1:
         raise ModelFileError(f"the threshold must be a confidence of 0..1, not {threshold}")
-    walk = Walk(OnnxFile(path))
+    return read_parsed(OnnxFile(Path(path)), threshold)
+
+
+def read_parsed(file: OnnxFile, threshold: float | None = None) -> Network:
+    """Read an open file, as `read_onnx`."""
+    walk = Walk(file)
     for node in walk.file.order:
         _visit(walk, node)
-    table = _exit_table(walk)
-    exits = _exits(walk, table, threshold)
-    metadata = walk.file.metadata
-    name = plain(metadata.get(PREFIX + "name") or walk.file.model.graph.name or path.stem)
-    ranges = _json_object(walk, "calibration", {})
-    for tensor, value in ranges.items():
-        if not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise ModelFileError(
-                f"the calibration of tensor '{tensor}' in {path} must be a number of at least 0, not {str(value)[:80]}"
-            )
-    provenance = {key: str(value) for key, value in _json_object(walk, "provenance", {}).items()}
-    rank = {output: index for index, output in enumerate(table)}
-    ordered = all(plane.name in rank for _, plane in exits)  # the exit table's order is the designer's own
+    metadata = read_metadata(file)
+    exits = _exits(walk, metadata.exits, threshold)
+    rank = {key: index for index, key in enumerate(metadata.exits)}
+    ordered = all(key is not None for _, _, key in exits)  # the exit table's order is the designer's own
     if ordered:
-        exits.sort(key=lambda one: rank[one[1].name])
-    return build_network(name, walk.source, walk.drafts, exits, ranges, provenance, ordered=ordered)
+        exits.sort(key=lambda one: rank[one[2] or ""])
+    network = build_network(
+        plain(metadata.name),
+        walk.source,
+        walk.drafts,
+        [(exit, plane) for exit, plane, _ in exits],
+        metadata.calibration,
+        metadata.provenance,
+        ordered=ordered,
+    )
+    network = replace(network, preprocessing=metadata.preprocessing)
+    _ = network.intake  # refuses a record for another count of channels
+    return network
 
 
 def _visit(walk: Walk, node: onnx.NodeProto) -> None:
@@ -116,14 +122,16 @@ def _missing_inputs(walk: Walk, node: onnx.NodeProto) -> None:
             raise refuse(node, f"reads '{name}', which is nowhere in the file")
 
 
-def _exits(walk: Walk, table: Mapping[str, dict[str, Any]], threshold: float) -> list[tuple[Exit, Plane]]:
-    """Return every graph output as an exit, with its row of the exit table where there is one."""
+def _exits(
+    walk: Walk, table: Mapping[str, Mapping[str, Any]], threshold: float | None
+) -> list[tuple[Exit, Plane, str | None]]:
+    """Return every graph output as an exit, and the key of its row in the exit table where there is one."""
     outputs = [one.name for one in walk.file.model.graph.output]
     if not 1 <= len(outputs) <= MOST_EXITS:
         raise ModelFileError(
             f"{walk.file.path} must have 1 to {MOST_EXITS} outputs, each an exit, and it has {len(outputs)}"
         )
-    found: list[tuple[Exit, Plane]] = []
+    found: list[tuple[Exit, Plane, str | None]] = []
     for output in outputs:
         value = walk.values.get(output)
         if value is None or not value.plane.writers:
@@ -134,72 +142,35 @@ def _exits(walk: Walk, table: Mapping[str, dict[str, Any]], threshold: float) ->
             raise ModelFileError(
                 f"output '{output}' must be one vector of logits per image to be an exit, and its shape is {value.shape}"
             )
-        if any(plane is value.plane for _, plane in found):
+        if any(plane is value.plane for _, plane, _ in found):
             continue  # logits and their Softmax, both given out: one exit
         if not value.softmaxed and value.plane.name != output:
             value.plane.aliases.append(value.plane.name)
             value.plane.name = output
-        row = table.get(output, {"name": output, "threshold": threshold, "rate": None, "accuracy": None})
+        names = (output, value.plane.name, plain(output), plain(value.plane.name))
+        key = next((name for name in names if name in table), None)
+        row = table[key] if key is not None else {"name": output}
+        known = row.get("threshold")
         exit = Exit(
             name="".join(one for one in row["name"] if one.isprintable())[:80],
             logits=value.plane.name,
-            threshold=row["threshold"],
-            rate=row["rate"],
-            accuracy=row["accuracy"],
+            threshold=known if known is not None else DEFAULT_THRESHOLD if threshold is None else threshold,
+            rate=row.get("rate"),
+            accuracy=row.get("accuracy"),
+            assumed=known is None and threshold is None,
         )
-        found.append((exit, value.plane))
-    classes = sorted({plane.shape[2] for _, plane in found})
+        found.append((exit, value.plane, key))
+    classes = sorted({plane.shape[2] for _, plane, _ in found})
     if len(classes) > 1:
         raise ModelFileError(f"all exits must tell the same classes apart, and their numbers of logits are {classes}")
-    if len({exit.name for exit, _ in found}) < len(found):
+    if len({exit.name for exit, _, _ in found}) < len(found):
         raise ModelFileError(
-            f"the exits of {walk.file.path} must have different names, and they are {[exit.name for exit, _ in found]}"
+            f"the exits of {walk.file.path} must have different names, and they are {[exit.name for exit, _, _ in found]}"
         )
     return found
 
 
-def _exit_table(walk: Walk) -> dict[str, dict[str, Any]]:
-    """Return the checked rows of the metadata's exit table by output name."""
-    rows = _json_value(walk, "exits", [])
-    good = isinstance(rows, list) and all(isinstance(row, dict) and isinstance(row.get("output"), str) for row in rows)
-    if not good:
-        raise ModelFileError(
-            f"the exit table in {walk.file.path} must be a list of objects that name their output, and it is not"
-        )
-    table = {}
-    for row in rows:
-        entry = {"name": row.get("name", row["output"])} | {
-            key: row.get(key) for key in ("threshold", "rate", "accuracy")
-        }
-        shares = [entry["threshold"], *(one for one in (entry["rate"], entry["accuracy"]) if one is not None)]
-        if not isinstance(entry["name"], str) or not all(
-            isinstance(one, int | float) and 0 <= one <= 1 for one in shares
-        ):
-            raise ModelFileError(
-                f"the exit table's row of '{row['output']}' must have a name and shares of 0..1, not {str(row)[:120]}"
-            )
-        table[row["output"]] = entry
-    return table
-
-
-def _json_value(walk: Walk, key: str, default: Any) -> Any:
-    text = walk.file.metadata.get(PREFIX + key)
-    if text is None:
-        return default
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise ModelFileError(f"the metadata {PREFIX}{key} of {walk.file.path} must be JSON, and it is not") from None
-
-
-def _json_object(walk: Walk, key: str, default: dict[str, Any]) -> dict[str, Any]:
-    found = _json_value(walk, key, default)
-    if not isinstance(found, dict):
-        raise ModelFileError(f"the metadata {PREFIX}{key} of {walk.file.path} must be an object, and it is not")
-    return found
-
-
-def read_model(path: Path | str, threshold: float = DEFAULT_THRESHOLD) -> Network | Workload:
+def read_model(path: Path | str, threshold: float | None = None) -> Network | Workload:
     """Read an ONNX file as a Network or a JSON layer table as a Workload: by suffix, else by the first
     byte.
     """

@@ -18,9 +18,10 @@ import numpy.typing as npt
 from ..errors import DataError, NetworkError, TrainingError
 from ..exits.rule import early_exit_predictions
 from ..exits.selection import ExitChoice, choose_threshold
+from ..files import check_place
 from ..graph.network import Layer, Network
 from ..graph.shapes import Kind
-from ..images import ImageSet
+from ..images.image_set import ImageSet
 from ..onnx.export import BATCH_NORM_EPSILON, write_onnx
 from ..zoo.residual import Architecture, skeleton
 from .fashion_mnist import FASHION_MNIST_FOLDER, load_fashion_mnist
@@ -313,8 +314,7 @@ def train_model(
     The shipped model was made by this function, see models/data/README.md.
     """
     skeleton(architecture)  # an unknown name should not wait for the data
-    if not Path(output).resolve().parent.is_dir():
-        raise DataError(f"the folder of the output must exist, and {Path(output).resolve().parent} does not")
+    check_place(output)  # neither should a file that cannot be written
     data, test = load_fashion_mnist("train", folder), load_fashion_mnist("test", folder)
     trained = train(
         architecture, data, epochs=epochs, seed=seed, tolerance_points=tolerance_points, test=test, progress=progress

@@ -118,7 +118,9 @@ class CoreModel:
         return self.verilated.make()
 
     def lint(self) -> None:
-        """Elaborate only; SimulationError with Verilator's message on illegal parameters or doubtful code."""
+        """Elaborate only; ParameterError on illegal parameters, SimulationError with Verilator's message on
+        doubtful code.
+        """
         self.verilated.lint()
 
     def run(

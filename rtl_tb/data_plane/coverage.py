@@ -10,6 +10,7 @@ True
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
@@ -194,13 +195,16 @@ def _p_tiles(d: Descriptor, width: int) -> dict[str, bool]:
     }
 
 
-def merge(folders: Iterable[Path]) -> set[str]:
-    """Join the bins that benches wrote into these run folders."""
-    return {name for folder in folders for name in json.loads((folder / FILE).read_text())}
+def merge(folders: Iterable[Path]) -> Counter[str]:
+    """Add up the hits of the bins that benches wrote into these run folders."""
+    total: Counter[str] = Counter()
+    for folder in folders:
+        total.update(json.loads((folder / FILE).read_text()))
+    return total
 
 
-def closure(hit: set[str], design: Design) -> tuple[str, list[str]]:
+def closure(hit: Iterable[str], design: Design) -> tuple[str, list[str]]:
     """(One line to print, bins that are still open)."""
     wanted = required(design)
-    missing = sorted(wanted - hit)
+    missing = sorted(wanted - set(hit))
     return f"functional coverage: {len(wanted) - len(missing)} of {len(wanted)} bins", missing

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,8 @@ from .model import NpuModel
 
 Bytes = npt.NDArray[np.uint8]
 
+SLVERR, DECERR = 2, 3
+_MOST_SAMPLES = 1 << 14  # more than there are different ones
 _FRACTION = 1024  # the harness counts bandwidth in bytes of 1 / 1024
 _IRQ, _IDLE = 1, 2
 _NO_LAYER = 0xFFFF_FFFF
@@ -38,6 +41,7 @@ _FAILURES = {
     9: "write data came without an address",
     10: "the registers did not answer",
     11: "an assertion in the RTL failed",
+    12: "the NPU said that it is idle while memory owed it data or an answer",
 }
 
 
@@ -65,6 +69,10 @@ class _Event(ctypes.Structure):
         ("layer", ctypes.c_uint32),
         ("reserved", ctypes.c_uint32),
     )  # fmt: skip
+
+
+class _Count(ctypes.Structure):
+    _fields_ = (("key", ctypes.c_uint64), ("hits", ctypes.c_uint64))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,11 +160,36 @@ class RtlNpu:
             )
         return self.memory[start : start + size]
 
-    def fault(self, *, silent: bool = False, bad: tuple[int, int] = (0, 0)) -> None:
-        """Stop all answers of memory (`silent`), or answer addresses [bad[0], bad[1]) with an error, from now
-        on.
+    def fault(self, *, silent: bool = False, bad: tuple[int, int] = (0, 0), response: int = SLVERR) -> None:
+        """Stop all answers of memory (`silent`), or answer addresses [bad[0], bad[1]) with `response`, from
+        now on.
+
+        Of a read just the beats that hold such an address answer so, of a write the whole burst, which then
+        leaves memory as it is. What lies outside memory answers DECERR.
         """
-        self._library.npu_fault(self._handle, int(silent), ctypes.c_uint64(bad[0]), ctypes.c_uint64(bad[1]))
+        low, high = (ctypes.c_uint64(address) for address in bad)
+        self._library.npu_fault(self._handle, int(silent), low, high, ctypes.c_uint32(response))
+
+    @property
+    def state(self) -> int:
+        """The number of the sequencer's state, as `coverage.STATES` names them."""
+        return int(self._library.npu_state(self._handle))
+
+    @property
+    def began(self) -> int:
+        """The cycle in which the last START was obeyed."""
+        return int(self._library.npu_began(self._handle))
+
+    @property
+    def failed(self) -> int:
+        """The first cycle since then with a bus error, a bad plan or a block that does not fit; else 0."""
+        return int(self._library.npu_ended(self._handle))
+
+    def take_samples(self) -> Counter[tuple[int, int]]:
+        """Take what coverage has sampled since the last call: hits by (kind, what); `coverage` names them."""
+        counts = (_Count * _MOST_SAMPLES)()
+        taken = self._library.npu_take_samples(self._handle, counts, ctypes.c_uint64(_MOST_SAMPLES))
+        return Counter({(count.key >> 48, count.key & (1 << 48) - 1): count.hits for count in counts[:taken]})
 
     def take_layers(self) -> list[LayerRun]:
         """Take the layers that ran since the last call, in order; a layer that still runs comes with the next
@@ -211,8 +244,8 @@ def _layer_run(first: _Event, after: _Event) -> LayerRun:
 def _library(path: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
     library.npu_open.restype = ctypes.c_void_p
-    for name in ("npu_cycle", "npu_events"):
+    for name in ("npu_cycle", "npu_events", "npu_take_samples", "npu_began", "npu_ended"):
         getattr(library, name).restype = ctypes.c_uint64
-    for name in ("npu_run", "npu_code"):
+    for name in ("npu_run", "npu_code", "npu_state"):
         getattr(library, name).restype = ctypes.c_uint32
     return library

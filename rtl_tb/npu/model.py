@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fluidnpu.dse import Design
 from fluidnpu.hls.core import compile_shared_core, core_texts
+from fluidnpu.hls.formats import LAYER
 
 from ..common.cache import digest
 from ..common.sources import edited, needed, sources
@@ -23,7 +24,12 @@ TOP = "fluidnpu_npu"
 _HARNESS = "npu_model.cpp"
 _HLS_CORE = ("hls_core.cpp", "hls_core.h")
 _PROBES = {
-    "fluidnpu_data_plane": ("busy", "idle", "layer_index"),
+    "fluidnpu_data_plane": (
+        "busy", "idle", "layer_index", "m0_error", "m1_error", "m2_read_error", "m2_write_error", "watchdog", "soft_reset", "stuck",
+        "plan_refused", "start_refused", "refused", "done", "written", "start", "exit", "merge", "active", "b_act", "layer_start",
+        "running", "command_valid", "cmd_ready", "input_ready", "output_ready", "residual_ready", "block_ready",
+    ),
+    "fluidnpu_sequencer": ("state_q",),
     TOP: ("input_valid", "input_ready", "weight_valid", "weight_ready", "residual_valid", "residual_ready",
           "output_valid", "output_ready"),
 }  # fmt: skip
@@ -58,7 +64,9 @@ class NpuModel:
         texts = needed({**sources(), **core, f"{TOP}.sv": _text(f"{TOP}.sv")}, TOP)
         harness = {name: _text(name) for name in (_HARNESS, *(_HLS_CORE if self.hls_core else ()))}
         ports = {"PORT_BYTES": self.parameters.get("PortBytes", 16), "STRIPES": self.parameters.get("Stripes", 1)}
-        defines = {name: str(number) for name, number in ports.items()}
+        fields = {"MODE_AT": "mode", "ROW_LANES_AT": "row_lanes", "RESIDUAL_AT": "has_residual"}
+        places = {name: LAYER.field(field).start for name, field in fields.items()}
+        defines = {name: str(number) for name, number in (ports | places).items()}
         if self.hls_core:
             loaded = digest(sorted(self._core_texts().items()))  # compiled apart: another core is another build
             defines |= {"HLS_CORE": '"\\"{folder}/core.so\\""', "HLS_CORE_DIGEST": loaded}

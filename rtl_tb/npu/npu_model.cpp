@@ -9,7 +9,10 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <iterator>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "Vtop.h"
@@ -21,6 +24,9 @@
 #endif
 #ifndef STRIPES
 #error "STRIPES must be the number of ports that a master is striped over"
+#endif
+#if !defined(MODE_AT) || !defined(ROW_LANES_AT) || !defined(RESIDUAL_AT)
+#error "MODE_AT, ROW_LANES_AT, RESIDUAL_AT must be places of fields in layer_t"
 #endif
 
 namespace {
@@ -35,12 +41,16 @@ constexpr uint64_t Page = 4096;
 constexpr uint32_t Fraction = 1024;  // rates are in bytes of 1 / Fraction
 constexpr int LitePatience = 1000;   // cycles that a register access may take
 constexpr uint8_t DecodeError = 3;
+constexpr uint64_t Border = 1ull << 32;  // of 4 GiB
 constexpr uint32_t NoLayer = 0xFFFFFFFF;
 
 enum Code : uint32_t {
   Fine = 0, CrossesPage = 1, Misaligned = 2, NotIncr = 3, WrongSize = 4, TooLong = 5, AddressMoved = 6, DataMoved = 7,
-  LastMisplaced = 8, DataWithoutAddress = 9, LiteSilent = 10, Assertion = 11,
+  LastMisplaced = 8, DataWithoutAddress = 9, LiteSilent = 10, Assertion = 11, IdleTooSoon = 12,
 };
+
+// What coverage samples, by kind; npu/coverage.py names the rest of a key.
+enum Sample : uint64_t { LayerBegins = 1, Moment = 2, SlotRuns = 3, QueueFull = 4, BurstAsked = 5, ErrorAnswered = 6 };
 
 struct Settings {
   uint64_t base, size;
@@ -61,9 +71,13 @@ struct Event {  // counters when the layer that runs changed
   uint32_t reserved;
 };
 
+struct Count {
+  uint64_t key, hits;
+};
+
 struct Burst {
   uint64_t due;
-  uint8_t response;
+  uint8_t response;  // of every beat, unless the address is bad
   uint32_t beats, sent;
   uint64_t address;
   std::vector<uint8_t> data, strobes;
@@ -190,9 +204,20 @@ class Npu {
 
   uint32_t code = Fine;
   bool silent = false;           // a bus that stops answering
-  uint64_t bad_from = 0, bad_to = 0;  // addresses that answer with an error
+  uint64_t bad_from = 0, bad_to = 0;  // addresses that answer with an error: of reads just the beats that hold them
+  uint8_t bad_response = 2;
   Event now{};
   std::vector<Event> events;
+  uint64_t began = 0, ended = 0;  // cycles of the last START, and of the first error since
+  // Hits since the last call.
+  std::map<uint64_t, uint64_t> take_samples() {
+    for (uint64_t i = 0; i < std::size(full_); i++) {
+      if (full_[i] != 0) samples_[static_cast<uint64_t>(QueueFull) << 48 | i] = std::exchange(full_[i], 0);
+    }
+    return std::exchange(samples_, {});
+  }
+
+  uint32_t state() const { return top_->rootp->fluidnpu_npu__DOT__data_plane__DOT__sequencer__DOT__state_q; }
 
  private:
   // The first half of a cycle: inputs from what the model knows, then the combinational outputs.
@@ -228,6 +253,7 @@ class Npu {
   // The second half: what was handed over counts, then the rising edge.
   void rise() {
     auto& t = *top_;
+    look();
     for (int p = 0; p < Stripes; p++) {
       take_reader(0, p, t.m0_axi_arvalid, t.m0_axi_arready, t.m0_axi_araddr, t.m0_axi_arlen, t.m0_axi_arsize, t.m0_axi_arburst, t.m0_axi_rready);
       take_reader(1, p, t.m1_axi_arvalid, t.m1_axi_arready, t.m1_axi_araddr, t.m1_axi_arlen, t.m1_axi_arsize, t.m1_axi_arburst, t.m1_axi_rready);
@@ -274,13 +300,19 @@ class Npu {
     if (!r.offering) return;
     Burst& burst = r.queue.front();
     put(rlast, p, 1, burst.sent + 1 == burst.beats);
-    put(rresp, 2 * p, 2, burst.response);
+    put(rresp, 2 * p, 2, response_of(burst));
     std::memcpy(reinterpret_cast<uint8_t*>(&rdata) + p * PortBytes, burst.data.data() + burst.sent * PortBytes, PortBytes);
   }
 
-  bool inside(uint64_t address, uint64_t bytes) const {
-    bool there = address >= set_.base && address - set_.base + bytes <= set_.size;
-    return there && !(address < bad_to && address + bytes > bad_from);
+  bool there(uint64_t address, uint64_t bytes) const {
+    return address >= set_.base && address - set_.base + bytes <= set_.size;
+  }
+
+  bool bad(uint64_t address, uint64_t bytes) const { return address < bad_to && address + bytes > bad_from; }
+
+  // Of the beat that is sent next.
+  uint8_t response_of(const Burst& burst) const {
+    return bad(burst.address + burst.sent * PortBytes, PortBytes) ? bad_response : burst.response;
   }
 
   void check(uint64_t address, uint32_t beats, uint32_t size, uint32_t type) {
@@ -305,14 +337,19 @@ class Npu {
     if (r.offering && rready) {
       now.read_beats[i]++;
       r.offering = false;
+      if (uint8_t response = response_of(r.queue.front())) {
+        uint64_t place = (r.queue.front().sent == 0 ? 1 : 0) | (r.queue.front().sent + 1 == r.queue.front().beats ? 2 : 0);
+        sample(ErrorAnswered, place << 8 | response << 4 | static_cast<uint64_t>(i));
+      }
       if (++r.queue.front().sent == r.queue.front().beats) r.queue.pop_front();
     }
     if (!arvalid || !arready) return;
     uint32_t beats = length + 1;
     check(address, beats, static_cast<uint32_t>(bits(sizes, 3 * p, 3)), static_cast<uint32_t>(bits(types, 2 * p, 2)));
     now.read_bursts[i]++;
+    sample(BurstAsked, (address >= Border ? 4 : 0) | static_cast<uint64_t>(i));
     Burst burst{now.cycle + set_.latency, 0, beats, 0, address, std::vector<uint8_t>(beats * PortBytes), {}};
-    if (inside(address, beats * PortBytes)) {
+    if (there(address, beats * PortBytes)) {
       std::memcpy(burst.data.data(), memory_ + (address - set_.base), beats * PortBytes);
     } else {
       burst.response = DecodeError;
@@ -344,6 +381,7 @@ class Npu {
     std::memcpy(w.w_strobe, strobe, sizeof strobe);
     if (w.offering && bits(t.m2_axi_bready, p, 1)) {
       w.offering = false;
+      if (uint8_t response = w.answered.front().response) sample(ErrorAnswered, 3 << 8 | response << 4 | 3);
       w.answered.pop_front();
     }
     if (wvalid && wready) take_data(w, strobe);
@@ -351,6 +389,7 @@ class Npu {
       uint32_t beats = length + 1;
       check(address, beats, static_cast<uint32_t>(bits(t.m2_axi_awsize, 3 * p, 3)), static_cast<uint32_t>(bits(t.m2_axi_awburst, 2 * p, 2)));
       now.write_bursts++;
+      sample(BurstAsked, (address >= Border ? 4 : 0) | 3);
       w.open.push_back(Burst{0, 0, beats, 0, address, {}, {}});
     }
   }
@@ -370,8 +409,12 @@ class Npu {
   }
 
   void store(Burst& burst) {
-    if (!inside(burst.address, burst.data.size())) {
+    if (!there(burst.address, burst.data.size())) {
       burst.response = DecodeError;
+      return;
+    }
+    if (bad(burst.address, burst.data.size())) {
+      burst.response = bad_response;
       return;
     }
     for (uint64_t i = 0; i < burst.data.size(); i++) {
@@ -385,6 +428,53 @@ class Npu {
     if (layer == layer_) return;
     layer_ = now.layer = layer;
     events.push_back(now);
+  }
+
+  void sample(Sample kind, uint64_t what) { samples_[static_cast<uint64_t>(kind) << 48 | what]++; }
+
+#define PLANE(name) r.fluidnpu_npu__DOT__data_plane__DOT__##name
+  // What happens in this cycle inside the NPU.
+  void look() {
+    const auto& r = *top_->rootp;
+    if (idle() && owes()) fail(IdleTooSoon);
+    uint64_t events = PLANE(m0_error) | PLANE(m1_error) << 1 | PLANE(m2_read_error) << 2 | PLANE(m2_write_error) << 3 |
+                      PLANE(watchdog) << 4 | PLANE(soft_reset) << 5 | PLANE(stuck) << 6 | PLANE(plan_refused) << 7 |
+                      PLANE(start_refused) << 8 | PLANE(refused) << 9 | PLANE(done) << 10 | PLANE(written) << 11;
+    if ((events & 0xCF) != 0 && ended == 0) ended = now.cycle;
+    if ((events & 0x7FF) != 0) sample(Moment, events | static_cast<uint64_t>(state()) << 16);
+    bool started = PLANE(start) && !PLANE(start_refused);
+    if (!PLANE(refused)) changed_ |= PLANE(exit) | PLANE(merge) << 1;
+    if (started) {
+      began = now.cycle;
+      ended = 0;
+      uint32_t active = PLANE(active);
+      for (int slot = 0; slot < 32; slot++) {
+        if (active >> slot & 1) sample(SlotRuns, static_cast<uint64_t>(slot));
+      }
+      since_ = changed_;
+      changed_ = 0;
+    }
+    if (PLANE(layer_start)) {
+      const auto& running = PLANE(running);
+      sample(LayerBegins, bits(running, MODE_AT, 4) | bits(running, ROW_LANES_AT, 1) << 4 | bits(running, RESIDUAL_AT, 1) << 5 |
+                              static_cast<uint64_t>(since_) << 6 | static_cast<uint64_t>(PLANE(b_act)) << 8);
+    }
+    if (PLANE(command_valid)) {
+      uint32_t full = !PLANE(cmd_ready) | !PLANE(input_ready) << 1 | !PLANE(output_ready) << 2 | !PLANE(residual_ready) << 3 |
+                      !PLANE(block_ready) << 4;
+      for (int i = 0; full >> i != 0; i++) full_[i] += full >> i & 1;
+    }
+  }
+#undef PLANE
+
+  // Data or answers that memory owes, or bursts whose data did not come.
+  bool owes() const {
+    for (const auto& ports : reader_) {
+      for (const auto& r : ports) {
+        if (!r.queue.empty()) return true;
+      }
+    }
+    return std::any_of(std::begin(writer_), std::end(writer_), [](const Writer& w) { return !w.open.empty() || !w.answered.empty(); });
   }
 
   void count() {
@@ -406,6 +496,9 @@ class Npu {
   Reader reader_[Masters][Stripes];
   Writer writer_[Stripes];
   uint32_t layer_ = NoLayer;
+  std::map<uint64_t, uint64_t> samples_;  // key (kind in the upper bits) -> hits
+  uint64_t full_[5] = {};  // hits of QueueFull, which may come in every cycle
+  uint32_t changed_ = 0, since_ = 0;  // EXIT (1) and MERGE (2) since the last START, and before it
 };
 
 }  // namespace
@@ -424,8 +517,19 @@ API void npu_take_events(Npu* npu, Event* out) {
   std::copy(npu->events.begin(), npu->events.end(), out);
   npu->events.clear();
 }
-API void npu_fault(Npu* npu, uint32_t silent, uint64_t bad_from, uint64_t bad_to) {
+API void npu_fault(Npu* npu, uint32_t silent, uint64_t bad_from, uint64_t bad_to, uint32_t response) {
   npu->silent = silent != 0;
   npu->bad_from = bad_from;
   npu->bad_to = bad_to;
+  npu->bad_response = static_cast<uint8_t>(response);
+}
+API uint64_t npu_began(const Npu* npu) { return npu->began; }
+API uint64_t npu_ended(const Npu* npu) { return npu->ended; }
+API uint32_t npu_state(const Npu* npu) { return npu->state(); }
+API uint64_t npu_take_samples(Npu* npu, Count* out, uint64_t most) {
+  uint64_t count = 0;
+  for (const auto& [key, hits] : npu->take_samples()) {
+    if (count < most) out[count++] = Count{key, hits};
+  }
+  return count;
 }

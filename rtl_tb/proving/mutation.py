@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..common.sources import sources
-from ..errors import ProofError, SimulationError
+from ..errors import ProofError, RtlError, SimulationError
 from ..simulation.model import Model, run
 from ..simulation.units import UNITS
 from .catalogue import PROOFS
@@ -139,7 +139,7 @@ def judge(file: str, text: str) -> str:
         model = Model(top=file.removesuffix(".sv"), parameters=parameters, override={file: text})
         try:
             model.build()
-        except SimulationError:
+        except RtlError:
             return "build"
         try:
             run(model, env=_ENV)

@@ -10,6 +10,7 @@ A seeded bug must make a proof fail. The proofs themselves stand in `<subject>/p
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -72,10 +73,59 @@ class Proof:
     cover_depth: int = 20
 
 
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The verdict of sby on one question: PASS, FAIL (a counterexample) or UNKNOWN (no induction).
+
+    `cycle`, `broken` (file and line of the assertion) and `trace` (VCD) are those of the counterexample, or
+    of the step that the induction could not take.
+    """
+
+    verdict: str
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """The log of sby."""
+        return self.folder / "log.txt"
+
+    @property
+    def cycle(self) -> int | None:
+        """The cycle of the counterexample, counted from reset; None when there is none."""
+        steps = re.findall(r"counterexample trace: .*\n(?:.*\n)*?.* step (\d+)$", self._text, re.M)
+        return int(steps[0]) if steps else None
+
+    @property
+    def broken(self) -> str | None:
+        """File and line of the assertion that does not hold; None when all hold."""
+        found = re.search(r"Assert failed in .*?: (\S+\.sv:\d+)", self._text)
+        return found[1] if found else None
+
+    @property
+    def trace(self) -> Path | None:
+        """The waveform that shows it."""
+        for name in ("trace.vcd", "trace_induct.vcd"):
+            path = self.folder / "work" / "engine_0" / name
+            if self.verdict != "PASS" and path.exists():
+                return path
+        return None
+
+    @property
+    def _text(self) -> str:
+        return self.log.read_text() if self.log.exists() else ""
+
+
 def prove(
     proof: Proof, seed: Seed | None = None, timeout_s: int = 600, override: Mapping[str, str] | None = None
 ) -> str:
-    """Return the verdict of sby: PASS, FAIL (a counterexample) or UNKNOWN (no induction).
+    """Return the verdict of `answer`."""
+    return answer(proof, seed, timeout_s, override).verdict
+
+
+def answer(
+    proof: Proof, seed: Seed | None = None, timeout_s: int = 600, override: Mapping[str, str] | None = None
+) -> Outcome:
+    """Ask sby if the proof holds.
 
     `seed` is put in first if one is given; `override` replaces source files. Verdicts are cached by digest.
     Raises ProofError when no verdict comes.
@@ -88,18 +138,18 @@ def prove(
     task = ("prove", proof.depth)
     if seed is not None and not seed.any_state:
         task = ("bmc", seed.depth or proof.search_depth)
-    return _verdict(proof, seed.name if seed else "proof", texts, task, timeout_s)
+    return _outcome(proof, seed.name if seed else "proof", texts, task, timeout_s)
 
 
-def cover(proof: Proof, timeout_s: int = 600) -> str:
-    """Return PASS if every `cover` statement is reached by a run from reset, else FAIL.
+def cover(proof: Proof, timeout_s: int = 600) -> Outcome:
+    """Ask sby if every `cover` statement is reached by a run from reset: PASS, else FAIL.
 
     Raises ProofError when there is no such statement, or no verdict.
     """
     texts = _texts(proof, {})
     if not any("cover (" in text for text in texts.values()):
         raise ProofError(f"the proof of {proof.top} must have a `cover` statement inside `ifdef COVER`")
-    return _verdict(proof, "cover", texts, ("cover", proof.cover_depth), timeout_s)
+    return _outcome(proof, "cover", texts, ("cover", proof.cover_depth), timeout_s)
 
 
 def _texts(proof: Proof, override: Mapping[str, str]) -> dict[str, str]:
@@ -114,8 +164,8 @@ def _texts(proof: Proof, override: Mapping[str, str]) -> dict[str, str]:
     return texts | {name: inside(texts[name], harness[checker]) for name, checker in proof.inside.items()}
 
 
-def _verdict(proof: Proof, name: str, texts: Mapping[str, str], task: tuple[str, int], timeout_s: int) -> str:
-    """The cached verdict of sby on a task (mode, depth)."""
+def _outcome(proof: Proof, name: str, texts: Mapping[str, str], task: tuple[str, int], timeout_s: int) -> Outcome:
+    """The cached answer of sby to a task (mode, depth)."""
     script = _script(proof, texts, *task)
     folder = build_root() / "proofs" / f"{proof.top}-{name}-{digest(sorted(texts.items()), script)}"
     verdict = folder / "verdict"
@@ -127,7 +177,7 @@ def _verdict(proof: Proof, name: str, texts: Mapping[str, str], task: tuple[str,
                 (folder / file).write_text(text)
             (folder / "proof.sby").write_text(script)
             verdict.write_text(_sby(folder, timeout_s))
-        return verdict.read_text()
+        return Outcome(verdict=verdict.read_text(), folder=folder)
 
 
 def inside(module: str, checker: str) -> str:

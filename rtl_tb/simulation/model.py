@@ -23,6 +23,7 @@ from pathlib import Path
 from ..common.cache import digest
 from ..common.sources import SUBJECTS, needed, sources, texts_of
 from ..errors import SimulationError
+from .fst import write_fst
 from .verilator import BENCH, Build, visible
 
 
@@ -87,18 +88,50 @@ def run_folder(
     return model.verilated.folder / "runs" / f"{bench}-{label}"
 
 
-def run(
+@dataclass(frozen=True, kw_only=True)
+class CaseRun:
+    """One test of a bench as it ended; `message` says why it failed."""
+
+    name: str
+    passed: bool
+    seconds: float
+    message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchRun:
+    """A bench as it ended: its tests, its log, and its waveform where the model has `waves`."""
+
+    cases: tuple[CaseRun, ...]
+    log: Path
+    waveform: Path | None = None
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Names of the tests that failed."""
+        return tuple(case.name for case in self.cases if not case.passed)
+
+    def tail(self) -> str:
+        """The last lines of the log."""
+        if not self.log.exists():
+            return "(no log)"
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-60:])
+
+
+def play(
     model: Model,
     bench: str | None = None,
     *,
     seed: int = 1,
     tests: str | None = None,
     env: Mapping[str, str] | None = None,
-) -> list[str]:
-    """Run the tests of a bench on a model and return their names; SimulationError when one fails.
+    keep_vcd: bool = False,
+) -> BenchRun:
+    """Run the tests of a bench on a model and return how each of them ended.
 
     `bench` is the one named as the model's top by default. `tests` is a regular expression that chooses among
-    its tests. `env` is passed to the bench, and so are the model's parameters.
+    its tests. `env` is passed to the bench, and so are the model's parameters. A model with `waves` leaves an
+    FST, and with `keep_vcd` the VCD that it was made from. SimulationError when no test was run.
     """
     module = bench_module(bench or model.top)
     folder = model.build().parent
@@ -122,17 +155,56 @@ def run(
             waves=model.waves,
             extra_env={"COCOTB_LOG_LEVEL": "INFO", "PARAMETERS": json.dumps(dict(model.parameters)), **(env or {})},
         )
-    return _passed(results, log)
+    done = BenchRun(cases=_cases(results), log=log, waveform=_waveform(out, keep_vcd) if model.waves else None)
+    if not done.cases:
+        why = "no test was found" if results.exists() else "the simulator left no results"
+        seen = f"; waveform up to there: {done.waveform}" if done.waveform else ""
+        raise SimulationError(f"failed: {why}{seen}; the log {log} ends:\n{done.tail()}")
+    return done
 
 
-def _passed(results: Path, log: Path) -> list[str]:
-    tail = "\n".join(log.read_text(errors="replace").splitlines()[-60:]) if log.exists() else "(no log)"
+def run(
+    model: Model,
+    bench: str | None = None,
+    *,
+    seed: int = 1,
+    tests: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Run the tests of a bench as `play` does and return their names; SimulationError when one fails."""
+    done = play(model, bench, seed=seed, tests=tests, env=env)
+    if done.failed:
+        raise SimulationError(f"failed: {', '.join(done.failed)}; the log ends:\n{done.tail()}")
+    return [case.name for case in done.cases]
+
+
+def _cases(results: Path) -> tuple[CaseRun, ...]:
+    """The tests in a report of cocotb, without those that were skipped."""
     if not results.exists():
-        raise SimulationError(f"the simulator left no results; its log ends:\n{tail}")
-    cases = list(ET.parse(results).getroot().iter("testcase"))
-    failed = [
-        case.get("name", "?") for case in cases if case.find("failure") is not None or case.find("error") is not None
-    ]
-    if failed or not cases:
-        raise SimulationError(f"failed: {', '.join(failed) or 'no test was found'}; the log ends:\n{tail}")
-    return [case.get("name", "?") for case in cases if case.find("skipped") is None]
+        return ()
+    cases = []
+    for entry in ET.parse(results).getroot().iter("testcase"):
+        if entry.find("skipped") is not None:
+            continue
+        failure = next((found for kind in ("failure", "error") if (found := entry.find(kind)) is not None), None)
+        message = "" if failure is None else f"{failure.get('type', 'failed')}: {failure.get('message', '')}"
+        cases.append(
+            CaseRun(
+                name=entry.get("name", "?"),
+                passed=failure is None,
+                seconds=float(entry.get("time", "0")),
+                message=message,
+            )
+        )
+    return tuple(cases)
+
+
+def _waveform(folder: Path, keep_vcd: bool) -> Path | None:
+    """The FST of a run that was traced; None when the simulator ended before it wrote anything."""
+    vcd, fst = folder / "dump.vcd", folder / "dump.fst"
+    if not vcd.exists():
+        return None
+    write_fst(vcd, fst)
+    if not keep_vcd:
+        vcd.unlink()
+    return fst

@@ -4,6 +4,8 @@ The bench of a module has the module's name and stands in its subject's `benches
 
 >>> UNITS["common_fifo"]["Depth"]
 5
+>>> met_in("axi_stripe_cut"), met_in("core_pool")
+('axi_striped_masters_top', 'fluidnpu_core')
 """
 
 from __future__ import annotations
@@ -27,3 +29,40 @@ UNITS: Mapping[str, Mapping[str, int]] = {
     "fluidnpu_planner": {"TP": 6, "TC": 8, "WeightSlots": 2, "PortBytes": 16, "Split": 1},
     "fluidnpu_sequencer": {"TC": 8, "InWords": 8, "BMax": 4},
 }
+
+# Tops whose parameters are those of a whole array: its sizes by default.
+WHOLE: Mapping[str, Mapping[str, int]] = {
+    "fluidnpu_data_plane": {
+        "t_r": 16, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4, "port_bytes": 16,
+    },
+    "fluidnpu_core": {
+        "t_r": 13, "t_p": 4, "t_c": 5, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 3, "out_words": 4, "port_bytes": 16,
+    },
+}  # fmt: skip
+
+# Modules whose benches play no layers, so that any of their parameters go together.
+FREE = (
+    "common_fifo",
+    "axi_masters_top",
+    "axi_striped_masters_top",
+    "fluidnpu_batching_engine",
+    "fluidnpu_regs",
+    "fluidnpu_unpack",
+)
+
+_ELSEWHERE: Mapping[str, str] = {
+    "axi_read_master": "axi_masters_top",
+    "axi_write_master": "axi_masters_top",
+    "axi_read_stripe": "axi_striped_masters_top",
+    "axi_write_stripe": "axi_striped_masters_top",
+    "axi_stripe_cut": "axi_striped_masters_top",
+    "axi_gather_fifo": "axi_striped_masters_top",
+    "common_skid": "fluidnpu_core",
+}
+
+
+def met_in(module: str) -> str | None:
+    """The top whose bench drives a module: itself or the one that contains it; None for a stranger."""
+    if module in UNITS or module in WHOLE:
+        return module
+    return "fluidnpu_core" if module.startswith("core_") else _ELSEWHERE.get(module)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ..common.cache import build_root, digest, locked
-from ..errors import SimulationError
+from ..errors import ParameterError, SimulationError
 
 # Warnings are errors, except for deliberately unconnected or unused signals and parameter-dependent constant
 # comparisons.
@@ -95,7 +96,7 @@ class Build:
     def make(self, prepare: Callable[[Path], None] = _nothing) -> Path:
         """The target, built unless it is there already; `prepare` may add files to the folder first.
 
-        Raises SimulationError.
+        Raises ParameterError when a module refuses its parameters, else SimulationError.
         """
         with locked(self.folder):
             if not self.target.exists():
@@ -105,7 +106,9 @@ class Build:
         return self.target
 
     def lint(self) -> None:
-        """Elaborate only; SimulationError with Verilator's message on illegal parameters or doubtful code."""
+        """Elaborate only; ParameterError on illegal parameters, SimulationError with Verilator's message on
+        doubtful code.
+        """
         folder = self.folder.with_name(f"{self.folder.name}-lint")
         with locked(folder):
             _verilate(["--lint-only", *self._unpack(folder)], folder)
@@ -210,5 +213,9 @@ def _call(command: list[str], folder: Path, make: str) -> None:
     with (folder / "build.log").open("a") as log:
         log.write(" ".join(command) + "\n" + done.stdout + done.stderr)
     if done.returncode:
+        refusals = re.findall(r"USERFATAL: \S+/(\w+)\.sv:\d+:\d+: (.*)", done.stdout + done.stderr)
+        if refusals:
+            told = dict.fromkeys(f"{text.replace(' in %m', '')} ({module})" for module, text in refusals)
+            raise ParameterError("; ".join(told))
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-40:])
         raise SimulationError(f"{Path(command[0]).name} ended with {done.returncode}:\n{tail}")

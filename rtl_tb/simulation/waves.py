@@ -24,8 +24,7 @@ from fluidnpu.hls.program import decode_for
 
 from ..data_plane.parameters import DATA_PLANE_TOP, data_plane_parameters
 from ..errors import SimulationError
-from .fst import write_fst
-from .model import Model, run, run_folder
+from .model import Model, play
 
 if TYPE_CHECKING:
     from ..data_plane.benches.jobs import Shape
@@ -154,19 +153,11 @@ def record(
     model = Model(top=DATA_PLANE_TOP, parameters=parameters, waves=True)
     env = {"SIZES": json.dumps(SIZES), "LAYERS": "1", "SHAPE": json.dumps(asdict(shape)), "WORD": str(word)}
     env |= {"BATCHES": json.dumps(batches)}
-    folder = run_folder(model, "recording", env=env)
-    vcd, fst = folder / "dump.vcd", folder / "dump.fst"
-    try:
-        run(model, "recording", env=env)
-    except SimulationError as error:
-        if vcd.exists():
-            write_fst(vcd, fst)
-            raise SimulationError(f"{error}\nwaveform up to there: {fst}") from error
-        raise
-    write_fst(vcd, fst)
-    if not keep_vcd:
-        vcd.unlink()
-    return fst, folder / "bursts.txt", vcd if keep_vcd else None
+    done = play(model, "recording", env=env, keep_vcd=keep_vcd)
+    if done.failed:
+        raise SimulationError(f"{done.cases[0].message}\nwaveform up to there: {done.waveform}")
+    assert done.waveform is not None
+    return done.waveform, done.log.with_name("bursts.txt"), done.waveform.with_suffix(".vcd") if keep_vcd else None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

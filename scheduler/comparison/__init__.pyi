@@ -1,6 +1,9 @@
 from .compare import Comparison as Comparison
 from .decision_log import record as record
 from .decision_log import replay as replay
+from .live_log import LIVE_KIND as LIVE_KIND
+from .live_log import LiveLog as LiveLog
+from .live_log import replay_live as replay_live
 from .serving import Truth as Truth
 from .serving import serve_stream as serve_stream
 from .sources import Source as Source

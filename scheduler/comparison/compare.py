@@ -28,7 +28,7 @@ from ..policies.setting import Setting
 from ..policy import Policy, traits_of
 from ..schedule import Tally
 from ..simulation.metrics import Metrics, interval, measure, merge_metrics
-from ..simulation.traffic import check_load, check_objective
+from ..simulation.traffic import check_load, check_objective, coverage
 from .seeds import Progress, run_seeds
 from .serving import Serving, Truth, least_load_of, tally_stream
 from .sources import Source
@@ -83,6 +83,11 @@ class Comparison:
         return "; ".join(said)
 
     @property
+    def coverage(self) -> str:
+        """A remark where the run covers too little of its traffic's periods, or an empty text."""
+        return coverage(self.truth.traffic, self.truth.rate_per_s or self.rate_per_s, self.requests)
+
+    @property
     def _traffic(self) -> str:
         return self.truth.traffic.partition(":")[0]
 
@@ -91,7 +96,7 @@ class Comparison:
         """`Serving.least_load` of the true world."""
         rates = self.truth.exit_rates or self.serving.exit_rates
         serving = dataclasses.replace(self.serving, exit_rates=rates)
-        return serving.least_load(self.rate_per_s) * self.truth.latency_factor
+        return serving.least_load(self.truth.rate_per_s or self.rate_per_s) * self.truth.latency_factor
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types: per policy each metric as mean, low and high (95 %).
@@ -112,6 +117,7 @@ class Comparison:
         return {
             "name": self.serving.name,
             "rate_per_s": self.rate_per_s,
+            **({"true_rate_per_s": self.truth.rate_per_s} if self.truth.rate_per_s else {}),
             "slo_ms": self.slo_ns / 1e6,
             "requests": self.requests,
             "seeds": len(next(iter(self.metrics.values()))),
@@ -170,13 +176,15 @@ def compare(
     chosen = range(seeds) if isinstance(seeds, int) else seeds
     if len(chosen) < 1 or not policies:
         raise SchedulerError("a comparison needs at least one policy and one seed")
-    made = make_policies(policies, serving.setting(rate_per_s, slo_ns))
+    told = truth or Truth()
+    check_load(told.rate_per_s or rate_per_s, requests)
+    made = make_policies(policies, serving.setting(rate_per_s, slo_ns, told.traffic))
     names = [policy.name for policy in made]
     if len(set(names)) < len(names):
         raise SchedulerError(f"policies must be named once each, not {', '.join(names)}")
     if compiled is None:
         compiled = has_numba() and requests * len(chosen) * len(made) >= WORTH_COMPILING
-    source = Source(rate_per_s=rate_per_s, slo_ns=slo_ns, count=requests, truth=truth or Truth())
+    source = Source(rate_per_s=rate_per_s, slo_ns=slo_ns, count=requests, truth=told)
 
     def measure_seed(seed: int) -> list[Metrics]:
         drawn, rows = source.draw(serving, seed), []

@@ -60,8 +60,12 @@ class Serving:
         Raises SchedulerError when neither has any.
         """
         rates = exit_rates if exit_rates is not None else design.exit_rates
+        if rates is None and design.stages == 1:
+            rates = (1.0,)
         if rates is None:
-            raise SchedulerError(f"the design of '{design.network}' has no exit rates, so they must be given")
+            raise SchedulerError(
+                f"the design of '{design.network}' has no exit rates, so they must be given, or be measured on data"
+            )
         return cls(
             latency=design.latency,
             exit_rates=tuple(rates),
@@ -95,9 +99,10 @@ class Serving:
             ) from None
         return cls(latency=table, exit_rates=rates, name=str(raw.get("name", source)))
 
-    def setting(self, rate_per_s: float, slo_ns: int) -> Setting:
-        """Return the setting that solved policies are solved for."""
-        return Setting(latency=self.latency, exit_rates=self.exit_rates, rate_per_s=rate_per_s, slo_ns=slo_ns)
+    def setting(self, rate_per_s: float, slo_ns: int, traffic: str = "poisson") -> Setting:
+        """Return the setting that solved policies are solved for, and weights chosen for."""
+        latency, rates = self.latency, self.exit_rates
+        return Setting(latency=latency, exit_rates=rates, rate_per_s=rate_per_s, slo_ns=slo_ns, traffic=traffic)
 
     def least_load(self, rate_per_s: float) -> float:
         """Return the share of time that the NPU is busy with every run at its most efficient batch.
@@ -109,11 +114,22 @@ class Serving:
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """The world where policies err: traffic (see `generate`), exit rates, latency by a factor."""
+    """The world where policies err: traffic (see `generate`), exit rates, latency by a factor, arrivals a second.
+
+    `objectives`: shares of the requests that have objectives of their own, in ns; the others have the usual one.
+    """
 
     traffic: str = "poisson"
     exit_rates: tuple[float, ...] | None = None
     latency_factor: float = 1.0
+    rate_per_s: float | None = None
+    objectives: tuple[tuple[float, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(not 0 < share <= 1 for share, _ in self.objectives) or sum(share for share, _ in self.objectives) > 1:
+            raise SchedulerError(
+                f"shares of objectives must lie above 0 and sum to at most 1, not {[s for s, _ in self.objectives]}"
+            )
 
 
 def serve_stream(
@@ -186,4 +202,4 @@ def least_load_of(serving: Serving, policy: Policy, rate_per_s: float, truth: Tr
     if traits.layers:
         rates = layered_rates(rates, world.latency.stages)
     took = LatencyTable(ns=tuple(row[: traits.b_max] for row in world.run_ns))
-    return rate_per_s * least_work_ns(took, rates) / 1e9
+    return (truth.rate_per_s or rate_per_s) * least_work_ns(took, rates) / 1e9

@@ -22,7 +22,7 @@ from fluidnpu.dse import has_numba
 
 from ..errors import SchedulerError
 from ..policy import Policy, traits_of
-from ..simulation.metrics import Interval, Metrics, interval
+from ..simulation.metrics import Interval, Metrics, interval, within
 from .compare import Comparison, compare, make_policies, measure_policy
 from .seeds import Progress, run_seeds
 from .serving import Serving, tally_stream
@@ -80,7 +80,10 @@ def compare_streams(
         return StreamComparison(comparison=comparison)
     return StreamComparison(
         comparison=comparison,
-        accuracy_pct={name: interval([row[k].accuracy_pct for row in rows]) for k, name in enumerate(names)},
+        accuracy_pct={
+            name: within(interval([row[k].accuracy_pct for row in rows]), "accuracy_pct")
+            for k, name in enumerate(names)
+        },
         accuracy_lost_points={
             name: interval([row[k].patient_pct - row[k].accuracy_pct for row in rows]) for k, name in enumerate(names)
         },

@@ -6,28 +6,31 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .credit import CreditTwin
+from .credit import CreditTwin, starved, weigh
+from .estimates import EstimatesTwin, arrive, remember, see
 from .fluid import FluidTwin
 from .optimal import OptimalTwin
-from .state import at, decide, jit
+from .state import at, decide, jit, take_urgent, urgent
 from .twin import Ints, Npu, Records, State, Stream
 
-MEMORY = np.dtype([("seen", "i8"), ("given", "i8"), ("last", "i8"), ("latest", "i8"), ("late", "f8")])
+MEMORY = np.dtype([("last", "i8"), ("latest", "i8"), ("late", "f8"), ("budget", "f8")])
 
 
 class GuardedTwin(NamedTuple):
     """The twin of `Guarded`: three policies, and the numbers that choose among them.
 
     `work[stage]`: remaining work of a sample in ns. Memory: `spared[i]`: 1 when request i was given up;
-    `memory[0]`: requests seen and given up, the newest seen and the newest seen late, and the share of late
-    requests.
+    `memory[0]`: the newest request seen and the one seen late last, the share of late requests, and how many
+    may be given up.
     """
 
     credit: CreditTwin
     optimal: OptimalTwin
     fluid: FluidTwin
+    estimates: EstimatesTwin
+    plain: int
     give_up: float
-    head_start: int
+    most: float
     patience: float
     hasty: float
     low: float
@@ -40,48 +43,76 @@ class GuardedTwin(NamedTuple):
     @jit
     def decide(self, state: State, npu: Npu, stream: Stream) -> None:
         """Decide as `credit`, or work off the tail."""
-        count_arrivals(self, state)
-        count_late(self, state, stream)
-        if not tail_grows(self, state, stream):
-            decide(self.credit, state, npu, stream)
-        elif state.many[0] <= self.credit.look:
-            decide(self.optimal, state, npu, stream)
-        else:
+        count_arrivals(self, state, stream)
+        see(self.estimates, state, stream)
+        if self.plain or self.estimates.memory[0].raised:
             decide(self.fluid, state, npu, stream)
+        else:
+            guard(self, state, npu, stream, urgent(state, stream, self.credit.look))
+        remember(self.estimates, state, npu)
 
 
 @jit
-def count_arrivals(twin: GuardedTwin, state: State) -> None:
-    """Let the share of late requests fade with every request that came."""
+def guard(twin: GuardedTwin, state: State, npu: Npu, stream: Stream, places: Ints) -> None:
+    """Decide as `Guarded._guard`."""
+    counts = twin.credit.counts
+    count_late(twin, state, stream, places)
+    if not tail_grows(twin, state, stream, places):
+        weigh(twin.credit, state, npu, stream, places)
+        return
+    limit = state.counts[0].now + twin.credit.slo_ns - twin.credit.patience_ns
+    if starved(state, npu, stream, places, limit, min(counts.slots, npu.slots)):
+        return
+    if state.many[0] <= twin.credit.look:
+        decide(twin.optimal, state, npu, stream)
+    else:
+        decide(twin.fluid, state, npu, stream)
+    take_urgent(state, places)
+
+
+@jit
+def count_arrivals(twin: GuardedTwin, state: State, stream: Stream) -> None:
+    """Note every request that came: the share of late ones fades."""
     memory = twin.memory[0]
-    last = memory.last
-    for k in range(state.many[0] - 1, -1, -1):
-        request = at(state, 0, k)
-        if request <= last:
-            break
-        memory.seen += 1
+    first = state.many[0]
+    while first and at(state, 0, first - 1) > memory.last:
+        first -= 1
+    for k in range(first, state.many[0]):
         memory.late *= 1 - 1 / twin.horizon
-        memory.last = max(memory.last, request)
+        memory.budget = min(memory.budget + twin.give_up, twin.most)
+        memory.last = at(state, 0, k)
+        arrive(twin.estimates, stream.arrival[memory.last])
 
 
 @jit
-def count_late(twin: GuardedTwin, state: State, stream: Stream) -> None:
+def count_late(twin: GuardedTwin, state: State, stream: Stream, places: Ints) -> None:
     """Count the requests that are late for the first time."""
     memory = twin.memory[0]
     late, latest = 0, memory.latest
     for s in range(len(state.many)):
         for k in range(min(state.many[s], twin.credit.look)):
-            request = at(state, s, k)
+            request = at(state, s, places[s, k])
             if stream.deadline[request] >= state.counts[0].now:
                 break
-            if request > memory.latest:
-                late, latest = late + 1, max(latest, request)
+            if later(stream, request, memory.latest):
+                late += 1
+                if later(stream, request, latest):
+                    latest = request
     memory.latest = latest
     memory.late += late / twin.horizon
 
 
 @jit
-def tail_grows(twin: GuardedTwin, state: State, stream: Stream) -> bool:
+def later(stream: Stream, request: int, other: int) -> bool:
+    """Tell if the deadline of a request comes after that of the other; -1 comes before all."""
+    if other < 0:
+        return True
+    a, b = stream.deadline[request], stream.deadline[other]
+    return bool(a > b or (a == b and request > other))
+
+
+@jit
+def tail_grows(twin: GuardedTwin, state: State, stream: Stream, places: Ints) -> bool:
     """Tell if a late sample would pass the patience, as `Guarded._tail_grows`; give up those allowed."""
     memory, now = twin.memory[0], state.counts[0].now
     calm = min(1.0, max(0.0, (twin.high - memory.late) / (twin.high - twin.low)))
@@ -90,15 +121,15 @@ def tail_grows(twin: GuardedTwin, state: State, stream: Stream) -> bool:
     debt = 0
     for s in range(len(state.many) - 1, -1, -1):
         for k in range(min(state.many[s], twin.credit.look)):
-            request = at(state, s, k)
+            request = at(state, s, places[s, k])
             if twin.spared[request]:
                 continue
             if stream.deadline[request] >= now:
                 break
             if stream.deadline[request] < limit + debt + twin.work[s]:
-                if memory.given + 1 > twin.give_up * (memory.seen + twin.head_start):
+                if memory.budget < 1:
                     return True
-                memory.given += 1
+                memory.budget -= 1
                 twin.spared[request] = 1
             else:
                 debt += twin.work[s]

@@ -13,9 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from fluidnpu.dse import Jit, has_numba
 
-from .twin import RUN, WAIT, Npu, State, Stream
+from .twin import RUN, WAIT, Ints, Npu, State, Stream
+
+NO_DEADLINE = -(2**62)  # before all deadlines
 
 jit = Jit("fluidnpu.scheduler.compiled", error_model="numpy")
 
@@ -94,3 +98,42 @@ def make_room(state: State, npu: Npu, stage: int, slots: int) -> None:
         else:
             stage = deepest(state)
     run(state, stage, min(room, state.many[stage]))
+
+
+@jit
+def urgent(state: State, stream: Stream, most: int) -> Ints:
+    """Return the places of each line whose deadlines come first, `most` of them, as `baselines.urgent_lines`.
+
+    Rows are stages; a row is filled as far as its line goes.
+    """
+    places = np.empty((len(state.many), most), np.int64)
+    for s in range(len(state.many)):
+        ordered, last = True, NO_DEADLINE
+        for k in range(state.many[s]):
+            deadline = stream.deadline[at(state, s, k)]
+            if deadline < last:
+                ordered = False
+                break
+            last = deadline
+        if ordered:
+            for k in range(min(state.many[s], most)):
+                places[s, k] = k
+            continue
+        for k in range(state.many[s]):
+            deadline, j = stream.deadline[at(state, s, k)], min(k, most)
+            while j > 0 and stream.deadline[at(state, s, places[s, j - 1])] > deadline:
+                if j < most:
+                    places[s, j] = places[s, j - 1]
+                j -= 1
+            if j < most:
+                places[s, j] = k
+    return places
+
+
+@jit
+def take_urgent(state: State, places: Ints) -> None:
+    """Let the run decided take the samples whose deadlines come first, where so many were looked at."""
+    action = state.action[0]
+    if action.kind == RUN and action.samples <= places.shape[1]:
+        for k in range(action.samples):
+            state.batch[k] = places[action.stage, k]

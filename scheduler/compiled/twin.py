@@ -22,7 +22,7 @@ Records = Any  # an array of records with named fields, which NumPy's types do n
 RUN, WAIT, ANSWER, SHED = range(4)  # kinds of an action
 NEVER = -1  # the time of a wait without one
 COUNTS = np.dtype(
-    [(name, "i8") for name in ["now", "arrived", "closed", "head", "held", "started", "answered", "lines", "named"]]
+    [(name, "i8") for name in ["now", "arrived", "closed", "head", "held", "lines", "named"]] + [("early", "f8")]
 )
 ACTION = np.dtype([(name, "i8") for name in ["kind", "stage", "samples", "until", "end"]])
 
@@ -52,8 +52,8 @@ class State(NamedTuple):
 
     The queue is `queue[counts.head:]`, `many[0]` of them; `line[s]` is the entry of stage s, `many[s]` of
     them. `counts` and `action` hold one record each, COUNTS and ACTION: the time in ns, requests that have
-    arrived, `closed` when all have, samples held past the queue, started and answered early, lines of the
-    log and samples named in it; the action, and the time of the next question. `batch` holds places in the
+    arrived, `closed` when all have, samples held past the queue, lines of the log and samples named in it, and
+    the level of the bucket of early answers; the action, and the time of the next question. `batch` holds places in the
     line of the action's stage, `action.samples` of them; `gone` the requests that a run, an answer or a
     refusal takes.
     """
@@ -81,9 +81,10 @@ class State(NamedTuple):
 
 
 class Wrappers(NamedTuple):
-    """The wrappers around a policy: share of anytime answers, `rescue_only` and `shed` (0 for none)."""
+    """The wrappers around a policy: share of anytime answers and the most saved up, `rescue_only`, `shed`; 0: none."""
 
     anytime: float = 0.0
+    most: float = 0.0
     rescue_only: int = 0
     shed: int = 0
 

@@ -14,7 +14,7 @@ def answer_early(state: State, npu: Npu, stream: Stream, wrappers: Wrappers) -> 
     if action.kind == RUN:
         stage = action.stage
         end += npu.believed[stage, action.samples - 1]
-    allowed = wrappers.anytime * counts.started - counts.answered
+    allowed = counts.early
     if allowed >= 1:
         for s in range(1, len(state.many)):
             for k in range(state.many[s]):
@@ -27,10 +27,10 @@ def answer_early(state: State, npu: Npu, stream: Stream, wrappers: Wrappers) -> 
                     state.gone[chosen] = at(state, s, k)
                     chosen += 1
     if chosen:
-        counts.answered += chosen
+        counts.early -= chosen
         action.kind, action.samples = ANSWER, chosen
     elif stage == 0:
-        counts.started += action.samples
+        counts.early = min(counts.early + wrappers.anytime * action.samples, wrappers.most)
 
 
 @jit

@@ -54,7 +54,10 @@ class ExitRule(Protocol):
 
 
 class Threshold:
-    """The shipped rule: a sample leaves when its confidence exceeds the threshold of the exit."""
+    """The shipped rule: a sample leaves when its confidence exceeds the threshold of the exit.
+
+    `thresholds`: one for every exit but the last; one for the last is not used.
+    """
 
     def __init__(self, thresholds: ArrayLike) -> None:
         self.thresholds: tuple[float, ...] = tuple(np.asarray(thresholds, float).reshape(-1).tolist())
@@ -73,9 +76,9 @@ class Threshold:
         `confidences`: samples x exits, softmax top-1 in 0..1. Raises SchedulerError.
         """
         table = np.asarray(confidences, float)
-        if table.ndim != 2 or table.shape[1] != len(self.thresholds):
+        if table.ndim != 2 or table.shape[1] - len(self.thresholds) not in (0, 1):
             raise SchedulerError(
-                "confidences must be samples x exits with one threshold an exit, "
+                "confidences must be samples x exits with one threshold for every exit but the last, "
                 f"not {table.shape} and {(len(self.thresholds),)}"
             )
         if not np.all((table >= 0) & (table <= 1)):

@@ -6,6 +6,7 @@ request waits for more than the requests ahead of it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -15,12 +16,13 @@ import numpy as np
 
 from ..compiled.twin import Compiled, Npu, Stream
 from ..errors import SchedulerError
-from ..policy import Action, Run, Traits, View, Wait
-from ..units import format_ms, parse_duration_ns
+from ..policy import Action, Request, Run, Traits, View, Wait
+from ..simulation.units import format_ms, parse_duration_ns
 from .entry import Entry, parse_count
 
 PATIENCE = 10  # objectives after which the oldest sample goes first, before everything else
 _order = attrgetter("arrival_ns", "id")
+_deadline = attrgetter("deadline_ns")
 
 
 def deepest(view: View) -> int:
@@ -45,13 +47,32 @@ def oldest_first(view: View, patience: float = PATIENCE, slots: int | None = Non
     return run_with_room(view, stage, slots or view.slots or view.b_max, reason)
 
 
-def run_with_room(view: View, stage: int, slots: int, reason: str) -> Run:
-    """Return a run of the oldest at `stage`; without a slot for the queue, of the samples furthest on."""
+def urgent_lines(view: View, most: int) -> list[Sequence[Request]]:
+    """Return of each line the `most` samples whose deadlines come first; with one objective the oldest.
+
+    Equal deadlines keep their order.
+    """
+    lines: list[Sequence[Request]] = []
+    for line in view.waiting:
+        deadlines = [r.deadline_ns for r in line]
+        if deadlines != sorted(deadlines):
+            line = sorted(line, key=_deadline)
+        lines.append(line if len(line) <= most else line[:most])
+    return lines
+
+
+def run_with_room(
+    view: View, stage: int, slots: int, reason: str, lines: Sequence[Sequence[Request]] | None = None
+) -> Run:
+    """Return a run of the first at `stage`; without a slot for the queue, of the samples furthest on.
+
+    `lines`: the samples in order; by default those that wait, the oldest first.
+    """
     room = view.b_max
     if stage == 0:
         free = slots - sum(len(line) for line in view.waiting[1:])
         stage, room = (0, min(room, free)) if free > 0 else (deepest(view), room)
-    return Run(stage, tuple(view.waiting[stage][:room]), reason)
+    return Run(stage, tuple((lines or view.waiting)[stage][:room]), reason)
 
 
 @dataclass(kw_only=True)

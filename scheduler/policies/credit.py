@@ -16,21 +16,24 @@ a sum of integers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from ..compiled.twin import Compiled, Npu, Stream
 from ..errors import SchedulerError
 from ..policy import Action, Request, Run, Traits, View, Wait
-from ..units import format_ms
-from .baselines import PATIENCE, run_with_room
+from ..simulation.units import format_ms
+from .baselines import PATIENCE, run_with_room, urgent_lines
 from .decision_process import MS, NEVER, CountTable, continue_shares
 from .entry import Entry, parse_bounded, parse_flag
+from .selection import choose
 from .setting import Setting
-from .weights import KNOTS, Weights, load_weights
+from .weights import KNOTS, Weights, candidates, load_weights, read_weight_file
 
 BINS = 128  # per objective
-LOOK = 24  # how many of the queue are weighed: the oldest
+ROBUST = "mean of balanced-robust"
+LOOK = 24  # how many of a line are weighed: the most urgent
 
 
 def tabulate(row: Sequence[float], scale: float, bonus: float = 0.0) -> list[int]:
@@ -115,16 +118,20 @@ class Credit:
 
     def decide(self, view: View) -> Action:
         """Weigh every feasible stage and batch size one action ahead, and waiting for an arrival."""
-        waiting, table, width = view.waiting, self.table, self._width
+        return self.weigh(view, urgent_lines(view, LOOK))
+
+    def weigh(self, view: View, waiting: Sequence[Sequence[Request]]) -> Action:
+        """Decide as `decide`, given `urgent_lines`."""
+        table, width = self.table, self._width
         base, oldest = view.now_ns + self._slo, self._oldest
-        starved = self._starved(view, waiting, base)
+        starved = self.starved(view, waiting)
         if starved is not None:
             return starved
-        counts = [len(w) for w in waiting]
+        counts = [len(w) for w in view.waiting]
         queued = min(counts[0], table.queue_max)
         costs = self._rows[queued][table.places[tuple(counts[1:])]]
         ages = [
-            [min(max((base - r.deadline_ns) // width, 0), oldest) for r in (w if len(w) <= LOOK else w[:LOOK])]
+            [min(max((base - r.deadline_ns) // width, 0), oldest) for r in w]
             for w in waiting
         ]
         present = [(self.v[s], age) for s, group in enumerate(ages) for age in group]
@@ -156,22 +163,26 @@ class Credit:
         b_max = min(self.table.b_max, view.b_max)
         return [
             min(b_max, self._slots(view) - sum(counts[1:]), queued, LOOK),
-            *[count if count < b_max else b_max for count in counts[1:]],
+            *[min(count, b_max, LOOK) for count in counts[1:]],
         ]
 
-    def _starved(self, view: View, waiting: Sequence[Sequence[Request]], base: int) -> Run | None:
-        """Return a run of the oldest once it is past its patience; None before."""
+    def starved(self, view: View, waiting: Sequence[Sequence[Request]]) -> Run | None:
+        """Return a run of the most urgent once it is past its patience; None before."""
+        base = view.now_ns + self._slo
         limit = base - self._patience_ns
         for group in waiting:
             if group and group[0].deadline_ns < limit:
-                return self._oldest_first(view, base)
-        return None
-
-    def _oldest_first(self, view: View, base: int) -> Run:
-        waiting = view.waiting
+                break
+        else:
+            return None
         stage = min((s for s, group in enumerate(waiting) if group), key=lambda s: waiting[s][0].deadline_ns)
-        age_ns = base - waiting[stage][0].deadline_ns
-        return run_with_room(view, stage, self._slots(view), f"oldest first: it has waited {format_ms(age_ns)}")
+        reason = f"oldest first: it has waited {format_ms(base - waiting[stage][0].deadline_ns)}"
+        return run_with_room(view, stage, self._slots(view), reason, waiting)
+
+
+def with_weights(setting: Setting, weights: Weights) -> Credit:
+    """Make the policy as weights are tried for it."""
+    return Credit(setting, weights)
 
 
 def make_credit(
@@ -182,13 +193,26 @@ def make_credit(
     robust: bool = False,
     anytime: bool = False,
     patience: float = PATIENCE,
+    weights: Weights | None = None,
 ) -> Credit:
-    """Make the policy with the weights that ship for the setting. Raises SchedulerError."""
+    """Make the policy with the weights given, those that ship for the setting, or the best of them for it.
+
+    Raises SchedulerError.
+    """
     if robust and dial != 1.0:
         raise SchedulerError(f"robust weights are tuned for dial=1 only, not {dial:g}")
-    weights, source = load_weights(setting, dial, anytime, robust)
+    origin = "given"
+    if weights is None:
+        found = load_weights(setting, dial, anytime, robust)
+        if found is None and robust:
+            found = candidates(setting)[ROBUST], ROBUST
+        if found is None:
+            choice = choose(setting, with_weights, "credit", dial=dial, anytime=anytime, referee=False)
+            assert choice.weights is not None
+            found = choice.weights, choice.origin
+        weights, origin = found
     policy = Credit(setting, weights, name=name, patience=patience)
-    policy.weights_from = source
+    policy.weights_from = origin
     return policy
 
 
@@ -203,11 +227,16 @@ def parse_patience(key: str, text: str) -> dict[str, float]:
     return parse_bounded(key, text, lambda value: 0 < value <= PATIENCE, f"lie above 0 and up to {PATIENCE} objectives")
 
 
+def parse_weights(key: str, text: str) -> dict[str, Weights]:
+    """Return the weights in a file. Raises SchedulerError."""
+    return {key: read_weight_file(Path(text))}
+
+
 ENTRIES = {
     "credit": Entry(
         make_credit,
         "the same, with credit for answers in time",
-        {"dial": parse_dial, "robust": parse_flag, "patience": parse_patience},
+        {"dial": parse_dial, "robust": parse_flag, "patience": parse_patience, "weights": parse_weights},
         solved=True,
         tuned=True,
     )

@@ -7,9 +7,12 @@ most `slots`. Actions: run stage s on b samples, or wait for the next arrival. A
 independent with the expected rates. The cost of time is the number of samples present, so by Little's law
 the optimal average cost is the arrival rate times the smallest mean latency.
 
-Solved as a stochastic shortest path back to the empty system (Bertsekas, Dynamic Programming and Optimal
-Control II, section 5.3): for a guessed average cost g, values h by value iteration with h(empty) = 0; g is
-moved until one cycle costs nothing.
+Solved by value iteration with bounds (Puterman, Markov Decision Processes, section 8.5 and 11.4; Tijms, A
+First Course in Stochastic Models, section 7.4). For values h let d(state) be the least, over actions of
+duration t, of (cost + E h(next) - h(state)) / t. The optimal average cost lies between the least and the
+largest d, so every sweep gives bounds on it, and the last one how far the solution is from the optimum. A
+sweep moves h by whole actions with the average cost guessed within those bounds, which is quick but may not
+settle; then sweeps go on as relative value iteration, in steps shorter than any action, which always does.
 
 >>> from fluidnpu.dse import LatencyTable
 >>> solved = solve_counts(LatencyTable(ns=((10**6,),)), [1.0], rate_per_s=500.0, queue_max=60)
@@ -20,6 +23,7 @@ moved until one cycle costs nothing.
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fluidnpu.dse import LatencyTable
+from fluidnpu.models.files import write_file
 
 from ..errors import OverloadError, SchedulerError
 
@@ -40,7 +45,9 @@ if TYPE_CHECKING:
     from ..compiled.optimal import SolvedCounts
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 QUEUE_MAX = 48
+PATIENT_SWEEPS = 300  # without bounds a tenth closer, before sweeps take shorter steps
 MS = 1_000_000  # sample-nanoseconds in a sample-millisecond
 MOST = 50_000_000  # costs in a table: 400 MB
 MOST_PLACES = 1 << 20  # in the compiled loop's index of counts past the queue
@@ -92,7 +99,11 @@ class CountTable:
         """
         places = np.array(list(self.places), np.int64).reshape(len(self.places), -1)
         facts = {name: getattr(self, name) for name in ("b_max", "queue_max", "average_ms", "rate_per_s", "key")}
-        np.savez_compressed(path, q=self.q, places=places, **{name: np.array(value) for name, value in facts.items()})
+        archive = io.BytesIO()
+        np.savez_compressed(
+            archive, q=self.q, places=places, **{name: np.array(value) for name, value in facts.items()}
+        )
+        write_file(path, archive.getvalue())
 
     @classmethod
     def load(cls, path: str | Path) -> CountTable:
@@ -132,7 +143,7 @@ class CountTable:
         return SolvedCounts(self.b_max, self.slots, self.queue_max, NEVER, radix, place, self.whole)
 
 
-def continue_shares(exit_rates: list[float] | tuple[float, ...]) -> list[float]:
+def continue_shares(exit_rates: Sequence[float]) -> list[float]:
     """Return the probability of going on after each exit, given that it was reached.
 
     >>> continue_shares([0.25, 0.25, 0.5])
@@ -152,12 +163,15 @@ def table_key(latency: LatencyTable, exit_rates: Sequence[float], rate_per_s: fl
 
 
 class _Process:
-    """The process with everything that does not change between sweeps precomputed."""
+    """The process with everything that does not change between sweeps precomputed.
+
+    Values are arrays [place, queued]; `costs` adds the action in front.
+    """
 
     def __init__(
         self,
         latency: LatencyTable,
-        exit_rates: list[float],
+        exit_rates: Sequence[float],
         rate_per_s: float,
         *,
         slots: int,
@@ -170,19 +184,20 @@ class _Process:
         self.list = [p for p in later if sum(p) <= slots]
         self.places = {p: i for i, p in enumerate(self.list)}
         goes_on = continue_shares(exit_rates)
-        self.present = np.arange(queue_max + 1)[:, None] + np.array([sum(p) for p in self.list])[None, :]
-        self.actions: list[
-            tuple[int, int, float, Floats, list[tuple[float, NDArray[np.int64]]], NDArray[np.bool_]]
-        ] = []
+        self.present = np.array([sum(p) for p in self.list])[:, None] + np.arange(queue_max + 1)[None, :]
+        self.actions: list[tuple[int, int, float, Floats, list[tuple[float, Ints]], NDArray[np.bool_]]] = []
         for stage in range(self.stages):
             for b in range(1, b_max + 1):
                 ms = latency.ns[stage][b - 1] / 1e6
                 nexts = [(_binomial(b, j, goes_on[stage]), self._moved(stage, b, j)) for j in range(b + 1)]
                 nexts = [(p, to) for p, to in nexts if p > 0]
                 allowed = np.array([(sum(p) + b <= slots) if stage == 0 else (p[stage - 1] >= b) for p in self.list])
-                self.actions.append((stage, b, ms, _arrivals(self.rate * ms, queue_max), nexts, allowed))
+                arrivals = np.ascontiguousarray(_arrivals(self.rate * ms, queue_max).T)
+                self.actions.append((stage, b, ms, arrivals, nexts, allowed))
+        self.ms = np.array([action[2] for action in self.actions] + [1 / self.rate])[:, None, None]
+        self._costs = np.full((len(self.actions) + 1, len(self.list), queue_max + 1), np.inf)
 
-    def _moved(self, stage: int, b: int, stay: int) -> NDArray[np.int64]:
+    def _moved(self, stage: int, b: int, stay: int) -> Ints:
         """Return the next place of each place when b samples run `stage` and `stay` go on; else 0."""
         to = []
         for place in self.list:
@@ -192,19 +207,40 @@ class _Process:
             to.append(self.places.get(tuple(counts[1:-1]), 0))
         return np.array(to)
 
-    def q(self, h: Floats, g: float) -> Floats:
-        """Return the cost to go of every action in every state, for values h and average cost g."""
-        q = np.full((*h.shape, len(self.actions) + 1), np.inf)
+    def drained(self, exit_rates: Sequence[float]) -> Floats:
+        """Return the values that a fluid would have: what is there drains at the rate that arrivals leave
+        over.
+
+        They are the values where the backlog is long, so value iteration starts from them.
+        """
+        left: list[float] = []  # mean remaining time in ms of a sample at each stage, at the most efficient batches
+        for stage in range(self.stages - 1, -1, -1):
+            rows = [ms / b for s, b, ms, *_ in self.actions if s == stage]
+            left.insert(0, min(rows) + (continue_shares(exit_rates)[stage] * left[0] if left else 0.0))
+        past = np.array([sum(n * ms for n, ms in zip(place, left[1:], strict=True)) for place in self.list])
+        work = past[:, None] + left[0] * np.arange(self.queue_max + 1)[None, :]
+        return np.asarray(self.present * work / 2 / max(1 - self.rate * left[0], 0.02))
+
+    def costs(self, h: Floats) -> Floats:
+        """Return the cost of every action in every state and of what follows, without an average cost.
+
+        The array is overwritten by the next call.
+        """
+        out = self._costs
         for k, (stage, b, ms, arrivals, nexts, allowed) in enumerate(self.actions):
-            after = arrivals @ h
-            mean = np.sum([p * after[:, to] for p, to in nexts], axis=0)
-            cost = (self.present - g) * ms + self.rate * ms * ms / 2
+            after = h @ arrivals
+            (p, to), *others = nexts
+            mean = p * after[to]
+            for p, to in others:
+                mean += p * after[to]
+            cost = self.present * ms + self.rate * ms * ms / 2
             if stage == 0:
-                q[b:, :, k] = np.where(allowed, cost[b:] + mean[:-b], np.inf)
+                out[k, :, b:] = cost[:, b:] + mean[:, :-b]
             else:
-                q[:, :, k] = np.where(allowed, cost + mean, np.inf)
-        q[:-1, :, -1] = (self.present[:-1] - g) / self.rate + h[1:]
-        return q
+                out[k] = cost + mean
+            out[k, ~allowed] = np.inf
+        out[-1, :, :-1] = self.present[:, :-1] / self.rate + h[:, 1:]
+        return out
 
 
 def _binomial(n: int, k: int, p: float) -> float:
@@ -232,12 +268,12 @@ def solve_counts(
     b_max: int | None = None,
     slots: int | None = None,
     queue_max: int = QUEUE_MAX,
-    tolerance: float = 1e-4,
-    sweeps: int = 5000,
+    tolerance: float = 2e-3,
+    sweeps: int = 20_000,
 ) -> CountTable:
-    """Solve the process by value iteration.
+    """Solve the process until its average cost is known within `tolerance` of itself.
 
-    Raises OverloadError when the load is too high for the queue's cut or the values do not settle,
+    Raises OverloadError when the load is too high for the queue's cut or the bounds do not meet,
     SchedulerError when the table is too large.
     """
     b_max = latency.b_max if b_max is None else b_max
@@ -248,30 +284,47 @@ def solve_counts(
             "take smaller batches, or a policy that is not solved"
         )
     process = _Process(latency, list(exit_rates), rate_per_s, slots=slots or b_max, queue_max=queue_max, b_max=b_max)
-    h = np.zeros((queue_max + 1, len(process.list)))
-    g, empty = 0.0, process.places[(0,) * (latency.stages - 1)]
-    unit = min(1.0, min(map(min, latency.ns)) / 1e6)  # ms; values of a table in microseconds are that much smaller
-    cycle = 10 / process.rate  # ms; longer than a busy cycle's effect on the surplus, so that g approaches from below
-    for _ in range(sweeps):
-        q = process.q(h, g)
-        new = q.min(axis=2)
-        change = float(np.abs(new - h).max())
-        surplus = float(new[0, empty])
-        g += float(np.clip(surplus / cycle, -0.3, 0.3))
-        new[0, empty] = 0.0
-        h = new
-        if g > queue_max / 2:  # that average does not fit below the cut
-            break
-        if change < tolerance * unit * max(1.0, g) and abs(surplus) < tolerance * cycle:
-            return CountTable(
-                places=process.places,
-                q=process.q(h, g),
-                b_max=b_max,
-                queue_max=queue_max,
-                average_ms=g / process.rate,
-                rate_per_s=rate_per_s,
-                key=table_key(latency, exit_rates, rate_per_s, b_max, slots or b_max),
-            )
-    raise OverloadError(
-        f"the decision process must settle within {sweeps} sweeps; at {rate_per_s:g} requests/s it does not, so the load is too high"
+    low, high, h = _settle(process, process.drained(exit_rates), tolerance, sweeps)
+    g = (low + high) / 2
+    said = f"at {rate_per_s:g} requests/s the average number of requests lies in {max(low, 0):.3g} to {high:.3g}"
+    if low > queue_max / 2:
+        raise OverloadError(f"the decision process sees {queue_max} requests in the queue, and {said}: solve for less")
+    if high - low > tolerance * high:
+        raise OverloadError(
+            f"the decision process must settle within {sweeps} sweeps, and {said}; more sweeps or a lower rate may settle it"
+        )
+    return CountTable(
+        places=process.places,
+        q=np.ascontiguousarray((process.costs(h) - g * process.ms).transpose(2, 1, 0)),
+        b_max=b_max,
+        queue_max=queue_max,
+        average_ms=g / process.rate,
+        rate_per_s=rate_per_s,
+        key=table_key(latency, exit_rates, rate_per_s, b_max, slots or b_max),
     )
+
+
+def _settle(process: _Process, h: Floats, tolerance: float, sweeps: int) -> tuple[float, float, Floats]:
+    """Return bounds on the average cost and the values that gave them, from values `h`; see the module."""
+    empty = process.places[(0,) * (process.stages - 1)]
+    step = 0.95 * float(process.ms.min())  # below 1: so that no chain is periodic
+    g, gain, last, narrowest, since = 0.0, process.rate / 10, 0.0, np.inf, 0
+    low, high = 0.0, np.inf
+    for sweep in range(sweeps):
+        costs = process.costs(h)
+        d = ((costs - h) / process.ms).min(axis=0)
+        low, high = float(d.min()), float(d.max())
+        if high - low <= tolerance * high or low > process.queue_max / 2:
+            break
+        if high - low < 0.9 * narrowest:
+            narrowest, since = high - low, sweep
+        if sweep - since > PATIENT_SWEEPS:  # whole actions do not settle
+            h = h + step * d
+        else:
+            following = (costs - g * process.ms).min(axis=0)
+            surplus = float(following[empty, 0])  # of a busy cycle, were the average cost g
+            gain *= 0.7 if surplus * last < 0 else 1.0
+            g, last = min(max(g + min(max(surplus * gain, -0.3), 0.3), low), high), surplus
+            h = following
+        h = h - h[empty, 0]
+    return low, high, h

@@ -18,7 +18,7 @@ from functools import partial
 
 from ..compiled.twin import Compiled, Npu, Stream
 from ..policy import Action, Request, Run, View
-from ..units import format_ms
+from ..simulation.units import format_ms
 from .baselines import PATIENCE, deepest, oldest_first
 from .entry import Entry
 

@@ -4,12 +4,16 @@
 higher than told, the few become many and the tail explodes. Three guards, from visible state only:
 
 1. At most GIVE_UP of the requests may exceed the patience, which leaves p99 unaffected; the first to reach
-   it are sacrificed.
+   it are sacrificed. The budget is a leaky bucket over a window of requests: a calm day does not pay for a
+   peak.
 2. When another late sample would pass the patience before the late samples ahead of it can be served (its
-   `debt`), the decision is that of `Optimal`, which works the tail off, oldest first; with more in the queue
-   than that table sees, that of `Fluid`.
+   `debt`), the decision is that of `Optimal`, which works the tail off, the most urgent first; with more in
+   the queue than that table sees, that of `Fluid`.
 3. The patience follows the share of late requests: PATIENT objectives while few are late (LOW of the last
    HORIZON), HASTY when HIGH are.
+
+It estimates the load as it goes (`estimates.py`). While that is above what it was told by a margin, and where
+the choice of weights found nothing better (`selection.py`), it decides as `Fluid`.
 
 Variants that were tried and rejected are in the head of `benchmarks/table2_tune.py`.
 """
@@ -21,13 +25,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..compiled.twin import Compiled, Npu, Stream, records, twin_of
-from ..policy import Action, Request, Traits, View
-from .credit import LOOK, Credit, make_credit, parse_dial, parse_patience
+from ..policy import Action, Request, Run, Traits, View
+from .baselines import urgent_lines
+from .bucket import WINDOW, Bucket
+from .credit import LOOK, ROBUST, Credit, parse_dial, parse_patience, parse_weights
 from .decision_process import CountTable, continue_shares
-from .entry import Entry, parse_share
+from .entry import Entry, parse_count, parse_share
+from .estimates import Estimates
 from .fluid import Fluid
 from .optimal import Optimal
+from .selection import choose
 from .setting import Setting
+from .weights import Weights, candidates, load_weights
 
 GIVE_UP = 0.01  # of all requests
 HEAD_START = 200  # requests that count as seen before the first: so that one may be given up early
@@ -40,17 +49,28 @@ FADE = 1 - 1 / HORIZON
 class Guarded:
     """`credit` within bounds, as the module says.
 
-    Bounded as `Credit`: a sample that is PATIENCE objectives old goes before everything else.
+    Bounded as `Credit`: a sample that is PATIENCE objectives old goes before everything else. `window`:
+    requests over which those given up are counted. `plain`: decide as `Fluid` always.
     """
 
     def __init__(
-        self, setting: Setting, credit: Credit, *, patience: float = PATIENT, give_up: float = GIVE_UP, name: str = ""
+        self,
+        setting: Setting,
+        credit: Credit,
+        *,
+        patience: float = PATIENT,
+        give_up: float = GIVE_UP,
+        window: int = WINDOW,
+        plain: bool = False,
+        name: str = "",
     ) -> None:
         self.name = name or f"guarded {credit.name}"
         self.credit, self.optimal, self.fluid = credit, Optimal(setting), Fluid()
         self.weights_from = credit.weights_from
-        self.give_up, self.patience = give_up, patience
+        self.patience, self.plain = patience, plain
         self.work_ns = remaining_work_ns(setting)
+        self.estimates = Estimates(setting)
+        self._budget = Bucket(give_up, window, start=give_up * HEAD_START)
         self._slo = setting.slo_ns
         self.reset()
 
@@ -65,23 +85,36 @@ class Guarded:
         return Traits(weights_from=self.weights_from, solved_for_per_s=self.table.rate_per_s)
 
     def reset(self) -> None:
-        """Forget the requests that were late or given up."""
-        self._seen = self._given = 0
+        """Forget the requests that were late or given up, and all estimates."""
+        self.estimates.reset()
+        self._budget.reset()
         self._late = 0.0  # share of late requests
         self._last: tuple[int, int] = (-1, -1)  # the newest request seen
-        self._latest: tuple[int, int] = (-1, -1)  # the newest request seen late
+        self._latest: tuple[int, int, int] = (-1, -1, -1)  # deadline and request seen late last
         self._spared: set[int] = set()
 
     def decide(self, view: View) -> Action:
         """Decide as `credit`, or work off the tail."""
-        now = view.now_ns
         self._count_arrivals(view.waiting[0])
-        if max([now - w[0].deadline_ns for w in view.waiting if w]) <= 0:
-            return self.credit.decide(view)  # the usual case: the oldest of each line is in time
-        self._count_late(view)
-        if not self._tail_grows(view):
-            return self.credit.decide(view)
-        return self.optimal.decide(view) if len(view.waiting[0]) <= LOOK else self.fluid.decide(view)
+        self.estimates.see(view)
+        if self.plain or self.estimates.raised:
+            return self.estimates.note(view, self.fluid.decide(view))
+        return self.estimates.note(view, self._guard(view, urgent_lines(view, LOOK)))
+
+    def _guard(self, view: View, lines: Sequence[Sequence[Request]]) -> Action:
+        now = view.now_ns
+        if max([now - line[0].deadline_ns for line in lines if line]) <= 0:
+            return self.credit.weigh(view, lines)  # the usual case: all are in time
+        self._count_late(now, lines)
+        if not self._tail_grows(now, lines, view):
+            return self.credit.weigh(view, lines)
+        starved = self.credit.starved(view, lines)
+        if starved is not None:
+            return starved
+        action = self.optimal.decide(view) if len(view.waiting[0]) <= LOOK else self.fluid.decide(view)
+        if not isinstance(action, Run) or len(action.requests) > LOOK:
+            return action
+        return Run(action.stage, tuple(lines[action.stage][: len(action.requests)]), action.reason)
 
     def compiled(self, stream: Stream, npu: Npu) -> Compiled | None:
         """Return the twin for the compiled loop, or None where `credit` has none."""
@@ -94,12 +127,15 @@ class Guarded:
             return None
         memory = records(MEMORY)
         memory[0].last = memory[0].latest = -1
+        memory[0].budget = self._budget.start
         twin = GuardedTwin(
             credit=credit.twin,
             optimal=optimal.twin,
             fluid=fluid.twin,
-            give_up=self.give_up,
-            head_start=HEAD_START,
+            estimates=self.estimates.compiled(),
+            plain=int(self.plain),
+            give_up=self._budget.share,
+            most=self._budget.most,
             patience=self.patience,
             hasty=min(HASTY, self.patience),
             low=LOW,
@@ -112,44 +148,47 @@ class Guarded:
         return Compiled(twin=twin)
 
     def _count_arrivals(self, queue: Sequence[Request]) -> None:
-        """Let the share of late requests fade with every request that came."""
+        """Note every request that came: the share of late ones fades."""
         last = self._last
-        for r in reversed(queue):
-            key = (r.arrival_ns, r.id)
-            if key <= last:
-                break
-            self._seen += 1
+        if not queue or (queue[-1].arrival_ns, queue[-1].id) <= last:
+            return
+        first = len(queue)
+        while first and (queue[first - 1].arrival_ns, queue[first - 1].id) > last:
+            first -= 1
+        for r in queue[first:]:
             self._late *= FADE
-            self._last = max(self._last, key)
+            self._budget.fill(1)
+            self.estimates.arrive(r.arrival_ns)
+        self._last = (queue[-1].arrival_ns, queue[-1].id)
 
-    def _count_late(self, view: View) -> None:
+    def _count_late(self, now: int, lines: Sequence[Sequence[Request]]) -> None:
         """Count the requests that are late for the first time."""
-        now, newest, late = view.now_ns, self._latest, 0
-        for group in view.waiting:
-            for r in group[:LOOK]:
+        newest, late = self._latest, 0
+        for group in lines:
+            for r in group:
                 if r.deadline_ns >= now:
                     break
-                key = (r.arrival_ns, r.id)
+                key = (r.deadline_ns, r.arrival_ns, r.id)
                 if key > self._latest:
                     late, newest = late + 1, max(newest, key)
         self._latest = newest
         self._late += late / HORIZON
 
-    def _tail_grows(self, view: View) -> bool:
+    def _tail_grows(self, now: int, lines: Sequence[Sequence[Request]], view: View) -> bool:
         """Tell if a late sample, not given up, would pass the patience behind those ahead of it."""
-        now, debt = view.now_ns, 0
+        debt = 0
         calm = min(1.0, max(0.0, (HIGH - self._late) / (HIGH - LOW)))
         hasty = min(HASTY, self.patience)
         limit = now + self._slo - int((hasty + (self.patience - hasty) * calm) * self._slo)
-        for stage in range(len(view.waiting) - 1, -1, -1):
+        for stage in range(len(lines) - 1, -1, -1):
             work = self.work_ns[stage]
-            for r in view.waiting[stage][:LOOK]:
+            for r in lines[stage]:
                 if r.id in self._spared:
                     continue
                 if r.deadline_ns >= now:
                     break
                 if r.deadline_ns < limit + debt + work:
-                    if self._given + 1 > self.give_up * (self._seen + HEAD_START):
+                    if not self._budget.spend():
                         return True
                     self._spare(r, view.waiting)
                 else:
@@ -157,7 +196,6 @@ class Guarded:
         return False
 
     def _spare(self, request: Request, waiting: Sequence[Sequence[Request]]) -> None:
-        self._given += 1
         if len(self._spared) > 4 * LOOK:  # forget those that have left
             self._spared &= {r.id for group in waiting for r in group}
         self._spared.add(request.id)
@@ -179,6 +217,11 @@ def remaining_work_ns(setting: Setting) -> tuple[int, ...]:
     return tuple(reversed(work))
 
 
+def with_weights(setting: Setting, weights: Weights) -> Guarded:
+    """Make the policy as weights are tried for it."""
+    return Guarded(setting, Credit(setting, weights))
+
+
 def make_guarded(
     setting: Setting,
     *,
@@ -187,17 +230,37 @@ def make_guarded(
     anytime: bool = False,
     patience: float = PATIENT,
     give_up: float = GIVE_UP,
+    window: int = WINDOW,
+    weights: Weights | None = None,
 ) -> Guarded:
-    """Make the policy with the weights that ship for the setting. Raises SchedulerError."""
-    credit = make_credit(setting, name=name, dial=dial, anytime=anytime)
-    return Guarded(setting, credit, patience=patience, give_up=give_up, name=name)
+    """Make the policy with the weights given, those that ship for the setting, or the best of them for it.
+
+    Where none of them beats `fluid` it decides as `fluid`. Raises SchedulerError.
+    """
+    plain, origin = False, "given"
+    if weights is None:
+        found = load_weights(setting, dial, anytime)
+        if found is None:
+            choice = choose(setting, with_weights, "guarded", dial=dial, anytime=anytime)
+            plain = choice.weights is None
+            found = choice.weights or candidates(setting)[ROBUST], choice.origin
+        weights, origin = found
+    credit = Credit(setting, weights, name=name)
+    credit.weights_from = origin
+    return Guarded(setting, credit, patience=patience, give_up=give_up, window=window, plain=plain, name=name)
 
 
 ENTRIES = {
     "guarded": Entry(
         make_guarded,
         "the same within bounds: few are given up, and the tail is worked off when many are late",
-        {"dial": parse_dial, "patience": parse_patience, "give_up": parse_share},
+        {
+            "dial": parse_dial,
+            "patience": parse_patience,
+            "give_up": parse_share,
+            "window": parse_count,
+            "weights": parse_weights,
+        },
         solved=True,
         tuned=True,
     )

@@ -13,7 +13,7 @@ from fluidnpu.dse import LatencyTable
 from ..compiled.twin import Compiled, Npu, Stream
 from ..errors import SchedulerError
 from ..policy import Action, Run, Traits, View
-from ..units import format_ms, parse_duration_ns
+from ..simulation.units import format_ms, parse_duration_ns
 from .baselines import deepest
 from .entry import Entry, parse_count, parse_flag
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from fluidnpu.dse import LatencyTable
 
@@ -20,8 +22,9 @@ LOWER = 0.85  # where slots keep the NPU from serving even that much, solve for 
 class Setting:
     """The expected circumstances; none of them has to hold at run time, they only shape the tables.
 
-    `solved`: a table made beforehand for exactly these, so that a board need not solve it. Raises
-    SchedulerError.
+    `traffic`: its kind, as `generate` names it, for the choice of weights. `solved`: a table made beforehand
+    for exactly these, and `chosen` the weights by the name of their policy, so that a board need neither
+    solve nor choose. Raises SchedulerError.
     """
 
     latency: LatencyTable
@@ -30,7 +33,9 @@ class Setting:
     slo_ns: int
     b_max: int | None = None
     slots: int | None = None
+    traffic: str = "poisson"
     solved: CountTable | None = field(default=None, compare=False, repr=False)
+    chosen: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.rate_per_s > 0:

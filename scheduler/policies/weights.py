@@ -1,8 +1,9 @@
-"""The tuned weights of `Credit` that ship with the package, and the choice among them for a setting.
+"""The tuned weights of `Credit` that ship with the package, as files and as candidates for a choice.
 
-Each file was written by `benchmarks/table2_tune.py` for one latency table, objective and goal; a setting
-with exactly that table and objective gets it. Any other setting gets the mean of all files of the goal:
-weights are in units of the objective, so they carry over, though not as well.
+Each file was written by `benchmarks/table2_tune.py` or `fluidnpu tune` for one latency table, objective and
+goal. A setting with exactly that table and objective gets it. For any other setting the files are candidates,
+from which `selection.py` chooses in simulation: weights are in units of the objective, so they carry over,
+some better and some worse.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from ..errors import SchedulerError
@@ -20,6 +22,7 @@ from .setting import Setting
 
 KNOTS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3, 1.6, 2.0, 2.5, 3.0, 5.0)  # ages in objectives
 GOALS = ("on-time", "balanced", "tail")  # the dial's 0, 1 and 2
+ALL_GOALS = (*GOALS, "balanced-robust", "balanced-anytime")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,33 +61,36 @@ def fingerprint(setting: Setting) -> str:
     return hashlib.sha256(repr(key).encode()).hexdigest()[:16]
 
 
-def load_weights(setting: Setting, dial: float, anytime: bool, robust: bool = False) -> tuple[Weights, str]:
-    """Return weights and their origin, in words, for a place of the dial (0..2).
+def load_weights(setting: Setting, dial: float, anytime: bool, robust: bool = False) -> tuple[Weights, str] | None:
+    """Return the weights tuned for exactly this setting and a place of the dial (0..2), and their origin in words.
 
-    `anytime`: those tuned with anytime answers; `robust`: those tuned also in worlds that are not as told.
+    None where there are none. `anytime`: those tuned with anytime answers; `robust`: those tuned also in
+    worlds that are not as told.
     """
     if robust:
         return _goal(setting, "balanced-robust", anytime)
     low = int(dial)
-    weights, source = _goal(setting, GOALS[low], anytime)
-    if dial == low:
-        return weights, source
-    other, other_source = _goal(setting, GOALS[low + 1], anytime)
-    return weights.mixed(other, dial - low), f"{source}, {other_source}"
+    found = _goal(setting, GOALS[low], anytime)
+    if found is None or dial == low:
+        return found
+    other = _goal(setting, GOALS[low + 1], anytime)
+    return other and (found[0].mixed(other[0], dial - low), f"{found[1]}, {other[1]}")
 
 
-def _goal(setting: Setting, goal: str, anytime: bool) -> tuple[Weights, str]:
-    suffix = "-anytime" if anytime else ""
-    files = _files(goal + suffix) or _files(goal)
-    stages = setting.latency.stages
-    fitting = {name: weights for name, _, weights in files if len(weights.v) == stages}
-    exact = [(weights, name) for name, mark, weights in files if mark == fingerprint(setting)]
-    if exact:
-        return exact[0]
-    if not fitting:
-        every = [weights for _, _, weights in files]
-        return _stretched(every, stages), f"mean of {len(files)} {goal}{suffix} weights, stretched"
-    return mean(list(fitting.values())), f"mean of {len(fitting)} {goal}{suffix} weights"
+def _goal(setting: Setting, goal: str, anytime: bool) -> tuple[Weights, str] | None:
+    files = (_files(goal + "-anytime") if anytime else ()) or _files(goal)
+    return next(((weights, name) for name, mark, weights in files if mark == fingerprint(setting)), None)
+
+
+def candidates(setting: Setting) -> dict[str, Weights]:
+    """Return the shipped weights by name, spread over the stages of the setting, and the mean of each goal."""
+    stages, found = setting.latency.stages, {}
+    for goal in ALL_GOALS:
+        files = _files(goal)
+        found |= {name: _stretched(weights, stages) for name, _, weights in files}
+        if len(files) > 1:
+            found[f"mean of {goal}"] = mean([_stretched(weights, stages) for _, _, weights in files])
+    return found
 
 
 @lru_cache
@@ -116,9 +122,19 @@ def mean(many: Sequence[Weights]) -> Weights:
     return total
 
 
-def _stretched(many: Sequence[Weights], stages: int) -> Weights:
-    """Return the mean, its stages spread over another number of them by nearest relative place."""
-    base = mean([w for w in many if len(w.v) == len(many[0].v)])
-    have = len(base.v)
+def _stretched(weights: Weights, stages: int) -> Weights:
+    """Return weights whose stages are spread over another number of them by nearest relative place."""
+    have = len(weights.v)
     pick = [round(s * (have - 1) / max(stages - 1, 1)) for s in range(stages)]
-    return Weights(v=tuple(base.v[k] for k in pick), done=base.done, on_time=base.on_time)
+    return Weights(v=tuple(weights.v[k] for k in pick), done=weights.done, on_time=weights.on_time)
+
+
+def read_weight_file(path: Path) -> Weights:
+    """Read weights that `fluidnpu tune` wrote. Raises SchedulerError naming the file."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        return read_weights(raw, str(path))
+    except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, SchedulerError):
+            raise
+        raise SchedulerError(f"'{path}' must be weights that fluidnpu tune wrote: {error}") from None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..errors import SchedulerError
 from ..schedule import Outcome, Schedule, Tally
 
 WARMUP_SHARE = 0.05
+SIGNED = {"rise_ms"}  # metrics that may fall below zero
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,14 +140,30 @@ def grows_without_bound(tally: Tally) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean over seeds and the half-width of its confidence interval (infinite for a single seed)."""
+    """A mean over seeds and the half-width of its confidence interval (infinite for a single seed).
+
+    `least` and `most`: what the quantity can be at all, such as 0 and 100 of a share. Few seeds give wide
+    intervals, which reach beyond; cutting them there keeps their coverage, since no true mean lies outside.
+    """
 
     mean: float
     half: float
+    least: float = field(default=-math.inf, repr=False)
+    most: float = field(default=math.inf, repr=False)
+
+    @property
+    def low(self) -> float:
+        """Lower end, not below what the quantity can be; -inf for a single seed."""
+        return max(self.mean - self.half, self.least) if math.isfinite(self.half) else -math.inf
+
+    @property
+    def high(self) -> float:
+        """Upper end, not above what the quantity can be; inf for a single seed."""
+        return min(self.mean + self.half, self.most) if math.isfinite(self.half) else math.inf
 
     def to_dict(self) -> dict[str, float | None]:
         """Return `mean`, `low` and `high`; None where they are not finite."""
-        raw = {"mean": self.mean, "low": self.mean - self.half, "high": self.mean + self.half}
+        raw = {"mean": self.mean, "low": self.low, "high": self.high}
         return {key: value if math.isfinite(value) else None for key, value in raw.items()}
 
 
@@ -202,4 +219,15 @@ def _t_cdf(angle: float, freedom: int) -> float:
 def merge_metrics(runs: Sequence[Metrics]) -> Mapping[str, Interval]:
     """Return mean and interval of every scalar metric over seeds."""
     names = [k for k, v in vars(runs[0]).items() if isinstance(v, int | float) and not isinstance(v, bool)]
-    return {name: interval([float(getattr(m, name)) for m in runs]) for name in names}
+    return {name: within(interval([float(getattr(m, name)) for m in runs]), name) for name in names}
+
+
+def within(value: Interval, name: str) -> Interval:
+    """Return the interval with the bounds of a metric: 0 and 100 of a share, 0 of a time, count or rate.
+
+    >>> within(Interval(0.5, 9.75), "violations_pct").to_dict()
+    {'mean': 0.5, 'low': 0.0, 'high': 10.25}
+    """
+    if name in SIGNED:
+        return value
+    return replace(value, least=0.0, most=100.0 if name.endswith("_pct") else math.inf)

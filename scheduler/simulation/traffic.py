@@ -9,16 +9,18 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import TrafficError
 from ..policy import Request
-from ..units import parse_duration_ns
+from .units import parse_duration_ns
 from .world import check_rates
 
 _NS = 1_000_000_000
+FEW_BURSTS, FEW_PERIODS = 40, 4  # that a run must see to stand for its traffic
 LONGEST_S = 1e8  # three years; int64 nanoseconds hold ninety times as much
 
 
@@ -44,14 +46,17 @@ def bursty(
     rng: np.random.Generator,
     burst: float = 2.0,
     share: float = 0.2,
-    dwell_ns: int = 1_000_000_000,
+    dwell_ns: int | None = None,
 ) -> list[Request]:
     """Draw arrivals of a two-state Markov-modulated Poisson process with mean rate `rate_per_s`.
 
-    In a burst the rate is `burst` times the mean; bursts last `dwell_ns` on average (exponential) and take
-    `share` of the time. Raises TrafficError.
+    In a burst the rate is `burst` times the mean; bursts last `dwell_ns` on average (exponential; by default
+    1 s, or less where the run would see fewer than FEW_BURSTS of them) and take `share` of the time. Raises
+    TrafficError.
     """
     check_load(rate_per_s, count)
+    if dwell_ns is None:
+        dwell_ns = max(1, min(_NS, round(count / rate_per_s * _NS * share / FEW_BURSTS))) if share > 0 else _NS
     if not (0 < share < 1 and burst >= 1 and burst * share <= 1 and dwell_ns > 0):
         raise TrafficError(
             f"bursts need 0 < share < 1, 1 <= burst <= 1/share and a dwell above zero, not {share:g}, {burst:g} and {dwell_ns} ns"
@@ -80,13 +85,16 @@ def diurnal(
     slo_ns: int,
     rng: np.random.Generator,
     swing: float = 0.4,
-    period_ns: int = 600 * _NS,
+    period_ns: int | None = None,
 ) -> list[Request]:
     """Draw Poisson arrivals, by thinning, at a rate that is a sine of this period around the mean.
 
-    It swings by `swing` (0..1) of the mean. Raises TrafficError.
+    It swings by `swing` (0..1) of the mean. By default the period is 600 s, or less where the run would see
+    fewer than FEW_PERIODS of it. Raises TrafficError.
     """
     check_load(rate_per_s, count)
+    if period_ns is None:
+        period_ns = max(1, min(600 * _NS, round(count / rate_per_s * _NS / FEW_PERIODS)))
     if not (0 <= swing <= 1 and 0 < period_ns <= LONGEST_S * _NS):
         raise TrafficError(
             f"a diurnal load needs a swing in 0..1 and a period above zero and up to {LONGEST_S:g} s, not {swing:g} and {period_ns} ns"
@@ -107,12 +115,43 @@ def generate(text: str, rate_per_s: float, count: int, *, slo_ns: int, rng: np.r
 
     Names: `poisson`, `bursty:burst=2:share=0.2:dwell=1s` (or `mmpp:...`), `diurnal:swing=0.4:period=600s`.
     """
+    name, options = _parsed(text)
+    make = {"poisson": poisson, "bursty": bursty, "diurnal": diurnal}[name]
+    return make(rate_per_s, count, slo_ns=slo_ns, rng=rng, **options)
+
+
+def coverage(text: str, rate_per_s: float, count: int) -> str:
+    """Return a remark where a run sees too few of the periods asked for; empty for any other traffic.
+
+    >>> coverage("diurnal:period=600s", 100, 20_000)
+    'a run of 200 s covers 0.33 periods of 600 s: the mean rate is that of the part it sees'
+    """
+    if text.partition(":")[0] not in ("bursty", "mmpp", "diurnal"):
+        return ""
+    name, options = _parsed(text)
+    seconds = count / rate_per_s
+    if name == "diurnal" and (period := options.get("period_ns")):
+        periods = seconds * _NS / period
+        if periods < 2:
+            return (
+                f"a run of {seconds:.3g} s covers {periods:.2g} periods of {period / _NS:.3g} s: "
+                "the mean rate is that of the part it sees"
+            )
+    if name == "bursty" and (dwell := options.get("dwell_ns")):
+        bursts = seconds * _NS * options.get("share", 0.2) / dwell
+        if bursts < FEW_BURSTS / 2:
+            return f"a run of {seconds:.3g} s sees about {bursts:.2g} bursts of {dwell / _NS:.3g} s, which is few"
+    return ""
+
+
+def _parsed(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the kind of traffic and its parameters. Raises TrafficError."""
     name, *settings = text.split(":")
     name = "bursty" if name == "mmpp" else name
     known = {"poisson": (), "bursty": ("burst", "share", "dwell"), "diurnal": ("swing", "period")}
     if name not in known:
         raise TrafficError(f"traffic must be one of {', '.join(known)}, not {name!r}")
-    options: dict[str, float | int] = {}
+    options: dict[str, Any] = {}
     for part in settings:
         key, _, value = part.partition("=")
         if key not in known[name]:
@@ -128,8 +167,7 @@ def generate(text: str, rate_per_s: float, count: int, *, slo_ns: int, rng: np.r
             raise TrafficError(
                 f"{key} of {name} traffic must be a number (a duration for dwell and period), not {value!r}"
             ) from None
-    make = {"poisson": poisson, "bursty": bursty, "diurnal": diurnal}[name]
-    return make(rate_per_s, count, slo_ns=slo_ns, rng=rng, **options)
+    return name, options
 
 
 def read_trace(

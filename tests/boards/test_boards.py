@@ -1,11 +1,12 @@
 """Board files: every fact has a source, and every way of getting one wrong ends in one sentence."""
 
+from dataclasses import fields
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from fluidnpu.boards import Board, BoardError, list_boards, load_board, parse_board
+from fluidnpu.boards import DRAM_FIELDS, FIELDS, Board, BoardError, Dram, list_boards, load_board, parse_board
 
 
 def text_of(name: str) -> str:
@@ -54,10 +55,26 @@ def test_sources_are_optional_for_a_user_but_must_name_facts() -> None:
         parse_board(text + '\ncolour = "green"\n')
 
 
+def test_what_the_paper_model_counts_is_optional() -> None:
+    text = "\n".join(line for line in text_of("zcu104").splitlines() if not line.startswith("paper_"))
+    board, shipped = parse_board(text), load_board("zcu104")
+    assert board.paper_words_per_cycle == shipped.paper_words_per_cycle
+    assert board.paper_memory_bits == 312 * 36 * 1024 + 96 * 288 * 1024
+    assert board.unsourced == shipped.unsourced == ()
+    bare = parse_board(text[: text.index("\n[sources]")])
+    assert bare.unsourced[:3] == ("part", "board_part", "family")
+    assert {"dsp", "dram.ps"} < set(bare.unsourced) < set(bare.facts)
+
+
+def test_every_field_has_its_meaning() -> None:
+    assert [f.name for f in fields(Board)] == [name for name in FIELDS if name != "schema"]
+    assert [f.name for f in fields(Dram) if f.name != "name"] == list(DRAM_FIELDS)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("dsp = 900", "", "lacks dsp"),
+        ("dsp = 900", "", "lacks dsp .DSP slices of the device"),
         ("dsp = 900", "dsp = 900\ndps = 1", "unknown dps"),
         ("dsp = 900", "dsp = -900", "dsp must be a whole number in 1.."),
         ("dsp = 900", "dsp = 9e2", "dsp must be a whole number"),
@@ -65,13 +82,16 @@ def test_sources_are_optional_for_a_user_but_must_name_facts() -> None:
         ("dsp = 900", "dsp = 900_000_000", "dsp must be a whole number"),
         ("dsp = 900", "dsp = ", "must be TOML"),
         ("schema = 1", "schema = 7", "schema = 1, not 7"),
+        ("schema = 1\n", "", "must begin with the line 'schema = 1'"),
+        ("stripes = 4", "stripe = 4", "may have bytes_per_s, side, port_bits, stripes, not stripe"),
+        ("paper_words_per_cycle = 8", "paper_words_per_cycle = -8", "paper_words_per_cycle must be a whole number"),
         ('family = "zynq7000"', 'family = "virtex"', "family must be one of"),
         ('part = "xc7z045ffg900-2"', "part = 7", "part must be a text"),
         ('name = "zc706"', 'name = "../x"', "name must be lower-case"),
         ("axi_port_bits = 64", "axi_port_bits = 96", "power of two"),
         ("bytes_per_s = 4_264_000_000", "bytes_per_s = -1", "bytes_per_s must be a whole number"),
         ('side = "ps"', 'side = "north"', "side must be 'ps' or 'pl'"),
-        ('side = "ps"', "", "missing or unknown: side"),
+        ('side = "ps"', "", "dram 'ps' lacks side .'ps' where a controller of the processing system"),
         ('dsp = "DS190', 'dsp = 3 #"DS190', "source of dsp must be a text"),
     ],
 )

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from fluidnpu.dse import BatchPlan, Design, DesignError, LatencyTable, Stack
 from fluidnpu.dse.design import B_MAX_LIMIT
 from fluidnpu.dse.testing import tiny_design
+from fluidnpu.models import Workload
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -105,8 +106,28 @@ def test_input_beats_follow_the_ports() -> None:
 
 
 def test_a_file_of_before_the_array_was_a_record_reads() -> None:
-    """The fields of the array stand beside the others in the file, and the digest is that of version 0.1."""
-    raw = json.loads(tiny_design().dumps())
+    """The fields of the array stand beside the others in the file, and the digest is that of version 0.1.
+
+    Then a workload's digest took its name and exit rates in, too.
+    """
+    design = tiny_design()
+    raw = json.loads(design.dumps())
     assert "array" not in raw
     assert {"t_r", "t_p", "t_c", "stackable", "split", "weight_slots", "out_words"} < set(raw)
-    assert raw["digest"] == "a1c2b87c07418617f35d0a85d913a589e46e5c6793c1a3aa2987fecb9661faad"
+    older = replace(design, workload_digest="804c8d0c04e3b8b5f9d59e94067337c03a310a15e734907336b813390fd56055")
+    assert older.digest == "a1c2b87c07418617f35d0a85d913a589e46e5c6793c1a3aa2987fecb9661faad"
+
+
+def test_a_design_belongs_to_layers_and_exits() -> None:
+    """Names and exit rates of the network have no part in it; older designs carry another workload's
+    digest.
+    """
+    work = Workload(name="w", layers=tiny_design().layers, exits=tiny_design().exits)
+    design = replace(tiny_design(), workload_digest="of an older formula")
+    assert design.matches(work)
+    assert design.matches(replace(work, name="another", exit_rates=(1 / len(work.exits),) * len(work.exits)))
+    assert replace(work, name="another").digest == work.digest
+    renamed = tuple(f"{name}x" for name in work.exits)
+    assert not design.matches(replace(work, exits=renamed))
+    assert not design.matches(replace(work, layers=(replace(work.layers[0], c=work.layers[0].c + 1), *work.layers[1:])))
+    assert replace(work, exits=renamed).digest != work.digest

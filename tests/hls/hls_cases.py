@@ -95,7 +95,7 @@ def network_of(rng: np.random.Generator, image: tuple[int, int, int], shapes: li
         parameters={},
     )
     formats = {name: Format(fraction_bits=8) for name in tensors}
-    return QuantisedNetwork(network=network, layers=tuple(quantised), formats=formats)
+    return QuantisedNetwork(network=network, layers=tuple(quantised), formats=formats, intake=network.intake)
 
 
 def random_layer(rng: np.random.Generator, layer: Layer, relu: bool) -> QuantisedLayer:

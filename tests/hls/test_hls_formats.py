@@ -20,13 +20,13 @@ from fluidnpu.hls.formats import CORE_COMMAND, DESCRIPTOR, FBCB, FORMATS, LAYER,
 from fluidnpu.hls.program import DESCRIPTOR_BYTES, Descriptor
 from fluidnpu.hls.views.formats import render_format_header, render_format_package, render_format_table
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "formats.md"
 
 
 def test_the_page_in_docs_is_the_table() -> None:
     """After a change:
 
-    python -c "from fluidnpu import hls; print(hls.render_format_table(), end='')" > docs/formats.md
+    python -c "from fluidnpu import hls; print(hls.render_format_table(), end='')" > docs/reference/formats.md
     """
     assert PAGE.read_text(encoding="utf-8") == render_format_table()
 

@@ -14,13 +14,14 @@ from fluidnpu.hls import REGISTERS, render_register_table, write_project
 from fluidnpu.hls.project.design_views import render_sv_package
 from fluidnpu.hls.views.registers import render_c_header
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "registers.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "registers.md"
 
 
 def test_the_page_in_docs_is_the_map() -> None:
     """After a change:
 
-    python -c "from fluidnpu import hls; print(hls.render_register_table(), end='')" > docs/registers.md
+    python -c "from fluidnpu import hls; print(hls.render_register_table(), end='')" >
+    docs/reference/registers.md
     """
     assert PAGE.read_text(encoding="utf-8") == render_register_table()
 

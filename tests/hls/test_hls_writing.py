@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from hls_cases import project_of
 
 from fluidnpu.hls import ProjectError, write_project
+from fluidnpu.hls.project import is_whole, project_folder
+from fluidnpu.models.errors import BusyError, WriteError
 
 
 def test_writing_again_removes_what_is_no_longer_part(tmp_path: Path) -> None:
@@ -69,28 +74,75 @@ def test_a_file_that_was_changed_since_is_not_lost(name: str, tmp_path: Path) ->
     write_project(other, tmp_path)
 
 
-@pytest.mark.parametrize("over", [False, True], ids=["a new folder", "an earlier project"])
-def test_whoever_is_stopped_in_the_middle_may_write_again(
-    over: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = project_of("zc706")
-    if over:
-        write_project(project_of("zcu104"), tmp_path)
-    write_bytes, left = Path.write_bytes, 5
+def stopped_after(moves: int, monkeypatch: pytest.MonkeyPatch, files: Mapping[str, str | bytes], folder: Path) -> None:
+    """Write a project, and be stopped when `moves` of its files are in their places."""
+    replace, left = os.replace, moves
 
-    def stopped(path: Path, content: bytes) -> int:
+    def stopped(source: Path, target: Path) -> None:
         nonlocal left
         left -= 1
         if left < 0:
             raise KeyboardInterrupt
-        return write_bytes(path, content)
+        replace(source, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_bytes", stopped)
+        patch.setattr(os, "replace", stopped)
         with pytest.raises(KeyboardInterrupt):
-            write_project(files, tmp_path)
+            write_project(files, folder)
+
+
+@pytest.mark.parametrize("again", ["zc706", "zcu104", "other"])
+@pytest.mark.parametrize("over", [False, True], ids=["a new folder", "an earlier project"])
+@pytest.mark.parametrize("moves", [0, 1, 5, 20])
+def test_whoever_is_stopped_in_the_middle_may_write_again(
+    moves: int, over: bool, again: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same project, the one before, or a third: all of the user's is kept, nothing of ours is left."""
+    if over:
+        write_project(project_of("zcu104"), tmp_path)
+        (tmp_path / "notes.txt").write_text("mine")
+    stopped_after(moves, monkeypatch, project_of("zc706"), tmp_path)
+    assert is_whole(tmp_path) == (moves == 0)
+    core = {"fluidnpu_core.sv": "module fluidnpu_core; endmodule"}
+    files = project_of("zcu104", core="rtl", rtl=core) if again == "other" else project_of(again)
     write_project(files, tmp_path)
-    assert json.loads((tmp_path / "manifest.json").read_text()) == json.loads(files["manifest.json"])
+    left = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    left.pop("notes.txt", None)
+    assert left == {name: text.encode() if isinstance(text, str) else text for name, text in files.items()}
+    assert is_whole(tmp_path)
+
+
+def test_a_full_disk_leaves_the_earlier_project_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_project(project_of("zcu104"), tmp_path)
+    before, written, write = contents(tmp_path), 0, os.write
+
+    def full(handle: int, data: bytes) -> int:
+        nonlocal written
+        written += 1
+        if written > 10:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(handle, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(WriteError, match=f"'{tmp_path}/.*' could not be written .No space left on device.; "):
+            write_project(project_of("zc706"), tmp_path)
+    assert contents(tmp_path) == before
+
+
+def test_a_second_writer_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    with project_folder(folder) as write:
+        with pytest.raises(BusyError, match=f"'{folder}' must have one writer at a time"):
+            write_project(project_of("zcu104"), folder)
+        write(project_of("zc706"))
+    assert json.loads((folder / "manifest.json").read_text()) == json.loads(project_of("zc706")["manifest.json"])
+
+
+def test_a_folder_that_was_held_for_nothing_is_not_left(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), project_folder(tmp_path / "a" / "b"):
+        raise KeyboardInterrupt
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["rtl/core_pe.sv", "hls", "docs/registers.md/mine"])

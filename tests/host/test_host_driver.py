@@ -88,9 +88,13 @@ def test_wrong_use_is_one_sentence() -> None:
     numbers: Any = image.tolist()
     cases: dict[str, Callable[[], object]] = {
         "a slot must lie": lambda: w.driver.write_sample(4, image),
-        "a sample must be of shape": lambda: w.driver.write_sample(0, image[1:]),
-        "finite floats, and this one holds NaN": lambda: w.driver.write_sample(0, np.full(image.shape, np.nan)),
-        "finite floats, and this one holds inf": lambda: w.driver.write_sample(0, np.full(image.shape, -np.inf)),
+        r"a sample must be one that the network takes: images must be of shape": lambda: w.driver.write_sample(
+            0, image[1:]
+        ),
+        "finite floats, and NaN came": lambda: w.driver.write_sample(0, np.full(image.shape, np.nan)),
+        "finite floats, and inf came": lambda: w.driver.write_sample(0, np.full(image.shape, -np.inf)),
+        r"must lie in 0\.\.1, and .* came; give uint8": lambda: w.driver.encode(image.astype(np.float32)),
+        r"a sample must be of shape .*, not \(\)": lambda: w.driver.encode(np.array(0.5)),
         "uint8, int16 or floats, not int64": lambda: w.driver.encode(image.astype(np.int64)),
         "must be a NumPy array of shape .*, not list": lambda: w.driver.encode(numbers),
         "must be a NumPy array of shape .*, not NoneType": lambda: w.driver.encode(nothing),

@@ -38,9 +38,9 @@ def test_a_rule_over_response_time_makes_the_same_schedule(policy: str, load: fl
     served = serve_requests(requests, images, make_policy(policy), w.driver, exit_rates=RATES, rule=rule)
     served.schedule.check()
     assert served.schedule == simulated(w, requests, images, rule, policy)
-    assert all(reply.exit == 2 or reply.latency_ns > rule.patience_ns for reply in served.replies)
+    assert all(reply.exit == 2 or reply.latency_ns > rule.patience_ns for reply in served.answers)
     if (policy, load) == ("serial", 0.3):  # some come to an idle NPU, others wait for it
-        assert len({reply.exit for reply in served.replies}) > 1
+        assert len({reply.exit for reply in served.answers}) > 1
 
 
 @settings(max_examples=30, deadline=None)
@@ -63,12 +63,12 @@ def test_a_toy_criterion_decides_alike_for_any_arrivals(
 def test_the_default_rule_is_the_programs_thresholds() -> None:
     w = world(3, exits=3)
     images, requests = w.images(30), traffic(w, 30)
-    rule = Threshold([place.threshold for place in w.program.exits])
+    rule = Threshold(w.program.thresholds)
     default = serve_requests(requests, images, make_policy("fluid"), w.driver, exit_rates=RATES)
     assert serve_requests(requests, images, make_policy("fluid"), w.driver, exit_rates=RATES, rule=rule) == default
     assert default.schedule == simulated(w, requests, images, rule, "fluid")
     table = np.array(list(confidences(w, images).values()))
-    assert rule.exits(table).tolist() == [reply.exit for reply in default.replies]
+    assert rule.exits(table).tolist() == [reply.exit for reply in default.answers]
 
 
 class Recorder:

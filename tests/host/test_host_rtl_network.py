@@ -84,7 +84,7 @@ def test_each_boards_own_design_serves_the_shipped_network(board: str, core: str
     requests = poisson(1e9 / alone_ns, count, slo_ns=10 * alone_ns, rng=np.random.default_rng(3))
     served = serve_requests(requests, images(), make_policy("fluid"), driver)
     exits, classes, _ = golden.early_exit(qnet(), images())
-    assert [(a.exit, a.prediction) for a in served.replies] == list(zip(exits, classes, strict=True))
+    assert [(a.exit, a.prediction) for a in served.answers] == list(zip(exits, classes, strict=True))
     assert not served.failures
     assert len({len(run.ids) for run in served.schedule.runs}) > 1  # batches of several sizes
     assert device.clock.now_ns() >= max(answer.end_ns for answer in served.replies)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fluidnpu.hls import Cause
 from fluidnpu.host import Driver, DriverUsageError, GaveUpError, ServeResult, serve_requests
 from fluidnpu.host.devices import Fault
+from fluidnpu.host.serving import Refusal
 from fluidnpu.models import golden
 from fluidnpu.scheduler import (
     Action,
@@ -42,9 +43,9 @@ def run(w: HostWorld, requests: list[Request], images: Images, policy: str | Pol
 def check_answers(w: HostWorld, images: Images, served: ServeResult) -> None:
     """Every answer is golden's, to the last bit of confidence."""
     exits, classes, sure = golden.early_exit(w.qnet, images)
-    assert [a.exit for a in served.replies] == exits.tolist()
-    assert [a.prediction for a in served.replies] == classes.tolist()
-    assert [a.confidence for a in served.replies] == sure.tolist()
+    assert [a.exit for a in served.answers] == exits.tolist()
+    assert [a.prediction for a in served.answers] == classes.tolist()
+    assert [a.confidence for a in served.answers] == sure.tolist()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -57,7 +58,7 @@ def test_device_and_simulator_make_the_same_schedule(policy: str, load: float) -
     check_answers(w, images, served)
     served.schedule.check()
     assert served.failures == ()
-    exits = [a.exit for a in served.replies]
+    exits = [a.exit for a in served.answers]
     expected = simulate(
         requests, make_policy(policy), World(latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.2, 0.3), slots=8)
     )
@@ -80,7 +81,7 @@ def test_same_schedule_for_any_arrivals(gaps: list[int], slo: int, policy: str) 
     images = w.images(len(requests))
     served = run(w, requests, images, policy, exit_rates=(0.5, 0.5))
     check_answers(w, images, served)
-    exits = [a.exit for a in served.replies]
+    exits = [a.exit for a in served.answers]
     assert served.schedule == simulate(
         requests, make_policy(policy), World(latency=w.design.latency, exits=exits, exit_rates=(0.5, 0.5))
     )
@@ -203,8 +204,9 @@ def test_anytime_answers_and_shedding() -> None:
     assert outcomes == set(Outcome)
     logits = [w.qnet.logits(i, stored) for i, stored in enumerate(golden.run(w.qnet, images))]
     for index, answer in enumerate(served.replies):
-        if answer.outcome is Outcome.SHED:
-            assert (answer.exit, answer.prediction, answer.met) == (-1, -1, False)
+        if isinstance(answer, Refusal):
+            assert not answer.met
+            assert not hasattr(answer, "prediction")
         else:
             assert answer.prediction == np.argmax(logits[answer.exit][index])
     exits = golden.early_exit(w.qnet, images)[0]

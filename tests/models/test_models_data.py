@@ -72,7 +72,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 
 def test_image_sets_refuse_what_does_not_match() -> None:
     with pytest.raises(DataError, match="images must be uint8"):
-        ImageSet(images=np.zeros((1, 2, 2, 1)), labels=np.zeros(1, np.int64))  # type: ignore[arg-type]
+        ImageSet(images=np.zeros((1, 2, 2, 1), np.int64), labels=np.zeros(1, np.int64))
     with pytest.raises(DataError, match="2 images need as many labels"):
         ImageSet(images=np.zeros((2, 2, 2, 1), np.uint8), labels=np.zeros(1, np.int64))
 

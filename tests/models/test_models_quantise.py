@@ -27,7 +27,7 @@ from fluidnpu.models import (
     shipped_file,
     shipped_images,
 )
-from fluidnpu.models.errors import QuantisationError
+from fluidnpu.models.errors import DataError, QuantisationError
 from fluidnpu.models.graph.network import Parameters
 from fluidnpu.models.numeric import AccuracyError, Format, early_exit_float, run_float, tensor_ranges
 from fluidnpu.models.zoo import random_network, skeleton
@@ -110,7 +110,7 @@ def test_relu6_becomes_integer_bounds() -> None:
 
 def test_no_calibration_is_refused_in_one_sentence() -> None:
     bare = replace(one_layer(1.0), calibration={})
-    with pytest.raises(QuantisationError, match="needs calibration images or the ranges"):
+    with pytest.raises(QuantisationError, match="has none: give images with --data, or put ranges into the file"):
         quantise(bare)
     quantise(bare, np.ones((1, 1, 1, 3), np.float32))
     with pytest.raises(QuantisationError, match=r"must be 0\.\.1e\+30, not nan"):
@@ -183,12 +183,15 @@ def test_input_codes() -> None:
     stored = qnet.quantise_input(bytes_in)
     assert stored[:, 0, 0, 0].tolist() == [0, 64, 8224, 16384]  # 16384 * p / 255, half to even
     np.testing.assert_array_equal(stored, qnet.quantise_input(bytes_in.astype(np.float64) / 255))
-    assert qnet.quantise_input(np.full((1, 1, 1, 3), -9.0)).tolist() == [[[[-32768] * 3]]]
-    with pytest.raises(QuantisationError, match=r"of shape \(N, 1, 1, 3\), not \(1, 3\)"):
-        qnet.quantise_input(np.zeros((1, 3)))
+    np.testing.assert_array_equal(stored, qnet.quantise_input(bytes_in[:, 0, 0]))  # vectors, as they are
+    with pytest.raises(DataError, match=r"of shape \(N, 1, 1, 3\), not \(1, 2\)"):
+        qnet.quantise_input(np.zeros((1, 2)))
+    for low, high in ((-9.0, 0.0), (0.0, 255.0)):
+        with pytest.raises(DataError, match=rf"must lie in 0\.\.1, and {low:g}\.\.{high:g} came; give uint8, or set"):
+            qnet.quantise_input(np.array([low, high, 0.0]).reshape(1, 1, 1, 3))
     odd: Any = np.zeros((1, 1, 1, 3), np.int64)
     for bad in (np.full((1, 1, 1, 3), np.nan), odd):
-        with pytest.raises(QuantisationError, match="uint8 or finite floats"):
+        with pytest.raises(DataError, match="uint8 or finite floats"):
             qnet.quantise_input(bad)
 
 

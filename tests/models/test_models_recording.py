@@ -14,7 +14,7 @@ def test_recorded_arrays_give_the_golden_exits_and_accuracy() -> None:
     confidences, correct = record_exits(qnet, images)
     exits, classes, sure = golden.early_exit(qnet, images.images)
     assert confidences.shape == correct.shape == (40, len(network.exits))
-    chosen = decide_exits(list(confidences.T), [exit.threshold for exit in network.exits])
+    chosen = decide_exits(list(confidences.T), network.thresholds)
     np.testing.assert_array_equal(chosen, exits)
     samples = np.arange(40)
     np.testing.assert_array_equal(confidences[samples, exits], sure)

@@ -50,7 +50,7 @@ def test_float_and_int16_agree_with_the_claims(shipped: Network) -> None:
     assert abs(np.mean(float_classes == data.labels) - claimed) < spread
     assert np.mean(classes == float_classes) >= 0.995
     assert np.mean(exits == float_exits) >= 0.995
-    assert (confidences > shipped.exits[0].threshold)[exits < 2].all()
+    assert (confidences > shipped.thresholds[0])[exits < 2].all()
     assert sum(golden.saturations(qnet, data.images[:200]).values()) == 0
 
 
@@ -135,6 +135,5 @@ def test_one_rule_decides_everywhere(shipped: Network) -> None:
     qnet = quantise(shipped)
     images = shipped_images(50).images
     logits = [qnet.logits(index, one) for index, one in enumerate(golden.run(qnet, images))]
-    thresholds = [exit.threshold for exit in shipped.exits]
-    decided = decide_exits([confidence(one) for one in logits], thresholds)
+    decided = decide_exits([confidence(one) for one in logits], shipped.thresholds)
     np.testing.assert_array_equal(decided, golden.early_exit(qnet, images)[0])

@@ -48,7 +48,7 @@ def test_it_learns_and_measures(trained: TrainedModel) -> None:
     assert exits[-1].accuracy is not None
     assert exits[-1].accuracy > 0.9
     assert sum(exit.rate or 0 for exit in exits) == pytest.approx(1)
-    assert {exit.threshold for exit in exits} == {trained.choice.threshold}
+    assert {exit.threshold for exit in exits[:-1]} == {trained.choice.threshold}
     assert trained.choice.accuracy >= exits[-1].accuracy - 0.005
     assert float(trained.network.metadata["test_accuracy"]) > 0.9
     assert set(trained.network.calibration) == set(trained.network.tensors)
@@ -121,7 +121,8 @@ def test_refusals(tmp_path: Path) -> None:
         run(peak_rate=1e30)
     with pytest.raises(NetworkError, match="not 'vgg'"):
         train_model("vgg", tmp_path / "x.onnx")
-    with pytest.raises(DataError, match="the folder of the output must exist"):
+    (tmp_path / "no").write_text("a file")
+    with pytest.raises(NetworkError, match=r"x\.onnx' must lie in a folder|x\.onnx' must be a place"):
         train_model("resnet8", tmp_path / "no" / "x.onnx")
     with pytest.raises(DataError, match="install Debian's package"):
         train_model("resnet8", tmp_path / "x.onnx", folder=tmp_path)

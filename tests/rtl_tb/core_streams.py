@@ -1,8 +1,8 @@
 """Random streams for the core, valid by ADR 4: any mode after any other, tails, lanes, residuals.
 
-Expected outputs come from `hls.execute_streams_reference`. `hls.core_vectors` draws streams too, but few and
-short ones that are the same with every NumPy, since each project carries them; these reach every depth, shift
-and extreme word.
+Expected outputs come from `hls.core.execute_streams_reference`. `hls.core.core_vectors` draws streams too,
+but few and short ones that are the same with every NumPy, since each project carries them; these reach every
+depth, shift and extreme word.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> streams = random_streams(np.random.default_rng(0), tiny_design(), commands=3)

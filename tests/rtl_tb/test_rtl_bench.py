@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from fluidnpu.rtl_tb.simulation.bench import main, parameters_of
+from fluidnpu.rtl_tb.simulation.bench import main
+from fluidnpu.rtl_tb.simulation.setups import parameters_of
 from fluidnpu.rtl_tb.simulation.units import UNITS
 
 

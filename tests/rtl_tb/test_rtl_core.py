@@ -16,7 +16,7 @@ from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls.core import core_modes, execute_streams_reference
 from fluidnpu.hls.core.streams import Command
-from fluidnpu.rtl_tb import SimulationError
+from fluidnpu.rtl_tb import ParameterError, SimulationError
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 
 # Odd and even T_C, with and without pairs and split trees, every alignment of slots and output words.
@@ -126,7 +126,7 @@ def test_missing_weights_end_in_an_error_that_says_what_was_taken() -> None:
 )
 def test_illegal_parameters_die_at_elaboration(wrong: dict[str, int], message: str) -> None:
     model = CoreModel(parameters=core_parameters(tiny_design()) | wrong)
-    with pytest.raises(SimulationError, match=message):
+    with pytest.raises(ParameterError, match=message):
         model.lint()
 
 

@@ -20,7 +20,7 @@ from fluidnpu.dse.resources.logic import interval_pct
 from fluidnpu.dse.resources.memories import block_rams, ultra_rams
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls.core import execute_streams_reference
-from fluidnpu.rtl_tb import SimulationError
+from fluidnpu.rtl_tb import ParameterError
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 from fluidnpu.rtl_tb.synthesis.calibration import CHECK_SEED, FIT_SEED, Sample, report, sample
 from fluidnpu.rtl_tb.synthesis.core import CELLS, examples, predicted, synthesise_core, table
@@ -103,7 +103,7 @@ def test_on_ultrascale_inferred_slices_leave_logic_outside() -> None:
 
 
 def test_more_ultra_banks_than_banks_are_refused() -> None:
-    with pytest.raises(SimulationError, match="UltraBanks must be at most the number of banks"):
+    with pytest.raises(ParameterError, match="UltraBanks must be at most the number of banks"):
         CoreModel(parameters=core_parameters(tiny_design()) | {"UltraBanks": 17}).lint()
 
 

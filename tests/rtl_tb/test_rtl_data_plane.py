@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from fluidnpu.rtl_tb import DATA_PLANE_TOP, Model, SimulationError, data_plane_parameters, run
+from fluidnpu.rtl_tb import DATA_PLANE_TOP, Model, ParameterError, data_plane_parameters, run
 from fluidnpu.rtl_tb.data_plane import coverage
 from fluidnpu.rtl_tb.data_plane.benches.jobs import bench_design
 from fluidnpu.rtl_tb.simulation.model import run_folder
@@ -65,7 +65,7 @@ def test_bus_models_of_others_agree(seed: int) -> None:
 )
 def test_illegal_parameters_die_at_elaboration(wrong: dict[str, int], message: str) -> None:
     model, _ = setup(SMALL)
-    with pytest.raises(SimulationError, match=message):
+    with pytest.raises(ParameterError, match=message):
         replace(model, parameters={**model.parameters, **wrong}).build()
 
 

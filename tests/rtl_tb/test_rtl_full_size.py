@@ -28,8 +28,8 @@ FULL_SIZE = [
     ],
 )
 def test_every_layer_of_a_network_at_full_size(network: str, board: str, memory: str, point: Point) -> None:
-    """The arrays of docs/cycles behind the memory of their board, at B = 1; `make tables` goes on to B = 8,
-    and to an ideal memory.
+    """The arrays of docs/explanation/cycles behind the memory of their board, at B = 1; `make tables` goes
+    on to B = 8, and to an ideal memory.
     """
     qnet = quantise(random_full_size(network))
     design = build_design(qnet.network.workload, load_board(board), point, memory=memory, b_max=1)

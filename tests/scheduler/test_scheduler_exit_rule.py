@@ -49,8 +49,9 @@ def test_thresholds_refuse_nonsense() -> None:
     assert Threshold([0.8, 0.8, 0.8]).exits([[0.9, 0.2, 0.3], [0.8, 0.81, 0.1], [0.1, 0.1, 0.1]]).tolist() == [0, 1, 2]
     with pytest.raises(SchedulerError, match=r"lie in 0\.\.1"):
         Threshold([0.5, 0.5]).exits([[1.5, 0.1]])
-    with pytest.raises(SchedulerError, match=r"one threshold an exit, not \(1, 2\) and \(1,\)"):
-        Threshold([0.5]).exits([[0.5, 0.1]])
+    with pytest.raises(SchedulerError, match=r"one threshold for every exit but the last, not \(1, 3\) and \(1,\)"):
+        Threshold([0.5]).exits([[0.5, 0.1, 0.1]])
+    assert Threshold([0.5]).exits([[0.6, 0.1], [0.5, 0.1]]).tolist() == [0, 1]
     with pytest.raises(SchedulerError, match="thresholds must be numbers"):
         Threshold([0.5, float("nan")])
     with pytest.raises(SchedulerError, match="needs the confidence at exit 1, and none is known"):

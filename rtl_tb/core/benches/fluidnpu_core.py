@@ -2,7 +2,7 @@
 a command.
 
 `CoreModel` runs the volume; this bench drives the ports cycle by cycle. Expected outputs come from
-`hls.core_vectors`.
+`hls.core.core_vectors`.
 """
 
 from __future__ import annotations

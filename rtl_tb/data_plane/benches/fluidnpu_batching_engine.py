@@ -1,6 +1,6 @@
 """The Fluid Batching Engine against a Python set: random commands, slots and FBCB words.
 
-Lookups are held to `hls.decode_fbcb`.
+Lookups are held to `hls.program.decode_fbcb`.
 """
 
 from __future__ import annotations

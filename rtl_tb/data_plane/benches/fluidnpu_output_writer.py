@@ -1,4 +1,4 @@
-"""Output writer against `hls.scatter_output`: every word of the stream reaches its place."""
+"""Output writer against `hls.core.scatter_output`: every word of the stream reaches its place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .cases import NARROW_DESIGN, PORT_BYTES, Case, random_case
 
 @bench(50_000)
 async def outputs_reach_their_places(dut: Dut) -> None:
-    """Every word of the stream is stored where `hls.scatter_output` stores it, once, and no other word."""
+    """Every word of the stream is stored once, where `hls.core.scatter_output` stores it, and no other is."""
     rng = await begin(dut)
     for _ in range(25):
         await write_back(dut, rng, random_case(rng, NARROW_DESIGN))

@@ -16,6 +16,8 @@ from ...common.benches.streams import Source, pulse, running, until
 from .cases import DESIGN, Case, random_case
 
 RISE, SPAN = 3, 5
+WAYS = 3 + 2 * DESIGN.stackable  # of the six that there are
+PAIRS = 2 * (DESIGN.stackable and DESIGN.b_max > 1)  # by rows and by samples
 
 
 def rows_of(case: Case, number: int) -> list[tuple[int, int, int, int, int, int, int]]:
@@ -114,11 +116,11 @@ async def every_row_has_its_place(dut: Dut) -> None:
     rng = await begin(dut)
     seen, paired = set[tuple[Mode, bool]](), set[bool]()
     for number in range(400):
-        if number >= 40 and len(seen) >= 5 and len(paired) == 2:
+        if number >= 40 and len(seen) >= WAYS and len(paired) == PAIRS:
             break
         case = random_case(rng, DESIGN)
         if await walk(dut, rng, case):
             paired.add(case.run.row_lanes)
         seen.add((case.run.mode, case.run.row_lanes))
-    assert len(seen) >= 5, f"only {seen} were met"
-    assert len(paired) == 2, "lanes by rows and by samples"
+    assert len(seen) >= WAYS, f"only {seen} were met"
+    assert len(paired) == PAIRS, "lanes by rows and by samples"

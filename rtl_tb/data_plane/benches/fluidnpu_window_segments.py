@@ -17,6 +17,7 @@ from ...common.benches.words import beats_of, larger_words
 from .cases import DESIGN, PORT_BYTES, Case, random_case
 
 LINE_WORDS = setting("LINE_WORDS", 16)
+IN_WORDS = setting("IN_WORDS", 2 * DESIGN.t_p)
 
 PORTS = ("addr", "lane", "rows", "words", "place", "ends_beat")
 Segment = tuple[int, ...]
@@ -30,14 +31,14 @@ def put_together(case: Case, segments: list[Segment]) -> list[int]:
     lanes, beats, beat, covered = case.buffered(), [], 0, 0
     for address, lane, rows, words, place, ends in segments:
         assert 0 < words <= LINE_WORDS
-        assert place + words <= 2 * DESIGN.t_p
+        assert place + words <= IN_WORDS
         sample, row = divmod(rows - 1, case.rows.sample_rows)
         end = sample * case.rows.sample_pitch + (row + 1) * case.rows.pitch + PORT_BYTES
         assert address + 2 * words <= end, "a segment needs no row but those that it names"
         mask = (1 << 16 * words) - 1 << 16 * place
         assert case.run.mode is Mode.MAX_POOL or not covered & mask, "only taps of a max pool share a place"
         piece = int.from_bytes(lanes[lane][address : address + 2 * words], "little") << 16 * place
-        beat = larger_words(beat, piece, 2 * DESIGN.t_p) if covered & mask else beat | piece
+        beat = larger_words(beat, piece, IN_WORDS) if covered & mask else beat | piece
         covered |= mask
         if ends:
             beats.append(beat)

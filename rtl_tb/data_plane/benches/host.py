@@ -8,8 +8,8 @@ computes.
 from __future__ import annotations
 
 import json
-import os
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,26 +24,21 @@ from ...common.benches.clock import Dut, begin, setting
 from ...common.benches.dram import PAGE, Dram, Weather
 from ...common.benches.lite import LiteMaster
 from .. import coverage
-from .jobs import Expected, Program, Shape, bench_design, expect, make_program
+from .jobs import Expected, Program, Shape, array_under_test, expect, make_program
 
-SIZES: dict[str, int] = json.loads(
-    os.environ.get(
-        "SIZES", '{"t_r":16,"t_p":4,"t_c":8,"b_max":4,"stackable":1,"split":0,"weight_slots":1,"out_words":4}'
-    )
-)
-DESIGN = bench_design(SIZES)
+DESIGN = array_under_test()
 PORT_BYTES = DESIGN.port_bytes
 LAYERS = setting("LAYERS", 4)
 COUNTER_FULL = (1 << 32) - 1
 FAIR = Weather()
 ROUGH = Weather(latency=(2, 40), pause=0.25)
-HIT: set[str] = set()  # coverage bins met in this run of the simulator
+HIT: Counter[str] = Counter()  # coverage bins met in this run of the simulator, with their hits
 
 
 def meet(*names: str) -> None:
     """Note coverage bins; the file is written at once, so that it survives a failing run."""
     HIT.update(names)
-    Path(coverage.FILE).write_text(json.dumps(sorted(HIT)))
+    Path(coverage.FILE).write_text(json.dumps(HIT, sort_keys=True))
 
 
 @dataclass

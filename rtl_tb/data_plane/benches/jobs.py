@@ -1,12 +1,15 @@
 """Random jobs for the data plane: descriptors, FBCB words, weights and slot memory, with every expected beat.
 
-The expectation is `hls.layer_streams` and `hls.execute_streams_reference`, layer after layer; nothing here
-knows the RTL.
+The expectation is `hls.core.layer_streams` and `hls.core.execute_streams_reference`, layer after layer;
+nothing here knows the RTL.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -25,9 +28,13 @@ from ..coverage import plans
 
 Int16 = npt.NDArray[np.int16]
 ALIGN = 64
+# Sizes of the array that most benches play.
+USUAL: Mapping[str, int] = {
+    "t_r": 7, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 1, "out_words": 4, "port_bytes": 16,
+}  # fmt: skip
 
 
-def bench_design(sizes: dict[str, int]) -> Design:
+def bench_design(sizes: Mapping[str, int]) -> Design:
     """A design of the given sizes; the data plane depends on nothing else of it."""
     workload = Workload(name="bench", layers=(LayerShape(name="any", r=1, p=1, c=1),))
     return design_for(
@@ -43,6 +50,36 @@ def bench_design(sizes: dict[str, int]) -> Design:
         port_bits=8 * sizes.get("port_bytes", 16),
         buffer_words=sizes.get("buffer_words", 1 << 13),
     )
+
+
+def sizes_of(design: Design) -> dict[str, int]:
+    """Return the sizes with which `bench_design` makes the array of a design.
+
+    >>> sizes = sizes_of(bench_design({**USUAL, "t_p": 5}))
+    >>> sizes["t_p"], sizes == sizes_of(bench_design(sizes))
+    (5, True)
+    """
+    return {name: int(getattr(design, name)) for name in (*USUAL, "buffer_words")}
+
+
+# Parameter of a module -> size of the array.
+PARAMETER_OF: Mapping[str, str] = {
+    "TR": "t_r", "TP": "t_p", "TC": "t_c", "BMax": "b_max", "Stackable": "stackable", "Split": "split", "WeightSlots": "weight_slots",
+    "OutWords": "out_words", "PortBytes": "port_bytes",
+}  # fmt: skip
+
+
+def array_under_test(**usual: int) -> Design:
+    """Return the array whose layers a bench plays.
+
+    Its sizes come from `$SIZES` (JSON), else from the parameters that the module was built with, else from
+    `usual`.
+    """
+    built: dict[str, int] = json.loads(os.environ.get("PARAMETERS", "{}"))
+    sizes = {PARAMETER_OF[name]: value for name, value in built.items() if name in PARAMETER_OF}
+    if "PortWords" in built:
+        sizes["port_bytes"] = 2 * built["PortWords"]
+    return bench_design({**USUAL, **usual, **sizes, **json.loads(os.environ.get("SIZES", "{}"))})
 
 
 def align(value: int) -> int:
@@ -64,6 +101,7 @@ class Shape:
     columns: int = 8
     residual: bool = False
     extra: int = 0  # channels of the output tensor beyond this layer's: concatenation
+    beside: int = 0  # channels of the input tensor that this layer does not read
     spare: tuple[int, int] = (0, 0)  # rows and columns of stored halo that no window reaches
 
 
@@ -117,7 +155,7 @@ def place(shape: Shape, rng: random.Random, layout: Layout) -> Descriptor:
     in_h, in_w = (oh - 1) * sh + (kh - 1) * dh + 1 + shape.spare[0], (ow - 1) * sw + (kw - 1) * dw + 1 + shape.spare[1]
     channels = shape.groups * shape.group_words
     columns = shape.group_words if shape.kind else shape.columns
-    in_pixel, out_pixel = 2 * channels, 2 * (shape.groups * columns + shape.extra)
+    in_pixel, out_pixel = 2 * (channels + shape.beside), 2 * (shape.groups * columns + shape.extra)
     in_row, out_row = in_w * in_pixel, (ow + shape.spare[1]) * out_pixel
     input_at = layout.take((in_h + 1) * in_row)
     output_at = layout.take((oh + shape.spare[0]) * out_row)
@@ -196,13 +234,16 @@ def make_program(
     *,
     words: dict[int, int] | None = None,
     every_mode: bool = False,
+    slots: int | None = None,
+    slot_align: int = ALIGN,
 ) -> Program:
     """Make layers with random contents at absolute addresses.
 
     `words` gives the FBCB word of a layer for every batch size at which it is legal. `every_mode` stores the
-    weights of all modes, so that the FBCB may be changed afterwards.
+    weights of all modes, so that the FBCB may be changed afterwards. `slots`: two more than a batch by
+    default; `slot_align`: their bytes are a multiple of it.
     """
-    layout, slots = Layout(), design.b_max + 2
+    layout, slots = Layout(), slots or design.b_max + 2
     descriptors = [place(shape, rng, layout) for shape in shapes]
     image = bytearray()
     fbcb: list[int] = []
@@ -223,6 +264,7 @@ def make_program(
         descriptors[index] = add_weights(descriptor, modes, design, image, rng)
     program, weights = 0x1_0000, 0x1_0000 + align(128 * len(descriptors))
     slot_base, slot_bytes = align(weights + len(image)) + ALIGN, layout.used + ALIGN
+    slot_bytes = -(-slot_bytes // slot_align) * slot_align
     base = program
     memory = bytearray(slot_base + slots * slot_bytes - base)
     memory[: 128 * len(descriptors)] = b"".join(d.pack() for d in descriptors)

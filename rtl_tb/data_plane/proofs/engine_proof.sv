@@ -54,8 +54,18 @@ module engine_proof #(
     past_b_act   <= b_act;
   end
 
+  // Counted in another way than the engine does: the ones of halves, of quarters, of bytes.
+  function automatic logic [5:0] population(logic [31:0] mask);
+    logic [31:0] pairs, nibbles, bytes;
+    pairs   = mask - ((mask >> 1) & 32'h5555_5555);
+    nibbles = (pairs & 32'h3333_3333) + ((pairs >> 2) & 32'h3333_3333);
+    bytes   = (nibbles + (nibbles >> 4)) & 32'h0F0F_0F0F;
+    population = bytes[5:0] + bytes[13:8] + bytes[21:16] + bytes[29:24];
+  endfunction
+
   always_comb begin
     if (rst_n) begin
+      assert (6'(b_act) == population(active));
       assert (b_act <= 5'(BMax));
       assert (refused == (cause != 8'd0));
       if (busy_i && (exit_i || merge_i)) assert (refused);

@@ -1,5 +1,5 @@
 // Inside fluidnpu_batching_engine: the FBCB is written and read inside its words only; a plan says of the
-// word that was loaded for its layer and batch what `hls.decode_fbcb` says of it.
+// word that was loaded for its layer and batch what `hls.program.decode_fbcb` says of it.
 `ifdef FORMAL
   // Some word, from when it is loaded; and what a lookup of it then finds.
   (* anyconst *) logic [1:0]  layer;

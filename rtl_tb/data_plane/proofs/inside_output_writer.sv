@@ -37,6 +37,20 @@
     end
   end
 
+  // A layer is open from its start until the last row of its last command is taken; it is done when its words
+  // are out, too.
+  logic open_q = 1'b0, ends_layer_q = 1'b0;
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      open_q       <= 1'b0;
+      ends_layer_q <= 1'b0;
+    end else begin
+      if (command_valid_i && command_ready_o) ends_layer_q <= command_i.layer_last;
+      if (layer_start_i) open_q <= 1'b1;
+      else if (row_valid && row_ready && row_ends_pass && ends_layer_q) open_q <= 1'b0;
+    end
+  end
+
   always_comb begin
     assume (rst_ni == past_q);
     // A marked word is not marked again before it is out.
@@ -59,6 +73,8 @@
               && {addr[AddrWidth-1:PortBits], PortBits'(i)} < addr + AddrWidth'({piece, 1'b0})));
         end
       end
+      assert (layer_done_o == (!open_q && packed_q == '0));
+      if (!open_q && packed_q != '0) assert (word_valid_o);  // and what is left goes out
       if (any_q) assert (pack_addr_q[PortBits-1:0] == '0);
       assert (!word_valid_o || any_q);
       if (any_q) begin
@@ -82,6 +98,7 @@
 `ifdef COVER
   always_comb begin
     cover (past_q && push && any_q);
+    cover (past_q && !open_q && packed_q != '0 && !word_ready_i);
     cover (past_q && marked_q && push && word_ready_i && lane == 32'd2 && packed_q == PortWords'(6));
     cover (past_q && move && any_q && !push);
     cover (past_q && move && word_q != '0 && row_sample != '0);

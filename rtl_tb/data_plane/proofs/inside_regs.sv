@@ -44,9 +44,50 @@
       32'(fluidnpu_registers_pkg::CyclesLoOffset):    shown_q <= cycles_q[31:0];
       32'(fluidnpu_registers_pkg::CyclesHiOffset):    shown_q <= cycles_q[63:32];
       32'(fluidnpu_registers_pkg::SaturationsOffset): shown_q <= saturations_q;
+      32'(fluidnpu_registers_pkg::IrqEnableOffset):   shown_q <= {30'd0, irq_enable_q};
+      32'(fluidnpu_registers_pkg::SlotMaskOffset):    shown_q <= slot_mask_o;
+      32'(fluidnpu_registers_pkg::FirstLayerOffset):  shown_q <= {16'd0, first_layer_o};
+      32'(fluidnpu_registers_pkg::LastLayerOffset):   shown_q <= {16'd0, last_layer_o};
+      32'(fluidnpu_registers_pkg::LayersOffset):      shown_q <= {16'd0, layers_o};
+      32'(fluidnpu_registers_pkg::ProgramLoOffset):   shown_q <= program_o[31:0];
+      32'(fluidnpu_registers_pkg::ProgramHiOffset):   shown_q <= program_o[63:32];
+      32'(fluidnpu_registers_pkg::WeightsLoOffset):   shown_q <= weights_o[31:0];
+      32'(fluidnpu_registers_pkg::WeightsHiOffset):   shown_q <= weights_o[63:32];
+      32'(fluidnpu_registers_pkg::SlotBaseLoOffset):  shown_q <= slot_base_o[31:0];
+      32'(fluidnpu_registers_pkg::SlotBaseHiOffset):  shown_q <= slot_base_o[63:32];
+      32'(fluidnpu_registers_pkg::SlotBytesOffset):   shown_q <= slot_bytes_o;
+      32'(fluidnpu_registers_pkg::WatchdogOffset):    shown_q <= watchdog_q;
+      32'(fluidnpu_registers_pkg::FbcbIndexOffset):   shown_q <= fbcb_index_o;
       default:                                        shows_q <= 1'b0;
     endcase
   end
+
+  // A setting is what was written last, at its own place; the FBCB's index counts its words.
+  logic [511:0] written_d, written_q;
+  always_comb begin
+    written_d = settings;
+    if (write_ok) begin
+      case (32'(s_axil_awaddr))
+        32'(fluidnpu_registers_pkg::LayersOffset):     written_d[0+:16] = s_axil_wdata[15:0];
+        32'(fluidnpu_registers_pkg::LastLayerOffset):  written_d[16+:16] = s_axil_wdata[15:0];
+        32'(fluidnpu_registers_pkg::FirstLayerOffset): written_d[32+:16] = s_axil_wdata[15:0];
+        32'(fluidnpu_registers_pkg::FbcbIndexOffset):  written_d[48+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::FbcbDataOffset):   written_d[48+:32] = fbcb_index_q + 32'd1;
+        32'(fluidnpu_registers_pkg::WatchdogOffset):   written_d[80+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::SlotBytesOffset):  written_d[112+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::SlotBaseHiOffset): written_d[144+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::SlotBaseLoOffset): written_d[176+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::WeightsHiOffset):  written_d[208+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::WeightsLoOffset):  written_d[240+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::ProgramHiOffset):  written_d[272+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::ProgramLoOffset):  written_d[304+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::SlotMaskOffset):   written_d[336+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::IrqEnableOffset):  written_d[368+:2] = s_axil_wdata[1:0];
+        default: ;
+      endcase
+    end
+  end
+  always_ff @(posedge clk_i) written_q <= written_d;
 
   always_ff @(posedge clk_i) begin
     past_q          <= 1'b1;
@@ -74,7 +115,10 @@
       if (past_read_q) assert (s_axil_rresp == (past_known_q ? Okay : SlvErr) && (past_known_q || s_axil_rdata == '0));
       // What is illegal does nothing.
       if (running_q && !past_ok_q) assert (settings == past_settings_q);
-      if (running_q) assert (state == next_q);
+      if (running_q) assert (state == next_q && settings == written_q);
+      if (!running_q) assert (settings == '0);
+      // The watchdog ends a job that has run for its cycles, also one that had when it was set.
+      assert (watchdog_o == (busy_i && watchdog_q != '0 && cycles_q >= {32'd0, watchdog_q}));
       if (!running_q) assert (state == '0);
       if (shows_q) assert (s_axil_rdata == shown_q);
       if (!write_ok) assert (!start_o && !exit_o && !merge_o && !soft_reset_o && !fbcb_load_o);

@@ -1,5 +1,5 @@
 // Inside fluidnpu_residual_reader: a row is read from exactly the port words that hold its columns, in the
-// slot of its own sample.
+// slot of its own sample, and only when there is room in the queue of rows asked for.
 `ifdef FORMAL
   logic past_q = 1'b0;
   always_ff @(posedge clk_i) past_q <= 1'b1;
@@ -12,6 +12,9 @@
     assume (!(command_valid_i && command_ready_o) || command_i.cols != '0);
     if (past_q) begin
       if (row_valid) assert (cols_q != '0);
+      // A row is asked for when the queue has room for what is to be done with its words.
+      if (fetch_valid_o) assert (job_ready && row_valid);
+      assert (row_ready == (fetch_valid_o && fetch_ready_i));
       if (fetch_valid_o) begin
         assert (fetch_addr_o <= first && first - fetch_addr_o < AddrWidth'(2 * PortWords));
         assert (fetch_addr_o + AddrWidth'(fetch_beats_o) * (2 * PortWords) >= last);

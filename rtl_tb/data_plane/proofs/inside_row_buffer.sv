@@ -12,7 +12,7 @@
     times = (by[0] ? value : 32'd0) + (by[1] ? value << 1 : 32'd0);
   endfunction
 
-  // -- the layer, as the planner gives it (`hls.row_buffer`): it stays while it runs, and begins when nothing of the one before is under way
+  // -- the layer, as the planner gives it (`dse.hardware.InputRows`): it stays while it runs, and begins when nothing of the one before is under way
   typedef struct packed {
     logic                           sample_lanes;
     logic [1:0]                     b_act;

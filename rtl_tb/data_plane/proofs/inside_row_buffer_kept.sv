@@ -5,7 +5,7 @@
   logic past_q = 1'b0;
   always_ff @(posedge clk_i) past_q <= 1'b1;
 
-  // -- the layer, as the planner gives it (`hls.row_buffer`): it stays while it runs, and begins when nothing of the one before is under way
+  // -- the layer, as the planner gives it (`dse.hardware.InputRows`): it stays while it runs, and begins when nothing of the one before is under way
   typedef struct packed {
     logic        sample_lanes;
     logic [4:0]  in_offset;

@@ -4,8 +4,8 @@
 `ifdef FORMAL
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth;
   (* anyconst *) logic [4:0]  slot;  // any one of them
-  (* anyconst *) logic [15:0] base;
-  (* anyconst *) logic [7:0]  bytes;
+  (* anyconst *) logic [AddrWidth-1:0] base;
+  (* anyconst *) logic [31:0] bytes;
   (* anyconst *) logic [31:0] mask;
   localparam int unsigned MaxSlots = fluidnpu_pkg::MaxSlots;
   logic [MaxSlots:0][5:0]           rank;   // active slots below slot i
@@ -13,7 +13,7 @@
   logic past_q = 1'b0, walked;
   always_ff @(posedge clk_i) past_q <= 1'b1;
   assign rank[0]  = '0;
-  assign place[0] = AddrWidth'(base);
+  assign place[0] = base;
   for (genvar i = 0; i < MaxSlots; i++) begin : gen_slots
     assign rank[i+1]  = rank[i] + 6'(mask[i]);
     assign place[i+1] = place[i] + AddrWidth'(bytes);
@@ -37,7 +37,9 @@
   end
 `ifdef COVER
   always_comb begin
-    cover (past_q && state_q == Slots && mask[slot] && slot == 5'd6 && slot_q == 5'd7 && rank[6] == 6'd2 && bytes == 8'd3);
+    cover (past_q && state_q == Slots && mask[slot] && slot == 5'd6 && slot_q == 5'd7 && rank[6] == 6'd2 && bytes == 32'd3);
+    // A walk that leaves the first 4 GiB, which is only met at full width.
+    cover (past_q && state_q == Slots && slot_q == 5'd7 && base[39:32] == '0 && slot_addr_q[39:32] == 8'd1);
   end
 `endif
 `endif

@@ -1,7 +1,8 @@
 /// The sequencer under any job and any answers of its neighbours.
 ///
-/// A soft reset, an error or the watchdog brings it to idle within a bound once the masters are idle;
-/// commands are legal and hold still until they are taken; a refused START changes nothing.
+/// A soft reset, an error or the watchdog brings it to idle within a bound once the masters are idle, and
+/// such a job is not done; commands are legal and hold still until they are taken; a refused START changes
+/// nothing.
 module sequencer_proof (
   input logic        clk_i,
   input logic        start_i,
@@ -81,6 +82,8 @@ module sequencer_proof (
       if (past_valid && past_refused && !past_busy) assert (!busy);
       if (past_offered && !flush) assert (command_valid && command == past_command);
       if (flush) assert (!command_valid && !fetch && !done);
+      // A job ends in one way only: done, or by an error or a reset. A refused START ends nothing.
+      if (done) assert (!soft_reset_i && (!error || refused) && !(watchdog_i || bus_error_i || stuck_i));
       if (command_valid) assert (command.beats != '0 && command.beats <= plan_layer.block && command.lane1_beats <= command.beats);
       if (command_valid || layer_start) assert (running == plan_layer);
       if (start_i && busy) assert (refused);

@@ -4,8 +4,8 @@
 /// EXIT removes `mask_i`, all of which must be active; MERGE adds it, none may be active and the sum may not
 /// exceed BMax. Anything else raises `refused_o` with a cause in the same cycle and changes nothing. A lookup
 /// takes one cycle: `plan_valid_o` follows `lookup_i`; `plan_bad_o`: this NPU cannot obey the word (as
-/// `hls.decode_fbcb` refuses it). A pool takes its row blocks from the plan, not its mode. Formats: ADR 5 and
-/// 6.
+/// `hls.program.decode_fbcb` refuses it). A pool takes its row blocks from the plan, not its mode. Formats:
+/// ADR 5 and 6.
 module fluidnpu_batching_engine #(
   parameter int unsigned BMax = 4,
   parameter int unsigned Layers = 2,

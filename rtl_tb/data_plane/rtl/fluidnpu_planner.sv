@@ -2,7 +2,7 @@
 ///
 /// One multiplier-divider takes a bit a cycle: about 250 cycles, more for long numbers. Wrong magic,
 /// checksum, field range or alignment give `bad_o` with the cause instead of a layer. Formulas:
-/// `hls.streams`, `hls.layout` and `hls.row_buffer`.
+/// `hls.core.layer_streams`, `hls.program.part_words` and `dse.hardware.InputRows`.
 module fluidnpu_planner #(
   parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,

@@ -2,7 +2,7 @@
 /// command.
 ///
 /// A layer begins only when all outputs of the one before it are in memory. An error, the watchdog or a soft
-/// reset ends the job: `flush_o` is held until every master is idle. Order of commands: `hls.streams.tiles`.
+/// reset ends the job: `flush_o` is held until every master is idle. Order of commands: `hls.core.tiles`.
 module fluidnpu_sequencer #(
   parameter int unsigned TC = 8,
   parameter int unsigned InWords = 8,

@@ -1,4 +1,4 @@
-# Vivado HLS 2019.2: synthesise the core of design 417535330264.
+# Vivado HLS 2019.2: synthesise the core of design 123d45333ca2.
 # Run in this folder: vivado_hls -f synth.tcl
 # Its Verilog in solution1/syn/verilog is packaged as it is (vivado/package.tcl). `export_design` is not used: that
 # of 2019.2 fails since 2022 (Xilinx answer record 76960), and no IP of its own is needed.

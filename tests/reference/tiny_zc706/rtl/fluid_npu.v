@@ -197,7 +197,7 @@ module fluid_npu (
         .PortBytes(8),
         .LineWords(16),
         .Sets(32768),
-        .BuildId(1098200371)
+        .BuildId(306005299)
     ) data_plane (
         .clk_i(aclk),
         .rst_ni(aresetn),

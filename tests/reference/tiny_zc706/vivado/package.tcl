@@ -17,7 +17,7 @@ ipx::package_project -root_dir build/ip -vendor fluidnpu -library npu -taxonomy 
 set npu [ipx::current_core]
 set_property name fluid_npu $npu
 set_property version 1.0 $npu
-set_property display_name "fluidnpu 41753533" $npu
+set_property display_name "fluidnpu 123d4533" $npu
 # An interface that was not recognised would show up much later, and only as an empty argument.
 foreach name {s_axil m0_axi m1_axi m2_axi aclk aresetn irq} {
     if {[llength [ipx::get_bus_interfaces $name -of_objects $npu]] != 1} {

@@ -197,7 +197,7 @@ module fluid_npu (
         .PortBytes(64),
         .LineWords(32),
         .Sets(16384),
-        .BuildId(1443577741)
+        .BuildId(3486814917)
     ) data_plane (
         .clk_i(aclk),
         .rst_ni(aresetn),

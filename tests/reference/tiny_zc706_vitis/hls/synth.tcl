@@ -1,4 +1,4 @@
-# Vitis HLS 2022.1 or later: synthesise the core of design 417535330264.
+# Vitis HLS 2022.1 or later: synthesise the core of design 123d45333ca2.
 # Run in this folder: vitis_hls -f synth.tcl
 # Its Verilog in solution1/syn/verilog is packaged as it is (vivado/package.tcl). `export_design` is not used: that
 # of 2019.2 fails since 2022 (Xilinx answer record 76960), and no IP of its own is needed.

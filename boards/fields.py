@@ -1,0 +1,35 @@
+"""Meaning of every field of a board file, in the order in which a file has them.
+
+The reference page and the sentence about a field that is missing are made of these tables.
+"""
+
+FIELDS = {
+    "schema": "the form of the file: 1",
+    "name": "name of the board: lower-case letters, digits, '-' and '_'",
+    "title": "name of the board for people",
+    "part": "the device as the vendor's tools name it",
+    "board_part": "the board as the vendor's board files name it",
+    "family": "family of the device: 'zynq7000' or 'zynquplus'",
+    "dsp": "DSP slices of the device",
+    "ramb36": "block RAMs of 36 Kb of the device",
+    "uram288": "UltraRAMs of 288 Kb of the device, 0 where there are none",
+    "lut": "look-up tables of the device",
+    "ff": "flip-flops of the device",
+    "clock_hz": "clock of the NPU in Hz, which the design must reach",
+    "axi_ports": "memory ports from the programmable logic into the processing system",
+    "axi_port_bits": "width of one of these ports in bits, a power of two",
+    "dram": "the external memories, a table [dram.NAME] each; the first one is the default",
+    "paper_words_per_cycle": "16-bit words a cycle and port that the paper model counts; what two ports carry, by default",
+    "paper_memory_bits": "on-chip memory in bits that the paper model counts; what the device has, by default",
+    "sources": "the document behind each fact, by its name; a memory is 'dram.NAME'",
+}
+OPTIONAL = ("paper_words_per_cycle", "paper_memory_bits", "sources")
+
+DRAM_FIELDS = {
+    "bytes_per_s": "peak transfer rate of the memory in bytes a second",
+    "side": "'ps' where a controller of the processing system holds the memory, 'pl' where one in the programmable "
+    "logic does",
+    "port_bits": "width in bits of the port that a master of the NPU has there; by default that of its stripes together",
+    "stripes": "ports that one master of the NPU is spread over: 1, 2 or 4; 1 by default",
+}
+DRAM_OPTIONAL = ("port_bits", "stripes")

@@ -1,0 +1,33 @@
+"""Fence the examples of docstrings for the Python reference, so that they show as code."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import griffe
+
+
+class Examples(griffe.Extension):
+    """Rewrite each docstring as it is loaded."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Fence the examples of one object."""
+        if obj.docstring is not None:
+            obj.docstring.value = fenced(obj.docstring.value)
+
+
+def fenced(text: str) -> str:
+    r"""Fence each example, from its first `>>>` to the next empty line.
+
+    >>> print(fenced("Adds.\n\n>>> 1 + 1\n2\n\nSee also."))
+    Adds.
+    <BLANKLINE>
+    ```pycon
+    >>> 1 + 1
+    2
+    ```
+    <BLANKLINE>
+    See also.
+    """
+    return re.sub(r"^>>> .*?(?=\n\s*\n|\Z)", lambda found: f"```pycon\n{found[0]}\n```", text, flags=re.M | re.S)

@@ -1,0 +1,127 @@
+"""`fluidnpu serve BUNDLE... --http PORT --grpc PORT`: bundles behind the Open Inference Protocol."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fluidnpu import scheduler
+from fluidnpu.host import oip, serving
+
+from .. import show
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions:
+    """The surfaces of the server, as text and numbers."""
+
+    http: int | None
+    grpc: int | None
+    admin: int | None
+    admin_grpc: int | None
+    host: str
+    max_queue: int
+    max_batch: int
+    token_file: Path | None
+    tls_cert: Path | None
+    tls_key: Path | None
+    decisions: Path | None
+    guarded: bool
+    log_level: str
+    log_requests: bool
+
+    @property
+    def wanted(self) -> bool:
+        """True when any surface is asked for."""
+        return any(port is not None for port in (self.http, self.grpc, self.admin, self.admin_grpc))
+
+
+def serve_network(
+    bundles: tuple[str, ...],
+    network: NetworkOptions,
+    *,
+    device: str,
+    policy: str,
+    rate_per_s: float | None,
+    slo: str | None,
+    registers: int | None,
+    reserved: tuple[int, int] | None,
+    as_json: bool,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C, then drain; all that was taken is answered."""
+    if device in ("rtl", "cosim"):
+        raise UsageError(
+            f"--device {device} keeps its own time, so it cannot serve a network: use simulated, pynq or devmem"
+        )
+    out = show.console(as_json)
+    model_options = serving.ModelOptions(
+        device=device,
+        policy=policy,
+        rate_per_s=rate_per_s,
+        slo_ns=None if slo is None else scheduler.parse_duration_ns(slo, "--slo"),
+        queue=network.max_queue,
+        guarded=network.guarded,
+        registers=registers,
+        reserved=reserved,
+        decisions=network.decisions,
+    )
+    models = serving.Models(serving.named_folders(bundles), model_options)
+    surfaces = oip.ServeOptions(
+        host=network.host,
+        http=network.http,
+        grpc=network.grpc,
+        admin=network.admin,
+        admin_grpc=network.admin_grpc,
+        token_file=network.token_file,
+        certificate=network.tls_cert,
+        key=network.tls_key,
+        limits=dataclasses.replace(oip.Limits(), queue=network.max_queue, batch=network.max_batch),
+    )
+    oip.configure_logging(network.log_level, requests=network.log_requests)
+    oip.run_server(models, surfaces, lambda server: _started(out, server, as_json))
+    counts = {model.name: model.statistics.answered if model.statistics else 0 for model in models}
+    if as_json:
+        show.emit({"stopped": True, "answered": counts})
+    else:
+        out.print(f"drained: {sum(counts.values())} requests were answered")
+
+
+def _started(out: Console, server: oip.NetworkServer, as_json: bool) -> None:
+    """Say where the server listens and what it serves, in one object or a few lines."""
+    urls = {surface: server.url(surface) for surface in server.ports}
+    served = [_described(model) for model in server.models]
+    if as_json:
+        show.emit({"urls": urls, "models": served})
+        import sys
+
+        sys.stdout.flush()
+        return
+    for model in served:
+        out.print(
+            f"[bold]{model['name']}[/]: {model['network']} on {model['board']} ({model['device']}), {model['policy']}, "
+            f"objective {model['slo_ms']:g} ms unless a request names one, predicted capacity {model['capacity_per_s']:.0f}/s"
+        )
+    for surface, url in urls.items():
+        out.print(f"{surface.replace('_', ' ')}: {url}")
+    if "http" in urls:
+        out.print("[dim]the page at / shows it live, /metrics is for Prometheus; SIGTERM drains[/]")
+
+
+def _described(model: serving.Model) -> dict[str, Any]:
+    design = model.bundle.design
+    rates = design.exit_rates or (1 / design.stages,) * design.stages
+    return {
+        "name": model.name,
+        "network": design.network,
+        "board": design.board,
+        "device": model.options.device,
+        "policy": model.options.policy,
+        "slo_ms": model.slo_ns / 1e6,
+        "capacity_per_s": 1 / scheduler.Serving.of(design, rates).least_load(1.0),
+    }

@@ -1,0 +1,9 @@
+from .client import Client as Client
+from .client import Inference as Inference
+from .client import connect as connect
+from .limits import Limits as Limits
+from .logs import configure_logging as configure_logging
+from .running import NetworkServer as NetworkServer
+from .running import ServeOptions as ServeOptions
+from .running import in_background as in_background
+from .running import run_server as run_server

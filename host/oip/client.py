@@ -1,0 +1,285 @@
+"""A client of a served network in three lines, on the standard library and NumPy alone.
+
+    with fluidnpu.connect("http://127.0.0.1:8000") as npu:
+        answer = npu.infer(image, slo_ms=20)
+        print(answer.prediction, answer.exit, answer.latency_ms)
+
+Errors of the server come back as the classes of `host.errors` that it raised.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DriverUsageError, ProtocolError, RemoteError
+from .statuses import error_named
+from .tensors import DTYPES, Array, from_bytes
+
+_DATATYPES = {dtype: name for name, dtype in DTYPES.items()}
+_BROKEN = (http.client.HTTPException, ConnectionError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inference:
+    """One answer. Of several images the properties are those of the first; `outputs` has a row an image."""
+
+    outputs: Mapping[str, Array]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    latency_ms: float = 0.0
+    id: str = ""
+
+    @property
+    def prediction(self) -> int:
+        """The class."""
+        return int(self.outputs["label"][0])
+
+    @property
+    def exit(self) -> int:
+        """The exit that the image left at."""
+        return int(self.outputs["exit"][0])
+
+    @property
+    def confidence(self) -> float:
+        """The softmax top-1 at that exit."""
+        return float(self.outputs["confidence"][0])
+
+    @property
+    def logits(self) -> Array:
+        """Float32 (classes,)."""
+        return np.asarray(self.outputs["logits"][0])
+
+
+class Client:
+    """A connection to one server, and to one of its models. Threads may share it; each has its own socket."""
+
+    def __init__(
+        self,
+        url: str,
+        model: str | None = None,
+        *,
+        token: str | None = None,
+        timeout_s: float = 60.0,
+        ca_file: Path | str | None = None,
+    ) -> None:
+        parts = urlsplit(url if "//" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or parts.hostname is None:
+            raise DriverUsageError(f"a server must be named as http://HOST:PORT, not '{url}'")
+        self._host, self._port = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+        self._timeout_s = timeout_s
+        self._tls = ssl.create_default_context(cafile=ca_file) if parts.scheme == "https" else None
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._local = threading.local()
+        self._open: set[http.client.HTTPConnection] = set()
+        self._input: dict[str, Any] | None = None
+        try:
+            self.model = self._only_model() if model is None else model
+        except BaseException:
+            self.close()
+            raise
+
+    # -- calls -----------------------------------------------------------------------------------------------
+
+    def infer(
+        self,
+        image: npt.ArrayLike,
+        *,
+        slo_ms: float | None = None,
+        timeout_ms: float | None = None,
+        anytime: bool = False,
+        priority: int = 0,
+        id: str = "",
+    ) -> Inference:
+        """Classify one image (H, W, C) or several (N, H, W, C) with a latency objective in milliseconds.
+
+        `anytime`: at the deadline the answer of the last exit passed will do. `timeout_ms`: an image that
+        still waits by then ends with ExpiredError. `priority`: 1 goes first, 8 last, 0 means the middle.
+        Raises ProtocolError, UnknownModelError, QueueFullError, ShedError, ExpiredError,
+        ModelUnavailableError, DeviceError, AccessError and RemoteError.
+        """
+        array, info = self._batched(np.asarray(image)), self._metadata()
+        parameters: dict[str, Any] = {"binary_data_output": True}
+        if slo_ms is not None:
+            parameters["slo_ms"] = slo_ms
+        if timeout_ms is not None:
+            parameters["timeout"] = round(1e3 * timeout_ms)
+        if anytime:
+            parameters["anytime"] = True
+        if priority:
+            parameters["priority"] = priority
+        data = np.ascontiguousarray(array).tobytes()
+        tensor = {
+            "name": info["name"],
+            "datatype": _DATATYPES[array.dtype],
+            "shape": list(array.shape),
+            "parameters": {"binary_data_size": len(data)},
+        }
+        head = json.dumps({"id": id, "parameters": parameters, "inputs": [tensor]}).encode()
+        headers = {"Inference-Header-Content-Length": str(len(head)), "Content-Type": "application/octet-stream"}
+        began = time.perf_counter()
+        answer, body = self._call("POST", f"/v2/models/{quote(self.model)}/infer", head + data, headers)
+        return _read_answer(answer, body, 1e3 * (time.perf_counter() - began))
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the model's metadata: names, datatypes and shapes of its input and outputs."""
+        found: dict[str, Any] = self._json("GET", f"/v2/models/{quote(self.model)}")
+        return found
+
+    def ready(self) -> bool:
+        """Tell if the model takes requests."""
+        try:
+            return bool(self._json("GET", f"/v2/models/{quote(self.model)}/ready")["ready"])
+        except RemoteError:
+            return False
+
+    def statistics(self) -> dict[str, Any]:
+        """Return the model's counts, as the statistics extension names them."""
+        found: dict[str, Any] = self._json("GET", f"/v2/models/{quote(self.model)}/stats")["model_stats"][0]
+        return found
+
+    def load(self) -> None:
+        """Have the model's bundle read again; the URL must be that of the admin surface."""
+        self._json("POST", f"/v2/repository/models/{quote(self.model)}/load", b"{}")
+
+    def unload(self) -> None:
+        """Have the model stopped; the URL must be that of the admin surface."""
+        self._json("POST", f"/v2/repository/models/{quote(self.model)}/unload", b"{}")
+
+    def close(self) -> None:
+        """Close every socket."""
+        while self._open:
+            self._open.pop().close()
+
+    def __enter__(self) -> Client:
+        """Nothing is done here."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    # -- transport -------------------------------------------------------------------------------------------
+
+    def _batched(self, array: Array) -> Array:
+        if array.ndim == 3:
+            array = array[None]
+        if array.ndim != 4 or array.dtype not in _DATATYPES:
+            raise DriverUsageError(
+                f"images must be (H, W, C) or (N, H, W, C) of numbers, not {array.dtype.name} {array.shape}"
+            )
+        return array
+
+    def _metadata(self) -> dict[str, Any]:
+        if self._input is None:
+            self._input = self.metadata()["inputs"][0]
+        return self._input
+
+    def _only_model(self) -> str:
+        names = [one["name"] for one in self._json("POST", "/v2/repository/index", b"{}")]
+        if len(names) != 1:
+            raise DriverUsageError(f"the server has several models, so one of {', '.join(names)} must be named")
+        return str(names[0])
+
+    def _json(self, verb: str, path: str, body: bytes | None = None) -> Any:
+        return json.loads(self._call(verb, path, body, {})[1] or b"{}")
+
+    def _call(
+        self, verb: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        """Exchange one request; a connection that was closed while idle is opened again once."""
+        used = getattr(self._local, "connection", None) is not None
+        try:
+            return self._exchange(verb, path, body, headers)
+        except TimeoutError:
+            self._drop()
+            raise RemoteError(f"{self._host}:{self._port} must answer within {self._timeout_s:g} s") from None
+        except (*_BROKEN, OSError) as error:
+            self._drop()
+            if used and isinstance(error, http.client.RemoteDisconnected | BrokenPipeError | ConnectionResetError):
+                return self._call(verb, path, body, headers)
+            raise RemoteError(
+                f"no answer came from {self._host}:{self._port}: {error or type(error).__name__}"
+            ) from None
+
+    def _exchange(
+        self, verb: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        connection = self._connection()
+        connection.request(verb, path, body, {**self._headers, **headers})
+        answer = connection.getresponse()
+        content = answer.read()
+        if answer.status != 200:
+            raise _refusal(answer.status, content)
+        return answer, content
+
+    def _connection(self) -> http.client.HTTPConnection:
+        made: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if made is None:
+            if self._tls is None:
+                made = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
+            else:
+                made = http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout_s, context=self._tls)
+            self._local.connection = made
+            self._open.add(made)
+        return made
+
+    def _drop(self) -> None:
+        made = getattr(self._local, "connection", None)
+        if made is not None:
+            made.close()
+            self._open.discard(made)
+            self._local.connection = None
+
+
+def connect(
+    url: str,
+    model: str | None = None,
+    *,
+    token: str | None = None,
+    timeout_s: float = 60.0,
+    ca_file: Path | str | None = None,
+) -> Client:
+    """Connect to a server and to its model, which may be left out if it is the only one.
+
+    `token` is the server's bearer token, `ca_file` a PEM file to check its certificate with. Raises
+    RemoteError when nothing answers.
+    """
+    return Client(url, model, token=token, timeout_s=timeout_s, ca_file=ca_file)
+
+
+def _refusal(status: int, content: bytes) -> Exception:
+    try:
+        said = json.loads(content)
+        return error_named(str(said.get("type")), str(said["error"]))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return RemoteError(f"the server answered with HTTP status {status}")
+
+
+def _read_answer(answer: http.client.HTTPResponse, body: bytes, latency_ms: float) -> Inference:
+    try:
+        size = int(answer.headers["Inference-Header-Content-Length"])
+        said, rest = json.loads(body[:size]), memoryview(body)[size:]
+        outputs = {}
+        for one in said["outputs"]:
+            length = one["parameters"]["binary_data_size"]
+            outputs[one["name"]] = from_bytes(one["name"], one["datatype"], one["shape"], rest[:length])
+            rest = rest[length:]
+    except (ValueError, KeyError, TypeError, ProtocolError):
+        raise RemoteError("the server must answer with binary tensors, and its answer cannot be read") from None
+    return Inference(
+        outputs=outputs, parameters=said.get("parameters", {}), latency_ms=latency_ms, id=said.get("id", "")
+    )

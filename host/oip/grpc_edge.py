@@ -1,0 +1,322 @@
+"""The gRPC edge of the protocol: GRPCInferenceService, unary and streaming, around `Inference`.
+
+Handlers are registered by name, from the descriptors in `messages`, so no generated code is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message as ProtoMessage
+
+from ..errors import AccessError, DriverUsageError, HostError, ProtocolError, UnsupportedError
+from .access import Access
+from .calls import Answer, Call, Parameter, read_id, read_names
+from .inference import Inference
+from .limits import Limits
+from .messages import SERVICE, message, service
+from .rest import TRACEPARENT, log_request
+from .statuses import RETRY_MS, sentence_of, status_of
+from .tensors import DTYPES, Array, from_bytes, from_contents
+
+_requests = logging.getLogger("fluidnpu.requests")
+_log = logging.getLogger(__name__)
+_DATATYPES = {dtype: name for name, dtype in DTYPES.items()}
+_OPEN = ("ServerLive", "ServerReady")  # probes carry no token
+_Response = message("ModelInferResponse")
+_StreamResponse = message("ModelStreamInferResponse")
+Handler = Callable[[Any, Any], Awaitable[Any]]
+
+
+def grpc_server(inference: Inference, access: Access, limits: Limits, *, admin: bool = False) -> Any:
+    """Return a server without a port; with `admin` it also loads and unloads models."""
+    options = [
+        ("grpc.max_receive_message_length", limits.body_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_concurrent_streams", max(limits.streamed, 100)),
+        ("grpc.max_metadata_size", 16 << 10),
+        ("grpc.keepalive_time_ms", round(1e3 * limits.idle_s)),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ("grpc.so_reuseport", 0),  # a port in use is an error, not a second server
+    ]
+    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=4 * limits.queue)
+    server.add_generic_rpc_handlers((_handlers(_Edge(inference, access, limits, admin)),))
+    return server
+
+
+def bind(server: Any, address: str, credentials: Any = None) -> int:
+    """Bind a server's port and return its number. Raises DriverUsageError for a port in use."""
+    try:
+        port = (
+            server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
+        )
+    except RuntimeError:
+        port = 0
+    if not port:
+        raise DriverUsageError(f"the gRPC port must be free, and {address} is in use or not of this machine")
+    return int(port)
+
+
+def _handlers(edge: _Edge) -> Any:
+    handlers = {}
+    for method in service.methods:
+        asked, said = message(method.input_type.name), message(method.output_type.name)
+        codec = {"request_deserializer": _reader(asked), "response_serializer": said.SerializeToString}
+        function = getattr(edge, method.name)
+        if method.name == "ModelStreamInfer":
+            handlers[method.name] = grpc.stream_stream_rpc_method_handler(function, **codec)
+        else:
+            handlers[method.name] = grpc.unary_unary_rpc_method_handler(edge.guarded(method.name, function), **codec)
+    return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
+
+def _reader(kind: Any) -> Callable[[bytes], Any]:
+    """Return the parser of a message; what cannot be parsed becomes a refusal, not a failure."""
+
+    def read(data: bytes) -> Any:
+        try:
+            return kind.FromString(data)
+        except Exception:
+            return _UNREADABLE
+
+    return read
+
+
+_UNREADABLE = object()
+
+
+class _Edge:
+    """One method a call of the service, under its name."""
+
+    def __init__(self, inference: Inference, access: Access, limits: Limits, admin: bool) -> None:
+        self.inference, self.access, self.limits, self.admin = inference, access, limits, admin
+
+    def guarded(self, name: str, function: Handler) -> Handler:
+        """Wrap a unary method: it asks for the token, and errors leave with their codes."""
+
+        async def wrapped(request: Any, context: Any) -> Any:
+            try:
+                self._check(name, context)
+                if request is _UNREADABLE:
+                    raise ProtocolError("the message must be one of the protocol, and it cannot be read")
+                return await function(request, context)
+            except Exception as error:
+                await _abort(error, context)
+
+        return wrapped
+
+    def _check(self, name: str, context: Any) -> None:
+        if name not in _OPEN:
+            token = next((value for key, value in context.invocation_metadata() or () if key == "authorization"), "")
+            self.access.check(name, token.encode() if isinstance(token, str) else token)
+
+    async def ServerLive(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802  -- as the protocol has it
+        return _made("ServerLiveResponse", live=self.inference.live)
+
+    async def ServerReady(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        return _made("ServerReadyResponse", ready=self.inference.ready)
+
+    async def ModelReady(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        return _made("ModelReadyResponse", ready=self.inference.is_ready(request.name, request.version))
+
+    async def ServerMetadata(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        return _made("ServerMetadataResponse", **self.inference.server_metadata())
+
+    async def ModelMetadata(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        return _made("ModelMetadataResponse", **self.inference.model_metadata(request.name, request.version))
+
+    async def ModelStatistics(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        return _made("ModelStatisticsResponse", **self.inference.statistics(request.name, request.version))
+
+    async def RepositoryIndex(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        return _made("RepositoryIndexResponse", models=self.inference.index(request.ready))
+
+    async def RepositoryModelLoad(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        self._check_admin()
+        await self.inference.load(request.model_name, dict(request.parameters))
+        return _made("RepositoryModelLoadResponse")
+
+    async def RepositoryModelUnload(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        self._check_admin()
+        await self.inference.unload(request.model_name)
+        return _made("RepositoryModelUnloadResponse")
+
+    def _check_admin(self) -> None:
+        if not self.admin:
+            raise AccessError(
+                "models must be loaded and unloaded on the admin surface (--admin-grpc), not here", known=True
+            )
+
+    async def ModelInfer(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        began, call, status = time.perf_counter(), None, "OK"
+        trace = _echo_trace(context)
+        try:
+            call = read_call(request)
+            return write_answer(await self.inference.infer(call))
+        except Exception as error:
+            status = status_of(error).grpc
+            raise
+        finally:
+            if _requests.isEnabledFor(logging.INFO):
+                log_request(call, status, began, trace)
+
+    async def ModelStreamInfer(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        """Answer the requests of a stream as they are done, not in the order of their arrival."""
+        try:
+            self._check("ModelStreamInfer", context)
+        except AccessError as error:
+            await _abort(error, context)
+        done: asyncio.Queue[Any] = asyncio.Queue()
+        room = asyncio.Semaphore(self.limits.streamed)
+        tasks: set[asyncio.Task[None]] = set()
+
+        async def serve(request: Any) -> None:
+            try:
+                done.put_nowait(await self._streamed(request))
+            finally:
+                room.release()
+
+        async def read() -> None:
+            async for request in requests:
+                await room.acquire()  # the client's flow control stops it, instead of a queue without bound
+                task = asyncio.create_task(serve(request))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+            if tasks:
+                await asyncio.wait(tasks)
+
+        reader = asyncio.create_task(read())
+        reader.add_done_callback(lambda _: done.put_nowait(None))
+        try:
+            while (answer := await done.get()) is not None:
+                yield answer
+        finally:
+            reader.cancel()
+            for task in tasks:
+                task.cancel()
+
+    async def _streamed(self, request: Any) -> ProtoMessage:
+        began, status, call = time.perf_counter(), "OK", None
+        made: Any
+        try:
+            if request is _UNREADABLE:
+                raise ProtocolError("the message must be one of the protocol, and it cannot be read")
+            call = read_call(request)
+            made = _StreamResponse(infer_response=write_answer(await self.inference.infer(call)))
+        except Exception as error:
+            _note(error)
+            status = status_of(error).grpc
+            id = "" if request is _UNREADABLE else request.id
+            made = _StreamResponse(error_message=f"[{type(error).__name__}] {sentence_of(error)}")
+            made.infer_response.id = id[:256]
+        if _requests.isEnabledFor(logging.INFO):
+            log_request(call, status, began, "")
+        return made
+
+
+def read_call(request: Any) -> Call:
+    """Return the call in a ModelInferRequest. Raises ProtocolError."""
+    raw = request.raw_input_contents
+    if not request.inputs:
+        raise ProtocolError("a request must have inputs, and it has none")
+    if raw and len(raw) != len(request.inputs):
+        raise ProtocolError(
+            f"raw_input_contents must be empty or one an input, {len(request.inputs)} in all, not {len(raw)}"
+        )
+    read_names("input", [one.name for one in request.inputs])
+    call = Call(
+        request.model_name,
+        request.model_version,
+        read_id(request.id),
+        outputs=read_names("output", [one.name for one in request.outputs]),
+        parameters=_parameters(request.parameters) if request.parameters else {},
+    )
+    for index, one in enumerate(request.inputs):
+        if "shared_memory_region" in one.parameters:
+            raise UnsupportedError("a tensor must come in the request: shared memory is not supported")
+        call.inputs[one.name] = _input(one, raw[index] if raw else None)
+    for wanted in request.outputs:
+        if "classification" in wanted.parameters or "shared_memory_region" in wanted.parameters:
+            raise UnsupportedError("an output must be wanted as it is: no classification and no shared memory")
+    return call
+
+
+def _input(one: Any, raw: bytes | None) -> Array:
+    shape = tuple(one.shape)
+    if raw is None:
+        return from_contents(one.name, one.datatype, shape, one.contents)
+    if one.HasField("contents"):
+        raise ProtocolError(f"tensor '{one.name:.60}' must have either contents or raw bytes, and it has both")
+    return from_bytes(one.name, one.datatype, shape, raw)
+
+
+def _parameters(parameters: Any) -> dict[str, Any]:
+    return {
+        name: getattr(value, kind) if (kind := value.WhichOneof("parameter_choice")) else None
+        for name, value in parameters.items()
+    }
+
+
+def write_answer(answer: Answer) -> Any:
+    """Return the ModelInferResponse of an answer, its tensors as raw bytes."""
+    made = _Response(model_name=answer.model, model_version=answer.version, id=answer.id)
+    for key, value in answer.parameters.items():
+        _set(made.parameters[key], value)
+    for name, array in answer.outputs.items():
+        output = made.outputs.add()
+        output.name, output.datatype = name, _DATATYPES[array.dtype]
+        output.shape.extend(array.shape)
+        made.raw_output_contents.append(array.tobytes())
+    return made
+
+
+def _set(parameter: Any, value: Parameter) -> None:
+    if isinstance(value, bool):
+        parameter.bool_param = value
+    elif isinstance(value, int):
+        parameter.int64_param = value
+    elif isinstance(value, float):
+        parameter.double_param = value
+    else:
+        parameter.string_param = value
+
+
+def _made(kind: str, /, **fields: Any) -> ProtoMessage:
+    made: ProtoMessage = message(kind)(**fields)
+    return made
+
+
+def _echo_trace(context: Any) -> str:
+    """Give a well-formed traceparent back to the client, and to the log."""
+    for key, value in context.invocation_metadata() or ():
+        if (
+            key == "traceparent"
+            and isinstance(value, str)
+            and TRACEPARENT.fullmatch(value.encode("latin-1", "replace"))
+        ):
+            context.set_trailing_metadata((("traceparent", value),))
+            return value
+    return ""
+
+
+def _note(error: BaseException) -> None:
+    if not isinstance(error, HostError):
+        _log.error("a gRPC request failed in a way that nobody foresaw", exc_info=error)
+
+
+async def _abort(error: Exception, context: Any) -> None:
+    """End the call with the error's code, sentence and hints."""
+    if isinstance(error, grpc.aio.AbortError):
+        raise error
+    _note(error)
+    status = status_of(error)
+    hints = [("error-type", type(error).__name__)]
+    if status.retry:
+        hints += [("grpc-retry-pushback-ms", str(RETRY_MS)), ("retry-after-ms", str(RETRY_MS))]
+    await context.abort(grpc.StatusCode[status.grpc], sentence_of(error), tuple(hints))

@@ -1,0 +1,133 @@
+"""Inference requests and answers as HTTP bodies: JSON, and JSON before binary tensors. No I/O.
+
+>>> start = b'{"inputs": [{"name": "x", "datatype": "UINT8", "shape": [2], '
+>>> read_call("m", "", start + b'"data": [1, 2]}]}', None).inputs["x"].tolist()
+[1, 2]
+>>> head = start + b'"parameters": {"binary_data_size": 2}}]}'
+>>> read_call("m", "", head + bytes([3, 4]), len(head)).inputs["x"].tolist()
+[3, 4]
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+from ..errors import ProtocolError, UnsupportedError
+from .calls import Answer, Call, read_id, read_names
+from .tensors import DTYPES, Array, from_bytes, from_list
+
+LENGTH_HEADER = b"inference-header-content-length"
+_DATATYPES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+def read_json(body: bytes | memoryview, what: str = "the body") -> dict[str, Any]:
+    """Return a JSON object. Raises ProtocolError."""
+    if not len(body):
+        return {}
+    try:
+        found = json.loads(bytes(body), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"{what} must be a JSON object: {str(error)[:120]}") from None
+    if not isinstance(found, dict):
+        raise ProtocolError(f"{what} must be a JSON object, not {type(found).__name__}")
+    return found
+
+
+def read_call(model: str, version: str, body: bytes, head_bytes: int | None) -> Call:
+    """Return the call in a body whose first `head_bytes` are JSON (None: all of it). Raises ProtocolError."""
+    if head_bytes is not None and not 0 <= head_bytes <= len(body):
+        raise ProtocolError(f"the header's length must lie in the body of {len(body)} bytes, not at {head_bytes}")
+    view = memoryview(body)
+    raw = read_json(view if head_bytes is None else view[:head_bytes], "the request")
+    rest = view[len(body) if head_bytes is None else head_bytes :]
+    parameters = _object(raw, "parameters")
+    call = Call(model, version, read_id(raw.get("id", "")), parameters=parameters)
+    tensors = _objects(raw, "inputs")
+    if not tensors:
+        raise ProtocolError("a request must have inputs, and it has none")
+    read_names("input", [one.get("name") for one in tensors])
+    for one in tensors:
+        call.inputs[one["name"]], rest = _tensor(one, rest)
+    if len(rest):
+        raise ProtocolError(f"the binary tensors must fill the body, and {len(rest)} bytes are left over")
+    _read_outputs(call, raw)
+    return call
+
+
+def _tensor(one: dict[str, Any], rest: memoryview) -> tuple[Array, memoryview]:
+    """Return an input's array and the bytes behind it."""
+    name, size = one["name"], _object(one, "parameters").get("binary_data_size")
+    if size is None:
+        return from_list(name, one.get("datatype"), one.get("shape"), one.get("data")), rest
+    if type(size) is not int or not 0 <= size <= len(rest):
+        raise ProtocolError(
+            f"tensor '{name}' must have a binary_data_size in 0..{len(rest)}, the bytes that came, not {size!r:.40}"
+        )
+    if "data" in one:
+        raise ProtocolError(f"tensor '{name}' must have either data or a binary_data_size, and it has both")
+    return from_bytes(name, one.get("datatype"), one.get("shape"), rest[:size]), rest[size:]
+
+
+def _read_outputs(call: Call, raw: dict[str, Any]) -> None:
+    """Read the wanted outputs and the form of each."""
+    whole = call.parameters.get("binary_data_output", False)
+    call.binary[None] = _flag(whole, "binary_data_output")
+    outputs = _objects(raw, "outputs")
+    call.outputs = read_names("output", [one.get("name") for one in outputs])
+    for one in outputs:
+        parameters = _object(one, "parameters")
+        if "classification" in parameters:
+            raise UnsupportedError("an output must be wanted as it is: the classification extension is not supported")
+        if "shared_memory_region" in parameters:
+            raise UnsupportedError("an output must come in the answer: shared memory is not supported")
+        if "binary_data" in parameters:
+            call.binary[one["name"]] = _flag(parameters["binary_data"], "binary_data")
+
+
+def write_answer(answer: Answer, call: Call) -> tuple[bytes, int | None]:
+    """Return the body of an answer, and the length of its JSON when binary tensors follow it."""
+    outputs, tail = [], []
+    for name, array in answer.outputs.items():
+        one: dict[str, Any] = {"name": name, "datatype": _DATATYPES[array.dtype], "shape": list(array.shape)}
+        if call.binary.get(name, call.binary.get(None, False)):
+            data = array.tobytes()
+            one["parameters"] = {"binary_data_size": len(data)}
+            tail.append(data)
+        else:
+            one["data"] = array.reshape(-1).tolist()
+        outputs.append(one)
+    said: dict[str, Any] = {"model_name": answer.model, "model_version": answer.version}
+    if answer.id:
+        said["id"] = answer.id
+    said |= {"parameters": answer.parameters, "outputs": outputs}
+    head = json.dumps(said).encode()
+    return (b"".join((head, *tail)), len(head)) if tail else (head, None)
+
+
+def _object(raw: dict[str, Any], key: str) -> dict[str, Any]:
+    found = raw.get(key)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise ProtocolError(f"'{key}' must be an object, not {type(found).__name__}")
+    return found
+
+
+def _objects(raw: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    found = raw.get(key)
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise ProtocolError(f"'{key}' must be a list of objects, not {type(found).__name__}")
+    return found
+
+
+def _flag(value: Any, name: str) -> bool:
+    if type(value) is not bool:
+        raise ProtocolError(f"parameter '{name}' must be true or false, not {value!r:.40}")
+    return value
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON number")

@@ -1,0 +1,299 @@
+"""The protocol's meaning, once for both transports: metadata, inference, statistics and the repository.
+
+REST and gRPC only parse and print. Everything here runs on the event loop's thread; the NPU's owner thread
+hands finished requests over through one `Mailbox`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+
+from fluidnpu.scheduler import Outcome
+
+from ..errors import DeviceError, ProtocolError, QueueFullError, TooLargeError, UnsupportedError
+from ..serving.model import Model
+from ..serving.models import VERSION, Models
+from ..serving.replies import Reply
+from .calls import Answer, Call, Parameter, read_wishes
+from .limits import Limits
+from .tensors import Array, TensorInfo
+
+NAME = "fluidnpu"
+PLATFORM = "fluidnpu"
+EXTENSIONS = ("binary_tensor_data", "parameters", "statistics", "model_repository", "schedule_policy")
+PIXELS = "UINT8"
+ACCEPTED = (PIXELS, "INT16", "FP16", "FP32", "FP64")
+
+
+class Mailbox:
+    """Hands results from other threads to the event loop, with one wake-up for all that came meanwhile."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._full: deque[asyncio.Future[None]] = deque()
+        self._called = False
+        self._lock = threading.Lock()
+
+    def put(self, future: asyncio.Future[None]) -> None:
+        """Finish a future of the loop; from any thread."""
+        self._full.append(future)
+        with self._lock:
+            called, self._called = self._called, True
+        if not called:
+            try:
+                self._loop.call_soon_threadsafe(self._empty)
+            except RuntimeError:  # the loop has ended, and with it whoever waited
+                self._full.clear()
+
+    def _empty(self) -> None:
+        with self._lock:
+            self._called = False
+        while self._full:
+            future = self._full.popleft()
+            if not future.done():
+                future.set_result(None)
+
+
+class Inference:
+    """The calls of the protocol on a set of models."""
+
+    def __init__(self, models: Models, limits: Limits, version: str, mailbox: Mailbox | None = None) -> None:
+        self.models, self.limits, self.version = models, limits, version
+        self.mailbox = mailbox or Mailbox(asyncio.get_running_loop())
+        self.draining = False
+
+    # -- health and metadata ---------------------------------------------------------------------------------
+
+    @property
+    def live(self) -> bool:
+        """False when a device hangs for longer than any recovery takes: better restart the process."""
+        return not any(model.stuck for model in self.models)
+
+    @property
+    def ready(self) -> bool:
+        """True when every model that is to be served is."""
+        return not self.draining and all(model.ready for model in self.models if model.reason != "unloaded")
+
+    def is_ready(self, name: str, version: str = "") -> bool:
+        """Tell if a model takes requests. Raises UnknownModelError."""
+        return self.models.find(name, version).ready and not self.draining
+
+    def server_metadata(self) -> dict[str, Any]:
+        """Return the server's metadata."""
+        return {"name": NAME, "version": self.version, "extensions": list(EXTENSIONS)}
+
+    def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
+        """Return a model's metadata. Raises UnknownModelError, ModelUnavailableError."""
+        model = self.models.find(name, version)
+        return {
+            "name": name,
+            "versions": [VERSION],
+            "platform": PLATFORM,
+            "inputs": [input_of(model).to_json()],
+            "outputs": [each.to_json() for each in outputs_of(model)],
+        }
+
+    # -- inference -------------------------------------------------------------------------------------------
+
+    async def infer(self, call: Call) -> Answer:
+        """Split a call into samples, serve them and join their answers.
+
+        Raises what `Server.submit` raises and what it sets, ProtocolError, TooLargeError, UnknownModelError,
+        ModelUnavailableError; of a batch the first error that came.
+        """
+        model = self.models.find(call.model, call.version)
+        wishes = read_wishes(call.parameters)
+        samples, wanted = self._samples(model, call), self._wanted(model, call)
+        futures: list[Future[Reply]] = []
+        try:
+            for sample in samples:
+                futures.append(
+                    model.submit(
+                        sample,
+                        wishes.slo_ns if wishes.slo_ns is not None else wishes.timeout_ns,
+                        anytime=wishes.anytime,
+                        timeout_ns=wishes.timeout_ns,
+                        priority=wishes.priority,
+                    )
+                )
+            await self._all_done(futures)
+        except BaseException:  # also when the client has gone: what has not begun need not begin
+            for future in futures:
+                future.cancel()
+            raise
+        replies = [future.result() for future in futures]
+        return Answer(call.model, VERSION, call.id, joined(replies, wanted), parameters_of(replies))
+
+    def _samples(self, model: Model, call: Call) -> list[Array]:
+        expected = input_of(model)
+        if set(call.inputs) != {expected.name}:
+            names = ", ".join(f"'{name:.60}'" for name in call.inputs) or "none"
+            raise ProtocolError(f"model '{model.name}' must have the input '{expected.name}' alone, not {names}")
+        array = call.inputs[expected.name]
+        if array.ndim != len(expected.shape) or any(
+            want not in (-1, got) for want, got in zip(expected.shape, array.shape, strict=True)
+        ):
+            raise ProtocolError(
+                f"input '{expected.name}' must have the shape {list(expected.shape)}, not {list(array.shape)}"
+            )
+        if not len(array):
+            raise ProtocolError(f"input '{expected.name}' must hold at least one sample, and it holds none")
+        if len(array) > self.limits.batch:
+            raise TooLargeError(f"a request must hold at most {self.limits.batch} samples, not {len(array)}")
+        if len(array) > model.options.queue:
+            raise QueueFullError(f"the queue takes {model.options.queue} samples, and the request holds {len(array)}")
+        return list(array)
+
+    def _wanted(self, model: Model, call: Call) -> tuple[str, ...]:
+        names = tuple(each.name for each in outputs_of(model))
+        for name in call.outputs:
+            if name not in names:
+                raise ProtocolError(f"an output must be one of {', '.join(names)}, not '{name:.60}'")
+        return call.outputs or names
+
+    async def _all_done(self, futures: Sequence[Future[Reply]]) -> None:
+        """Wait until all are done, or one has failed."""
+        arrived = asyncio.get_running_loop().create_future()
+        left = len(futures)
+        lock = threading.Lock()
+
+        def told(done: Future[Reply]) -> None:
+            nonlocal left
+            with lock:
+                left -= 1
+                last = left == 0
+            if last or done.cancelled() or done.exception() is not None:
+                self.mailbox.put(arrived)
+
+        for future in futures:
+            future.add_done_callback(told)
+        await arrived
+        for future in futures:
+            if future.done() and (error := future.exception()) is not None:
+                raise error
+
+    # -- statistics and repository ---------------------------------------------------------------------------
+
+    def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
+        """Return the statistics extension's object, of one model or of all. Raises UnknownModelError."""
+        chosen = [self.models.find(name, version)] if name else list(self.models)
+        return {"model_stats": [_statistics(model) for model in chosen if model.statistics is not None]}
+
+    def index(self, ready_only: bool = False) -> list[dict[str, str]]:
+        """Return name, version, state and reason of every model."""
+        return [
+            {"name": model.name, "version": VERSION, "state": model.state, "reason": model.reason}
+            for model in self.models
+            if model.ready or not ready_only
+        ]
+
+    async def load(self, name: str, parameters: Any = None) -> None:
+        """Read a model's bundle again and serve it; no request is lost. Raises as `Model.load`."""
+        if parameters:
+            raise UnsupportedError(
+                "a model must be loaded as its folder has it: parameters of a load are not supported"
+            )
+        await self._apart(self.models.find(name).load)
+
+    async def unload(self, name: str) -> None:
+        """Answer what a model has taken, then stop it. Raises UnknownModelError."""
+        await self._apart(self.models.find(name).unload)
+
+    async def _apart(self, work: Callable[[], None]) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, work)
+        except (DeviceError, ProtocolError):
+            raise
+        except ValueError as error:  # of any room: the folder holds no bundle, or one for another policy
+            raise ProtocolError(str(error)) from error
+
+
+def input_of(model: Model) -> TensorInfo:
+    """Return the one input of a model: pixels (N, height, width, channels). Raises ModelUnavailableError."""
+    program = model.bundle.program
+    place = program.tensors[program.input]
+    return TensorInfo(program.input, PIXELS, (-1, place.height, place.width, place.channels))
+
+
+def outputs_of(model: Model) -> tuple[TensorInfo, ...]:
+    """Return the outputs of a model: a row a sample."""
+    program = model.bundle.program
+    classes = {program.tensors[exit.tensor].channels for exit in program.exits}
+    return (
+        TensorInfo("label", "INT32", (-1,)),
+        TensorInfo("confidence", "FP32", (-1,)),
+        TensorInfo("exit", "INT32", (-1,)),
+        TensorInfo("logits", "FP32", (-1, classes.pop() if len(classes) == 1 else -1)),
+    )
+
+
+def joined(replies: Sequence[Reply], wanted: Sequence[str]) -> dict[str, Array]:
+    """Return the outputs of a request's samples, in their order."""
+    made: dict[str, Callable[[], Array]] = {
+        "label": lambda: np.array([reply.prediction for reply in replies], np.int32),
+        "confidence": lambda: np.array([reply.confidence for reply in replies], np.float32),
+        "exit": lambda: np.array([reply.exit for reply in replies], np.int32),
+        "logits": lambda: np.array([reply.logits for reply in replies], np.float32),
+    }
+    return {name: made[name]() for name in wanted}
+
+
+def parameters_of(replies: Sequence[Reply]) -> dict[str, Parameter]:
+    """Return the response's parameters; of a batch the deepest exit, least confidence, longest times."""
+    early = any(reply.outcome is Outcome.ANYTIME for reply in replies)
+    return {
+        "exit": max(reply.exit for reply in replies),
+        "confidence": min(reply.confidence for reply in replies),
+        "outcome": "anytime" if early else "exit",
+        "met": all(reply.met for reply in replies),
+        "queue_us": max(reply.start_ns - reply.arrival_ns for reply in replies) // 1_000,
+        "npu_us": max(reply.npu_ns for reply in replies) // 1_000,
+        "batch": max(reply.batch for reply in replies),
+    }
+
+
+def _statistics(model: Model) -> dict[str, Any]:
+    """Return one model's entry, in the fields and units of the statistics extension."""
+    counts = model.statistics
+    assert counts is not None
+    answered, none = counts.answered, {"count": 0, "ns": 0}
+    lost = sum(counts.shed.values()) + model.lost
+    batches: dict[int, list[int]] = {}
+    for (_, batch), drift in counts.batches.items():
+        row = batches.setdefault(batch, [0, 0])
+        row[0] += drift.runs
+        row[1] += drift.measured_ns
+    total_ns = sum(histogram.sum_ns for histogram in counts.latency.values())
+    return {
+        "name": model.name,
+        "version": VERSION,
+        "last_inference": counts.last_inference_ms,
+        "inference_count": answered,
+        "execution_count": counts.executions,
+        "inference_stats": {
+            "success": {"count": answered, "ns": total_ns},
+            "fail": {"count": lost, "ns": 0},
+            "queue": {"count": answered, "ns": counts.queue_ns},
+            "compute_input": {"count": answered, "ns": 0},
+            "compute_infer": {"count": answered, "ns": counts.npu_ns},
+            "compute_output": {"count": answered, "ns": 0},
+            "cache_hit": none,
+            "cache_miss": none,
+        },
+        "batch_stats": [
+            {
+                "batch_size": batch,
+                "compute_input": {"count": runs, "ns": 0},
+                "compute_infer": {"count": runs, "ns": ns},
+                "compute_output": {"count": runs, "ns": 0},
+            }
+            for batch, (runs, ns) in sorted(batches.items())
+        ],
+    }

@@ -1,0 +1,89 @@
+"""Prometheus metrics of the models, read from their `Statistics` at the time of the scrape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from ..serving.model import Model
+from ..serving.statistics import EDGES_NS, Statistics
+from .inference import Inference
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+_EDGES = [f"{edge / 1e9:g}" for edge in EDGES_NS]
+
+
+def render_metrics(inference: Inference) -> bytes:
+    """Return the text exposition of all metrics."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(inference))
+    return generate_latest(registry)
+
+
+class _Collector:
+    """Makes metric families from the counts of the moment."""
+
+    def __init__(self, inference: Inference) -> None:
+        self._inference = inference
+
+    def describe(self) -> list[Metric]:
+        """Nothing is known before the scrape."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family, one after another."""
+        families: dict[str, Any] = {}
+        for model in self._inference.models:
+            for name, help, kind, labels, values, value in _of_model(model):
+                if name not in families:
+                    families[name] = kind(f"fluidnpu_{name}", help, labels=("model", *labels))
+                label_values = (model.name, *map(str, values))
+                if kind is HistogramMetricFamily:
+                    families[name].add_metric(label_values, *value)
+                else:
+                    families[name].add_metric(label_values, value)
+        yield from families.values()
+
+
+Row = tuple[str, str, Any, tuple[str, ...], tuple[object, ...], Any]
+
+
+def _of_model(model: Model) -> Iterator[Row]:
+    gauge, counter = GaugeMetricFamily, CounterMetricFamily
+    yield "model_ready", "1 while the model takes requests", gauge, (), (), float(model.ready)
+    yield "model_loads", "times that the model was loaded", counter, (), (), model.loads
+    yield "model_recoveries", "devices that failed and were opened again", counter, (), (), len(model.recoveries)
+    server, counts = model.serving, model.statistics
+    if server is not None:
+        yield "queue_requests", "requests without an answer", gauge, (), (), server.waiting
+        yield "slots_held", "slots that hold a sample", gauge, (), (), server.held
+        yield "missed_interrupts", "jobs that ended without an interrupt", counter, (), (), server.missed_interrupts
+    yield "requests_lost", "requests that ended with an error of the device", counter, (), (), model.lost
+    if counts is not None:
+        yield from _of_counts(counts, model.uptime_s)
+
+
+def _of_counts(counts: Statistics, uptime_s: float) -> Iterator[Row]:
+    gauge, counter = GaugeMetricFamily, CounterMetricFamily
+    for exit, histogram in sorted(counts.latency.items()):
+        cumulative = histogram.cumulative()
+        buckets = [*zip(_EDGES, map(float, cumulative), strict=False), ("+Inf", float(cumulative[-1]))]
+        value = (buckets, histogram.sum_ns / 1e9)
+        yield "latency_seconds", "from arrival to answer", HistogramMetricFamily, ("exit",), (exit,), value
+    for outcome, count in sorted(counts.outcomes.items()):
+        yield "requests", "requests that ended", counter, ("outcome",), (outcome.name.lower(),), count
+    yield "violations", "requests that ended after their deadline, or unanswered", counter, (), (), counts.violations
+    yield "queue_seconds", "time of the answered before their first run", counter, (), (), counts.queue_ns / 1e9
+    yield "decisions", "decisions of the policy", counter, (), (), counts.decisions
+    yield "failed_attempts", "attempts at jobs that failed", counter, (), (), counts.failed_attempts
+    yield "busy_seconds", "time that the NPU worked", counter, (), (), counts.busy_ns / 1e9
+    yield "busy_share", "share of the time that the NPU worked", gauge, (), (), counts.busy_ns / 1e9 / uptime_s
+    for (stage, batch), drift in sorted(counts.batches.items()):
+        where, labels = (stage, batch), ("stage", "batch")
+        yield "runs", "runs of the NPU", counter, labels, where, drift.runs
+        ratio = drift.measured_ns / max(1, drift.runs * drift.predicted_ns)
+        yield "latency_drift_ratio", "measured over predicted time of a run", gauge, labels, where, ratio

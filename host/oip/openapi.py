@@ -1,0 +1,210 @@
+"""The OpenAPI document of the REST surface, published at `/openapi.json`. Plain data.
+
+>>> sorted(_answers("Ready", 404))
+['200', '401', '404', '500']
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .calls import KNOWN, LONGEST_ID, LONGEST_MS, PRIORITIES
+from .inference import Inference, input_of, outputs_of
+from .tensors import DTYPES, MOST_DIMENSIONS
+
+Schema = dict[str, Any]
+_STRING: Schema = {"type": "string"}
+_NUMBER: Schema = {"type": "number"}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_FLAG: Schema = {"type": "boolean"}
+_REFUSALS = {
+    400: "the request breaks the protocol, or does not fit the model",
+    401: "the token is missing or wrong",
+    403: "the admin surface is elsewhere",
+    404: "there is no such model or version",
+    405: "the method is not for this path",
+    408: "the body took too long",
+    413: "the body, the batch or a tensor is too large",
+    429: "the queue is full",
+    500: "the server failed",
+    501: "a part of the protocol that this server does not have",
+    503: "not ready, or shed by the policy",
+    504: "the request's own timeout passed in the queue",
+}
+
+
+def document(inference: Inference, *, admin: bool) -> Schema:
+    """Return the document of a server with these models."""
+    names = [model.name for model in inference.models]
+    name: Schema = {
+        "name": "name",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "string", "enum": names, "minLength": 1},
+    }
+    version = {"name": "version", "in": "path", "required": True, "schema": {"type": "string", "enum": ["1"]}}
+    paths: Schema = {
+        "/v2": {"get": _operation("server metadata", "ServerMetadata")},
+        "/v2/health/live": {"get": _operation("liveness", "Live", 503)},
+        "/v2/health/ready": {"get": _operation("readiness", "Ready", 503)},
+        "/v2/models/stats": {"get": _operation("statistics of all models", "Statistics")},
+        "/v2/repository/index": {"post": _operation("models and their states", "Index", 400, 408, 413, asks="Indexed")},
+        "/metrics": {"get": _text("Prometheus metrics", "text/plain")},
+        "/live.json": {"get": _operation("numbers of the live page", "Any")},
+        "/": {"get": _text("live page", "text/html")},
+    }
+    for prefix, parameters in (("", [name]), ("/versions/{version}", [name, version])):
+        top = f"/v2/models/{{name}}{prefix}"
+        found: Schema = {
+            top: {"get": _operation("model metadata", "ModelMetadata", 404, 503)},
+            f"{top}/ready": {"get": _operation("model readiness", "ModelReady", 404, 503)},
+            f"{top}/stats": {"get": _operation("model statistics", "Statistics", 404)},
+            f"{top}/infer": {"post": _infer()},
+        }
+        for item in found.values():
+            item["parameters"] = parameters
+        paths |= found
+    if admin:
+        for verb in ("load", "unload"):
+            operation = _operation(f"{verb} a model", "Any", 400, 404, 408, 413, 501, 503, asks="Any")
+            paths[f"/v2/repository/models/{{name}}/{verb}"] = {"post": operation, "parameters": [name]}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "fluidnpu, Open Inference Protocol v2", "version": inference.version},
+        "paths": paths,
+        "components": {"schemas": _schemas(inference)},
+    }
+
+
+def _operation(summary: str, answer: str, *refusals: int, asks: str | None = None) -> Schema:
+    made: Schema = {"summary": summary, "responses": _answers(answer, *refusals)}
+    if asks is not None:
+        made["requestBody"] = {"content": {"application/json": {"schema": _ref(asks)}}}
+    return made
+
+
+def _answers(answer: str, *refusals: int) -> Schema:
+    said: Schema = {"200": {"description": "done", "content": {"application/json": {"schema": _ref(answer)}}}}
+    for status in (401, *refusals, 500):
+        schema = {"anyOf": [_ref("Error"), _ref(answer)]} if status == 503 else _ref("Error")
+        content = {"application/json": {"schema": schema}}
+        said[str(status)] = {"description": _REFUSALS[status], "content": content}
+    return said
+
+
+def _infer() -> Schema:
+    made = _operation("inference", "InferResponse", 400, 404, 408, 413, 429, 501, 503, 504)
+    content = made["responses"]["200"]["content"]
+    content["application/octet-stream"] = {"schema": {}}  # JSON, then binary tensors
+    made["requestBody"] = {"required": True, "content": {"application/json": {"schema": _ref("InferRequest")}}}
+    return made
+
+
+def _text(summary: str, kind: str) -> Schema:
+    made = _operation(summary, "Any")
+    made["responses"]["200"]["content"] = {kind: {"schema": _STRING}}
+    return made
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _object(needed: Schema, **optional: Any) -> Schema:
+    return {"type": "object", "properties": {**needed, **optional}, "required": list(needed)}
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _schemas(inference: Inference) -> Schema:
+    tensor = _object({"name": _STRING, "datatype": {"enum": list(DTYPES)}, "shape": _list(_COUNT)})
+    duration = _object({"count": _COUNT, "ns": _COUNT})
+    computed = {"compute_input": duration, "compute_infer": duration, "compute_output": duration}
+    counted = dict.fromkeys(("success", "fail", "queue", *computed, "cache_hit", "cache_miss"), duration)
+    statistics = _object(
+        {
+            "name": _STRING,
+            "version": _STRING,
+            "last_inference": _COUNT,
+            "inference_count": _COUNT,
+            "execution_count": _COUNT,
+            "inference_stats": _object(counted),
+            "batch_stats": _list(_object({"batch_size": _COUNT, **computed})),
+        }
+    )
+    index = _object({"name": _STRING, "version": _STRING, "state": _STRING, "reason": _STRING})
+    parameters = {"type": "object", "additionalProperties": {"type": ["boolean", "number", "string"]}}
+    output = _object(
+        {"name": _STRING, "datatype": {"enum": list(DTYPES)}, "shape": _list(_COUNT)},
+        data=_list(_NUMBER),
+        parameters=parameters,
+    )
+    return {
+        "Any": {"type": "object"},
+        "Error": _object({"error": _STRING, "type": _STRING}, retry_after_ms=_COUNT),
+        "ServerMetadata": _object({"name": _STRING, "version": _STRING, "extensions": _list(_STRING)}),
+        "Live": _object({"live": _FLAG}),
+        "Ready": _object({"ready": _FLAG}),
+        "ModelReady": _object({"name": _STRING, "ready": _FLAG}),
+        "ModelMetadata": _object(
+            {
+                "name": _STRING,
+                "versions": _list(_STRING),
+                "platform": _STRING,
+                "inputs": _list(
+                    {**tensor, "properties": {**tensor["properties"], "shape": _list({"type": "integer"})}}
+                ),
+                "outputs": _list(
+                    {**tensor, "properties": {**tensor["properties"], "shape": _list({"type": "integer"})}}
+                ),
+            }
+        ),
+        "Statistics": _object({"model_stats": _list(statistics)}),
+        "Index": _list(index),
+        "Indexed": {"type": "object", "properties": {"ready": _FLAG}},
+        "InferRequest": _infer_request(inference),
+        "InferResponse": _object(
+            {"model_name": _STRING, "model_version": _STRING, "parameters": parameters, "outputs": _list(output)},
+            id=_STRING,
+        ),
+    }
+
+
+def _infer_request(inference: Inference) -> Schema:
+    """Describe a request; the shapes of a loaded model are its examples."""
+    above = {"type": "number", "exclusiveMinimum": 0}
+    parameters: Schema = {
+        "type": "object",
+        "properties": {
+            "slo_ms": {**above, "maximum": LONGEST_MS},
+            "timeout": {"type": "integer", "minimum": 1, "maximum": int(1e3 * LONGEST_MS)},
+            "priority": {"type": "integer", "minimum": 0, "maximum": PRIORITIES},
+            "anytime": _FLAG,
+            "binary_data_output": _FLAG,
+        },
+        "additionalProperties": False,
+    }
+    assert set(parameters["properties"]) == set(KNOWN)
+    shape = {"type": "array", "items": _COUNT, "minItems": 1, "maxItems": MOST_DIMENSIONS}
+    tensor = _object(
+        {"name": _STRING, "datatype": {"enum": list(DTYPES)}, "shape": shape},
+        data={"type": "array", "items": {"type": ["number", "boolean", "array"]}},
+        parameters={"type": "object", "properties": {"binary_data_size": _COUNT}},
+    )
+    output = _object({"name": _STRING}, parameters={"type": "object", "properties": {"binary_data": _FLAG}})
+    made = _object(
+        {"inputs": {**_list(tensor), "minItems": 1}},
+        id={"type": "string", "maxLength": LONGEST_ID},
+        parameters=parameters,
+        outputs=_list(output),
+    )
+    model = next((model for model in inference.models if model.ready), None)
+    if model is not None:
+        info = input_of(model)
+        shape_of_one = [1, *info.shape[1:]]
+        pixels = [0] * (info.shape[1] * info.shape[2] * info.shape[3])
+        sample = {"name": info.name, "datatype": info.datatype, "shape": shape_of_one, "data": pixels}
+        made["examples"] = [{"inputs": [sample], "outputs": [{"name": outputs_of(model)[0].name}]}]
+    return made

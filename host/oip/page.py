@@ -1,0 +1,59 @@
+"""The live page: one HTML file without external assets, and the numbers that it asks for twice a second."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from ..serving.model import Model
+from .inference import Inference
+
+SHOWN_RUNS = 240
+
+
+@cache
+def live_page() -> str:
+    """Return the page."""
+    return resources.files(__package__).joinpath("live.html").read_text(encoding="utf-8")
+
+
+def snapshot(inference: Inference) -> dict[str, Any]:
+    """Return what the page draws: a record a model, times in microseconds."""
+    return {"version": inference.version, "models": [_of(model) for model in inference.models]}
+
+
+def _of(model: Model) -> dict[str, Any]:
+    server, counts = model.serving, model.statistics
+    said: dict[str, Any] = {"name": model.name, "state": model.state, "reason": model.reason, "ready": model.ready}
+    if server is None or counts is None:
+        return said
+    design, runs, replies = model.bundle.design, list(counts.runs)[-SHOWN_RUNS:], list(counts.replies)
+    latencies = sorted(reply.latency_ns for reply in replies)
+    return said | {
+        "network": design.network,
+        "board": design.board,
+        "device": model.options.device,
+        "policy": model.options.policy,
+        "slo_us": model.slo_ns // 1_000,
+        "b_max": design.b_max,
+        "exits": list(design.exits),
+        "queue": server.waiting,
+        "held": server.held,
+        "slots": server.slots,
+        "answered": counts.answered,
+        "violations": counts.violations,
+        "shed": sum(counts.shed.values()),
+        "lost": model.lost,
+        "failed_attempts": counts.failed_attempts,
+        "recoveries": len(model.recoveries),
+        "uptime_s": round(model.uptime_s, 1),
+        "busy_ms": counts.busy_ns // 1_000_000,
+        "by_exit": [counts.latency[exit].cumulative()[-1] for exit in range(design.stages)],
+        "recent_us": {
+            name: latencies[min(len(latencies) - 1, int(share * len(latencies)))] // 1_000 if latencies else None
+            for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
+        },
+        "recent": [[reply.end_ns // 1_000, reply.latency_ns // 1_000, reply.exit, reply.met] for reply in replies],
+        "runs": [[run.start_ns // 1_000, run.end_ns // 1_000, run.stage, run.batch, run.waiting] for run in runs],
+    }

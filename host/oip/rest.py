@@ -1,0 +1,317 @@
+"""The REST edge of the protocol: an ASGI application of Starlette routes around `Inference`.
+
+The inference route is plain ASGI, since it is the one that must be quick. Bodies are read against a bound and
+a clock; every error is one JSON object with one sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..errors import AccessError, HostError, ProtocolError, TooLargeError
+from .access import Access
+from .calls import Call
+from .http_body import LENGTH_HEADER, read_call, read_json, write_answer
+from .inference import Inference
+from .metrics import CONTENT_TYPE, render_metrics
+from .openapi import document
+from .page import live_page, snapshot
+from .statuses import RETRY_MS, body_of, status_of
+
+_requests = logging.getLogger("fluidnpu.requests")
+_log = logging.getLogger(__name__)
+TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_JSON = [(b"content-type", b"application/json")]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class SlowClientError(ProtocolError):
+    """The client took too long to send its request."""
+
+
+def application(inference: Inference, access: Access, *, admin: bool = False) -> ASGIApp:
+    """Return the application; with `admin` it also loads and unloads models."""
+    edge = _Edge(inference, access, admin)
+    routes: list[BaseRoute] = [
+        Route("/v2", edge.metadata),
+        Route("/v2/health/live", edge.live),
+        Route("/v2/health/ready", edge.ready),
+        Route("/v2/models/stats", edge.all_statistics),
+        Route("/v2/repository/index", edge.index, methods=["POST"]),
+        Route("/v2/repository/models/{name}/load", edge.load, methods=["POST"]),
+        Route("/v2/repository/models/{name}/unload", edge.unload, methods=["POST"]),
+        Route("/metrics", edge.metrics),
+        Route("/openapi.json", edge.openapi),
+        Route("/live.json", edge.snapshot),
+        Route("/", edge.page),
+    ]
+    for prefix in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
+        routes += [
+            Route(prefix, edge.model_metadata),
+            Route(f"{prefix}/ready", edge.model_ready),
+            Route(f"{prefix}/stats", edge.statistics),
+            Route(f"{prefix}/infer", _Infer(edge), methods=["POST"]),
+        ]
+    handlers = {Exception: _failed, HostError: _failed, HTTPException: _http_failed}
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    app.router.redirect_slashes = False
+    return _Guarded(app, edge)
+
+
+class _Edge:
+    """The endpoints, one method a route."""
+
+    def __init__(self, inference: Inference, access: Access, admin: bool) -> None:
+        self.inference, self.access, self.admin = inference, access, admin
+
+    async def metadata(self, request: Request) -> Response:
+        return JSONResponse(self.inference.server_metadata())
+
+    async def live(self, request: Request) -> Response:
+        live = self.inference.live
+        return JSONResponse({"live": live}, 200 if live else 503)
+
+    async def ready(self, request: Request) -> Response:
+        ready = self.inference.ready
+        return JSONResponse({"ready": ready}, 200 if ready else 503)
+
+    async def model_metadata(self, request: Request) -> Response:
+        return JSONResponse(self.inference.model_metadata(*_model(request)))
+
+    async def model_ready(self, request: Request) -> Response:
+        name, version = _model(request)
+        ready = self.inference.is_ready(name, version)
+        return JSONResponse({"name": name, "ready": ready}, 200 if ready else 503)
+
+    async def statistics(self, request: Request) -> Response:
+        return JSONResponse(self.inference.statistics(*_model(request)))
+
+    async def all_statistics(self, request: Request) -> Response:
+        return JSONResponse(self.inference.statistics())
+
+    async def index(self, request: Request) -> Response:
+        asked = read_json(await self.body(request)).get("ready", False)
+        if type(asked) is not bool:
+            raise ProtocolError(f"'ready' must be true or false, not {asked!r:.40}")
+        return JSONResponse(self.inference.index(asked))
+
+    async def load(self, request: Request) -> Response:
+        self._check_admin()
+        asked = read_json(await self.body(request))
+        await self.inference.load(request.path_params["name"], asked.get("parameters"))
+        return JSONResponse({})
+
+    async def unload(self, request: Request) -> Response:
+        self._check_admin()
+        read_json(await self.body(request))
+        await self.inference.unload(request.path_params["name"])
+        return JSONResponse({})
+
+    def _check_admin(self) -> None:
+        if not self.admin:
+            raise AccessError("models must be loaded and unloaded on the admin surface (--admin), not here", known=True)
+
+    async def metrics(self, request: Request) -> Response:
+        return Response(render_metrics(self.inference), media_type=CONTENT_TYPE)
+
+    async def openapi(self, request: Request) -> Response:
+        return JSONResponse(document(self.inference, admin=self.admin))
+
+    async def snapshot(self, request: Request) -> Response:
+        return JSONResponse(snapshot(self.inference))
+
+    async def page(self, request: Request) -> Response:
+        headers = {"content-security-policy": "default-src 'self' 'unsafe-inline'", "cache-control": "no-cache"}
+        return HTMLResponse(live_page(), headers=headers)
+
+    async def body(self, request: Request) -> bytes:
+        return await read_body(request.scope, request.receive, self.inference.limits.body_bytes)
+
+
+class _Infer:
+    """The inference route, as plain ASGI."""
+
+    def __init__(self, edge: _Edge) -> None:
+        self._edge = edge
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        inference, began = self._edge.inference, time.perf_counter()
+        headers = dict(scope["headers"])
+        trace, call = headers.get(b"traceparent", b""), None
+        reply = list(_JSON)
+        if TRACEPARENT.fullmatch(trace):
+            reply.append((b"traceparent", trace))
+        try:
+            name, version = scope["path_params"]["name"], scope["path_params"].get("version", "")
+            inference.models.find(name, version)
+            body = await read_body(scope, receive, inference.limits.body_bytes, headers)
+            call = read_call(name, version, body, _head_bytes(headers))
+            answer = await _unless_gone(inference.infer(call), receive)
+            if answer is None:
+                return
+            status, (content, head) = 200, write_answer(answer, call)
+            if head is not None:
+                reply[0] = (b"content-type", b"application/octet-stream")
+                reply.append((b"inference-header-content-length", b"%d" % head))
+        except Exception as error:
+            if not isinstance(error, HostError):
+                _log.exception("an inference request failed in a way that nobody foresaw")
+            status, content = _status(error), body_of(error)
+            reply += _hints(error)
+        reply.append((b"content-length", b"%d" % len(content)))
+        await send({"type": "http.response.start", "status": status, "headers": reply})
+        await send({"type": "http.response.body", "body": content})
+        if _requests.isEnabledFor(logging.INFO):
+            log_request(call, status, began, trace.decode("latin-1"))
+
+
+async def _unless_gone(work: Awaitable[Any], receive: Receive) -> Any:
+    """Return the result of the work, or None when the client goes first."""
+    task = asyncio.ensure_future(work)
+    await asyncio.sleep(0)
+    gone = asyncio.ensure_future(_until_gone(receive))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        task.cancel()
+        return None
+    finally:
+        gone.cancel()
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def read_body(scope: Scope, receive: Receive, most: int, headers: dict[bytes, bytes] | None = None) -> bytes:
+    """Read a body of at most `most` bytes. Raises TooLargeError, and ProtocolError when the client goes."""
+    headers = dict(scope["headers"]) if headers is None else headers
+    declared = headers.get(b"content-length", b"0")
+    if not declared.isdigit() or int(declared) > most:
+        raise TooLargeError(f"a body must have at most {most} bytes, not {declared.decode('latin-1')[:20]}")
+    if headers.get(b"content-encoding", b"identity") not in (b"identity", b""):
+        raise ProtocolError("a body must come uncompressed: content-encoding must be identity")
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message: Message = await receive()
+        if message["type"] == "http.disconnect":
+            raise SlowClientError("the whole body must come, and the client went before")
+        part = message.get("body", b"")
+        size += len(part)
+        if size > most:
+            raise TooLargeError(f"a body must have at most {most} bytes, and more came")
+        parts.append(part)
+        if not message.get("more_body", False):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def log_request(call: Call | None, status: int | str, began: float, trace: str) -> None:
+    """Write one line about a request."""
+    _requests.info(
+        "request",
+        extra={
+            "model": call.model if call else "",
+            "request_id": call.id if call else "",
+            "status": status,
+            "ms": round(1e3 * (time.perf_counter() - began), 3),
+            "traceparent": trace,
+        },
+    )
+
+
+class _Guarded:
+    """Asks for the token, bounds the times of slow clients, and turns room errors of any route into JSON."""
+
+    def __init__(self, app: ASGIApp, edge: _Edge) -> None:
+        self._app, self._edge = app, edge
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return  # no websockets, no lifespan
+        limits = self._edge.inference.limits
+        deadline = asyncio.get_running_loop().time() + limits.body_s
+        whole = False
+
+        async def receive_in_time() -> Message:
+            nonlocal whole
+            if whole:
+                return await receive()
+            try:
+                message = await asyncio.wait_for(receive(), max(0, deadline - asyncio.get_running_loop().time()))
+            except asyncio.TimeoutError:
+                raise SlowClientError(f"the whole body must come within {limits.body_s:g} s, and it did not") from None
+            whole = not message.get("more_body", False)
+            return message
+
+        async def send_in_time(message: Message) -> None:
+            await asyncio.wait_for(send(message), limits.write_s)
+
+        try:
+            self._edge.access.check(scope["path"], dict(scope["headers"]).get(b"authorization", b""))
+            await self._app(scope, receive_in_time, send_in_time)
+        except HostError as error:
+            await _error_response(error)(scope, receive, send)
+        except asyncio.TimeoutError:  # uvicorn closes the connection
+            _log.warning("a client did not take its answer within %g s", limits.write_s)
+        except Exception:  # `_failed` has logged and answered it
+            pass
+
+
+def _model(request: Request) -> tuple[str, str]:
+    return request.path_params["name"], request.path_params.get("version", "")
+
+
+def _head_bytes(headers: dict[bytes, bytes]) -> int | None:
+    text = headers.get(LENGTH_HEADER)
+    if text is None:
+        return None
+    if not text.isdigit() or len(text) > 15:
+        raise ProtocolError("Inference-Header-Content-Length must be a whole number of bytes")
+    return int(text)
+
+
+def _status(error: BaseException) -> int:
+    return 408 if isinstance(error, SlowClientError) else status_of(error).http
+
+
+def _hints(error: BaseException) -> list[tuple[bytes, bytes]]:
+    if isinstance(error, AccessError) and not error.known:
+        return [(b"www-authenticate", b"Bearer")]
+    return [(b"retry-after", b"%d" % max(1, RETRY_MS // 1000))] if status_of(error).retry else []
+
+
+def _error_response(error: BaseException) -> Response:
+    headers = {name.decode(): value.decode() for name, value in _hints(error)}
+    return Response(body_of(error), _status(error), headers, "application/json")
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HostError):
+        _log.exception("a request failed in a way that nobody foresaw", exc_info=error)
+    return _error_response(error)
+
+
+async def _http_failed(request: Request, error: Exception) -> Response:
+    """Answer a wrong path or method, in the form of the protocol's errors."""
+    assert isinstance(error, HTTPException)
+    sentence = "the path must be one of the Open Inference Protocol v2"
+    if error.status_code == 405:
+        sentence = f"the method must be one that this path has, not {request.method:.20}"
+    said = {"error": sentence, "type": "ProtocolError"}
+    return Response(json.dumps(said), error.status_code, dict(error.headers or {}), "application/json")

@@ -1,0 +1,298 @@
+"""The server as a whole: models, both transports and the admin surface, started, drained and stopped.
+
+`run_server` is the console command's; `in_background` runs the same in a thread, for programs and tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from ..errors import DriverUsageError
+from ..serving.models import Models
+from .access import Access, read_token
+from .inference import Inference
+from .limits import Limits
+from .rest import application
+
+_log = logging.getLogger(__name__)
+SWITCH_S = 0.0005  # the interpreter's default of 5 ms is longer than an answer takes
+LONGEST_HEAD = 64 << 10  # bytes of a request's line and headers
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """The surfaces of a server; a port of None is closed, 0 is any free one.
+
+    `certificate` and `key` are PEM files: with them all surfaces speak TLS. `token_file` holds the bearer
+    token that every request but the health probes must carry.
+    """
+
+    host: str = LOOPBACK
+    http: int | None = 8000
+    grpc: int | None = 8001
+    admin: int | None = None
+    admin_grpc: int | None = None
+    token_file: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    limits: Limits = field(default_factory=Limits)
+
+
+class NetworkServer:
+    """A server on an event loop. `start` binds all ports or none; `stop` drains."""
+
+    def __init__(self, models: Models, options: ServeOptions) -> None:
+        if options.http is None and options.grpc is None:
+            raise DriverUsageError("a server must have an HTTP or a gRPC port, and it has neither")
+        if (options.certificate is None) != (options.key is None):
+            raise DriverUsageError("TLS must have both a certificate and a key, and one of them is missing")
+        self.models, self.options = models, options
+        self.ports: dict[str, int] = {}  # by surface: http, grpc, admin, admin_grpc
+        self.inference: Inference | None = None
+        self._http: list[tuple[_Uvicorn, asyncio.Task[None]]] = []
+        self._grpc: list[Any] = []
+
+    def url(self, surface: str = "http") -> str:
+        """Return the address of a surface: a URL for HTTP, host and port for gRPC."""
+        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
+        place = f"{host}:{self.ports[surface]}"
+        if "grpc" in surface:
+            return place
+        return f"{'https' if self.options.certificate else 'http'}://{place}"
+
+    async def start(self) -> None:
+        """Bind every port, load every model, then take requests.
+
+        Raises DriverUsageError for a port in use, and what `Model.load` raises; nothing is left running then.
+        """
+        access = Access(read_token(self.options.token_file))
+        self.inference = Inference(self.models, self.options.limits, _version())
+        try:
+            sockets = {
+                name: _bound(self.options.host, port)
+                for name, port in (("http", self.options.http), ("admin", self.options.admin))
+                if port is not None
+            }
+            self._bind_grpc(self.inference, access)
+            loop = asyncio.get_running_loop()
+            for model in self.models:
+                await loop.run_in_executor(None, model.load)
+            for server in self._grpc:
+                await server.start()
+            for name, listening in sockets.items():
+                await self._start_http(name, listening, access)
+        except BaseException:
+            await self.stop()
+            raise
+
+    def _bind_grpc(self, inference: Inference, access: Access) -> None:
+        for name, port in (("grpc", self.options.grpc), ("admin_grpc", self.options.admin_grpc)):
+            if port is None:
+                continue
+            from .grpc_edge import bind, grpc_server
+
+            server = grpc_server(inference, access, self.options.limits, admin=name != "grpc")
+            self._grpc.append(server)
+            host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
+            self.ports[name] = bind(server, f"{host}:{port}", self._grpc_credentials())
+
+    def _grpc_credentials(self) -> Any:
+        if self.options.certificate is None or self.options.key is None:
+            return None
+        import grpc
+
+        pair = (self.options.key.read_bytes(), self.options.certificate.read_bytes())
+        return grpc.ssl_server_credentials([pair])
+
+    async def _start_http(self, name: str, listening: socket.socket, access: Access) -> None:
+        assert self.inference is not None
+        limits = self.options.limits
+        config = uvicorn.Config(
+            application(self.inference, access, admin=name == "admin"),
+            http=functools.partial(_BoundedProtocol, limits=limits),  # type: ignore[arg-type]
+            loop="asyncio",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=round(limits.idle_s),
+            timeout_graceful_shutdown=max(1, round(limits.drain_s)),
+            ssl_certfile=self.options.certificate,
+            ssl_keyfile=self.options.key,
+        )
+        server = _Uvicorn(config)
+        task = asyncio.create_task(server.serve([listening]))
+        self._http.append((server, task))
+        self.ports[name] = listening.getsockname()[1]
+        while not server.started and not task.done():
+            await asyncio.sleep(0.005)
+        if task.done():
+            await task
+
+    async def stop(self) -> None:
+        """Take no more requests, answer those taken within `drain_s`, close every port and device."""
+        if self.inference is not None:
+            self.inference.draining = True
+        drain_s = self.options.limits.drain_s
+        for server, _ in self._http:
+            server.should_exit = True
+        ends = [server.stop(drain_s) for server in self._grpc]
+        await asyncio.gather(*ends, *(task for _, task in self._http), return_exceptions=True)
+        self._http, self._grpc = [], []
+        await asyncio.get_running_loop().run_in_executor(None, self.models.close)
+
+
+def run_server(
+    models: Models, options: ServeOptions, started: Callable[[NetworkServer], None] = lambda server: None
+) -> None:
+    """Serve until SIGTERM or SIGINT, then drain and return. `started` is called when requests are taken.
+
+    Raises as `NetworkServer.start`.
+    """
+    sys.setswitchinterval(SWITCH_S)
+
+    async def main() -> None:
+        server, ended = NetworkServer(models, options), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, ended.set)
+        await server.start()
+        started(server)
+        await ended.wait()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)  # a second one ends the process
+        _log.info("draining")
+        await server.stop()
+
+    asyncio.run(main())
+
+
+@contextmanager
+def in_background(models: Models, options: ServeOptions | None = None) -> Iterator[NetworkServer]:
+    """Serve in a thread of this process for the length of a `with` block. Raises as `NetworkServer.start`."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="npu-network", daemon=True)
+    thread.start()
+
+    def done(work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+    server = NetworkServer(models, ServeOptions(http=0, grpc=0) if options is None else options)
+    try:
+        done(server.start())
+        try:
+            yield server
+        finally:
+            done(server.stop())
+    finally:
+        with contextlib.suppress(RuntimeError):
+            done(loop.shutdown_default_executor())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+class _Uvicorn(uvicorn.Server):
+    """A uvicorn server that leaves signals to us."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+class _BoundedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """A connection with bounds on its head, in bytes and in time, and on the number of its like."""
+
+    def __init__(self, *args: Any, limits: Limits, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._limits = limits
+        self._head_bytes = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Take the connection, unless there are too many."""
+        if len(self.connections) >= self._limits.connections:
+            _log.warning("a connection was refused: %d are open, the most allowed", len(self.connections))
+            transport.abort()
+            return
+        super().connection_made(transport)
+        self._arm()
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser, and count and time what is not yet a request."""
+        if self.transport is None:
+            return
+        before = self.cycle
+        super().data_received(data)
+        if self.cycle is not before:
+            self._disarm()
+        elif before is None or before.response_complete:
+            self._head_bytes += len(data)
+            self._arm()
+            if self._head_bytes > LONGEST_HEAD:
+                self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._disarm()
+        if self.transport is not None:
+            super().connection_lost(exc)
+
+    def _arm(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self._limits.head_s, self._too_slow)
+
+    def _disarm(self) -> None:
+        self._head_bytes = 0
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _too_slow(self) -> None:
+        self._head_timer = None
+        self.transport.abort()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Return a listening socket. Raises DriverUsageError for a port in use."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise DriverUsageError(f"the host must be an address of this machine, and '{host}' is not: {error}") from None
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+        made.setblocking(False)
+    except OSError as error:
+        made.close()
+        raise DriverUsageError(f"the HTTP port must be free, and {host}:{port} is not: {error.strerror}") from None
+    return made
+
+
+def _version() -> str:
+    try:
+        return version("fluidnpu")
+    except PackageNotFoundError:
+        return "0"

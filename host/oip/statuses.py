@@ -1,0 +1,91 @@
+"""Errors as the protocol says them: one row a class, with its HTTP status, its gRPC code and a retry hint.
+
+>>> said = status_of(QueueFullError("5 requests wait"))
+>>> said.http, said.grpc, said.retry
+(429, 'RESOURCE_EXHAUSTED', True)
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from .. import errors
+from ..errors import (
+    AccessError,
+    DeviceError,
+    DriverUsageError,
+    ExpiredError,
+    HostError,
+    ModelUnavailableError,
+    ProtocolError,
+    QueueFullError,
+    RemoteError,
+    ServerClosedError,
+    ShedError,
+    TooLargeError,
+    UnknownModelError,
+    UnsupportedError,
+)
+
+RETRY_MS = 100  # the hint of a refusal that a later attempt may pass
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The way in which an error leaves the server."""
+
+    http: int
+    grpc: str
+    retry: bool = False
+
+
+_INTERNAL = Status(500, "INTERNAL")
+_TABLE: tuple[tuple[type[Exception], Status], ...] = (  # the first that fits, so the special ones come first
+    (TooLargeError, Status(413, "RESOURCE_EXHAUSTED")),
+    (UnsupportedError, Status(501, "UNIMPLEMENTED")),
+    (UnknownModelError, Status(404, "NOT_FOUND")),
+    (ProtocolError, Status(400, "INVALID_ARGUMENT")),
+    (DriverUsageError, Status(400, "INVALID_ARGUMENT")),
+    (QueueFullError, Status(429, "RESOURCE_EXHAUSTED", retry=True)),
+    (ExpiredError, Status(504, "DEADLINE_EXCEEDED")),
+    (ShedError, Status(503, "UNAVAILABLE", retry=True)),
+    (ModelUnavailableError, Status(503, "UNAVAILABLE", retry=True)),
+    (ServerClosedError, Status(503, "UNAVAILABLE", retry=True)),
+    (DeviceError, Status(503, "UNAVAILABLE", retry=True)),
+    (HostError, _INTERNAL),
+)
+
+
+def status_of(error: BaseException) -> Status:
+    """Return the status of an error; one that nobody foresaw is internal."""
+    if isinstance(error, AccessError):
+        return Status(403, "PERMISSION_DENIED") if error.known else Status(401, "UNAUTHENTICATED")
+    return next((status for kind, status in _TABLE if isinstance(error, kind)), _INTERNAL)
+
+
+def sentence_of(error: BaseException) -> str:
+    """Return the error as one sentence; of an unforeseen one only its class, since it may hold anything."""
+    if isinstance(error, HostError):
+        return " ".join(str(error).split())
+    return f"the server failed on this request ({type(error).__name__}); its log says more"
+
+
+def body_of(error: BaseException) -> bytes:
+    """Return the JSON body of an error: the sentence, the class and, where it helps, when to try again."""
+    said: dict[str, object] = {"error": sentence_of(error), "type": type(error).__name__}
+    if status_of(error).retry:
+        said["retry_after_ms"] = RETRY_MS
+    return json.dumps(said).encode()
+
+
+def error_named(kind: str, sentence: str) -> HostError:
+    """Make the error that a server named, for its client; an unknown class becomes a RemoteError."""
+    made = getattr(errors, kind, None)
+    if isinstance(made, type) and issubclass(made, HostError):
+        try:
+            return made(sentence)
+        except TypeError:  # it needs numbers that did not travel
+            parents = [each for each in made.__mro__ if each in (DeviceError,)]
+            return parents[0](sentence) if parents else RemoteError(sentence)
+    return RemoteError(sentence)

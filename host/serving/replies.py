@@ -1,0 +1,131 @@
+"""The fates of requests, the terms on which a request is served, and the protocol of an observer.
+
+>>> late = Terms(anytime=True)
+>>> request = Request(id=0, arrival_ns=0, deadline_ns=100)
+>>> late.end_ns(request, stage=0), late.end_ns(request, stage=1)
+(None, 100)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fluidnpu.scheduler import Action, Outcome, Request, Run, View
+
+from ..driver import Job
+from ..errors import DeviceError
+
+Image = npt.NDArray[Any]
+
+OVERDUE = "deadline passed"
+EXPIRED = "the time that the request allowed passed in the queue"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ended:
+    """The times of a request that has ended, in nanoseconds on the requests' scale."""
+
+    request_id: int
+    arrival_ns: int
+    start_ns: int
+    end_ns: int
+    deadline_ns: int
+
+    @property
+    def latency_ns(self) -> int:
+        """The time from arrival to the end."""
+        return self.end_ns - self.arrival_ns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply(_Ended):
+    """The answer to one request, times in nanoseconds on the requests' scale.
+
+    `npu_ns` is the time in runs, `batch` the size of the last of them, `logits` float64 (classes,) of the
+    exit that it left at, `outputs` what the network gives out beside its exits, by name.
+    """
+
+    prediction: int
+    exit: int
+    confidence: float
+    npu_ns: int = 0
+    batch: int = 0
+    logits: npt.NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
+    outputs: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, compare=False, repr=False)
+    outcome: Outcome = Outcome.EXIT
+
+    @property
+    def met(self) -> bool:
+        """True when the answer came in time."""
+        return self.end_ns <= self.deadline_ns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal(_Ended):
+    """The record of a request that was shed: it has no prediction, no exit and no confidence."""
+
+    reason: str = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Always SHED."""
+        return Outcome.SHED
+
+    @property
+    def met(self) -> bool:
+        """Always False."""
+        return False
+
+
+Fate = Reply | Refusal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The terms of one request beyond its objective.
+
+    `anytime`: when its deadline passes, the answer of the last exit passed is good enough, and leaves at
+    once. `expires_ns`: it is shed if it still waits in the queue at that time.
+    """
+
+    anytime: bool = False
+    expires_ns: int | None = None
+
+    def end_ns(self, request: Request, stage: int) -> int | None:
+        """Return the time at which these terms end a request that waits at a stage; None for never."""
+        if stage == 0:
+            return self.expires_ns
+        return request.deadline_ns if self.anytime else None
+
+
+PLAIN = Terms()
+
+
+class Observer(Protocol):
+    """Is told of all that a runtime does, on the thread that owns the device; it must be quick."""
+
+    def began(self, view: View) -> None:
+        """Take note of a schedule's beginning: the policy was reset."""
+
+    def admitted(self, request: Request) -> None:
+        """Take note of a request that entered the queue."""
+
+    def decided(self, view: View, action: Action) -> None:
+        """Take note of a decision, before it is executed."""
+
+    def ran(self, run: Run, start_ns: int, end_ns: int, job: Job) -> None:
+        """Take note of a run that ended well."""
+
+    def failed(self, error: DeviceError) -> None:
+        """Take note of a failed attempt at a job."""
+
+    def ended(self, fates: Sequence[Fate]) -> None:
+        """Take note of the requests that ended with the last decision, before they are told."""
+
+    def answered_early(self, reply: Reply) -> None:
+        """Take note of an answer at a deadline while the NPU works; on another thread."""

@@ -1,0 +1,69 @@
+"""Thresholds, rates and accuracies of a network's exits: given, or measured on images. Pure arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import NetworkError
+from ..graph.network import Network
+from .rule import Floats, confidence, decide_exits
+
+_SUM = 1e-3  # that shares may be off one
+
+
+def with_thresholds(network: Network, thresholds: Sequence[float]) -> Network:
+    """Return the network with these thresholds, one for every exit but the last.
+
+    One for the last exit is accepted and not used. Rates are forgotten, since they follow from thresholds.
+    Raises NetworkError.
+    """
+    early = len(network.exits) - 1
+    if len(thresholds) not in (early, early + 1) or not all(0 <= one <= 1 for one in thresholds):
+        raise NetworkError(
+            f"'{network.name}' needs {early} thresholds of 0..1, one for every exit but the last, not {list(thresholds)}"
+        )
+    given = [*map(float, thresholds[:early]), None]
+    rows = (
+        replace(exit, threshold=one, rate=None, assumed=False) for exit, one in zip(network.exits, given, strict=True)
+    )
+    return replace(network, exits=tuple(rows))
+
+
+def with_rates(network: Network, rates: Sequence[float]) -> Network:
+    """Return the network with these shares of samples that leave at each exit. Raises NetworkError."""
+    good = len(rates) == len(network.exits) and all(math.isfinite(one) and one >= 0 for one in rates)
+    if not good or abs(sum(rates) - 1) > _SUM:
+        raise NetworkError(f"'{network.name}' needs {len(network.exits)} exit rates that sum to 1, not {list(rates)}")
+    exits = (replace(exit, rate=float(one)) for exit, one in zip(network.exits, rates, strict=True))
+    return replace(network, exits=tuple(exits))
+
+
+def measured(network: Network, logits: Sequence[Floats], labels: npt.NDArray[np.int64] | None = None) -> Network:
+    """Return the network with the rates that its thresholds give on samples with these logits (N, classes).
+
+    With labels every exit gets its accuracy on all of them. Raises NetworkError for labels of classes that
+    the network does not have.
+    """
+    exits = decide_exits([confidence(one) for one in logits], network.thresholds)
+    rates = [float(np.mean(exits == index)) for index in range(len(logits))]
+    found = with_rates(network, rates)
+    if labels is None:
+        return found
+    check_labels(network, labels)
+    right = [float(np.mean(np.argmax(one, axis=-1) == labels)) for one in logits]
+    rows = (replace(exit, accuracy=share) for exit, share in zip(found.exits, right, strict=True))
+    return replace(found, exits=tuple(rows))
+
+
+def check_labels(network: Network, labels: npt.NDArray[np.int64]) -> None:
+    """Raise NetworkError for a label that is no class of the network."""
+    classes = network.tensors[network.exits[-1].logits][2]
+    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+        raise NetworkError(
+            f"labels must be classes 0..{classes - 1} of '{network.name}', and {int(labels.min())}..{int(labels.max())} came"
+        )

@@ -1,0 +1,142 @@
+"""Read a user's images: an .npz, an idx file, or a folder of image files, each bounded before it is
+unpacked.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DataError, FileError
+from ..files import regular_file, write_file
+from .folder import MOST_SET_BYTES, read_image_folder
+from .idx import is_idx, read_idx_images
+from .image_set import ImageSet, Pixels
+from .intake import Intake
+
+_FAULTS = (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, RuntimeError)
+
+
+def read_images(path: Path | str, intake: Intake | None = None) -> ImageSet:
+    """Read the images at a path, with their labels where there are any.
+
+    An .npz has the array `images` (uint8 or floats) and may have `labels`; an idx file may have its labels
+    beside it; a folder holds image files, see `read_image_folder`. `intake` (Network.intake) says layout,
+    channels and size: the set is then NHWC and fits the network; without it arrays must be NHWC. Raises
+    DataError and FileError in one sentence.
+    """
+    path = Path(path)
+    if path.is_dir():
+        images, labels = read_image_folder(path, intake)
+    else:
+        images, labels = _read_one_file(path)
+    if not len(images):
+        raise DataError(f"{path} must hold at least one image, and it holds none")
+    if intake is not None:
+        images = _arranged(images, intake, path)
+    elif images.ndim == 3:
+        images = images[..., None]
+    return ImageSet(images=images, labels=labels, source=f"those in {path}")
+
+
+def _arranged(images: Pixels, intake: Intake, path: Path) -> Pixels:
+    """Return the images as NHWC at the network's size, in RGB still: `arranged` finds nothing more to do."""
+    try:
+        found = intake.arranged(images)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    if intake.preprocessing.colour == "BGR":
+        found = found[..., ::-1]  # the intake turns it when the images are used
+    if intake.preprocessing.layout == "NCHW" and intake.ambiguous:
+        found = found.transpose(0, 3, 1, 2)  # likewise
+    return found
+
+
+def _read_one_file(path: Path) -> tuple[Pixels, npt.NDArray[np.int64] | None]:
+    try:
+        with regular_file(path).open("rb") as stream:
+            head = stream.read(4)
+    except FileNotFoundError:
+        raise DataError(f"the image file {path} does not exist") from None
+    except OSError as error:
+        raise DataError(f"the image file {path} cannot be read: {error.strerror or error}") from None
+    return read_idx_images(path) if is_idx(head) else _read_npz(path)
+
+
+def _read_npz(path: Path) -> tuple[Pixels, npt.NDArray[np.int64] | None]:
+    try:
+        with zipfile.ZipFile(regular_file(path)) as archive:
+            images = _array(archive, "images")
+            labels = _array(archive, "labels") if "labels.npy" in archive.namelist() else None
+    except (FileError, DataError):
+        raise
+    except zipfile.BadZipFile:
+        raise DataError(
+            f"the image file {path} must be an .npz with arrays 'images' and 'labels', an idx file, or a folder of "
+            "images, and it is none of these"
+        ) from None
+    except _FAULTS as error:
+        raise DataError(f"the image file {path} must be an .npz with arrays 'images' and 'labels': {error}") from None
+    if not (images.dtype == np.uint8 or np.issubdtype(images.dtype, np.floating)):
+        raise DataError(f"the images in {path} must be uint8 or floats, not {images.dtype}")
+    if labels is not None and not np.issubdtype(labels.dtype, np.integer):
+        raise DataError(f"the labels in {path} must be whole numbers, not {labels.dtype}")
+    if labels is not None and labels.shape != images.shape[:1]:
+        raise DataError(
+            f"{path} must hold a label for each of {len(images)} images, not labels of shape {labels.shape}"
+        )
+    return images, None if labels is None else labels.astype(np.int64)
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> Pixels:
+    """Return one array of the archive, whose header must fit its bytes and the bytes a bound."""
+    member = archive.getinfo(f"{name}.npy")
+    if member.file_size > MOST_SET_BYTES:
+        raise DataError(
+            f"the array '{name}' of {archive.filename} must take at most {MOST_SET_BYTES >> 20} MiB, and it takes "
+            f"{member.file_size >> 20} MiB"
+        )
+    with archive.open(member) as stream:
+        _check_header(stream, member.file_size, name)
+    with archive.open(member) as stream:
+        found: Pixels = np.lib.format.read_array(stream, allow_pickle=False)  # type: ignore[no-untyped-call]
+    if found.ndim == 0:
+        raise ValueError(f"the array '{name}' has no dimensions")
+    return found
+
+
+def _check_header(stream: IO[bytes], size: int, name: str) -> None:
+    version = np.lib.format.read_magic(stream)  # type: ignore[no-untyped-call]
+    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = reader(stream)  # type: ignore[no-untyped-call]
+    bytes_needed = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    if not dtype.hasobject and bytes_needed != size - stream.tell():
+        raise ValueError(f"the array '{name}' of shape {shape} does not fill its {size} bytes")
+
+
+def read_image_file(path: Path | str) -> ImageSet:
+    """Read labelled uint8 images from an .npz with arrays `images` and `labels`; see `read_images` for
+    others.
+
+    Raises DataError.
+    """
+    found = read_images(path)
+    if found.images.dtype != np.uint8 or not found.labelled:
+        raise DataError(f"the image file {path} must be an .npz with arrays 'images' and 'labels', and images in uint8")
+    return found
+
+
+def write_image_file(path: Path | str, images: ImageSet) -> None:
+    """Write images and labels as the compressed archive that `read_images` reads."""
+    arrays = {"images": images.images}
+    if images.labelled:
+        arrays["labels"] = images.labels.astype(np.min_scalar_type(int(images.labels.max(initial=0))))
+    archive = io.BytesIO()
+    np.savez_compressed(archive, **arrays)
+    write_file(path, archive.getvalue())

@@ -1,0 +1,123 @@
+"""Metadata of a model file: name, exit table, calibration, preprocessing and provenance, each a text by its
+key.
+
+docs/reference/model-metadata.md lists the keys.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import DataError, ModelFileError
+from ..graph.network import Exit, Network
+from ..images.preprocessing import Preprocessing
+from .file import OnnxFile
+
+PREFIX = "fluidnpu."
+NAMELESS = frozenset({"", "main", "main_graph", "torch_jit", "torch-jit-export"})  # what exporters call every graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metadata:
+    """The checked metadata of a file; `exits` has a row an output, by the output's name."""
+
+    name: str
+    exits: Mapping[str, Mapping[str, Any]]
+    calibration: Mapping[str, float]
+    preprocessing: Preprocessing | None
+    provenance: Mapping[str, str]
+
+
+def read_metadata(file: OnnxFile) -> Metadata:
+    """Read and check the metadata of an open file. Raises ModelFileError."""
+    graph = str(file.model.graph.name)
+    ranges = _json_object(file, "calibration", {})
+    for tensor, value in ranges.items():
+        if not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise ModelFileError(
+                f"the calibration of tensor '{tensor}' in {file.path} must be a number of at least 0, "
+                f"not {str(value)[:80]}"
+            )
+    record = _json_object(file, "preprocessing", None)
+    try:
+        preprocessing = None if record is None else Preprocessing.of_dict(record)
+    except DataError as error:
+        raise ModelFileError(f"the metadata {PREFIX}preprocessing of {file.path}: {error}") from None
+    return Metadata(
+        name=file.metadata.get(PREFIX + "name") or ("" if graph in NAMELESS else graph) or file.path.stem,
+        exits=_exit_table(file),
+        calibration=ranges,
+        preprocessing=preprocessing,
+        provenance={key: str(value) for key, value in _json_object(file, "provenance", {}).items()},
+    )
+
+
+def _exit_table(file: OnnxFile) -> dict[str, dict[str, Any]]:
+    """Return the checked rows of the exit table by output name."""
+    rows = _json_value(file, "exits", [])
+    good = isinstance(rows, list) and all(isinstance(row, dict) and isinstance(row.get("output"), str) for row in rows)
+    if not good:
+        raise ModelFileError(
+            f"the exit table in {file.path} must be a list of objects that name their output, and it is not"
+        )
+    table = {}
+    for row in rows:
+        entry = {"name": row.get("name", row["output"])} | {
+            key: row.get(key) for key in ("threshold", "rate", "accuracy")
+        }
+        shares = [entry[key] for key in ("threshold", "rate", "accuracy") if entry[key] is not None]
+        if not isinstance(entry["name"], str) or not all(
+            isinstance(one, int | float) and 0 <= one <= 1 for one in shares
+        ):
+            raise ModelFileError(
+                f"the exit table's row of '{row['output']}' must have a name and shares of 0..1, not {str(row)[:120]}"
+            )
+        table[row["output"]] = entry
+    return table
+
+
+def _json_value(file: OnnxFile, key: str, default: Any) -> Any:
+    text = file.metadata.get(PREFIX + key)
+    if text is None:
+        return default
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise ModelFileError(f"the metadata {PREFIX}{key} of {file.path} must be JSON, and it is not") from None
+
+
+def _json_object(file: OnnxFile, key: str, default: dict[str, Any] | None) -> Any:
+    found = _json_value(file, key, default)
+    if found is not default and not isinstance(found, dict):
+        raise ModelFileError(f"the metadata {PREFIX}{key} of {file.path} must be an object, and it is not")
+    return found
+
+
+def metadata_of(network: Network) -> dict[str, str]:
+    """Return name, exit table, calibration, provenance and preprocessing as text by their keys.
+
+    Calibration is in real units, with the average pools' gain, as ONNX's own tensors have it.
+    """
+    gains = network.gains
+    ranges = {name: value * gains[name] for name, value in network.calibration.items()}
+    found = {
+        PREFIX + "name": network.name,
+        PREFIX + "exits": json.dumps([_exit_row(exit) for exit in network.exits], allow_nan=False),
+        PREFIX + "calibration": json.dumps(ranges, allow_nan=False),
+        PREFIX + "provenance": json.dumps(dict(network.metadata), sort_keys=True, allow_nan=False),
+    }
+    if network.preprocessing is not None:
+        found[PREFIX + "preprocessing"] = network.preprocessing.dumps()
+    return found
+
+
+def _exit_row(exit: Exit) -> dict[str, object]:
+    """Return a row of the exit table; what is not known, or only assumed, is left out."""
+    threshold = None if exit.assumed else exit.threshold
+    known = {"threshold": threshold, "rate": exit.rate, "accuracy": exit.accuracy}
+    row: dict[str, object] = {"name": exit.name, "output": exit.logits}
+    return row | {key: value for key, value in known.items() if value is not None}

@@ -1,0 +1,296 @@
+"""Random jobs, faults, resets and coinciding events on the whole NPU, until its coverage closes.
+
+`World` compares everything; this file says what is tried. With a steady memory a job is the same in every
+cycle, so that a reset, the watchdog and an error of the bus can be made to meet.
+
+>>> sorted(PARTS)[:2]
+['bad words', 'bus errors']
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from fluidnpu.dse import Design, DramModel
+from fluidnpu.hls import Cause
+from fluidnpu.hls.program import decode_for
+
+from . import coverage
+from .device import DECERR, SLVERR
+from .model import NpuModel
+from .world import ACROSS, ARRAY, STEADY, World, mask_of, model_of
+
+PORTS = ("m0", "m1", "m2", "write")
+FAR = DramModel(latency_cycles=170, write_latency_cycles=60, outstanding=6)
+ROUGH = DramModel(
+    latency_cycles=37, write_latency_cycles=23, link_words=5.3, total_words=7.1, links=(0, 1, 0), refresh_interval_cycles=900,
+    refresh_cycles=60, outstanding=3,
+)  # fmt: skip
+
+
+def right_jobs(world: World) -> None:
+    """Jobs of any layers on any batch, one after another."""
+    for _ in range(12):
+        layers = world.draw_layers(2)
+        world.draw_batch()
+        world.draw_plans(layers)
+        world.right(layers)
+
+
+def resets(world: World) -> None:
+    """A job that a soft reset ends at some moment; the next one begins at once."""
+    layers = _prepared(world)
+    before, whole = world.memory.copy(), world.after(layers)
+    world.start(layers)
+    world.npu.run(world.rng.choice((world.rng.randrange(400), world.rng.randrange(3000))))
+    world.command("SOFT_RESET")
+    world.idle()
+    world.dropped(before, whole)
+    world.right(layers)
+
+
+def watchdogs(world: World) -> None:
+    """A job that the watchdog ends, unless it is done before."""
+    layers = _prepared(world)
+    before, whole = world.memory.copy(), world.after(layers)
+    world.put("WATCHDOG", world.rng.choice((world.rng.randrange(1, 400), world.rng.randrange(1, 3000))))
+    world.start(layers)
+    if world.rng.random() < 0.3:  # set lower than the job's cycles while it runs
+        world.npu.run(50)
+        world.put("WATCHDOG", world.rng.randrange(1, 50))
+    cause = world.ends()
+    world.must(cause in (Cause.NONE, Cause.WATCHDOG), f"the watchdog must be told, not {cause.name}")
+    world.must(cause is not Cause.NONE or bool((world.memory == whole).all()), "a job that is done must be whole")
+    world.dropped(before, whole)
+
+
+def bus_errors(world: World) -> None:
+    """An error on each port ends a job; then the watchdog, and a soft reset, come in the same cycle."""
+    for port in PORTS:
+        layers = _prepared(world)
+        address = bad_address(world, layers, port)
+        if address is None:
+            continue
+        response = world.rng.choice((SLVERR, SLVERR, DECERR))
+        cause = Cause.BUS_WRITE if port == "write" else Cause.BUS_READ
+        span = _fail(world, layers, (cause,), lambda: world.npu.fault(bad=(address, address + 1), response=response))  # noqa: B023
+        _meet(world, layers, span, (cause,), lambda: world.npu.fault(bad=(address, address + 1), response=response))  # noqa: B023
+
+
+def bad_words(world: World) -> None:
+    """A damaged descriptor or FBCB word ends a job; then the watchdog, and a soft reset, come with it."""
+    layers = _prepared(world, 1)
+    layer, batch = layers[0], len(world.active)
+    at = world.at(world.program.program + 128 * layer)
+    good = world.npu.view(at, 128).copy()
+    if world.rng.random() < 0.5:
+        world.npu.view(at, 128)[world.rng.randrange(128)] ^= 1 << world.rng.randrange(8)
+        cause = Cause.BAD_DESCRIPTOR
+    else:
+        world.put("FBCB_INDEX", layer * world.program.design.b_max + batch - 1)
+        world.put("FBCB_DATA", 30 << 2)  # 31 samples a lane
+        cause = Cause.BAD_FBCB
+    span = _fail(world, layers, (cause,), lambda: None, runs=False)
+    _meet(world, layers, span, (cause,), lambda: None, runs=False)
+    world.npu.view(at, 128)[:] = good
+    world.plan(layer, world.words[layer])
+    world.right(layers)
+
+
+def refusals(world: World) -> None:
+    """START, EXIT and MERGE change nothing in any state of a job."""
+    layers = _prepared(world, 1)
+    world.put("SLOT_MASK", mask_of(world.active))
+    states = timeline(world, layers)
+    for command in ("START", "EXIT", "MERGE"):
+        for state in set(states):
+            whole = world.after(layers)
+            world.start(layers)
+            last = len(states) - 1 - states[::-1].index(state)  # a state that is early may have passed
+            world.run_to(world.npu.began + 1 + last)
+            world.command(command)
+            world.must(world.get("ACTIVE") == mask_of(world.active), "a refused command must leave the batch")
+            world.npu.run(100_000, until_idle=True)
+            world.must(bool((world.memory == whole).all()), "a refused command must leave the job")
+            world.put("IRQ_STATUS", 3)
+            world.count()
+
+
+def misplaced(world: World) -> None:
+    """Every address that is not aligned, or above 40 bits, refuses START."""
+    world.draw_batch()
+    names = ("PROGRAM", "WEIGHTS", "SLOT_BASE")
+    low = [(name, bit) for name in (*(f"{name}_LO" for name in names), "SLOT_BYTES") for bit in range(6)]
+    for name, bit in [*low, *((f"{name}_HI", bit) for name in names for bit in range(8, 32))]:
+        good = world.get(name)
+        world.put(name, good ^ 1 << bit)
+        world.start(range(1))
+        told = Cause(world.get("ERROR", "CAUSE"))
+        world.must(told is Cause.BAD_DESCRIPTOR, f"bit {bit} of {name} must be refused, and the cause is {told.name}")
+        world.must(world.npu.idle, f"a START refused for bit {bit} of {name} must leave the NPU idle")
+        world.put(name, good)
+    world.put("IRQ_STATUS", 3)
+    world.count()
+
+
+def every_state(world: World) -> None:
+    """A soft reset, the watchdog and both at once in every state of a job, around each change and its end."""
+    layers = _prepared(world, 1)
+    length = world.right(layers)
+    states = timeline(world, layers)
+    changes = [cycle for cycle in range(1, len(states)) if states[cycle] != states[cycle - 1]]
+    close = {cycle + step for cycle in (0, *changes, length) for step in (-2, -1, 0, 1, 2)}
+    for moment in sorted(cycle for cycle in close if 0 < cycle <= length + 2):
+        for events in (("reset",), ("watchdog",), ("reset", "watchdog")):
+            _ended(world, layers, moment, events)
+
+
+def timeline(world: World, layers: range) -> list[int]:
+    """Return the sequencer's state in every cycle of a job, from the one behind START on."""
+    world.start(layers)
+    states = [world.npu.state] * (world.npu.cycle - world.npu.began - 1)  # the write of START took as long
+    while not world.npu.irq:
+        states.append(world.npu.state)
+        world.npu.run(1)
+    world.put("IRQ_STATUS", 3)
+    world.count()
+    return states
+
+
+def bad_address(world: World, layers: range, port: str) -> int | None:
+    """Draw an address that a port touches in one of the layers; None when it touches none."""
+    p, layer, slot = world.program, world.rng.choice(layers), world.rng.choice(world.active)
+    d, sample = p.descriptors[layer], p.slot_base + slot * p.slot_bytes
+    if port == "m0":
+        if d.kind or world.rng.random() < 0.5:
+            return world.at(p.program + 128 * layer + 4 * world.rng.randrange(32))
+        plan = decode_for(p.design, world.words[layer], kind=d.kind, batch=len(world.active))
+        return world.at(p.weights + d.weights[plan.mode] + world.rng.randrange(0, 128, 2))
+    if port == "m1":
+        row, word = world.rng.randrange(d.kernel_h), world.rng.randrange(d.group_words)
+        return world.at(sample + d.in_offset + row * d.in_row_bytes + 2 * word)
+    if port == "m2" and not d.has_residual:
+        return None
+    places = {
+        "m2": (d.residual_offset, d.residual_row_bytes, d.residual_pixel_bytes),
+        "write": (d.out_offset, d.out_row_bytes, d.out_pixel_bytes),
+    }
+    offset, row_bytes, pixel_bytes = places[port]
+    y, x, column = (world.rng.randrange(most) for most in (d.out_h, d.out_w, d.columns))
+    return world.at(sample + offset + y * row_bytes + x * pixel_bytes + 2 * column)
+
+
+def _prepared(world: World, most: int = 3) -> range:
+    layers = world.draw_layers(most)
+    world.draw_batch()
+    world.draw_plans(layers)
+    return layers
+
+
+def _fail(
+    world: World, layers: range, causes: tuple[Cause, ...], spoil: Callable[[], None], *, runs: bool = True
+) -> int:
+    """Run a job that must end with one of the causes; returns the cycles from START to the error."""
+    before = world.memory.copy()
+    whole = world.after(layers) if runs else before
+    spoil()
+    world.start(layers)
+    cause = world.ends()
+    world.must(cause in causes, f"a job must end with {', '.join(c.name for c in causes)}, not {cause.name}")
+    span = world.npu.failed - world.npu.began
+    world.dropped(before, whole)
+    return span
+
+
+def _meet(
+    world: World, layers: range, span: int, causes: tuple[Cause, ...], spoil: Callable[[], None], *, runs: bool = True
+) -> None:
+    """Run the job again with the watchdog, then with a soft reset, in the cycle in which it fails."""
+    before = world.memory.copy()
+    whole = world.after(layers) if runs else before
+    spoil()
+    world.put("WATCHDOG", max(1, span - 1))
+    world.start(layers)
+    cause = world.ends()
+    world.must(cause in (*causes, Cause.WATCHDOG), f"the error or the watchdog must be told, not {cause.name}")
+    world.dropped(before, whole)
+    spoil()
+    world.start(layers)
+    world.run_to(world.npu.began + span)
+    world.command("SOFT_RESET")
+    world.idle()
+    world.must(world.get("ERROR", "CAUSE") == Cause.NONE, "a soft reset must clear what comes with it")
+    world.dropped(before, whole)
+
+
+def _ended(world: World, layers: range, moment: int, events: tuple[str, ...]) -> None:
+    """End a job by events in the cycle `moment` after START."""
+    before, whole = world.memory.copy(), world.after(layers)
+    if "watchdog" in events:
+        world.put("WATCHDOG", moment)
+    world.start(layers)
+    if "reset" in events:
+        world.run_to(world.npu.began + moment + 1)
+        world.command("SOFT_RESET")
+        world.idle()
+        world.must(not world.get("STATUS", "DONE"), "a soft reset must clear DONE")
+    else:
+        cause = world.ends()
+        world.must(cause in (Cause.NONE, Cause.WATCHDOG), f"the watchdog must be told, not {cause.name}")
+        done = bool((world.memory == whole).all())
+        world.must(cause is not Cause.NONE or done, "a job that is done must be whole")
+    world.dropped(before, whole)
+
+
+PARTS: Mapping[str, Callable[[World], None]] = {
+    "right jobs": right_jobs,
+    "resets": resets,
+    "watchdogs": watchdogs,
+    "bus errors": bus_errors,
+    "bad words": bad_words,
+}
+ONCE: Mapping[str, Callable[[World], None]] = {
+    "misplaced": misplaced,
+    "refusals": refusals,
+    "every state": every_state,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The hits of a campaign, its jobs and its cycles."""
+
+    hits: Counter[str]
+    jobs: int
+    cycles: int
+
+
+def worlds(seed: int, model: NpuModel, design: Design) -> Iterator[World]:
+    """Yield a world for each region that may lie across 4 GiB, with a memory of its own."""
+    for across, dram in zip(ACROSS, (ROUGH, FAR, STEADY), strict=True):
+        yield World.of(seed, model, design, dram=dram, across=across)
+
+
+def campaign(
+    seed: int = 1, rounds: int = 3, *, model: NpuModel | None = None, design: Design = ARRAY, until_closed: int = 0
+) -> Result:
+    """Try everything `rounds` times in each world; SimulationError names the first thing that is wrong.
+
+    With `until_closed`, go on for so many rounds at most until every required bin is met.
+    """
+    hits: Counter[str] = Counter()
+    wanted, every = coverage.required(design), list(worlds(seed, model or model_of(design), design))
+    for world in every:
+        for part in ONCE.values() if world.npu.dram == STEADY else (misplaced,):
+            part(world)
+    for number in range(max(rounds, until_closed)):
+        for world in every:
+            for part in PARTS.values():
+                part(world)
+        hits = sum((world.hits for world in every), Counter())
+        if number + 1 >= rounds and wanted <= set(hits):
+            break
+    jobs, cycles = sum(world.jobs for world in every), sum(world.npu.cycle for world in every)
+    return Result(hits=hits, jobs=jobs, cycles=cycles)

@@ -1,0 +1,288 @@
+"""One NPU with a program in a memory that lies across 4 GiB, and the models of all that it may do.
+
+A right job is compared with the stream model in every byte of memory, and with the exact model in its cycles.
+Of a job that is ended each byte stays as it was or is as the whole job leaves it. SimulationError tells the
+first thing that is wrong, and on which slots, plans and memory.
+
+>>> ARRAY.b_max, ARRAY.split
+(4, True)
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from fluidnpu.dse import Design, DramModel
+from fluidnpu.dse.exact import LayerJob, Machine, job_cycles
+from fluidnpu.hls import Cause, register
+from fluidnpu.hls.core import execute_streams_reference, layer_streams, scatter_output
+from fluidnpu.hls.program import decode_for
+
+from ..data_plane.benches.jobs import Program, Shape, bench_design, make_program, random_fbcb
+from ..data_plane.parameters import data_plane_parameters
+from ..errors import SimulationError
+from . import coverage
+from .device import RtlNpu
+from .job import differences
+from .model import NpuModel
+
+Bytes = npt.NDArray[np.uint8]
+ARRAY: Design = bench_design(
+    {"t_r": 12, "t_p": 4, "t_c": 6, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 2, "out_words": 4}
+)
+SLOTS = 32  # as many as a mask has bits
+PAGE = 4096
+BORDER = 1 << 32
+LIMIT = 2_000_000  # cycles of a job
+ACROSS = ("descriptors", "weights", "slots")
+# Without events of its own, so that the same job is the same in every cycle.
+STEADY = DramModel(latency_cycles=9, write_latency_cycles=5)
+
+
+def shapes(design: Design) -> list[Shape]:
+    """Layers of every kind, with and without residuals, of several blocks, groups and column tiles."""
+    wide = design.t_c + 3
+    return [
+        Shape(kernel=(3, 3), group_words=6, columns=wide, out=(5, 5), residual=True),
+        Shape(kernel=(3, 3), group_words=5, columns=2 * wide, out=(4, 4)),
+        Shape(kind=1, kernel=(3, 2), group_words=9, out=(4, 5)),
+        Shape(kind=1, kernel=(2, 2), group_words=7, out=(5, 3), residual=True),
+        Shape(kind=2, kernel=(2, 3), group_words=11, out=(3, 4)),
+        Shape(kind=2, kernel=(3, 3), group_words=5, out=(4, 4), residual=True),
+        Shape(kernel=(1, 1), group_words=3, groups=3, columns=4, out=(6, 5), residual=True),
+        Shape(kernel=(1, 1), group_words=40, columns=wide, out=(2, 2), extra=3),
+    ]
+
+
+def model_of(design: Design = ARRAY, edits: tuple[tuple[str, str, str], ...] = ()) -> NpuModel:
+    """The NPU of a design with room for the layers of `shapes`; `edits` put bugs in."""
+    parameters = data_plane_parameters(design) | {"Layers": len(shapes(design)), "BuildId": 1}
+    return NpuModel(parameters=parameters, edits=edits)
+
+
+@dataclass
+class World:
+    """An NPU, its program, the batch that it holds, and the bins that its jobs met."""
+
+    npu: RtlNpu
+    program: Program
+    rng: random.Random
+    hits: Counter[str] = field(default_factory=Counter)
+    active: list[int] = field(default_factory=list)
+    words: dict[int, int] = field(default_factory=dict)  # of the FBCB, by layer
+    jobs: int = 0
+
+    @classmethod
+    def of(
+        cls, seed: int, model: NpuModel, design: Design, *, dram: DramModel = STEADY, across: str = "slots"
+    ) -> World:
+        """Open an NPU with a program drawn from a seed; `across` (of ACROSS) is what lies over the border."""
+        rng = random.Random(seed)
+        program = make_program(design, shapes(design), rng, every_mode=True, slots=SLOTS, slot_align=PAGE)
+        middle = {
+            "descriptors": program.program + 128 * 3,
+            "weights": program.weights + len(program.image) // 2,
+            "slots": program.slot_base + program.slot_bytes * (SLOTS // 2),
+        }[across]
+        base = (BORDER - (middle - program.base)) // PAGE * PAGE
+        size = -(-(len(program.memory) + PAGE) // PAGE) * PAGE
+        world = cls(RtlNpu(model, dram=dram, base=base, memory_bytes=size, seed=seed + 1), program, rng)
+        world._load()
+        return world
+
+    # -- the host's side
+
+    def at(self, address: int) -> int:
+        """Return where an address of the program lies in the NPU's memory."""
+        return address + self.npu.base - self.program.base
+
+    @property
+    def memory(self) -> Bytes:
+        """The program's bytes in the NPU's memory."""
+        return self.npu.view(self.npu.base, len(self.program.memory))
+
+    def put(self, name: str, value: int) -> None:
+        """Write a register."""
+        self.npu.write(register(name).offset, value)
+
+    def get(self, name: str, part: str | None = None) -> int:
+        """Read a register, or one of its fields."""
+        value = self.npu.read(register(name).offset)
+        return register(name).field(part).get(value) if part else value
+
+    def command(self, name: str, mask: int | None = None) -> None:
+        """Give START, EXIT, MERGE or SOFT_RESET."""
+        if mask is not None:
+            self.put("SLOT_MASK", mask)
+        self.put("CTRL", register("CTRL").field(name).mask)
+
+    def _load(self) -> None:
+        p = self.program
+        self.memory[:] = np.frombuffer(p.memory, np.uint8)
+        for name, address in (("PROGRAM", p.program), ("WEIGHTS", p.weights), ("SLOT_BASE", p.slot_base)):
+            self.put(f"{name}_LO", self.at(address) & 0xFFFF_FFFF)
+            self.put(f"{name}_HI", self.at(address) >> 32)
+        self.put("SLOT_BYTES", p.slot_bytes)
+        self.put("LAYERS", len(p.descriptors))
+        self.put("IRQ_ENABLE", 3)
+
+    def batch(self, new: Sequence[int]) -> None:
+        """EXIT the slots that leave, MERGE those that come."""
+        out, into = set(self.active) - set(new), set(new) - set(self.active)
+        if out:
+            self.command("EXIT", mask_of(out))
+        if into:
+            self.command("MERGE", mask_of(into))
+        self.active = sorted(new)
+        self.must(self.get("ACTIVE") == mask_of(new), "ACTIVE must hold the batch")
+
+    def draw_batch(self, size: int | None = None) -> None:
+        """Change the batch in one of four ways where possible: not at all, an exit, a merge, both."""
+        most = self.program.design.b_max
+        others = [slot for slot in range(SLOTS) if slot not in self.active]
+        way = self.rng.randrange(4) if size is None and self.active else 3
+        stay, count = list(self.active), len(self.active)
+        if way == 1 and count > 1:
+            stay, count = self.rng.sample(stay, self.rng.randrange(1, count)), 0
+        elif way == 2 and count < most:
+            count = self.rng.randrange(count + 1, most + 1)
+        elif way == 3:
+            count = size or self.rng.randint(1, most)
+            stay = self.rng.sample(stay, self.rng.randrange(min(len(stay), count - 1) + 1))
+        self.batch([*stay, *self.rng.sample(others, max(0, count - len(stay)))])
+
+    def draw_layers(self, most: int = 3) -> range:
+        """Draw a range of layers."""
+        count = len(self.program.descriptors)
+        first = self.rng.randrange(count)
+        return range(first, min(first + self.rng.randint(1, most), count))
+
+    def draw_plans(self, layers: range) -> None:
+        """Draw a plan for each layer at this batch size and tell the FBCB."""
+        for layer in layers:
+            descriptor = self.program.descriptors[layer]
+            self.plan(layer, random_fbcb(self.rng, self.program.design, descriptor, len(self.active)))
+
+    def plan(self, layer: int, word: int) -> None:
+        """Write the FBCB word of a layer at this batch size."""
+        self.words[layer] = word
+        self.put("FBCB_INDEX", layer * self.program.design.b_max + len(self.active) - 1)
+        self.put("FBCB_DATA", word)
+
+    def start(self, layers: range) -> None:
+        """START a range of layers."""
+        self.put("FIRST_LAYER", layers[0])
+        self.put("LAST_LAYER", layers[-1])
+        self.put("IRQ_STATUS", 3)
+        self.npu.take_layers()
+        self.command("START")
+
+    def run_to(self, cycle: int) -> None:
+        """Run to a cycle of the NPU, which must not have passed."""
+        self.npu.run(max(0, cycle - self.npu.cycle))
+
+    def ends(self) -> Cause:
+        """Run to the interrupt; returns the cause in ERROR."""
+        self.must(self.npu.run(LIMIT, until_interrupt=True), "a job must end")
+        cause = Cause(self.get("ERROR", "CAUSE"))
+        self.must(bool(self.get("STATUS", "DONE")) == (cause is Cause.NONE), "a job is done or ends with an error")
+        return cause
+
+    def reset(self) -> None:
+        """SOFT_RESET, until idle; the batch is empty then."""
+        self.command("SOFT_RESET")
+        self.idle()
+        self.active = []
+
+    def idle(self) -> None:
+        """Run until the NPU is idle; DRAM answers in far fewer cycles than it may take."""
+        self.npu.run(20_000, until_idle=True)
+        self.must(self.npu.idle, "a job that was ended must come to idle")
+
+    # -- what must come of it
+
+    def after(self, layers: range) -> Bytes:
+        """Return memory after a whole job on these layers, by the stream model."""
+        memory = bytearray(self.memory.tobytes())
+        every, design = self.program.slot_words(memory), self.program.design
+        for layer in layers:
+            slots = every[self.active]
+            descriptor, word = self.program.descriptors[layer], self.words[layer]
+            streams = layer_streams(descriptor, word, design, slots, self.program.image)
+            answer, _ = execute_streams_reference(streams, design)
+            scatter_output(descriptor, word, design, answer, slots)
+            every[self.active] = slots
+        return np.frombuffer(memory, np.uint8)
+
+    def right(self, layers: range) -> int:
+        """Run a job that must be right; returns its cycles."""
+        want = self.after(layers)
+        self.start(layers)
+        cause = self.ends()
+        self.must(cause is Cause.NONE, f"a right job must end without an error, not with {cause.name}")
+        wrong = np.flatnonzero(self.memory != want)
+        self.must(not len(wrong), f"memory must be the model's, and byte {wrong[:1]} is not, layers {layers}")
+        runs = self.npu.take_layers()
+        slots = [self.at(self.program.slot_base + slot * self.program.slot_bytes) for slot in self.active]
+        found = job_cycles(
+            [self._job(layer) for layer in layers], slots, Machine.of_parameters(self.npu.model.parameters), self.npu.dram,
+            first_cycle=runs[0].start_cycle, limit=LIMIT,
+        )  # fmt: skip
+        for run, cycles in zip(runs, found, strict=True):
+            self.must(not differences(run, cycles), f"cycles must be the model's: {differences(run, cycles)}")
+        self.count()
+        return self.get("CYCLES_LO")
+
+    def dropped(self, before: Bytes, whole: Bytes) -> None:
+        """Check the memory of a job that was ended, put it back as it was, and the batch, too."""
+        wrong = np.flatnonzero((self.memory != before) & (self.memory != whole))
+        self.must(not len(wrong), f"byte {wrong[:1]} must be as before or as the whole job leaves it")
+        batch = list(self.active)
+        self.npu.fault()
+        self.put("WATCHDOG", 0)
+        self.reset()
+        self.count()
+        self.memory[:] = before
+        self.batch(batch)
+
+    def _job(self, layer: int) -> LayerJob:
+        d, word, p = self.program.descriptors[layer], self.words[layer], self.program
+        plan = decode_for(p.design, word, kind=d.kind, batch=len(self.active))
+        return LayerJob(
+            mode=plan.mode,
+            batch=len(self.active),
+            b_r=plan.b_r,
+            row_lanes=plan.row_lanes,
+            block=plan.block,
+            weights=self.at(p.weights + (0 if d.kind else d.weights[plan.mode])),
+            descriptor=self.at(p.program + 128 * layer),
+            **d.geometry,
+        )
+
+    def count(self) -> None:
+        """Add the samples since the last call: what came before them was right."""
+        self.jobs += 1
+        self.hits.update(coverage.bins(self.npu.take_samples()))
+
+    def must(self, holds: bool, what: str) -> None:
+        """Raise SimulationError unless it holds, with all that is needed to see it again."""
+        if not holds:
+            words = {layer: hex(word) for layer, word in self.words.items()}
+            raise SimulationError(
+                f"{what}; slots {self.active}, plans {words}, {self.npu.dram}, cycle {self.npu.cycle}"
+            )
+
+
+def mask_of(slots: Sequence[int] | set[int]) -> int:
+    """Return the mask of some slots.
+
+    >>> mask_of([0, 31]) == 0x8000_0001
+    True
+    """
+    return sum(1 << slot for slot in slots)

@@ -1,0 +1,201 @@
+"""The decision log of a live server, all that its policy saw and decided, and a replay that asks again.
+
+A live run takes as long as it takes, so the log holds the measured ends. JSON lines: a header, then one line
+an arrival, a decision, or the end of a run. A rotated log continues in a part with the next number; parts
+that are put together again (`cat log.1 log`) replay as one.
+
+>>> from fluidnpu.dse import LatencyTable
+>>> setting = Setting(latency=LatencyTable(ns=((10, 15),)), exit_rates=(1.0,), rate_per_s=1000.0, slo_ns=100)
+>>> log = LiveLog("greedy", setting, slots=2)
+>>> one = Request(0, 0, 100)
+>>> run = Run(0, (one,), "start 1 of 1 in the queue")
+>>> lines = [log.header([[]]), log.arrival(one), log.decision(0, run, closed=False), log.run_end(12, [])]
+>>> print(replay_live(lines))
+Relived(policy='greedy', requests=1, decisions=1, asked=1)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fluidnpu.dse import LatencyTable
+
+from ..errors import PolicyError, SchedulerError
+from ..ledger import Ledger
+from ..policies.registry import make_policy
+from ..policies.setting import Setting
+from ..policy import Action, Answer, Policy, Request, Run, Shed, View
+from ..schedule import action_line, read_action
+
+LIVE_KIND = "fluidnpu live decisions"
+SCHEMA = 1
+TERMS = "terms"  # key of a decision that a request's own terms demanded, so that the policy was not asked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relived:
+    """The facts about a live log that replays; `asked`: decisions that the policy, asked again, repeated."""
+
+    policy: str
+    requests: int
+    decisions: int
+    asked: int
+
+
+class LiveLog:
+    """Writes the lines of one server's log. Pure text; no I/O."""
+
+    def __init__(self, policy: str, setting: Setting, slots: int) -> None:
+        self._head = {
+            "log": LIVE_KIND,
+            "schema": SCHEMA,
+            "policy": policy,
+            "latency_ns": [list(row) for row in setting.latency.ns],
+            "exit_rates": list(setting.exit_rates),
+            "rate_per_s": setting.rate_per_s,
+            "slo_ns": setting.slo_ns,
+            "slots": slots,
+        }
+        self._part = -1
+
+    def header(self, waiting: Sequence[Sequence[Request]], *, fresh: bool = False) -> str:
+        """Return the header of the next part, with the requests that wait at its beginning.
+
+        `fresh`: the policy was reset, so that numbering starts again.
+        """
+        self._part = 0 if fresh else self._part + 1
+        lines = [[_row(request) for request in line] for line in waiting]
+        return json.dumps({**self._head, "part": self._part, "waiting": lines})
+
+    def arrival(self, request: Request) -> str:
+        """Return the line of a request that entered the queue."""
+        return json.dumps({"in": _row(request)})
+
+    def decision(self, at_ns: int, action: Action, *, closed: bool, terms: bool = False) -> str:
+        """Return the line of a decision; `terms`: the request's own terms demanded it."""
+        more = {TERMS: True} if terms else {}
+        return json.dumps({**action_line(at_ns, action), "closed": closed, **more}, allow_nan=False)
+
+    def run_end(self, at_ns: int, staying: Iterable[int]) -> str:
+        """Return the line of the last run's end, with those who stay for the next stage."""
+        return json.dumps({"end": at_ns, "stay": list(staying)})
+
+
+def replay_live(lines: Iterable[str]) -> Relived:
+    """Check that a live log obeys the rules, and that its policy, asked again, decides the same.
+
+    A log that begins with a later part checks the rules alone: the policy may remember what came before.
+    Raises SchedulerError for a malformed line, naming it, and PolicyError at the first difference.
+    """
+    replayed: _Replayed | None = None
+    for number, line in enumerate(lines, 1):
+        try:
+            raw = json.loads(line)
+            if "log" in raw:
+                replayed = _begun(raw, replayed)
+            elif replayed is None:
+                raise ValueError("the first line must be the header")
+            else:
+                replayed.take(raw)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            if isinstance(error, SchedulerError):
+                raise
+            raise SchedulerError(
+                f"line {number} of the decision log must be one that a server writes: {error}"
+            ) from None
+    if replayed is None:
+        raise SchedulerError("a decision log must have a header, and it is empty")
+    return Relived(policy=replayed.name, requests=replayed.requests, decisions=replayed.decisions, asked=replayed.asked)
+
+
+def _begun(raw: Mapping[str, Any], before: _Replayed | None) -> _Replayed:
+    if raw["log"] != LIVE_KIND or raw["schema"] != SCHEMA:
+        raise ValueError(f"it must say {LIVE_KIND!r} and schema {SCHEMA}")
+    if before is not None and raw["part"] == before.part + 1:
+        before.part += 1
+        return before
+    made = _Replayed(raw)
+    if before is not None:
+        made.requests, made.decisions, made.asked = before.requests, before.decisions, before.asked
+    return made
+
+
+class _Replayed:
+    """The state of a server while its log is read."""
+
+    def __init__(self, head: Mapping[str, Any]) -> None:
+        latency = LatencyTable(ns=tuple(tuple(row) for row in head["latency_ns"]))
+        rates, slots = tuple(float(rate) for rate in head["exit_rates"]), int(head["slots"])
+        setting = Setting(
+            latency=latency, exit_rates=rates, rate_per_s=float(head["rate_per_s"]), slo_ns=int(head["slo_ns"])
+        )
+        self.name, self.part = str(head["policy"]), int(head["part"])
+        self.requests = self.decisions = self.asked = 0
+        self._policy: Policy | None = None
+        if self.part == 0:
+            self._policy = make_policy(self.name, setting)
+            self._policy.reset()
+        self._ledger = Ledger(stages=latency.stages, b_max=latency.b_max, slots=slots, policy=self.name)
+        self._known: dict[int, Request] = {}
+        for stage, line in enumerate(head["waiting"]):
+            for row in line:
+                self._ledger.waiting[stage].append(self._learn(row))
+                self._ledger.held += stage > 0
+        self._view = View(0, self._ledger.waiting, latency, rates, latency.b_max, slots=slots)
+        self._run: Run | None = None
+
+    def _learn(self, row: Sequence[int]) -> Request:
+        request = Request(*map(int, row))
+        self._known[request.id] = request
+        return request
+
+    def take(self, raw: Mapping[str, Any]) -> None:
+        """Take one line."""
+        if "in" in raw:
+            self._ledger.admit(self._learn(raw["in"]))
+            self.requests += 1
+        elif "end" in raw:
+            self._finish(int(raw["end"]), raw["stay"])
+        else:
+            self._decide(*read_action(raw, self._known), bool(raw["closed"]), bool(raw.get(TERMS)))
+
+    def _finish(self, at_ns: int, stay: Sequence[int]) -> None:
+        if self._run is None:
+            raise ValueError("a run ends that was not begun")
+        staying = [request for request in self._run.requests if request.id in set(stay)]
+        for request in self._run.requests:
+            if request not in staying:
+                del self._known[request.id]
+        self._ledger.finish(self._run, staying)
+        self._view.now_ns, self._run = at_ns, None
+
+    def _decide(self, at_ns: int, action: Action, closed: bool, terms: bool) -> None:
+        if at_ns < self._view.now_ns or self._run is not None:
+            raise PolicyError(f"the decision at {at_ns} ns comes before the end of what was decided before it")
+        self._view.now_ns, self._view.closed = at_ns, closed
+        self.decisions += 1
+        if self._policy is not None and not terms:
+            again = self._policy.decide(self._view)
+            if again != action:
+                said, now = action_line(at_ns, action), action_line(at_ns, again)
+                raise PolicyError(f"decision {self.decisions} was {said} by the log, and '{self.name}' says {now}")
+            self.asked += 1
+        if isinstance(action, Run):
+            self._ledger.begin(at_ns, action)
+            self._run = action
+        elif isinstance(action, Answer):
+            self._ledger.answer(at_ns, action)
+        elif isinstance(action, Shed):
+            self._ledger.shed(at_ns, action)
+        else:
+            self._ledger.check_wait(at_ns, action, closed)
+        if isinstance(action, Answer | Shed):
+            for request in action.requests:
+                del self._known[request.id]
+
+
+def _row(request: Request) -> list[int]:
+    return [request.id, request.arrival_ns, request.deadline_ns]

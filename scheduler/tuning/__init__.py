@@ -1,0 +1,5 @@
+"""Policies made ready for one table: solved, chosen or tuned on it, and written for a board."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

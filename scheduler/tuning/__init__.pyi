@@ -1,0 +1,5 @@
+from .evolution import Evolution as Evolution
+from .plan import PLAN_FILE as PLAN_FILE
+from .plan import Plan as Plan
+from .tune import Tuning as Tuning
+from .tune import weight_file as weight_file

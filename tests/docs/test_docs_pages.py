@@ -1,0 +1,117 @@
+"""Every block of code on every page is executed in order, or says why it is not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from docs_pages import PAGES, ROOT, Page, Session, alike, commands, read_page
+from docs_setups import Setups
+
+import fluidnpu
+
+READ = [read_page(path) for path in PAGES]
+SHORT = [page for page in READ if any(block.kind in ("run", "file") for block in page.blocks)]
+LONG = [page for page in READ if any(block.kind == "long" for block in page.blocks)]
+
+
+@pytest.fixture(scope="session")
+def setups(tmp_path_factory: pytest.TempPathFactory) -> Setups:
+    return Setups(tmp_path_factory.mktemp("setups"))
+
+
+def run(page: Page, kinds: set[str], folder: Path, setups: Setups) -> None:
+    """Run the blocks of some kinds, in the order of the page."""
+    for name in page.setups:
+        setups.begin(name, folder)
+    session = Session(folder)
+    wanted = [block for block in page.blocks if block.kind in kinds]
+    try:
+        for block in wanted:
+            session.run(block)
+    finally:
+        session.stop()
+    assert session.ran == len(wanted)
+
+
+@pytest.mark.parametrize("page", SHORT, ids=lambda page: page.name)
+def test_the_blocks_of_a_page_run(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setups: Setups) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(page, {"run", "file"}, tmp_path, setups)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", LONG, ids=lambda page: page.name)
+def test_all_blocks_of_a_page_run(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setups: Setups) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(page, {"run", "file", "long"}, tmp_path, setups)
+
+
+def test_every_block_is_run_or_says_why_not(record_property: Callable[[str, object], None]) -> None:
+    blocks = [block for page in READ for block in page.blocks]
+    counts = Counter(block.kind for block in blocks)
+    record_property("blocks", dict(counts))
+    unknown = [f"{block.where} ({block.language or 'no language'})" for block in blocks if block.kind == "unknown"]
+    assert not unknown, f"{dict(counts)}; nothing runs or excuses\n" + "\n".join(unknown)
+    short = [
+        f"{b.where}: {b.exempt or b.long}" for b in blocks if len((b.exempt or b.long or "a good reason").split()) < 3
+    ]
+    assert not short, "a reason is a sentence:\n" + "\n".join(short)
+    print(", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
+    assert counts["run"] + counts["file"] > 3 * counts["exempt"]
+
+
+def test_the_page_on_python_shows_every_name_of_the_door() -> None:
+    page = next(page for page in READ if page.name == "docs/how-to/python.md")
+    text = "\n".join(block.text for block in page.blocks)
+    missing = [name for name in dir(fluidnpu) if f"fluidnpu.{name}" not in text]
+    assert not missing
+
+
+# -- the runner itself
+
+
+def page_of(text: str, folder: Path) -> Page:
+    path = ROOT / "docs" / "no-such-page.md"
+    written = folder / "page.md"
+    written.write_text(text)
+    return Page(path, tuple(read_page(written).blocks))
+
+
+def test_a_block_is_what_its_comment_says(tmp_path: Path) -> None:
+    text = (
+        "<!-- long: it takes minutes -->\n```console\n$ a\n```\n\n```console\n$ b\n```\n\n    indented\n\n"
+        '!!! note\n    ```toml title="x.toml"\n    a = 1\n    ```\n\n```toml\nb = 1\n```\n'
+    )
+    page = page_of(text, tmp_path)
+    assert [block.kind for block in page.blocks] == ["long", "run", "unknown", "file", "unknown"]
+    assert page.blocks[3].text == "a = 1\n"
+
+
+def test_a_session_tells_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (
+        '```sh title="say.sh"\necho one two\n```\n```console\n$ bash say.sh  # says it\none ...\n```\n'
+        "```console\n$ bash say.sh\nthree\n```\n```python\nprint(1)  # 1\n```\n```python\nprint(1)  # 2\n```\n"
+        "```console\n$ fluidnpu check nothing.onnx\n```\n"
+    )
+    monkeypatch.setattr("docs_pages.ROOT", tmp_path)
+    file, good, bad, right, wrong, refused = page_of(text, tmp_path).blocks
+    blocks = [file, good, bad, right, wrong, refused]
+    for block in blocks:
+        object.__setattr__(block, "page", tmp_path / "page.md")
+    session = Session(tmp_path)
+    for block in (file, good, right):
+        session.run(block)
+    for block, message in ((bad, "prints\none two"), (wrong, "prints\n1"), (refused, "ends with 2")):
+        with pytest.raises(AssertionError, match=message):
+            session.run(block)
+    assert session.ran == 3
+
+
+def test_output_is_compared_with_dots_for_anything() -> None:
+    assert alike("a ... c\n", "a b  c\n")
+    assert not alike("a ... c\n", "a b d\n")
+    assert list(commands("$ x  # why\n$ y --flag '# no'\n")) == [("x", ""), ("y --flag '# no'", "")]
