@@ -8,6 +8,7 @@ is driven twice, or is never driven, fails, as does a property with a value that
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +16,13 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-import tomllib
 
 from fluidnpu.hls.project.checks.tcl import TOOLS, Command
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 VOCABULARY: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("vivado_vocabulary.toml").read_text())
 NPU = "fluidnpu:npu:fluid_npu:1.0"
