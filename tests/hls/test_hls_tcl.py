@@ -11,6 +11,7 @@ from hls_cases import project_of, texts
 from tcl_vivado import VOCABULARY, Vivado, WrongTclError
 
 from fluidnpu import rtl_tb
+from fluidnpu.commands.build import command
 from fluidnpu.hls import write_project
 from fluidnpu.hls.project.tools import TOOLS
 
@@ -78,6 +79,12 @@ def test_every_script_runs(at: Path, board: str, memory: str | None, tools: str)
         vivado.cells["npu_0"].driven["aresetn"],
         vivado.cells["status_0"].driven["In2"],
     }
+
+
+def test_the_command_offers_all_tools() -> None:
+    (option,) = (parameter for parameter in command.params if parameter.name == "tools")
+    assert list(option.type.choices) == list(TOOLS)  # type: ignore[attr-defined]
+    assert option.default == next(iter(TOOLS))
 
 
 def test_every_entry_of_the_vocabulary_names_its_source() -> None:
