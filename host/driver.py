@@ -218,11 +218,13 @@ class Driver:
         self._bus.flush(self._buffers[1], *self._bytes_of(slot, self.program.input))
 
     def stored_logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.int16]:
-        """Read an exit's logits as stored, int16 (len(slots), classes)."""
+        """Read an exit's logits as stored, int16 (len(slots), classes); no classes, no columns."""
         self._check_slots(slots)
         if not 0 <= exit_index < len(self.program.exits):
             raise DriverUsageError(f"an exit must lie in 0..{len(self.program.exits) - 1}, not {exit_index}")
         tensor = self.program.exits[exit_index].tensor
+        if tensor is None:
+            return np.zeros((len(slots), 0), np.int16)
         for slot in slots:
             self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, tensor))
         return np.stack([self.program.read_tensor(self._memory[slot], tensor).reshape(-1) for slot in slots])
@@ -230,6 +232,32 @@ class Driver:
     def logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.float64]:
         """Read an exit's logits in their unit, float64 (len(slots), classes)."""
         return self.stored_logits(slots, exit_index) * self.program.exits[exit_index].scale
+
+    def stored_outputs(self, slots: Sequence[int], stage: int) -> dict[str, npt.NDArray[np.int16]]:
+        """Read the outputs that are no exits after a stage, int16 (len(slots), *shape), by name.
+
+        Those of earlier stages are among them: a sample keeps its slot, and no tensor shares its place.
+        """
+        self._check_slots(slots)
+        found = {}
+        for one in self.program.outputs:
+            if one.output.stage <= stage:
+                for slot in slots:
+                    self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, one.output.tensor))
+                tensors = [self.program.read_tensor(self._memory[slot], one.output.tensor) for slot in slots]
+                found[one.output.name] = one.output.arranged(np.stack(tensors))
+        return found
+
+    def outputs(self, slots: Sequence[int], stage: int) -> dict[str, npt.NDArray[np.float32]]:
+        """Read the outputs that are no exits after a stage in their unit, activations applied.
+
+        float32 (len(slots), *shape), by name.
+        """
+        scales = {one.output.name: one for one in self.program.outputs}
+        return {
+            name: scales[name].output.activated(stored * scales[name].scale)
+            for name, stored in self.stored_outputs(slots, stage).items()
+        }
 
     def measure_exit_rates(self, images: Sequence[npt.NDArray[np.generic]]) -> tuple[float, ...]:
         """Run images to the last exit, in batches; return the share that the thresholds let go at each.
@@ -375,7 +403,7 @@ class Driver:
     def _results(self, last: int) -> Iterator[npt.NDArray[np.int16]]:
         """Yield the logits in every active slot of the exit whose stage ends with this layer."""
         for (_, end), exit in zip(self.program.stages, self.program.exits, strict=True):
-            if end == last:
+            if end == last and exit.tensor is not None:
                 for slot in self.active:
                     yield self.program.tensors[exit.tensor].view(self._memory[slot])
 

@@ -86,7 +86,7 @@ def synthetic_job(layer: LayerShape, mapping: LayerMapping, block: int) -> tuple
         dilation_w=window.dilation[1],
         out_h=window.out[0],
         out_w=window.out[1],
-        group_words=window.channels if mapping.pool else layer.p // (window.kernel[0] * window.kernel[1]),
+        group_words=layer.c if mapping.pool else layer.p // (window.kernel[0] * window.kernel[1]),
         groups=layer.groups,
         columns=layer.c,
         out_offset=size,

@@ -32,7 +32,7 @@ from ..options import (
     takes,
 )
 from .designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, chosen_design
-from .networks import given_images, quantised, read_network, say_assumed, with_given_rates
+from .networks import given_images, quantised, read_network, say_assumed, with_given_rates, with_rates_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +79,10 @@ def build_project(options: BuildOptions) -> None:
         network = with_given_rates(network, numbers("--exit-rates", options.exit_rates))
         images = given_images(network, options.data)
         qnet = quantised(network, images)
+        design = chosen_design(out, network, board, options, options.design_file)
         guard = _guarded(network, qnet, images, options.tolerance)
         network = _with_int16_rates(network, qnet, images, guard)
-        design = chosen_design(out, network, board, options, options.design_file)
+        design = with_rates_of(design, network)
         program = hls.compile_program(qnet, design)
         files = hls.render_project(design, program, board, options.core, rtl=rtl_tb.sources())
         write(files)

@@ -1,7 +1,8 @@
 """C simulation of the generated C++: compiled with g++ and run as a process. Needs no vendor's tool.
 
 The arbitrary-precision headers come from the hls4ml package (Apache-2.0), which is located but never
-imported. `hls_stream.h` is our own (`hls/csim/`). A compiled core is cached under the digest of its sources.
+imported. `hls_stream.h` is our own (`hls/csim/`). A compiled core is cached under the digest of its sources
+and tools.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
@@ -60,7 +63,7 @@ def compile_core(design: Design, cache: Path | None = None, compiler: str = "g++
     `ultra_banks`: as for `render_core`.
     """
     texts = render_core(design, ultra_banks)
-    sha = hashlib.sha256(repr((FLAGS, compiler, list(_headers().values()))).encode())
+    sha = hashlib.sha256(repr((FLAGS, _tools(compiler), list(_headers().values()))).encode())
     for name, text in sorted(texts.items()):
         sha.update(f"{name}\0{text}\0".encode())
     folder = cache if cache is not None else cache_folder()
@@ -71,6 +74,19 @@ def compile_core(design: Design, cache: Path | None = None, compiler: str = "g++
             _compile(texts | _headers(), Path(scratch), compiler, ("tb_core.cpp", "-o", "tb_core"))
             os.replace(Path(scratch) / "tb_core", binary)  # whole or not at all, also when two build at once
     return binary
+
+
+@cache
+def _tools(compiler: str) -> tuple[str, str]:
+    """What the compiler says of itself, and the version of the package with the ap_int headers."""
+    try:
+        said = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
+    except OSError:
+        said = ""  # told in one sentence where it is called
+    try:
+        return compiler + said.partition("\n")[0], version("hls4ml")
+    except PackageNotFoundError:
+        return compiler + said.partition("\n")[0], ""
 
 
 def _headers() -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -87,6 +88,14 @@ def test_all_commands_and_all_public_names_are_there(site: dict[Path, Html]) -> 
         for stub in (ROOT / room).rglob("__init__.pyi"):
             missing = [name for name, module in HOOKS.exported(stub) if f"{module}.{name}" not in ids[f"{room}.html"]]
             assert not missing, f"{room}.html lacks {', '.join(missing)}"
+
+
+def test_every_error_is_on_the_page(site: dict[Path, Html]) -> None:
+    page = next(path for path in site if path.parts[-2:] == ("reference", "errors.html")).read_text(encoding="utf-8")
+    for room in HOOKS.ROOMS:
+        source = ROOT / room / "errors.py"
+        for name in re.findall(r"^class (\w+)\(", source.read_text(encoding="utf-8"), re.M) if source.is_file() else ():
+            assert f"<code>{name}</code>" in page
 
 
 def test_pictures_are_in_the_page_and_have_their_colours(site: dict[Path, Html]) -> None:

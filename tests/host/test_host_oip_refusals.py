@@ -71,7 +71,7 @@ CASES: list[tuple[dict[str, Any], int, str]] = [
     ({"inputs": {}}, 400, "list of objects"),
     ({"inputs": [1]}, 400, "list of objects"),
     ({"outputs": [{"name": "nothing"}]}, 400, "an output must be one of label"),
-    ({"outputs": [{"name": "label"}, {"name": "label"}]}, 400, "named twice"),
+    ({"outputs": [{"name": []}]}, 400, "must have a name"),
     ({"outputs": [{"name": "label", "parameters": {"classification": 3}}]}, 501, "classification"),
     ({"outputs": [{"name": "label", "parameters": {"binary_data": 1}}]}, 400, "true or false"),
     ({"parameters": []}, 400, "'parameters' must be an object"),
