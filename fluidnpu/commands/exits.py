@@ -100,8 +100,8 @@ def parse_places(text: str) -> Places:
         if names:
             return names
     number = value if equals and key == "equidistant" else "" if equals else key
-    if not number.isdecimal() or len(number) > 9:
-        raise UsageError(f"--exits must be N or at=NAME,NAME, not '{text}'")
+    if not number.isdecimal() or len(number) > 9 or int(number) < 1:
+        raise UsageError(f"--exits must be N of at least 1, or at=NAME,NAME, not '{text}'")
     return int(number)
 
 

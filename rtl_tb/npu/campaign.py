@@ -57,13 +57,24 @@ def watchdogs(world: World) -> None:
     before, whole = world.memory.copy(), world.after(layers)
     world.put("WATCHDOG", world.rng.choice((world.rng.randrange(1, 400), world.rng.randrange(1, 3000))))
     world.start(layers)
-    if world.rng.random() < 0.3:  # set lower than the job's cycles while it runs
-        world.npu.run(50)
-        world.put("WATCHDOG", world.rng.randrange(1, 50))
     cause = world.ends()
     world.must(cause in (Cause.NONE, Cause.WATCHDOG), f"the watchdog must be told, not {cause.name}")
     world.must(cause is not Cause.NONE or bool((world.memory == whole).all()), "a job that is done must be whole")
     world.dropped(before, whole)
+
+
+def lowered_watchdog(world: World) -> None:
+    """WATCHDOG is set below the cycles that a job has taken already, and ends it at once."""
+    for _ in range(4):
+        layers = _prepared(world)
+        before, whole = world.memory.copy(), world.after(layers)
+        world.start(layers)
+        world.npu.run(world.rng.randrange(60, 250))  # no job is so short
+        world.put("WATCHDOG", world.rng.randrange(1, 50))
+        cause = world.ends()
+        world.must(cause is Cause.WATCHDOG, f"a watchdog below CYCLES must end the job, not {cause.name}")
+        world.must(world.get("CYCLES_LO") < 5_000, "a watchdog below CYCLES must end the job at once")
+        world.dropped(before, whole)
 
 
 def bus_errors(world: World) -> None:
@@ -253,6 +264,7 @@ PARTS: Mapping[str, Callable[[World], None]] = {
 }
 ONCE: Mapping[str, Callable[[World], None]] = {
     "misplaced": misplaced,
+    "lowered watchdog": lowered_watchdog,
     "refusals": refusals,
     "every state": every_state,
 }

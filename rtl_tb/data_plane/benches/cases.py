@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.hardware import InputRows, pool_beats
 from fluidnpu.hls.core import LayerStreams, layer_streams, tiles
-from fluidnpu.hls.formats import FBCB, LAYER
-from fluidnpu.hls.formats.table import KindCode
+from fluidnpu.hls.formats import FBCB, LAYER, KindCode
 from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_for, part_words
 
 from .jobs import Layout, Program, Shape, array_under_test, make_program, place, random_fbcb, random_shape
@@ -147,23 +146,29 @@ def layer_of(d: Descriptor, run: FbcbEntry, batch: int, design: Design) -> Value
     if not pool:
         size = part_words(p=words, columns=d.columns, groups=d.groups, mode=run.mode, design=design)
         weights = {"weights": d.weights[run.mode], "block_words": size}
-    return {name: getattr(d, name) for name in same} | weights | {
-        "pool": int(pool),
-        "mode": int(run.mode),
-        "row_lanes": int(run.row_lanes),
-        "sample_lanes": int(by_samples),
-        "b_r": run.b_r,
-        "block": run.block,
-        "out_row": d.out_row_bytes,
-        "out_pixel": d.out_pixel_bytes,
-        "residual_row": d.residual_row_bytes,
-        "residual_pixel": d.residual_pixel_bytes,
-        "step_w": d.in_pixel_bytes * d.stride_w,
-        "tap_w": d.in_pixel_bytes * d.dilation_w,
-        **asdict(InputRows.of(d, design.port_bytes)),
-        "contiguous": int(contiguous),
-        "run_words": d.group_words * (d.kernel_w if contiguous else 1),
-        "p_tiles": pool_beats(d.kernel_h * d.kernel_w, maximum=run.mode is Mode.MAX_POOL) if pool else -(-words // design.tile(run.mode)[0]),
-        "beats0": lane0,
-        "beats1": 0 if pool else rows * batch - lane0,
-    }
+    return (
+        {name: getattr(d, name) for name in same}
+        | weights
+        | {
+            "pool": int(pool),
+            "mode": int(run.mode),
+            "row_lanes": int(run.row_lanes),
+            "sample_lanes": int(by_samples),
+            "b_r": run.b_r,
+            "block": run.block,
+            "out_row": d.out_row_bytes,
+            "out_pixel": d.out_pixel_bytes,
+            "residual_row": d.residual_row_bytes,
+            "residual_pixel": d.residual_pixel_bytes,
+            "step_w": d.in_pixel_bytes * d.stride_w,
+            "tap_w": d.in_pixel_bytes * d.dilation_w,
+            **asdict(InputRows.of(d, design.port_bytes)),
+            "contiguous": int(contiguous),
+            "run_words": d.group_words * (d.kernel_w if contiguous else 1),
+            "p_tiles": pool_beats(d.kernel_h * d.kernel_w, maximum=run.mode is Mode.MAX_POOL)
+            if pool
+            else -(-words // design.tile(run.mode)[0]),
+            "beats0": lane0,
+            "beats1": 0 if pool else rows * batch - lane0,
+        }
+    )

@@ -73,20 +73,30 @@ def wide_layers(rng: random.Random) -> Iterator[tuple[Descriptor, FbcbEntry, int
 
     What follows from them fits the fields of a layer: the compiler refuses others.
     """
-    fixed = [{"out_h": 1, "out_w": 301}, {"out_h": 259, "out_w": 255}, {"out_h": 65535, "out_w": 1}, {"out_h": 300, "out_w": 301}]
+    fixed = [
+        {"out_h": 1, "out_w": 301},
+        {"out_h": 259, "out_w": 255},
+        {"out_h": 65535, "out_w": 1},
+        {"out_h": 300, "out_w": 301},
+    ]
     fixed += [{"kind": 2, "kernel_h": 23, "kernel_w": 21}, {"kernel_h": 255, "kernel_w": 255, "group_words": 1}]
     count = 0
     while fixed or count < 60:
         given = fixed[0] if fixed else {}
         kind = given.get("kind", rng.choice((0, 0, 0, 1, 2)))
-        fields: dict[str, Value] = {"kind": kind, **{bits.name: _any_size(rng, bits) for bits in DESCRIPTOR.fields if bits.name in SIZES}}
+        fields: dict[str, Value] = {
+            "kind": kind,
+            **{bits.name: _any_size(rng, bits) for bits in DESCRIPTOR.fields if bits.name in SIZES},
+        }
         fields |= given | ({"groups": 1} if kind else {})
         fields |= {name: _any_size(rng, DESCRIPTOR.field(name)) & ~1 for name in PLACES}
         fields["weights"] = tuple(64 * rng.randrange(1 << 24) for _ in range(4))
         batch = rng.randrange(1, DESIGN.b_max + 1)
         try:
             descriptor = Descriptor(**fields, lo=-32768, hi=32767)  # type: ignore[arg-type]
-            word = FBCB.pack({"k": rng.randrange(4), "b_r": rng.randrange(batch), "block": rng.randrange(DESIGN.t_r + 1)})
+            word = FBCB.pack(
+                {"k": rng.randrange(4), "b_r": rng.randrange(batch), "block": rng.randrange(DESIGN.t_r + 1)}
+            )
             run = decode_for(DESIGN, word, kind=kind, batch=batch)
             layer = layer_of(descriptor, run, batch, DESIGN)
             LAYER.pack(layer)
