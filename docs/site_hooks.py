@@ -8,6 +8,7 @@ import posixpath
 import re
 import sys
 from collections.abc import Iterator
+from html import escape
 from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
@@ -60,12 +61,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lead links to notebooks and files at the root to their pages, and put generated tables where pages ask."""
+    """Lead links to notebooks and files at the root to their pages, and put in generated tables."""
     if "<!-- errors -->" in markdown:
         markdown = markdown.replace("<!-- errors -->", "\n".join(error_table()))
     if "<!-- words -->" in markdown:
-        words = (f"**{word}**\n:   {meaning}\n" for word, meaning in WORDS.items())
-        markdown = markdown.replace("<!-- words -->", "\n".join(words))
+        rows = (f"| **{escape(word)}** | {escape(meaning)} |" for word, meaning in WORDS.items())
+        markdown = markdown.replace("<!-- words -->", "\n".join(("| word | meaning |", "|---|---|", *rows)))
     here = posixpath.join("docs", posixpath.dirname(page.file.src_uri))
     for source, place in PAGES.items():
         inside = posixpath.relpath(place, posixpath.dirname(page.file.src_uri) or ".")
@@ -134,7 +135,7 @@ def python_page(room: str) -> str:
 
 
 def described(name: str, module: str) -> str:
-    """Ask for a name's description; constants that are unpacked from a tuple are only named, as they have none."""
+    """Ask for the description of a name; a constant unpacked from a tuple has none and is only named."""
     path = ROOT.joinpath(*module.split(".")[1:])
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     tops = ast.parse(path.read_text(encoding="utf-8")).body

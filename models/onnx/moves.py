@@ -49,7 +49,7 @@ def _put_moved(walk: Walk, node: onnx.NodeProto, move: Any, why: str, axis: int 
             why,
             "only channels can be split, joined and moved freely, and whole heights and widths with them",
         )
-    walk.alias(node, moved)
+    walk.alias(node, moved, joined=False)
 
 
 def _reshape(walk: Walk, node: onnx.NodeProto) -> None:
@@ -57,6 +57,11 @@ def _reshape(walk: Walk, node: onnx.NodeProto) -> None:
     given = walk.constant(node, 1).reshape(-1)
     target = [int(v) for v in given[:9]]
     shape = source.onnx_shape
+    if walk.batch == 1 and target in ([-1], [math.prod(shape)]):
+        line = walk.moved(node, lambda view: view.reshape([math.prod(shape)]))
+        if line is not None:
+            walk.alias(node, replace(line, joined=True))
+            return
     if not Attributes(node).integer("allowzero", 0):  # 0 copies a dimension
         target = [shape[i - 1] if v == 0 and 0 < i <= len(shape) else v for i, v in enumerate(target)]
     batch_kept = bool(target) and given.size < 9 and target[0] in (0, -1, 1, walk.batch) and target.count(-1) <= 1
@@ -222,6 +227,9 @@ def _split(walk: Walk, node: onnx.NodeProto) -> None:
 def _gather(walk: Walk, node: onnx.NodeProto) -> None:
     source = walk.raw(node)
     indices = walk.constant(node, 1)
+    if source.joined:
+        _shaped(walk, node, source, indices)
+        return
     axis = _axis(node, Attributes(node).integer("axis", 0), source.onnx_shape)
     size = source.onnx_shape[axis]
     if not source.view.holds(axis, "") or not _pure(source.view) or indices.ndim > 1 or not indices.size:
@@ -232,6 +240,18 @@ def _gather(walk: Walk, node: onnx.NodeProto) -> None:
     taken = walk.moved(node, lambda view: view.take(axis, picked))
     assert taken is not None
     walk.alias(node, taken if indices.ndim else replace(taken, view=taken.view.remove(axis)))
+
+
+def _shaped(walk: Walk, node: onnx.NodeProto, source: Value, indices: Indices) -> None:
+    """Read a Gather of one line as a Reshape: PyTorch's `as_strided` of a pooled map, for a batch of one."""
+    in_order = np.array_equal(indices.reshape(-1), np.arange(math.prod(source.view.shape)))
+    if Attributes(node).integer("axis", 0) != 0 or indices.ndim < 2 or len(indices) != 1 or not in_order:
+        raise UnsupportedOperatorError(
+            label(node), node.op_type, "picks values", "only one that leaves all values in their order can be read"
+        )
+    view = source.view.reshape(list(indices.shape[1:]))
+    assert view is not None, "a line of values takes any shape"
+    walk.alias(node, replace(source, view=view, joined=False))
 
 
 # -- joining -----------------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ class Value:
     activation: str = ""
     axis: int = 1
     pixels: bool = False  # of a uint8 image: what is stored is divided by 255
+    joined: bool = False  # one line of values, the batch of one among them
 
     @property
     def shape(self) -> Shape:
@@ -136,7 +137,12 @@ class Walk:
         if name not in self.values:
             what = f"'{name}' is a constant" if self.known(name) else f"'{name}' is nowhere in the file"
             raise refuse(node, f"must read an activation at input {index}, and {what}")
-        return self.values[name]
+        found = self.values[name]
+        if found.joined and node.op_type not in ("Gather", "Reshape"):
+            raise UnsupportedOperatorError(
+                label(node), node.op_type, "follows a Reshape to one line", "only a Gather in order may follow it"
+            )
+        return found
 
     def value(self, node: onnx.NodeProto, index: int = 0, *, lazy: bool = False) -> Value:
         """Return the activation at an input of a node.

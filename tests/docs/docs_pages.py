@@ -48,7 +48,7 @@ PAGES = sorted(
 RUN = {"python", "console"}
 DIRECTIVE = re.compile(r"<!--\s*(long|not run|fails|about|setup|ready):\s*(.*?)\s*-->", re.DOTALL)
 TITLE = re.compile(r'title="([^"]+)"')
-COLUMNS = "100"
+COLUMNS = "80"
 SLOWEST_START_S = 60
 
 

@@ -23,11 +23,18 @@ PICTURES = importlib.import_module("concept_pictures").PICTURES
 HOOKS = importlib.import_module("site_hooks")
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}  # what a browser fetches
 
+TAGS = (  # of HTML and SVG, as our pages have them; `<t_p,` is none
+    "a|article|aside|b|body|br|button|circle|code|dd|defs|details|div|dl|dt|em|footer|form|g|h[1-6]|head|header|hr|html|"
+    "img|input|label|li|line|link|main|marker|meta|nav|ol|p|path|polyline|pre|rect|script|small|span|strong|style|sub|"
+    "summary|sup|svg|table|tbody|td|template|text|th|thead|title|tr|ul"
+)
+
 
 @dataclass
 class Html(HTMLParser):
     """A page of the site: its anchors, its links, and what a browser would load with it."""
 
+    tags: set[str] = field(default_factory=set)
     ids: set[str] = field(default_factory=set)
     links: list[str] = field(default_factory=list)
     loads: list[str] = field(default_factory=list)
@@ -36,6 +43,7 @@ class Html(HTMLParser):
         super().__init__()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
         said = {key: value or "" for key, value in attrs}
         self.ids |= {said[key] for key in ("id", "name") if key in said}
         if tag == "a" and "href" in said:
@@ -74,6 +82,11 @@ def test_every_link_leads_to_a_page_and_an_anchor(site: dict[Path, Html]) -> Non
                 wrong.append(f"{path.name}: no anchor {link}")
     assert not wrong, "\n".join(sorted(set(wrong)))
     assert sum(len(page.links) for page in site.values()) > 1000
+
+
+def test_no_word_in_brackets_is_taken_for_a_tag(site: dict[Path, Html]) -> None:
+    odd = {f"{path.name}: <{tag}>" for path, page in site.items() for tag in page.tags if not re.fullmatch(TAGS, tag)}
+    assert not odd
 
 
 def test_nothing_is_loaded_from_elsewhere(site: dict[Path, Html]) -> None:
