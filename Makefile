@@ -65,6 +65,6 @@ $(VENV)/.installed-demo: $(DEPS) | $(PY)
 
 $(VENV)/.installed-test: $(DEPS) | $(PY)
 	@echo "installing everything the tests need into $(VENV) (once)"
-	@$(PIP) -e ".[design,board,train,rtl,dev,docs,notebooks]"
+	@$(PIP) -e ".[design,board,train,fit,rtl,dev,docs,notebooks]"
 	@$(PIP) --no-deps "hls4ml==1.3.0"
 	@touch $@ $(VENV)/.installed-demo

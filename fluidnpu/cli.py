@@ -31,6 +31,7 @@ COMMANDS = {
     "serve": "serve",
     "simulate": "simulate",
     "train": "train",
+    "tune": "tune",
     "verify": "verify",
 }  # subcommand and its file in `commands/`
 

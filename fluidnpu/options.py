@@ -35,6 +35,7 @@ MEMORY = click.option(
     help="the board's memory that weights and activations lie in, as its file names them: ps, pl, ps_striped  "
     "[default: the first]",
 )
+EXPLAIN = click.option("--explain", is_flag=True, help="also say what every word and every number on the screen means")
 DATA = click.option(
     "--data",
     type=PATH,
@@ -71,6 +72,15 @@ def cycle_model(default: str) -> Option:
         type=click.Choice(["paper", "exact"]),
         help="cycle model: exact counts what our RTL takes, paper is a publication's fit",
     )
+
+
+EVALUATIONS = click.option(
+    "--evaluations",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="arrays that the exact model counts, at the most  [default: a quick search: 8 for small networks, 1 for "
+    "large ones]",
+)
 
 
 def core_option(default: str, help: str) -> Option:

@@ -14,6 +14,7 @@ import click
 
 from fluidnpu import hls, host, models, rtl_tb, scheduler
 from fluidnpu.models import images as model_images
+from fluidnpu.scheduler import tuning
 from fluidnpu.scheduler.policies import POLICY_FILES
 
 from .. import show
@@ -196,7 +197,11 @@ def serve_bundle(options: ServeOptions) -> None:
         driver.load()
         if rates is None and bundle.design.exit_rates is None and bundle.design.stages > 1:
             rates = driver.measure_exit_rates(list(images.images[:RATED_IMAGES]))
-        setting = scheduler.Serving.of(bundle.design, rates).setting(options.rate, slo_ns)
+        told = scheduler.Serving.of(bundle.design, rates).setting(options.rate, slo_ns)
+        on_board = options.device in ("pynq", "devmem")
+        setting, said = tuning.deployed(folder, options.policy, told, may_solve=not on_board)
+        if said:
+            out.print(f"[dim]{said}[/]")
         policy = scheduler.make_policy(options.policy, setting)
         title = f"serving on the {options.device} device"
         with show.progress(out, title) as step, _counting(step, len(images)) as count:

@@ -104,7 +104,9 @@ class SimulateOptions(Circumstances):
     show_default=True,
     help="how much longer runs take than the policies believe",
 )
-@click.option("--true-rate", type=float, help="mean arrivals per second as they are, where the policies are told --rate")
+@click.option(
+    "--true-rate", type=float, help="mean arrivals per second as they are, where the policies are told --rate"
+)
 @click.option(
     "--objectives",
     metavar="50ms=20%,...",

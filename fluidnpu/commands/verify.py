@@ -50,9 +50,9 @@ def verify_core(options: VerifyOptions) -> None:
     """Compare C simulation with golden; a mismatch is exit code 1."""
     out = show.console(options.as_json)
     board, network = boards.load_board(options.board), read_network(options.model)
+    images = given_images(network, options.data)
     design = chosen_design(out, network, board, Search(b_max=options.b_max), options.design_file)
     sizes = parse_batches(options.batches, design.b_max)
-    images = given_images(network, options.data)
     if images is None:
         images = noise(network.intake, max(sizes))
         ranges = "" if network.calibration else ", which give the ranges, too: the file has none"

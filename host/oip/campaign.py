@@ -81,7 +81,13 @@ class Findings:
 
 
 def run_campaign(
-    folder: Path | str, images: Sequence[Image], faults: int, *, seed: int = 0, clients: int = 6, nuisance: bool = True
+    folder: Path | str,
+    images: Sequence[Image] | Image,
+    faults: int,
+    *,
+    seed: int = 0,
+    clients: int = 6,
+    nuisance: bool = True,
 ) -> Findings:
     """Inject `faults` failures while clients ask, and return what they saw."""
     bundle, rng = Bundle.read(folder), random.Random(seed)
@@ -131,7 +137,7 @@ def run_campaign(
     return found
 
 
-def _expected(bundle: Bundle, images: Sequence[Image]) -> list[tuple[int, int]]:
+def _expected(bundle: Bundle, images: Sequence[Image] | Image) -> list[tuple[int, int]]:
     """Return exit and class of every image on an NPU without failures."""
     driver = Driver(SimulatedNpu(bundle.design), bundle.program, bundle.design)
     driver.load()
@@ -171,7 +177,7 @@ class _Asking:
         self,
         index: int,
         url: str,
-        images: Sequence[Image],
+        images: Sequence[Image] | Image,
         expected: Sequence[tuple[int, int]],
         input: str,
         stop: threading.Event,

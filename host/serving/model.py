@@ -20,6 +20,7 @@ from typing import Any
 
 from fluidnpu.dse import Design
 from fluidnpu.scheduler import Serving, make_policy
+from fluidnpu.scheduler.tuning import deployed
 
 from ..bundle import Bundle
 from ..devices.device import Clock, Device, WallClock
@@ -293,7 +294,7 @@ class Model:
 
     def _start(self, driver: Driver) -> None:
         assert self.statistics is not None
-        setting = setting_of(driver.design, self.options)
+        setting = setting_of(driver.design, self.options, self.folder)
         observers: list[Observer] = [self.statistics]
         if self.options.decisions is not None:
             if self._log is None:
@@ -314,7 +315,7 @@ class Model:
 
     def _check_policy(self, design: Design) -> None:
         """Refuse a policy that cannot be made for the design, before anything is stopped."""
-        make_policy(self.options.policy, setting_of(design, self.options))
+        make_policy(self.options.policy, setting_of(design, self.options, self.folder))
 
     # -- recovery --------------------------------------------------------------------------------------------
 
@@ -353,12 +354,25 @@ def default_slo_ns(design: Design) -> int:
     return SLO_OVER_LATENCY * int(design.latency.between(0, design.stages - 1, 1))
 
 
-def setting_of(design: Design, options: ModelOptions) -> Any:
-    """Return the setting that a policy is made for: load and objective of the options, or the defaults."""
+def setting_of(design: Design, options: ModelOptions, folder: Path) -> Any:
+    """Return the setting that a policy is made for: load and objective of the options, or the defaults.
+
+    A plan in the bundle's folder brings its table and weights; a board has no other (`tuning.deployed`).
+    """
     rates = design.exit_rates or (1 / design.stages,) * design.stages
     serving = Serving.of(design, rates)
     rate = options.rate_per_s or LOADED_HALF / serving.least_load(1.0)
-    return serving.setting(rate, options.slo_ns or default_slo_ns(design))
+    setting, said = deployed(
+        folder,
+        options.policy,
+        serving.setting(rate, options.slo_ns or default_slo_ns(design)),
+        rate_named=options.rate_per_s is not None,
+        slo_named=options.slo_ns is not None,
+        may_solve=options.device not in ("pynq", "devmem"),
+    )
+    if said:
+        _log.info("%s", said)
+    return setting
 
 
 def _copy(outer: Future[Reply], done: Future[Reply]) -> None:

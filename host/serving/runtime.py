@@ -14,10 +14,9 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
-import numpy as np
-
 from fluidnpu.dse import Design
 from fluidnpu.models import confidence
+from fluidnpu.models.exits import top_class
 from fluidnpu.scheduler import (
     Action,
     Answer,
@@ -202,7 +201,7 @@ class Runtime:
         last = stage == self._ledger.stages - 1
         fates: list[Fate] = []
         staying = []
-        rows = zip(batch, logits, confidence(logits).tolist(), np.argmax(logits, axis=1).tolist(), strict=True)
+        rows = zip(batch, logits, confidence(logits).tolist(), top_class(logits).tolist(), strict=True)
         for request, row, sure, label in rows:
             before = self._worked.get(request.id, (0, 0))[0]
             self._worked[request.id] = (before + end - now, len(batch))
@@ -285,7 +284,7 @@ class Runtime:
         for request, passed in self._ledger.answer(now, action):
             answered = self._answered_meanwhile(request, passed + 1)
             logits = self._logits[request.id]
-            label, sure = int(np.argmax(logits)), float(confidence(logits))
+            label, sure = int(top_class(logits)), float(confidence(logits))
             outcome = Outcome.ANYTIME
             reply = self._reply(
                 request, now, exit=passed, prediction=label, confidence=sure, logits=logits, outcome=outcome
@@ -330,6 +329,7 @@ class Runtime:
         self, request: Request, end_ns: int, exit: int, label: int, sure: float, logits: Image, outcome: Outcome
     ) -> Reply:
         npu_ns, batch = self._worked[request.id]
+        given = self.driver.outputs([self._slot[request.id]], exit)
         return Reply(
             request_id=request.id,
             prediction=label,
@@ -343,6 +343,7 @@ class Runtime:
             batch=batch,
             logits=logits,
             outcome=outcome,
+            outputs={name: values[0] for name, values in given.items()},
         )
 
     def _forget(self, request: Request) -> None:

@@ -2,9 +2,14 @@ from .baselines import Greedy as Greedy
 from .credit import Credit as Credit
 from .decision_process import solve_counts as solve_counts
 from .entry import Entry as Entry
+from .estimates import Estimates as Estimates
+from .estimates import estimates_of as estimates_of
+from .estimates import true_setting as true_setting
 from .fluid import Fluid as Fluid
 from .names import POLICY_FILES as POLICY_FILES
 from .registry import REGISTRY as REGISTRY
+from .selection import Choice as Choice
+from .selection import Trial as Trial
 from .setting import Setting as Setting
 from .weights import Weights as Weights
 from .wrappers.anytime import Anytime as Anytime

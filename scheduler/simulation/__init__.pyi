@@ -1,3 +1,4 @@
+from .bound import least_p99_ns as least_p99_ns
 from .bound import least_violations as least_violations
 from .metrics import Interval as Interval
 from .metrics import interval as interval

@@ -1,25 +1,41 @@
-"""A lower bound on violations, valid also for a scheduler that knows all arrivals and exits beforehand.
+"""Lower bounds on violations and on p99, valid also for a scheduler that knows all arrivals and exits beforehand.
 
-Relaxation: a run of b samples that takes T is shared equally by them, so a request that leaves at exit e
-occupies the NPU for at least w = sum over its stages of min over b of latency[stage][b] / b, within its own
-window from arrival to deadline. Drop everything else (stage order, runs that cannot be interrupted, slots).
-Requests that are on time in any real schedule are then on time on one machine that works on one request at
-a time. The most that can be on time there is known exactly when deadlines are in the order of arrivals
-(Kise, Ibaraki and Mine, 1978): go through the requests in order; when one is late, drop the request without
-which the others end soonest. A request whose stages one by one do not fit into its window is late anyway
-and is left out first.
+Take the requests that are on time in any real schedule, and of each of its runs the b of them that are in the
+batch. The run takes T >= min over b' >= b of latency[stage][b'], and is shared equally by them: T / b each. So
+an on-time request that leaves at exit e occupies the NPU for at least w = sum over its stages of T / b. The
+batches that it can have been in are bounded twice:
+
+- its own runs come one after the other, so their whole durations fit into its window, from arrival to
+  deadline;
+- a run of b needs b requests at the same time, each after its arrival and earlier stages alone, and early
+  enough for its later stages alone.
+
+w is the least sum over the batch sizes that both allow. Drop everything else (stage order, runs that cannot
+be interrupted, slots). Then the on-time requests are on time on one machine that works on one request at a
+time, within their own windows. The most that can be on time there is known exactly when deadlines are in the
+order of arrivals (Kise, Ibaraki and Mine, 1978): go through the requests in order; when one is late, drop the
+request without which the others end soonest.
 
 >>> from fluidnpu.dse import LatencyTable
 >>> two = [Request(0, 0, 10), Request(1, 0, 10)]
 >>> [least_violations(two, [0, 0], LatencyTable(ns=(row,))) for row in ((8, 16), (8, 9))]
 [1, 0]
+>>> apart = [Request(0, 0, 10), Request(1, 5, 15)]  # a batch of both would end after the first deadline
+>>> least_violations(apart, [0, 0], LatencyTable(ns=((8, 9),)))
+1
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
+from math import lcm
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fluidnpu.dse import LatencyTable
 
@@ -27,7 +43,9 @@ from ..errors import SchedulerError
 from ..policy import Request
 from .world import check_requests
 
+Ints = NDArray[np.int64]
 Job = tuple[int, int, int]  # release, work, deadline
+MOST_CHOICES = 20_000  # of batch sizes for all stages of a request; beyond them each stage is bounded by itself
 
 
 def least_violations(requests: Sequence[Request], exits: Sequence[int], latency: LatencyTable) -> int:
@@ -38,21 +56,95 @@ def least_violations(requests: Sequence[Request], exits: Sequence[int], latency:
     check_requests(requests)
     if any(a.deadline_ns > b.deadline_ns for a, b in itertools.pairwise(requests)):
         raise SchedulerError("the bound needs deadlines in the order of arrivals, as one objective for all gives")
-    work, alone = [], []
-    total, single = Fraction(0), 0
-    for row in latency.ns:
-        total += min(Fraction(ns, b) for b, ns in enumerate(row, 1))
-        single += min(row)
-        work.append(int(total))  # rounding down keeps the bound valid
-        alone.append(single)
-    hopeless = 0
+    runs = [tuple(min(row[b:]) for b in range(len(row))) for row in latency.ns]
+    arrival = np.array([r.arrival_ns for r in requests], np.int64)
+    deadline = np.array([r.deadline_ns for r in requests], np.int64)
+    leaves = np.array(exits, np.int64)
+    largest = [_largest_batches(runs, stage, arrival, deadline, leaves) for stage in range(len(runs))]
     jobs: list[Job] = []
-    for r, e in zip(requests, exits, strict=True):
-        if r.arrival_ns + alone[e] > r.deadline_ns:
+    hopeless = 0
+    for i, (r, e) in enumerate(zip(requests, exits, strict=True)):
+        limits = tuple(int(largest[stage][i]) for stage in range(e + 1))
+        work = _least_work(tuple(runs[: e + 1]), limits, r.deadline_ns - r.arrival_ns)
+        if work is None:
             hopeless += 1
         else:
-            jobs.append((r.arrival_ns, work[e], r.deadline_ns))
+            jobs.append((r.arrival_ns, work, r.deadline_ns))
     return hopeless + len(jobs) - most_on_time(jobs)
+
+
+def least_p99_ns(requests: Sequence[Request], exits: Sequence[int], latency: LatencyTable, share: float = 0.01) -> int:
+    """Return a latency in ns that more than `share` of the requests exceed under any scheduler.
+
+    So no schedule has a lower p99, whatever it does with its violations. It is found by bisection, to 0.1 %:
+    `least_violations` with that latency as everyone's objective. Raises SchedulerError.
+
+    >>> apart = [Request(0, 0, 10), Request(1, 100, 110)]
+    >>> least_p99_ns(apart, [0, 0], LatencyTable(ns=((8, 16),)))
+    7
+    """
+
+    def misses(ns: int) -> bool:
+        within = [replace(r, deadline_ns=r.arrival_ns + ns) for r in requests]
+        return least_violations(within, exits, latency) > share * len(requests)
+
+    low, high = 0, 1
+    while misses(high):
+        low, high = high, 2 * high
+    while high - low > max(1, high // 1000):
+        middle = (low + high) // 2
+        low, high = (middle, high) if misses(middle) else (low, middle)
+    return low
+
+
+def _largest_batches(
+    runs: Sequence[tuple[int, ...]], stage: int, arrival: Ints, deadline: Ints, leaves: Ints
+) -> NDArray[np.int64]:
+    """Return of each request the largest batch of this stage that it can be in, with others that are on time."""
+    alone = np.cumsum([0, *(row[0] for row in runs)])
+    here = leaves >= stage
+    first = arrival + alone[stage]
+    last = deadline - (alone[leaves + 1] - alone[stage + 1])  # less the run itself, below
+    largest = np.zeros(len(arrival), np.int64)
+    for size, ns in enumerate(runs[stage], 1):
+        open_, close = first, last - ns  # a run of this size begins within
+        fits = here & (open_ <= close)
+        if size == 1:
+            largest[fits] = 1
+            continue
+        begins, ends = np.sort(open_[fits]), np.sort(close[fits])
+        if len(begins) < size:
+            break
+        # As many as possible are present when one of them becomes able to begin.
+        many = np.searchsorted(begins, begins, side="right") - np.searchsorted(ends, begins, side="left")
+        with_enough = begins[many >= size]
+        if not len(with_enough):
+            break
+        at = np.searchsorted(with_enough, open_)
+        next_ = with_enough[np.minimum(at, len(with_enough) - 1)]
+        able = fits & (at < len(with_enough)) & (next_ <= close)
+        largest[able] = size
+    return largest
+
+
+@lru_cache(maxsize=1 << 16)
+def _least_work(runs: tuple[tuple[int, ...], ...], largest: tuple[int, ...], window_ns: int) -> int | None:
+    """Return the least share of the NPU's time in ns that a request can have; None when it cannot be on time."""
+    if 0 in largest or sum(row[0] for row in runs) > window_ns:
+        return None
+    sizes = [range(1, most + 1) for most in largest]
+    choices = 1
+    for most in largest:
+        choices *= most
+    if choices > MOST_CHOICES:
+        return int(sum(min(Fraction(row[b - 1], b) for b in of) for row, of in zip(runs, sizes, strict=True)))
+    whole = lcm(*range(1, max(largest) + 1))  # so that shares are whole numbers
+    best = min(
+        sum(row[b - 1] * (whole // b) for row, b in zip(runs, batch, strict=True))
+        for batch in itertools.product(*sizes)
+        if sum(row[b - 1] for row, b in zip(runs, batch, strict=True)) <= window_ns
+    )
+    return best // whole  # rounding down keeps the bound valid
 
 
 def most_on_time(jobs: Sequence[Job]) -> int:

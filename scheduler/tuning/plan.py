@@ -17,12 +17,14 @@ from fluidnpu.dse import DesignError, LatencyTable
 from ..errors import SchedulerError
 from ..policies.decision_process import CountTable
 from ..policies.guarded import with_weights
+from ..policies.registry import REGISTRY
 from ..policies.selection import Choice, choice_name, choose
 from ..policies.setting import Setting
 
 PLAN_FILE, COUNTS_FILE = "policy.json", "counts.npz"
 KIND, SCHEMA = "fluidnpu plan", 1
 DIALS = (0.0, 1.0, 2.0)
+NEAR = 0.1  # of the rate: a plan for so much more or less is used
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,16 +48,29 @@ class Plan:
         }
         return cls(setting=setting, counts=setting.count_table(), choices=choices)
 
+    def with_choice(self, dial: float, choice: Choice) -> Plan:
+        """Return the plan with another choice for a place of the dial, without anytime answers."""
+        return dataclasses.replace(self, choices={**self.choices, choice_name("guarded", dial, False): choice})
+
     def ready(self) -> Setting:
         """Return the setting that brings table and weights."""
         return dataclasses.replace(self.setting, solved=self.counts, chosen=self.choices)
 
-    def check(self, latency: LatencyTable, exit_rates: Sequence[float]) -> None:
-        """Raise SchedulerError unless the plan is for this table and these exit rates."""
-        if latency != self.setting.latency or tuple(exit_rates) != self.setting.exit_rates:
-            raise SchedulerError(
-                "the plan of a bundle must be for its design's latency table and exit rates: run fluidnpu tune again"
-            )
+    def check(self, latency: LatencyTable) -> None:
+        """Raise SchedulerError unless the plan is for this table."""
+        if latency != self.setting.latency:
+            raise SchedulerError("the plan of a bundle must be for its design's latency table: run fluidnpu tune again")
+
+    def fits(self, rate_per_s: float | None, slo_ns: int | None) -> bool:
+        """Tell if the plan is for this load, within NEAR, and objective; None fits any."""
+        s = self.setting
+        return (rate_per_s is None or abs(rate_per_s / s.rate_per_s - 1) <= NEAR) and slo_ns in (None, s.slo_ns)
+
+    @property
+    def about(self) -> str:
+        """The load, the objective and the traffic that the plan is for, in words."""
+        s = self.setting
+        return f"solved for {s.rate_per_s:g}/s, {s.slo_ns / 1e6:g} ms and {s.traffic} traffic"
 
     def write(self, folder: Path) -> None:
         """Write both files, each whole at any time."""
@@ -102,3 +117,31 @@ class Plan:
         plan = cls(setting=setting, counts=CountTable.load(folder / COUNTS_FILE), choices=choices)
         plan.ready().count_table()  # refuses a table of other circumstances
         return plan
+
+
+def deployed(
+    folder: Path, policy: str, told: Setting, *, rate_named: bool = True, slo_named: bool = True, may_solve: bool
+) -> tuple[Setting, str]:
+    """Return the setting that a bundle's folder brings for a policy, and a remark where it needs one.
+
+    `told`: the circumstances as told; a rate or an objective that nobody named is the plan's. Without a plan for about this load and objective the setting is to be solved anew; on a board, where it
+    may not be, the plan there is serves, and its policy's estimates find out by how much it errs. Raises
+    SchedulerError where a board has none.
+    """
+    name = policy.partition(":")[0]
+    if name not in REGISTRY or not REGISTRY[name].solved:
+        return told, ""
+    plan = Plan.read(folder)
+    if plan is None:
+        if may_solve:
+            return told, ""
+        raise SchedulerError(
+            f"policy '{name}' is solved beforehand and a board does not solve: run fluidnpu tune on the bundle on a "
+            f"workstation, and copy {PLAN_FILE} and {COUNTS_FILE} beside its design"
+        )
+    plan.check(told.latency)
+    if plan.fits(told.rate_per_s if rate_named else None, told.slo_ns if slo_named else None):
+        return plan.ready(), f"policy {plan.about}"
+    if may_solve:
+        return told, f"the bundle's policy is {plan.about}, so this load is solved anew"
+    return plan.ready(), f"policy {plan.about}, and told otherwise: it estimates the load as it goes"

@@ -126,13 +126,13 @@ def test_triton_grpc(s: Served) -> None:
         assert [one.name for one in only.get_response().outputs] == ["label"]
         assert client.get_inference_statistics(NAME).model_stats[0].inference_count >= 12
         assert client.get_model_repository_index().models[0].state == "READY"
-        with pytest.raises(Exception, match="must be one of small, not 'nope'") as caught:
+        with pytest.raises(t.InferenceServerException, match="must be one of small, not 'nope'") as caught:
             client.infer("nope", [grpc_input(s, images)])
         assert "NOT_FOUND" in str(caught.value.status())
-        with pytest.raises(Exception, match="admin surface") as caught:
+        with pytest.raises(t.InferenceServerException, match="admin surface") as caught:
             client.unload_model(NAME)
         assert "PERMISSION_DENIED" in str(caught.value.status())
-        with pytest.raises(triton_http.InferenceServerException) as caught:
+        with pytest.raises(t.InferenceServerException) as caught:
             client.get_model_config(NAME)
         assert "UNIMPLEMENTED" in str(caught.value.status())
 

@@ -148,7 +148,7 @@ def test_a_full_queue_says_when_to_come_again(tmp_path: Path) -> None:
             one.set_data_from_numpy(image[None])
             with (
                 t.InferenceServerClient(s.grpc_place) as client,
-                pytest.raises(Exception, match="2 requests") as caught,
+                pytest.raises(t.InferenceServerException, match="2 requests") as caught,
             ):
                 client.infer(NAME, [one])
             assert "RESOURCE_EXHAUSTED" in str(caught.value.status())

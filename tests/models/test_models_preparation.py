@@ -30,7 +30,7 @@ def bare(exits: int = 3, seed: int = 2) -> Network:
 
 def images_of(network: Network, count: int = 24, labelled: bool = True) -> ImageSet:
     rng = np.random.default_rng(5)
-    classes = network.tensors[network.exits[-1].logits][2]
+    classes = network.tensors[network.exits[-1].classes][2]
     pixels = rng.integers(0, 256, (count, *network.tensors[network.input]), np.uint8)
     return ImageSet(images=pixels, labels=rng.integers(0, classes, count) if labelled else None)
 
