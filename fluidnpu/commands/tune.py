@@ -14,7 +14,7 @@ from fluidnpu.scheduler import tuning
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
-from ..options import JSON, PATH, numbers, takes
+from ..options import FILE_OUT, JSON, PATH, numbers, takes
 from .circumstances import read_serving
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class TuneOptions:
 @click.option("--resume", is_flag=True, help="go on with a search that was stopped")
 @click.option(
     "--out",
-    type=PATH,
+    type=FILE_OUT,
     metavar="WEIGHTS.json",
     help="where to write the weights, for guarded:weights=WEIGHTS.json; the search is kept beside it",
 )
