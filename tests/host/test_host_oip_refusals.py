@@ -1,7 +1,6 @@
 """Malformed requests: one sentence, the right status, and a server that goes on."""
 
 import json
-import random
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +15,8 @@ from oip_worlds import NAME, Served, served
 from fluidnpu.host.oip import Limits
 from fluidnpu.host.oip.calls import read_wishes
 from fluidnpu.host.oip.http_body import read_call, write_answer
+from fluidnpu.host.oip.inference import input_of
+from fluidnpu.host.oip.malformed import send_malformed
 from fluidnpu.host.oip.messages import SERVICE, message
 from fluidnpu.host.oip.tensors import DTYPES, from_bytes, from_contents, from_list
 from fluidnpu.host.serving import ProtocolError, TooLargeError
@@ -248,56 +249,15 @@ def test_half_open_and_killed_clients(s: Served) -> None:
     still_serves(s)
 
 
-def broken(rng: random.Random, good: bytes) -> bytes:
-    """Good bytes with a few of them flipped, cut out, doubled or replaced by anything."""
-    data = bytearray(good)
-    for _ in range(rng.randint(1, 6)):
-        at = rng.randrange(len(data)) if data else 0
-        kind = rng.randrange(4)
-        if kind == 0 and data:
-            data[at] = rng.randrange(256)
-        elif kind == 1:
-            del data[at : at + rng.randint(1, 40)]
-        elif kind == 2:
-            data[at:at] = data[at : at + rng.randint(1, 40)]
-        else:
-            data[at:at] = rng.randbytes(rng.randint(1, 12))
-    return bytes(data)
-
-
-def test_broken_http(s: Served) -> None:
-    """The same generator breaks 100,000 in benchmarks/malformed.py."""
-    rng = random.Random(0)
-    body = s.request(s.w.images(1)[0], parameters={"slo_ms": 5}, id="f")
-    head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
-    for _ in range(60):
-        said = talk(s, broken(rng, head) + broken(rng, body), close=True)
-        assert not said.startswith(b"HTTP/1.1 500"), said
+@pytest.mark.parametrize("count", [200, pytest.param(5000, marks=pytest.mark.long)])
+def test_broken_requests(s: Served, count: int) -> None:
+    """The module's own command sends 100,000."""
+    found = send_malformed(s.server, NAME, input_of(s.model), count)
+    assert (found.crashes, found.stuck, found.good) == (0, 0, count // 100)
+    assert sum(found.http.values()) + sum(found.grpc.values()) == count
+    assert found.http["400"] > 10
+    assert found.grpc["INVALID_ARGUMENT"] > 10
     still_serves(s)
-
-
-def test_broken_grpc(s: Served) -> None:
-    rng = random.Random(1)
-    asked = message("ModelInferRequest")(model_name=NAME, id="f")
-    one = asked.inputs.add(name=s.input, datatype="UINT8", shape=s.w.images(1).shape)
-    asked.raw_input_contents.append(s.w.images(1).tobytes())
-    assert one.name
-    good, codes = asked.SerializeToString(), set()
-    with grpc.insecure_channel(s.grpc_place) as channel:
-        call = channel.unary_unary(f"/{SERVICE}/ModelInfer")
-        for _ in range(150):
-            try:
-                call(broken(rng, good), timeout=10)
-            except grpc.RpcError as error:
-                codes.add(error.code())
-        assert call(good, timeout=10)
-    assert codes <= {
-        grpc.StatusCode.INVALID_ARGUMENT,
-        grpc.StatusCode.NOT_FOUND,
-        grpc.StatusCode.UNIMPLEMENTED,
-        grpc.StatusCode.RESOURCE_EXHAUSTED,
-    }
-    assert grpc.StatusCode.INVALID_ARGUMENT in codes
 
 
 def test_a_message_above_the_limit(s: Served) -> None:
