@@ -177,7 +177,7 @@ class Session:
         code = compile("\n" * block.line + block.text, str(block.page), "exec")
         with contextlib.redirect_stdout(printed):
             exec(code, self.names)
-        expected = re.findall(r"^\s*print\(.*\)  # (.*)$", block.text, flags=re.MULTILINE)
+        expected = re.findall(r"^\s*(?:print\(.*)?\)  # (.*)$", block.text, flags=re.MULTILINE)
         if expected:
             assert printed.getvalue().splitlines() == expected, f"{block.where} prints\n{printed.getvalue()}"
 
