@@ -7,6 +7,8 @@ import base64
 import posixpath
 import re
 import sys
+from collections.abc import Iterator
+from html import escape
 from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ import nbformat
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+from fluidnpu.words import WORDS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # a hook is no package
 from drawing import DARK, LIGHT, variables
@@ -57,8 +61,31 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lead links to a notebook to its page."""
+    """Lead links to notebooks and files at the root to their pages, and put in generated tables."""
+    if "<!-- errors -->" in markdown:
+        markdown = markdown.replace("<!-- errors -->", "\n".join(error_table()))
+    if "<!-- words -->" in markdown:
+        rows = (f"| **{escape(word)}** | {escape(meaning)} |" for word, meaning in WORDS.items())
+        markdown = markdown.replace("<!-- words -->", "\n".join(("| word | meaning |", "|---|---|", *rows)))
+    here = posixpath.join("docs", posixpath.dirname(page.file.src_uri))
+    for source, place in PAGES.items():
+        inside = posixpath.relpath(place, posixpath.dirname(page.file.src_uri) or ".")
+        markdown = markdown.replace(f"]({posixpath.relpath(source, here)})", f"]({inside})")
     return re.sub(r"(\]\(\S*notebooks/\w+)\.ipynb\)", r"\1.md)", markdown)
+
+
+def error_table() -> Iterator[str]:
+    """Write the errors of all rooms as a table, from the text of their files."""
+    yield from ("| error | is also | meaning |", "|---|---|---|")
+    for room in ROOMS:
+        for path in (ROOT / room / "errors.py", ROOT / room / "board.py"):
+            if not path.is_file():
+                continue
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
+                if isinstance(node, ast.ClassDef) and any(one.endswith(("Error", "Exception")) for one in bases):
+                    meaning = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
+                    yield f"| `{room}` `{node.name}` | {', '.join(f'`{one}`' for one in bases)} | {meaning} |"
 
 
 def notebook_page(path: Path) -> str:
@@ -103,8 +130,19 @@ def python_page(room: str) -> str:
             parts.append(f"\n## {door}\n")
         contract = ast.get_docstring(ast.parse((stub.parent / "__init__.py").read_text(encoding="utf-8"))) or ""
         parts.append(f"\n{fenced(contract)}\n")
-        parts += [f"\n::: {module}.{name}\n" for name, module in exported(stub)]
+        parts += [described(name, module) for name, module in exported(stub)]
     return "".join(parts)
+
+
+def described(name: str, module: str) -> str:
+    """Ask for the description of a name; a constant unpacked from a tuple has none and is only named."""
+    path = ROOT.joinpath(*module.split(".")[1:])
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    tops = ast.parse(path.read_text(encoding="utf-8")).body
+    targets = [t for node in tops if isinstance(node, ast.Assign) for t in node.targets if isinstance(t, ast.Tuple)]
+    if any(name == getattr(one, "id", "") for target in targets for one in target.elts):
+        return f"\n### `{name}` {{ #{module}.{name} }}\n\nA constant of `{module}`.\n"
+    return f"\n::: {module}.{name}\n"
 
 
 def front_page() -> str:
@@ -112,7 +150,8 @@ def front_page() -> str:
     rows = []
     for name, module in exported(ROOT / "fluidnpu" / "__init__.pyi"):
         room = module.split(".")[1]
-        home = dict(exported(ROOT / room / "__init__.pyi"))[name]
+        doors = (ROOT / room).rglob("__init__.pyi")
+        home = {shown: place for stub in doors for shown, place in exported(stub)}[name]
         rows.append(f"| [`fluidnpu.{name}`][{home}.{name}] | `fluidnpu.{room}` |")
     return "\n".join(
         [

@@ -35,7 +35,7 @@ from .errors import (
 from .identity import build_id_word, shape_word
 
 MASK_SLOTS = 32  # slots that a mask register can name
-_ALIGNMENT, _PAGE = 64, 4096
+_ALIGNMENT = 64
 _SILENCE = 0xFFFF_FFFF  # the word that a bus reads where nothing answers
 # A job may take this many times its predicted time. Generous, since the `paper` model is no upper bound:
 # ResNet-8 on the RTL takes up to four times its prediction (benchmarks/rtl_network.py). A hang is still told
@@ -141,6 +141,7 @@ class Driver:
         self._check_slots(())
         if self.guarded:
             self._memory[...] = 0
+            self._bus.flush(self._buffers[1])
         self.reset()
         self.identify()
         self._configure()
@@ -381,8 +382,9 @@ class Driver:
     def _place_canaries(self, last: int) -> None:
         """Fill the logits that a job will write with a word that is no result; it changes from job to job."""
         self._canary = _CANARIES[self._canary == _CANARIES[0]]
-        for rows in self._results(last):
-            rows[...] = self._canary
+        for slot, tensor in self._results(last):
+            self.program.tensors[tensor].view(self._memory[slot])[...] = self._canary
+            self._bus.flush(self._buffers[1], *self._bytes_of(slot, tensor))
 
     def _check_job(self, first: int, last: int) -> None:
         """Raise IntegrityError where a finished job cannot be believed.
@@ -390,22 +392,25 @@ class Driver:
         The canaries in its logits must be gone, the registers that lead it must be as they were written, and
         the program in memory must equal the program, byte by byte.
         """
-        if any((rows == self._canary).all() for rows in self._results(last)):
-            raise IntegrityError(f"the NPU reports the end of layers {first}..{last}, and has written no results")
+        for slot, tensor in self._results(last):
+            self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, tensor))
+            if (self.program.tensors[tensor].view(self._memory[slot]) == self._canary).all():
+                raise IntegrityError(f"the NPU reports the end of layers {first}..{last}, and has written no results")
         expected = self._settings | {"FIRST_LAYER": first, "LAST_LAYER": last, "ACTIVE": self._active}
         for name, word in expected.items():
             if (found := self._read(name)) != word:
                 raise IntegrityError(f"register {name} must hold {word:#x} as written, and it holds {found:#x}")
+        self._bus.invalidate(self._buffers[0])
         code, _ = _aligned(self._buffers[0])
         if not np.array_equal(code[: len(self._image)], self._image):
             raise IntegrityError("the program in the NPU's memory must equal the bundle's, and it is damaged")
 
-    def _results(self, last: int) -> Iterator[npt.NDArray[np.int16]]:
-        """Yield the logits in every active slot of the exit whose stage ends with this layer."""
+    def _results(self, last: int) -> Iterator[tuple[int, str]]:
+        """Yield (slot, tensor) of the logits of the exit whose stage ends with this layer, by active slot."""
         for (_, end), exit in zip(self.program.stages, self.program.exits, strict=True):
             if end == last and exit.tensor is not None:
                 for slot in self.active:
-                    yield self.program.tensors[exit.tensor].view(self._memory[slot])
+                    yield slot, exit.tensor
 
     def _aim(self, first: int, last: int, limit_ns: int) -> None:
         """Write those of the job's registers that changed."""
@@ -491,12 +496,6 @@ class Driver:
         for slot in chosen:
             mask |= 1 << slot
         return mask
-
-
-def memory_needed(program: Program, slots: int) -> int:
-    """Count the bytes that `Driver.load` allocates for program and slots, on pages."""
-    parts = (len(program.image()), slots * program.slot_bytes)
-    return sum(-(-(part + _ALIGNMENT) // _PAGE) * _PAGE for part in parts)
 
 
 def _bits(mask: int) -> tuple[int, ...]:

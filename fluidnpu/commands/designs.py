@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,5 +121,4 @@ def chosen_design(
     if search.memory not in (None, design.memory):
         raise UsageError(f"'{design_file}' must be a design for memory '{search.memory}', not for '{design.memory}'")
     hls_program.check_made_for(design, network)
-    rates = with_rates_of(design.exit_rates, network)
-    return design if rates == design.exit_rates else replace(design, exit_rates=rates)
+    return with_rates_of(design, network)

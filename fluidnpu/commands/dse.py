@@ -30,6 +30,7 @@ from ..options import (
     core_option,
     cycle_model,
     numbers,
+    reading,
     takes,
 )
 from .designs import DEFAULT_B_MAX, DEFAULT_CORE, DEFAULT_CYCLES, LONG, Search, explored
@@ -95,6 +96,7 @@ class DseOptions(Search):
     help="search and scale by what `import-reports` read of a built project",
 )
 @EXPLAIN
+@reading
 @JSON
 @takes(DseOptions)
 def command(options: DseOptions) -> None:
@@ -125,9 +127,15 @@ def search_design(options: DseOptions) -> None:
 
         files.write_file(options.report, render_design_report(exploration))
     if options.as_json:
-        show.emit(exploration.to_json() | ({} if calibrated is None else {"calibrated": calibrated.to_json()}))
+        # The front is timed exactly for every design, which takes half a minute.
+        with_front = options.report is not None or exploration.design.model == "paper"
+        show.emit(
+            exploration.to_json(front=with_front) | ({} if calibrated is None else {"calibrated": calibrated.to_json()})
+        )
         return
     print_design(out, exploration)
+    for reason in reasons:
+        out.print(reason)
     if exploration.design.model == "paper":
         _print_published(out, exploration)
     if options.explain:

@@ -14,7 +14,7 @@ from fluidnpu.scheduler import tuning
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
-from ..options import JSON, PATH, numbers, takes
+from ..options import FILE_OUT, JSON, PATH, numbers, takes
 from .circumstances import read_serving
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ class TuneOptions:
 @click.option("--rate", required=True, type=float, help="mean arrivals per second")
 @click.option("--slo", required=True, metavar="200ms", help="latency objective of every request")
 @click.option("--traffic", default="poisson", show_default=True, metavar="KIND", help="as of fluidnpu simulate")
-@click.option("--exit-rates", metavar="A,B,...", help="share of samples that leaves at each exit, instead of the table's")
+@click.option(
+    "--exit-rates", metavar="A,B,...", help="share of samples that leaves at each exit, instead of the table's"
+)
 @click.option(
     "--dial",
     type=click.FloatRange(0, 2),
@@ -64,7 +66,7 @@ class TuneOptions:
 @click.option("--resume", is_flag=True, help="go on with a search that was stopped")
 @click.option(
     "--out",
-    type=PATH,
+    type=FILE_OUT,
     metavar="WEIGHTS.json",
     help="where to write the weights, for guarded:weights=WEIGHTS.json; the search is kept beside it",
 )

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import log
 from typing import Any
 
 from fluidnpu.studies.drawing import GRID, INK, ON_COLOUR, PALETTE, WIDTH, YELLOW, new_figure, to_svg
 
 DASHES = ("-", "--", "-", "--", ":")  # lines that lie on each other are told apart
 LIGHT = {PALETTE[1], PALETTE[4], PALETTE[5], YELLOW}  # too light for white letters
+ROOF_INCHES = 4.4  # height of a roofline
 NAMED = 5  # layers of a roofline that are named
 WALLS = ("compute", "tiles", "memory")
 
@@ -151,7 +153,7 @@ def roofline(
 
     `per_word` names the words that are counted.
     """
-    figure, (axis,) = new_figure(WIDTH, 4.4)
+    figure, (axis,) = new_figure(WIDTH, ROOF_INCHES)
     points = [(name, x, y) for name, x, y in layers if x > 0]
     low, high = min(x for _, x, _ in points) / 1.6, max(x for _, x, _ in points) * 1.6
     knee = peak_gops / gwords_per_s
@@ -160,18 +162,13 @@ def roofline(
     axis.scatter([x for _, x, _ in points], [y for _, _, y in points], color=PALETTE[0], s=26, alpha=0.75, zorder=3)
     axis.set_ylim(min(y for _, _, y in points) / 2.2, 1.8 * max(peak_gops, *(y for _, _, y in points)))
     axis.set_xlim(low, high)
-    for (x, y), names in _furthest(points, peak_gops, gwords_per_s).items():
-        label = names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-        left = x > (low * high) ** 0.5  # of a point in the right half, so that no label leaves the figure
-        axis.annotate(
-            label,
-            (x, y),
-            textcoords="offset points",
-            xytext=(-7 if left else 7, -3),
-            ha="right" if left else "left",
-            fontsize=9,
-            color=INK,
-        )
+    limits = (*axis.get_xlim(), *axis.get_ylim())
+    spots = _furthest(points, peak_gops, gwords_per_s)
+    named = {
+        place: names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "") for place, names in spots.items()
+    }
+    for place, (label, offset) in _placed(named, [(x, y) for _, x, y in points], limits).items():
+        axis.annotate(label, place, textcoords="offset points", xytext=offset, fontsize=9, color=INK)
     axis.set_xscale("log")
     axis.set_yscale("log")
     for ruler in (axis.xaxis, axis.yaxis):
@@ -198,8 +195,40 @@ def _furthest(
 
 
 def _near(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Tell if two labels on these logarithmic axes would run into each other."""
-    return max(one[0] / other[0], other[0] / one[0]) < 1.7 and max(one[1] / other[1], other[1] / one[1]) < 1.25
+    """Tell if two points of these logarithmic axes are too near each other for a label each."""
+    return max(one[0] / other[0], other[0] / one[0]) < 1.15 and max(one[1] / other[1], other[1] / one[1]) < 1.25
+
+
+def _placed(
+    labels: Mapping[tuple[float, float], str], points: Sequence[tuple[float, float]], limits: Sequence[float]
+) -> dict[tuple[float, float], tuple[str, tuple[float, float]]]:
+    """Give each label its offset in points beside its place, where it covers no other label and no point.
+
+    A label without such a place is left out. `limits`: least and most of both axes.
+    """
+    x_low, x_high, y_low, y_high = limits
+    wide, high = 72 * 0.93 * WIDTH, 72 * 0.78 * ROOF_INCHES  # of the axes, in points
+
+    def at(point: tuple[float, float]) -> tuple[float, float]:
+        x, y = log(point[0] / x_low) / log(x_high / x_low), log(point[1] / y_low) / log(y_high / y_low)
+        return wide * x, high * y
+
+    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in map(at, points)]
+    placed: dict[tuple[float, float], tuple[str, tuple[float, float]]] = {}
+    for place, label in labels.items():
+        (x, y), w = at(place), 5.4 * len(label)
+        for dx, dy in ((7, -13), (-7 - w, 4), (7, -3), (-7 - w, -3), (7, 8), (-7 - w, -13)):
+            box = (x + dx, y + dy, x + dx + w, y + dy + 10)
+            inside = box[0] >= 0 and box[2] <= wide and box[1] >= 0 and box[3] <= high
+            if inside and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                placed[place] = (label, (dx, dy))
+                break
+    return placed
+
+
+def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 Corner = tuple[float, float, float, float, float]
@@ -243,11 +272,12 @@ def shares(parts: Mapping[str, Mapping[str, float]], title: str) -> str:
         for name, value in part.items():
             colour = PALETTE[names.index(name) % 8]
             axis.barh(row, value, left=left, height=0.6, color=colour, edgecolor="white")
-            if value > 0.012 * len(f"{name} 00 %") * 100:
+            text, inside = f"{name} {value:.0f} %", value > 1.1 * len(f"{name} 00 %")
+            if inside:
                 ink = ON_COLOUR if colour in LIGHT else "white"
-                axis.text(
-                    left + value / 2, row, f"{name} {value:.0f} %", ha="center", va="center", fontsize=8, color=ink
-                )
+                axis.text(left + value / 2, row, text, ha="center", va="center", fontsize=8, color=ink)
+            elif len(part) == 1:
+                axis.text(left + value + 0.6, row, text, ha="left", va="center", fontsize=8, color=INK)
             left += value
     axis.set_yticks(range(len(parts)), list(parts), fontsize=9)
     axis.set_xlim(0, 100)

@@ -31,6 +31,7 @@ import numpy.typing as npt
 from fluidnpu.dse import Design
 
 from ..errors import CsimError
+from .dialect import Dialect
 from .render import render_core
 from .streams import LayerStreams
 
@@ -57,12 +58,19 @@ def cache_folder() -> Path:
     return Path(os.environ.get("FLUIDNPU_BUILD", "build")).resolve() / "csim"
 
 
-def compile_core(design: Design, cache: Path | None = None, compiler: str = "g++", *, ultra_banks: int = 0) -> Path:
+def compile_core(
+    design: Design,
+    cache: Path | None = None,
+    compiler: str = "g++",
+    *,
+    ultra_banks: int = 0,
+    dialect: Dialect = Dialect.VIVADO_HLS,
+) -> Path:
     """Compile the test bench of a design's core unless the cache has it; CsimError when that fails.
 
-    `ultra_banks`: as for `render_core`.
+    `ultra_banks` and `dialect`: as for `render_core`.
     """
-    texts = render_core(design, ultra_banks)
+    texts = render_core(design, ultra_banks, dialect)
     sha = hashlib.sha256(repr((FLAGS, _tools(compiler), list(_headers().values()))).encode())
     for name, text in sorted(texts.items()):
         sha.update(f"{name}\0{text}\0".encode())
@@ -143,10 +151,18 @@ class CoreSimulator:
 
     calls: int = 0
 
-    def __init__(self, design: Design, cache: Path | None = None, stalls: int = 0, *, ultra_banks: int = 0) -> None:
+    def __init__(
+        self,
+        design: Design,
+        cache: Path | None = None,
+        stalls: int = 0,
+        *,
+        ultra_banks: int = 0,
+        dialect: Dialect = Dialect.VIVADO_HLS,
+    ) -> None:
         self.design = design
         self._process = subprocess.Popen(
-            [str(compile_core(design, cache, ultra_banks=ultra_banks)), "-"],
+            [str(compile_core(design, cache, ultra_banks=ultra_banks, dialect=dialect)), "-"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -9,12 +9,12 @@ array([0.5 , 0.75])
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any  # noqa: F401 -- in a string
 
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.floating[Any]]
+Floats = npt.NDArray["np.floating[Any]"]
 
 
 def confidence(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:

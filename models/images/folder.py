@@ -127,8 +127,12 @@ def _stack(folder: Path, paths: Sequence[Path], intake: Intake | None) -> Pixels
 
 def _image(path: Path, intake: Intake | None) -> npt.NDArray[np.uint8]:
     """Read one image as uint8 (height, width, channels), at the intake's size."""
-    from PIL import Image
-
+    try:
+        from PIL import Image
+    except ImportError:
+        raise DataError(
+            "reading image files needs Pillow, which is not installed: pip install 'fluidnpu[design]'"
+        ) from None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # Pillow warns of bombs

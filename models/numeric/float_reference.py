@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any  # noqa: F401 -- in a string
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from ..graph.network import Layer, Network, Parameters
 from ..graph.shapes import Kind
 
 Floats = npt.NDArray[np.float32]
-Images = npt.NDArray[np.uint8] | npt.NDArray[np.floating[Any]]
+Images = npt.NDArray[np.uint8] | npt.NDArray["np.floating[Any]"]
 
 Progress = Callable[[int, int], None]  # (images done, in all)
 

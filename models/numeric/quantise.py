@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any  # noqa: F401 -- in a string
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,9 @@ from ..images.intake import Intake
 from .input_folding import fold_input
 
 Int16s = npt.NDArray[np.int16]
-Integers = npt.NDArray[np.integer[Any]]
-Floating = npt.NDArray[np.floating[Any]]
+# As strings, since NumPy 1.21, that of PYNQ v3 images, cannot subscript these types.
+Integers = npt.NDArray["np.integer[Any]"]
+Floating = npt.NDArray["np.floating[Any]"]
 Doubles = npt.NDArray[np.float64]
 Images = npt.NDArray[np.uint8] | Floating
 

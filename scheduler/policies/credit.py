@@ -130,10 +130,7 @@ class Credit:
         counts = [len(w) for w in view.waiting]
         queued = min(counts[0], table.queue_max)
         costs = self._rows[queued][table.places[tuple(counts[1:])]]
-        ages = [
-            [min(max((base - r.deadline_ns) // width, 0), oldest) for r in w]
-            for w in waiting
-        ]
+        ages = [[min(max((base - r.deadline_ns) // width, 0), oldest) for r in w] for w in waiting]
         present = [(self.v[s], age) for s, group in enumerate(ages) for age in group]
         best, best_stage, best_batch = NEVER, -1, [0]
         for stage, limit in enumerate(self._limits(view, counts, queued)):

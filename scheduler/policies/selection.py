@@ -40,8 +40,8 @@ from .weights import Weights, candidates
 from .wrappers.anytime import Anytime
 
 SELECTION = 6  # first word of the key of the streams
-FIRST, SECOND = (4, 4000), (10, 8000)  # streams and requests each: for all sets, and for those that are left
-LEFT = 6  # sets that meet the second streams
+FIRST, SECOND = (3, 3000), (8, 6000)  # streams and requests each: for all sets, and for those that are left
+LEFT = 5  # sets that meet the second streams
 SHARE = 0.03  # of anytime answers, where weights for them are asked for
 FLOOR = (0.2, 0.0, 0.0)  # % violations that count as none beside `fluid`'s
 NOTHING = (0.01, 0.0, 0.0)  # % violations that are no difference
@@ -97,7 +97,9 @@ class Trial:
 
     @property
     def no_worse(self) -> bool:
-        """True when p99, average and violations are below `fluid`'s by more than the streams leave in doubt."""
+        """True when p99, average and violations are below `fluid`'s by more than the streams leave in
+        doubt.
+        """
         if self.weights is None:
             return True
         gain = self.fluid - self.results
@@ -123,7 +125,8 @@ def price(dial: float) -> float:
 def choose(
     setting: Setting, make: Make, kind: str, *, dial: float = 1.0, anytime: bool = False, referee: bool = True
 ) -> Choice:
-    """Choose the weights with which `make` gives the best policy of this kind for the setting, or those it brings.
+    """Choose the weights with which `make` gives the best policy of this kind for the setting, or those it
+    brings.
 
     `referee`: `fluid` is among the choices. Raises SchedulerError.
     """

@@ -94,9 +94,7 @@ class Evolution:
             with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 facts = json.loads(str(file["facts"]))
                 arrays = {key: np.asarray(file[key], np.float64) for key in _ARRAYS}
-            search = cls(
-                arrays["mean"], sigma=float(facts["sigma"]), seed=0, population=int(facts["population"])
-            )
+            search = cls(arrays["mean"], sigma=float(facts["sigma"]), seed=0, population=int(facts["population"]))
             search.generation = int(facts["generation"])
             search._rng.bit_generator.state = facts["rng"]
         except (OSError, KeyError, ValueError, TypeError, BadZipFile) as error:

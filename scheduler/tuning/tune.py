@@ -40,7 +40,15 @@ class Tuning:
         self.setting, self.dial, self.state = setting, dial, state
         self.start: Choice = choose(setting, with_weights, "guarded", dial=dial)
         first = self.start.weights or candidates(setting)["mean of balanced"]
-        facts = (setting.latency.ns, setting.exit_rates, setting.rate_per_s, setting.slo_ns, setting.traffic, dial, seed)
+        facts = (
+            setting.latency.ns,
+            setting.exit_rates,
+            setting.rate_per_s,
+            setting.slo_ns,
+            setting.traffic,
+            dial,
+            seed,
+        )
         self.mark = hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
         self.first = first
         if state is not None and state.exists():
@@ -77,7 +85,11 @@ class Tuning:
         violations, average, p99 = map(float, best.ratios)
         if best.name == "start":
             return self.start, trials
-        said = f"tuned for this table in {self.search.generation} generations" if best.weights else "fluid, which none beats"
+        said = (
+            f"tuned for this table in {self.search.generation} generations"
+            if best.weights
+            else "fluid, which none beats"
+        )
         return Choice(weights=best.weights, origin=said, ratios=(violations, average, p99)), trials
 
     def _trials(self, sets: dict[str, Weights], seed: int, streams: int, requests: int) -> list[Trial]:

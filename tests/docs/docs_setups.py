@@ -34,7 +34,7 @@ class Setups:
     def make_design(self, out: Path) -> None:
         """A design for it on a ZC706, too: `design.json`."""
         self.begin("model", out)
-        run("dse", str(out / "model.onnx"), "--board", "zc706", "--model", "paper", "--out", str(out / "design.json"))
+        run("dse", str(out / "model.onnx"), "--board", "zc706", "--cycles", "paper", "--out", str(out / "design.json"))
 
     def make_project(self, out: Path) -> None:
         """Its project, too: `project`."""

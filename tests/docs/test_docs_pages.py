@@ -64,8 +64,7 @@ def test_every_block_is_run_or_says_why_not(record_property: Callable[[str, obje
 
 
 def test_the_page_on_python_shows_every_name_of_the_door() -> None:
-    page = next(page for page in READ if page.name == "docs/how-to/python.md")
-    text = "\n".join(block.text for block in page.blocks)
+    text = (ROOT / "docs" / "how-to" / "python.md").read_text(encoding="utf-8")
     missing = [name for name in dir(fluidnpu) if f"fluidnpu.{name}" not in text]
     assert not missing
 
@@ -105,7 +104,7 @@ def test_a_session_tells_what_differs(tmp_path: Path, monkeypatch: pytest.Monkey
     session = Session(tmp_path)
     for block in (file, good, right):
         session.run(block)
-    for block, message in ((bad, "prints\none two"), (wrong, "prints\n1"), (refused, "ends with 2")):
+    for block, message in ((bad, r"prints\n *one two"), (wrong, r"prints\n *1"), (refused, "ends with 2")):
         with pytest.raises(AssertionError, match=message):
             session.run(block)
     assert session.ran == 3
@@ -114,4 +113,5 @@ def test_a_session_tells_what_differs(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_output_is_compared_with_dots_for_anything() -> None:
     assert alike("a ... c\n", "a b  c\n")
     assert not alike("a ... c\n", "a b d\n")
+    assert alike("build id ed22a91d, 5.1 %\n", "build id 0013, 4 %\n", numbers=False)
     assert list(commands("$ x  # why\n$ y --flag '# no'\n")) == [("x", ""), ("y --flag '# no'", "")]

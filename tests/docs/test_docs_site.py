@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -22,11 +23,18 @@ PICTURES = importlib.import_module("concept_pictures").PICTURES
 HOOKS = importlib.import_module("site_hooks")
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}  # what a browser fetches
 
+TAGS = (  # of HTML and SVG, as our pages have them; `<t_p,` is none
+    "a|article|aside|b|body|br|button|circle|code|dd|defs|details|div|dl|dt|em|footer|form|g|h[1-6]|head|header|hr|html|"
+    "img|input|label|li|line|link|main|marker|meta|nav|ol|p|path|polyline|pre|rect|script|small|span|strong|style|sub|"
+    "summary|sup|svg|table|tbody|td|template|text|th|thead|title|tr|ul"
+)
+
 
 @dataclass
 class Html(HTMLParser):
     """A page of the site: its anchors, its links, and what a browser would load with it."""
 
+    tags: set[str] = field(default_factory=set)
     ids: set[str] = field(default_factory=set)
     links: list[str] = field(default_factory=list)
     loads: list[str] = field(default_factory=list)
@@ -35,6 +43,7 @@ class Html(HTMLParser):
         super().__init__()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
         said = {key: value or "" for key, value in attrs}
         self.ids |= {said[key] for key in ("id", "name") if key in said}
         if tag == "a" and "href" in said:
@@ -75,6 +84,11 @@ def test_every_link_leads_to_a_page_and_an_anchor(site: dict[Path, Html]) -> Non
     assert sum(len(page.links) for page in site.values()) > 1000
 
 
+def test_no_word_in_brackets_is_taken_for_a_tag(site: dict[Path, Html]) -> None:
+    odd = {f"{path.name}: <{tag}>" for path, page in site.items() for tag in page.tags if not re.fullmatch(TAGS, tag)}
+    assert not odd
+
+
 def test_nothing_is_loaded_from_elsewhere(site: dict[Path, Html]) -> None:
     foreign = {load for page in site.values() for load in page.loads if urlsplit(load).netloc}
     assert not foreign
@@ -87,6 +101,14 @@ def test_all_commands_and_all_public_names_are_there(site: dict[Path, Html]) -> 
         for stub in (ROOT / room).rglob("__init__.pyi"):
             missing = [name for name, module in HOOKS.exported(stub) if f"{module}.{name}" not in ids[f"{room}.html"]]
             assert not missing, f"{room}.html lacks {', '.join(missing)}"
+
+
+def test_every_error_is_on_the_page(site: dict[Path, Html]) -> None:
+    page = next(path for path in site if path.parts[-2:] == ("reference", "errors.html")).read_text(encoding="utf-8")
+    for room in HOOKS.ROOMS:
+        source = ROOT / room / "errors.py"
+        for name in re.findall(r"^class (\w+)\(", source.read_text(encoding="utf-8"), re.M) if source.is_file() else ():
+            assert f"<code>{name}</code>" in page
 
 
 def test_pictures_are_in_the_page_and_have_their_colours(site: dict[Path, Html]) -> None:

@@ -39,7 +39,7 @@ MODELS: list[Case] = [
     ("check {negative}.json", BAD, "whole number R of at least 1, not -1"),
     ("check {lacking}.json", BAD, "whole number R"),
     ("check {ragged}.toml", BAD, "must be TOML"),
-    ("check {latin}.json", BAD, "UTF-8"),
+    ("check {latin}.json", BAD, "utf-8"),
     ("check {layers}.json {layers}.json", BAD, "unexpected extra argument"),
 ]
 SEARCHES: list[Case] = [
@@ -50,7 +50,7 @@ SEARCHES: list[Case] = [
     ("dse {model} --board {ragged}.toml", BAD, "must be TOML"),
     ("dse {model} --board {lacking}.toml", BAD, "lacks"),
     ("dse {model} --board {minus}.toml", BAD, "dsp"),
-    ("dse {model} --board {tiny}.toml", NO, "needs"),
+    ("dse {model} --board {tiny}.toml", NO, "need 57 RAMB18"),
     ("dse {model} --board zc706 --b-max -3", BAD, "b_max must be a whole number in 1..16"),
     ("dse {model} --board zc706 --b-max 17", BAD, "17"),
     ("dse {model} --board zc706 --b-max 100000000000000000000", BAD, "b_max"),
@@ -61,7 +61,7 @@ SEARCHES: list[Case] = [
     ("dse {model} --board zc706 --weights 0,0,0,0,0,0,0,0", BAD, "not all zero"),
     ("dse {model} --board zc706 --weights a,b", BAD, "--weights"),
     ("dse {model} --board zc706 --objective latency --weights 1,1,1,1,1,1,1,1", BAD, "latency"),
-    ("dse {layers}.json --board zc706 --exits x", BAD, "--exits must be N or at=NAME,NAME"),
+    ("dse {layers}.json --board zc706 --exits x", BAD, "--exits must be N of at least 1, or at=NAME,NAME"),
     ("dse {layers}.json --board zc706 --exits at=nosuch", BAD, "nosuch"),
     ("dse {model} --board zc706 --exit-rates 1", BAD, "3 shares that sum to 1"),
     ("dse {model} --board zc706 --exit-rates 0.5,0.5,0.5", BAD, "sum to 1"),
@@ -95,7 +95,7 @@ PROJECTS: list[Case] = [
     ("build {model} --board zcu104 --out {new} --design {design}.json", BAD, "must be a design for zcu104"),
     ("build {model} --board zc706 --out {new} --design {design}.json --b-max 4", BAD, "batches up to 4"),
     ("build {model} --board zc706 --out {new} --design {design}.json --memory pl", BAD, "memory 'pl'"),
-    ("build {model} --board zc706 --out {new} --design {other}.json", BAD, "another workload"),
+    ("build {model} --board zc706 --out {new} --design {other}.json", BAD, "it was made for others ('layers')"),
     ("build {model} --board zc706 --out {new} --design {design}.json --data {none}.npz", BAD, "none.npz"),
     ("build {model} --board zc706 --out {new} --design {design}.json --data {text}.npz", BAD, "text.npz"),
     ("verify {model} --board zc706 --design {design}.json --batches 0", BAD, "--batches must be whole numbers of 1..8"),
@@ -133,7 +133,7 @@ SIMULATIONS: list[Case] = [
     ("simulate {table}.json {serving} --thresholds 0.5", BAD, "--thresholds needs --confidences"),
     ("simulate {table}.json {serving} --latency-factor 0", BAD, "latency factor must be above zero"),
     ("simulate {table}.json {serving} --log {folder}", BAD, "--log '{folder}' must be a file"),
-    ("simulate {table}.json {serving} --log {new}.jsonl --policy fluid:shed=1,fluid;shed=1", BAD, "policy must be"),
+    ("simulate {table}.json {serving} --log {new}.jsonl --policy fluid:shed=1,fluid;shed=1", BAD, "a file a policy"),
     ("simulate {table}.json {serving} --report {table}.json", BAD, "--report must not be what"),
     (
         "simulate {table}.json {serving} --report {text}.csv --traffic {text}.csv",
@@ -156,7 +156,7 @@ SERVINGS: list[Case] = [
     ("serve {bundle} --rate 9 --slo 2ms --data {none}.npz", BAD, "none.npz"),
 ]
 OTHERS: list[Case] = [
-    ("exits {model} --exits 0", BAD, "--exits"),
+    ("exits {model} --exits 0", BAD, "--exits must be N of at least 1"),
     ("exits {model} --threshold 7", BAD, "--threshold must be"),
     ("exits {model} --out {model}", BAD, "--out must not be what MODEL reads"),
     ("exits {layers}.json", BAD, "needs a network"),

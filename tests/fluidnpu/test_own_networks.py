@@ -35,6 +35,7 @@ import json, sys
 from pathlib import Path
 
 import fluidnpu
+from fluidnpu import models
 from fluidnpu.hls import core
 from fluidnpu.models.exits import attach_exits, equidistant_tensors
 from fluidnpu.models.images import Preprocessing, read_images
@@ -54,7 +55,7 @@ else:
 board = fluidnpu.load_board(board_name)
 design = fluidnpu.explore(network.workload, board).design
 qnet = fluidnpu.quantise(network)
-guard = fluidnpu.accuracy_guard(network, qnet, images.images, images.labels, 5)
+guard = models.accuracy_guard(network, qnet, images.images, images.labels, 5)
 if csim:
     report = fluidnpu.csim_network(qnet, design, images.images, [1], ultra_banks=core.hls_ultra_banks(design, board))
     assert report.ok, report.summary()
@@ -68,7 +69,7 @@ with fluidnpu.open_device("simulated", bundle) as device:
     with fluidnpu.Server(driver, policy) as server:
         answers = [server.submit(image, slo_ns=10**10) for image in images.images[:8]]
         got = [(answer.result().exit, answer.result().prediction) for answer in answers]
-wanted = fluidnpu.models.golden.early_exit(qnet, images.images[:8])
+wanted = models.golden.early_exit(qnet, images.images[:8])
 assert got == list(zip(wanted[0].tolist(), wanted[1].tolist())), (got, wanted)
 print(json.dumps({"guard": guard.int16_accuracy, "exits": len(network.exits), "answers": len(got)}))
 """
