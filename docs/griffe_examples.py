@@ -18,8 +18,10 @@ class Examples(griffe.Extension):
 
 
 def fenced(text: str) -> str:
-    r"""Fence each example, from its first `>>>` to the next empty line.
+    r"""Fence each example, from its first `>>>` to the next empty line; `<` of prose begins no tag of HTML.
 
+    >>> fenced("<R, P> and `<C>`")
+    '&lt;R, P> and `<C>`'
     >>> print(fenced("Adds.\n\n>>> 1 + 1\n2\n\nSee also."))
     Adds.
     <BLANKLINE>
@@ -30,4 +32,7 @@ def fenced(text: str) -> str:
     <BLANKLINE>
     See also.
     """
+    words = re.split(r"(`[^`]*`|^(?:>>>| {4}).*$)", text, flags=re.M)  # code stands at odd places
+    words[::2] = [re.sub(r"<(?=[A-Za-z])", "&lt;", part) for part in words[::2]]
+    text = "".join(words)
     return re.sub(r"^>>> .*?(?=\n\s*\n|\Z)", lambda found: f"```pycon\n{found[0]}\n```", text, flags=re.M | re.S)

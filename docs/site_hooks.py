@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ast
+import base64
 import posixpath
 import re
 import sys
+from collections.abc import Iterator
+from html import escape
 from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
+import nbformat
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+from fluidnpu.words import WORDS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # a hook is no package
 from drawing import DARK, LIGHT, variables
@@ -49,7 +55,62 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for room in ROOMS:
         files.append(File.generated(config, f"reference/python/{room}.md", content=python_page(room)))
     files.append(File.generated(config, "reference/python/fluidnpu.md", content=front_page()))
+    for path in sorted((DOCS / "notebooks").glob("*.ipynb")):
+        files.append(File.generated(config, f"notebooks/{path.stem}.md", content=notebook_page(path)))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Lead links to notebooks and files at the root to their pages, and put in generated tables."""
+    if "<!-- errors -->" in markdown:
+        markdown = markdown.replace("<!-- errors -->", "\n".join(error_table()))
+    if "<!-- words -->" in markdown:
+        rows = (f"| **{escape(word)}** | {escape(meaning)} |" for word, meaning in WORDS.items())
+        markdown = markdown.replace("<!-- words -->", "\n".join(("| word | meaning |", "|---|---|", *rows)))
+    here = posixpath.join("docs", posixpath.dirname(page.file.src_uri))
+    for source, place in PAGES.items():
+        inside = posixpath.relpath(place, posixpath.dirname(page.file.src_uri) or ".")
+        markdown = markdown.replace(f"]({posixpath.relpath(source, here)})", f"]({inside})")
+    return re.sub(r"(\]\(\S*notebooks/\w+)\.ipynb\)", r"\1.md)", markdown)
+
+
+def error_table() -> Iterator[str]:
+    """Write the errors of all rooms as a table, from the text of their files."""
+    yield from ("| error | is also | meaning |", "|---|---|---|")
+    for room in ROOMS:
+        for path in (ROOT / room / "errors.py", ROOT / room / "board.py"):
+            if not path.is_file():
+                continue
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
+                if isinstance(node, ast.ClassDef) and any(one.endswith(("Error", "Exception")) for one in bases):
+                    meaning = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
+                    yield f"| `{room}` `{node.name}` | {', '.join(f'`{one}`' for one in bases)} | {meaning} |"
+
+
+def notebook_page(path: Path) -> str:
+    """Write a notebook as a page: its text, its code, what it printed and the pictures it drew."""
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    parts = []
+    for number, cell in enumerate(notebook.cells):
+        if cell.cell_type == "markdown":
+            parts.append(cell.source)
+        else:
+            parts.append(f"```python\n{cell.source}\n```")
+            parts += [shown(output) for output in cell.outputs]
+        if number == 0:
+            parts.append(f"[Download this notebook]({path.name}){{ .md-button }}")
+    return "\n\n".join(parts) + "\n"
+
+
+def shown(output: nbformat.NotebookNode) -> str:
+    """Write what a cell printed or drew."""
+    if output.output_type == "stream":
+        return f"```text\n{output.text}```"
+    if "image/svg+xml" in output.data:
+        picture = base64.b64encode(output.data["image/svg+xml"].encode()).decode()
+        return f'<img class="drawn" alt="a figure" src="data:image/svg+xml;base64,{picture}">'
+    return f"```text\n{output.data['text/plain']}\n```"
 
 
 def exported(stub: Path) -> list[tuple[str, str]]:
@@ -69,8 +130,19 @@ def python_page(room: str) -> str:
             parts.append(f"\n## {door}\n")
         contract = ast.get_docstring(ast.parse((stub.parent / "__init__.py").read_text(encoding="utf-8"))) or ""
         parts.append(f"\n{fenced(contract)}\n")
-        parts += [f"\n::: {module}.{name}\n" for name, module in exported(stub)]
+        parts += [described(name, module) for name, module in exported(stub)]
     return "".join(parts)
+
+
+def described(name: str, module: str) -> str:
+    """Ask for the description of a name; a constant unpacked from a tuple has none and is only named."""
+    path = ROOT.joinpath(*module.split(".")[1:])
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    tops = ast.parse(path.read_text(encoding="utf-8")).body
+    targets = [t for node in tops if isinstance(node, ast.Assign) for t in node.targets if isinstance(t, ast.Tuple)]
+    if any(name == getattr(one, "id", "") for target in targets for one in target.elts):
+        return f"\n### `{name}` {{ #{module}.{name} }}\n\nA constant of `{module}`.\n"
+    return f"\n::: {module}.{name}\n"
 
 
 def front_page() -> str:
@@ -78,7 +150,8 @@ def front_page() -> str:
     rows = []
     for name, module in exported(ROOT / "fluidnpu" / "__init__.pyi"):
         room = module.split(".")[1]
-        home = dict(exported(ROOT / room / "__init__.pyi"))[name]
+        doors = (ROOT / room).rglob("__init__.pyi")
+        home = {shown: place for stub in doors for shown, place in exported(stub)}[name]
         rows.append(f"| [`fluidnpu.{name}`][{home}.{name}] | `fluidnpu.{room}` |")
     return "\n".join(
         [
@@ -139,6 +212,15 @@ def moved(text: str, source: str, place: str) -> str:
     return re.sub(r"(?<!!)\[(?P<label>[^]]+)\]\((?P<target>[^)#\s]*)(?P<anchor>#[^)]*)?\)", link, text)
 
 
+def made(pattern: str) -> list[str]:
+    """Give the pages that stand in no file, of a pattern of the navigation."""
+    if pattern == "reference/python/*":
+        return [f"reference/python/{room}.md" for room in ROOMS]
+    if pattern == "notebooks/*":
+        return [f"notebooks/{name}.md" for name in ("tutorial", "exploration", "serving")]
+    return []
+
+
 def _named(nav: object) -> list[str]:
     if isinstance(nav, str):
         return [] if nav.endswith("*") else [nav]
@@ -156,8 +238,8 @@ def _expanded(nav: list[Any], named: set[str]) -> list[Any]:
             )
         elif item.endswith("*"):
             pages = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob(f"{item}.md"))
-            found = [f"reference/python/{room}.md" for room in ROOMS] if item == "reference/python/*" else pages
-            out += [path for path in found if path not in named]
+            found = [page for page in made(item) or pages if page not in named]
+            out += found
         else:
             out.append(item)
     return out

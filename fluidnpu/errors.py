@@ -24,7 +24,15 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 # Modules that a board does without, by the extra that brings them.
-EXTRAS = {"onnx": "design", "jinja2": "design", "matplotlib": "design", "numba": "fast", "torch": "train"}
+EXTRAS = {
+    "onnx": "design",
+    "jinja2": "design",
+    "matplotlib": "design",
+    "numba": "fast",
+    "torch": "train",
+    "PIL": "design",
+    "scipy": "fit",
+}
 EXIT_NO = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT

@@ -35,6 +35,7 @@ MEMORY = click.option(
     help="the board's memory that weights and activations lie in, as its file names them: ps, pl, ps_striped  "
     "[default: the first]",
 )
+EXPLAIN = click.option("--explain", is_flag=True, help="also say what every word and every number on the screen means")
 DATA = click.option(
     "--data",
     type=PATH,
@@ -47,6 +48,42 @@ EXIT_RATES = click.option(
     metavar="A,B,...",
     help="share of samples that leaves at each exit  [default: the model's, else measured on --data]",
 )
+_READING = "fluidnpu.reading"  # what `reading` keeps of the command line, in the context's meta
+
+
+def _kept(context: click.Context, option: click.Parameter, value: Any) -> None:
+    if value is not None:
+        context.meta.setdefault(_READING, {})[option.name] = value
+
+
+def reading(command: Decorated) -> Decorated:
+    """Add the options that say how MODEL is read; `reading_options` gives what they are."""
+    weights = click.option(
+        "--most-weights",
+        type=click.IntRange(min=1),
+        metavar="N",
+        expose_value=False,
+        callback=_kept,
+        help="refuse an ONNX file of more weights  [default: 268435456]",
+    )
+    logits = click.option(
+        "--logits",
+        metavar="NAME[,NAME...]",
+        expose_value=False,
+        callback=_kept,
+        help="outputs of an ONNX file that are exits; others are given out as they are  [default: every vector]",
+    )
+    return weights(logits(command))
+
+
+def reading_options() -> tuple[int | None, tuple[str, ...] | None]:
+    """Return the most weights of a model and the names of its exits, each None where the command has none."""
+    context = click.get_current_context(silent=True)
+    kept = {} if context is None else context.meta.get(_READING, {})
+    names = kept.get("logits")
+    return kept.get("most_weights"), None if names is None else tuple(names.split(","))
+
+
 JSON = click.option("--json", "as_json", is_flag=True, help="one JSON object on standard output")
 
 
@@ -71,6 +108,15 @@ def cycle_model(default: str) -> Option:
         type=click.Choice(["paper", "exact"]),
         help="cycle model: exact counts what our RTL takes, paper is a publication's fit",
     )
+
+
+EVALUATIONS = click.option(
+    "--evaluations",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="arrays that the exact model counts, at the most  [default: a quick search: 8 for small networks, 1 for "
+    "large ones]",
+)
 
 
 def core_option(default: str, help: str) -> Option:

@@ -9,18 +9,31 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from fluidnpu import dse, scheduler
 from fluidnpu.scheduler import simulation
 
-if TYPE_CHECKING:
-    from rich.console import Console, Group
+from .words import explained
 
-PIPE_COLUMNS = 160  # where no terminal says how wide it is
-Step = Callable[[int, int], None]  # (done, in all)
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, Group, RenderableType
+    from rich.table import Table
+
+PIPE_COLUMNS = 160  # where neither a terminal nor COLUMNS says how wide a line may be
+RAMS = {"BRAM": "ramb18", "URAM": "uram288"}  # short names of the kinds of RAM
+GAP = 2  # columns between two columns of a table
+LEAST_PROSE = 16  # columns that a column of sentences needs
+
+
+class Step(Protocol):
+    """Moves a progress bar: steps done, steps in all, and other words for what is going on."""
+
+    def __call__(self, done: int, total: int, say: str = "") -> None:
+        """Move the bar."""
 
 
 def console(as_json: bool = False) -> Console:
@@ -28,7 +41,8 @@ def console(as_json: bool = False) -> Console:
     from rich.console import Console
 
     screen = Console(stderr=as_json, highlight=False)
-    return screen if screen.is_terminal else Console(stderr=as_json, highlight=False, width=PIPE_COLUMNS)
+    told = os.environ.get("COLUMNS", "").isdigit()
+    return screen if screen.is_terminal or told else Console(stderr=as_json, highlight=False, width=PIPE_COLUMNS)
 
 
 def emit(report: dict[str, Any], *, sort: bool = True) -> None:
@@ -55,58 +69,120 @@ def progress(out: Console, label: str) -> Iterator[Step]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=out, transient=True, disable=not (out.is_terminal and out.is_interactive)) as bar:
         task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+        def step(done: int, total: int, say: str = "") -> None:
+            bar.update(task, completed=done, total=total, description=say or label)
+
+        yield step
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Group:
-    """Make a title over a table whose first `left` columns are names and whose others are numbers."""
+def table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, prose: Sequence[int] = ()
+) -> Group:
+    """Make a title over a table whose first `left` columns are names and whose others are numbers.
+
+    Only columns of sentences, `prose`, are wrapped. Where the others do not fit side by side, the table goes
+    on below, the names once more at the left.
+    """
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for index, name in enumerate(columns):
-        made.add_column(name, justify="left" if index < left else "right")
-    for row in rows:
-        made.add_row(*row)
-    return Group(Text(title, style="bold"), made)
+    return Group(Text(title, style="bold"), Folded(columns, rows, left, frozenset(prose)))
+
+
+class Folded:
+    """A table that folds into several below one another where it is wider than the screen."""
+
+    def __init__(
+        self, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int, prose: frozenset[int] = frozenset()
+    ) -> None:
+        self.columns, self.rows, self.left, self.prose = columns, rows, left, prose
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        for number, part in enumerate(self.parts(options.max_width)):
+            if number:
+                yield ""
+            yield self._table(part)
+
+    def parts(self, width: int) -> list[list[int]]:
+        """Give the columns of each table, so that none is wider than `width`.
+
+        >>> rows = [("a", "1" * 20, "2" * 20, "3")]
+        >>> Folded(("name", "x", "y", "z"), rows, 1).parts(32)
+        [[0, 1], [0, 2, 3]]
+        """
+        names = list(range(min(self.left, len(self.columns))))
+        # Names that leave no room for a number stay on the first table alone; the first one tells the rows.
+        again = names if self._width(names) <= width // 2 else names[:1]
+        parts, part = [], list(names)
+        for index in range(len(names), len(self.columns)):
+            if self._width([*part, index]) > width and (len(part) > len(again)):
+                parts.append(part)
+                part = list(again)
+            part.append(index)
+        return [*parts, part]
+
+    def _width(self, indices: Sequence[int]) -> int:
+        from rich.text import Text
+
+        widths = [
+            LEAST_PROSE
+            if index in self.prose
+            else max(
+                Text.from_markup(text).cell_len for text in (self.columns[index], *(row[index] for row in self.rows))
+            )
+            for index in indices
+        ]
+        return sum(widths) + GAP * max(0, len(widths) - 1)
+
+    def _table(self, indices: Sequence[int]) -> Table:
+        from rich.table import Table
+
+        made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, GAP, 0, 0))
+        for index in indices:
+            justify: Literal["left", "right"] = "left" if index < self.left or index in self.prose else "right"
+            made.add_column(self.columns[index], justify=justify, no_wrap=index not in self.prose, overflow="fold")
+        for row in self.rows:
+            made.add_row(*(row[index] for index in indices))
+        return made
+
+
+def explain(out: Console, columns: Sequence[str]) -> None:
+    """Print a sentence for each word of a screen that has one."""
+    out.print()
+    out.print(table("What the words mean", ("word", "meaning"), explained(columns), left=2, prose=(1,)))
 
 
 def design_table(explorations: Sequence[dse.Exploration]) -> Group:
-    """Show the published point, the design that fits, and the use of its array, a row a board."""
+    """Show the design to build and what it reaches, a row a board."""
     rows = []
     for one in explorations:
         design, resources = one.design, one.fitted_resources
-        first, last = one.fitted_gops[0], one.fitted_gops[-1]
         rows.append(
             (
                 one.board.name,
-                str(one.published),
-                f"<{design.t_r}, {design.t_p}, {design.t_c}>",
-                f"{resources['dsp']['percent']:.1f} %",
-                ", ".join(f"{r['percent']:.1f} % {kind}" for kind, r in _memories(resources).items()),
-                f"{first:.1f} .. {last:.1f}",
-                f"{100 * first / design.peak_gops:.1f} .. {100 * last / design.peak_gops:.1f} %",
-                f"{min(one.difference_pct):+.2f} %",
+                point(design),
+                f"{one.frames_per_second[0]:.0f}",
+                f"{one.frames_per_second[-1]:.0f}",
+                f"{one.batch_ms[0]:.3f}",
+                f"{resources['dsp']['percent']:.0f} %",
+                *(f"{ram[kind]['percent']:.0f} %" if kind in (ram := memories(resources)) else "-" for kind in RAMS),
             )
         )
     model, b_max = explorations[0].design.model, explorations[0].b_max
-    columns = (
-        "board",
-        "published",
-        "built",
-        "DSP",
-        "memory",
-        f"GOP/s, B = 1 .. {b_max}",
-        "busy MAC eff.",
-        "vs published" if model == "paper" else "vs published (paper model)",
-    )
-    return table(f"Designs ({model} model, simulated)", columns, rows, left=3)
+    frames = ("frames/s, B = 1", f"B = {b_max}")
+    columns = ("board", "array", *frames, "ms, B = 1", "DSP", *RAMS)
+    return table(f"Designs (by the {model} model, simulated)", columns, rows, left=2)
 
 
-def _memories(resources: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+def point(design: dse.Design) -> str:
+    """Write the array of a design."""
+    return f"<{design.t_r}, {design.t_p}, {design.t_c}>"
+
+
+def memories(resources: Mapping[str, dict[str, float]]) -> dict[str, dict[str, float]]:
     """Give RAM kinds by their short names."""
-    return {kind: resources[key] for kind, key in (("BRAM", "ramb18"), ("URAM", "uram288")) if key in resources}
+    return {kind: resources[key] for kind, key in RAMS.items() if key in resources}
 
 
 def serving_table(

@@ -16,6 +16,7 @@ from fluidnpu.models.files import write_files
 from .errors import BundleError
 
 DESIGN_FILE = "design.json"
+_ALIGNMENT, _PAGE = 64, 4096  # of what the NPU reads, and of what a device allocates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,12 @@ class Bundle:
             raise BundleError(
                 f"the program must have the exits {list(self.design.exits)} of its design, not {list(exits)}"
             )
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that a driver allocates: the program, and as many slots as a batch has, each on pages."""
+        parts = (len(self.program.image()), self.design.b_max * self.program.slot_bytes)
+        return sum(-(-(part + _ALIGNMENT) // _PAGE) * _PAGE for part in parts)
 
     def write(self, folder: Path | str) -> None:
         """Write the three files into a folder, made if need be; all of them or none are replaced."""

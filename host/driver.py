@@ -35,7 +35,7 @@ from .errors import (
 from .identity import build_id_word, shape_word
 
 MASK_SLOTS = 32  # slots that a mask register can name
-_ALIGNMENT, _PAGE = 64, 4096
+_ALIGNMENT = 64
 _SILENCE = 0xFFFF_FFFF  # the word that a bus reads where nothing answers
 # A job may take this many times its predicted time. Generous, since the `paper` model is no upper bound:
 # ResNet-8 on the RTL takes up to four times its prediction (benchmarks/rtl_network.py). A hang is still told
@@ -105,7 +105,7 @@ class Driver:
         self.slots = slots
         self.missed_interrupts = 0  # jobs that ended without an interrupt by the deadline
         self._bus = Bus(device)
-        self._patience, self._guarded = patience, guarded
+        self._patience, self.guarded = patience, guarded
         self._image = np.frombuffer(program.image(), np.uint8)
         self._canary = _CANARIES[0]
         self._buffers: list[Buffer] = []
@@ -134,8 +134,14 @@ class Driver:
         self._configure()
 
     def recover(self) -> None:
-        """Recover from a failure: reset, identify and write all but the samples again. Raises as `load`."""
+        """Recover from a failure: reset, identify and write all but the samples again. Raises as `load`.
+
+        A guarded driver empties the slots, halos included: a damaged job may have written anywhere.
+        """
         self._check_slots(())
+        if self.guarded:
+            self._memory[...] = 0
+            self._bus.flush(self._buffers[1])
         self.reset()
         self.identify()
         self._configure()
@@ -213,11 +219,13 @@ class Driver:
         self._bus.flush(self._buffers[1], *self._bytes_of(slot, self.program.input))
 
     def stored_logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.int16]:
-        """Read an exit's logits as stored, int16 (len(slots), classes)."""
+        """Read an exit's logits as stored, int16 (len(slots), classes); no classes, no columns."""
         self._check_slots(slots)
         if not 0 <= exit_index < len(self.program.exits):
             raise DriverUsageError(f"an exit must lie in 0..{len(self.program.exits) - 1}, not {exit_index}")
         tensor = self.program.exits[exit_index].tensor
+        if tensor is None:
+            return np.zeros((len(slots), 0), np.int16)
         for slot in slots:
             self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, tensor))
         return np.stack([self.program.read_tensor(self._memory[slot], tensor).reshape(-1) for slot in slots])
@@ -225,6 +233,32 @@ class Driver:
     def logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.float64]:
         """Read an exit's logits in their unit, float64 (len(slots), classes)."""
         return self.stored_logits(slots, exit_index) * self.program.exits[exit_index].scale
+
+    def stored_outputs(self, slots: Sequence[int], stage: int) -> dict[str, npt.NDArray[np.int16]]:
+        """Read the outputs that are no exits after a stage, int16 (len(slots), *shape), by name.
+
+        Those of earlier stages are among them: a sample keeps its slot, and no tensor shares its place.
+        """
+        self._check_slots(slots)
+        found = {}
+        for one in self.program.outputs:
+            if one.output.stage <= stage:
+                for slot in slots:
+                    self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, one.output.tensor))
+                tensors = [self.program.read_tensor(self._memory[slot], one.output.tensor) for slot in slots]
+                found[one.output.name] = one.output.arranged(np.stack(tensors))
+        return found
+
+    def outputs(self, slots: Sequence[int], stage: int) -> dict[str, npt.NDArray[np.float32]]:
+        """Read the outputs that are no exits after a stage in their unit, activations applied.
+
+        float32 (len(slots), *shape), by name.
+        """
+        scales = {one.output.name: one for one in self.program.outputs}
+        return {
+            name: scales[name].output.activated(stored * scales[name].scale)
+            for name, stored in self.stored_outputs(slots, stage).items()
+        }
 
     def measure_exit_rates(self, images: Sequence[npt.NDArray[np.generic]]) -> tuple[float, ...]:
         """Run images to the last exit, in batches; return the share that the thresholds let go at each.
@@ -312,7 +346,7 @@ class Driver:
         claims.check(self.device, self)
         limit_ns = int(predicted_ns * self._patience)
         self._aim(first, last, limit_ns)
-        if self._guarded:
+        if self.guarded:
             self._place_canaries(last)
         start = self.device.clock.now_ns()
         self._bus.write(_OFFSETS["CTRL"], _START)
@@ -327,7 +361,7 @@ class Driver:
         if not done:
             layer = _STATUS.field("LAYER").get(status)
             raise NpuTimeout(waited_ns=end - start, layer_index=layer, layer=self._layer(layer), slots=self.active)
-        if self._guarded:
+        if self.guarded:
             self._check_job(first, last)
         return Job(start_ns=start, end_ns=end, slots=self.active)
 
@@ -348,8 +382,9 @@ class Driver:
     def _place_canaries(self, last: int) -> None:
         """Fill the logits that a job will write with a word that is no result; it changes from job to job."""
         self._canary = _CANARIES[self._canary == _CANARIES[0]]
-        for rows in self._results(last):
-            rows[...] = self._canary
+        for slot, tensor in self._results(last):
+            self.program.tensors[tensor].view(self._memory[slot])[...] = self._canary
+            self._bus.flush(self._buffers[1], *self._bytes_of(slot, tensor))
 
     def _check_job(self, first: int, last: int) -> None:
         """Raise IntegrityError where a finished job cannot be believed.
@@ -357,22 +392,25 @@ class Driver:
         The canaries in its logits must be gone, the registers that lead it must be as they were written, and
         the program in memory must equal the program, byte by byte.
         """
-        if any((rows == self._canary).all() for rows in self._results(last)):
-            raise IntegrityError(f"the NPU reports the end of layers {first}..{last}, and has written no results")
+        for slot, tensor in self._results(last):
+            self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, tensor))
+            if (self.program.tensors[tensor].view(self._memory[slot]) == self._canary).all():
+                raise IntegrityError(f"the NPU reports the end of layers {first}..{last}, and has written no results")
         expected = self._settings | {"FIRST_LAYER": first, "LAST_LAYER": last, "ACTIVE": self._active}
         for name, word in expected.items():
             if (found := self._read(name)) != word:
                 raise IntegrityError(f"register {name} must hold {word:#x} as written, and it holds {found:#x}")
+        self._bus.invalidate(self._buffers[0])
         code, _ = _aligned(self._buffers[0])
         if not np.array_equal(code[: len(self._image)], self._image):
             raise IntegrityError("the program in the NPU's memory must equal the bundle's, and it is damaged")
 
-    def _results(self, last: int) -> Iterator[npt.NDArray[np.int16]]:
-        """Yield the logits in every active slot of the exit whose stage ends with this layer."""
+    def _results(self, last: int) -> Iterator[tuple[int, str]]:
+        """Yield (slot, tensor) of the logits of the exit whose stage ends with this layer, by active slot."""
         for (_, end), exit in zip(self.program.stages, self.program.exits, strict=True):
-            if end == last:
+            if end == last and exit.tensor is not None:
                 for slot in self.active:
-                    yield self.program.tensors[exit.tensor].view(self._memory[slot])
+                    yield slot, exit.tensor
 
     def _aim(self, first: int, last: int, limit_ns: int) -> None:
         """Write those of the job's registers that changed."""
@@ -458,12 +496,6 @@ class Driver:
         for slot in chosen:
             mask |= 1 << slot
         return mask
-
-
-def memory_needed(program: Program, slots: int) -> int:
-    """Count the bytes that `Driver.load` allocates for program and slots, on pages."""
-    parts = (len(program.image()), slots * program.slot_bytes)
-    return sum(-(-(part + _ALIGNMENT) // _PAGE) * _PAGE for part in parts)
 
 
 def _bits(mask: int) -> tuple[int, ...]:

@@ -60,10 +60,13 @@ class ModelFileError(NetworkError):
 
 
 class UnsupportedOperatorError(ModelFileError):
-    """A node needs an operator that the NPU lacks; `suggestion` is the remedy."""
+    """A node needs an operator that the NPU lacks; `suggestion` is the remedy, `fits` what kind of network
+    would fit.
+    """
 
-    def __init__(self, node: str, operator: str, why: str, suggestion: str) -> None:
-        super().__init__(f"node '{node}': operator {operator} {why}; {suggestion}", node, operator)
+    def __init__(self, node: str, operator: str, why: str, suggestion: str, fits: str = "") -> None:
+        sentence = f"node '{node}': operator {operator} {why}; {suggestion}"
+        super().__init__(f"{fits}, and {sentence}" if fits else sentence, node, operator)
         self.suggestion = suggestion
 
 

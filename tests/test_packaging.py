@@ -18,7 +18,7 @@ DATA = {
     "hls": ("templates/*/*", "csim/*"),
     "rtl_tb": ("*/rtl/*.sv", "*/proofs/*", "**/*.sv", "**/*.h", "**/*.cpp", "README.md"),
     "scheduler": ("policies/tuned/*.json",),
-    "host": (),
+    "host": ("oip/*.proto", "oip/*.protoset", "oip/*.html", "notebooks/*.ipynb"),
     "studies": ("*/templates/*", "*/data/*"),
     "fluidnpu": ("py.typed", "reports/templates/*"),
 }

@@ -8,6 +8,7 @@ writes tensors of its own.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +38,7 @@ from .mapping import LayerMapping, layer_key, mappings
 from .model import LayerJob, Machine, job_cycles
 from .sharing import share_memory
 
+_log = logging.getLogger(__name__)
 TRIES = 3  # plans of a layer that are evaluated, best bound first
 NEAR = 0.99  # a plan whose bound promises less than a hundredth more is not evaluated
 LEAST = Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C)  # the smallest array that can be built
@@ -84,7 +86,7 @@ def synthetic_job(layer: LayerShape, mapping: LayerMapping, block: int) -> tuple
         dilation_w=window.dilation[1],
         out_h=window.out[0],
         out_w=window.out[1],
-        group_words=window.channels if mapping.pool else layer.p // (window.kernel[0] * window.kernel[1]),
+        group_words=layer.c if mapping.pool else layer.p // (window.kernel[0] * window.kernel[1]),
         groups=layer.groups,
         columns=layer.c,
         out_offset=size,
@@ -272,6 +274,7 @@ def search_exact(question: Question, progress: Progress | None = None) -> ExactR
     objective = _objective(question)
     race = _Race(question, objective, progress)
     values = objective(bounds)
+    _log.info("%d arrays can be built; none can be better than %.4g", len(space), values.max())
     for index in np.argsort(-values, kind="stable"):
         if not race.open_to(float(values[index])):
             break
@@ -321,6 +324,7 @@ class _Race:
             if value <= self.value:
                 break
         self.trace.append((replace(point, t_r=fitted.t_r), bound, value))
+        _log.info("array %d: %s reaches %.4g of at most %.4g", len(self.trace), self.trace[-1][0], value, bound)
         if self.progress is not None:
             self.progress(len(self.trace), self.question.evaluations)
         if value > self.value:

@@ -169,13 +169,14 @@ class Exploration:
         """The Pareto front of buildable designs; takes a second, by the `exact` model half a minute."""
         return front(self.question)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON types.
+    def to_json(self, *, front: bool = True) -> dict[str, Any]:
+        """Plain JSON types; without the Pareto front, which takes long, if told so.
 
         Point, GOP/s and resources at the top are the published ones; `fitted` holds those of the design to
         build.
         """
-        return {
+        pareto = {"pareto_points": len(self.front), "pareto": self.front.rows(limit=32)} if front else {}
+        return pareto | {
             "network": self.workload.name,
             "board": self.board.name,
             "model": self.design.model,
@@ -210,8 +211,6 @@ class Exploration:
                 "digest": self.design.digest,
             },
             "search": {"arrays": self.arrays, "evaluated": self.evaluated, "gap_pct": self.gap_pct},
-            "pareto_points": len(self.front),
-            "pareto": self.front.rows(limit=32),
             "notes": list(self.notes),
         }
 

@@ -26,7 +26,9 @@ def touched_words(layer: LayerShape) -> int:
     window = layer.window
     if window is None:
         return layer.r * layer.groups * layer.p
-    return _touched(window, 0) * _touched(window, 1) * window.channels
+    gemm = layer.kind is Kind.GEMM
+    channels = layer.groups * (layer.p // (window.kernel[0] * window.kernel[1])) if gemm else layer.c
+    return _touched(window, 0) * _touched(window, 1) * channels
 
 
 def _touched(window: Window, axis: int) -> int:

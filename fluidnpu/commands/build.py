@@ -20,6 +20,7 @@ from ..options import (
     DATA,
     DESIGN_B_MAX,
     DESIGN_FILE,
+    EVALUATIONS,
     EXIT_RATES,
     FOLDER_OUT,
     JSON,
@@ -28,10 +29,12 @@ from ..options import (
     core_option,
     cycle_model,
     numbers,
+    reading,
     takes,
 )
-from .designs import Search, chosen_design
-from .networks import given_images, quantised, read_network, say_assumed, with_given_rates
+from ..wheel import board_wheel
+from .designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, chosen_design
+from .networks import given_images, quantised, read_network, say_assumed, with_given_rates, with_rates_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +48,7 @@ class BuildOptions(Search):
     data: Path | None
     exit_rates: str | None
     tolerance: float
+    tools: str
     as_json: bool
 
 
@@ -54,14 +58,23 @@ class BuildOptions(Search):
 @DESIGN_B_MAX
 @MEMORY
 @DESIGN_FILE
-@cycle_model("exact")
-@core_option("hls", "Vivado HLS core or SystemVerilog core")
+@cycle_model(DEFAULT_CYCLES)
+@EVALUATIONS
+@core_option(DEFAULT_CORE, "Vivado HLS core or SystemVerilog core")
+@click.option(
+    "--tools",
+    default="2019.2",
+    show_default=True,
+    type=click.Choice(["2019.2", "2022.1"]),
+    help="Vivado that the project is for: 2019.2 with Vivado HLS, or 2022.1 and later with Vitis HLS",
+)
 @click.option("--out", required=True, type=FOLDER_OUT, help="folder for the bitstream project")
 @DATA
 @EXIT_RATES
 @click.option(
     "--tolerance", default=0.5, show_default=True, help="points of accuracy that int16 may lose against float"
 )
+@reading
 @JSON
 @takes(BuildOptions)
 def command(options: BuildOptions) -> None:
@@ -77,11 +90,14 @@ def build_project(options: BuildOptions) -> None:
         network = with_given_rates(network, numbers("--exit-rates", options.exit_rates))
         images = given_images(network, options.data)
         qnet = quantised(network, images)
+        design = chosen_design(out, network, board, options, options.design_file)
         guard = _guarded(network, qnet, images, options.tolerance)
         network = _with_int16_rates(network, qnet, images, guard)
-        design = chosen_design(out, network, board, options, options.design_file)
+        design = with_rates_of(design, network)
         program = hls.compile_program(qnet, design)
-        files = hls.render_project(design, program, board, options.core, rtl=rtl_tb.sources())
+        files = hls.render_project(
+            design, program, board, options.core, rtl=rtl_tb.sources(), tools=options.tools, wheel=board_wheel()
+        )
         write(files)
     lacks = hls_core.hls_core_lacks(design, board) if options.core == "hls" else ""
     report = {
@@ -97,8 +113,7 @@ def build_project(options: BuildOptions) -> None:
     if options.as_json and not lacks:
         show.emit(report)
         return
-    point = f"<{design.t_r}, {design.t_p}, {design.t_c}>"
-    out.print(f"{point} for {board.name} by the {design.model} model, build id {report['build_id']}")
+    out.print(f"{show.point(design)} for {board.name} by the {design.model} model, build id {report['build_id']}")
     say_assumed(out, network)
     for line in _remarks(design, guard, options.tolerance):
         out.print(line)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass, replace
+import logging
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from fluidnpu import boards, dse, models
 from fluidnpu.hls import program as hls_program
 
 from .. import show
-from ..errors import UsageError
+from ..errors import UsageError, add_note
 from ..options import numbers
 from .networks import with_rates_of
 
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 DEFAULT_B_MAX = 8
 MOST_WEIGHT = 1e100
+# The same question gets the same answer from `dse` and `build`.
+DEFAULT_CYCLES, DEFAULT_CORE = "exact", "hls"
+# A quick search counts as many arrays as have this many multiply-accumulates to count, batches 1..b_max each.
+QUICK_MACS, QUICK_MOST, LONG = 4_000_000_000, 8, 24
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +38,7 @@ class Search:
     weights: str | None = None
     objective: str = "throughput"
     core: str = "rtl"
-    evaluations: int = 24
+    evaluations: int | None = None
 
 
 def explored(out: Console, work: models.Workload, board: boards.Board, search: Search) -> dse.Exploration:
@@ -42,21 +48,51 @@ def explored(out: Console, work: models.Workload, board: boards.Board, search: S
     """
     if search.cycle_model == "exact" and importlib.util.find_spec("numba") is None:
         raise UsageError(
-            "the exact model must have Numba, which is not installed: add the extra 'fast', or say --model paper"
+            "counting cycles exactly needs Numba, which is not installed (without it a search would take days): "
+            "pip install 'fluidnpu[fast]', or ask for the publication's model with --cycles paper"
         )
-    question = dse.Question(
-        workload=work,
-        board=board,
-        b_max=DEFAULT_B_MAX if search.b_max is None else search.b_max,
-        model=search.cycle_model,
-        memory=search.memory,
-        weights=_weights(search.weights),
-        objective=search.objective,
-        core=search.core,
-        evaluations=search.evaluations,
-    )
-    with show.progress(out, f"searching designs for {board.name}") as step:
-        return dse.answer(question, step)
+    b_max = DEFAULT_B_MAX if search.b_max is None else search.b_max
+    try:
+        question = dse.Question(
+            workload=work,
+            board=board,
+            b_max=b_max,
+            model=search.cycle_model,
+            memory=search.memory,
+            weights=_weights(search.weights),
+            objective=search.objective,
+            core=search.core,
+            evaluations=quick_evaluations(work, b_max) if search.evaluations is None else search.evaluations,
+        )
+    except dse.DesignError as error:
+        if search.cycle_model == "exact" and any(layer.window is None for layer in work.layers):
+            add_note(error, "or ask for the publication's model, which needs no windows, with --cycles paper")
+        raise
+    log.info("searching designs for %s on %s by the %s model", work.name, board.name, search.cycle_model)
+    label = "bounding" if search.cycle_model == "exact" else "ranking"
+    with show.progress(out, f"{label} arrays for {board.name}") as step:
+        found = dse.answer(question, _relabelled(step, question, board.name))
+    log.info("chose %s: %d of %d arrays counted", show.point(found.design), found.evaluated, found.arrays)
+    return found
+
+
+def quick_evaluations(work: models.Workload, b_max: int) -> int:
+    """Give the number of arrays that a quick search counts: the more, the smaller the network.
+
+    It depends on nothing but the question, so that the answer does not depend on the machine.
+    """
+    counted = max(1, work.macs * b_max * (b_max + 1) // 2)
+    return max(1, min(QUICK_MOST, QUICK_MACS // counted))
+
+
+def _relabelled(step: show.Step, question: dse.Question, board: str) -> show.Step:
+    """Tell bounding, which goes over layers, from counting, which goes over arrays."""
+
+    def report(done: int, total: int, say: str = "") -> None:
+        counting = question.model == "exact" and total == question.evaluations and done <= total
+        step(done, total, f"counting arrays for {board}" if counting else say)
+
+    return report
 
 
 def _weights(text: str | None) -> tuple[float, ...] | None:
@@ -85,5 +121,4 @@ def chosen_design(
     if search.memory not in (None, design.memory):
         raise UsageError(f"'{design_file}' must be a design for memory '{search.memory}', not for '{design.memory}'")
     hls_program.check_made_for(design, network)
-    rates = with_rates_of(design.exit_rates, network)
-    return design if rates == design.exit_rates else replace(design, exit_rates=rates)
+    return with_rates_of(design, network)

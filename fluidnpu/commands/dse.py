@@ -20,7 +20,9 @@ from ..errors import NegativeAnswerError, UsageError
 from ..options import (
     BOARD,
     DATA,
+    EVALUATIONS,
     EXIT_RATES,
+    EXPLAIN,
     FILE_OUT,
     JSON,
     MEMORY,
@@ -28,16 +30,17 @@ from ..options import (
     core_option,
     cycle_model,
     numbers,
+    reading,
     takes,
 )
-from .designs import DEFAULT_B_MAX, Search, explored
+from .designs import DEFAULT_B_MAX, DEFAULT_CORE, DEFAULT_CYCLES, LONG, Search, explored
 from .exits import parse_places, with_exits
 from .import_reports import print_scaled, read_record, scaled
 from .networks import read_model_or_name, with_measured_rates
 from .prepare import MOST_IMAGES, spread
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +55,7 @@ class DseOptions(Search):
     out: Path | None
     report: Path | None
     calibration: Path | None
+    explain: bool
     as_json: bool
 
 
@@ -60,8 +64,8 @@ class DseOptions(Search):
 @BOARD
 @click.option("--b-max", default=DEFAULT_B_MAX, show_default=True, metavar="N", help="largest batch, 1 to 16")
 @MEMORY
-@cycle_model("paper")
-@core_option("rtl", "whose accumulators must fit: those of the SystemVerilog or of the HLS core")
+@cycle_model(DEFAULT_CYCLES)
+@core_option(DEFAULT_CORE, "whose accumulators must fit: those of the HLS core or of the SystemVerilog")
 @click.option(
     "--objective",
     default="throughput",
@@ -69,14 +73,7 @@ class DseOptions(Search):
     type=click.Choice(["throughput", "latency"]),
     help="throughput over batch sizes, or the latency of a single sample",
 )
-@click.option(
-    "--evaluations",
-    default=24,
-    show_default=True,
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="arrays that the exact model counts, at the most",
-)
+@EVALUATIONS
 @click.option(
     "--weights",
     metavar="W1,W2,...",
@@ -98,10 +95,15 @@ class DseOptions(Search):
     metavar="calibration.json",
     help="search and scale by what `import-reports` read of a built project",
 )
+@EXPLAIN
+@reading
 @JSON
 @takes(DseOptions)
 def command(options: DseOptions) -> None:
-    """Search the whole design space of a board for MODEL: ONNX, a layer table, resnet50 or inception_v3."""
+    """The fastest array that fits a board for MODEL: ONNX, a layer table, resnet50 or inception_v3.
+
+    Shows frames a second, milliseconds and what limits them; the same question as `build` asks.
+    """
     search_design(options)
 
 
@@ -125,17 +127,27 @@ def search_design(options: DseOptions) -> None:
 
         files.write_file(options.report, render_design_report(exploration))
     if options.as_json:
-        show.emit(exploration.to_json() | ({} if calibrated is None else {"calibrated": calibrated.to_json()}))
+        # The front is timed exactly for every design, which takes half a minute.
+        with_front = options.report is not None or exploration.design.model == "paper"
+        show.emit(
+            exploration.to_json(front=with_front) | ({} if calibrated is None else {"calibrated": calibrated.to_json()})
+        )
         return
-    _print(out, exploration)
+    print_design(out, exploration)
+    for reason in reasons:
+        out.print(reason)
+    if exploration.design.model == "paper":
+        _print_published(out, exploration)
+    if options.explain:
+        _print_explained(out, exploration)
     if options.report is not None:
         front = exploration.front
-        out.print(f"  [dim]{front.candidates} designs can be built, {len(front)} on the Pareto front[/]")
+        out.print(f"[dim]{front.candidates} designs can be built, {len(front)} on the Pareto front[/]")
     if calibrated is not None:
         print_scaled(out, calibrated)
     for path, what in ((options.out, "design"), (options.report, "report")):
         if path is not None:
-            out.print(f"{what} written to [bold]{path}[/]")
+            out.print(f"{what} written to [bold]{path}[/]", soft_wrap=True)
 
 
 def workload_of(options: DseOptions) -> models.Workload:
@@ -157,16 +169,75 @@ def workload_of(options: DseOptions) -> models.Workload:
     return dataclasses.replace(work, exit_rates=rates)
 
 
-def _print(out: Console, exploration: dse.Exploration) -> None:
-    out.print(show.design_table([exploration]))
+def print_design(out: Console, found: dse.Exploration) -> None:
+    """Print the design, what it reaches, what limits it, what it takes, and how far the search went."""
+    design, board = found.design, found.board
+    out.print(f"[bold]{found.workload.name} on {board.title}: array {show.point(design)}[/]")
+    memory = board.memory(design.memory)
+    facts = (
+        f"{design.clock_hz / 1e6:g} MHz (the board file's clock, not yet timed)",
+        f"memory '{design.memory}' of {memory.bytes_per_s / 1e9:.1f} GB/s",
+        f"{found.core} core",
+    )
+    out.print("; ".join(facts))
+    out.print(speed_table(found))
+    resources = found.fitted_resources
+    parts = {"DSP": resources["dsp"], **show.memories(resources), "LUT": resources["lut"], "FF": resources["ff"]}
+    shares = ", ".join(f"{r['percent']:.0f} % {kind}" for kind, r in parts.items())
+    out.print(f"takes {shares} of the device (LUT and FF estimated)")
+    walls, others = found.walls(1), [one.name for one in board.dram if one.name != design.memory]
+    if walls is not None and walls.first == "memory" and others:
+        out.print(f"the board has other memories: --memory {' or '.join(others)}")
+    for said in found.waste(found.b_max):
+        out.print(f"[yellow]{said}[/]")
+    out.print(f"[dim]{how_far(found)}[/]")
+
+
+def speed_table(found: dse.Exploration) -> RenderableType:
+    """Show frames a second, milliseconds and walls at the smallest and the largest batch."""
+    rows = []
+    for batch in sorted({1, found.b_max}):
+        walls = found.walls(batch)
+        row = (str(batch), f"{found.frames_per_second[batch - 1]:.1f}", f"{found.batch_ms[batch - 1]:.3f}")
+        shares = () if walls is None else (walls.compute, walls.tiles, walls.memory)
+        rows.append((*row, *(() if walls is None else (walls.first,)), *(f"{100 * share:.0f} %" for share in shares)))
+    columns = ("batch", "frames/s", "ms a batch", "limited by", "compute", "tiles", "memory")
+    return show.table("", columns[: len(rows[0])], rows)
+
+
+def how_far(found: dse.Exploration) -> str:
+    """Say how the figures were made, and what a longer search could add."""
+    if found.design.model == "paper":
+        return (
+            "simulated by the publication's fit, which knows no waiting: leave out --cycles paper for the cycles that "
+            "our RTL takes"
+        )
+    counted = f"{found.evaluated} of {found.arrays} arrays counted in simulated cycles of our RTL"
+    if not found.gap_pct:
+        return f"whole search: {counted}, and none of the others can be better"
+    more = f"--evaluations {max(LONG, 4 * found.evaluated)} looks further"
+    return f"quick search: {counted}; no other can be more than {found.gap_pct:.1f} % better ({more})"
+
+
+def _print_published(out: Console, exploration: dse.Exploration) -> None:
+    """Print the paper's GOP/s: of its best point, and of the design that fits."""
     peak = exploration.design.peak_gops
     by_batch = zip(exploration.published_gops, exploration.fitted_gops, exploration.difference_pct, strict=True)
     rows = [
         (str(b), f"{published:.1f}", f"{fitted:.1f}", f"{100 * fitted / peak:.1f} %", f"{difference:+.2f} %")
         for b, (published, fitted, difference) in enumerate(by_batch, 1)
     ]
-    title = f"Throughput of {exploration.workload.name} by batch size (GOP/s, simulated)"
+    title = f"GOP/s by the paper's model: its best point {exploration.published}, and the design to build"
+    out.print()
     out.print(show.table(title, ("batch", "published", "built", "busy MAC eff.", "difference"), rows))
-    for note in exploration.notes:
-        out.print(f"  [dim]{note}[/]")
-    out.print(f"  [dim]{len(exploration.ranking)} points of the paper model searched[/]")
+
+
+def _print_explained(out: Console, exploration: dse.Exploration) -> None:
+    """Print how the design was found, and the words of the screen."""
+    out.print()
+    for note in (*exploration.notes, f"{len(exploration.ranking)} points of the paper model ranked"):
+        out.print(f"[dim]{note}[/]")
+    words = ["array", "batch", "frames/s", "ms a batch", "limited by", "compute", "tiles", "memory", "DSP", "RAM"]
+    if exploration.design.model == "paper":
+        words += ["GOP/s", "published", "built", "busy MAC eff.", "difference"]
+    show.explain(out, [*words, "FBCB", "row block B_R", "lanes"])

@@ -9,11 +9,13 @@ import numpy.typing as npt
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import World, make_policy, measure, simulate
+from fluidnpu.scheduler.policies import Setting
 from fluidnpu.scheduler.simulation import requests_at
 
 from ..reports.figures import LoadPoint
 
 POLICIES = ("serial", "greedy", "fluid")
+SOLVED = ("credit", "guarded")  # policies that are solved for one rate, and then meet others
 
 
 def capacity(latency: LatencyTable, exits: npt.NDArray[np.int64]) -> float:
@@ -27,19 +29,26 @@ def capacity(latency: LatencyTable, exits: npt.NDArray[np.int64]) -> float:
 
 
 def load_curves(
-    latency: LatencyTable, exits: npt.NDArray[np.int64], rates_per_s: Sequence[float], slo_ns: int, seed: int
+    latency: LatencyTable,
+    exits: npt.NDArray[np.int64],
+    rates_per_s: Sequence[float],
+    slo_ns: int,
+    seed: int,
+    setting: Setting | None = None,
 ) -> dict[str, list[LoadPoint]]:
-    """Serve each policy at each rate. Request i leaves at `exits[i]`; gaps are the same but for the rate."""
+    """Serve each policy at each rate. Request i leaves at `exits[i]`; gaps are the same but for the rate.
+
+    With a `setting` also the policies that are solved for it, which then serve every rate.
+    """
     gaps = np.random.default_rng(seed).exponential(1e9, len(exits))
     shares = tuple(float(np.mean(exits == stage)) for stage in range(latency.stages))
-    curves: dict[str, list[LoadPoint]] = {name: [] for name in POLICIES}
+    world = World(latency=latency, exits=exits.tolist(), exit_rates=shares)
+    names = (*POLICIES, *(SOLVED if setting is not None else ()))
+    curves: dict[str, list[LoadPoint]] = {name: [] for name in names}
     for rate in rates_per_s:
         requests = requests_at(np.cumsum(gaps / rate).astype(np.int64), slo_ns)
-        for name in POLICIES:
-            schedule = simulate(
-                requests, make_policy(name), World(latency=latency, exits=exits.tolist(), exit_rates=shares)
-            )
-            metrics = measure(schedule)
+        for name in names:
+            metrics = measure(simulate(requests, make_policy(name, setting), world))
             curves[name].append(
                 LoadPoint(
                     rate_per_s=rate,

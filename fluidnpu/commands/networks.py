@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fluidnpu import models
+from fluidnpu import dse, models
 from fluidnpu.models import exits as model_exits
 from fluidnpu.models import images as model_images
 from fluidnpu.models import numeric, zoo
 
 from ..errors import UsageError
+from ..options import reading_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +23,13 @@ NOISE_SEED = 0
 
 def read_model_or_name(path: Path) -> models.Network | models.Workload:
     """Read a model's file, or make a full-size network by its name, without weights."""
-    return zoo.full_size(str(path)) if is_full_size(path) else models.read_model(path)
+    return zoo.full_size(str(path)) if is_full_size(path) else read_file(path)
+
+
+def read_file(path: Path) -> models.Network | models.Workload:
+    """Read a model's file as `--most-weights` and `--logits` say."""
+    most, logits = reading_options()
+    return models.read_model(path, most_weights=most, exits=logits)
 
 
 def is_full_size(path: Path) -> bool:
@@ -32,7 +39,7 @@ def is_full_size(path: Path) -> bool:
 
 def read_network(path: Path) -> models.Network:
     """Read a network with weights. Raises UsageError for a layer table."""
-    model = models.read_model(path)
+    model = read_file(path)
     if not isinstance(model, models.Network):
         raise UsageError(f"this command needs a network with weights (ONNX), and '{path}' is a layer table")
     return model
@@ -78,10 +85,11 @@ def with_measured_rates(network: models.Network, images: models.ImageSet | None)
     return model_exits.measured(network, numeric.run_float(network, images.images))
 
 
-def with_rates_of(design_rates: tuple[float, ...] | None, network: models.Network) -> tuple[float, ...] | None:
-    """Give the rates that a design is to carry: the network's, else those that it has."""
+def with_rates_of(design: dse.Design, network: models.Network) -> dse.Design:
+    """Give a design the exit rates of its network, where the network knows any."""
     rates = network.workload.exit_rates
-    return design_rates if rates is None or len(network.exits) == 1 else rates
+    known = rates is not None and len(network.exits) > 1
+    return dataclasses.replace(design, exit_rates=rates) if known and rates != design.exit_rates else design
 
 
 def say_assumed(out: Console, network: models.Network) -> None:
@@ -92,8 +100,3 @@ def say_assumed(out: Console, network: models.Network) -> None:
             f"  [dim]no thresholds in the file: {assumed[0].threshold:g} is assumed for "
             f"{', '.join(exit.name for exit in assumed)}; set them with `fluidnpu exits MODEL --thresholds`[/]"
         )
-
-
-def renamed(network: models.Network, name: str | None) -> models.Network:
-    """Give the network another name, where there is one."""
-    return network if name is None else dataclasses.replace(network, name=name)

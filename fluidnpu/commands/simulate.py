@@ -18,7 +18,7 @@ from fluidnpu.scheduler import comparison, simulation
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
-from ..options import DATA, FILE_OUT, FOLDER_OUT, JSON, PATH, takes
+from ..options import DATA, EXPLAIN, FILE_OUT, FOLDER_OUT, JSON, PATH, takes
 from ..outputs import check_output, is_same
 from ..reports.remarks import remarks
 from .circumstances import Circumstances, read_serving
@@ -43,6 +43,7 @@ class SimulateOptions(Circumstances):
     report: Path | None
     study: str | None
     out: Path
+    explain: bool
     as_json: bool
 
     @property
@@ -139,6 +140,7 @@ class SimulateOptions(Circumstances):
     show_default=True,
     help="folder for the study's page and numbers",
 )
+@EXPLAIN
 @JSON
 @takes(SimulateOptions)
 def command(options: SimulateOptions) -> None:
@@ -178,7 +180,9 @@ def compare_policies(options: SimulateOptions) -> None:
     if options.as_json:
         show.emit(streams.to_dict(), sort=False)
         return
-    _print(out, streams)
+    columns = _print(out, streams)
+    if options.explain:
+        show.explain(out, [column for column in columns if column])
     for name, path in logs.items():
         out.print(f"decisions of {name} in the first seed written to [bold]{path}[/]")
     if options.report is not None:
@@ -220,8 +224,8 @@ def _check_memory(options: SimulateOptions) -> None:
     refuse_above(needed, asked, "ask for fewer")
 
 
-def _print(out: Console, streams: comparison.StreamComparison) -> None:
-    """Print a row a policy, then the circumstances."""
+def _print(out: Console, streams: comparison.StreamComparison) -> list[str]:
+    """Print a row a policy, then the circumstances; return the heads of the columns."""
     compared = streams.comparison
     runs = {name: simulation.merge_metrics(metrics) for name, metrics in compared.metrics.items()}
     extra: dict[str, str] = {"mean batch": "mean_batch", "NPU busy %": "busy_pct"}
@@ -254,6 +258,7 @@ def _print(out: Console, streams: comparison.StreamComparison) -> None:
     out.print(show.table(f"{name}: {rate:g}/s, objective {slo_ms:g} ms (simulated)", columns, rows))
     for line in remarks(compared):
         out.print(f"[dim]{line}[/]")
+    return columns
 
 
 def _first_log(serving: scheduler.Serving, source: comparison.Source, policy: str) -> str:

@@ -12,7 +12,7 @@ from fluidnpu.hls import core as hls_core
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
-from ..options import BOARD, DATA, DESIGN_B_MAX, DESIGN_FILE, JSON, PATH, takes
+from ..options import BOARD, DATA, DESIGN_B_MAX, DESIGN_FILE, JSON, PATH, reading, takes
 from .designs import Search, chosen_design
 from .networks import NOISE_SEED, given_images, noise, quantised, read_network
 
@@ -39,6 +39,7 @@ class VerifyOptions:
     "--batches", metavar="B[,B...]", help="batch sizes to compare  [default: every one up to the design's largest]"
 )
 @DATA
+@reading
 @JSON
 @takes(VerifyOptions)
 def command(options: VerifyOptions) -> None:
@@ -50,9 +51,9 @@ def verify_core(options: VerifyOptions) -> None:
     """Compare C simulation with golden; a mismatch is exit code 1."""
     out = show.console(options.as_json)
     board, network = boards.load_board(options.board), read_network(options.model)
+    images = given_images(network, options.data)
     design = chosen_design(out, network, board, Search(b_max=options.b_max), options.design_file)
     sizes = parse_batches(options.batches, design.b_max)
-    images = given_images(network, options.data)
     if images is None:
         images = noise(network.intake, max(sizes))
         ranges = "" if network.calibration else ", which give the ranges, too: the file has none"

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup
-
 from fluidnpu.dse import Exploration
 from fluidnpu.hls import CsimReport
 from fluidnpu.host import ServeResult
 from fluidnpu.models import Network
 from fluidnpu.models.numeric import GuardReport
 from fluidnpu.scheduler import Metrics
-from fluidnpu.studies.drawing import first_merge, page_template, schedule_timeline
+from fluidnpu.studies.drawing import first_merge, inline_figure, page_template, schedule_timeline
 
 from .design import plan_map
-from .figures import LoadPoint, load_curves, throughput_bars
+from .figures import LoadPoint, load_curves, speed_panels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,17 +71,12 @@ def render_report(demo: DemoResult) -> str:
         demo=demo,
         board=demo.designs[0].board,
         design=design,
-        throughput=Markup(
-            throughput_bars(
-                {one.board.name: one.fitted_gops for one in demo.designs},
-                {one.board.name: one.design.peak_gops for one in demo.designs},
-            )
-        ),
-        plan=Markup(plan_map(demo.designs[0])),
-        curves=Markup(load_curves(demo.curves, demo.slo_ns / 1e6, demo.rate_per_s)),
-        paper_curves=Markup(load_curves(demo.paper.curves, demo.paper.slo_ms)),
+        speed=inline_figure(speed_panels({one.board.name: one.batch_ms for one in demo.designs})),
+        plan=inline_figure(plan_map(demo.designs[0])),
+        curves=inline_figure(load_curves(demo.curves, demo.slo_ns / 1e6, demo.rate_per_s)),
+        paper_curves=inline_figure(load_curves(demo.paper.curves, demo.paper.slo_ms)),
         timelines=[
-            (one.schedule.policy, Markup(schedule_timeline(one.schedule, first, design.exits, label="sample")))
+            (one.schedule.policy, inline_figure(schedule_timeline(one.schedule, first, design.exits, label="sample")))
             for one in reversed(demo.served)
         ],
     )

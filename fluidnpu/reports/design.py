@@ -6,13 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from markupsafe import Markup
-
 from fluidnpu.dse import Exploration
 from fluidnpu.dse.resources import ram_bits
-from fluidnpu.studies.drawing import page_template
+from fluidnpu.studies.drawing import inline_figure, page_template
 
-from .figures import heat_map, pareto_front, roofline, shares, throughput_bars
+from .figures import heat_map, pareto_front, roofline, shares, speed_panels
 
 ALTERNATIVES = 12  # rows of the table beside the Pareto front
 
@@ -32,26 +30,29 @@ def render_design_report(exploration: Exploration) -> str:
             (layer.name, exploration.layer_operations_per_word(index, batch), exploration.layer_gops(index)[batch - 1])
             for index, layer in enumerate(design.layers)
         ]
-        roofs.append(Markup(roofline(layers, design.peak_gops, words, per_word, f"Roofline at batch {batch}")))
+        roofs.append(inline_figure(roofline(layers, design.peak_gops, words, per_word, f"Roofline at batch {batch}")))
     front, figure = exploration.front, "bounds of the exact model" if design.model == "exact" else "paper model"
     return page_template(__package__, "design.html.j2").render(
         exploration=exploration,
         design=design,
         board=board,
-        throughput=Markup(throughput_bars({board.name: exploration.fitted_gops}, {board.name: design.peak_gops})),
+        speed=inline_figure(speed_panels({board.name: exploration.batch_ms}, _walls(exploration))),
+        waste=exploration.waste(exploration.b_max),
         roofs=roofs,
-        plan=Markup(plan_map(exploration)),
+        plan=inline_figure(plan_map(exploration)),
         rows=_layer_rows(exploration, words),
-        front=Markup(
+        front=inline_figure(
             pareto_front(
                 [_corner(row) for row in front.rows()],
                 _chosen(exploration),
                 f"{len(front)} of {front.candidates} designs that none beats in all of these ({figure}; ringed: the design to build): weighted GOP/s",
             )
         ),
-        alternatives=front.rows(limit=ALTERNATIVES),
+        alternatives=_alternatives(exploration),
         map=_memory_map(exploration),
-        memory=Markup(shares(_memory(exploration), "On-chip resources of the built design, per cent of the device")),
+        memory=inline_figure(
+            shares(_memory(exploration), "On-chip resources of the built design, per cent of the device")
+        ),
     )
 
 
@@ -85,6 +86,24 @@ def _chosen(exploration: Exploration) -> tuple[float, float, float, float, float
     latency = 2e-6 * exploration.workload.macs / exploration.fitted_gops[0]
     memory = ram_bits(exploration.fit.ramb18, exploration.fit.uram288) / 1e6
     return latency, memory, exploration.fit.lut.value / 1e3, exploration.objective_gops, exploration.fit.dsp
+
+
+def _alternatives(exploration: Exploration) -> list[dict[str, Any]]:
+    """List designs of the front and, in its place among them, the design to build with its own figures."""
+    design, chosen = exploration.design, _chosen(exploration)
+    row = {"t_r": design.t_r, "t_p": design.t_p, "t_c": design.t_c, "latency_1_ms": chosen[0], "dsp": chosen[4]}
+    row |= {"memory_bits": 1e6 * chosen[1], "lut": round(1e3 * chosen[2]), "objective_gops": chosen[3]}
+    shape = ("t_r", "t_p", "t_c")
+    others = [one for one in exploration.front.rows(limit=ALTERNATIVES) if any(one[k] != row[k] for k in shape)]
+    rows = [{**one, "chosen": False} for one in others] + [{**row, "chosen": True}]
+    return sorted(rows, key=lambda one: -float(one["objective_gops"]))
+
+
+def _walls(exploration: Exploration) -> dict[str, list[tuple[float, float, float]]]:
+    """Give the shares of the three walls at every batch size; empty where they were not counted."""
+    found = [exploration.walls(batch) for batch in range(1, exploration.b_max + 1)]
+    shares = [(one.compute, one.tiles, one.memory) for one in found if one is not None]
+    return {exploration.board.name: shares} if shares else {}
 
 
 def _layer_rows(exploration: Exploration, gwords_per_s: float) -> list[dict[str, Any]]:

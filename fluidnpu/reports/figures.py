@@ -7,8 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import log
+from typing import Any
 
-from fluidnpu.studies.drawing import GRID, INK, PALETTE, YELLOW, new_figure, to_svg
+from fluidnpu.studies.drawing import GRID, INK, ON_COLOUR, PALETTE, WIDTH, YELLOW, new_figure, to_svg
+
+DASHES = ("-", "--", "-", "--", ":")  # lines that lie on each other are told apart
+LIGHT = {PALETTE[1], PALETTE[4], PALETTE[5], YELLOW}  # too light for white letters
+ROOF_INCHES = 4.4  # height of a roofline
+NAMED = 5  # layers of a roofline that are named
+WALLS = ("compute", "tiles", "memory")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,16 +42,18 @@ def load_curves(curves: Mapping[str, Sequence[LoadPoint]], slo_ms: float, marked
         ("SLO violations (%)", "violations_pct", False),
         ("NPU wall-clock utilisation (%)", "utilisation_pct", False),
     )
-    figure, axes = new_figure(14, 3.6, len(panels))
+    figure, axes = new_figure(WIDTH, 6.4, 2, 2)
     for axis, (title, key, logarithmic) in zip(axes, panels, strict=True):
-        for colour, (name, points) in zip(PALETTE, curves.items(), strict=False):
+        for number, (name, points) in enumerate(curves.items()):
             axis.plot(
                 [p.rate_per_s / unit for p in points],
                 [getattr(p, key) for p in points],
-                color=colour,
+                DASHES[number % len(DASHES)],
+                color=PALETTE[number % len(PALETTE)],
                 label=name,
                 marker="o",
                 markersize=3,
+                linewidth=1.6,
             )
         if logarithmic:
             axis.set_yscale("log")
@@ -57,49 +67,83 @@ def load_curves(curves: Mapping[str, Sequence[LoadPoint]], slo_ms: float, marked
             axis.axvline(marked_rate / unit, color=GRID, linewidth=4, zorder=0)
         axis.set_title(title, fontsize=10, color=INK, loc="left")
         axis.set_xlabel(label, fontsize=9, color=INK)
-    axes[0].legend(frameon=False, fontsize=9)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside upper left", ncols=len(labels), frameon=False, fontsize=9, labelcolor=INK
+    )
     return to_svg(figure)
 
 
-def throughput_bars(series: Mapping[str, Sequence[float]], peaks: Mapping[str, float]) -> str:
-    """Draw GOP/s by batch size, a panel a board, with its peak as a line."""
-    figure, axes = new_figure(14, 3, len(series))
-    for axis, (name, values) in zip(axes, series.items(), strict=True):
-        batches = range(1, len(values) + 1)
-        axis.bar(batches, values, color=PALETTE[0], width=0.7)
-        for batch, value in zip(batches, values, strict=True):
-            axis.annotate(
-                f"{100 * value / peaks[name]:.0f} %", (batch, value), ha="center", va="bottom", fontsize=8, color=INK
-            )
-        axis.axhline(peaks[name], color=INK, linewidth=0.8, linestyle="--")
-        axis.set_title(
-            f"{name}: GOP/s by batch size (dashed: peak of the array; percent: busy MAC efficiency)",
-            fontsize=10,
-            color=INK,
-            loc="left",
-        )
-        axis.set_xticks(list(batches))
+def speed_panels(
+    ms: Mapping[str, Sequence[float]], walls: Mapping[str, Sequence[tuple[float, float, float]]] | None = None
+) -> str:
+    """Draw milliseconds a batch and the gain of batching, a line a design; and where its cycles go.
+
+    `ms[name][b - 1]` is the time of batch b. `walls[name][b - 1]`: shares of compute, tiles and memory, if
+    they were counted.
+    """
+    walls = walls or {}
+    figure, axes = new_figure(WIDTH, 3.4, 2 + len(walls))
+    for colour, (name, times) in zip(PALETTE, ms.items(), strict=False):
+        batches = range(1, len(times) + 1)
+        gains = [b * times[0] / t for b, t in zip(batches, times, strict=True)]
+        for axis, values in ((axes[0], times), (axes[1], gains)):
+            axis.plot(batches, values, color=colour, marker="o", markersize=4, linewidth=1.6, label=name)
+    most = max(map(len, ms.values()))
+    axes[0].set_ylim(bottom=0)
+    axes[1].set_ylim(bottom=0.9)
+    axes[0].legend(frameon=False, fontsize=9, labelcolor=INK)
+    titles = ["milliseconds of a batch", "images a second over those of batch 1"]
+    for axis, (name, rows) in zip(axes[2:], walls.items(), strict=True):
+        _stack(axis, rows)
+        titles.append(f"{name}: where the cycles go (%)")
+    for axis, title in zip(axes, titles, strict=True):
+        axis.set_xticks(range(1, most + 1))
         axis.set_xlabel("batch size", fontsize=9, color=INK)
-        axis.grid(False, axis="x")
+        axis.set_title(title, fontsize=10, color=INK, loc="left")
     return to_svg(figure)
+
+
+def _stack(axis: Any, rows: Sequence[tuple[float, float, float]]) -> None:
+    """Draw shares as stacked bars, a bar a batch size, and say what each colour is."""
+    below = [0.0] * len(rows)
+    for colour, name, shares in zip((PALETTE[0], PALETTE[1], PALETTE[4]), WALLS, zip(*rows, strict=True), strict=True):
+        axis.bar(range(1, len(rows) + 1), [100 * x for x in shares], bottom=below, color=colour, width=0.7, label=name)
+        for batch, (low, share) in enumerate(zip(below, shares, strict=True), 1):
+            if share >= 0.09:
+                middle = {"ha": "center", "va": "center", "fontsize": 8}
+                axis.text(batch, low + 50 * share, f"{100 * share:.0f}", color=ON_COLOUR, **middle)
+        below = [low + 100 * share for low, share in zip(below, shares, strict=True)]
+    axis.set_ylim(0, 100)
+    axis.grid(False)
+    axis.legend(frameon=False, fontsize=9, labelcolor=INK, ncols=3, loc="upper left", bbox_to_anchor=(0, -0.2))
 
 
 def heat_map(
     values: Sequence[Sequence[float]], row_labels: Sequence[str], cells: Sequence[Sequence[str]], title: str
 ) -> str:
     """Draw utilisation in percent, layers by batch sizes; `cells` holds the text of each cell (k and B_R)."""
-    figure, (axis,) = new_figure(14, 0.9 + 0.26 * len(values))
+    figure, (axis,) = new_figure(WIDTH, 0.9 + 0.27 * len(values))
     axis.grid(False)
     colours = axis.imshow(values, cmap="YlGnBu", vmin=0, vmax=100, aspect="auto")
-    figure.colorbar(colours, ax=axis, label="per cent of peak", pad=0.01, aspect=40)
+    _scale(figure.colorbar(colours, ax=axis, pad=0.01, aspect=40), "per cent of peak")
     for y, row in enumerate(cells):
         for x, text in enumerate(row):
-            axis.text(x, y, text, ha="center", va="center", fontsize=8, color="white" if values[y][x] > 60 else INK)
+            axis.text(
+                x, y, text, ha="center", va="center", fontsize=8, color="white" if values[y][x] > 60 else ON_COLOUR
+            )
     axis.set_yticks(range(len(row_labels)), row_labels, fontsize=8)
     axis.set_xticks(range(len(values[0])), [str(b + 1) for b in range(len(values[0]))])
     axis.set_xlabel("batch size", fontsize=9, color=INK)
     axis.set_title(title, fontsize=10, color=INK, loc="left")
     return to_svg(figure)
+
+
+def _scale(bar: Any, label: str) -> None:
+    """Write a colour scale in the house's ink."""
+    bar.set_label(label, fontsize=9, color=INK)
+    bar.ax.tick_params(colors=INK, labelsize=8)
+    bar.outline.set_visible(False)
 
 
 def roofline(
@@ -109,22 +153,22 @@ def roofline(
 
     `per_word` names the words that are counted.
     """
-    figure, (axis,) = new_figure(14, 4.2)
+    figure, (axis,) = new_figure(WIDTH, ROOF_INCHES)
     points = [(name, x, y) for name, x, y in layers if x > 0]
     low, high = min(x for _, x, _ in points) / 1.6, max(x for _, x, _ in points) * 1.6
     knee = peak_gops / gwords_per_s
     roof = sorted({low, min(max(knee, low), high), high})
     axis.plot(roof, [min(peak_gops, x * gwords_per_s) for x in roof], color=INK, linewidth=1.2)
-    axis.scatter([x for _, x, _ in points], [y for _, _, y in points], color=PALETTE[0], s=22, alpha=0.7, zorder=3)
-    groups: dict[tuple[str, str], list[str]] = {}
-    for name, x, y in sorted(points, key=lambda p: p[2] / min(peak_gops, p[1] * gwords_per_s)):
-        groups.setdefault((f"{x:.3g}", f"{y:.3g}"), []).append(name)
-    for number, ((x_text, y_text), names) in enumerate(list(groups.items())[:4]):
-        label = names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-        place = (6, -12 - 11 * number)
-        axis.annotate(
-            label, (float(x_text), float(y_text)), textcoords="offset points", xytext=place, fontsize=8, color=INK
-        )
+    axis.scatter([x for _, x, _ in points], [y for _, _, y in points], color=PALETTE[0], s=26, alpha=0.75, zorder=3)
+    axis.set_ylim(min(y for _, _, y in points) / 2.2, 1.8 * max(peak_gops, *(y for _, _, y in points)))
+    axis.set_xlim(low, high)
+    limits = (*axis.get_xlim(), *axis.get_ylim())
+    spots = _furthest(points, peak_gops, gwords_per_s)
+    named = {
+        place: names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "") for place, names in spots.items()
+    }
+    for place, (label, offset) in _placed(named, [(x, y) for _, x, y in points], limits).items():
+        axis.annotate(label, place, textcoords="offset points", xytext=offset, fontsize=9, color=INK)
     axis.set_xscale("log")
     axis.set_yscale("log")
     for ruler in (axis.xaxis, axis.yaxis):
@@ -135,6 +179,58 @@ def roofline(
     return to_svg(figure)
 
 
+def _furthest(
+    points: Sequence[tuple[str, float, float]], peak_gops: float, gwords_per_s: float
+) -> dict[tuple[float, float], list[str]]:
+    """Give the names of the layers furthest below the roof, by places that are not too near each other."""
+    below = sorted(points, key=lambda p: p[2] / min(peak_gops, p[1] * gwords_per_s))
+    groups: dict[tuple[float, float], list[str]] = {}
+    for name, x, y in below:
+        near = next((place for place in groups if _near(place, (x, y))), None)
+        if near is not None:
+            groups[near].append(name)
+        elif len(groups) < NAMED:
+            groups[x, y] = [name]
+    return groups
+
+
+def _near(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Tell if two points of these logarithmic axes are too near each other for a label each."""
+    return max(one[0] / other[0], other[0] / one[0]) < 1.15 and max(one[1] / other[1], other[1] / one[1]) < 1.25
+
+
+def _placed(
+    labels: Mapping[tuple[float, float], str], points: Sequence[tuple[float, float]], limits: Sequence[float]
+) -> dict[tuple[float, float], tuple[str, tuple[float, float]]]:
+    """Give each label its offset in points beside its place, where it covers no other label and no point.
+
+    A label without such a place is left out. `limits`: least and most of both axes.
+    """
+    x_low, x_high, y_low, y_high = limits
+    wide, high = 72 * 0.93 * WIDTH, 72 * 0.78 * ROOF_INCHES  # of the axes, in points
+
+    def at(point: tuple[float, float]) -> tuple[float, float]:
+        x, y = log(point[0] / x_low) / log(x_high / x_low), log(point[1] / y_low) / log(y_high / y_low)
+        return wide * x, high * y
+
+    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in map(at, points)]
+    placed: dict[tuple[float, float], tuple[str, tuple[float, float]]] = {}
+    for place, label in labels.items():
+        (x, y), w = at(place), 5.4 * len(label)
+        for dx, dy in ((7, -13), (-7 - w, 4), (7, -3), (-7 - w, -3), (7, 8), (-7 - w, -13)):
+            box = (x + dx, y + dy, x + dx + w, y + dy + 10)
+            inside = box[0] >= 0 and box[2] <= wide and box[1] >= 0 and box[3] <= high
+            if inside and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                placed[place] = (label, (dx, dy))
+                break
+    return placed
+
+
+def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
 Corner = tuple[float, float, float, float, float]
 
 
@@ -143,7 +239,7 @@ def pareto_front(points: Sequence[Corner], chosen: Corner, title: str) -> str:
     ringed.
     """
     labels = ("latency at B = 1 (ms)", "on-chip memory (Mbit)", "LUTs (thousands, estimated)")
-    figure, panels = new_figure(14, 3.8, len(labels))
+    figure, panels = new_figure(WIDTH, 3.6, len(labels))
     for column, (axis, label) in enumerate(zip(panels, labels, strict=True)):
         shown = axis.scatter(
             [point[column] for point in points],
@@ -160,14 +256,15 @@ def pareto_front(points: Sequence[Corner], chosen: Corner, title: str) -> str:
     panels[0].set_xscale("log")
     panels[0].xaxis.set_major_formatter("{x:g}")
     panels[0].xaxis.set_minor_formatter("")
-    figure.colorbar(shown, ax=panels, label="DSPs", pad=0.01)
+    _scale(figure.colorbar(shown, ax=panels, pad=0.01), "DSPs")
+    panels[0].set_ylabel("weighted GOP/s", fontsize=9, color=INK)
     figure.suptitle(title, fontsize=10, color=INK, x=0.01, ha="left")
     return to_svg(figure)
 
 
 def shares(parts: Mapping[str, Mapping[str, float]], title: str) -> str:
     """Draw stacked bars, one a resource: each user's share of it, in per cent of the device."""
-    figure, (axis,) = new_figure(14, 0.8 + 0.5 * len(parts))
+    figure, (axis,) = new_figure(WIDTH, 0.7 + 0.42 * len(parts))
     axis.grid(False, axis="y")
     names = list(dict.fromkeys(name for part in parts.values() for name in part))
     for row, part in enumerate(parts.values()):
@@ -175,11 +272,12 @@ def shares(parts: Mapping[str, Mapping[str, float]], title: str) -> str:
         for name, value in part.items():
             colour = PALETTE[names.index(name) % 8]
             axis.barh(row, value, left=left, height=0.6, color=colour, edgecolor="white")
-            if value > 4:
-                ink = INK if colour == YELLOW else "white"
-                axis.text(
-                    left + value / 2, row, f"{name} {value:.0f} %", ha="center", va="center", fontsize=8, color=ink
-                )
+            text, inside = f"{name} {value:.0f} %", value > 1.1 * len(f"{name} 00 %")
+            if inside:
+                ink = ON_COLOUR if colour in LIGHT else "white"
+                axis.text(left + value / 2, row, text, ha="center", va="center", fontsize=8, color=ink)
+            elif len(part) == 1:
+                axis.text(left + value + 0.6, row, text, ha="left", va="center", fontsize=8, color=INK)
             left += value
     axis.set_yticks(range(len(parts)), list(parts), fontsize=9)
     axis.set_xlim(0, 100)

@@ -19,7 +19,11 @@ def remarks(comparison: Comparison) -> list[str]:
     lines = [
         f"{comparison.truth.traffic} traffic, {seeds} seed{'s' * (seeds > 1)} of {comparison.requests} requests, the "
         f"first {comparison.requests - counted} of them served but not counted"
-        + ("; ± is the 95 % interval over seeds" if seeds > 1 else "; one seed gives no interval")
+        + (
+            "; ± is the 95 % interval over seeds, in brackets where it ends at what can be"
+            if seeds > 1
+            else "; one seed gives no interval"
+        )
     ]
     load = comparison.true_load
     lines.append(

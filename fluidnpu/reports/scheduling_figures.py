@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fluidnpu.studies.drawing import INK, Look, new_figure, to_svg
+from fluidnpu.studies.drawing import INK, WIDTH, Look, new_figure, to_svg
 
 
 def latency_distribution(samples: Mapping[str, Sequence[float]], slo_ms: float, look: Mapping[str, Look]) -> str:
     """Draw the share of requests that take longer than x, a line a policy; its height at the objective:
     violations.
     """
-    figure, (axis,) = new_figure(14, 3.6)
+    figure, (axis,) = new_figure(WIDTH, 3.4)
     longest = 0.0
     for name, values in samples.items():
         ordered = sorted(values)
@@ -30,13 +30,13 @@ def latency_distribution(samples: Mapping[str, Sequence[float]], slo_ms: float, 
     axis.yaxis.set_minor_formatter("")
     axis.set_xlabel("latency (ms)", fontsize=9, color=INK)
     axis.set_title("requests that take longer (%)", fontsize=10, color=INK, loc="left")
-    axis.legend(frameon=False, fontsize=9)
+    axis.legend(frameon=False, fontsize=9, labelcolor=INK)
     return to_svg(figure)
 
 
 def batch_bars(shares: Mapping[str, Sequence[float]], look: Mapping[str, Look]) -> str:
     """Draw the batch sizes that ran, in per cent of a policy's runs: a group of bars a batch size."""
-    figure, (axis,) = new_figure(14, 3.0)
+    figure, (axis,) = new_figure(WIDTH, 2.8)
     width = 0.8 / max(len(shares), 1)
     for k, (name, values) in enumerate(shares.items()):
         xs = [b + (k - (len(shares) - 1) / 2) * width for b in range(1, len(values) + 1)]
@@ -46,5 +46,5 @@ def batch_bars(shares: Mapping[str, Sequence[float]], look: Mapping[str, Look]) 
     axis.grid(False, axis="x")
     axis.set_xlabel("batch size", fontsize=9, color=INK)
     axis.set_title("runs by batch size (% of each policy's runs)", fontsize=10, color=INK, loc="left")
-    axis.legend(frameon=False, fontsize=9)
+    axis.legend(frameon=False, fontsize=9, labelcolor=INK)
     return to_svg(figure)

@@ -16,6 +16,7 @@ from fluidnpu.studies.drawing import (
     decisions_from,
     first_merge,
     first_schedules,
+    inline_figure,
     looks,
     page_template,
     schedule_timeline,
@@ -44,9 +45,9 @@ def render_simulation(serving: Serving, source: Source, streams: StreamCompariso
         remarks=remarks(comparison),
         pm=plus_minus,
         rows=[(name, merge_metrics(runs), comparison.unstable(name)) for name, runs in comparison.metrics.items()],
-        distribution=Markup(latency_distribution(latencies, slo_ms, look)) if latencies else "",
-        batches=Markup(batch_bars(shares, look)),
-        timelines=[(name, Markup(schedule_timeline(done, first, exits))) for name, done in schedules.items()],
+        distribution=inline_figure(latency_distribution(latencies, slo_ms, look)) if latencies else "",
+        batches=inline_figure(batch_bars(shares, look)),
+        timelines=[(name, inline_figure(schedule_timeline(done, first, exits))) for name, done in schedules.items()],
         excerpts=[(name, decisions_from(done, first)) for name, done in schedules.items()],
     )
 

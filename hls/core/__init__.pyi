@@ -4,6 +4,7 @@ from .csim import compile_core as compile_core
 from .csim import compile_shared_core as compile_shared_core
 from .csim import core_texts as core_texts
 from .reference_core import execute_streams_reference as execute_streams_reference
+from .streams import Command as Command
 from .streams import LayerStreams as LayerStreams
 from .streams import layer_streams as layer_streams
 from .streams import output_beats as output_beats

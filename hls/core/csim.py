@@ -1,7 +1,8 @@
 """C simulation of the generated C++: compiled with g++ and run as a process. Needs no vendor's tool.
 
 The arbitrary-precision headers come from the hls4ml package (Apache-2.0), which is located but never
-imported. `hls_stream.h` is our own (`hls/csim/`). A compiled core is cached under the digest of its sources.
+imported. `hls_stream.h` is our own (`hls/csim/`). A compiled core is cached under the digest of its sources
+and tools.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.util
+import logging
 import os
 import shutil
 import struct
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
@@ -26,9 +31,11 @@ import numpy.typing as npt
 from fluidnpu.dse import Design
 
 from ..errors import CsimError
+from .dialect import Dialect
 from .render import render_core
 from .streams import LayerStreams
 
+_log = logging.getLogger(__name__)
 Int16 = npt.NDArray[np.int16]
 
 MAGIC = 0x0F1D0B00
@@ -51,13 +58,20 @@ def cache_folder() -> Path:
     return Path(os.environ.get("FLUIDNPU_BUILD", "build")).resolve() / "csim"
 
 
-def compile_core(design: Design, cache: Path | None = None, compiler: str = "g++", *, ultra_banks: int = 0) -> Path:
+def compile_core(
+    design: Design,
+    cache: Path | None = None,
+    compiler: str = "g++",
+    *,
+    ultra_banks: int = 0,
+    dialect: Dialect = Dialect.VIVADO_HLS,
+) -> Path:
     """Compile the test bench of a design's core unless the cache has it; CsimError when that fails.
 
-    `ultra_banks`: as for `render_core`.
+    `ultra_banks` and `dialect`: as for `render_core`.
     """
-    texts = render_core(design, ultra_banks)
-    sha = hashlib.sha256(repr((FLAGS, compiler, list(_headers().values()))).encode())
+    texts = render_core(design, ultra_banks, dialect)
+    sha = hashlib.sha256(repr((FLAGS, _tools(compiler), list(_headers().values()))).encode())
     for name, text in sorted(texts.items()):
         sha.update(f"{name}\0{text}\0".encode())
     folder = cache if cache is not None else cache_folder()
@@ -68,6 +82,19 @@ def compile_core(design: Design, cache: Path | None = None, compiler: str = "g++
             _compile(texts | _headers(), Path(scratch), compiler, ("tb_core.cpp", "-o", "tb_core"))
             os.replace(Path(scratch) / "tb_core", binary)  # whole or not at all, also when two build at once
     return binary
+
+
+@cache
+def _tools(compiler: str) -> tuple[str, str]:
+    """What the compiler says of itself, and the version of the package with the ap_int headers."""
+    try:
+        said = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
+    except OSError:
+        said = ""  # told in one sentence where it is called
+    try:
+        return compiler + said.partition("\n")[0], version("hls4ml")
+    except PackageNotFoundError:
+        return compiler + said.partition("\n")[0], ""
 
 
 def _headers() -> dict[str, str]:
@@ -101,7 +128,10 @@ def _compile(texts: Mapping[str, str], folder: Path, compiler: str, more: tuple[
         (folder / name).write_text(text, encoding="utf-8")
     includes = ["-I", str(folder), "-isystem", str(ap_headers())]  # ours first: both have an hls_stream.h
     command = [compiler, *FLAGS, *includes, "fluidnpu_core.cpp", *more]
+    _log.info("compiling the core with %s", compiler)
+    started = time.monotonic()
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    _log.info("compiled in %.1f s, exit status %d", time.monotonic() - started, done.returncode)
     if done.returncode:
         raise CsimError(f"the generated C++ must compile, and {compiler} says: {_first_error(done.stderr)}")
 
@@ -121,10 +151,18 @@ class CoreSimulator:
 
     calls: int = 0
 
-    def __init__(self, design: Design, cache: Path | None = None, stalls: int = 0, *, ultra_banks: int = 0) -> None:
+    def __init__(
+        self,
+        design: Design,
+        cache: Path | None = None,
+        stalls: int = 0,
+        *,
+        ultra_banks: int = 0,
+        dialect: Dialect = Dialect.VIVADO_HLS,
+    ) -> None:
         self.design = design
         self._process = subprocess.Popen(
-            [str(compile_core(design, cache, ultra_banks=ultra_banks)), "-"],
+            [str(compile_core(design, cache, ultra_banks=ultra_banks, dialect=dialect)), "-"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.models import Layer, QuantisedNetwork, golden
+from fluidnpu.models import QuantisedNetwork, golden
 
 from ..errors import ProgramError
 from ..program.compiler import compile_program
@@ -157,17 +157,18 @@ def _run_batch(
         program.tensors[program.input].stored(slot)[...] = program.pack_sample(image)
     for index, qlayer in enumerate(qnet.layers):
         layer, descriptor, word = qlayer.layer, program.descriptors[index], program.fbcb_word(index, batch)
-        residual = None if layer.residual is None else tensors[layer.residual]
-        expected, expected_saturations = golden.run_layer_counting(qlayer, tensors[layer.input], residual)
+        residual = None if layer.residual is None else layer.added(tensors[layer.residual])
+        source = layer.read(tensors[layer.input])
+        expected, expected_saturations = golden.run_layer_counting(qlayer, source, residual)
         output, saturations = core.run(layer_streams(descriptor, word, core.design, slots, program.weights))
         scatter_output(descriptor, word, core.design, output, slots)
-        views = [_channels(program.tensors[layer.output].view(slot), layer) for slot in slots]
+        views = [layer.written(program.tensors[layer.output].view(slot)[None])[0] for slot in slots]
         got = np.stack(views)
         if not chain:
             for view, value in zip(views, expected, strict=True):
                 view[...] = value
         whole = tensors.setdefault(layer.output, np.zeros((batch, *qnet.network.tensors[layer.output]), np.int16))
-        _channels(whole, layer)[...] = expected
+        layer.written(whole)[...] = expected
         yield LayerCheck(
             layer=layer.name,
             batch=batch,
@@ -178,11 +179,6 @@ def _run_batch(
             expected_saturations=expected_saturations,
             first=_first(got, expected),
         )
-
-
-def _channels(tensor: Int16, layer: Layer) -> Int16:
-    """The channels that a layer writes of its output tensor (..., C)."""
-    return tensor[..., layer.output_channel : layer.output_channel + layer.channels]
 
 
 def _first(got: Int16, expected: Int16) -> Difference | None:

@@ -22,6 +22,7 @@ from fluidnpu.dse import Design
 from ..program.compiler import check_buildable
 from ..program.layout import BIAS_WORDS
 from ..views.formats import render_format_header
+from .dialect import Dialect, in_dialect
 
 if TYPE_CHECKING:
     import jinja2
@@ -210,14 +211,14 @@ def row_distance(design: Design, ultra_banks: int = 0) -> int:
     return CoreText(design, ultra_banks).row_distance
 
 
-def render_core(design: Design, ultra_banks: int = 0) -> dict[str, str]:
+def render_core(design: Design, ultra_banks: int = 0, dialect: Dialect = Dialect.VIVADO_HLS) -> dict[str, str]:
     """Render the core's C++: file name -> text; ProgramError for a design that cannot be built.
 
     `ultra_banks`: the number of accumulator banks in UltraRAM, as `hls_ultra_banks` counts them.
     """
     check_buildable(design)
     core = CoreText(design, min(ultra_banks, CoreText(design).banks + design.t_c))
-    texts = {file.removesuffix(".j2"): _core_text(file, core) for file in CORE_FILES}
+    texts = {file.removesuffix(".j2"): in_dialect(_core_text(file, core), dialect) for file in CORE_FILES}
     return texts | {"formats.h": render_format_header()}
 
 

@@ -15,7 +15,7 @@ from ..formats.table import NO_WEIGHTS, KindCode
 from .descriptor import Descriptor
 from .fbcb import decode_for, encode_fbcb
 from .layout import BIAS_WORDS, pack_weights
-from .program import ALIGNMENT, WORD_BYTES, ExitOutput, Program, TensorPlace, align
+from .program import ALIGNMENT, WORD_BYTES, ExitOutput, Program, TensorOutput, TensorPlace, align
 from .row_buffer import buffer_bytes
 
 KIND_CODE = {kind: KindCode[kind.name] for kind in Kind}
@@ -58,11 +58,12 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
             ExitOutput(
                 name=exit.name,
                 tensor=exit.logits,
-                scale=_unit(qnet, exit.logits),
+                scale=1.0 if exit.logits is None else _unit(qnet, exit.logits),
                 threshold=exit.threshold,
             )
             for exit in network.exits
         ),
+        outputs=tuple(TensorOutput(output=one, scale=_unit(qnet, one.tensor)) for one in network.outputs),
         intake=qnet.intake if network.preprocessing is not None else None,
         data=SHIPPED_DATA if network.metadata.get("data") == SHIPPED_DATA else "",
     )
@@ -108,7 +109,7 @@ def place_tensors(network: Network) -> Mapping[str, TensorPlace]:
     places: dict[str, TensorPlace] = {}
     offset = 0
     for name, (height, width, channels) in network.tensors.items():
-        paddings = [layer.padding for layer in network.layers if layer.input == name] or [(0, 0, 0, 0)]
+        paddings = [(0, 0, 0, 0), *(layer.padding for layer in network.layers if layer.input == name)]
         top, left, bottom, right = (max(side) for side in zip(*paddings, strict=True))
         places[name] = TensorPlace(
             offset=offset, height=height, width=width, channels=channels, halo=(top, left, bottom, right)
@@ -128,7 +129,7 @@ def describe(
     try:
         return Descriptor(
             kind=KIND_CODE[layer.kind],
-            in_offset=source.at(-layer.padding[0], -layer.padding[1]),
+            in_offset=source.at(-layer.padding[0], -layer.padding[1], layer.input_channel),
             in_row_bytes=source.row_bytes,
             in_pixel_bytes=source.pixel_bytes,
             kernel_h=layer.kernel[0],
@@ -142,11 +143,11 @@ def describe(
             group_words=layer.in_shape[2] // shape.groups,
             groups=shape.groups,
             columns=shape.c,
-            out_offset=target.at(0, 0, layer.output_channel),
+            out_offset=target.at(*layer.output_at, layer.output_channel),
             out_row_bytes=target.row_bytes,
             out_pixel_bytes=target.pixel_bytes,
             has_residual=int(residual is not None),
-            residual_offset=residual.at(0, 0) if residual else 0,
+            residual_offset=residual.at(0, 0, layer.residual_channel) if residual else 0,
             residual_row_bytes=residual.row_bytes if residual else 0,
             residual_pixel_bytes=residual.pixel_bytes if residual else 0,
             shift=qlayer.shift,

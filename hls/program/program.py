@@ -19,12 +19,14 @@ import numpy.typing as npt
 
 from fluidnpu.models import FileError, read_text, regular_file
 from fluidnpu.models.files import write_files
+from fluidnpu.models.graph import Output
 from fluidnpu.models.images import Intake
 
 from ..errors import DescriptorError, ProgramError
 from .descriptor import DESCRIPTOR_BYTES, Descriptor
 
 SCHEMA = 1
+SCHEMA_WITH_OUTPUTS = 2  # for programs that give out more than logits; older readers would lose it in silence
 ALIGNMENT = 64  # bytes; tensors, weight parts and slots begin on multiples of it
 WORD_BYTES = 2
 
@@ -92,16 +94,24 @@ class TensorPlace:
 
 @dataclass(frozen=True, kw_only=True)
 class ExitOutput:
-    """The logits tensor of an exit.
+    """The logits tensor of an exit; None at the end of a network without classes.
 
     A logit is its stored int16 times `scale`; a sample leaves above `threshold` confidence. The last exit
     has none: every sample that is left leaves there.
     """
 
     name: str
-    tensor: str
+    tensor: str | None
     scale: float
     threshold: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorOutput:
+    """An output that is no exit: its place and arrangement, and the real value of one unit of it."""
+
+    output: Output
+    scale: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +135,7 @@ class Program:
     input: str
     input_scale: float
     exits: tuple[ExitOutput, ...]
+    outputs: tuple[TensorOutput, ...] = ()
     intake: Intake | None = None
     data: str = ""
 
@@ -138,10 +149,16 @@ class Program:
             raise ProgramError(
                 f"a slot must hold all tensors in a multiple of {ALIGNMENT} bytes, not {self.slot_bytes}"
             )
-        missing = {self.input, *(exit.tensor for exit in self.exits)} - set(self.tensors)
+        logits = (exit.tensor for exit in self.exits if exit.tensor is not None)
+        missing = {self.input, *logits, *(one.output.tensor for one in self.outputs)} - set(self.tensors)
         if missing:
             raise ProgramError(
-                f"every exit and the input need a place in the slot; missing: {', '.join(sorted(missing))}"
+                f"every exit, every output and the input need a place in the slot; missing: {', '.join(sorted(missing))}"
+            )
+        late = [one.output.name for one in self.outputs if not 0 <= one.output.stage < len(self.stages)]
+        if late:
+            raise ProgramError(
+                f"every output must come from one of {len(self.stages)} stages, and '{late[0]}' does not"
             )
         if len(self.stages) != len(self.exits):
             raise ProgramError(f"a program needs one exit for each of {len(self.stages)} stages, not {len(self.exits)}")
@@ -220,7 +237,7 @@ class Program:
         """The files of a program: `program.bin` is `image`, `program.json` the rest with digests."""
         image = self.image()
         body: dict[str, Any] = {
-            "schema": SCHEMA,
+            "schema": SCHEMA_WITH_OUTPUTS if self.outputs else SCHEMA,
             "network": self.network,
             "design_digest": self.design_digest,
             "b_max": self.b_max,
@@ -235,6 +252,8 @@ class Program:
             "exits": [asdict(exit) for exit in self.exits],
             "image_sha256": hashlib.sha256(image).hexdigest(),
         }
+        if self.outputs:
+            body["outputs"] = [{**one.output.facts(), "scale": one.scale} for one in self.outputs]
         if self.intake is not None:  # absent for a network without a record, as in files of earlier versions
             body["intake"] = self.intake.to_dict()
         if self.data:
@@ -265,9 +284,11 @@ class Program:
             raw, image = json.loads(read_text(manifest, "JSON")), regular_file(binary).read_bytes()
         except (OSError, FileError, json.JSONDecodeError) as error:
             raise ProgramError(f"'{folder}' must hold a readable program.json and program.bin: {error}") from None
-        if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+        if not isinstance(raw, dict) or raw.get("schema") not in (SCHEMA, SCHEMA_WITH_OUTPUTS):
             schema = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
-            raise ProgramError(f"{manifest} must be a program of schema {SCHEMA}, not {schema!r}; build it again")
+            raise ProgramError(
+                f"{manifest} must be a program of schema {SCHEMA} or {SCHEMA_WITH_OUTPUTS}, not {schema!r}; build it again"
+            )
         if raw.get("digest") != _digest({key: value for key, value in raw.items() if key != "digest"}):
             raise ProgramError(f"{manifest} was changed by hand: its digest no longer matches its contents")
         if raw.get("image_sha256") != hashlib.sha256(image).hexdigest():
@@ -302,6 +323,10 @@ class Program:
             input=raw["input"],
             input_scale=raw["input_scale"],
             exits=tuple(ExitOutput(**exit) for exit in raw["exits"]),
+            outputs=tuple(
+                TensorOutput(output=Output.of({k: v for k, v in one.items() if k != "scale"}), scale=one["scale"])
+                for one in raw.get("outputs", [])
+            ),
             intake=Intake.of_dict(raw["intake"], _shape(places[raw["input"]])) if "intake" in raw else None,
             data=str(raw.get("data", "")),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .platform import REGISTERS_RANGE
 
@@ -18,11 +18,23 @@ class BusPort:
     name: str
     direction: str
     bits: int
+    constant: int | None = None  # that it drives, when the data plane has no such port
+    parameters: str = ""  # of its interface, said once, at its first port
 
     @property
     def range(self) -> str:
         """The Verilog range with a space after it; empty for one bit."""
         return f"[{self.bits - 1}:0] " if self.bits > 1 else ""
+
+    @property
+    def interface(self) -> str:
+        """The name of its interface."""
+        return self.name.rpartition("_")[0]
+
+    @property
+    def signal(self) -> str:
+        """The name of its signal in IP-XACT."""
+        return self.name.rpartition("_")[2].upper()
 
 
 def axi_lite(name: str) -> tuple[BusPort, ...]:
@@ -36,6 +48,39 @@ def axi_lite(name: str) -> tuple[BusPort, ...]:
         ("rdata", "output", 32), ("rresp", "output", 2), ("rvalid", "output", 1), ("rready", "input ", 1),
     )  # fmt: skip
     return tuple(BusPort(f"{name}_{port}", direction, bits) for port, direction, bits in ports)
+
+
+# ARM IHI 0022: normal, non-cacheable and bufferable; unprivileged, secure, data
+MASTER_CONSTANTS = (("cache", 4, 0b0011), ("prot", 3, 0b000))
+MAX_BURST = 16  # of axi_read_master.sv and axi_write_master.sv; a stripe of a burst is no longer
+
+
+def npu_ports(data_bits: int, masters: tuple[str, ...]) -> tuple[BusPort, ...]:
+    """The ports of the NPU as an IP: those of its interfaces, with what they tell Vivado, and constants."""
+    address = REGISTERS_RANGE.bit_length() - 1
+    lite = _described(axi_lite("s_axil"), f"PROTOCOL AXI4LITE, DATA_WIDTH 32, ADDR_WIDTH {address}, HAS_PROT 0")
+    return (*lite, *(port for name in masters for port in _described_master(name, data_bits)))
+
+
+def _described_master(name: str, data_bits: int) -> tuple[BusPort, ...]:
+    ports = axi_master(name, data_bits)
+    channels = [channel for channel in ("ar", "aw") if any(port.name == f"{name}_{channel}addr" for port in ports)]
+    mode = "READ_WRITE" if len(channels) == 2 else "READ_ONLY"
+    told = (
+        f"PROTOCOL AXI4, READ_WRITE_MODE {mode}, DATA_WIDTH {data_bits}, ADDR_WIDTH {ADDRESS_BITS}, ID_WIDTH 0, HAS_CACHE 1, "
+        f"HAS_PROT 1, HAS_LOCK 0, HAS_QOS 0, HAS_REGION 0, SUPPORTS_NARROW_BURST 0, MAX_BURST_LENGTH {MAX_BURST}"
+    )
+    constants = tuple(
+        BusPort(f"{name}_{channel}{signal}", "output", bits, value)
+        for channel in channels
+        for signal, bits, value in MASTER_CONSTANTS
+    )
+    return _described((*ports, *constants), told)
+
+
+def _described(ports: tuple[BusPort, ...], parameters: str) -> tuple[BusPort, ...]:
+    first = replace(ports[0], parameters=f"XIL_INTERFACENAME {ports[0].interface}, {parameters}")
+    return (first, *ports[1:])
 
 
 def stripe(master: str, port: int) -> str:

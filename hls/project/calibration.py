@@ -16,7 +16,7 @@ from .reports import parse_csynth, parse_timing, parse_utilization
 
 MOST_BYTES = 1 << 26
 CSYNTH = "hls/fluidnpu_core/solution1/syn/report/csynth.xml"
-ARRAY = "hls/fluidnpu_core/solution1/syn/report/run_array_csynth.xml"
+ARRAY = "hls/fluidnpu_core/solution1/syn/report/run_array*_csynth.xml"  # a static function's name may get a suffix
 UTILISATION = "build/utilization.rpt"
 TIMING = "build/timing.rpt"
 PERIOD_TOLERANCE = 0.01  # an MMCM does not meet a period to the picosecond
@@ -38,7 +38,7 @@ def import_reports(project: Path | str, design: Design, board: Board) -> Calibra
         (UTILISATION, utilisation),
         (TIMING, _timing_measures),
     )
-    present = [(folder / name, reader) for name, reader in readers if (folder / name).is_file()]
+    present = [(path, reader) for name, reader in readers for path in sorted(folder.glob(name)) if path.is_file()]
     if not present:
         raise ReportError(
             f"'{folder}' must hold a report after `make bitstream`: {CSYNTH}, {UTILISATION} or {TIMING}; it holds none"

@@ -30,15 +30,22 @@ MASTERS = 3  # of the NPU: program and weights, inputs, outputs
 
 @dataclass(frozen=True, kw_only=True)
 class PlMemory:
-    """A memory controller in the programmable logic, set up by board automation, and the PS's port to it.
+    """A memory controller in the programmable logic, set up by `mig.prj`, and the PS's port to it.
 
-    Processors and NPU see it at the same addresses: `base`, `bytes`.
+    Processors and NPU see it at the same addresses: `base`, `bytes`. `data_bits`: of its AXI port. `clock`
+    and `pads`: the board's clock (interface, port, Hz) and memory (interface, port) that it is joined to.
+    `clock_places`: package pins of the clock's two halves.
     """
 
     vlnv: str
-    automation_rule: str
-    automation_config: str
     port: str
+    data_bits: int
+    clock: tuple[str, str, int]
+    clock_places: tuple[str, str]
+    pads: tuple[str, str]
+    system_reset_pin: str
+    temperature_pin: tuple[str, int]
+    calibrated_pin: str
     clock_pin: str
     reset_pin: str
     locked_pin: str
@@ -82,14 +89,14 @@ class Platform:
         """The number of memory ports in use on a board with `axi_ports`, with masters on `stripes` each."""
         return min(axi_ports, len(self.memory_ports), MASTERS if stripes == 1 else stripes)
 
-    def settings_for(self, memory_ports: int, port_bits: int) -> tuple[tuple[str, str], ...]:
+    def settings_for(self, memory_ports: int, port_bits: int, status_lines: int) -> tuple[tuple[str, str], ...]:
         """(name, value) of every setting, with the first `memory_ports` memory ports enabled."""
         pairs = []
         for name, value in self.settings.items():
             ports = range(memory_ports) if "{port}" in name or "{gp}" in name else range(1)
             for port in ports:
                 filled = name.format(port=port, gp=port + 2)
-                pairs.append((filled, value.format(clock=PS_CLOCK_MHZ, bits=port_bits)))
+                pairs.append((filled, value.format(clock=PS_CLOCK_MHZ, bits=port_bits, lines=status_lines)))
         return tuple(pairs)
 
 
@@ -107,6 +114,8 @@ PLATFORMS: Mapping[str, Platform] = {
         memory_ports=tuple((f"S_AXI_HP{port}", f"S_AXI_HP{port}_ACLK") for port in range(4)),
         settings={
             "CONFIG.PCW_FPGA0_PERIPHERAL_FREQMHZ": "{clock}",
+            "CONFIG.PCW_GPIO_EMIO_GPIO_ENABLE": "1",
+            "CONFIG.PCW_GPIO_EMIO_GPIO_IO": "{lines}",
             "CONFIG.PCW_USE_M_AXI_GP0": "1",
             "CONFIG.PCW_USE_FABRIC_INTERRUPT": "1",
             "CONFIG.PCW_IRQ_F2P_INTR": "1",
@@ -120,9 +129,14 @@ PLATFORMS: Mapping[str, Platform] = {
         status_pin="GPIO_I",
         pl_memory=PlMemory(
             vlnv="xilinx.com:ip:mig_7series:4.2",
-            automation_rule="xilinx.com:bd_rule:mig_7series",
-            automation_config='Board_Interface "ddr3_sdram"',
             port="S_AXI",
+            data_bits=512,
+            clock=("SYS_CLK", "sys_clk", 200_000_000),
+            clock_places=("H9", "G9"),
+            pads=("DDR3", "ddr3"),
+            system_reset_pin="sys_rst",
+            temperature_pin=("device_temp_i", 12),
+            calibrated_pin="init_calib_complete",
             clock_pin="ui_clk",
             reset_pin="ui_clk_sync_rst",
             locked_pin="mmcm_locked",
@@ -149,6 +163,8 @@ PLATFORMS: Mapping[str, Platform] = {
         settings={
             "CONFIG.PSU__FPGA_PL0_ENABLE": "1",
             "CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ": "{clock}",
+            "CONFIG.PSU__GPIO_EMIO__PERIPHERAL__ENABLE": "1",
+            "CONFIG.PSU__GPIO_EMIO__PERIPHERAL__IO": "{lines}",
             "CONFIG.PSU__USE__M_AXI_GP0": "1",
             "CONFIG.PSU__USE__M_AXI_GP1": "0",
             "CONFIG.PSU__USE__M_AXI_GP2": "0",

@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from fluidnpu.boards import Board
 from fluidnpu.dse import Design
@@ -24,8 +25,10 @@ from ..views.registers import render_c_header, render_register_table
 from .checks.pragmas import check_pragmas
 from .checks.tcl import check_tcl
 from .design_views import render_register_json, render_sv_package
+from .mig import memory_project
 from .platform import PLATFORMS
 from .text import REFERENCE_CORE, ProjectText
+from .tools import TOOLS, Tools
 
 MANIFEST = "manifest.json"
 MANIFEST_SCHEMA = 1
@@ -41,18 +44,25 @@ def render_project(
     board: Board,
     core: str = "hls",
     rtl: Mapping[str, str] | None = None,
+    *,
+    tools: str = "2019.2",
+    wheel: tuple[str, bytes] | None = None,
 ) -> Files:
     """Render the whole project: path -> content, the manifest included; the same arguments give the same
     bytes.
 
     `rtl`: file name -> text of the SystemVerilog in compile order, as `rtl_tb.sources()` returns it. Without
     the data plane in it, the project's README says that no bitstream can be made. `core`: "hls", or "rtl" for
-    the reference core. ProjectError when design, program, board and core do not match.
+    the reference core. `tools`: the version of Vivado that the scripts are for, one of TOOLS. `wheel`: file
+    name and content of fluidnpu for the board's Python. ProjectError when design, program, board, core and
+    tools do not match.
     """
     rtl = {} if rtl is None else rtl
     _check(design, program, board, core, rtl)
-    p = ProjectText(design, board, core, program is not None, ())
-    p = ProjectText(design, board, core, program is not None, _missing(p, rtl))
+    if tools not in TOOLS:
+        raise ProjectError(f"tools must be one of {', '.join(TOOLS)}, not '{tools}'")
+    p = ProjectText(design, board, core, program is not None, (), TOOLS[tools], wheel is not None)
+    p = replace(p, missing=_missing(p, rtl))
     files: Files = {}
     if p.hls:
         files |= _hls_files(p)
@@ -62,13 +72,18 @@ def render_project(
         files[path] = _text(path.split("/")[1], p)
     for name in ("package.tcl", "block_design.tcl", "build.tcl", "fluidnpu.xdc"):
         files[f"vivado/{name}"] = _text(name, p)
+    if p.pl_memory:
+        files["vivado/mig.prj"] = memory_project()
     files |= {"Makefile": _text("Makefile", p), "README.md": _text("README.md", p)}
     files |= {"software/fluidnpu_registers.h": render_c_header(), "docs/registers.md": render_register_table()}
+    files |= {"software/fluidnpu.dtsi": _text("fluidnpu.dtsi", p), "software/README.md": _text("software.md", p)}
+    if wheel is not None:
+        files |= {f"bundle/{wheel[0]}": wheel[1], "bundle/install.sh": _text("install.sh", p)}
     files["bundle/design.json"] = design.dumps()
     files["bundle/registers.json"] = render_register_json(design, p.ps.registers_base)
     if program is not None:
         files |= {f"bundle/{name}": content for name, content in program.files().items()}
-    _check_texts(files)
+    _check_texts(files, p.tools)
     files[MANIFEST] = _manifest(p, files)
     return dict(sorted(files.items()))
 
@@ -102,14 +117,14 @@ def _check(design: Design, program: Program | None, board: Board, core: str, rtl
         raise ProjectError("the program must be compiled for this very design, and it was compiled for another")
 
 
-def _check_texts(files: Mapping[str, str | bytes]) -> None:
+def _check_texts(files: Mapping[str, str | bytes], tools: Tools) -> None:
     """Raise ProjectError for a pragma or a Tcl command that this room's own checkers do not know."""
     for path, content in files.items():
         problems: list[str] = []
         if isinstance(content, str) and path.endswith(".tcl"):
-            problems = check_tcl(content, "vivado_hls" if path.startswith("hls/") else "vivado")
+            problems = check_tcl(content, tools.hls if path.startswith("hls/") else "vivado")
         elif isinstance(content, str) and path.startswith("hls/"):
-            problems = check_pragmas(content)
+            problems = check_pragmas(content, tools.dialect)
         if problems:
             raise ProjectError(f"the generated {path} must pass its own checks: {problems[0]}")
 
@@ -134,7 +149,7 @@ def _missing(p: ProjectText, rtl: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _hls_files(p: ProjectText) -> Files:
-    texts = render_core(p.design, hls_ultra_banks(p.design, p.board))
+    texts = render_core(p.design, hls_ultra_banks(p.design, p.board), p.tools.dialect)
     bench = texts.pop("tb_core.cpp")
     files: Files = {f"hls/src/{name}": text for name, text in texts.items()}
     files["hls/tb/tb_core.cpp"] = bench
@@ -156,6 +171,7 @@ def _manifest(p: ProjectText, files: Mapping[str, str | bytes]) -> str:
         "network": p.design.network,
         "board": p.board.name,
         "core": p.core,
+        "tools": p.tools.version,
         "design": p.design.digest,
         "build_id": p.build_id,
         "missing": list(p.missing),

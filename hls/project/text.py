@@ -14,11 +14,24 @@ from ..formats.table import CORE_COMMAND
 from ..program.program import digest_build_id
 from ..registers import REGISTERS, Register
 from ..views.names import one_word
-from .axi import ADDRESS_BITS, MEMORY_MASTERS, WRITING_MASTERS, BusPort, axi_lite, axi_master, stripe
-from .platform import CLOCK_CELL, CLOCK_VLNV, NPU_CELL, NPU_VLNV, PLATFORMS, REGISTERS_RANGE, Platform, PlMemory
+from .axi import ADDRESS_BITS, MEMORY_MASTERS, WRITING_MASTERS, BusPort, axi_lite, axi_master, npu_ports, stripe
+from .platform import (
+    CLOCK_CELL,
+    CLOCK_VLNV,
+    NPU_CELL,
+    NPU_VLNV,
+    PLATFORMS,
+    PS_CLOCK_MHZ,
+    REGISTERS_RANGE,
+    STATUS_LINES,
+    STATUS_SIGNATURE,
+    Platform,
+    PlMemory,
+)
+from .tools import TOOLS, Tools
 
-TOOL_VERSION = "2019.2"
 REFERENCE_CORE = "fluidnpu_core"
+MEMORY_BYTES = 1 << 28
 DSP_CELLS = {"DSP48E1": 1, "DSP48E2": 2}  # `Cells` of fluidnpu_core.sv
 
 
@@ -69,8 +82,9 @@ class ProjectText:
     core: str
     has_program: bool
     missing: tuple[str, ...]
+    tools: Tools = TOOLS["2019.2"]
+    has_wheel: bool = False
 
-    tool_version = TOOL_VERSION
     vlnv = NPU_VLNV
     npu_cell = NPU_CELL
     clock_vlnv = CLOCK_VLNV
@@ -172,9 +186,8 @@ class ProjectText:
 
     @property
     def bus_ports(self) -> tuple[BusPort, ...]:
-        """The ports of the NPU's AXI interfaces; without stripes those of the data plane."""
-        bits = self.design.port_bits // self.design.stripes
-        return (*axi_lite("s_axil"), *(port for name in self.masters for port in axi_master(name, bits)))
+        """The ports of the NPU's AXI interfaces: those of data plane or stripes, and constants."""
+        return npu_ports(self.design.port_bits // self.design.stripes, self.masters)
 
     @property
     def data_plane_parameters(self) -> tuple[tuple[str, int], ...]:
@@ -230,7 +243,7 @@ class ProjectText:
         if self.pl_memory:
             return ()
         stripes, masters = self.design.stripes, self.masters
-        count = min(self.board.axi_ports, len(self.ps.memory_ports), len(masters) if stripes == 1 else stripes)
+        count = self.ps.ports_used(self.board.axi_ports, stripes)
         share = {i: masters[i::count] if stripes == 1 else masters[3 * i : 3 * i + 3] for i in range(count)}
         return tuple(
             MemoryLink(f"memory_{index}", share[index], port, clock)
@@ -240,7 +253,8 @@ class ProjectText:
     @property
     def ps_settings(self) -> tuple[tuple[str, str], ...]:
         """The processing system's settings."""
-        settings = self.ps.settings_for(len(self.memory_links), self.design.port_bits // self.design.stripes)
+        bits, lines = self.design.port_bits // self.design.stripes, len(STATUS_SIGNATURE) + len(STATUS_LINES)
+        settings = self.ps.settings_for(len(self.memory_links), bits, lines)
         return (*settings, *(self.pl_memory.settings.items() if self.pl_memory else ()))
 
     @property
@@ -258,7 +272,32 @@ class ProjectText:
         )
 
     @property
+    def ps_vlnv(self) -> str:
+        """The VLNV of the processing system in the tools."""
+        return self.tools.vlnv(self.ps.vlnv)
+
+    @property
+    def status_signature(self) -> int:
+        """The value of the constant on the first status lines, the first line its bit 0."""
+        return sum(bit << place for place, bit in enumerate(STATUS_SIGNATURE))
+
+    @property
+    def signature_bits(self) -> int:
+        """The number of status lines that carry the signature."""
+        return len(STATUS_SIGNATURE)
+
+    @property
+    def memory_bytes(self) -> int:
+        """The memory that the device tree keeps for the NPU."""
+        return MEMORY_BYTES
+
+    @property
+    def ps_clock_hz(self) -> int:
+        """The rate of the processing system's clock for the logic."""
+        return PS_CLOCK_MHZ * 1_000_000
+
+    @property
     def reset_pins(self) -> tuple[str, ...]:
         """Every pin that the reset drives."""
         cells = ("memory_0",) if self.pl_memory else tuple(link.cell for link in self.memory_links)
-        return (f"{NPU_CELL}/aresetn", "control_0/aresetn", *(f"{cell}/aresetn" for cell in cells))
+        return (f"{NPU_CELL}/aresetn", "control_0/aresetn", "status_0/In2", *(f"{cell}/aresetn" for cell in cells))

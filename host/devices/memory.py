@@ -33,6 +33,11 @@ class SimulatedMemory:
         self._base, self._size, self._storage = base, size, storage
         self._buffers: list[ArrayBuffer] = []
 
+    @property
+    def buffers(self) -> tuple[ArrayBuffer, ...]:
+        """The allocated buffers, by address."""
+        return tuple(self._buffers)
+
     def allocate(self, size: int) -> ArrayBuffer:
         """Allocate `size` zeroed bytes at the lowest free aligned address. Raises OutOfMemory."""
         if size < 1:

@@ -17,7 +17,6 @@ from fluidnpu.boards import Board, BoardError, load_board
 from fluidnpu.hls.project import PLATFORMS
 
 from ..bundle import Bundle, bitstream
-from ..driver import memory_needed
 from ..errors import DriverUsageError, PynqMissingError
 from .claims import locked
 from .device import Clock, Device, VirtualClock
@@ -97,7 +96,7 @@ def board_target(bundle: Bundle, registers: int | None = None) -> Target:
         registers=PLATFORMS[family].registers_base if registers is None else registers,
         board=board,
         design=bundle.design,
-        bytes=memory_needed(bundle.program, bundle.design.b_max),
+        bytes=bundle.memory_bytes,
     )
 
 

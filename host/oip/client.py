@@ -83,8 +83,12 @@ class Client:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._local = threading.local()
         self._open: set[http.client.HTTPConnection] = set()
-        self.model = self._only_model() if model is None else model
         self._input: dict[str, Any] | None = None
+        try:
+            self.model = self._only_model() if model is None else model
+        except BaseException:
+            self.close()
+            raise
 
     # -- calls -----------------------------------------------------------------------------------------------
 

@@ -287,8 +287,8 @@ def _set(parameter: Any, value: Parameter) -> None:
         parameter.string_param = value
 
 
-def _made(name: str, **fields: Any) -> ProtoMessage:
-    made: ProtoMessage = message(name)(**fields)
+def _made(kind: str, /, **fields: Any) -> ProtoMessage:
+    made: ProtoMessage = message(kind)(**fields)
     return made
 
 

@@ -74,7 +74,8 @@ def _read_outputs(call: Call, raw: dict[str, Any]) -> None:
     whole = call.parameters.get("binary_data_output", False)
     call.binary[None] = _flag(whole, "binary_data_output")
     outputs = _objects(raw, "outputs")
-    call.outputs = read_names("output", [one.get("name") for one in outputs])
+    names = [one.get("name") for one in outputs]
+    call.outputs = read_names("output", list(dict.fromkeys(names)) if all(isinstance(n, str) for n in names) else names)
     for one in outputs:
         parameters = _object(one, "parameters")
         if "classification" in parameters:

@@ -7,6 +7,7 @@ hands finished requests over through one `Mailbox`.
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidnpu.models.graph import Output
 from fluidnpu.scheduler import Outcome
 
 from ..errors import DeviceError, ProtocolError, QueueFullError, TooLargeError, UnsupportedError
@@ -129,7 +131,7 @@ class Inference:
                 future.cancel()
             raise
         replies = [future.result() for future in futures]
-        return Answer(call.model, VERSION, call.id, joined(replies, wanted), parameters_of(replies))
+        return Answer(call.model, VERSION, call.id, joined(replies, wanted, _maps(model)), parameters_of(replies))
 
     def _samples(self, model: Model, call: Call) -> list[Array]:
         expected = input_of(model)
@@ -223,25 +225,41 @@ def input_of(model: Model) -> TensorInfo:
 
 
 def outputs_of(model: Model) -> tuple[TensorInfo, ...]:
-    """Return the outputs of a model: a row a sample."""
+    """Return the outputs of a model: a row a sample; of one that left before an output is computed, NaN."""
     program = model.bundle.program
-    classes = {program.tensors[exit.tensor].channels for exit in program.exits}
+    classes = {program.tensors[exit.tensor].channels if exit.tensor else 0 for exit in program.exits}
     return (
         TensorInfo("label", "INT32", (-1,)),
         TensorInfo("confidence", "FP32", (-1,)),
         TensorInfo("exit", "INT32", (-1,)),
         TensorInfo("logits", "FP32", (-1, classes.pop() if len(classes) == 1 else -1)),
+        *(TensorInfo(_called(one.output), "FP32", (-1, *one.output.shape)) for one in program.outputs),
     )
 
 
-def joined(replies: Sequence[Reply], wanted: Sequence[str]) -> dict[str, Array]:
-    """Return the outputs of a request's samples, in their order."""
+def _maps(model: Model) -> tuple[Output, ...]:
+    return tuple(one.output for one in model.bundle.program.outputs)
+
+
+def _called(output: Output) -> str:
+    """Return the name of an output that is no exit, beside the four that every model has."""
+    return f"output.{output.name}" if output.name in ("label", "confidence", "exit", "logits") else output.name
+
+
+def joined(replies: Sequence[Reply], wanted: Sequence[str], others: Sequence[Output] = ()) -> dict[str, Array]:
+    """Return the outputs of a request's samples, in their order; `others` are those that are no exits."""
+
+    def stacked(output: Output) -> Array:
+        none = np.full(output.shape, np.nan, np.float32)
+        return np.stack([reply.outputs.get(output.name, none) for reply in replies])
+
     made: dict[str, Callable[[], Array]] = {
         "label": lambda: np.array([reply.prediction for reply in replies], np.int32),
         "confidence": lambda: np.array([reply.confidence for reply in replies], np.float32),
         "exit": lambda: np.array([reply.exit for reply in replies], np.int32),
         "logits": lambda: np.array([reply.logits for reply in replies], np.float32),
     }
+    made |= {_called(output): functools.partial(stacked, output) for output in others}
     return {name: made[name]() for name in wanted}
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..serving.model import Model
 from .calls import KNOWN, LONGEST_ID, LONGEST_MS, PRIORITIES
 from .inference import Inference, input_of, outputs_of
-from .tensors import DTYPES, MOST_DIMENSIONS
+from .tensors import DTYPES, TensorInfo
 
 Schema = dict[str, Any]
 _STRING: Schema = {"type": "string"}
@@ -173,7 +174,11 @@ def _schemas(inference: Inference) -> Schema:
 
 
 def _infer_request(inference: Inference) -> Schema:
-    """Describe a request; the shapes of a loaded model are its examples."""
+    """Describe a request of one image as JSON.
+
+    More images, other datatypes and binary tensors are allowed too; JSON Schema cannot say how shape and data
+    hang together.
+    """
     above = {"type": "number", "exclusiveMinimum": 0}
     parameters: Schema = {
         "type": "object",
@@ -187,24 +192,54 @@ def _infer_request(inference: Inference) -> Schema:
         "additionalProperties": False,
     }
     assert set(parameters["properties"]) == set(KNOWN)
-    shape = {"type": "array", "items": _COUNT, "minItems": 1, "maxItems": MOST_DIMENSIONS}
-    tensor = _object(
-        {"name": _STRING, "datatype": {"enum": list(DTYPES)}, "shape": shape},
-        data={"type": "array", "items": {"type": ["number", "boolean", "array"]}},
-        parameters={"type": "object", "properties": {"binary_data_size": _COUNT}},
-    )
-    output = _object({"name": _STRING}, parameters={"type": "object", "properties": {"binary_data": _FLAG}})
-    made = _object(
-        {"inputs": {**_list(tensor), "minItems": 1}},
-        id={"type": "string", "maxLength": LONGEST_ID},
+    output = {
+        "type": "object",
+        "properties": {
+            "name": {"enum": [each.name for each in _outputs(inference)]},
+            "parameters": {"type": "object", "properties": {"binary_data": _FLAG}},
+        },
+        "required": ["name"],
+    }
+    return _object(
+        {"inputs": {"type": "array", "items": _image(inference), "minItems": 1, "maxItems": 1}},
+        id={"type": "string", "maxLength": LONGEST_ID, "pattern": "^[ -~]*$"},
         parameters=parameters,
         outputs=_list(output),
+    ) | _example(inference)
+
+
+def _loaded(inference: Inference) -> Model | None:
+    return next((model for model in inference.models if model.ready), None)
+
+
+def _outputs(inference: Inference) -> tuple[TensorInfo, ...]:
+    model = _loaded(inference)
+    return () if model is None else outputs_of(model)
+
+
+def _image(inference: Inference) -> Schema:
+    """Describe one image of the first model that is loaded, as JSON numbers."""
+    model = _loaded(inference)
+    if model is None:
+        return _object({"name": _STRING, "datatype": {"enum": list(DTYPES)}, "shape": _list(_COUNT), "data": {}})
+    info = input_of(model)
+    size = info.shape[1] * info.shape[2] * info.shape[3]
+    pixel = {"type": "integer", "minimum": 0, "maximum": 255}
+    return _object(
+        {
+            "name": {"const": info.name},
+            "datatype": {"const": info.datatype},
+            "shape": {"const": [1, *info.shape[1:]]},
+            "data": {"type": "array", "items": pixel, "minItems": size, "maxItems": size},
+        }
     )
-    model = next((model for model in inference.models if model.ready), None)
-    if model is not None:
-        info = input_of(model)
-        shape_of_one = [1, *info.shape[1:]]
-        pixels = [0] * (info.shape[1] * info.shape[2] * info.shape[3])
-        sample = {"name": info.name, "datatype": info.datatype, "shape": shape_of_one, "data": pixels}
-        made["examples"] = [{"inputs": [sample], "outputs": [{"name": outputs_of(model)[0].name}]}]
-    return made
+
+
+def _example(inference: Inference) -> Schema:
+    model = _loaded(inference)
+    if model is None:
+        return {}
+    info = input_of(model)
+    pixels = [0] * (info.shape[1] * info.shape[2] * info.shape[3])
+    sample = {"name": info.name, "datatype": info.datatype, "shape": [1, *info.shape[1:]], "data": pixels}
+    return {"examples": [{"inputs": [sample], "outputs": [{"name": outputs_of(model)[0].name}]}]}

@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import AccessError, HostError, ProtocolError, TooLargeError
@@ -65,8 +65,8 @@ def application(inference: Inference, access: Access, *, admin: bool = False) ->
             Route(f"{prefix}/stats", edge.statistics),
             Route(f"{prefix}/infer", _Infer(edge), methods=["POST"]),
         ]
-    routes.append(Mount("/", app=_not_found))
-    app = Starlette(routes=routes, exception_handlers={Exception: _failed, HTTPException: _http_failed})
+    handlers = {Exception: _failed, HostError: _failed, HTTPException: _http_failed}
+    app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     return _Guarded(app, edge)
 
@@ -155,8 +155,9 @@ class _Infer:
         if TRACEPARENT.fullmatch(trace):
             reply.append((b"traceparent", trace))
         try:
-            body = await read_body(scope, receive, inference.limits.body_bytes, headers)
             name, version = scope["path_params"]["name"], scope["path_params"].get("version", "")
+            inference.models.find(name, version)
+            body = await read_body(scope, receive, inference.limits.body_bytes, headers)
             call = read_call(name, version, body, _head_bytes(headers))
             answer = await _unless_gone(inference.infer(call), receive)
             if answer is None:
@@ -266,9 +267,10 @@ class _Guarded:
             await self._app(scope, receive_in_time, send_in_time)
         except HostError as error:
             await _error_response(error)(scope, receive, send)
-        except asyncio.TimeoutError:
+        except asyncio.TimeoutError:  # uvicorn closes the connection
             _log.warning("a client did not take its answer within %g s", limits.write_s)
-            raise
+        except Exception:  # `_failed` has logged and answered it
+            pass
 
 
 def _model(request: Request) -> tuple[str, str]:
@@ -306,13 +308,10 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 
 async def _http_failed(request: Request, error: Exception) -> Response:
-    """Answer a wrong method, in the words of the protocol's errors."""
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    said = {"error": f"{request.method} is not for this path", "type": "ProtocolError"}
-    return Response(json.dumps(said), status, headers, "application/json")
-
-
-async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    said = {"error": "the path must be one of the Open Inference Protocol v2", "type": "ProtocolError"}
-    await Response(json.dumps(said), 404, media_type="application/json")(scope, receive, send)
+    """Answer a wrong path or method, in the form of the protocol's errors."""
+    assert isinstance(error, HTTPException)
+    sentence = "the path must be one of the Open Inference Protocol v2"
+    if error.status_code == 405:
+        sentence = f"the method must be one that this path has, not {request.method:.20}"
+    said = {"error": sentence, "type": "ProtocolError"}
+    return Response(json.dumps(said), error.status_code, dict(error.headers or {}), "application/json")

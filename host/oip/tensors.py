@@ -132,15 +132,15 @@ def _converted(name: str, datatype: str, dtype: np.dtype[Any], sizes: tuple[int,
     elif dtype.kind == "f":
         good = found.dtype.kind in "iuf"
     else:
-        good = found.dtype.kind in "iu"
+        good = found.dtype.kind in "iu" or (found.dtype.kind == "f" and bool((np.rint(found) == found).all()))
     if found.size and not good:
         raise ProtocolError(f"tensor '{name}' must hold {datatype}, and its data are {found.dtype.name}")
     if found.size and dtype.kind in "iu":
-        limits, low, high = np.iinfo(dtype), int(found.min()), int(found.max())
+        limits, low, high = np.iinfo(dtype), found.min(), found.max()
         if low < limits.min or high > limits.max:
             raise ProtocolError(
                 f"tensor '{name}' must hold {datatype} in {limits.min}..{limits.max}, "
-                f"and its data reach from {low} to {high}"
+                f"and its data reach from {low:g} to {high:g}"
             )
     with np.errstate(over="ignore"):
         return found.astype(dtype).reshape(sizes)

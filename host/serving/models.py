@@ -17,7 +17,7 @@ BOARDS = ("pynq", "devmem")  # devices of which this machine has one
 class Models:
     """The repository that the protocol's calls name. Raises DriverUsageError for unfit names."""
 
-    def __init__(self, folders: Mapping[str, Path], options: ModelOptions) -> None:
+    def __init__(self, folders: Mapping[str, Path | str], options: ModelOptions) -> None:
         if not folders:
             raise DriverUsageError("a server must have at least one bundle, and none came")
         if options.device in BOARDS and len(folders) > 1:

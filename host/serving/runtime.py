@@ -2,7 +2,9 @@
 
 It asks the policy exactly when `scheduler.simulate` does and keeps the same `Ledger`, so on a virtual clock
 both make the same schedule from the same requests. A failed job is recovered (soft reset, program written
-again) and run again: its samples never left their slots.
+again) and run again: its samples never left their slots. With a guarded driver nothing in a slot is
+believed after a failure, since a damaged job may have written anywhere: every sample that it holds is
+written again and runs again from the first stage when its turn comes.
 """
 
 from __future__ import annotations
@@ -12,10 +14,9 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
-import numpy as np
-
 from fluidnpu.dse import Design
 from fluidnpu.models import confidence
+from fluidnpu.models.exits import top_class
 from fluidnpu.scheduler import (
     Action,
     Answer,
@@ -79,6 +80,8 @@ class Runtime:
         self._images: dict[int, Image] = {}
         self._slot: dict[int, int] = {}
         self._start: dict[int, int] = {}
+        self._suspect: set[int] = set()  # requests whose slot may hold anything
+        self._logits: dict[int, Image] = {}  # by request past an exit: the logits of the last one
         self._worked: dict[int, tuple[int, int]] = {}  # by request: ns in runs, and the last batch
         self._terms: dict[int, Terms] = {}  # of the requests that have any
         self._passed: dict[int, Reply] = {}  # by request that may be answered early: the answer of its last exit
@@ -198,7 +201,7 @@ class Runtime:
         last = stage == self._ledger.stages - 1
         fates: list[Fate] = []
         staying = []
-        rows = zip(batch, logits, confidence(logits).tolist(), np.argmax(logits, axis=1).tolist(), strict=True)
+        rows = zip(batch, logits, confidence(logits).tolist(), top_class(logits).tolist(), strict=True)
         for request, row, sure, label in rows:
             before = self._worked.get(request.id, (0, 0))[0]
             self._worked[request.id] = (before + end - now, len(batch))
@@ -208,6 +211,7 @@ class Runtime:
                 fates += [] if answered else [reply]
             else:
                 staying.append(request)
+                self._logits[request.id] = row
                 if self._terms.get(request.id, PLAIN).anytime:
                     self._passed[request.id] = self._made(request, end, stage, label, sure, row, Outcome.ANYTIME)
         self._ledger.finish(run, staying)
@@ -223,7 +227,7 @@ class Runtime:
         """Give every request of a first run a slot, and its image to the slot."""
         for request in batch:
             slot = heapq.heappop(self._free)
-            self.driver.write_sample(slot, self._images.pop(request.id))
+            self.driver.write_sample(slot, self._images[request.id])
             self._slot[request.id] = slot
             self._start[request.id] = now
 
@@ -233,12 +237,13 @@ class Runtime:
             try:
                 if attempt:
                     self.driver.recover()
-                self.driver.activate(slots)
-                job = self.driver.run_stage(run.stage)
+                job = self._run_again(run, slots) if self._suspect else self._run_once(run, slots)
             except DeviceError as error:
                 _log.warning("attempt %d at stage %d failed: %s", attempt + 1, run.stage, error)
                 self.failures.append(error)
                 self.failed += 1
+                if self.driver.guarded:
+                    self._suspect = set(self._slot)
                 for observer in self._observers:
                     observer.failed(error)
             else:
@@ -257,12 +262,29 @@ class Runtime:
             observer.failed(lost)
         raise lost from last
 
+    def _run_once(self, run: Run, slots: Sequence[int]) -> Job:
+        self.driver.activate(slots)
+        return self.driver.run_stage(run.stage)
+
+    def _run_again(self, run: Run, slots: Sequence[int]) -> Job:
+        """Run the suspect samples of the batch up to the stage before, from their images; then the stage."""
+        suspect = [request for request in run.requests if request.id in self._suspect]
+        again = [self._slot[request.id] for request in suspect]
+        for request, slot in zip(suspect, again, strict=True):
+            self.driver.write_sample(slot, self._images[request.id])
+        if again and run.stage:
+            self.driver.activate(again)
+            self.driver.run_to_exit(run.stage - 1)
+        job = self._run_once(run, slots)
+        self._suspect.difference_update(request.id for request in suspect)
+        return job
+
     def _answer(self, now: int, action: Answer) -> list[Fate]:
         fates: list[Fate] = []
         for request, passed in self._ledger.answer(now, action):
             answered = self._answered_meanwhile(request, passed + 1)
-            logits = self.driver.logits([self._slot[request.id]], passed)[0]
-            label, sure = int(np.argmax(logits)), float(confidence(logits))
+            logits = self._logits[request.id]
+            label, sure = int(top_class(logits)), float(confidence(logits))
             outcome = Outcome.ANYTIME
             reply = self._reply(
                 request, now, exit=passed, prediction=label, confidence=sure, logits=logits, outcome=outcome
@@ -274,7 +296,6 @@ class Runtime:
         self._ledger.shed(now, action)
         fates: list[Fate] = []
         for request in action.requests:
-            del self._images[request.id]
             self._forget(request)
             fates.append(
                 Refusal(
@@ -308,6 +329,7 @@ class Runtime:
         self, request: Request, end_ns: int, exit: int, label: int, sure: float, logits: Image, outcome: Outcome
     ) -> Reply:
         npu_ns, batch = self._worked[request.id]
+        given = self.driver.outputs([self._slot[request.id]], exit)
         return Reply(
             request_id=request.id,
             prediction=label,
@@ -321,6 +343,7 @@ class Runtime:
             batch=batch,
             logits=logits,
             outcome=outcome,
+            outputs={name: values[0] for name, values in given.items()},
         )
 
     def _forget(self, request: Request) -> None:
@@ -328,7 +351,8 @@ class Runtime:
         slot = self._slot.pop(request.id, None)
         if slot is not None:
             heapq.heappush(self._free, slot)
-        for known in (self._start, self._worked, self._terms, self._passed):
+        self._suspect.discard(request.id)
+        for known in (self._images, self._start, self._logits, self._worked, self._terms, self._passed):
             known.pop(request.id, None)
 
     # -- records ---------------------------------------------------------------------------------------------

@@ -267,22 +267,23 @@ class Server:
     def _gather(self) -> bool:
         """Admit what was submitted, blocking while there is nothing to do; False when the server must end."""
         with self._changed:
-            while not (self._inbox or self._runtime.busy or self._closing):
-                self._changed.wait()
             self._admit()
-        return self._runtime.busy or not self._closing
+            while not (self._runtime.busy or self._closing):
+                self._changed.wait()
+                self._admit()  # maybe nothing: what came may have been cancelled
+        return self._runtime.busy
 
     def _admit(self, least: int = 0) -> None:
         """Hand what was submitted to the policy, `least` requests at least; the lock is held.
 
-        Where priorities differ, the policy's queue holds no more than a batch, so that a request of higher
-        priority waits behind one batch at most.
+        Where priorities differ, the policy's queue holds no more than a batch of one priority, so that a
+        request of a higher one waits behind one batch at most.
         """
         while self._inbox:
-            room = self._driver.design.b_max - len(self._runtime.queue) if self._priority else len(self._futures)
-            if max(room, least) <= 0:
+            first = min(self._inbox)
+            if least <= 0 and self._priority and not self._has_room(first):
                 return
-            tickets = self._inbox[first := min(self._inbox)]
+            tickets = self._inbox[first]
             ticket = tickets.popleft()
             if not tickets:
                 del self._inbox[first]
@@ -292,6 +293,13 @@ class Server:
             else:
                 del self._futures[ticket.request.id]
                 self._priority.pop(ticket.request.id, None)
+
+    def _has_room(self, priority: int) -> bool:
+        """Tell if a request of this priority may enter the policy's queue now."""
+        queued = [self._priority.get(request.id, 0) for request in self._runtime.queue]
+        if not queued or priority < min(queued):
+            return True
+        return priority == min(queued) and len(queued) < self._driver.design.b_max
 
     def _obey(self, wait: Wait) -> None:
         """Block until a submit, a close, or the time that the policy or a request's terms name."""

@@ -13,5 +13,6 @@ from .rule import confidence as confidence
 from .rule import decide_exits as decide_exits
 from .rule import early_exit_predictions as early_exit_predictions
 from .rule import exceeds_threshold as exceeds_threshold
+from .rule import top_class as top_class
 from .selection import ExitChoice as ExitChoice
 from .selection import choose_threshold as choose_threshold

@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import NetworkError
 from ..graph.network import Exit, Layer, Network, Parameters
 from ..graph.shapes import Kind
-from ..graph.stages import stages_of
+from ..graph.stages import stages_of, with_outputs
 
 _CLOSE = 4  # names suggested in place of an unknown one
 
@@ -37,23 +37,15 @@ class ExitPlace:
     cut: bool
 
 
-def _writers(network: Network) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for index, layer in enumerate(network.layers):
-        found.setdefault(layer.output, []).append(index)
-    return found
-
-
-def _needs(network: Network, tensor: str, writers: dict[str, list[int]]) -> frozenset[int]:
+def _needs(network: Network, tensor: str) -> frozenset[int]:
     """Return the indices of the layers that a tensor depends on."""
     found: set[int] = set()
-    stack = list(writers.get(tensor, ()))
+    stack = list(network.writers(tensor))
     while stack:
         index = stack.pop()
         if index not in found:
             found.add(index)
-            layer = network.layers[index]
-            stack += [one for name in (layer.input, layer.residual) if name for one in writers.get(name, ())]
+            stack += network.sources[index]
     return frozenset(found)
 
 
@@ -61,27 +53,27 @@ def exit_places(network: Network) -> tuple[ExitPlace, ...]:
     """Return the places for exits: the tensors of the last exit's backbone with work before and after them,
     by MACs.
     """
-    writers = _writers(network)
-    last = network.exits[-1].logits
-    backbone = _needs(network, last, writers)
+    backbone = _needs(network, network.exits[-1].classes)
     macs = {index: layer.shape.macs for index, layer in enumerate(network.layers)}
     total = sum(macs[index] for index in backbone)
-    taken = {exit.logits for exit in network.exits}
+    taken = network.given_out
     places = []
     for tensor in dict.fromkeys(network.layers[index].output for index in sorted(backbone)):
-        needs = _needs(network, tensor, writers)
+        needs = _needs(network, tensor)
         before = sum(macs[index] for index in needs)
         if tensor not in taken and 0 < before < total:
-            behind = [network.layers[index] for index in backbone - needs]
-            read = {name for layer in behind for name in (layer.input, layer.residual) if name}
-            made = {layer.output for layer in behind}
+            behind = backbone - needs
+            first_hand = {one for index in behind for one in network.sources[index]} & needs
+            waiting = {network.layers[one].output for one in first_hand}
+            if any(network.input in (network.layers[one].input, network.layers[one].residual) for one in behind):
+                waiting.add(network.input)
             places.append(
                 ExitPlace(
                     tensor=tensor,
                     shape=network.tensors[tensor],
                     macs=before,
                     share=before / total,
-                    cut=read - made == {tensor},
+                    cut=waiting == {tensor},
                 )
             )
     return tuple(sorted(places, key=lambda place: place.macs))
@@ -158,7 +150,7 @@ def _free_name(taken: set[str]) -> str:
 def _with_head(network: Network, tensor: str, name: str, rng: np.random.Generator) -> Network:
     """Append pool and classifier with their tensors, weights and ranges."""
     height, width, channels = network.tensors[tensor]
-    classes = network.tensors[network.exits[-1].logits][2]
+    classes = network.tensors[network.exits[-1].classes][2]
     pool = Layer(
         name=f"{name}_pool", kind=Kind.SUM_POOL, input=tensor, output=f"{name}_pool_out", channels=channels,
         in_shape=(height, width, channels), kernel=(height, width),
@@ -185,12 +177,13 @@ def _with_head(network: Network, tensor: str, name: str, rng: np.random.Generato
 
 def _staged(network: Network, exits: Sequence[Exit]) -> Network:
     """Return the network of these exits: stages by the MACs each exit needs, unneeded layers left out."""
-    writers = _writers(network)
-    needs = {exit.name: _needs(network, exit.logits, writers) for exit in exits}
+    needs = {exit.name: _needs(network, exit.logits) if exit.logits else frozenset() for exit in exits}
     macs = [layer.shape.macs for layer in network.layers]
     last = network.exits[-1].name
     ranked = sorted(exits, key=lambda exit: (exit.name == last, sum(macs[index] for index in needs[exit.name])))
-    placed = stages_of([needs[exit.name] for exit in ranked], range(len(network.layers)))
+    outputs = [_needs(network, output.tensor) for output in network.outputs]
+    joined, places = with_outputs([needs[exit.name] for exit in ranked], outputs)
+    placed = stages_of(joined, range(len(network.layers)))
     layers = tuple(replace(network.layers[index], stage=stage) for index, stage in placed)
     tensors = {network.input, *(layer.output for layer in layers)}
     return replace(
@@ -198,6 +191,7 @@ def _staged(network: Network, exits: Sequence[Exit]) -> Network:
         tensors={name: shape for name, shape in network.tensors.items() if name in tensors},
         layers=layers,
         exits=tuple(ranked),
+        outputs=tuple(replace(one, stage=stage) for one, stage in zip(network.outputs, places, strict=True)),
         parameters={layer.name: network.parameters[layer.name] for layer in layers if layer.name in network.parameters},
         calibration={name: value for name, value in network.calibration.items() if name in tensors},
     )

@@ -62,7 +62,7 @@ def measured(network: Network, logits: Sequence[Floats], labels: npt.NDArray[np.
 
 def check_labels(network: Network, labels: npt.NDArray[np.int64]) -> None:
     """Raise NetworkError for a label that is no class of the network."""
-    classes = network.tensors[network.exits[-1].logits][2]
+    classes = network.tensors[network.exits[-1].classes][2]
     if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
         raise NetworkError(
             f"labels must be classes 0..{classes - 1} of '{network.name}', and {int(labels.min())}..{int(labels.max())} came"

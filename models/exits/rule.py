@@ -9,18 +9,27 @@ array([0.5 , 0.75])
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any  # noqa: F401 -- in a string
 
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.floating[Any]]
+Floats = npt.NDArray["np.floating[Any]"]
 
 
 def confidence(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return the softmax top-1 of logits (..., classes) in float64: shape (...,)."""
+    """Return the softmax top-1 of logits (..., classes) in float64: shape (...,). Without classes it is 1."""
     values = np.asarray(logits, np.float64)
+    if values.shape[-1] == 0:
+        return np.ones(values.shape[:-1])
     return np.asarray(1.0 / np.exp(values - values.max(axis=-1, keepdims=True)).sum(axis=-1))
+
+
+def top_class(logits: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Return the class of the largest logit of (..., classes): shape (...,). Without classes it is -1."""
+    values = np.asarray(logits)
+    none = values.shape[-1] == 0
+    return np.asarray(np.full(values.shape[:-1], -1) if none else np.argmax(values, axis=-1), np.int64)
 
 
 def exceeds_threshold(confidences: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bool_]:
@@ -54,5 +63,5 @@ def early_exit_predictions(
     confidences = [confidence(one) for one in logits]
     exits = decide_exits(confidences, thresholds)
     samples = np.arange(len(exits))
-    classes = np.stack([np.argmax(one, axis=-1) for one in logits])
+    classes = np.stack([top_class(one) for one in logits])
     return exits, classes[exits, samples], np.stack(confidences)[exits, samples]

@@ -5,6 +5,7 @@ The lock lies on the folder itself and ends with its process, however that ends,
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from pathlib import Path
 
 from ..errors import BusyError
 from .writing import make_folders, naming, remove_folders
+
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -55,6 +58,7 @@ def _lock(handle: int) -> bool:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # such as NFS, which locks no folder
+    except OSError as error:  # such as NFS, which locks no folder
+        _log.warning("this file system locks no folders (%s): nobody keeps a second writer away", error.strerror)
         return True
     return True

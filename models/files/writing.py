@@ -14,6 +14,7 @@ in that folder sweeps what a dead one left.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import secrets
 import stat
@@ -25,6 +26,7 @@ from pathlib import Path
 
 from ..errors import FileError, WriteError
 
+_log = logging.getLogger(__name__)
 _BEGIN, _END = ".fluidnpu-", ".part"  # of the name that a file has on its way, if it needs one
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _NO_NAMELESS = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS, errno.ENOENT}
@@ -63,6 +65,8 @@ def write_files(files: Mapping[Path | str, str | bytes]) -> None:
             with naming(one.path):
                 one.move()
         done = True
+    for one in staged:
+        _log.info("wrote %s", one.path)
 
 
 def check_place(path: Path | str, *, folder: bool = False) -> None:

@@ -7,9 +7,10 @@ so "run to exit s" is always "run layers up to the last one of stage s".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from ..errors import NetworkError
 from ..images.intake import Intake
 from ..images.preprocessing import Preprocessing
+from .outputs import Output
 from .shapes import Kind, LayerShape, Pair, Shape, Window, Workload
 
 
@@ -24,9 +26,11 @@ from .shapes import Kind, LayerShape, Pair, Shape, Window, Workload
 class Layer:
     """One layer with its geometry and the tensors it connects.
 
-    The output is written to channels [output_channel, output_channel + channels) of tensor `output`, which
-    is how branches are concatenated. `clip` bounds the output in real units: (0, None) is ReLU, (0, 6)
-    ReLU6.
+    It reads channels [input_channel, input_channel + in_shape[2]) of tensor `input`, whose pixels have
+    `input_pixel` channels (None: as many as are read), and writes channels [output_channel, output_channel +
+    channels) of tensor `output` from pixel `output_at` on: so tensors are sliced and joined without a copy
+    (ADR 19). A negative padding leaves rows or columns of the input out. `clip` bounds the output in real
+    units: (0, None) is ReLU, (0, 6) ReLU6.
     """
 
     name: str
@@ -34,9 +38,13 @@ class Layer:
     input: str
     output: str
     channels: int
+    input_channel: int = 0
+    input_pixel: int | None = None
     output_channel: int = 0
+    output_at: Pair = (0, 0)  # row and column of its first output pixel
     residual: str | None = None
-    in_shape: Shape
+    residual_channel: int = 0
+    in_shape: Shape  # height and width of the input tensor, channels that are read
     kernel: Pair = (1, 1)
     stride: Pair = (1, 1)
     dilation: Pair = (1, 1)
@@ -54,10 +62,39 @@ class Layer:
         width = (self.in_shape[1] + left + right - extent[1]) // self.stride[1] + 1
         return height, width
 
+    def read(self, tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """View the channels that the layer reads of its input tensor (..., C)."""
+        return tensor[..., self.input_channel : self.input_channel + self.in_shape[2]]
+
+    def cropped(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """View an input (B, H, W, C) without the rows and columns that a negative padding leaves out."""
+        top, left, bottom, right = (max(0, -side) for side in self.padding)
+        return x[:, top : x.shape[1] - bottom, left : x.shape[2] - right]
+
+    def added(self, tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """View the channels that the layer adds of its residual tensor (..., C)."""
+        return tensor[..., self.residual_channel : self.residual_channel + self.channels]
+
+    def written(self, tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """View the part (B, h, w, channels) that the layer writes of its output tensor (B, H, W, C)."""
+        (top, left), (height, width) = self.output_at, self.out_hw
+        channels = slice(self.output_channel, self.output_channel + self.channels)
+        return tensor[:, top : top + height, left : left + width, channels]
+
+    def fills(self, shape: Shape) -> bool:
+        """True when the layer alone writes an output tensor of this shape."""
+        return (*self.out_hw, self.channels) == shape
+
     @property
     def pool_shift(self) -> int:
         """Right shift that follows the sum of a pool's taps: ceil(log2(taps))."""
         return (self.kernel[0] * self.kernel[1] - 1).bit_length()
+
+    @property
+    def pool_gain(self) -> float:
+        """What a pool's stored values must be multiplied by beside its input's: 2**shift / taps of a sum."""
+        taps = self.kernel[0] * self.kernel[1]
+        return 2**self.pool_shift / taps if self.kind is Kind.SUM_POOL else 1.0
 
     @property
     def shape(self) -> LayerShape:
@@ -79,7 +116,7 @@ class Layer:
                 stride=self.stride,
                 dilation=self.dilation,
                 out=self.out_hw,
-                channels=self.in_shape[2],
+                channels=self.in_shape[2] if self.input_pixel is None else self.input_pixel,
             ),
         )
 
@@ -89,15 +126,23 @@ class Exit:
     """An exit: its logits tensor, its threshold, and its rate and accuracy on held-out data.
 
     The last exit takes every sample that is left, so it has no threshold; at an earlier one None means that
-    nobody leaves.
+    nobody leaves. The last exit of a network without classes has no logits: every sample ends there, with its
+    outputs.
     """
 
     name: str
-    logits: str
+    logits: str | None
     threshold: float | None = None  # on softmax top-1
     rate: float | None = None  # share of all samples that leave here
     accuracy: float | None = None  # of this exit's answers, on every sample
     assumed: bool = False  # True where the threshold stands in no file
+
+    @property
+    def classes(self) -> str:
+        """The logits tensor. Raises NetworkError at the end of a network without classes."""
+        if self.logits is None:
+            raise NetworkError(f"an exit must give logits to decide between classes, and '{self.name}' gives none")
+        return self.logits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +161,8 @@ class Parameters:
 class Network:
     """A multi-exit network: tensors, layers in execution order, exits in stage order, float parameters.
 
-    `tensors` maps every tensor (the input too) to its shape.
+    `tensors` maps every tensor (the input too) to its shape. `outputs` are what it gives out beside its
+    exits.
     `calibration` maps a tensor to the largest magnitude seen on calibration data, in real units.
     `preprocessing` is the way from a user's image to the input; None: uint8 over 255, floats in 0..1.
     """
@@ -126,6 +172,7 @@ class Network:
     tensors: Mapping[str, Shape]
     layers: tuple[Layer, ...]
     exits: tuple[Exit, ...]
+    outputs: tuple[Output, ...] = ()
     parameters: Mapping[str, Parameters] = field(repr=False)
     calibration: Mapping[str, float] = field(default_factory=dict, repr=False)
     metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -159,35 +206,85 @@ class Network:
             exit_rates=tuple(r for r in rates if r is not None) if None not in rates else None,
         )
 
+    @property
+    def given_out(self) -> frozenset[str]:
+        """The tensors that leave the network: logits and other outputs."""
+        logits = (exit.logits for exit in self.exits if exit.logits is not None)
+        return frozenset((*logits, *(output.tensor for output in self.outputs)))
+
     @cached_property
     def gains(self) -> Mapping[str, float]:
-        """Real factor of each tensor's stored values: average pools make one, GEMMs absorb it (ADR 2)."""
-        gains = {self.input: 1.0}
+        """Real factor of each tensor's stored values: average pools make one, GEMMs absorb it (ADR 2, 19)."""
+        gains: dict[str, float] = dict.fromkeys((self.input, *(layer.output for layer in self.layers)), 1.0)
+        pools = [layer for layer in self.layers if layer.kind is not Kind.GEMM]
+        for _ in range(len(pools) + 1):  # a pool may read a tensor that gets its gain from a later layer
+            found = {layer.output: gains[layer.input] * layer.pool_gain for layer in pools}
+            if all(gains[name] == gain for name, gain in found.items()):
+                break
+            gains |= found
         for layer in self.layers:
-            gain = gains[layer.input] if layer.kind is not Kind.GEMM else 1.0
-            if layer.kind is Kind.SUM_POOL:
-                gain *= 2**layer.pool_shift / (layer.kernel[0] * layer.kernel[1])
-            if gains.setdefault(layer.output, gain) != gain:
+            gain = gains[layer.output] if layer.kind is Kind.GEMM else gains[layer.input] * layer.pool_gain
+            if gains[layer.output] != gain:
                 raise NetworkError(
                     f"what is concatenated in tensor '{layer.output}' must share one average-pool gain, and layer "
                     f"'{layer.name}' brings {gain:g} beside {gains[layer.output]:g}"
                 )
-            if layer.residual is not None and gains[layer.residual] != 1.0:
+            if layer.residual is not None and gains[layer.residual] != gain:
                 raise NetworkError(
-                    f"layer '{layer.name}' can only add a tensor without average-pool gain, and '{layer.residual}' "
-                    f"carries {gains[layer.residual]:g}"
+                    f"layer '{layer.name}' of average-pool gain {gain:g} can only add a tensor of the same one, and "
+                    f"'{layer.residual}' carries {gains[layer.residual]:g}"
                 )
         return gains
 
+    def reads_no_negatives(self, layer: Layer) -> bool:
+        """True if what a layer reads is known not to be negative: it ends in ReLUs, or pools of such."""
+        return bool(layer.read(self._positive_channels[layer.input]).all())
+
     @cached_property
-    def non_negative(self) -> frozenset[str]:
-        """Tensors without negative values: all their writers end in a ReLU or pool another such tensor."""
-        sign: dict[str, bool] = {}
+    def _positive_channels(self) -> Mapping[str, npt.NDArray[np.bool_]]:
+        """Channels without negative values, by tensor; a channel that no layer writes holds zeros."""
+        known = {name: np.ones(shape[2], np.bool_) for name, shape in self.tensors.items()}
+        known[self.input][:] = False
         for layer in self.layers:
-            clipped = layer.clip[0] is not None and layer.clip[0] >= 0
-            passes = layer.kind is not Kind.GEMM and sign.get(layer.input, False)
-            sign[layer.output] = sign.get(layer.output, True) and (clipped or passes)
-        return frozenset(tensor for tensor, known in sign.items() if known)
+            part = slice(layer.output_channel, layer.output_channel + layer.channels)
+            if layer.clip[0] is None or layer.clip[0] < 0:
+                known[layer.output][part] &= layer.read(known[layer.input]) if layer.kind is not Kind.GEMM else False
+        return known
+
+    @cached_property
+    def sources(self) -> tuple[frozenset[int], ...]:
+        """For each layer the indices of the layers that write what it reads."""
+        return tuple(
+            self.writers(layer.input, layer.input_channel, layer.in_shape[2], before=index)
+            | (
+                self.writers(layer.residual, layer.residual_channel, layer.channels, before=index)
+                if layer.residual is not None
+                else frozenset()
+            )
+            for index, layer in enumerate(self.layers)
+        )
+
+    @cached_property
+    def _writers(self) -> Mapping[str, Sequence[int]]:
+        found: dict[str, list[int]] = {}
+        for index, layer in enumerate(self.layers):
+            found.setdefault(layer.output, []).append(index)
+        return found
+
+    def writers(
+        self, tensor: str, first: int = 0, count: int | None = None, *, before: int | None = None
+    ) -> frozenset[int]:
+        """Return the indices of the layers that write channels [first, first + count) of a tensor, or all
+        of it, among the layers before one.
+        """
+        end = self.tensors[tensor][2] if count is None else first + count
+        return frozenset(
+            index
+            for index in self._writers.get(tensor, ())
+            if (before is None or index < before)
+            and self.layers[index].output_channel < end
+            and first < self.layers[index].output_channel + self.layers[index].channels
+        )
 
     def stage_layers(self, stage: int) -> range:
         """Return the indices of the layers of one stage, head included."""

@@ -13,6 +13,31 @@ from typing import TypeVar
 T = TypeVar("T", bound=Hashable)
 
 
+def with_outputs(
+    exits: Sequence[AbstractSet[T]], outputs: Sequence[AbstractSet[T]]
+) -> tuple[list[AbstractSet[T]], list[int]]:
+    """Return what each stage needs once outputs that are no exits are computed, too, and the stage of each
+    output.
+
+    An output belongs to the first stage after which all that it shares with exits is there.
+
+    >>> stages, places = with_outputs([{"a", "head"}, {"a", "b"}], [{"a", "map"}, {"b", "mask"}])
+    >>> [sorted(stage) for stage in stages], places
+    ([['a', 'head', 'map'], ['a', 'b', 'mask']], [0, 1])
+    """
+    stages: list[AbstractSet[T]] = [set(needed) for needed in exits]
+    shared = frozenset[T]().union(*exits)
+    places = []
+    for needed in outputs:
+        known, stage = set(exits[0]), 0
+        while not needed & shared <= known:
+            stage += 1
+            known |= exits[stage]
+        stages[stage] = stages[stage] | needed
+        places.append(stage)
+    return stages, places
+
+
 def stages_of(needs: Sequence[AbstractSet[T]], order: Iterable[T]) -> list[tuple[T, int]]:
     """Return (layer, stage) in execution order: stage by stage, and within a stage the backbone before the
     head.

@@ -53,7 +53,7 @@ def read_image_folder(folder: Path, intake: Intake | None) -> tuple[Pixels, Labe
         if one.is_symlink():
             raise DataError(f"'{one}' must be a folder, and it is a link, which is not followed")
     ordered = _class_order(folder, classes)
-    found = [(path, label) for label, one in enumerate(ordered) for path in _image_files(one)]
+    found = [(path, label) for label, one in enumerate(ordered) if one is not None for path in _image_files(one)]
     paths = [path for path, _ in found] if classes else loose
     if not 1 <= len(paths) <= MOST_FILES:
         raise DataError(
@@ -72,7 +72,8 @@ def _image_files(folder: Path) -> list[Path]:
     return found
 
 
-def _class_order(folder: Path, classes: Sequence[Path]) -> list[Path]:
+def _class_order(folder: Path, classes: Sequence[Path]) -> list[Path | None]:
+    """Return the folder of every class; None for one that classes.txt names and that has no images here."""
     names = folder / CLASSES_FILE
     if not classes or not names.is_file():
         return list(classes)
@@ -81,7 +82,8 @@ def _class_order(folder: Path, classes: Sequence[Path]) -> list[Path]:
     if unknown or len(set(wanted)) != len(wanted):
         why = f"lacks '{unknown[0]}'" if unknown else "names one twice"
         raise DataError(f"'{names}' must name every folder of a class once, one a line, and it {why}")
-    return [folder / name for name in wanted]
+    known = {one.name: one for one in classes}
+    return [known.get(name) for name in wanted]
 
 
 def _labels(folder: Path, paths: Sequence[Path]) -> Labels:
@@ -125,8 +127,12 @@ def _stack(folder: Path, paths: Sequence[Path], intake: Intake | None) -> Pixels
 
 def _image(path: Path, intake: Intake | None) -> npt.NDArray[np.uint8]:
     """Read one image as uint8 (height, width, channels), at the intake's size."""
-    from PIL import Image
-
+    try:
+        from PIL import Image
+    except ImportError:
+        raise DataError(
+            "reading image files needs Pillow, which is not installed: pip install 'fluidnpu[design]'"
+        ) from None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # Pillow warns of bombs

@@ -59,8 +59,13 @@ def _before_crop(size: tuple[int, int], target: tuple[int, int], side: int | Non
 
 
 def _resized(plane: Pixels, size: tuple[int, int], interpolation: str) -> Any:
-    from PIL import Image
-
+    try:
+        from PIL import Image
+    except ImportError:
+        raise DataError(
+            "resizing an image needs Pillow, which is not installed: pip install 'fluidnpu[design]', or give images of "
+            "the network's size"
+        ) from None
     whole = plane if plane.dtype == np.uint8 else np.asarray(plane, np.float32)
     kind = Image.Resampling[interpolation.upper()]
     return np.asarray(Image.fromarray(np.ascontiguousarray(whole)).resize((size[1], size[0]), kind))

@@ -3,6 +3,7 @@ from .float_reference import Examination as Examination
 from .float_reference import early_exit_float as early_exit_float
 from .float_reference import examine as examine
 from .float_reference import run_float as run_float
+from .float_reference import run_float_outputs as run_float_outputs
 from .float_reference import tensor_ranges as tensor_ranges
 from .guard import AccuracyError as AccuracyError
 from .guard import GuardReport as GuardReport

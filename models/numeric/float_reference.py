@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any  # noqa: F401 -- in a string
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from ..graph.network import Layer, Network, Parameters
 from ..graph.shapes import Kind
 
 Floats = npt.NDArray[np.float32]
-Images = npt.NDArray[np.uint8] | npt.NDArray[np.floating[Any]]
+Images = npt.NDArray[np.uint8] | npt.NDArray["np.floating[Any]"]
 
 Progress = Callable[[int, int], None]  # (images done, in all)
 
@@ -26,8 +26,8 @@ _CHUNK_WORDS = 1 << 22  # of im2col a batch is cut into
 
 
 def _windows(layer: Layer, x: Floats, fill: float) -> Floats:
-    top, left, bottom, right = layer.padding
-    padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
+    top, left, bottom, right = (max(0, side) for side in layer.padding)
+    padded = np.pad(layer.cropped(x), ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
     extent = [(k - 1) * d + 1 for k, d in zip(layer.kernel, layer.dilation, strict=True)]
     views = np.lib.stride_tricks.sliding_window_view(padded, extent, axis=(1, 2))  # type: ignore[call-overload]
     views = views[:, :: layer.stride[0], :: layer.stride[1], :, :: layer.dilation[0], :: layer.dilation[1]]
@@ -62,14 +62,15 @@ def _batches(network: Network, images: Images) -> Iterator[dict[str, Floats]]:
     for start in range(0, len(images), step):
         tensors = {network.input: network.intake.values(images[start : start + step]).astype(np.float32)}
         for layer in network.layers:
-            residual = None if layer.residual is None else tensors[layer.residual]
-            value = run_float_layer(layer, network.parameters.get(layer.name), tensors[layer.input], residual)
+            residual = None if layer.residual is None else layer.added(tensors[layer.residual])
+            source = layer.read(tensors[layer.input])
+            value = run_float_layer(layer, network.parameters.get(layer.name), source, residual)
             shape = network.tensors[layer.output]
-            if layer.channels != shape[2]:
-                whole = tensors.setdefault(layer.output, np.zeros((len(value), *shape), np.float32))
-                whole[..., layer.output_channel : layer.output_channel + layer.channels] = value
-            else:
+            if layer.fills(shape):
                 tensors[layer.output] = value
+            else:
+                whole = tensors.setdefault(layer.output, np.zeros((len(value), *shape), np.float32))
+                layer.written(whole)[...] = value
         yield tensors
 
 
@@ -77,8 +78,8 @@ def _batches(network: Network, images: Images) -> Iterator[dict[str, Floats]]:
 class Examination:
     """The outcome of a float run over images.
 
-    `ranges` are as `Network.calibration` has them, `logits` (N, classes) those of every exit, `features` the
-    tensors that were asked for, (N, values).
+    `ranges` are as `Network.calibration` has them, `logits` (N, classes) those of every exit, (N, 0) where
+    there are no classes, `features` the tensors that were asked for, (N, values).
     """
 
     ranges: Mapping[str, float] = field(repr=False)
@@ -100,8 +101,10 @@ def examine(
     for tensors in _batches(network, images):
         for name, value in tensors.items():
             ranges[name] = max(ranges[name], float(np.abs(value).max()) / network.gains[name])
+        batch = len(tensors[network.input])
         for part, exit in zip(parts, network.exits, strict=True):
-            part.append(tensors[exit.logits].reshape(len(tensors[exit.logits]), -1))
+            none = np.zeros((batch, 0), np.float32)
+            part.append(none if exit.logits is None else tensors[exit.logits].reshape(batch, -1))
         for name, some in kept.items():
             some.append(tensors[name].reshape(len(tensors[name]), -1).copy())
         done += len(tensors[network.input])
@@ -117,9 +120,19 @@ def examine(
 def run_float(network: Network, images: Images) -> list[Floats]:
     """Return float32 logits (N, classes) of every exit for images as `Network.intake` takes them.
 
-    That is uint8 or floats of the declared range, before the network's preprocessing.
+    That is uint8 or floats of the declared range, before the network's preprocessing. (N, 0) without classes.
     """
     return list(examine(network, images).logits)
+
+
+def run_float_outputs(network: Network, images: Images) -> dict[str, Floats]:
+    """Return every output that is no exit as the user's model gives it out, float32 (N, *shape), by name."""
+    parts: dict[str, list[Floats]] = {output.name: [] for output in network.outputs}
+    for tensors in _batches(network, images):
+        for output in network.outputs:
+            values = np.asarray(output.arranged(tensors[output.tensor]), np.float64)
+            parts[output.name].append(output.activated(values))
+    return {name: np.concatenate(part) for name, part in parts.items()}
 
 
 def tensor_ranges(network: Network, images: Images) -> dict[str, float]:

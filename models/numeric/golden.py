@@ -24,6 +24,7 @@ __all__ = [
     "run",
     "run_layer",
     "run_layer_counting",
+    "run_outputs",
     "run_stage",
     "saturations",
     "stored_logits",
@@ -38,7 +39,8 @@ def _windows(layer: Layer, x: Int16s) -> Floats:
     """Return every window of x (B, H, W, C), padded with zeros: a float64 view (B, h, w, kernel rows,
     kernel columns, C).
     """
-    top, left, bottom, right = layer.padding
+    x = layer.cropped(x)
+    top, left, bottom, right = (max(0, side) for side in layer.padding)
     batch, height, width, channels = x.shape
     padded = np.zeros((batch, height + top + bottom, width + left + right, channels))
     padded[:, top : top + height, left : left + width] = x
@@ -150,26 +152,32 @@ def run_stage(qnet: QuantisedNetwork, stage: int, tensors: dict[str, Int16s]) ->
     for index in qnet.network.stage_layers(stage):
         qlayer = qnet.layers[index]
         layer = qlayer.layer
-        residual = None if layer.residual is None else tensors[layer.residual]
-        out, counts[layer.name] = run_layer_counting(qlayer, tensors[layer.input], residual)
+        residual = None if layer.residual is None else layer.added(tensors[layer.residual])
+        out, counts[layer.name] = run_layer_counting(qlayer, layer.read(tensors[layer.input]), residual)
         shape = qnet.network.tensors[layer.output]
-        if layer.channels == shape[2]:
+        if layer.fills(shape):
             tensors[layer.output] = out
         else:
             if layer.output not in tensors:
                 tensors[layer.output] = np.zeros((len(out), *shape), np.int16)
-            tensors[layer.output][..., layer.output_channel : layer.output_channel + layer.channels] = out
+            layer.written(tensors[layer.output])[...] = out
     return counts
 
 
 def stored_logits(qnet: QuantisedNetwork, exit_index: int, tensors: dict[str, Int16s]) -> Int16s:
-    """Return an exit's int16 logits (B, classes) from the tensors."""
-    found = tensors[qnet.network.exits[exit_index].logits]
-    return found.reshape(len(found), found.shape[3])
+    """Return an exit's int16 logits (B, classes) from the tensors; (B, 0) for the end of a network without
+    classes.
+    """
+    tensor = qnet.network.exits[exit_index].logits
+    if tensor is None:
+        return np.zeros((len(tensors[qnet.network.input]), 0), np.int16)
+    return tensors[tensor].reshape(len(tensors[tensor]), tensors[tensor].shape[3])
 
 
-def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Int16s], dict[str, int]]:
+def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Int16s], dict[str, int], dict[str, Int16s]]:
+    """Return the logits of each exit, the saturations of each layer, and the tensors of the outputs."""
     logits: list[list[Int16s]] = [[] for _ in qnet.exits]
+    given: dict[str, list[Int16s]] = {output.tensor: [] for output in qnet.network.outputs}
     counts = dict.fromkeys((q.layer.name for q in qnet.layers), 0)
     widest = max(int(np.prod(shape)) for shape in qnet.network.tensors.values())
     step = max(1, 8 * _CHUNK_WORDS // widest // len(qnet.network.tensors))
@@ -179,12 +187,23 @@ def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Int16s], dict[str
             for name, count in run_stage(qnet, stage, tensors).items():
                 counts[name] += count
             logits[stage].append(stored_logits(qnet, stage, tensors))
-    return [np.concatenate(part) for part in logits], counts
+        for name, found in given.items():
+            found.append(tensors[name])
+    outputs = {name: np.concatenate(found) for name, found in given.items()}
+    return [np.concatenate(part) for part in logits], counts, outputs
 
 
 def run(qnet: QuantisedNetwork, images: Images) -> list[Int16s]:
     """Return int16 logits (N, classes) of every exit for images that `quantise_input` takes."""
     return _run(qnet, images)[0]
+
+
+def run_outputs(qnet: QuantisedNetwork, images: Images) -> dict[str, Int16s]:
+    """Return every output that is no exit as stored, int16 (N, *shape), by its name;
+    `QuantisedNetwork.output` gives real values.
+    """
+    found = _run(qnet, images)[2]
+    return {output.name: output.arranged(found[output.tensor]) for output in qnet.network.outputs}
 
 
 def saturations(qnet: QuantisedNetwork, images: Images) -> dict[str, int]:
@@ -201,6 +220,6 @@ def early_exit_counting(
     qnet: QuantisedNetwork, images: Images
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats, dict[str, int]]:
     """Return `early_exit`, and the saturations of each layer over all images run to the last exit."""
-    stored, counts = _run(qnet, images)
+    stored, counts, _ = _run(qnet, images)
     logits = [qnet.logits(index, one) for index, one in enumerate(stored)]
     return *early_exit_predictions(logits, qnet.network.thresholds), counts

@@ -42,7 +42,7 @@ def _foldable(network: Network) -> bool:
 
 
 def _padded(network: Network) -> bool:
-    return any(any(layer.padding) for layer in _readers(network))
+    return any(max(layer.padding) > 0 for layer in _readers(network))
 
 
 def fold_input(network: Network) -> tuple[Intake, Mapping[str, Parameters]]:
@@ -58,7 +58,8 @@ def fold_input(network: Network) -> tuple[Intake, Mapping[str, Parameters]]:
     centred = _padded(network)
     offset = np.broadcast_to(0.0 if centred else np.array(record.mean) / np.array(record.std), channels)
     changed = {
-        layer.name: _folded(layer, network.parameters[layer.name], factor, offset) for layer in _readers(network)
+        layer.name: _folded(layer, network.parameters[layer.name], layer.read(factor), layer.read(offset))
+        for layer in _readers(network)
     }
     return network.intake.in_pixels(centred=centred), {**network.parameters, **changed}
 

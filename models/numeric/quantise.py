@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any  # noqa: F401 -- in a string
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,9 @@ from ..images.intake import Intake
 from .input_folding import fold_input
 
 Int16s = npt.NDArray[np.int16]
-Integers = npt.NDArray[np.integer[Any]]
-Floating = npt.NDArray[np.floating[Any]]
+# As strings, since NumPy 1.21, that of PYNQ v3 images, cannot subscript these types.
+Integers = npt.NDArray["np.integer[Any]"]
+Floating = npt.NDArray["np.floating[Any]"]
 Doubles = npt.NDArray[np.float64]
 Images = npt.NDArray[np.uint8] | Floating
 
@@ -160,7 +161,16 @@ class QuantisedNetwork:
 
     def logits(self, exit_index: int, stored: Integers) -> npt.NDArray[np.float64]:
         """Return the real logits of an exit from its stored int16 ones, any shape."""
-        return self.formats[self.network.exits[exit_index].logits].real(stored)
+        tensor = self.network.exits[exit_index].logits
+        return np.zeros(stored.shape) if tensor is None else self.formats[tensor].real(stored)
+
+    def output(self, name: str, stored: Integers) -> npt.NDArray[np.float32]:
+        """Return the real values of an output that is no exit, activation applied; stored is (N, *shape)."""
+        found = next((one for one in self.network.outputs if one.name == name), None)
+        if found is None:
+            names = [one.name for one in self.network.outputs]
+            raise QuantisationError(f"'{self.network.name}' must have an output '{name}', and it has {names}")
+        return found.activated(self.formats[found.tensor].real(stored))
 
     @cached_property
     def digest(self) -> str:
@@ -171,6 +181,7 @@ class QuantisedNetwork:
             "scalars": [[q.shift, q.residual_shift, q.lo, q.hi] for q in self.layers],
             "formats": {name: asdict(one) for name, one in self.formats.items()},
             "exits": [asdict(exit) for exit in self.network.exits],
+            "outputs": [output.facts() for output in self.network.outputs],
             "intake": self.intake.to_dict(),
         }
         sha = hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode())
@@ -193,11 +204,18 @@ def quantise(network: Network, calibration_images: Images | None = None, weight_
     inner = replace(network, parameters=parameters)
     ranges = _ranges(network, calibration_images, intake)
     gains = network.gains
-    weights = {layer.name: _real_weights(inner, layer, gains) for layer in network.layers if layer.kind is Kind.GEMM}
+    gemms = [layer for layer in network.layers if layer.kind is Kind.GEMM]
+    weights = {layer.name: _real_weights(inner, layer, gains) for layer in gemms}
+    biases = {layer.name: _real_bias(inner, layer, gains) for layer in gemms}
     bits = {name: _fraction_bits(HEADROOM * ranges[name], INT16_MAX) for name in network.tensors}
-    weight_fraction = _settle(inner, bits, weights, weight_bits)
+    weight_fraction = _settle(inner, bits, weights, biases, weight_bits)
     layers = tuple(
-        _quantise_layer(inner, layer, bits, weights, weight_fraction, weight_bits) for layer in network.layers
+        _quantise_gemm(
+            layer, bits, weights[layer.name], biases[layer.name], weight_fraction[layer.name], weight_bits, gains
+        )
+        if layer.kind is Kind.GEMM
+        else _quantise_pool(layer, bits, gains)
+        for layer in network.layers
     )
     formats = {name: Format(fraction_bits=bits[name], gain=gains[name]) for name in network.tensors}
     return QuantisedNetwork(network=network, layers=layers, formats=formats, intake=intake)
@@ -227,7 +245,8 @@ def _ranges(network: Network, images: Images | None, intake: Intake) -> Mapping[
 
 def _refuse_padded_max_pools(network: Network) -> None:
     for layer in network.layers:
-        if layer.kind is Kind.MAX_POOL and any(layer.padding) and layer.input not in network.non_negative:
+        padded = layer.kind is Kind.MAX_POOL and max(layer.padding) > 0
+        if padded and not network.reads_no_negatives(layer):
             raise QuantisationError(
                 f"max pool '{layer.name}' is padded with stored zeros, so its input '{layer.input}' must be known not to be "
                 f"negative (end in a ReLU), and it is not"
@@ -254,10 +273,20 @@ def _real_weights(network: Network, layer: Layer, gains: Mapping[str, float]) ->
         raise QuantisationError(
             f"layer '{layer.name}' must have weights, and network '{network.name}' brings none for it"
         )
-    return network.parameters[layer.name].weights.astype(np.float64) * gains[layer.input]
+    return network.parameters[layer.name].weights.astype(np.float64) * (gains[layer.input] / gains[layer.output])
 
 
-def _settle(network: Network, bits: dict[str, int], weights: Mapping[str, Doubles], weight_bits: int) -> dict[str, int]:
+def _real_bias(network: Network, layer: Layer, gains: Mapping[str, float]) -> Doubles:
+    return network.parameters[layer.name].bias.astype(np.float64) / gains[layer.output]
+
+
+def _settle(
+    network: Network,
+    bits: dict[str, int],
+    weights: Mapping[str, Doubles],
+    biases: Mapping[str, Doubles],
+    weight_bits: int,
+) -> dict[str, int]:
     """Lower fraction bits until every layer's shifts are legal; return the fraction bits of each GEMM's
     weights.
 
@@ -266,6 +295,7 @@ def _settle(network: Network, bits: dict[str, int], weights: Mapping[str, Double
     largest = (1 << (weight_bits - 1)) - 1
     weight_fraction = {name: _fraction_bits(float(np.abs(w).max()), largest) for name, w in weights.items()}
     sums = {name: float(np.abs(w).sum(axis=1).max()) for name, w in weights.items()}
+    largest_bias = {name: float(np.abs(one).max(initial=0.0)) for name, one in biases.items()}
     floor = {name: value - MOST_BITS_GIVEN_UP for name, value in bits.items()}
     changed = True
     while changed:
@@ -277,7 +307,7 @@ def _settle(network: Network, bits: dict[str, int], weights: Mapping[str, Double
                 bits[layer.output] = min(bits[layer.output], bits[layer.input] + layer.pool_shift)
                 bits[layer.input] = min(bits[layer.input], bits[layer.output] + LARGEST_SHIFT - layer.pool_shift)
             else:
-                _settle_gemm(network, layer, bits, sums[layer.name], weight_fraction)
+                _settle_gemm(layer, bits, sums[layer.name], largest_bias[layer.name], weight_fraction)
             for name in (layer.input, layer.output, *([layer.residual] if layer.residual else [])):
                 if bits[name] < floor[name]:
                     raise QuantisationError(
@@ -289,13 +319,13 @@ def _settle(network: Network, bits: dict[str, int], weights: Mapping[str, Double
 
 
 def _settle_gemm(
-    network: Network, layer: Layer, bits: dict[str, int], weight_sum: float, weight_fraction: dict[str, int]
+    layer: Layer, bits: dict[str, int], weight_sum: float, largest_bias: float, weight_fraction: dict[str, int]
 ) -> None:
     """Settle one layer; `weight_sum` is the largest sum of |w| over its outputs."""
     source = bits[layer.input]
     most = bits[layer.output] + LARGEST_SHIFT - source
     worst = weight_sum * -INT16_MIN
-    worst += float(np.abs(network.parameters[layer.name].bias).max(initial=0.0)) * 2.0**source
+    worst += largest_bias * 2.0**source
     if layer.residual is not None:
         most = min(most, bits[layer.residual] + LARGEST_RESIDUAL_SHIFT - source)
         worst += -INT16_MIN * 2.0 ** (source - bits[layer.residual])
@@ -308,33 +338,36 @@ def _settle_gemm(
         bits[layer.residual] = min(bits[layer.residual], accumulator)
 
 
-def _quantise_layer(
-    network: Network,
+def _quantise_pool(layer: Layer, bits: Mapping[str, int], gains: Mapping[str, float]) -> QuantisedLayer:
+    source, target = bits[layer.input], bits[layer.output]
+    lo, hi = _bounds(layer, target, gains[layer.output])
+    none = np.zeros((0, 0, 0), np.int16)
+    shift = layer.pool_shift + source - target if layer.kind is Kind.SUM_POOL else 0
+    return QuantisedLayer(layer=layer, weights=none, bias=np.zeros(0, np.int64), shift=shift, lo=lo, hi=hi)
+
+
+def _quantise_gemm(
     layer: Layer,
     bits: Mapping[str, int],
-    weights: Mapping[str, Doubles],
-    weight_fraction: Mapping[str, int],
+    real: Doubles,
+    bias: Doubles,
+    weight_fraction: int,
     weight_bits: int,
+    gains: Mapping[str, float],
 ) -> QuantisedLayer:
-    source, target = bits[layer.input], bits[layer.output]
-    lo, hi = _bounds(layer, target, network.gains[layer.output])
-    if layer.kind is not Kind.GEMM:
-        none = np.zeros((0, 0, 0), np.int16)
-        shift = layer.pool_shift + source - target if layer.kind is Kind.SUM_POOL else 0
-        return QuantisedLayer(layer=layer, weights=none, bias=np.zeros(0, np.int64), shift=shift, lo=lo, hi=hi)
-    real = weights[layer.name]
+    target = bits[layer.output]
+    lo, hi = _bounds(layer, target, gains[layer.output])
     largest = (1 << (weight_bits - 1)) - 1
-    stored = np.clip(np.rint(np.ldexp(real, weight_fraction[layer.name])), -largest, largest)
+    stored = np.clip(np.rint(np.ldexp(real, weight_fraction)), -largest, largest)
     if real.any() and not stored.any():
         raise QuantisationError(
             f"the weights of layer '{layer.name}' must not all round to zero, and beside its bias and residual they do"
         )
-    accumulator = source + weight_fraction[layer.name]
-    bias = np.rint(np.ldexp(network.parameters[layer.name].bias.astype(np.float64), accumulator))
+    accumulator = bits[layer.input] + weight_fraction
     return QuantisedLayer(
         layer=layer,
         weights=stored.astype(np.int16),
-        bias=bias.astype(np.int64),
+        bias=np.rint(np.ldexp(bias, accumulator)).astype(np.int64),
         shift=accumulator - target,
         residual_shift=accumulator - bits[layer.residual] if layer.residual is not None else 0,
         lo=lo,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..exits.rule import confidence
+from ..exits.rule import confidence, top_class
 from ..images.image_set import ImageSet
 from . import golden
 from .quantise import QuantisedNetwork
@@ -20,5 +20,5 @@ def record_exits(qnet: QuantisedNetwork, images: ImageSet) -> tuple[npt.NDArray[
     logits = [qnet.logits(index, stored) for index, stored in enumerate(golden.run(qnet, images.images))]
     confidences = np.stack([confidence(one) for one in logits], axis=1)
     labels = images.labels if images.labelled else np.full(len(images), -1)
-    correct = np.stack([np.argmax(one, axis=1) == labels for one in logits], axis=1)
+    correct = np.stack([top_class(one) == labels for one in logits], axis=1)
     return confidences, correct

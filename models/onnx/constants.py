@@ -24,10 +24,8 @@ def folded(walk: Walk, node: onnx.NodeProto) -> npt.NDArray[Any] | None:
     if node.op_type == "Constant":
         return _constant_node(node)
     if node.op_type == "Shape" and node.input and node.input[0] in walk.values:
-        value = walk.values[node.input[0]]
-        height, width, channels = value.shape
         # 0 stands for the batch: "copy this dimension" to the Reshape that such shapes end in
-        whole = np.array([0, height * width * channels] if value.vector else [0, channels, height, width])
+        whole = np.array([0, *walk.values[node.input[0]].onnx_shape])
         return np.asarray(whole[_span(Attributes(node))])
     if not node.input or not all(not name or walk.known(name) for name in node.input):
         return None
@@ -35,7 +33,7 @@ def folded(walk: Walk, node: onnx.NodeProto) -> npt.NDArray[Any] | None:
     if node.op_type not in FOLDS or arrays[0] is None:
         return None
     attributes = Attributes(node)
-    walk.spend(_size(node.op_type, arrays))
+    walk.afford(_size(node.op_type, arrays))
     with np.errstate(all="ignore"):
         found = np.asarray(FOLDS[node.op_type](arrays, attributes))
     if found.dtype.kind == "f":

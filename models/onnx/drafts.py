@@ -1,13 +1,14 @@
 """Drafts of layers: an ONNX walk folds nodes into them, and `build_network` makes the `Network`.
 
-Knows nothing of ONNX nodes. A plane is a stored tensor; a draft writes one, or a channel range of one. An
-operation that cannot be folded into an existing draft becomes a 1x1 depthwise layer ("copy") that scales,
-clips, adds or moves it: correct on any network, one more layer.
+Knows nothing of ONNX nodes. A plane is a stored tensor, or a part of another plane; a draft writes one, or a
+rectangle of one. An operation that cannot be folded into an existing draft becomes a 1x1 depthwise layer
+("copy") that scales, clips, adds or moves it: correct on any network, one more layer.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,8 +19,9 @@ import numpy.typing as npt
 
 from ..errors import NetworkError
 from ..graph.network import Exit, Layer, Network, Parameters
+from ..graph.outputs import Output
 from ..graph.shapes import Kind, Pair, Shape
-from ..graph.stages import stages_of
+from ..graph.stages import stages_of, with_outputs
 
 Array = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -30,18 +32,56 @@ NO_PADDING: Padding = (0, 0, 0, 0)
 
 @dataclass(eq=False, kw_only=True)
 class Plane:
-    """A stored tensor with its writers and its average-pool gain."""
+    """A tensor with its writers and its average-pool gain.
+
+    A concatenation has the planes of its pieces inside, so that nothing is copied and a piece that is read
+    elsewhere, too, is read there. `sealed`: some writer's values are read under another name, so what follows
+    cannot be folded into the writers.
+    """
 
     name: str
     shape: Shape
     gain: float = 1.0
-    writers: list[Draft] = field(default_factory=list)
+    own: list[Draft] = field(default_factory=list)
+    pieces: list[Plane] = field(default_factory=list)
+    inside: Plane | None = None
+    at: tuple[int, int, int] = (0, 0, 0)  # row, column and channel in the plane that it is inside of
+    sealed: bool = False
+    depth: int = 0  # of planes inside planes
     aliases: list[str] = field(default_factory=list)  # other ONNX names of the same values
+
+    @property
+    def writers(self) -> list[Draft]:
+        """The drafts that write the plane or a piece of it."""
+        return [*self.own, *(writer for piece in self.pieces for writer in piece.writers)]
 
     @property
     def non_negative(self) -> bool:
         """True if no writer of the plane can write a negative value."""
         return bool(self.writers) and all(writer.non_negative for writer in self.writers)
+
+    @property
+    def whole(self) -> bool:
+        """True if layers write every value of the plane, so that none is a zero of the memory."""
+        return sum(math.prod(draft.layer().out_hw) * draft.channels for draft in self.writers) == math.prod(self.shape)
+
+    def root(self) -> tuple[Plane, tuple[int, int, int]]:
+        """Return the tensor that the plane lies in, and its row, column and channel there."""
+        plane, place = self, (0, 0, 0)
+        while plane.inside is not None:
+            place = (place[0] + plane.at[0], place[1] + plane.at[1], place[2] + plane.at[2])
+            plane = plane.inside
+        return plane, place
+
+    def put(self, piece: Plane, at: tuple[int, int, int]) -> None:
+        """Let a plane lie inside this one from a row, column and channel on."""
+        piece.inside, piece.at = self, at
+        self.pieces.append(piece)
+        self.sealed |= piece.sealed
+
+    def channel_of(self, draft: Draft) -> int:
+        """Return the first channel that one of the plane's writers writes of it."""
+        return draft.output.root()[1][2] - self.root()[1][2]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -54,16 +94,19 @@ class Draft:
     output: Plane
     sole_reader: bool  # of its input: what follows may be pushed up into the input's writers
     channels: int
+    reads: int  # channels of the input from `first` on
+    first: int = 0
     kernel: Pair = (1, 1)
     stride: Pair = (1, 1)
     dilation: Pair = (1, 1)
     padding: Padding = NO_PADDING
     groups: int = 1
-    offset: int = 0
+    at: Pair = (0, 0)  # row and column of the output where it begins
     weights: Array | None = None
     bias: Array | None = None
     clip: Clip = (None, None)
     residual: Plane | None = None
+    residual_first: int = 0
     passes_sign: bool = False
 
     @property
@@ -76,21 +119,27 @@ class Draft:
         """True while the draft holds sums only: weights, bias and a residual may still be folded in."""
         return self.kind is Kind.GEMM and self.clip == (None, None) and self.residual is None
 
-    def reads(self) -> list[Plane]:
+    def sources(self) -> list[Plane]:
         """Return the planes it needs."""
         return [self.input] if self.residual is None else [self.input, self.residual]
 
     def layer(self, stage: int = 0) -> Layer:
         """Return the draft as a Layer of the network."""
+        (source, (_, _, first)), (target, (row, column, offset)) = self.input.root(), self.output.root()
+        residual, residual_at = (None, (0, 0, 0)) if self.residual is None else self.residual.root()
         return Layer(
             name=self.name,
             kind=self.kind,
-            input=self.input.name,
-            output=self.output.name,
+            input=source.name,
+            output=target.name,
             channels=self.channels,
-            output_channel=self.offset,
-            residual=None if self.residual is None else self.residual.name,
-            in_shape=self.input.shape,
+            input_channel=first + self.first,
+            input_pixel=None if source.shape[2] == self.reads else source.shape[2],
+            output_channel=offset,
+            output_at=(row + self.at[0], column + self.at[1]),
+            residual=None if residual is None else residual.name,
+            residual_channel=0 if residual is None else residual_at[2] + self.residual_first,
+            in_shape=(*self.input.shape[:2], self.reads),
             kernel=self.kernel,
             stride=self.stride,
             dilation=self.dilation,
@@ -118,6 +167,12 @@ class Draft:
         with np.errstate(all="ignore"):  # what is not finite is refused by name in `parameters`
             self.weights = (self.weights * factor[:, None, None, None]).astype(np.float32)
             self.bias = (self.bias * factor + shift).astype(np.float32)
+
+    def permute(self, order: npt.NDArray[np.int64]) -> None:
+        """Let output channel i be what channel order[i] was."""
+        assert self.weights is not None
+        assert self.bias is not None
+        self.weights, self.bias = self.weights[order], self.bias[order]
 
 
 def plain(name: str) -> str:
@@ -155,13 +210,14 @@ def clip_targets(plane: Plane) -> list[Draft] | None:
     A max pool is monotone, so the clip moves up into its writers.
     """
     targets, stack = [], list(plane.writers)
-    if not stack:
+    if not stack or plane.sealed or not plane.whole:
         return None
     while stack:
         draft = stack.pop()
         targets.append(draft)
         if draft.kind is Kind.MAX_POOL:
-            if not draft.sole_reader or not draft.input.writers:
+            above = draft.input
+            if not draft.sole_reader or not above.writers or above.sealed or not above.whole:
                 return None
             stack += draft.input.writers
     return targets
@@ -183,14 +239,14 @@ def _needed(plane: Plane) -> set[Draft]:
         draft = stack.pop()
         if draft not in found:
             found.add(draft)
-            stack += [writer for read in draft.reads() for writer in read.writers]
+            stack += [writer for read in draft.sources() for writer in read.writers]
     return found
 
 
 def execution_order(drafts: Sequence[Draft]) -> list[Draft]:
     """Order drafts so that every plane is written before it is read, otherwise as they were made."""
     rank = {draft: index for index, draft in enumerate(drafts)}
-    waits = {draft: {writer for plane in draft.reads() for writer in plane.writers} for draft in drafts}
+    waits = {draft: {writer for plane in draft.sources() for writer in plane.writers} for draft in drafts}
     feeds: dict[Draft, list[Draft]] = defaultdict(list)
     for draft, sources in waits.items():
         for source in sources:
@@ -213,7 +269,7 @@ def _in_plain_names(source: Plane, drafts: Iterable[Draft], ranges: Mapping[str,
     """Give every plane a plain name of its own; return the known ranges, before the gain."""
     taken: set[str] = set()
     known: dict[str, float] = {}
-    for plane in dict.fromkeys((source, *(draft.output for draft in drafts))):
+    for plane in dict.fromkeys((source, *(draft.output.root()[0] for draft in drafts))):
         found = [ranges[alias] for alias in (plane.name, *plane.aliases) if alias in ranges]
         name = base = plain(plane.name)
         count = 1
@@ -233,7 +289,8 @@ def build_network(
     name: str,
     source: Plane,
     drafts: Sequence[Draft],
-    exits: Sequence[tuple[Exit, Plane]],
+    exits: Sequence[tuple[Exit, Plane | None]],
+    outputs: Sequence[tuple[Output, Plane]],
     ranges: Mapping[str, float],
     metadata: Mapping[str, str],
     *,
@@ -242,27 +299,36 @@ def build_network(
     """Build the network of the drafts: layers by stage, within a stage the backbone and then the head.
 
     The exits come in the order of their stages when `ordered`, else they are put in the order of the MACs
-    they need.
+    they need. The channels of an output are those of its plane.
     """
     ranges = _in_plain_names(source, drafts, ranges)
-    exits = [(replace(exit, logits=plane.name), plane) for exit, plane in exits]
-    needs = {exit.name: _needed(plane) for exit, plane in exits}
-    ranked = list(exits)
+    needs = {exit.name: set() if plane is None else _needed(plane) for exit, plane in exits}
+    ranked = [replace(exit, logits=None if plane is None else plane.name) for exit, plane in exits]
     if not ordered:
         macs = {draft: draft.layer().shape.macs for draft in drafts}
-        ranked.sort(key=lambda one: sum(macs[draft] for draft in needs[one[0].name]))
-    placed = dict(stages_of([needs[exit.name] for exit, _ in ranked], execution_order(drafts)))
-    for stage, (exit, _) in enumerate(ranked):
+        ranked.sort(key=lambda exit: sum(macs[draft] for draft in needs[exit.name]))
+    stages, places = with_outputs([needs[exit.name] for exit in ranked], [_needed(plane) for _, plane in outputs])
+    placed = dict(stages_of(stages, execution_order(drafts)))
+    for stage, exit in enumerate(ranked):
         if stage not in placed.values():
             raise NetworkError(f"each exit must need a layer that no exit before it needs, and '{exit.name}' does not")
-    planes = {draft.output.name: draft.output for draft in placed}
+    planes = {plane.name: plane for plane in (draft.output.root()[0] for draft in placed)}
     return Network(
         name=name,
         input=source.name,
         tensors={source.name: source.shape} | {key: plane.shape for key, plane in planes.items()},
         layers=tuple(draft.layer(stage) for draft, stage in placed.items()),
-        exits=tuple(exit for exit, _ in ranked),
+        exits=tuple(ranked),
+        outputs=tuple(_in_root(output, plane, stage) for (output, plane), stage in zip(outputs, places, strict=True)),
         parameters={draft.name: draft.parameters() for draft in placed if draft.kind is Kind.GEMM},
         calibration={key: ranges[key] for key in (source.name, *planes) if key in ranges},
         metadata=dict(metadata),
     )
+
+
+def _in_root(output: Output, plane: Plane, stage: int) -> Output:
+    """Return an output with the channels of the tensor that its plane lies in; all in order are not named."""
+    root, (_, _, first) = plane.root()
+    channels = tuple(first + channel for channel in output.channels)
+    named = () if channels == tuple(range(root.shape[2])) else channels
+    return replace(output, tensor=root.name, channels=named, stage=stage)

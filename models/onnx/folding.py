@@ -1,4 +1,4 @@
-"""Fold ONNX operators into open layers: normalisation, activation, sums, concatenation, changes of shape."""
+"""Fold ONNX operators that compute into open layers: normalisation, activation, sums, constant arithmetic."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy.typing as npt
 import onnx
 
 from ..errors import UnsupportedOperatorError
-from ..graph.shapes import Shape
-from .drafts import Array, Plane
-from .file import MOST_ELEMENTS, Attributes, label, refuse
+from .drafts import Doubles
+from .file import Attributes, label, refuse
+from .refusals import NO_GATES, misfit
 from .walk import Value, Walk
 
 _UNBOUNDED = 3e38  # what older exporters write for "no limit" in a Clip
@@ -21,12 +21,12 @@ _ONE_FACTOR = "only a constant factor per channel can be folded"
 
 
 def _batch_normalization(walk: Walk, node: onnx.NodeProto) -> None:
-    source, attributes = walk.value(node), Attributes(node)
+    source, attributes = walk.value(node, lazy=True), Attributes(node)
     if attributes.integer("training_mode", 0):
         raise UnsupportedOperatorError(
             label(node), node.op_type, "is in training mode", "export the model in evaluation mode"
         )
-    if source.vector and not source.pixel:
+    if not source.view.holds(0, "") or any("c" in axis for axis in source.view.axes[1:]):
         raise UnsupportedOperatorError(
             label(node), node.op_type, "normalises a flattened map", "normalise before flattening"
         )
@@ -62,6 +62,44 @@ def _clip(walk: Walk, node: onnx.NodeProto) -> None:
     walk.clip(node, (bounds[0], bounds[1]))
 
 
+def _hard_sigmoid(walk: Walk, node: onnx.NodeProto) -> None:
+    """Fold clamp(alpha * x + beta, 0, 1), which is an affine map and a clip."""
+    source, attributes = walk.value(node, lazy=True), Attributes(node)
+    ones = np.ones(source.shape[2])
+    walk.affine(node, source, attributes.number("alpha", 0.2) * ones, attributes.number("beta", 0.5) * ones)
+    walk.clip(node, (0.0, 1.0), walk.values[node.output[0]])
+
+
+def _leaky_relu(walk: Walk, node: onnx.NodeProto) -> None:
+    """Fold slope * x + (1 - slope) * max(x, 0): two or three layers, the last adds."""
+    source = walk.value(node)
+    if node.op_type == "PRelu":
+        slope = _per_channel(node, source, walk.constant(node, 1))
+    else:
+        slope = np.full(source.shape[2], Attributes(node).number("alpha", 0.01))
+    positive = walk.copy(node, replace(source, exclusive=False))
+    below, above = (replace(source, exclusive=False), positive)
+    ones, zeros = np.ones_like(slope), np.zeros_like(slope)
+    if (slope <= 1).all():  # (1 - slope) * max(x, 0) is max((1 - slope) * x, 0)
+        _scale_copy(positive, 1 - slope, zeros)
+        positive.plane.own[0].clip = (0.0, None)
+        made = walk.copy(node, replace(below, factor=slope, shift=zeros), node.output[0])
+        made.plane.own[0].residual = positive.plane
+    else:
+        _scale_copy(positive, ones, zeros)
+        positive.plane.own[0].clip = (0.0, None)
+        scaled = walk.copy(node, replace(below, factor=slope, shift=zeros))
+        made = walk.copy(node, replace(above, factor=1 - slope, shift=zeros), node.output[0])
+        made.plane.own[0].residual = scaled.plane
+    walk.put(node, replace(made, exclusive=walk.uses[node.output[0]] == 1))
+
+
+def _scale_copy(value: Value, factor: Doubles, shift: Doubles) -> None:
+    """Scale a copy made for a node; its plane's channels may stand in another order than the value's."""
+    by_place = np.argsort(value.view.index)
+    value.plane.own[0].scale(factor[by_place], shift[by_place])
+
+
 def _operands(walk: Walk, node: onnx.NodeProto) -> tuple[Value, npt.NDArray[Any], bool] | None:
     """Return (activation, constant, constant comes first) of a two-input node, or None when neither is
     constant.
@@ -70,36 +108,31 @@ def _operands(walk: Walk, node: onnx.NodeProto) -> tuple[Value, npt.NDArray[Any]
         return None
     for index in (1, 0):
         if walk.known(node.input[index]):
-            return walk.value(node, 1 - index), walk.constant(node, index).astype(np.float32), index == 0
+            value = walk.value(node, 1 - index, lazy=True)
+            return value, walk.constant(node, index).astype(np.float32), index == 0
     return None
 
 
-def _per_channel(node: onnx.NodeProto, source: Value, array: Array) -> Array:
-    """Return a constant operand as (C,) when it broadcasts over channels alone."""
-    channels = source.shape[2]
-    shape = array.shape
-    rank = 2 if source.vector else 4
-    if array.size == 1 and len(shape) <= rank:
-        return np.full(channels, array.reshape(()))
-    aligned = (1,) * (rank - len(shape)) + shape
-    wanted = (1, channels) if source.vector else (1, channels, 1, 1)
-    if aligned != wanted or (source.vector and not source.pixel):
+def _per_channel(node: onnx.NodeProto, source: Value, array: npt.NDArray[Any]) -> Doubles:
+    """Return a constant operand as (n,) when it broadcasts over channels alone."""
+    found = source.view.spread(array)
+    if found is None:
         raise UnsupportedOperatorError(
             label(node),
             node.op_type,
-            f"has a constant of shape {shape}",
-            f"only one number, or one for each of {channels} channels, can be folded",
+            f"has a constant of shape {array.shape}",
+            f"only one number, or one for each of {source.shape[2]} channels, can be folded",
         )
-    return array.reshape(-1)
+    return found.astype(np.float64)
 
 
 def _scale(walk: Walk, node: onnx.NodeProto) -> None:
     """Fold Mul, Div, Sub or Add with a constant operand."""
     found = _operands(walk, node)
     if found is None:
-        raise UnsupportedOperatorError(label(node), node.op_type, "combines two activations", _ONE_FACTOR)
+        raise _product(walk, node)
     source, array, first = found
-    constant = _per_channel(node, source, array).astype(np.float64)
+    constant = _per_channel(node, source, array)
     one, zero = np.ones_like(constant), np.zeros_like(constant)
     if node.op_type == "Div" and (first or not constant.all()):
         raise UnsupportedOperatorError(label(node), node.op_type, "divides by an activation or by zero", _ONE_FACTOR)
@@ -112,12 +145,30 @@ def _scale(walk: Walk, node: onnx.NodeProto) -> None:
     walk.affine(node, source, factor, shift)
 
 
+def _product(walk: Walk, node: onnx.NodeProto) -> UnsupportedOperatorError:
+    """Return the refusal of a node that combines two activations; gates are called so."""
+    shapes = [walk.raw(node, index).onnx_shape for index in range(len(node.input))]
+    if node.op_type == "Sub":
+        return misfit(node, "subtracts two activations", "add the one with its sign turned in the layer before it")
+    gated = any(walk.raw(node, index).activation == "sigmoid" for index in range(len(node.input)))
+    squeezed = any(len(s) == 3 and s[1:] == (1, 1) != other[1:] for s in shapes for other in shapes if len(other) == 3)
+    if node.op_type == "Mul" and (gated or squeezed):
+        kind = "a squeeze-and-excitation gate" if squeezed else "a gate such as SiLU"
+        return misfit(node, f"combines two activations: it is {kind}", NO_GATES)
+    return misfit(node, "combines two activations", f"{_ONE_FACTOR}; {NO_GATES}")
+
+
+def _negate(walk: Walk, node: onnx.NodeProto) -> None:
+    source = walk.value(node, lazy=True)
+    walk.affine(node, source, -np.ones(source.shape[2]), np.zeros(source.shape[2]))
+
+
 def _add(walk: Walk, node: onnx.NodeProto) -> None:
     if node.op_type == "Add" and _operands(walk, node) is not None:
         _scale(walk, node)
         return
     indices = [index for index, name in enumerate(node.input) if not walk.known(name)] or [0]
-    total = walk.value(node, indices[0])
+    total = walk.value(node, indices[0], lazy=len(indices) == 1)
     for index in indices[1:]:
         total = _add_two(walk, node, total, walk.value(node, index))
     constants = [_per_channel(node, total, walk.constant(node, i)) for i in range(len(node.input)) if i not in indices]
@@ -131,12 +182,12 @@ def _add(walk: Walk, node: onnx.NodeProto) -> None:
 
 def _add_two(walk: Walk, node: onnx.NodeProto, first: Value, second: Value) -> Value:
     """Fold a sum into the layer that writes one operand and has no other reader; else into a copy of one."""
-    if first.shape != second.shape or (first.vector != second.vector and not first.pixel):
+    if first.onnx_shape != second.onnx_shape or _places(first) != _places(second):
         raise UnsupportedOperatorError(
             label(node),
             node.op_type,
-            f"adds {first.shape} to {second.shape}",
-            "both operands must have one shape (height, width, channels)",
+            f"adds {first.onnx_shape} to {second.onnx_shape}",
+            "both operands must have one shape (channels, height, width)",
         )
     into, other = (second, first) if second.plane.gain != 1.0 else (first, second)
     if _open(first):
@@ -145,144 +196,78 @@ def _add_two(walk: Walk, node: onnx.NodeProto, first: Value, second: Value) -> V
         into, other = second, first
     else:
         into = walk.copy(node, into)
+    start = _residual_start(into, other)
+    if start is None:
+        into, other = (value if value.ordered else walk.gathered(node, value) for value in (into, other))
+        into = into if _open(into) else walk.copy(node, into)
+        start = int(other.view.index[0])
     if other.plane.gain != 1.0:
         other = walk.copy(node, other)
-    into.plane.writers[0].residual = other.plane
+        start = _residual_start(into, other)
+    assert start is not None
+    draft = into.plane.own[0]
+    draft.residual, draft.residual_first = other.plane, start
     return replace(into, exclusive=True)
+
+
+def _places(value: Value) -> tuple[str, ...]:
+    """Return where height and width stand among a value's axes."""
+    return tuple(axis.strip("c") if not value.view.holds(i, "") else "" for i, axis in enumerate(value.view.axes))
+
+
+def _residual_start(into: Value, other: Value) -> int | None:
+    """Return the first channel to add of the other's plane when it has the order of the writer's; else
+    None.
+    """
+    place = np.argsort(into.view.index)  # the value's channel at each place of the plane that is written
+    added = other.view.index[place]
+    return int(added[0]) if np.array_equal(added, added[0] + np.arange(added.size)) else None
 
 
 def _open(value: Value) -> bool:
     """True if one layer writes all of a value, still takes a residual, and nothing else reads the value."""
-    return value.exclusive and len(value.plane.writers) == 1 and value.plane.writers[0].open
+    own = value.plane.own
+    return value.foldable and len(own) == 1 and not value.plane.pieces and own[0].open
 
 
-def _concat(walk: Walk, node: onnx.NodeProto) -> None:
-    pieces = [walk.value(node, index) for index in range(len(node.input))]
-    first = pieces[0]
-    axis = Attributes(node).integer("axis", 1)
-    flat = all(piece.vector and piece.pixel for piece in pieces)
-    maps = not any(piece.vector for piece in pieces)
-    if (
-        not (flat or maps)
-        or axis not in ((1, -1) if flat else (1, -3))
-        or any(piece.shape[:2] != first.shape[:2] for piece in pieces)
-    ):
-        raise UnsupportedOperatorError(
-            label(node),
-            node.op_type,
-            f"joins {[piece.shape for piece in pieces][:8]} along axis {axis}",
-            "only maps of one size can be joined, by channels",
-        )
-    plane = Plane(name=node.output[0], shape=(*first.shape[:2], sum(piece.shape[2] for piece in pieces)))
-    if math.prod(plane.shape) > MOST_ELEMENTS:
-        raise refuse(node, f"must have an output of at most {MOST_ELEMENTS} values, not {plane.shape}")
-    mixed = any(piece.plane.gain != first.plane.gain for piece in pieces) or not all(
-        piece.exclusive for piece in pieces
-    )
-    offset = 0
-    for piece in pieces:
-        fits = piece.exclusive and piece.plane.writers and (piece.plane.gain == 1.0 or not mixed)
-        moved = piece if fits else walk.copy(node, piece)
-        plane.gain = moved.plane.gain
-        for writer in moved.plane.writers:
-            writer.output = plane
-            writer.offset += offset
-            plane.writers.append(writer)
-        offset += piece.shape[2]
-    walk.put(node, Value(plane=plane, vector=flat, exclusive=walk.uses[node.output[0]] == 1))
-
-
-def _flatten(walk: Walk, node: onnx.NodeProto) -> None:
-    source = walk.value(node)
-    if Attributes(node).integer("axis", 1) not in (1, -1 if source.vector else -3):
-        raise UnsupportedOperatorError(
-            label(node), node.op_type, "does not keep the batch apart", "flatten from axis 1"
-        )
-    walk.alias(node, source, vector=True)
-
-
-def _reshape(walk: Walk, node: onnx.NodeProto) -> None:
-    source = walk.value(node)
-    height, width, channels = source.shape
-    count = height * width * channels
-    target = [int(v) for v in walk.constant(node, 1).reshape(-1)[:9]]
-    batch_kept = bool(target) and target[0] in (0, -1, 1, walk.batch) and target.count(-1) <= 1
-    if batch_kept and len(target) == 2 and target[1] in (count, -1):
-        walk.alias(node, source, vector=True)
-        return
-    now = (count, 1, 1) if source.vector and source.pixel else (channels, height, width)
-    if not source.vector:  # 0 copies a dimension
-        target = [now[i - 1] if v == 0 and 0 < i < 4 else v for i, v in enumerate(target)]
-    if batch_kept and len(target) == 4 and not (source.vector and not source.pixel) and _fills(target[1:], now):
-        walk.alias(node, source, vector=False)
-        return
-    raise UnsupportedOperatorError(
-        label(node),
-        node.op_type,
-        f"turns (N, {channels}, {height}, {width}) into {tuple(target)}",
-        "only flattening to (N, features) is possible",
-    )
-
-
-def _fills(target: list[int], shape: Shape) -> bool:
-    """True if a Reshape to `target` leaves (C, H, W) as it is."""
-    if target.count(-1) == 1:
-        known = math.prod(v for v in target if v != -1)
-        target = [math.prod(shape) // known if v == -1 and known else v for v in target]
-    return tuple(target) == shape
-
-
-def _squeeze(walk: Walk, node: onnx.NodeProto) -> None:
-    source = walk.value(node)
-    given = walk.optional(node, 1)
-    axes = Attributes(node).ints("axes") if given is None else tuple(int(a) for a in given.reshape(-1))
-    squeeze = node.op_type == "Squeeze"
-    if source.vector == squeeze or not source.pixel or axes is None or sorted(a % 4 for a in axes) != [2, 3]:
-        raise UnsupportedOperatorError(
-            label(node), node.op_type, "changes more than trailing ones", "flatten to (N, features) instead"
-        )
-    walk.alias(node, source, vector=squeeze)
-
-
-def _identity(walk: Walk, node: onnx.NodeProto) -> None:
-    """Pass Identity and Dropout through, also behind a Softmax or a Pad."""
-    training = walk.optional(node, 2)
-    if training is not None and training.any():
-        raise UnsupportedOperatorError(
-            label(node), node.op_type, "is in training mode", "export the model in evaluation mode"
-        )
-    name = node.input[0] if node.input else ""
-    source = walk.values[name] if name in walk.values else walk.value(node)
-    walk.alias(node, source, softmaxed=source.softmaxed, pad=source.pad)
+def _sigmoid(walk: Walk, node: onnx.NodeProto) -> None:
+    """Leave a Sigmoid to the host: it may only end an output."""
+    walk.alias(node, walk.value(node), activation="sigmoid")
 
 
 def _softmax(walk: Walk, node: onnx.NodeProto) -> None:
     source = walk.value(node)
-    axis = Attributes(node).integer("axis", -1 if walk.file.opset >= 13 else 1)
-    good = axis in (1, -1) if source.vector else source.pixel and axis in (1, -3)
-    if not good:
+    rank = len(source.view.axes)
+    given = Attributes(node).integer("axis", -1 if walk.file.opset >= 13 else 1)
+    axis = given + rank + 1 if given < 0 else given
+    shape = source.onnx_shape
+    fits = 1 <= axis <= rank
+    if fits and walk.file.opset < 13:  # it ran over all axes from there on
+        fits = math.prod(shape[axis - 1 :]) == shape[axis - 1]
+    if not fits:
         raise UnsupportedOperatorError(
-            label(node), node.op_type, f"runs along axis {axis} of {source.shape}", "it must run over an exit's classes"
+            label(node),
+            node.op_type,
+            f"runs along axis {given} of (N, {', '.join(map(str, shape))})",
+            "it must run over an exit's classes, or over the channels of an output",
         )
-    walk.alias(node, source, softmaxed=True)
+    walk.alias(node, source, activation="log_softmax" if node.op_type == "LogSoftmax" else "softmax", axis=axis)
 
 
 FOLDING_OPERATORS = {
     "Add": _add,
     "BatchNormalization": _batch_normalization,
     "Clip": _clip,
-    "Concat": _concat,
     "Div": _scale,
-    "Dropout": _identity,
-    "Flatten": _flatten,
-    "Identity": _identity,
+    "HardSigmoid": _hard_sigmoid,
+    "LeakyRelu": _leaky_relu,
     "LogSoftmax": _softmax,
     "Mul": _scale,
+    "Neg": _negate,
+    "PRelu": _leaky_relu,
     "Relu": _relu,
-    "Reshape": _reshape,
+    "Sigmoid": _sigmoid,
     "Softmax": _softmax,
-    "Squeeze": _squeeze,
     "Sub": _scale,
     "Sum": _add,
-    "Unsqueeze": _squeeze,
 }

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,39 +15,73 @@ import onnx
 
 from ..errors import UnsupportedOperatorError
 from ..graph.shapes import Kind, Pair
-from .drafts import Array, Padding
-from .file import MOST_EXTENT, Attributes, label, refuse
-from .walk import Value, Walk
+from .averages import average
+from .drafts import NO_PADDING, Array, Padding
+from .file import Attributes, label, refuse
+from .refusals import NO_SEQUENCES, misfit
+from .view import View
+from .walk import Value, Walk, absorbed
 
 
-def window_of(node: onnx.NodeProto, source: Value, kernel: Pair) -> dict[str, Any]:
-    """Return stride, dilation and padding of a convolution or pool, auto_pad and a folded Pad included."""
+def _pair(source: Value, along: tuple[int, ...], other: int) -> Pair:
+    """Return (vertical, horizontal) of a window's sizes, which a line has along its own axis alone."""
+    if source.view.is_map:
+        return along[0], along[1]
+    return (along[0], other) if source.upright else (other, along[0])
+
+
+def window_of(node: onnx.NodeProto, source: Value, kernel: tuple[int, ...]) -> dict[str, Any]:
+    """Return kernel, stride, dilation and the padding of a convolution or pool of its own, auto_pad
+    included.
+    """
     attributes = Attributes(node)
-    stride = attributes.extents("strides", (1, 1), 1)
-    dilation = attributes.extents("dilations", (1, 1), 1)
-    pads = list(attributes.extents("pads", (0, 0, 0, 0), 0))
+    ones = (1,) * len(kernel)
+    stride = _pair(source, attributes.extents("strides", ones, 1), 1)
+    dilation = _pair(source, attributes.extents("dilations", ones, 1), 1)
+    given = attributes.extents("pads", (0,) * (2 * len(kernel)), 0)
+    begin, end = _pair(source, given[: len(kernel)], 0), _pair(source, given[len(kernel) :], 0)
+    pads = [*begin, *end]
+    size = _pair(source, kernel, 1)
     auto = attributes.text("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         for axis in (0, 1):
-            size = source.shape[axis] + source.pad[axis] + source.pad[axis + 2]
-            extent = (kernel[axis] - 1) * dilation[axis] + 1
-            total = max(0, (math.ceil(size / stride[axis]) - 1) * stride[axis] + extent - size)
+            reach = source.shape[axis] + source.pad[axis] + source.pad[axis + 2]
+            extent = (size[axis] - 1) * dilation[axis] + 1
+            total = max(0, (math.ceil(reach / stride[axis]) - 1) * stride[axis] + extent - reach)
             small, large = total // 2, total - total // 2
             pads[axis], pads[axis + 2] = (small, large) if auto == "SAME_UPPER" else (large, small)
     elif auto == "VALID":
         pads = [0, 0, 0, 0]
     elif auto != "NOTSET":
         raise refuse(node, f"must have an auto_pad of NOTSET, VALID, SAME_UPPER or SAME_LOWER, not '{auto[:40]}'")
-    padding = tuple(own + before for own, before in zip(pads, source.pad, strict=True))
-    return {"kernel": kernel, "stride": stride, "dilation": dilation, "padding": padding}
+    return {"kernel": size, "stride": stride, "dilation": dilation, "padding": (pads[0], pads[1], pads[2], pads[3])}
+
+
+def _kernel(node: onnx.NodeProto, source: Value) -> tuple[int, ...]:
+    return Attributes(node).extents("kernel_shape", (0,) * (len(source.view.axes) - 1), 1)
+
+
+def _taking_over(walk: Walk, node: onnx.NodeProto, source: Value, window: dict[str, Any]) -> Value:
+    """Add what a Pad or a Slice left to the window's padding; settle first what cannot be added exactly.
+
+    Rows that are left out and then padded with zeros again are zeros, so a crop and a padding do not add up.
+    """
+    if any(before < 0 < own for before, own in zip(source.pad, window["padding"], strict=True)):
+        return walk.settle(node, source)
+    window["padding"] = tuple(own + before for own, before in zip(window["padding"], source.pad, strict=True))
+    return replace(source, pad=NO_PADDING)
 
 
 def _conv(walk: Walk, node: onnx.NodeProto) -> None:
-    source = walk.map(node, padded=True)
+    source = walk.map(node, lazy=True)
     weights = walk.constant(node, 1)
-    if weights.ndim != 4:
+    rank = len(source.view.axes) + 1
+    if weights.ndim != rank:
         raise UnsupportedOperatorError(
-            label(node), node.op_type, f"has weights of {weights.ndim} dimensions", "the NPU is two-dimensional"
+            label(node),
+            node.op_type,
+            f"has weights of {weights.ndim} dimensions for an input of {rank}",
+            "the NPU is two-dimensional",
         )
     if 0 in weights.shape:
         raise refuse(node, f"must have weights, not an empty array {weights.shape}")
@@ -56,21 +91,129 @@ def _conv(walk: Walk, node: onnx.NodeProto) -> None:
         raise refuse(
             node, f"must have weights for {channels} channels in {groups} groups, and their shape is {weights.shape}"
         )
-    kernel = (int(weights.shape[2]), int(weights.shape[3]))
+    kernel = tuple(int(n) for n in weights.shape[2:])
     if Attributes(node).extents("kernel_shape", kernel, 1) != kernel:
         raise refuse(node, f"must have the kernel_shape of its weights, {kernel}")
-    value = walk.open(
+    window = window_of(node, source, kernel)
+    weights = weights.astype(np.float32, copy=False).reshape(out, per_group, *window["kernel"])
+    bias = _vector(node, walk.optional(node, 2), int(out))
+    walk.put(node, convolution(walk, node, source, weights, bias, groups, window))
+
+
+def convolution(
+    walk: Walk, node: onnx.NodeProto, source: Value, weights: Array, bias: Array, groups: int, window: dict[str, Any]
+) -> Value:
+    """Open a convolution with OIHW weights on a map or line in any view; its window has its own padding.
+
+    A pending affine map goes into the weights where no zeros are read beside it.
+    """
+    source = _taking_over(walk, node, source, window)
+    zeros = max(window["padding"]) > 0
+    if source.factor is not None and source.shift is not None and zeros and source.shift.any():
+        source = walk.settle(node, source)
+    if 1 < groups < source.shape[2] and not source.ordered and _cheaper_dense(source, weights, groups, window):
+        weights, groups = _one_group(weights, groups), 1
+    if groups == 1 and not _worth_a_layer(source, weights, window):
+        return _dense(walk, node, source, weights, bias, window)
+    if groups == source.shape[2]:
+        source, first, order = walk.per_channel(node, source)
+        if source.factor is not None and source.shift is not None:
+            per = weights.shape[0] // groups
+            weights, more = _absorbed_by_channel(weights, source, per)
+            bias = bias + more
+        per = weights.shape[0] // groups
+        places = (order[:, None] * per + np.arange(per)).reshape(-1)  # output channel of the node at each place
+        weights, bias, back = weights[places], bias[places], np.argsort(places)
+    else:
+        if source.factor is not None and source.shift is not None:
+            per = source.shape[2] // groups
+            parts = [
+                absorbed(part, replace(source, factor=source.factor[at], shift=source.shift[at]))
+                for part, at in zip(
+                    np.split(weights, groups), (slice(g * per, (g + 1) * per) for g in range(groups)), strict=True
+                )
+            ]
+            weights, bias = np.concatenate([w for w, _ in parts]), bias + np.concatenate([b for _, b in parts])
+            source = replace(source, factor=None, shift=None)
+        source, first = walk.ranged(node, source)
+        back = np.arange(weights.shape[0])
+    return walk.open(
         node,
         source,
         node.output[0],
+        axes=source.window_axes,
+        channel_order=back,
         kind=Kind.GEMM,
-        channels=int(out),
+        channels=int(weights.shape[0]),
+        first=first,
+        reads=source.shape[2],
         groups=groups,
-        weights=weights.astype(np.float32),
-        bias=_vector(node, walk.optional(node, 2), int(out)),
-        **window_of(node, source, kernel),
+        weights=weights,
+        bias=bias,
+        **window,
     )
-    walk.put(node, value)
+
+
+def _absorbed_by_channel(weights: Array, source: Value, per: int) -> tuple[Array, Array]:
+    assert source.factor is not None
+    assert source.shift is not None
+    factor, shift = np.repeat(source.factor, per), np.repeat(source.shift, per)
+    with np.errstate(all="ignore"):
+        more = (weights.astype(np.float64).sum(axis=(1, 2, 3)) * shift).astype(np.float32)
+        return (weights * factor[:, None, None, None]).astype(np.float32), more
+
+
+def _cheaper_dense(source: Value, weights: Array, groups: int, window: Mapping[str, Any]) -> bool:
+    """True if one group with zeros between needs fewer multiplications than groups behind a gathered copy."""
+    own = weights.size / math.prod(window["stride"])
+    return bool(groups * own <= own + source.shape[2] ** 2)
+
+
+def _one_group(weights: Array, groups: int) -> Array:
+    """Return the weights of a grouped convolution as those of one group, zero where groups do not meet."""
+    out, per = weights.shape[:2]
+    whole = np.zeros((out, groups * per, *weights.shape[2:]), np.float32)
+    for group in range(groups):
+        rows = slice(group * out // groups, (group + 1) * out // groups)
+        whole[rows, group * per : (group + 1) * per] = weights[rows]
+    return whole
+
+
+def _worth_a_layer(source: Value, weights: Array, window: Mapping[str, Any]) -> bool:
+    """True if gathering scattered channels first needs fewer multiplications than reading past the others."""
+    index = source.view.index
+    reach = int(index.max() - index.min()) + 1
+    beside = (reach - index.size) * weights[:, :1].size / math.prod(window["stride"])
+    return bool(beside > reach * index.size)
+
+
+def _dense(
+    walk: Walk, node: onnx.NodeProto, source: Value, weights: Array, bias: Array, window: dict[str, Any]
+) -> Value:
+    """Open a convolution of one group over the range that holds a view's channels; the others weigh
+    nothing.
+    """
+    weights, more = absorbed(weights, source)
+    index = source.view.index
+    first = int(index.min())
+    if not source.ordered:
+        placed = np.zeros((weights.shape[0], int(index.max()) - first + 1, *weights.shape[2:]), np.float32)
+        for channel, column in zip(index - first, weights.swapaxes(0, 1), strict=True):
+            placed[:, channel] += column
+        weights = placed
+    return walk.open(
+        node,
+        source,
+        node.output[0],
+        axes=source.window_axes,
+        kind=Kind.GEMM,
+        channels=int(weights.shape[0]),
+        first=first,
+        reads=int(weights.shape[1]),
+        weights=weights,
+        bias=bias + more,
+        **window,
+    )
 
 
 def _vector(node: onnx.NodeProto, array: npt.NDArray[Any] | None, size: int) -> Array:
@@ -82,65 +225,100 @@ def _vector(node: onnx.NodeProto, array: npt.NDArray[Any] | None, size: int) -> 
     return np.broadcast_to(array.reshape(-1).astype(np.float32), (size,)).copy()
 
 
-def _fully_connected(walk: Walk, node: onnx.NodeProto, weights: Array, bias: Array) -> None:
-    """Open a convolution over the whole plane for weights (features, out), features ordered (channel, row,
-    column).
-    """
-    source = walk.value(node)
-    height, width, channels = source.shape
-    if not source.vector:
-        raise refuse(node, f"must read a flattened input, and '{node.input[0]}' is (N, {channels}, {height}, {width})")
-    if weights.ndim != 2 or weights.shape[0] != height * width * channels or not weights.shape[1]:
-        raise refuse(
-            node, f"must have weights for {height * width * channels} features, and their shape is {weights.shape}"
-        )
+def _over_features(walk: Walk, node: onnx.NodeProto, weights: Array, bias: Array) -> None:
+    """Open a layer for weights (features, out) over the last axis: dense over a vector, else 1x1."""
+    source = walk.value(node, lazy=True)
+    view = source.view
+    if any(source.pad):
+        source = walk.settle(node, source)
+    if weights.ndim != 2 or weights.shape[0] != view.shape[-1] or not weights.shape[1]:
+        raise refuse(node, f"must have weights for {view.shape[-1]} features, and their shape is {weights.shape}")
     out = int(weights.shape[1])
-    value = walk.open(
-        node,
-        source,
-        node.output[0],
-        vector=True,
-        kind=Kind.GEMM,
-        channels=out,
-        kernel=(height, width),
-        weights=np.ascontiguousarray(weights.T).reshape(out, channels, height, width),
-        bias=bias,
-    )
-    walk.put(node, value)
+    weights = np.ascontiguousarray(weights.T)
+    if view.is_vector:
+        wanted = replace(source, view=View.of(("c", "h", "w"), (*view.size, view.channels.size), view.index))
+        tokens = view.axes[0]
+        factors = iter(view.channels.shape)
+        sizes = [next(factors) if token == "c" else view.size["hw".index(token)] for token in tokens]
+        order = [*(i for i, t in enumerate(tokens) if t == "c"), *(tokens.index(t) for t in "hw" if t in tokens)]
+        split = weights.reshape(out, *sizes).transpose(0, *(1 + i for i in order))
+        placed = np.ascontiguousarray(split).reshape(out, view.channels.size, *view.size)
+        window: dict[str, Any] = {"kernel": view.size, "padding": NO_PADDING}
+        made = _dense(walk, node, wanted, placed, bias, window)
+        walk.put(node, replace(made, view=View.of(("c",), made.plane.shape)))
+        return
+    if view.axes[-1].strip("c") or any("c" in axis for axis in view.axes[:-1]):
+        raise misfit(
+            node, f"multiplies the axis {view.shape[-1]} of {view.shape}, which is not the channels", NO_SEQUENCES
+        )
+    made = _dense(walk, node, source, weights.reshape(*weights.shape, 1, 1), bias, {"padding": NO_PADDING})
+    axes = (*view.axes[:-1], "c")
+    walk.put(node, replace(made, view=View.of(axes, made.plane.shape)))
 
 
 def _gemm(walk: Walk, node: onnx.NodeProto) -> None:
     attributes = Attributes(node)
+    _two_activations(walk, node)
     weights = walk.constant(node, 1)
     if attributes.integer("transA", 0) or weights.ndim != 2:
         raise refuse(node, "must multiply (N, features) by a constant matrix, without transA")
+    if not walk.value(node, lazy=True).view.is_vector:
+        raise refuse(
+            node,
+            f"must read a flattened input, and '{node.input[0]}' is (N, {', '.join(map(str, walk.raw(node).onnx_shape))})",
+        )
     weights = weights.T if attributes.integer("transB", 0) else weights
     bias = _vector(node, walk.optional(node, 2), weights.shape[1]) * np.float32(attributes.number("beta", 1.0))
-    _fully_connected(walk, node, (weights * np.float32(attributes.number("alpha", 1.0))).astype(np.float32), bias)
+    alpha = np.float32(attributes.number("alpha", 1.0))
+    _over_features(walk, node, weights.astype(np.float32, copy=False) * alpha if alpha != 1 else weights, bias)
 
 
 def _matmul(walk: Walk, node: onnx.NodeProto) -> None:
+    _two_activations(walk, node)
     weights = walk.constant(node, 1)
-    _fully_connected(
+    _over_features(
         walk, node, weights.astype(np.float32), np.zeros(weights.shape[-1] if weights.ndim else 0, np.float32)
     )
 
 
+def _two_activations(walk: Walk, node: onnx.NodeProto) -> None:
+    if len(node.input) > 1 and node.input[0] in walk.values and node.input[1] in walk.values:
+        raise misfit(node, "multiplies two activations, as attention does", NO_SEQUENCES)
+
+
 def _max_pool(walk: Walk, node: onnx.NodeProto) -> None:
-    source = walk.map(node, padded=True)
+    source = walk.map(node, lazy=True)
     attributes = Attributes(node)
-    kernel = attributes.extents("kernel_shape", (0, 0), 1)
-    window = window_of(node, source, (kernel[0], kernel[1]))
+    window = window_of(node, source, _kernel(node, source))
+    if source.factor is not None:
+        source = walk.settle(node, source)
+    source = _taking_over(walk, node, source, window)
     if attributes.integer("ceil_mode", 0):
         window["padding"] = _ceil_padding(source, window)
-    if any(window["padding"]) and not source.plane.non_negative:
+    if max(window["padding"]) > 0 and not source.plane.non_negative:
         raise UnsupportedOperatorError(
             label(node),
             node.op_type,
             "pads an input that may be negative, where the NPU stores zeros",
             "put a ReLU before the pool",
         )
-    walk.put(node, walk.open(node, source, node.output[0], kind=Kind.MAX_POOL, channels=source.shape[2], **window))
+    walk.put(node, _pool(walk, node, source, Kind.MAX_POOL, source.window_axes, **window))
+
+
+def _pool(walk: Walk, node: onnx.NodeProto, source: Value, kind: Kind, axes: tuple[str, ...], **window: Any) -> Value:
+    source, first, order = walk.per_channel(node, source)
+    return walk.open(
+        node,
+        source,
+        node.output[0],
+        axes=axes,
+        channel_order=np.argsort(order),
+        kind=kind,
+        channels=source.shape[2],
+        first=first,
+        reads=source.shape[2],
+        **window,
+    )
 
 
 def _ceil_padding(source: Value, window: Mapping[str, Any]) -> Padding:
@@ -159,67 +337,60 @@ def _ceil_padding(source: Value, window: Mapping[str, Any]) -> Padding:
 
 
 def _average_pool(walk: Walk, node: onnx.NodeProto) -> None:
-    source = walk.map(node, padded=True)
-    attributes = Attributes(node)
-    kernel = attributes.extents("kernel_shape", (0, 0), 1)
-    window = window_of(node, source, (kernel[0], kernel[1]))
-    if attributes.integer("ceil_mode", 0) and _ceil_padding(source, window) != window["padding"]:
-        raise UnsupportedOperatorError(
-            label(node), node.op_type, "has partial windows (ceil_mode)", "choose sizes that divide evenly"
-        )
-    own_padding = tuple(total - before for total, before in zip(window["padding"], source.pad, strict=True))
-    if any(own_padding) and not attributes.integer("count_include_pad", 0):
-        raise UnsupportedOperatorError(
-            label(node), node.op_type, "divides by fewer taps at the border", "set count_include_pad or do not pad"
-        )
-    walk.put(node, walk.open(node, source, node.output[0], kind=Kind.SUM_POOL, channels=source.shape[2], **window))
+    source = walk.map(node, lazy=True)
+    window = window_of(node, source, _kernel(node, source))
+    ceil, counted = (Attributes(node).integer(name, 0) for name in ("ceil_mode", "count_include_pad"))
+    own = window["padding"]
+    adds_up = not any(before < 0 < one for before, one in zip(source.pad, own, strict=True))
+    if any(source.pad) and source.factor is None and adds_up and (counted or not any(own)):
+        both = tuple(before + one for before, one in zip(source.pad, own, strict=True))
+        padded = {**window, "padding": both}  # zeros of a Pad node count as values do
+        if not ceil or _ceil_padding(source, padded) == both:
+            walk.put(node, _pool(walk, node, source, Kind.SUM_POOL, source.window_axes, **padded))
+            return
+    source, first, order = walk.per_channel(node, walk.settle(node, source))
+    ceiled = _ceil_padding(source, window) if ceil else window["padding"]
+    plane = average(walk, node, source, window, ceiled, first)
+    view = View.of(source.window_axes, plane.shape, np.argsort(order))
+    walk.put(node, Value(plane=plane, view=view, exclusive=walk.uses[node.output[0]] == 1))
 
 
 def _global_pool(walk: Walk, node: onnx.NodeProto) -> None:
-    source = walk.map(node)
-    vector = False
-    if node.op_type == "ReduceMean":
-        attributes = Attributes(node)
-        given = walk.optional(node, 1)
-        axes = attributes.ints("axes") if given is None else tuple(int(a) for a in given.reshape(-1))
-        if axes is None or sorted(a % 4 for a in axes) != [2, 3]:
-            raise UnsupportedOperatorError(
-                label(node), node.op_type, f"averages over axes {axes}", "only height and width (2, 3) can be averaged"
-            )
-        vector = not attributes.integer("keepdims", 1)
-    kind = Kind.MAX_POOL if node.op_type == "GlobalMaxPool" else Kind.SUM_POOL
-    walk.put(
-        node,
-        walk.open(
-            node, source, node.output[0], vector=vector, kind=kind, channels=source.shape[2], kernel=source.shape[:2]
-        ),
-    )
-
-
-def _pad(walk: Walk, node: onnx.NodeProto) -> None:
-    source, attributes = walk.map(node, padded=True), Attributes(node)
-    given = walk.optional(node, 1)
-    pads = attributes.ints("pads") if given is None else tuple(int(p) for p in given.reshape(-1))
-    fill = walk.optional(node, 2)
-    value = attributes.number("value", 0.0) if fill is None else float(fill.reshape(-1)[0]) if fill.size else 0.0
-    axes = walk.optional(node, 3)
-    if axes is not None and pads is not None and len(pads) == 2 * axes.size:
-        full = [0] * 8
-        for index, axis in enumerate(axes.reshape(-1)):
-            full[int(axis) % 4], full[int(axis) % 4 + 4] = pads[index], pads[index + axes.size]
-        pads = tuple(full)
-    fair = (
-        pads is not None
-        and len(pads) == 8
-        and all(0 <= p <= MOST_EXTENT for p in pads)
-        and not any(pads[i] for i in (0, 1, 4, 5))
-    )
-    if attributes.text("mode", "constant") != "constant" or value != 0.0 or pads is None or not fair:
-        raise UnsupportedOperatorError(
-            label(node), node.op_type, "is not a border of zeros in height and width", "pad with zeros"
+    """Open a pool over height and width, as GlobalAveragePool or as a reduction along axes."""
+    source = walk.value(node)
+    rank = len(source.view.axes)
+    attributes = Attributes(node)
+    reduces = node.op_type.startswith("Reduce")
+    given = walk.optional(node, 1) if reduces else None
+    axes = attributes.ints("axes") if given is None else tuple(int(a) for a in given.reshape(-1))
+    if not reduces:
+        axes = tuple(range(2, rank + 1))
+    named = sorted({a % (rank + 1) for a in axes}) if axes else []
+    tokens = "".join(source.view.axes[a - 1] for a in named if a)
+    if not named or 0 in named or "c" in tokens or (not reduces and not source.view.holds(0, "")):
+        raise misfit(
+            node,
+            f"reduces axes {axes} of (N, {', '.join(map(str, source.view.shape))})",
+            "reduce height and width alone",
         )
-    before = source.pad
-    walk.alias(node, source, pad=(pads[2] + before[0], pads[3] + before[1], pads[6] + before[2], pads[7] + before[3]))
+    kernel = (source.shape[0] if "h" in tokens else 1, source.shape[1] if "w" in tokens else 1)
+    keep = not reduces or attributes.integer("keepdims", 1)
+    top = node.op_type in ("GlobalMaxPool", "ReduceMax")
+    source, first, order = walk.per_channel(node, source)
+    made = walk.open(
+        node, source, node.output[0], channel_order=np.argsort(order), kind=Kind.MAX_POOL if top else Kind.SUM_POOL,
+        channels=source.shape[2], first=first, reads=source.shape[2], kernel=kernel,
+    )  # fmt: skip
+    view = replace(source.view.without(tokens), channels=np.argsort(order).reshape(source.view.channels.shape))
+    if not keep:
+        for axis in reversed(named):
+            view = view.remove(axis - 1)
+    made = replace(made, view=view)
+    if node.op_type == "ReduceSum":
+        count = float(math.prod(kernel))
+        ones = np.ones(made.shape[2])
+        made = replace(made, factor=count * ones, shift=0 * ones)
+    walk.put(node, made)
 
 
 LAYER_OPERATORS = {
@@ -230,6 +401,7 @@ LAYER_OPERATORS = {
     "GlobalMaxPool": _global_pool,
     "MatMul": _matmul,
     "MaxPool": _max_pool,
-    "Pad": _pad,
+    "ReduceMax": _global_pool,
     "ReduceMean": _global_pool,
+    "ReduceSum": _global_pool,
 }

@@ -106,7 +106,7 @@ def metadata_of(network: Network) -> dict[str, str]:
     ranges = {name: value * gains[name] for name, value in network.calibration.items()}
     found = {
         PREFIX + "name": network.name,
-        PREFIX + "exits": json.dumps([_exit_row(exit) for exit in network.exits], allow_nan=False),
+        PREFIX + "exits": json.dumps([_exit_row(one) for one in network.exits if one.logits], allow_nan=False),
         PREFIX + "calibration": json.dumps(ranges, allow_nan=False),
         PREFIX + "provenance": json.dumps(dict(network.metadata), sort_keys=True, allow_nan=False),
     }

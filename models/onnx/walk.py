@@ -1,12 +1,13 @@
 """The state of one pass over an ONNX graph: values and constants by name, open layers, remaining budget.
 
-Operators (layers.py, folding.py) read values and constants here and open layers, fold into them or rename
-them.
+Operators (layers.py, folding.py, moves.py) read values and constants here and open layers, fold into them or
+give a value another view.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,91 +16,158 @@ import numpy.typing as npt
 import onnx
 
 from ..errors import ModelFileError, UnsupportedOperatorError
-from ..graph.shapes import Kind, Shape
-from .drafts import NO_PADDING, Clip, Doubles, Draft, Padding, Plane, apply_clip, clip_targets, plain
-from .file import MOST_ELEMENTS, MOST_EXTENT, OnnxFile, label, refuse
+from ..graph.shapes import Kind, Pair, Shape
+from .drafts import (
+    NO_PADDING,
+    Array,
+    Clip,
+    Doubles,
+    Draft,
+    Padding,
+    Plane,
+    apply_clip,
+    clip_targets,
+    plain,
+)
+from .file import MOST_ELEMENTS, OnnxFile, label, refuse
+from .refusals import NO_GATES, misfit
+from .view import Indices, View
+
+MOST_WEIGHTS = 1 << 28  # of a model's layers, and of its constants while it is read
+_MOST_WORK = 8  # times as many elements may be folded in all, so that reading ends soon
 
 
 @dataclass(frozen=True, kw_only=True)
 class Value:
-    """The value of an ONNX name: a plane, seen as a map (N, C, H, W) or as a vector (N, C*H*W)."""
+    """The value of an ONNX name: a view of a plane, and what is still to be done to it.
+
+    `pad`: zeros around it, or rows and columns left out (negative). `factor` and `shift`, (n,) for its
+    channels: an affine map that the layers that read it take over. Both are settled by a layer of their own
+    where no reader can take them over. `activation` ends the network, along `axis`.
+    """
 
     plane: Plane
-    vector: bool
+    view: View
     exclusive: bool  # nothing else reads it, under any name
-    pad: Padding = NO_PADDING  # zeros a Pad node put around it, still to be folded
-    softmaxed: bool = False
+    pad: Padding = NO_PADDING
+    factor: Doubles | None = None
+    shift: Doubles | None = None
+    activation: str = ""
+    axis: int = 1
+    pixels: bool = False  # of a uint8 image: what is stored is divided by 255
+    unbatched: bool = False  # one line of values, the batch of one left out: only a Gather or Reshape may follow
 
     @property
     def shape(self) -> Shape:
-        """(height, width, channels) of the plane."""
-        return self.plane.shape
+        """(height, width, channels) of what the value holds of its plane."""
+        return (*self.plane.shape[:2], self.view.channels.size)
 
     @property
     def pixel(self) -> bool:
         """True if the plane is one pixel, so that map and vector are the same."""
         return self.shape[0] * self.shape[1] == 1
 
+    @property
+    def covers(self) -> bool:
+        """True if the value holds each channel of its plane once, in any order."""
+        index = self.view.index
+        return index.size == self.plane.shape[2] and np.array_equal(np.sort(index), np.arange(index.size))
+
+    @property
+    def ordered(self) -> bool:
+        """True if the value's channels follow one another in its plane."""
+        index = self.view.index
+        return np.array_equal(index, index[0] + np.arange(index.size))
+
+    @property
+    def foldable(self) -> bool:
+        """True if what follows may be folded into the layers that write the value."""
+        plane = self.plane
+        return self.exclusive and self.covers and not plane.sealed and bool(plane.writers) and plane.whole
+
+    @property
+    def settled(self) -> bool:
+        """True if nothing is still to be done to the value."""
+        return not any(self.pad) and self.factor is None
+
+    @property
+    def onnx_shape(self) -> tuple[int, ...]:
+        """The sizes of the value's axes after the batch, a pending padding included."""
+        top, left, bottom, right = self.pad
+        if self.view.is_map:
+            channels, height, width = self.view.shape
+            return channels, height + top + bottom, width + left + right
+        return (*self.view.shape[:-1], self.view.shape[-1] + top + left + bottom + right)
+
+    @property
+    def window_axes(self) -> tuple[str, ...]:
+        """The axes of a map or of a line, whatever sizes they have."""
+        return ("c", "h", "w") if self.view.is_map else ("c", "h" if self.upright else "w")
+
+    @property
+    def upright(self) -> bool:
+        """True for a line along the height of its plane."""
+        return self.shape[0] > 1
+
 
 class Walk:
     """The state of one pass: values and constants by name, drafts in the order they were opened."""
 
-    def __init__(self, file: OnnxFile) -> None:
+    def __init__(self, file: OnnxFile, most_weights: int = MOST_WEIGHTS) -> None:
         self.file = file
         self.uses = file.uses()
         self.values: dict[str, Value] = {}
         self.constants: dict[str, npt.NDArray[Any]] = {}
         self.drafts: list[Draft] = []
         self.names: set[str] = set()
-        self.budget = 2 * MOST_ELEMENTS  # of weights and folded constants together
-        self.source = self._input()
+        self.most_weights = most_weights
+        self.weights = 0  # elements in layers
+        self.kept = 0  # elements in constants that are still needed
+        self.folded = 0  # elements of all constants so far
+        self._left = dict(self.uses)  # readers to come
+        self._gathered: dict[tuple[Plane, bytes], Value] = {}
+        self.batch = 0
+        self.source: Plane
 
     # -- what nodes read and write ---------------------------------------------------------------------------
 
-    def _input(self) -> Plane:
-        graph = self.file.model.graph
-        found = [one for one in graph.input if one.name not in self.file.protos]
-        if len(found) != 1:
-            raise ModelFileError(f"{self.file.path} must have one input image, and it has {len(found)} inputs")
-        dims = [d.dim_value if d.HasField("dim_value") else 0 for d in found[0].type.tensor_type.shape.dim]
-        if len(dims) not in (2, 4) or not all(d >= 1 for d in dims[1:]):
-            raise ModelFileError(
-                f"input '{found[0].name}' must have the shape (N, channels, height, width) with fixed positive sizes, not "
-                f"{tuple(_dim(d) for d in found[0].type.tensor_type.shape.dim)}"
-            )
-        if max(dims[1:]) > MOST_EXTENT or math.prod(dims[1:]) > MOST_ELEMENTS:
-            raise ModelFileError(
-                f"input '{found[0].name}' must have sizes of at most {MOST_EXTENT} and an image of at most {MOST_ELEMENTS} elements, and its "
-                f"shape is {tuple(dims)}"
-            )
-        shape = (dims[2], dims[3], dims[1]) if len(dims) == 4 else (1, 1, dims[1])
-        plane = Plane(name=found[0].name, shape=shape)
-        self.batch = dims[0]
-        self.values[plane.name] = Value(plane=plane, vector=len(dims) == 2, exclusive=False)
-        return plane
-
-    def value(self, node: onnx.NodeProto, index: int = 0, *, padded: bool = False) -> Value:
-        """Return the activation at an input of a node."""
+    def raw(self, node: onnx.NodeProto, index: int = 0) -> Value:
+        """Return the activation at an input of a node, with all that is still to be done to it."""
         name = node.input[index] if index < len(node.input) else ""
         if name not in self.values:
             what = f"'{name}' is a constant" if self.known(name) else f"'{name}' is nowhere in the file"
             raise refuse(node, f"must read an activation at input {index}, and {what}")
-        found = self.values[name]
-        if found.softmaxed:
-            raise UnsupportedOperatorError(
-                label(node), node.op_type, "follows a Softmax", "a Softmax may only end an exit"
-            )
-        if any(found.pad) and not padded:
-            raise UnsupportedOperatorError(
-                label(node), node.op_type, "follows a Pad", "only a convolution or a pool can take over the padding"
-            )
-        return found
+        if self.values[name].unbatched and node.op_type not in ("Gather", "Reshape"):
+            raise misfit(node, "reads what has lost its batch", "keep the batch as the first dimension")
+        return self.values[name]
 
-    def map(self, node: onnx.NodeProto, *, padded: bool = False) -> Value:
-        """Return the activation at input 0, which must be (N, C, H, W)."""
-        found = self.value(node, padded=padded)
-        if found.vector:
-            raise refuse(node, f"must read (N, C, H, W), and '{node.input[0]}' is a vector")
+    def value(self, node: onnx.NodeProto, index: int = 0, *, lazy: bool = False) -> Value:
+        """Return the activation at an input of a node.
+
+        `lazy`: the node takes over a pending padding, factor and shift, which are settled otherwise.
+        """
+        found = self.raw(node, index)
+        if found.activation == "sigmoid":
+            raise misfit(
+                node, f"reads the Sigmoid '{node.input[index]}', a gate that needs a product of activations", NO_GATES
+            )
+        if found.pixels:
+            raise misfit(node, f"reads the uint8 image '{node.input[index]}'", "cast it to floats first")
+        if found.activation:
+            raise UnsupportedOperatorError(
+                label(node), node.op_type, "follows a Softmax", "a Softmax may only end an exit or an output"
+            )
+        return found if lazy else self.settle(node, found)
+
+    def map(self, node: onnx.NodeProto, *, lazy: bool = False) -> Value:
+        """Return the activation at input 0, which must be (N, C, H, W) or (N, C, L)."""
+        found = self.value(node, lazy=lazy)
+        if not (found.view.is_map or found.view.is_line):
+            raise refuse(
+                node,
+                f"must read (N, channels, height, width) or (N, channels, length), and '{node.input[0]}' is "
+                f"(N, {', '.join(map(str, found.view.shape))})" + (", a vector" if found.view.is_vector else ""),
+            )
         return found
 
     def known(self, name: str) -> bool:
@@ -115,6 +183,9 @@ class Walk:
             if name not in self.file.protos:
                 what = "is computed" if name in self.values else "is nowhere in the file"
                 raise refuse(node, f"must find a constant at input {index}, and '{name}' {what}")
+            size = math.prod(self.file.protos[name].dims)
+            if 0 <= size <= MOST_ELEMENTS:  # any other is refused for what it is
+                self.afford(size)
             self.keep(name, self.file.constant(name))
         return self.constants[name]
 
@@ -126,17 +197,29 @@ class Walk:
         return found
 
     def keep(self, name: str, array: npt.NDArray[Any]) -> None:
-        """Remember a constant, within the budget."""
-        self.spend(array.size)
+        """Remember a constant, within the limit; each counts once, as long as a node will read it."""
+        self.afford(array.size)
+        self.kept += array.size
+        self.folded += array.size
         self.constants[name] = array
 
-    def spend(self, elements: int) -> None:
-        """Count elements of weights against what one model may hold."""
-        self.budget -= elements
-        if self.budget < 0:
-            raise ModelFileError(
-                f"{self.file.path} must have at most {2 * MOST_ELEMENTS} weights and constants, and it has more"
-            )
+    def afford(self, elements: int) -> None:
+        """Refuse constants of so many elements beyond the limit, before they are made."""
+        if self.kept + elements > self.most_weights or self.folded + elements > _MOST_WORK * self.most_weights:
+            raise self._too_many()
+
+    def visited(self, node: onnx.NodeProto) -> None:
+        """Forget the constants that no later node reads."""
+        for name in node.input:
+            self._left[name] = self._left.get(name, 0) - 1
+            if self._left[name] <= 0 and name in self.constants:
+                self.kept -= self.constants.pop(name).size
+
+    def _too_many(self) -> ModelFileError:
+        return ModelFileError(
+            f"{self.file.path} must have at most {self.most_weights} weights and constants, and it has more; give "
+            f"--most-weights (most_weights in Python) a larger number if it is meant to"
+        )
 
     def put(self, node: onnx.NodeProto, value: Value) -> None:
         """Give a node's first output its value; further outputs must not be used."""
@@ -147,12 +230,47 @@ class Walk:
                 )
         self.values[node.output[0]] = value
 
-    def alias(self, node: onnx.NodeProto, source: Value, **changes: Any) -> None:
-        """Give the same plane a further name."""
-        name = node.output[0]
-        if not changes.get("softmaxed") and not any(changes.get("pad", ())):
+    def alias(self, node: onnx.NodeProto, source: Value, output: str | None = None, **changes: Any) -> None:
+        """Give the same plane a further name, perhaps in another view."""
+        name = output or node.output[0]
+        made = replace(source, exclusive=source.exclusive and self.uses[name] == 1, **changes)
+        if made.settled and not made.activation and made.covers:
             source.plane.aliases.append(name)
-        self.put(node, replace(source, exclusive=source.exclusive and self.uses[name] == 1, **changes))
+        if output is None:
+            self.put(node, made)
+        else:
+            self.values[output] = made
+
+    def moved(
+        self,
+        node: onnx.NodeProto,
+        move: Callable[[View], View | None],
+        source: Value | None = None,
+        axis: int | None = None,
+    ) -> Value | None:
+        """Return the value at input 0, or a value, in another view of the same elements or of some of them.
+
+        `axis`: of its Softmax, in the new view, where there is one.
+        """
+        source = self.raw(node) if source is None else source
+        if any(source.pad):
+            source = self.settle(node, source)
+        view = move(source.view.with_order(np.arange(source.view.channels.size)))
+        if view is None:
+            return None
+        if source.activation.endswith("softmax") and axis is None:
+            along = source.view.axes[source.axis - 1]
+            if not (source.pixel and along and view.axes[0] == along):
+                self.value(node)  # refuses
+            axis = 1
+        taken = view.index
+        return replace(
+            source,
+            view=view.with_order(source.view.index[taken]),
+            factor=None if source.factor is None else source.factor[taken],
+            shift=None if source.shift is None else source.shift[taken],
+            axis=axis or 1,
+        )
 
     def renamed(self, node: onnx.NodeProto, source: Value) -> None:
         """Return the plane after a fold into its writers, which makes its old name meaningless."""
@@ -171,95 +289,219 @@ class Walk:
         self.names.add(candidate)
         return candidate
 
-    def open(self, node: onnx.NodeProto, source: Value, output: str, *, vector: bool = False, **fields: Any) -> Value:
-        """Open a new layer on a value; check its geometry."""
-        kind, channels = fields["kind"], fields["channels"]
+    def open(
+        self,
+        node: onnx.NodeProto,
+        source: Value,
+        output: str,
+        *,
+        axes: Sequence[str] = ("c", "h", "w"),
+        channel_order: Indices | None = None,
+        **fields: Any,
+    ) -> Value:
+        """Open a new layer on the channels [first, first + reads) of a value's plane; check its geometry.
+
+        The output is seen with `axes`; its channel i is channel channel_order[i] of the new plane.
+        """
+        draft = self.draft(node, source, Plane(name=output, shape=(1, 1, fields["channels"])), **fields)
+        plane = draft.output
+        plane.shape = (*draft.layer().out_hw, draft.channels)
+        self._check_extent(node, plane.shape)
+        plane.gain = draft.layer().pool_gain * (1.0 if draft.kind is Kind.GEMM else source.plane.gain)
+        view = View.of(axes, plane.shape, channel_order)
+        return Value(plane=plane, view=view, exclusive=self.uses.get(output, 1) == 1)
+
+    def _check_extent(self, node: onnx.NodeProto, shape: Shape) -> None:
+        if math.prod(shape) > MOST_ELEMENTS:
+            raise refuse(node, f"must have an output of at most {MOST_ELEMENTS} values, not {shape}")
+
+    def check_area(self, node: onnx.NodeProto, source: Value, padding: Padding, channels: int) -> None:
+        """Refuse a padded input that is too large."""
+        area = [source.shape[axis] + padding[axis] + padding[axis + 2] for axis in (0, 1)]
+        if math.prod(area) * channels > MOST_ELEMENTS:
+            raise refuse(node, f"must have a padded input of at most {MOST_ELEMENTS} values, not {(*area, channels)}")
+
+    def draft(self, node: onnx.NodeProto, source: Value, plane: Plane, **fields: Any) -> Draft:
+        """Open a layer that writes (a part of) a plane; check its window."""
         kernel, dilation = fields.get("kernel", (1, 1)), fields.get("dilation", (1, 1))
         padding = fields.get("padding", NO_PADDING)
-        areas = []
         for axis in (0, 1):
             available = source.shape[axis] + padding[axis] + padding[axis + 2]
             if (kernel[axis] - 1) * dilation[axis] + 1 > available:
                 raise refuse(
                     node,
-                    f"must have a window no larger than its padded input, and it needs {(kernel[axis] - 1) * dilation[axis] + 1} of {available}",
+                    f"must have a window no larger than its padded input, and it needs "
+                    f"{(kernel[axis] - 1) * dilation[axis] + 1} of {available}",
                 )
-            areas.append(available)
-        if math.prod(areas) * source.shape[2] > MOST_ELEMENTS:
-            raise refuse(
-                node, f"must have a padded input of at most {MOST_ELEMENTS} values, not {(*areas, source.shape[2])}"
-            )
-        plane = Plane(name=output, shape=(1, 1, channels))
+        self.check_area(node, source, padding, fields["reads"])
         draft = Draft(
-            name=self.unique(label(node)), input=source.plane, output=plane, sole_reader=source.exclusive, **fields
+            name=self.unique(label(node)),
+            input=source.plane,
+            output=plane,
+            sole_reader=source.exclusive and source.covers,
+            **fields,
         )
-        plane.shape = (*draft.layer().out_hw, channels)
-        if math.prod(plane.shape) > MOST_ELEMENTS or math.prod(kernel) > MOST_ELEMENTS:
-            raise refuse(node, f"must have an output of at most {MOST_ELEMENTS} values, not {plane.shape}")
-        plane.gain = 1.0 if kind is Kind.GEMM else source.plane.gain
-        if kind is Kind.SUM_POOL:
-            taps = math.prod(kernel)
-            plane.gain *= 2 ** (taps - 1).bit_length() / taps
-        if kind is not Kind.GEMM:
+        if draft.kind is not Kind.GEMM:
             draft.passes_sign = source.plane.non_negative
-        else:
-            self.spend(draft.weights.size if draft.weights is not None else 0)
-        plane.writers.append(draft)
+        elif draft.weights is not None:
+            self.weights += draft.weights.size
+            if self.weights > self.most_weights:
+                raise self._too_many()
+        plane.own.append(draft)
         self.drafts.append(draft)
-        return Value(plane=plane, vector=vector, exclusive=self.uses.get(output, 1) == 1)
+        return draft
 
-    def copy(self, node: onnx.NodeProto, source: Value, output: str | None = None) -> Value:
-        """Open a 1x1 depthwise layer of weight one, for an operation that folds nowhere."""
-        channels = source.shape[2]
-        return self.open(
-            node,
-            source,
-            output or self._copy_name(node),
-            vector=source.vector,
-            kind=Kind.GEMM,
-            channels=channels,
-            groups=channels,
-            weights=np.ones((channels, 1, 1, 1), np.float32),
-            bias=np.zeros(channels, np.float32),
-        )
-
-    def _copy_name(self, node: onnx.NodeProto) -> str:
+    def aside(self, node: onnx.NodeProto, suffix: str = "copy") -> str:
+        """Return a free name for a plane that a node needs beside its output."""
         count = 1
-        while (name := f"{node.output[0]}_copy{count}") in self.file.producers or name in self.names:
+        while (name := f"{node.output[0]}_{suffix}{count}") in self.file.producers or name in self.names:
             count += 1
         self.names.add(name)
         return name
 
-    def affine(self, node: onnx.NodeProto, source: Value, factor: Doubles, shift: Doubles) -> None:
-        """Return value * factor + shift, both (C,), folded into the writers or as a layer of its own."""
-        if source.exclusive and source.plane.writers and all(writer.open for writer in source.plane.writers):
-            self.renamed(node, source)
-        else:
-            source = self.copy(node, source, node.output[0])
-            self.put(node, source)
-        for writer in source.plane.writers:
-            part = slice(writer.offset, writer.offset + writer.channels)
-            writer.scale(factor[part], shift[part])
+    # -- moving values ---------------------------------------------------------------------------------------
 
-    def clip(self, node: onnx.NodeProto, clip: Clip) -> None:
-        """Bound the value at input 0."""
-        source = self.value(node)
+    def per_channel(self, node: onnx.NodeProto, source: Value) -> tuple[Value, int, Indices]:
+        """Return a value whose channels fill a range of its plane, the first of the range, and the value's
+        channel at each place of it, for a layer that treats each channel by itself.
+        """
+        index = source.view.index
+        order = np.argsort(index, kind="stable")
+        if not np.array_equal(index[order], index.min() + np.arange(index.size)):
+            source = self.gathered(node, source)
+            return source, int(source.view.index[0]), np.arange(index.size)
+        return source, int(index.min()), order
+
+    def ranged(self, node: onnx.NodeProto, source: Value) -> tuple[Value, int]:
+        """Return a value whose channels follow one another in its plane, and the first of them."""
+        if not source.ordered:
+            source = self.gathered(node, source)
+        return source, int(source.view.index[0])
+
+    def gathered(self, node: onnx.NodeProto, source: Value) -> Value:
+        """Put a value's channels in order: in the layer that writes them, else with a permuted 1x1
+        convolution.
+        """
+        index, writers = source.view.index, source.plane.own
+        if source.foldable and len(writers) == 1 and not source.plane.pieces:
+            writer = writers[0]
+            if writer.kind is Kind.GEMM and writer.groups == 1 and writer.residual is None:
+                writer.permute(index)
+                return replace(source, view=source.view.with_order(np.arange(index.size)))
+        key = (source.plane, index.tobytes())
+        if key not in self._gathered:
+            weights = np.zeros((index.size, int(index.max() - index.min()) + 1, 1, 1), np.float32)
+            weights[np.arange(index.size), index - index.min()] = 1
+            made = self.open(
+                node,
+                source,
+                self.aside(node, "order"),
+                kind=Kind.GEMM,
+                channels=index.size,
+                first=int(index.min()),
+                reads=weights.shape[1],
+                weights=weights,
+                bias=np.zeros(index.size, np.float32),
+            )
+            self._gathered[key] = self.keep_sign(replace(source, factor=None), made)
+        made = self._gathered[key]
+        return replace(
+            made,
+            view=source.view.with_order(np.arange(index.size)),
+            exclusive=source.exclusive,
+            pad=source.pad,
+            factor=source.factor,
+            shift=source.shift,
+        )
+
+    def copy(self, node: onnx.NodeProto, source: Value, output: str | None = None, stride: Pair = (1, 1)) -> Value:
+        """Open a 1x1 depthwise layer of weight one, for an operation that folds nowhere; it settles what is
+        still to be done to the value.
+        """
+        source, first, order = self.per_channel(node, source)
+        channels = source.shape[2]
+        made = self.open(
+            node,
+            source,
+            output or self.aside(node),
+            channel_order=np.argsort(order),
+            kind=Kind.GEMM,
+            channels=channels,
+            first=first,
+            reads=channels,
+            groups=channels,
+            padding=source.pad,
+            stride=stride,
+            weights=np.ones((channels, 1, 1, 1), np.float32),
+            bias=np.zeros(channels, np.float32),
+        )
+        if source.factor is not None and source.shift is not None:
+            made.plane.own[0].scale(source.factor[order], source.shift[order])
+        if any(source.pad) or stride != (1, 1):  # of maps and lines alone
+            return replace(made, view=View.of(source.window_axes, made.plane.shape, made.view.index))
+        return replace(made, view=source.view.with_order(made.view.index))
+
+    def settle(self, node: onnx.NodeProto, source: Value) -> Value:
+        """Do what is still to be done to a value: padding with zeros or cropping, and an affine map."""
+        if source.settled:
+            return source
+        if any(source.pad) and source.factor is not None:  # the zeros come after the affine map
+            source = replace(self.copy(node, replace(source, pad=NO_PADDING)), pad=source.pad)
+        return self.keep_sign(source, self.copy(node, source))
+
+    def keep_sign(self, source: Value, made: Value) -> Value:
+        """Bound a copy of values that are not negative by zero, which changes none and lets a padded pool
+        know.
+        """
+        if source.plane.non_negative and source.factor is None:
+            apply_clip(made.plane.own, (0.0, None))
+        return made
+
+    def affine(self, node: onnx.NodeProto, source: Value, factor: Doubles, shift: Doubles) -> None:
+        """Give value * factor + shift, both (n,) for its channels: folded into the writers, or left to the
+        readers.
+        """
+        if any(source.pad):
+            source = self.settle(node, source)
+        if source.factor is None and source.foldable and all(writer.open for writer in source.plane.writers):
+            plane_factor, plane_shift = np.empty_like(factor), np.empty_like(shift)
+            plane_factor[source.view.index], plane_shift[source.view.index] = factor, shift
+            for writer in source.plane.writers:
+                first = source.plane.channel_of(writer)
+                part = slice(first, first + writer.channels)
+                writer.scale(plane_factor[part], plane_shift[part])
+            self.renamed(node, source)
+            return
+        if source.factor is not None and source.shift is not None:
+            with np.errstate(all="ignore"):
+                factor, shift = source.factor * factor, source.shift * factor + shift
+        self.alias(node, source, factor=factor, shift=shift)
+
+    def clip(self, node: onnx.NodeProto, clip: Clip, source: Value | None = None) -> None:
+        """Bound the value at input 0, or a value."""
+        source = self.value(node, lazy=True) if source is None else source
         if clip[0] is not None and clip[1] is not None and clip[0] > clip[1]:
             raise refuse(node, f"must clip to a range, not to {clip[0]:g}..{clip[1]:g}")
-        if clip == (None, None) or (
-            clip[0] is not None and clip[0] <= 0 and clip[1] is None and source.plane.non_negative
-        ):
+        harmless = clip[0] is not None and clip[0] <= 0 and clip[1] is None and source.plane.non_negative
+        if clip == (None, None) or (harmless and source.factor is None):
             self.alias(node, source)
             return
-        targets = clip_targets(source.plane) if source.exclusive else None
-        if targets is None:
-            source = self.copy(node, source, node.output[0])
-            self.put(node, source)
-            targets = source.plane.writers
-        else:
+        if source.settled and source.foldable and (targets := clip_targets(source.plane)) is not None:
             self.renamed(node, source)
+        else:
+            source = self.settle(node, source) if any(source.pad) else source
+            source = self.copy(node, source, node.output[0])
+            targets = source.plane.writers
+            self.put(node, source)
         apply_clip(targets, clip)
 
 
-def _dim(dim: Any) -> object:
-    return dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or "?")
+def absorbed(weights: Array, source: Value) -> tuple[Array, Array]:
+    """Return weights (out, n, rows, columns) and a bias (out,) that do a value's pending affine map, too."""
+    out = weights.shape[0]
+    if source.factor is None or source.shift is None:
+        return weights, np.zeros(out, np.float32)
+    with np.errstate(all="ignore"):  # what is not finite is refused by name when the layer is built
+        bias = np.einsum("onhw,n->o", weights.astype(np.float64), source.shift)
+        scaled = weights * source.factor[None, :, None, None]
+    return scaled.astype(np.float32), bias.astype(np.float32)

@@ -73,7 +73,7 @@ def fit_heads(
     before = _accuracies(found.logits, images.labels, held)
     parameters, logits = dict(network.parameters), list(found.logits)
     names = [exit.name for exit in network.exits]
-    classes = network.tensors[network.exits[-1].logits][2]
+    classes = network.tensors[network.exits[-1].classes][2]
     for name, head in heads.items():
         x = found.features[head.input].astype(np.float64)
         weights, bias = _regression(minimise, x[fit], images.labels[fit], classes)
@@ -81,7 +81,7 @@ def fit_heads(
         logits[names.index(name)] = (x @ weights + bias).astype(np.float32)
     calibration = dict(found.ranges)
     for name in heads:
-        tensor = network.exits[names.index(name)].logits
+        tensor = network.exits[names.index(name)].classes
         calibration[tensor] = float(np.abs(logits[names.index(name)]).max())
     network = replace(network, parameters=parameters, calibration=calibration)
     kept = [one[held] for one in logits]

@@ -141,7 +141,7 @@ def predict_logits(network: Network, modules: Any, images: npt.NDArray[np.uint8]
         for start in range(0, len(images), 500):
             tensors = forward(network, modules, _tensor(images[start : start + 500]))
             for part, exit in zip(parts, network.exits, strict=True):
-                part.append(tensors[exit.logits].double().numpy())
+                part.append(tensors[exit.classes].double().numpy())
     return [np.concatenate(part) for part in parts]
 
 
@@ -190,7 +190,7 @@ def _fit(
         for group in optimiser.param_groups:
             group["lr"] = _learning_rate(step, steps, peak_rate)
         tensors = forward(network, modules, _tensor(images))
-        losses = [torch.nn.functional.cross_entropy(tensors[exit.logits], labels) for exit in network.exits]
+        losses = [torch.nn.functional.cross_entropy(tensors[exit.classes], labels) for exit in network.exits]
         loss = sum(weight * one for weight, one in zip(weights, losses, strict=True))
         optimiser.zero_grad(set_to_none=True)
         loss.backward()

@@ -34,10 +34,9 @@ class Builder:
             kind=kind,
             input=source,
             channels=channels,
-            in_shape=self.tensors[source],
             kernel=kernel,
             stage=self.stage,
-            **{"output": f"{name}_out", **fields},
+            **{"output": f"{name}_out", "in_shape": self.tensors[source], **fields},
         )
         self.layers.append(layer)
         self.tensors.setdefault(layer.output, (*layer.out_hw, channels))

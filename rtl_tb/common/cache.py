@@ -5,8 +5,11 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 
@@ -22,6 +25,33 @@ def digest(*parts: object) -> str:
     True
     """
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+@cache
+def versions(*packages: str) -> tuple[str, ...]:
+    """The versions of installed packages, "none" for one that is not: another tool may give another answer.
+
+    >>> versions("no such package")
+    ('none',)
+    """
+    found = []
+    for package in packages:
+        try:
+            found.append(version(package))
+        except PackageNotFoundError:
+            found.append("none")
+    return tuple(found)
+
+
+@cache
+def compiler_version() -> str:
+    """The first line that the C++ compiler says of itself; "none" without one."""
+    compiler = os.environ.get("CXX", "g++")
+    try:
+        done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return "none"
+    return done.stdout.partition("\n")[0]
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from fluidnpu.hls import Program, compile_program
 from fluidnpu.models import Kind, LayerShape, quantise
 from fluidnpu.models.zoo import random_full_size
 
+from ..common.command import ended
 from .device import LayerRun
 from .job import BareNpu, modelled
 
@@ -164,4 +165,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main, "python -m fluidnpu.rtl_tb.npu.efficiency"))

@@ -31,6 +31,7 @@ from fluidnpu.hls.core import execute_streams_reference, layer_streams, scatter_
 from fluidnpu.hls.program import decode_for, encode_fbcb
 from fluidnpu.models import Kind, LayerShape
 
+from ..common.command import ended
 from ..data_plane.benches.jobs import Program, Shape, make_program
 from ..errors import ParameterError, RtlError, SimulationError
 from ..simulation.bench import read_design
@@ -120,8 +121,8 @@ def run_layer(npu: RtlNpu, program: Program, word: int, active: Sequence[int], *
     npu.take_layers()
     for command in ("MERGE", "START"):
         _put(npu, "CTRL", register("CTRL").field(command).mask)
-    ended, error = npu.run(limit, until_interrupt=True), npu.read(register("ERROR").offset)
-    if not ended or error:
+    finished, error = npu.run(limit, until_interrupt=True), npu.read(register("ERROR").offset)
+    if not finished or error:
         raise SimulationError(f"the job must end within {limit} cycles and without an error, and ERROR is {error:#x}")
     _put(npu, "IRQ_STATUS", 3)
     (run,) = npu.take_layers()
@@ -264,9 +265,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RtlError, OSError) as error:
         print(f"FAIL  {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print(f"{PROG}: stopped", file=sys.stderr)
-        return 130
 
 
 def _table(design: Design, indices: Sequence[int], batch: int, most: tuple[int, int] | None, dram: DramModel) -> int:
@@ -290,4 +288,4 @@ def _table(design: Design, indices: Sequence[int], batch: int, most: tuple[int, 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main, "python -m fluidnpu.rtl_tb.npu.layers"))

@@ -15,7 +15,7 @@ from fluidnpu.dse import Design
 from fluidnpu.hls.core import compile_shared_core, core_texts
 from fluidnpu.hls.formats import LAYER
 
-from ..common.cache import digest
+from ..common.cache import digest, versions
 from ..common.sources import edited, needed, sources
 from ..data_plane.parameters import data_plane_parameters
 from ..simulation.verilator import LIBRARY, Build, visible
@@ -68,7 +68,9 @@ class NpuModel:
         places = {name: LAYER.field(field).start for name, field in fields.items()}
         defines = {name: str(number) for name, number in (ports | places).items()}
         if self.hls_core:
-            loaded = digest(sorted(self._core_texts().items()))  # compiled apart: another core is another build
+            loaded = digest(
+                sorted(self._core_texts().items()), versions("hls4ml")
+            )  # compiled apart: another core is another build
             defines |= {"HLS_CORE": '"\\"{folder}/core.so\\""', "HLS_CORE_DIGEST": loaded}
         return Build(
             top=TOP,

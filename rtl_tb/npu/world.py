@@ -24,7 +24,7 @@ from fluidnpu.hls import Cause, register
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, scatter_output
 from fluidnpu.hls.program import decode_for
 
-from ..data_plane.benches.jobs import Program, Shape, bench_design, make_program, random_fbcb
+from ..data_plane.benches.jobs import Program, Shape, align, bench_design, make_program, random_fbcb
 from ..data_plane.parameters import data_plane_parameters
 from ..errors import SimulationError
 from . import coverage
@@ -90,7 +90,7 @@ class World:
             "weights": program.weights + len(program.image) // 2,
             "slots": program.slot_base + program.slot_bytes * (SLOTS // 2),
         }[across]
-        base = (BORDER - (middle - program.base)) // PAGE * PAGE
+        base = align(BORDER - (middle - program.base))
         size = -(-(len(program.memory) + PAGE) // PAGE) * PAGE
         world = cls(RtlNpu(model, dram=dram, base=base, memory_bytes=size, seed=seed + 1), program, rng)
         world._load()

@@ -1,31 +1,39 @@
-"""Flips operators, constants and conditions in the batching RTL and counts the mutants that benches and
-proofs kill.
+"""Flips operators, constants and conditions in the RTL and counts the mutants that are noticed.
 
-    python -m fluidnpu.rtl_tb.proving.mutation             every mutant of the batching RTL (long)
-    python -m fluidnpu.rtl_tb.proving.mutation --sample 20 fluidnpu_sequencer.sv      a seeded sample
+    python -m fluidnpu.rtl_tb.proving.mutation [FILE ...] [--sample N] [--seed N]
 
-A mutant is one change in one place. It is killed when the module's own bench fails (also by its deadline), or
-when a proof of the module no longer passes. One that does not build does not count. Survivors are listed with
-their line, and with the reason where `EXPLAINED` knows that no bench can see them.
+A mutant is one change in one place. It is killed when a test of a bench fails, when the campaign of the whole
+NPU or the streams of the core find a difference, or when a proof gives a counterexample; a proof that only no
+longer closes is counted apart, as undecided. Each check passes on the RTL as it is first, or nothing is
+counted. A mutant that does not build is none. Survivors are listed with their line, and with the reason where
+`EXPLAINED` knows that nothing can see them.
 
 >>> [mutant.new for mutant in mutants("assign x = a && b == 2'd1;")]
 ['||', '!=', "2'd2"]
+>>> low, high = interval(26, 27)
+>>> f"{100 * low:.1f} to {100 * high:.1f} %"
+'81.7 to 99.3 %'
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
+from functools import cache
 
+from ..common.command import ended
 from ..common.sources import sources
 from ..errors import ProofError, RtlError, SimulationError
-from ..simulation.model import Model, run
-from ..simulation.units import UNITS
+from ..simulation.model import Model, play
+from ..simulation.units import UNITS, met_in
 from .catalogue import PROOFS
-from .prover import prove
+from .prover import answer, refute
 
 # The engine in three shapes: with everything; without pairs and with banks too shallow to be halved; without
 # split trees.
@@ -34,19 +42,30 @@ _ENGINE = tuple(
     for stackable, split, depth in ((1, 1, 64), (0, 1, 1), (1, 0, 16))
 )
 _ENV = {"COMMANDS": "2000"}  # of the engine's bench: fewer find the same mutants
-# File -> proofs that detect a change of it, beside its own bench.
-BATCHING: Mapping[str, tuple[str, ...]] = {
+_ROUNDS = 4  # of the campaign
+# File -> proofs that are about it, besides the bench that it is met in.
+_PROOFS: Mapping[str, tuple[str, ...]] = {
+    "common_fifo.sv": ("fifo",),
+    "axi_read_master.sv": ("read",),
+    "axi_write_master.sv": ("write",),
+    "axi_stripe_cut.sv": ("stripe-cut",),
+    "axi_gather_fifo.sv": ("gather",),
     "fluidnpu_batching_engine.sv": ("engine",),
-    "fluidnpu_sequencer.sv": ("sequencer",),
-    "fluidnpu_planner.sv": (),
-    "fluidnpu_row_walker.sv": (),
-    "fluidnpu_window_segments.sv": (),
-    "fluidnpu_row_buffer.sv": ("guard", "buffer"),
-    "fluidnpu_unpack.sv": ("unpack",),
-    "fluidnpu_residual_reader.sv": ("residuals",),
+    "fluidnpu_descriptor_fetch.sv": ("addresses",),
     "fluidnpu_output_writer.sv": ("outputs",),
+    "fluidnpu_regs.sv": ("registers",),
+    "fluidnpu_residual_reader.sv": ("residuals",),
+    "fluidnpu_row_buffer.sv": ("guard", "buffer"),
+    "fluidnpu_row_walker.sv": ("steps",),
+    "fluidnpu_sequencer.sv": ("sequencer", "slots"),
+    "fluidnpu_unpack.sv": ("unpack",),
+    "fluidnpu_weight_streamer.sv": ("addresses",),
 }
-# (file, mutated line) -> reason why no bench can see it.
+# Not met by the campaign of the whole NPU, whose ports are not striped.
+_STRIPED = ("axi_read_stripe.sv", "axi_write_stripe.sv", "axi_stripe_cut.sv", "axi_gather_fifo.sv")
+FILES = tuple(name for name in sources() if not name.endswith("_pkg.sv"))
+
+# (file, mutated line) -> reason why nothing can see it.
 _NO_TOP = "it leads to the walker's row_top_o only, which is left open here"
 EXPLAINED: Mapping[tuple[str, str], str] = {
     (file, f".step_h_i({step_h}), .step_w_i({step_w}), .rise_i({rise}), .span_i({span}),"): _NO_TOP
@@ -58,15 +77,14 @@ EXPLAINED: Mapping[tuple[str, str], str] = {
 }
 
 _SWAPS = {
-    "&&": "||", "||": "&&", "==": "!=", "!=": "==", " < ": " <= ", " > ": " >= ", " + ": " - ", " - ": " + ",
-    " & ": " | ", " | ": " & ", "1'b0": "1'b1", "1'b1": "1'b0", "'0": "'1", "~": "", "!": "",
+    "&&": "||", "||": "&&", "==": "!=", "!=": "==", " < ": " <= ", " > ": " >= ", " >= ": " > ", " + ": " - ", " - ": " + ",
+    " & ": " | ", " | ": " & ", "1'b0": "1'b1", "1'b1": "1'b0", "'0": "'1", "'1": "'0", "~": "", "!": "", " <= ": " < ",
 }  # fmt: skip
 _TOKEN = re.compile(
     "|".join(re.escape(token) for token in sorted(_SWAPS, key=len, reverse=True)) + r"|(?P<n>\d+)'d(?P<v>\d+)"
 )
-_SKIP = re.compile(
-    r"^\s*(///?|assert|localparam|parameter|input|output|logic|module|end|if \(.*assert|if \(.*begin : gen_)|\$fatal|assert"
-)
+# Comments, declarations without a value, checks at elaboration and assertions are no hardware.
+_NO_HARDWARE = re.compile(r"^\s*(//|module\b|endmodule|parameter\b|(input|output)\b)|\bassert\b|\$fatal|gen_illegal")
 
 
 @dataclass(frozen=True)
@@ -84,14 +102,14 @@ class Mutant:
 
 
 def mutants(text: str) -> Iterator[Mutant]:
-    """Yield every change of a SystemVerilog text outside declarations, comments, assertions and checks."""
+    """Yield every change of the hardware in a SystemVerilog text."""
     at = 0
     for number, line in enumerate(text.splitlines(keepends=True), 1):
         code = line.split("//")[0]
-        if not _SKIP.search(code):
+        if not _NO_HARDWARE.search(code):
             for match in _TOKEN.finditer(code):
                 old = match[0]
-                if old == "!" and code[match.end() :].startswith("="):
+                if old == " <= " and not _compares(code, match.start()):
                     continue
                 new = _SWAPS.get(old)
                 if new is None:
@@ -101,14 +119,34 @@ def mutants(text: str) -> Iterator[Mutant]:
         at += len(line)
 
 
+def _compares(code: str, at: int) -> bool:
+    """Tell a comparison from an assignment: it stands in brackets or behind an equals sign."""
+    before = code[:at]
+    return before.count("(") > before.count(")") or re.search(r"[^<>=!]=[^=]", before) is not None
+
+
+def interval(part: int, whole: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share (Wilson 1927)."""
+    if not whole:
+        return 0.0, 1.0
+    z, share = 1.959964, part / whole
+    middle, spread = (
+        share + z * z / (2 * whole),
+        z * math.sqrt(share * (1 - share) / whole + z * z / (4 * whole * whole)),
+    )
+    return (middle - spread) / (1 + z * z / whole), (middle + spread) / (1 + z * z / whole)
+
+
+VERDICTS = ("bench", "core", "npu", "proof", "undecided", "survived", "build")
+
+
 @dataclass
 class Tally:
-    """The verdicts on a file's mutants."""
+    """The verdicts on some mutants."""
 
-    file: str
-    places: int
-    verdicts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("bench", "proof", "build", "survived"), 0))
-    survivors: list[Mutant] = field(default_factory=list)
+    name: str
+    verdicts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(VERDICTS, 0))
+    survivors: list[tuple[str, Mutant]] = field(default_factory=list)
 
     @property
     def real(self) -> int:
@@ -117,39 +155,105 @@ class Tally:
 
     @property
     def killed(self) -> int:
-        """Mutants that a bench or a proof detected."""
-        return self.verdicts["bench"] + self.verdicts["proof"]
+        """Mutants that were noticed."""
+        return sum(self.verdicts[how] for how in ("bench", "core", "npu", "proof"))
 
     def __str__(self) -> str:
-        share = 100 * self.killed / max(self.real, 1)
+        low, high = interval(self.killed, self.real)
         return (
-            f"{self.file:32} {self.places:6} {self.real:8} {self.verdicts['bench']:6} {self.verdicts['proof']:6} "
-            f"{self.verdicts['survived']:9} {share:8.1f} %"
+            f"{self.name:32} {self.real:7} {' '.join(f'{self.verdicts[how]:9}' for how in VERDICTS[:-1])}   "
+            f"{100 * low:5.1f} to {100 * high:5.1f} %"
         )
 
 
-def shapes_of(file: str) -> tuple[Mapping[str, int], ...]:
-    """The parameters at which a file's module meets its bench; KeyError when it has none of its own."""
-    return _ENGINE if file == "fluidnpu_batching_engine.sv" else (UNITS[file.removesuffix(".sv")],)
-
-
 def judge(file: str, text: str) -> str:
-    """Return what kills this version of a file: bench, proof, build, or nothing ("survived")."""
-    for parameters in shapes_of(file):
-        model = Model(top=file.removesuffix(".sv"), parameters=parameters, override={file: text})
+    """Return what notices this version of a file, of VERDICTS; RtlError when a check cannot be made."""
+    for check in _checks(file):
+        verdict = check(file, text)
+        if verdict != "survived":
+            return verdict
+    return _by_proofs(file, text)
+
+
+def _checks(file: str) -> list[Callable[[str, str], str]]:
+    """The simulations that meet a file, cheap ones first."""
+    top = met_in(file.removesuffix(".sv"))
+    if top == "fluidnpu_core":
+        return [_by_core]
+    checks: list[Callable[[str, str], str]] = [] if top in (None, "fluidnpu_data_plane") else [_by_bench]
+    return checks if file in _STRIPED else [*checks, _by_campaign]
+
+
+def _by_bench(file: str, text: str) -> str:
+    top = met_in(file.removesuffix(".sv"))
+    assert top is not None
+    for parameters in _ENGINE if file == "fluidnpu_batching_engine.sv" else (UNITS[top],):
+        model = Model(top=top, parameters=parameters, override={file: text})
         try:
             model.build()
         except RtlError:
             return "build"
         try:
-            run(model, env=_ENV)
-        except SimulationError:
+            failed = play(model, env=_ENV).failed
+        except SimulationError as error:
+            if "Assertion failed" not in str(error):
+                raise
+            failed = ("an assertion of the RTL",)
+        if failed:
             return "bench"
+    return "survived"
+
+
+def _by_campaign(file: str, text: str) -> str:
+    from ..npu.campaign import campaign
+    from ..npu.world import model_of
+
+    model = model_of(edits=((file, sources()[file], text),))
     try:
-        proofs = [prove(PROOFS[name], override={file: text}) for name in BATCHING.get(file, ())]
-    except ProofError:
-        return "survived"
-    return "survived" if all(verdict == "PASS" for verdict in proofs) else "proof"
+        model.build()
+    except RtlError:
+        return "build"
+    try:
+        campaign(1, _ROUNDS, model=model)
+    except SimulationError:
+        return "npu"
+    return "survived"
+
+
+def _by_core(file: str, text: str) -> str:
+    from ..core.edges import first_difference
+
+    try:
+        return "core" if first_difference(((file, sources()[file], text),), drawn=300) else "survived"
+    except SimulationError as error:
+        # Of a build that fails the tool's name comes first; all else is a core that hangs or breaks a rule.
+        return "build" if re.match(r"(verilator|make) ended", str(error)) else "core"
+    except RtlError:
+        return "build"
+
+
+def _by_proofs(file: str, text: str) -> str:
+    undecided = False
+    for name in _PROOFS.get(file, ()):
+        try:
+            verdict = answer(PROOFS[name], override={file: text}).verdict
+            if verdict == "UNKNOWN":
+                verdict = refute(PROOFS[name], override={file: text}).verdict
+                undecided |= verdict == "PASS"
+        except ProofError:
+            undecided = True
+            continue
+        if verdict == "FAIL":
+            return "proof"
+    return "undecided" if undecided else "survived"
+
+
+@cache
+def baseline(file: str) -> None:
+    """Check that nothing notices the file as it is. RtlError when something does."""
+    verdict = judge(file, sources()[file])
+    if verdict != "survived":
+        raise SimulationError(f"{file} must pass its checks before it is changed, and the verdict is '{verdict}'")
 
 
 def explain(file: str, text: str, mutant: Mutant) -> str:
@@ -160,47 +264,79 @@ def explain(file: str, text: str, mutant: Mutant) -> str:
     return EXPLAINED.get((file, changed.split("//")[0].strip()), "")
 
 
-def campaign(file: str, sample: int | None = None, seed: int = 1) -> Tally:
-    """Judge all mutants of a file, or a seeded sample of them; prints survivors as they come."""
-    text = sources()[file]
-    every = list(mutants(text))
-    chosen = every
-    if sample is not None and sample < len(every):
-        chosen = sorted(random.Random(seed).sample(every, sample), key=lambda mutant: mutant.start)
-    tally = Tally(file, len(every))
-    for mutant in chosen:
+def draw(files: Sequence[str], sample: int | None, seed: int) -> list[tuple[str, Mutant]]:
+    """Draw mutants from all places of some files alike; all of them without `sample`."""
+    every = [(file, mutant) for file in files for mutant in mutants(sources()[file])]
+    if sample is None or sample >= len(every):
+        return every
+    chosen = random.Random(seed).sample(range(len(every)), sample)
+    return [every[number] for number in sorted(chosen)]
+
+
+def campaign(files: Sequence[str], sample: int | None = None, seed: int = 1) -> list[Tally]:
+    """Judge mutants of some files; prints those that are not noticed as they come. Returns a tally a file."""
+    tallies: dict[str, Tally] = {}
+    for file, mutant in draw(files, sample, seed):
+        baseline(file)
+        text = sources()[file]
+        tally = tallies.setdefault(file, Tally(file))
         verdict = judge(file, mutant.apply(text))
         tally.verdicts[verdict] += 1
-        if verdict == "survived":
-            tally.survivors.append(mutant)
-            why = explain(file, text, mutant) or "NOT EXPLAINED"
+        if verdict in ("survived", "undecided"):
+            tally.survivors.append((file, mutant))
             change = f"{mutant.old.strip()} -> {mutant.new.strip() or 'nothing'}"
-            print(
-                f"survived: {file}:{mutant.line}: {change} in: {text.splitlines()[mutant.line - 1].strip()}: {why}",
-                flush=True,
-            )
-    return tally
+            line = text.splitlines()[mutant.line - 1].strip()
+            why = explain(file, text, mutant) or "NOT EXPLAINED"
+            print(f"{verdict}: {file}:{mutant.line}: {change} in: {line}: {why}", flush=True)
+    return list(tallies.values())
 
 
-def main() -> None:
-    """Run the campaign and print its table."""
-    parser = argparse.ArgumentParser(
-        prog="python -m fluidnpu.rtl_tb.proving.mutation", description="mutation of the batching RTL"
-    )
-    parser.add_argument("files", nargs="*", metavar="FILE", help=f"of {', '.join(BATCHING)}; all by default")
-    parser.add_argument("--sample", type=int, help="mutants of each file, all by default")
-    parser.add_argument("--seed", type=int, default=1, help="of the sample")
-    chosen = parser.parse_args()
-    for file in chosen.files:
-        if file not in BATCHING:
-            parser.error(f"FILE must be one of {', '.join(BATCHING)}, not {file}")
-    tallies = [campaign(file, chosen.sample, chosen.seed) for file in chosen.files or BATCHING]
-    print(f"{'file':32} {'places':>6} {'mutants':>8} {'bench':>6} {'proof':>6} {'survived':>9} {'killed':>10}")
+def summary(tallies: Sequence[Tally]) -> Tally:
+    """Add up tallies."""
+    total = Tally("all")
     for tally in tallies:
+        total.survivors += tally.survivors
+        for how, count in tally.verdicts.items():
+            total.verdicts[how] += count
+    return total
+
+
+def seed_of_today() -> int:
+    """Return a seed that changes every day, so that the same tests draw other mutants."""
+    return date.today().toordinal()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the campaign and print its table; returns 1 when a survivor has no reason."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fluidnpu.rtl_tb.proving.mutation",
+        description="Change the RTL in one place at a time, and count the changes that are noticed.",
+    )
+    parser.add_argument("files", nargs="*", metavar="FILE", help=f"of {', '.join(FILES)}; all by default")
+    parser.add_argument("--sample", type=int, metavar="N", help="mutants, drawn from all places alike; all by default")
+    parser.add_argument("--seed", type=int, metavar="N", help="of the sample, another one every day by default")
+    chosen = parser.parse_args(arguments)
+    for file in chosen.files:
+        if file not in FILES:
+            parser.error(f"FILE must be one of {', '.join(FILES)}, not {file}")
+    if chosen.sample is not None and chosen.sample < 1:
+        parser.error(f"--sample must be at least 1, not {chosen.sample}")
+    seed = seed_of_today() if chosen.seed is None else chosen.seed
+    try:
+        tallies = campaign(chosen.files or FILES, chosen.sample, seed)
+    except (RtlError, OSError) as error:
+        print(f"FAIL  {error}", file=sys.stderr)
+        return 1
+    print(
+        f"{'file':32} {'mutants':>7} {' '.join(f'{how:>9}' for how in VERDICTS[:-1])}   95 % interval of the share killed"
+    )
+    for tally in [*tallies, summary(tallies)]:
         print(tally)
-    killed, real = sum(tally.killed for tally in tallies), sum(tally.real for tally in tallies)
-    print(f"{killed} of {real} mutants killed ({100 * killed / max(real, 1):.1f} %)")
+    total = summary(tallies)
+    print(f"{total.killed} of {total.real} mutants killed, {total.verdicts['build']} more do not build; seed {seed}")
+    gaps = [entry for entry in total.survivors if not explain(entry[0], sources()[entry[0]], entry[1])]
+    return int(bool(gaps))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(ended(main, "python -m fluidnpu.rtl_tb.proving.mutation"))

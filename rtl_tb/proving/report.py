@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
+from ..common.command import ended
 from ..errors import ProofError
 from .catalogue import PROOFS
 from .prover import Outcome, Proof, Seed, answer, cover
@@ -104,9 +105,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ProofError, OSError) as error:
         print(f"FAIL  {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("python -m fluidnpu.rtl_tb.proving.report: stopped", file=sys.stderr)
-        return 130
     caught, bugs = words.count("caught"), words.count("caught") + words.count("MISSED")
     failed = words.count("FAIL") + words.count("MISSED")
     bugs_told = "" if chosen.no_bugs else f", {caught} of {bugs} seeded bugs caught"
@@ -118,4 +116,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main, "python -m fluidnpu.rtl_tb.proving.report"))

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from fluidnpu.dse import Design, DseError
 
+from ..common.command import ended
 from ..errors import ParameterError, RtlError
 from .model import BenchRun, play
 from .setups import Setup, known_top, parameters_of, setup, tests_of
@@ -134,9 +135,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RtlError, OSError) as error:
         print(f"FAIL  {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print(f"{PROG}: stopped", file=sys.stderr)
-        return 130
     return int(bool(done.failed))
 
 
@@ -152,4 +150,4 @@ def _check_filter(top: str, tests: str | None, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main, "python -m fluidnpu.rtl_tb.simulation.bench"))

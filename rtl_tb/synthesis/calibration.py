@@ -25,6 +25,7 @@ import numpy.typing as npt
 from fluidnpu.dse import Design
 from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, NpuShape, logic_table, logic_terms, part_logic, part_primitives
 
+from ..common.command import ended
 from ..common.sources import needed, sources
 from ..data_plane.parameters import data_plane_parameters
 from .core import synthesise_core
@@ -222,4 +223,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(ended(main, "python -m fluidnpu.rtl_tb.synthesis.calibration"))

@@ -8,6 +8,8 @@ cascades of inferred ones outside the slices, on UltraScale+ the adders too. Nee
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 
@@ -15,6 +17,7 @@ from fluidnpu.dse import Design
 from fluidnpu.dse.resources import NpuShape, part_primitives
 from fluidnpu.dse.testing import tiny_design
 
+from ..common.command import ended
 from ..core.model import core_parameters
 from .yosys import Cells, synthesise
 
@@ -62,5 +65,11 @@ def table(designs: Mapping[str, Design]) -> str:
     return "\n".join(lines)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print the table of the example designs."""
+    argparse.ArgumentParser(prog="python -m fluidnpu.rtl_tb.synthesis.core", description=__doc__).parse_args()
     print(table(examples()))
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main, "python -m fluidnpu.rtl_tb.synthesis.core"))

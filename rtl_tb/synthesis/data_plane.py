@@ -9,6 +9,10 @@ ours are too. Devices: Z7045 has 218 600 LUTs and 437 200 flip-flops (DS190), ZU
 
 from __future__ import annotations
 
+import argparse
+import sys
+
+from ..common.command import ended
 from .yosys import synthesise
 
 FAMILIES = {"xc7": ("Z7045", 218_600, 437_200), "xcup": ("ZU7EV", 230_400, 460_800)}
@@ -19,6 +23,7 @@ FBCB_CLAIM_PCT = (0.5, 0.95)  # of the registers
 
 def main() -> None:
     """Print the table."""
+    argparse.ArgumentParser(prog="python -m fluidnpu.rtl_tb.synthesis.data_plane", description=__doc__).parse_args()
     print(f"{'module':24} {'device':7} {'LUT':>6} {'LUT %':>7} {'FF':>6} {'FF %':>7} {'LUTRAM':>7} {'RAMB18':>7}")
     for family, (device, luts, registers) in FAMILIES.items():
         cells = synthesise(ENGINE, {"BMax": 8, "Layers": 54}, family)
@@ -33,4 +38,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(ended(main, "python -m fluidnpu.rtl_tb.synthesis.data_plane"))

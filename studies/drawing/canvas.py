@@ -7,8 +7,9 @@ from typing import Any
 
 # Okabe and Ito's palette: told apart with any kind of colour vision, in this order.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
-INK = "#1f2933"
-GRID = "#d9dee4"
+INK, GRID, PAPER = "#1f2933", "#d9dee4", "#ffffff"  # a page may have others at night (page.py)
+ON_COLOUR = "#16202a"  # ink on a coloured ground, the same by day and by night
+WIDTH = 11.2  # inches of a figure as wide as a page: its 8 points are 11 pixels there
 YELLOW = PALETTE[6]  # too light for white letters
 
 
@@ -20,8 +21,10 @@ def new_figure(width: float, height: float, columns: int = 1, rows: int = 1) -> 
 
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasSVG(figure)
+    figure.patch.set_alpha(0)  # the page's ground shows through
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis in axes:
+        axis.patch.set_alpha(0)
         axis.spines[["top", "right"]].set_visible(False)
         axis.spines[["left", "bottom"]].set_color(GRID)
         axis.tick_params(colors=INK, labelsize=9)

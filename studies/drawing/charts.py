@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .canvas import GRID, INK, PALETTE, new_figure, to_svg
+from .canvas import GRID, INK, PALETTE, WIDTH, new_figure, to_svg
 
 Value = tuple[float, float, float] | None  # mean, low, high; None where the load is unstable
 Curve = Sequence[tuple[float, Mapping[str, Value]]]  # x, and values by key
@@ -53,7 +53,7 @@ def curves(
     A line ends with a cross where the next point is unstable.
     """
     rows = -(-len(panels) // columns)
-    figure, axes = new_figure(14, 0.5 + 3.1 * rows, columns, rows)
+    figure, axes = new_figure(WIDTH, 0.5 + 2.7 * rows, columns, rows)
     for axis, panel in zip(axes, panels, strict=False):
         for name, points in lines.items():
             _curve(axis, name, [(x, values[panel.key]) for x, values in points], look[name])
@@ -62,7 +62,7 @@ def curves(
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper left", ncols=12, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside upper left", ncols=12, frameon=False, fontsize=9, labelcolor=INK)
     return to_svg(figure)
 
 
@@ -108,7 +108,7 @@ def frontier(panels: Mapping[str, Sequence[Dot]]) -> str:
     """Draw violations against p99 (lower left is better); the points of the dial are joined."""
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    figure, axes = new_figure(14, 0.3 + 3.6 * rows, columns, rows)
+    figure, axes = new_figure(WIDTH, 0.3 + 3.1 * rows, columns, rows)
     for axis, (title, dots) in zip(axes, panels.items(), strict=False):
         line = [d for d in dots if d.dial]
         axis.plot([d.p99_ms[0] for d in line], [d.violations_pct[0] for d in line], color=PALETTE[0], linewidth=1.2)
@@ -169,5 +169,5 @@ def winner_map(
     axes[0].set_ylabel(labels[1], fontsize=9, color=INK)
     seen = {cell.winner for cells in maps.values() for row in cells for cell in row} - {""}
     handles = [Patch(color=to_rgba(look[n].colour, 0.42), label=n) for n in look if n in seen]
-    figure.legend(handles=handles, loc="outside upper left", ncols=9, frameon=False, fontsize=9)
+    figure.legend(handles=handles, loc="outside upper left", ncols=9, frameon=False, fontsize=9, labelcolor=INK)
     return to_svg(figure)

@@ -1,10 +1,37 @@
-"""HTML pages: one self-contained file each, figures inline, no script and no font from elsewhere."""
+"""HTML pages: one self-contained file each, figures inline, no script and no font from elsewhere.
+
+A page follows the reader's choice of a light or a dark ground (`prefers-color-scheme`), its figures too; it
+is printed on a light one.
+"""
 
 from __future__ import annotations
 
+import re
+
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from .canvas import GRID, INK, PAPER
 
 SHELL = "fluidnpu.studies.drawing"  # its templates hold `page.html.j2`, which every page extends, and the style
+
+_THEMED = {
+    f"fill: {INK}": "fill: var(--ink)",
+    f"stroke: {INK}": "stroke: var(--ink)",
+    "stroke: #000000": "stroke: var(--ink)",
+    f"fill: {GRID}": "fill: var(--grid)",
+    f"stroke: {GRID}": "stroke: var(--grid)",
+    f"stroke: {PAPER}": "stroke: var(--paper)",  # edges of bars and dots; white letters stay white
+}
+
+
+def inline_figure(svg: str) -> Markup:
+    """Give a figure for a page, in the page's own ink, grid and paper.
+
+    >>> inline_figure('<svg><path style="stroke: #1f2933; fill: #0072b2"/></svg>')
+    Markup('<svg><path style="stroke: var(--ink); fill: #0072b2"/></svg>')
+    """
+    return Markup(re.sub("|".join(map(re.escape, _THEMED)), lambda found: _THEMED[found[0]], svg))
 
 
 def page_template(package: str, name: str) -> Template:

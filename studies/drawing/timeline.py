@@ -8,8 +8,10 @@ from typing import Any
 
 from fluidnpu.scheduler import Schedule
 
-from .canvas import GRID, INK, PALETTE, new_figure, to_svg
+from .canvas import GRID, INK, ON_COLOUR, PALETTE, WIDTH, new_figure, to_svg
 
+LEAST_NUMBERED = 0.018  # share of the axis from which a bar has room for its number
+LIGHT = {PALETTE[1], *PALETTE[4:7]}  # colours too light for white letters
 SAMPLES = 14  # rows of a timeline that fits a page
 MILLISECONDS_FROM_US = 20_000  # a longer stretch is labelled in milliseconds
 
@@ -61,7 +63,7 @@ def batch_timeline(rows: Sequence[SampleRow], bars: Sequence[Bar], exits: Sequen
     """Draw samples over time: grey while waiting, coloured by stage while running, a dot at the exit."""
     from matplotlib.patches import Patch
 
-    figure, (axis,) = new_figure(14, 0.6 + 0.24 * max(6, len(rows)))
+    figure, (axis,) = new_figure(WIDTH, 0.6 + 0.24 * max(6, len(rows)))
     axis.grid(False)
     origin = min((row.arrival_us for row in rows), default=0.0)
     last = max((row.end_us for row in rows), default=0.0)
@@ -71,7 +73,7 @@ def batch_timeline(rows: Sequence[SampleRow], bars: Sequence[Bar], exits: Sequen
         axis.plot([row.arrival_us - origin, end], [index, index], color=GRID, linewidth=2, zorder=1)
         axis.plot(end, index, "o", color=colour, markersize=6, markeredgecolor="white", zorder=4)
     for bar in bars:
-        _draw_bar(axis, bar, origin)
+        _draw_bar(axis, bar, origin, last - origin)
     axis.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=8)
     axis.invert_yaxis()
     axis.set_xlabel(
@@ -82,6 +84,7 @@ def batch_timeline(rows: Sequence[SampleRow], bars: Sequence[Bar], exits: Sequen
         handles=[*handles, Patch(color=GRID, label="waits")],
         frameon=False,
         fontsize=9,
+        labelcolor=INK,
         ncol=len(exits) + 1,
         loc="lower left",
         bbox_to_anchor=(0, 1),
@@ -99,8 +102,12 @@ def _time_unit(axis: Any, span_us: float) -> str:
     return "ms"
 
 
-def _draw_bar(axis: Any, bar: Bar, origin_us: float) -> None:
+def _draw_bar(axis: Any, bar: Bar, origin_us: float, span_us: float) -> None:
+    """Draw a bar, and in it the batch, unless it is too short for a number."""
     start, width, colour = bar.start_us - origin_us, bar.end_us - bar.start_us, PALETTE[bar.stage % 8]
     axis.barh(bar.row, width, left=start, height=0.7, color=colour, edgecolor="white", linewidth=0.5, zorder=3)
+    if width < LEAST_NUMBERED * span_us:
+        return
     middle = {"ha": "center", "va": "center", "zorder": 5, "clip_on": True}
-    axis.text(start + width / 2, bar.row, str(bar.batch), color="white", fontsize=7, **middle)
+    ink = ON_COLOUR if colour in LIGHT else "white"
+    axis.text(start + width / 2, bar.row, str(bar.batch), color=ink, fontsize=8, **middle)

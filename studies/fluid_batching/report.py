@@ -7,12 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from markupsafe import Markup
-
 from fluidnpu.scheduler.comparison import Source
 
 from ..drawing.excerpts import decisions_from, first_merge, first_schedules
-from ..drawing.page import page_template
+from ..drawing.page import inline_figure, page_template
 from ..drawing.timeline import schedule_timeline
 from ..statements import tally
 from .figures import LETTERS, value_of
@@ -39,7 +37,7 @@ def render_study(study: Body, command: str, figures: Mapping[str, str]) -> str:
         tally=tally(judgements),
         rows=table2_rows(),
         sweeps=sweeps(),
-        figures={name: Markup(svg) for name, svg in figures.items()},
+        figures={name: inline_figure(svg) for name, svg in figures.items()},
         table2={name: {**one, "policies": _ordered(one["policies"])} for name, one in parts["table2"].items()},
         lazy=parts["lazy"],
         letters=", ".join(f"{letter} {name}" for name, letter in LETTERS.items()),
@@ -116,7 +114,7 @@ def _shown() -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "figure": Markup(schedule_timeline(schedule, first, exits)),
+            "figure": inline_figure(schedule_timeline(schedule, first, exits)),
             "said": decisions_from(schedule, first),
         }
         for name, schedule in schedules.items()

@@ -5,6 +5,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from fluidnpu.hls import core as hls_core
 from fluidnpu.models import ImageSet, read_image_file, shipped_file, shipped_images
 
 Floats = npt.NDArray[np.float32]
+PAPER = ("--cycles", "paper")  # quick; what the exact model answers has tests of its own
 DATA = Path(str(files("fluidnpu.models"))) / "data"
 
 
@@ -50,7 +52,7 @@ TABLE_1 = (
 
 @pytest.mark.parametrize(("network", "board", "point"), TABLE_1)
 def test_dse_reproduces_table_1(network: str, board: str, point: tuple[int, int, int]) -> None:
-    result = run("dse", DATA / f"layers_{network}.json", "--board", board, "--model", "paper", "--json")
+    result = run("dse", DATA / f"layers_{network}.json", "--board", board, *PAPER, "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert (found["t_r"], found["t_p"], found["t_c"]) == point
@@ -61,7 +63,7 @@ def test_dse_reproduces_table_1(network: str, board: str, point: tuple[int, int,
 
 def test_dse_leaves_a_design_that_simulate_and_build_take(model: Path, tmp_path: Path) -> None:
     design = tmp_path / "design.json"
-    assert run("dse", model, "--board", "zcu104", "--b-max", 4, "--out", design).exit_code == 0
+    assert run("dse", model, "--board", "zcu104", "--b-max", 4, *PAPER, "--out", design).exit_code == 0
     words = ("--rate", 4000, "--slo", "2ms", "--requests", 300, "--seeds", 2)
     result = run("simulate", design, "--policy", "serial,fluid", *words, "--json")
     assert result.exit_code == 0, result.output
@@ -83,7 +85,7 @@ def test_check_counts(model: Path) -> None:
 
 
 def test_serve_answers_every_image_of_a_built_bundle(model: Path, tmp_path: Path) -> None:
-    assert run("build", model, "--board", "zc706", "--model", "paper", "--out", tmp_path / "p").exit_code == 0
+    assert run("build", model, "--board", "zc706", *PAPER, "--out", tmp_path / "p").exit_code == 0
     images = tmp_path / "images.npz"
     some: ImageSet = shipped_images(40)
     np.savez(images, images=some.images, labels=some.labels)
@@ -180,8 +182,8 @@ def test_a_board_too_small_says_which_resource_and_how_much(
     board = tmp_path / "small.toml"
     board.write_text(text, encoding="utf-8")
     says = (resource, str(2 * value if fact == "ramb36" else value))
-    refused(run("dse", model, "--board", board), *says, code=1)
-    refused(run("build", model, "--board", board, "--model", "paper", "--out", tmp_path / "p"), *says, code=1)
+    refused(run("dse", model, "--board", board, *PAPER), *says, code=1)
+    refused(run("build", model, "--board", board, *PAPER, "--out", tmp_path / "p"), *says, code=1)
     assert not (tmp_path / "p").exists()
 
 
@@ -197,9 +199,7 @@ def test_the_accuracy_guard_fails_the_build_and_writes_nothing(model: Path, tmp_
             prop.value = json.dumps({name: value / 1000 for name, value in json.loads(prop.value).items()})
     path = tmp_path / "lost.onnx"
     onnx.save(lost, path)
-    refused(
-        run("build", path, "--board", "zc706", "--model", "paper", "--out", tmp_path / "p"), "accuracy", "0.5 points"
-    )
+    refused(run("build", path, "--board", "zc706", *PAPER, "--out", tmp_path / "p"), "accuracy", "0.5 points")
     assert not (tmp_path / "p").exists()
 
 
@@ -218,13 +218,13 @@ def test_a_bundle_that_is_none(tmp_path: Path) -> None:
 )
 def test_simulate_refuses_nonsense(model: Path, tmp_path: Path, words: tuple[object, ...], says: str) -> None:
     design = tmp_path / "design.json"
-    run("dse", model, "--board", "zc706", "--out", design)
+    run("dse", model, "--board", "zc706", *PAPER, "--out", design)
     refused(run("simulate", design, "--rate", 100, "--slo", "5ms", *words), says)
 
 
 def test_a_design_changed_by_hand_is_refused(model: Path, tmp_path: Path) -> None:
     design = tmp_path / "design.json"
-    run("dse", model, "--board", "zc706", "--out", design)
+    run("dse", model, "--board", "zc706", *PAPER, "--out", design)
     design.write_text(design.read_text().replace('"t_r": 2', '"t_r": 3'))
     refused(run("build", model, "--board", "zc706", "--design", design, "--out", tmp_path / "p"), "digest")
 
@@ -255,7 +255,8 @@ def test_only_regular_files_are_read(model: Path, tmp_path: Path) -> None:
     board = ("--board", "zc706")
     for file, kind in (("/dev/zero", "a device"), (pipe, "a pipe"), (tmp_path, "a folder")):
         refused(run("check", file), f"'{file}' must be a regular file, and it is {kind}")
-        refused(run("verify", model, *board, "--data", file), "must be a regular file", kind)
+        no_data = ("must hold 1 to 200000 images",) if file is tmp_path else ("must be a regular file", kind)
+        refused(run("verify", model, *board, "--data", file), *no_data)
         refused(run("verify", model, *board, "--design", file), "must be a regular file", kind)
         refused(run("simulate", file, "--rate", 1, "--slo", "1ms"), "must be a regular file", kind)
     table = pipe.with_suffix(".json")
@@ -266,7 +267,7 @@ def test_only_regular_files_are_read(model: Path, tmp_path: Path) -> None:
 def test_a_project_is_not_written_over_a_file(model: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("mine")
-    refused(run("build", model, "--board", "zc706", "--model", "paper", "--out", precious), "folder", "file")
+    refused(run("build", model, "--board", "zc706", *PAPER, "--out", precious), "folder", "file")
     assert precious.read_text() == "mine"
 
 
@@ -274,7 +275,7 @@ def test_a_project_of_which_no_bitstream_can_come_is_the_answer_no(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hls_core, "hls_core_lacks", lambda design, board: "the HLS core needs 9 RAMB18")
-    words = ("build", model, "--board", "zc706", "--b-max", 1, "--model", "paper")
+    words = ("build", model, "--board", "zc706", "--b-max", 1, *PAPER)
     refused(run(*words, "--out", tmp_path / "text"), "no bitstream can come of", "needs 9 RAMB18", code=1)
     assert (tmp_path / "text" / "manifest.json").exists()
     result = run(*words, "--out", tmp_path / "json", "--json")
@@ -297,13 +298,13 @@ def test_what_is_wrong_with_out_and_design_is_said_at_once(
         {"--out": tmp_path} if option == "--out" else {}
     )
     refused(
-        run("build", model, "--board", "zc706", "--model", "paper", *(word for pair in words.items() for word in pair)),
+        run("build", model, "--board", "zc706", *PAPER, *(word for pair in words.items() for word in pair)),
         "without a manifest" if option == "--out" else "must be a design of schema",
     )
 
 
 def test_an_empty_path_is_not_the_current_folder(model: Path) -> None:
-    result = run("build", model, "--board", "zc706", "--model", "paper", "--out", "")
+    result = run("build", model, "--board", "zc706", *PAPER, "--out", "")
     assert result.exit_code == 2
     assert "a path must not be empty" in result.stderr
 
@@ -318,13 +319,13 @@ def test_counts_and_seeds_are_checked_at_the_door(words: tuple[object, ...]) -> 
 
 
 def test_a_board_needs_its_bitstream(model: Path, tmp_path: Path) -> None:
-    run("build", model, "--board", "zc706", "--model", "paper", "--out", tmp_path / "p")
+    run("build", model, "--board", "zc706", *PAPER, "--out", tmp_path / "p")
     refused(run("serve", tmp_path / "p", "--device", "pynq", "--rate", 1, "--slo", "1ms"), "bitstream", "bundle")
 
 
 def test_layer_tables_can_be_cut_into_stages(tmp_path: Path) -> None:
     design = tmp_path / "d.json"
-    words = ("dse", DATA / "layers_resnet50.json", "--board", "zc706")
+    words = ("dse", DATA / "layers_resnet50.json", "--board", "zc706", *PAPER)
     assert run(*words, "--exits", 2, "--exit-rates", "0.25,0.75", "--out", design).exit_code == 0
     assert json.loads(design.read_text())["exit_rates"] == [0.25, 0.75]
     refused(run(*words, "--exits", 2, "--exit-rates", "0.25,0.7"), "sum to 1")
@@ -334,7 +335,7 @@ def test_layer_tables_can_be_cut_into_stages(tmp_path: Path) -> None:
 
 def test_a_given_b_max_must_be_the_designs(model: Path, tmp_path: Path) -> None:
     design = tmp_path / "design.json"
-    assert run("dse", model, "--board", "zc706", "--b-max", 2, "--out", design).exit_code == 0
+    assert run("dse", model, "--board", "zc706", "--b-max", 2, *PAPER, "--out", design).exit_code == 0
     words = (model, "--board", "zc706", "--design", design)
     for command in (("verify",), ("build", "--out", tmp_path / "p")):
         refused(run(*command, *words, "--b-max", 8), "must be a design for batches up to 8, not up to 2")
@@ -343,7 +344,7 @@ def test_a_given_b_max_must_be_the_designs(model: Path, tmp_path: Path) -> None:
 
 
 def test_a_search_for_latency_says_so(model: Path) -> None:
-    words = ("dse", model, "--board", "zc706", "--b-max", 2, "--objective", "latency", "--json")
+    words = ("dse", model, "--board", "zc706", "--b-max", 2, "--objective", "latency", *PAPER, "--json")
     answer = json.loads(run(*words).stdout)
     assert (answer["objective"], answer["weights"]) == ("latency", [1.0, 0.0])
     refused(run(*words, "--weights", "1,1"), "must not be given with the objective 'latency'")
@@ -352,15 +353,14 @@ def test_a_search_for_latency_says_so(model: Path) -> None:
 def test_the_options_of_a_search_begin_as_those_of_dse() -> None:
     """The records are typed by hand, so that help loads no room."""
     asked = inspect.signature(dse.explore).parameters
-    assert {name: getattr(Search(), name) for name in ("memory", "weights", "objective", "core", "evaluations")} == {
-        name: asked[name].default for name in ("memory", "weights", "objective", "core", "evaluations")
-    }
+    names = ("memory", "weights", "objective", "core")
+    assert {name: getattr(Search(), name) for name in names} == {name: asked[name].default for name in names}
     assert (Search().cycle_model, DEFAULT_B_MAX) == (asked["model"].default, asked["b_max"].default)
 
 
 def test_a_full_size_network_is_known_by_its_name(tmp_path: Path) -> None:
-    answer = json.loads(run("dse", "resnet50", "--board", "zc706", "--b-max", 1, "--json").stdout)
-    assert (answer["network"], answer["core"]) == ("resnet50", "rtl")
+    answer = json.loads(run("dse", "resnet50", "--board", "zc706", "--b-max", 1, *PAPER, "--json").stdout)
+    assert (answer["network"], answer["core"]) == ("resnet50", "hls")
     assert json.loads(run("check", "resnet50", "--json").stdout)["macs"] == 4_089_184_256
     refused(run("dse", "resnet51", "--board", "zc706"), "resnet51", "does not exist")
 
@@ -376,7 +376,63 @@ def test_a_build_is_driven_by_the_exact_model_and_fits_its_core(model: Path, tmp
 
 def test_without_numba_the_exact_model_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    refused(run("dse", model, "--board", "zc706", "--model", "exact"), "Numba", "--model paper")
+    refused(run("dse", model, "--board", "zc706"), "Numba", "fluidnpu[fast]", "--cycles paper")
+
+
+def test_the_older_name_of_cycles_is_understood_and_not_shown(model: Path) -> None:
+    words = ("dse", model, "--board", "zc706", "--b-max", 1, "--json")
+    assert run(*words, "--model", "paper").stdout == run(*words, *PAPER).stdout
+    shown = run("dse", "--help").stdout
+    assert "--cycles" in shown
+    assert "--model" not in shown
+
+
+def test_dse_and_build_ask_the_same_question_with_the_same_defaults() -> None:
+    defaults = [
+        {param.name: param.default for param in import_module(f"fluidnpu.commands.{name}").command.params}
+        for name in ("dse", "build")
+    ]
+    for name in ("cycle_model", "core", "memory", "evaluations"):
+        assert defaults[0][name] == defaults[1][name]
+    assert defaults[0]["cycle_model"] == "exact"
+
+
+def test_the_first_screen_is_frames_milliseconds_and_the_wall(model: Path) -> None:
+    words = ("dse", model, "--board", "zc706", "--b-max", 2, "--evaluations", 1)
+    screen, answer = run(*words).stdout, json.loads(run(*words, "--json").stdout)
+    fitted, search = answer["fitted"], answer["search"]
+    for batch in (1, 2):
+        walls = fitted["walls"][batch - 1]
+        assert walls["compute"] + walls["tiles"] + walls["memory"] == pytest.approx(1)
+        first = max(("compute", "tiles", "memory"), key=lambda name: walls[name])
+        cells = (batch, f"{fitted['frames_per_second'][batch - 1]:.1f}", f"{fitted['batch_ms'][batch - 1]:.3f}", first)
+        assert re.search(r"\s+".join(re.escape(str(cell)) for cell in cells), screen)
+        assert fitted["batch_ms"][batch - 1] == pytest.approx(1e3 * batch / fitted["frames_per_second"][batch - 1])
+    assert f"quick search: 1 of {search['arrays']} arrays counted" in screen
+    assert f"more than {search['gap_pct']:.1f} % better" in screen
+    assert "the board file's clock, not yet timed" in screen
+    assert "GOP/s" not in screen
+    assert "FBCB" not in screen
+    assert "FBCB" in run(*words, "--explain").stdout
+
+
+def test_the_papers_figures_come_second_and_when_asked_for(model: Path) -> None:
+    screen = run("dse", model, "--board", "zc706", *PAPER).stdout
+    assert screen.index("frames/s") < screen.index("GOP/s by the paper's model")
+    assert "leave out --cycles paper" in screen
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_tables_fold_between_columns_and_not_inside_a_cell(
+    columns: int, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = run("dse", model, "--board", "zc706", *PAPER).stdout.splitlines()
+    assert max(map(len, lines)) <= columns
+    heads = [line for line in lines if line.startswith("batch")]
+    assert " ".join(heads).split("batch") >= ["", "  frames/s  ms a batch"]
+    for line in lines[lines.index(heads[-1]) + 1 :][:8]:
+        assert re.fullmatch(r"\d+(\s+[-+]?\d+\.\d+( %)?)+\s*", line)
 
 
 def test_json_holds_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
@@ -386,7 +442,7 @@ def test_json_holds_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_dse_takes_a_memory_and_weights(tmp_path: Path) -> None:
     design = tmp_path / "d.json"
-    words = ("dse", DATA / "layers_resnet50.json", "--board", "zc706", "--b-max", 2)
+    words = ("dse", DATA / "layers_resnet50.json", "--board", "zc706", "--b-max", 2, *PAPER)
     assert run(*words, "--memory", "pl", "--weights", "1,0", "--out", design).exit_code == 0
     made = json.loads(design.read_text())
     assert (made["memory"], made["port_bits"], made["out_words"]) == ("pl", 512, 32)

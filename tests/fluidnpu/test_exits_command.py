@@ -62,8 +62,21 @@ def test_an_explored_exit_is_the_one_that_is_written(single: Path, tmp_path: Pat
     found = answer("exits", single, "--exits", f"at={tensor}", "--threshold", 0.6, "--out", more)
     assert [(row["name"], row.get("threshold")) for row in found["exits"]] == [("exit1", 0.6), ("exit0", None)]
     direct, from_file = tmp_path / "direct.json", tmp_path / "file.json"
-    answer("dse", single, "--board", "zcu104", "--b-max", 2, "--exits", f"at={tensor}", "--out", direct)
-    answer("dse", more, "--board", "zcu104", "--b-max", 2, "--out", from_file)
+    answer(
+        "dse",
+        single,
+        "--board",
+        "zcu104",
+        "--b-max",
+        2,
+        "--cycles",
+        "paper",
+        "--exits",
+        f"at={tensor}",
+        "--out",
+        direct,
+    )
+    answer("dse", more, "--board", "zcu104", "--b-max", 2, "--cycles", "paper", "--out", from_file)
     assert json.loads(direct.read_text())["layers"] == json.loads(from_file.read_text())["layers"]
     assert json.loads(direct.read_text())["latency"] == json.loads(from_file.read_text())["latency"]
     assert [exit.name for exit in read_onnx(more).exits] == ["exit1", "exit0"]
@@ -71,12 +84,25 @@ def test_an_explored_exit_is_the_one_that_is_written(single: Path, tmp_path: Pat
 
 def test_layer_tables_are_cut_after_layers(table: Path, tmp_path: Path) -> None:
     design = tmp_path / "d.json"
-    answer("dse", table, "--board", "zc706", "--exits", "at=layer3.5.conv3,layer1.2.conv3", "--out", design)
+    answer(
+        "dse",
+        table,
+        "--board",
+        "zc706",
+        "--cycles",
+        "paper",
+        "--exits",
+        "at=layer3.5.conv3,layer1.2.conv3",
+        "--out",
+        design,
+    )
     stages = {layer["name"]: layer["stage"] for layer in json.loads(design.read_text())["layers"]}
     assert [stages[name] for name in ("layer1.2.conv3", "layer2.0.conv1", "layer3.5.conv3", "fc")] == [0, 1, 1, 2]
-    assert "layer2.3.conv3" in refused("dse", table, "--board", "zc706", "--exits", "at=layer2.conv3")
-    assert "comes twice" in refused("dse", table, "--board", "zc706", "--exits", "at=conv1,conv1")
-    assert "last layer" in refused("dse", table, "--board", "zc706", "--exits", "at=fc")
+    assert "layer2.3.conv3" in refused(
+        "dse", table, "--board", "zc706", "--cycles", "paper", "--exits", "at=layer2.conv3"
+    )
+    assert "comes twice" in refused("dse", table, "--board", "zc706", "--cycles", "paper", "--exits", "at=conv1,conv1")
+    assert "last layer" in refused("dse", table, "--board", "zc706", "--cycles", "paper", "--exits", "at=fc")
 
 
 @pytest.mark.parametrize("text", ["", "at=", "at=,", "some", "equidistant=", "equidistant=x", "-3", "1.5", "every=2"])

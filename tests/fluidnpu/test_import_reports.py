@@ -52,7 +52,7 @@ def test_reports_become_a_record_that_dse_applies(project: Path) -> None:
     clock = json.loads((project / "bundle" / "design.json").read_text())["clock_hz"] / 1e6
     assert rows["clock_mhz"]["ratio"] == pytest.approx(1e3 / 5.5 / clock)
 
-    words = ("--board", "zcu104", "--b-max", 2, "--calibration", project / "calibration.json")
+    words = ("--board", "zcu104", "--b-max", 2, "--cycles", "paper", "--calibration", project / "calibration.json")
     with shipped_file("resnet8_fashion_mnist.onnx") as model:
         found = json.loads(run("dse", model, *words, "--json").stdout)
         shown = run("dse", model, *words).stdout
@@ -74,7 +74,7 @@ def test_a_record_takes_room_from_the_search(project: Path, tmp_path: Path) -> N
     (project / "build" / "utilization.rpt").write_text(UTILISATION)
     record = json.loads(run("import-reports", project, "--json").stdout)
     calibration = tmp_path / "calibration.json"
-    words = ("--board", "zcu104", "--b-max", 2, "--calibration", calibration)
+    words = ("--board", "zcu104", "--b-max", 2, "--cycles", "paper", "--calibration", calibration)
 
     def search(ratio: float, *more: object) -> Result:
         rows = [

@@ -1,5 +1,7 @@
 """The design report shows the exploration it was given."""
 
+import re
+
 from fluidnpu.boards import load_board
 from fluidnpu.dse import explore
 from fluidnpu.models import LayerShape, Workload
@@ -17,8 +19,14 @@ def test_the_report_holds_the_numbers_and_every_figure() -> None:
     text = render_design_report(found)
     assert text.count("<svg") == 6  # throughput, plan, two rooflines, Pareto front, resources
     assert found.design.digest[:12] in text
-    for gops in found.fitted_gops:
-        assert f"{gops:.1f}" in text
+    for batch, gops in enumerate(found.fitted_gops, 1):
+        row = (
+            str(batch),
+            f"{found.frames_per_second[batch - 1]:.1f}",
+            f"{found.batch_ms[batch - 1]:.3f}",
+            f"{gops:.1f}",
+        )
+        assert "".join(f"<td>{cell}</td>" for cell in row) in text.replace("\n", "")
     for value in found.design.latency.ns[1]:
         assert f"{value / 1000:.1f}" in text
     assert "two <layers>" not in text
@@ -44,3 +52,22 @@ def test_every_layer_stands_under_its_roof_and_every_memory_is_listed() -> None:
     text = render_design_report(found)
     for _, _, size in listed:
         assert size in text
+
+
+def test_the_chosen_design_stands_among_the_alternatives_once() -> None:
+    found = explore(WORK, load_board("zcu104"), b_max=4)
+    text = render_design_report(found)
+    (chosen,) = re.findall(r'<tr class="chosen"><td>&lt;(.*?)&gt;</td>', text)
+    design = found.design
+    assert chosen == f"{design.t_r}, {design.t_p}, {design.t_c}"
+    assert text.count(f"<td>&lt;{chosen}&gt;</td>") == 1
+
+
+def test_a_figure_follows_the_page_by_day_and_by_night() -> None:
+    """No ink, grid or paper of a light page is left in a figure; letters on colours stay as they are."""
+    text = render_design_report(explore(WORK, load_board("zc706"), b_max=2))
+    figures = " ".join(re.findall(r"<svg.*?</svg>", text, re.DOTALL))
+    assert "var(--ink)" in figures
+    assert not re.findall(r"(?:fill|stroke): (?:#1f2933|#d9dee4)|stroke: #000000|stroke: #ffffff", figures)
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text

@@ -215,7 +215,11 @@ def test_pynq_without_a_board(project: Path, tmp_path: Path) -> None:
 
 def test_an_array_is_no_archive(project: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "plain.npy", shipped_images(2).images)
-    refused(run(project, *CALM, "--data", tmp_path / "plain.npy"), "plain.npy must be an .npz", "single array")
+    refused(
+        run(project, *CALM, "--data", tmp_path / "plain.npy"),
+        "plain.npy must be an .npz with arrays",
+        "or a folder of images",
+    )
 
 
 # -- stopped in the middle -----------------------------------------------------------------------------------

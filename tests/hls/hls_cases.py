@@ -149,6 +149,7 @@ def project_of(
     rtl: Mapping[str, str] | None = None,
     split: bool = False,
     memory: str | None = None,
+    tools: str = "2019.2",
 ) -> Files:
     """The project of a small network with every kind of layer on a small design for a board."""
     rng = np.random.Generator(np.random.PCG64(7))
@@ -162,7 +163,7 @@ def project_of(
     qnet = network_of(rng, (4, 4, 2), shapes)
     design = design_of(qnet, LANES, t_r=16, t_p=4, t_c=6, b_max=2, split=split, weight_slots=2)
     design = design_with(design, board=board, memory=memory, clock_hz=load_board(board).clock_hz)
-    return render_project(design, compile_program(qnet, design), load_board(board), core=core, rtl=rtl)
+    return render_project(design, compile_program(qnet, design), load_board(board), core=core, rtl=rtl, tools=tools)
 
 
 def texts(files: Mapping[str, str | bytes]) -> dict[str, str]:

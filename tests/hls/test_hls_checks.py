@@ -2,99 +2,59 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hls_cases import project_of, texts
 
-from fluidnpu.hls import CsimReport
+from fluidnpu.hls.core.dialect import Dialect, in_dialect
 from fluidnpu.hls.errors import TclError
 from fluidnpu.hls.project.checks.pragmas import check_pragmas
 from fluidnpu.hls.project.checks.tcl import check_tcl, split_commands
-
-# A mock of Vivado HLS: commands are recorded, and a synthesis leaves the report that the test wants.
-PLAYED = """
-set ::done {}
-foreach name {open_project set_top add_files open_solution set_part create_clock config_rtl config_array_partition export_design} {
-    proc $name {args} "lappend ::done $name"
-}
-proc csynth_design {} {
-    lappend ::done csynth_design
-    if {$::report eq ""} {return}
-    file mkdir fluidnpu_core/solution1/syn/report
-    set file [open fluidnpu_core/solution1/syn/report/run_array_csynth.xml w]
-    puts $file $::report
-    close $file
-}
-set ::said ""
-rename puts _puts
-proc puts {args} {if {[llength $args] == 1} {append ::said [lindex $args 0]} else {_puts {*}$args}}
-proc exit {args} {}
-"""
+from fluidnpu.hls.project.tools import TOOLS
 
 
-DEPTH, ONE = "<Worst-caseLatency>13</Worst-caseLatency>", "<Interval-max>1</Interval-max>"
-PERIOD = "<EstimatedClockPeriod>6.5</EstimatedClockPeriod>"
-
-
-@pytest.mark.parametrize(
-    ("report", "said", "error"),
-    [
-        (f"<a>{DEPTH}<PipelineInitiationInterval>1</PipelineInitiationInterval>{PERIOD}</a>", "", ""),
-        (DEPTH + ONE + PERIOD, "", ""),
-        (
-            DEPTH + "<Interval-max>2</Interval-max>" + PERIOD,
-            "does not tell that run_array takes a beat every cycle",
-            "",
-        ),
-        (DEPTH + ONE, "must tell of a clock period of at most 6.667 ns", ""),
-        (DEPTH + ONE + PERIOD.replace("6.5", "7.1"), "must tell of a clock period of at most 6.667 ns", ""),
-        (
-            "<Worst-caseLatency>14</Worst-caseLatency>" + ONE + PERIOD,
-            "",
-            "must be less than 14 cycles deep, and it has 14",
-        ),
-        ("<Worst-caseLatency>undef</Worst-caseLatency>" + ONE + PERIOD, "", "must tell how deep the pipeline"),
-        ("", "", "must tell how deep the pipeline"),
-    ],
-)
-def test_synthesis_stops_at_a_pipeline_that_reads_sums_too_soon(
-    report: CsimReport, said: str, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The script itself in a Tcl interpreter, before any core is exported."""
-    tkinter = pytest.importorskip("tkinter")
-    monkeypatch.chdir(tmp_path)
-    tcl = tkinter.Tcl()
-    tcl.setvar("report", report)
-    tcl.eval(PLAYED)
-    script = texts(project_of("zc706"))["hls/synth.tcl"]
-    if error:
-        with pytest.raises(tkinter.TclError, match=error):
-            tcl.eval(script)
-    else:
-        tcl.eval(script)
-    assert said in tcl.getvar("said")
-    assert bool(tcl.getvar("said")) == bool(said)
-    assert ("export_design" in tcl.getvar("done")) == (not error)
-
-
-def tool_of(path: str) -> str:
-    return "vivado_hls" if path.startswith("hls/") else "vivado"
-
-
+@pytest.mark.parametrize("tools", list(TOOLS))
 @pytest.mark.parametrize("board", ["zc706", "zcu104"])
 @pytest.mark.parametrize("split", [False, True], ids=["", "split"])
-def test_every_generated_pragma_and_script_passes(board: str, split: bool) -> None:
-    files = texts(project_of(board, split=split))
+def test_every_generated_pragma_and_script_passes(board: str, split: bool, tools: str) -> None:
+    files = texts(project_of(board, split=split, tools=tools))
     scripts = [path for path in files if path.endswith(".tcl")]
     sources = [path for path in files if path.endswith((".cpp", ".h")) and path.startswith("hls/")]
     assert len(scripts) == 5
     assert len(sources) == 16
     for path in scripts:
-        assert check_tcl(files[path], tool_of(path)) == [], path
+        assert check_tcl(files[path], TOOLS[tools].hls if path.startswith("hls/") else "vivado") == [], path
     for path in sources:
-        assert check_pragmas(files[path]) == [], path
+        assert check_pragmas(files[path], TOOLS[tools].dialect) == [], path
     assert sum(files[path].count("#pragma HLS") for path in sources) > 40
+
+
+def test_pragmas_of_one_dialect_are_none_of_the_other() -> None:
+    """All but the common ones: each of the templates' own kinds is written anew for Vitis HLS."""
+    core = texts(project_of("zcu104"))["hls/src/array.h"] + texts(project_of("zcu104"))["hls/src/fluidnpu_core.cpp"]
+    old, new = check_pragmas(core, Dialect.VITIS_HLS), in_dialect(core, Dialect.VITIS_HLS)
+    for word in ("RESOURCE", "DATA_PACK", "ARRAY_PARTITION", "DEPENDENCE", "INTERFACE"):
+        assert any(word in problem for problem in old), word
+    assert check_pragmas(new, Dialect.VITIS_HLS) == []
+    assert check_pragmas(new, Dialect.VIVADO_HLS) != []
+    assert [line for line in new.splitlines() if "#pragma" not in line] == [
+        line for line in core.splitlines() if "#pragma" not in line
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("#pragma HLS BIND_STORAGE variable=x type=ram_3p impl=bram", "cannot have type=ram_3p"),
+        ("#pragma HLS BIND_STORAGE variable=x impl=bram", "needs type="),
+        ("#pragma HLS AGGREGATE variable=x compact=bits", "cannot have compact=bits"),
+        ("#pragma HLS ARRAY_PARTITION variable=x complete dim=1", "has no option 'complete'"),
+        ("#pragma HLS INTERFACE mode=axi port=x", "cannot have mode=axi"),
+        ("#pragma HLS RESOURCE variable=x core=FIFO_SRL", "there is no pragma HLS RESOURCE"),
+    ],
+)
+def test_mistyped_pragmas_of_vitis_hls_are_found(line: str, problem: str) -> None:
+    problems = check_pragmas(f"int x;\n{line}\n", Dialect.VITIS_HLS)
+    assert any(problem in one for one in problems), problems
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,11 @@ from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import CsimError, compile_program, csim_network
 from fluidnpu.hls.core import layer_streams
 from fluidnpu.hls.core.csim import CoreSimulator
+from fluidnpu.hls.core.dialect import Dialect
 from fluidnpu.hls.core.render import render_core
 from fluidnpu.models import Kind
 
-Render = Callable[[Design, int], dict[str, str]]  # as `render_core`
+Render = Callable[[Design, int, Dialect], dict[str, str]]  # as `render_core`
 
 # One slip for each error that a core can make; each must be caught and located: (file, text, wrong text)
 BUGS = {
@@ -42,8 +43,8 @@ BUGS = {
 def slips(tmp_path_factory: pytest.TempPathFactory) -> tuple[Render, Path]:
     """The generator with every slip in one text, selected by an environment variable: it compiles once."""
 
-    def broken(design: Design, ultra_banks: int) -> dict[str, str]:
-        texts = render_core(design, ultra_banks)
+    def broken(design: Design, ultra_banks: int, dialect: Dialect) -> dict[str, str]:
+        texts = render_core(design, ultra_banks, dialect)
         for number, (name, right, wrong) in enumerate(BUGS.values(), 1):
             assert texts[name].count(right) == 1, right
             texts[name] = texts[name].replace(right, f"(Slip == {number} ? ({wrong}) : ({right}))")
@@ -83,8 +84,8 @@ def test_a_row_read_before_it_is_written_is_found(
 ) -> None:
     file, right, wrong = HAZARDS[hazard]
 
-    def broken(design: Design, ultra_banks: int) -> dict[str, str]:
-        texts = render_core(design, ultra_banks)
+    def broken(design: Design, ultra_banks: int, dialect: Dialect) -> dict[str, str]:
+        texts = render_core(design, ultra_banks, dialect)
         assert texts[file].count(right) == 1
         return {**texts, file: texts[file].replace(right, wrong)}
 

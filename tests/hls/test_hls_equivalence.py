@@ -25,7 +25,7 @@ from hls_cases import (
 
 from fluidnpu.hls import CsimReport, ProgramError, compile_program, csim_network
 from fluidnpu.models import Kind, QuantisedNetwork, quantise, read_onnx, shipped_file, shipped_images
-from fluidnpu.models.zoo import random_network
+from fluidnpu.models.zoo import random_network, random_patchwork
 
 PLANS = pytest.mark.parametrize("plan", [R_BATCHING, WIDE, ROW_LANES, LANES], ids=["r", "wide", "rows", "lanes"])
 
@@ -154,6 +154,16 @@ def test_random_networks_equal_golden(seed: int) -> None:
     report = csim_network(qnet, design, images)
     assert_equal(report)
     assert report.layers == len(qnet.layers)
+
+
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(s, marks=pytest.mark.matrix) for s in range(8, 40))])
+def test_layers_of_parts_equal_golden(seed: int) -> None:
+    """Channels sliced, rows left out, tensors written in tiles, zeros that nobody writes, maps given out."""
+    qnet = quantise(random_patchwork(seed, exits=seed % 3))
+    plan = [R_BATCHING, WIDE, ROW_LANES, LANES, SPLIT][seed % 5]
+    images = np.random.default_rng(seed).integers(0, 256, (3, *qnet.network.tensors["image"])).astype(np.uint8)
+    design = design_of(qnet, plan, split=True, **{**SMALL, "b_max": 3})
+    assert_equal(csim_network(qnet, design, images))
 
 
 def shipped_network() -> QuantisedNetwork:

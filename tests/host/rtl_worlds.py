@@ -84,8 +84,13 @@ def rtl_world(
     port_bytes: int = 16,
     noise: int = 1,
     core: str = "rtl",
+    qnet: QuantisedNetwork | None = None,
 ) -> RtlWorld:
-    qnet, design = network(seed), design_of(seed, plan, shape)
+    """Load a driver with a program; `qnet` replaces the seed's network and has no more layers."""
+    if qnet is None:
+        qnet, design = network(seed), design_of(seed, plan, shape)
+    else:
+        design = design_for(qnet.network.workload, plan=plan, **dict(shape))  # type: ignore[arg-type]
     npu = RtlNpu(model(shape, port_bytes, core), dram=dram, memory_bytes=1 << 22, seed=noise)
     device = Forged(npu, design.clock_hz)
     device.design = design

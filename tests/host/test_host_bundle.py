@@ -5,11 +5,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from host_worlds import HostWorld, world
 
-from fluidnpu.host import Bundle, BundleError
+from fluidnpu.dse.testing import design_for
+from fluidnpu.hls import compile_program
+from fluidnpu.host import Bundle, BundleError, Driver, DriverUsageError, open_device
 from fluidnpu.host.bundle import bitstream
+from fluidnpu.models import ImageSet, Workload, golden, quantise
+from fluidnpu.models.images import Preprocessing
+from fluidnpu.models.numeric import prepare
+from fluidnpu.models.zoo import random_network
 
 
 @pytest.fixture
@@ -78,3 +85,56 @@ def test_bitstream(tmp_path: Path) -> None:
     (tmp_path / "b.bit").touch()
     with pytest.raises(BundleError, match="holds 2"):
         bitstream(tmp_path)
+
+
+OLD = Path(__file__).parent.parent / "reference" / "bundle_0.1"
+
+
+def test_a_bundle_of_version_0_1_is_read_and_runs() -> None:
+    """It has no preprocessing, a threshold for its last exit, and another digest of its workload."""
+    bundle = Bundle.read(OLD)
+    written = json.loads((OLD / "program.json").read_text())
+    assert written["exits"][-1]["threshold"] is not None
+    assert "intake" not in written
+    assert "data" not in written
+    assert len(bundle.program.thresholds) == len(bundle.program.exits) - 1
+    assert bundle.program.digest == written["digest"]
+    work = Workload(name="another name", layers=bundle.design.layers, exits=bundle.design.exits)
+    assert bundle.design.matches(work)
+    assert bundle.design.workload_digest != work.digest
+    with open_device("simulated", bundle) as device:
+        driver = Driver(device, bundle.program, bundle.design)
+        driver.load()
+        intake = bundle.program.input_intake
+        image = intake.random(1, 3)[0]
+        driver.write_sample(0, image)
+        driver.activate([0])
+        driver.run_to_exit(bundle.design.stages - 1)
+        assert driver.logits([0], bundle.design.stages - 1).shape[0] == 1
+
+
+def test_preprocessing_travels_in_a_bundle(tmp_path: Path) -> None:
+    """The driver applies it to pixels and floats, in either layout and in another size."""
+    record = Preprocessing(mean=(0.45,), std=(0.25,), resize="stretch")
+    ready = replace(random_network(3, exits=2), preprocessing=record)
+    pixels = ready.intake.random(4, 1)
+    qnet = quantise(prepare(ready, images=ImageSet(images=pixels)))
+    design = design_for(qnet.network.workload)
+    Bundle(design=design, program=compile_program(qnet, design)).write(tmp_path)
+    bundle = Bundle.read(tmp_path)
+    assert bundle.program.intake == qnet.intake
+    wanted = golden.run(qnet, pixels)
+    with open_device("simulated", bundle) as device:
+        driver = Driver(device, bundle.program, design)
+        driver.load()
+        for came in (pixels[0], pixels[0] / 255, pixels[0].transpose(2, 0, 1)):
+            driver.write_sample(0, came)
+            driver.activate([0])
+            driver.run_to_exit(1)
+            np.testing.assert_array_equal(driver.stored_logits([0], 1)[0], wanted[1][0])
+        large = np.repeat(np.repeat(pixels[0], 2, axis=0), 2, axis=1)
+        np.testing.assert_array_equal(driver.encode(large), qnet.quantise_input(large[None])[0])
+        exits = golden.early_exit(qnet, pixels)[0]
+        assert driver.measure_exit_rates(list(pixels)) == tuple(float(np.mean(exits == index)) for index in range(2))
+        with pytest.raises(DriverUsageError, match=r"must lie in 0\.\.1, and .* came; give uint8$"):
+            driver.encode(pixels[0].astype(np.float32))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
+import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -19,6 +23,7 @@ from host_worlds import world
 
 from fluidnpu.host import Bundle
 from fluidnpu.models import golden
+from fluidnpu.wheel import board_wheel
 
 ROOT = Path(__file__).resolve().parents[2]
 PL, PS = 0x8000_0000, 0x3000_0000
@@ -194,6 +199,71 @@ def test_a_zcu104_is_checked_by_its_own_registers(make: Make) -> None:
     assert "memory port 0 must be" in done.stderr
     done = fluidnpu(make("zcu104", "ps", buffer=(PS, 1 << 22), system={0xFF5E_00C0: 15 << 8 | 1 << 16}), *DOCTOR)
     assert "pl_clk0 must run, and it is off (bit 24 of 0xff5e00c0)" in done.stderr
+
+
+# -- the Pythons of boards' images, with the board's wheel and its requirements alone --
+
+PYTHONS = {"3.10": ["numpy==1.21.6"], "3.11": [], "3.12": [], "3.13": []}  # NumPy of PYNQ v3's image, else any
+
+
+def python_of(version: str) -> str | None:
+    """An interpreter of that version on the path, or among pyenv's."""
+    found = shutil.which(f"python{version}")
+    places = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python{version}"))
+    for candidate in (*(map(str, places)), *([found] if found else [])):
+        works = subprocess.run(
+            [candidate, "-c", "import sys; print(*sys.version_info[:2], sep='.')"], capture_output=True, text=True
+        )
+        if works.stdout.strip() == version:
+            return candidate
+    return None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", PYTHONS)
+def test_a_board_serves_on_each_python(make: Make, version: str, tmp_path: Path) -> None:
+    """A new environment takes a bundle's wheel as install.sh does; then the board is checked and serves."""
+    python = python_of(version)
+    if python is None:
+        pytest.skip(f"there is no Python {version} on this machine")
+    name, wheel = board_wheel()
+    (tmp_path / name).write_bytes(wheel)
+    subprocess.run([python, "-m", "venv", tmp_path / "venv"], check=True)
+    inside = tmp_path / "venv" / "bin"
+    done = subprocess.run(
+        [inside / "pip", "install", "-q", tmp_path / name, *PYTHONS[version]], capture_output=True, text=True
+    )
+    if done.returncode and "No matching distribution" in done.stderr:
+        pytest.skip("the package index is not reachable")
+    assert done.returncode == 0, done.stderr
+    listed = subprocess.run([inside / "pip", "list", "--format=json"], capture_output=True, text=True, check=True)
+    parts = {part["name"].lower() for part in json.loads(listed.stdout)}
+    assert not parts & {"onnx", "matplotlib", "numba", "jinja2", "scipy", "torch", "pynq"}
+    board = make("zc706", "pl", buffer=(PL, 1 << 22))
+    filled = [word.format(folder=tmp_path) for word in SERVE]
+    clean = {"PYTHONPATH": ""}
+    assert board.run([str(inside / "fluidnpu"), "doctor", "--board", str(tmp_path / "bundle")], clean).returncode == 0
+    served = board.run([str(inside / "fluidnpu"), *filled, "--json"], clean)
+    assert served.returncode == 0, served.stderr
+    assert json.loads(served.stdout)["accuracy"] == 1.0
+
+
+def test_the_boards_wheel_serves_by_itself(make: Make, tmp_path: Path) -> None:
+    """Unpacked, it is the whole of fluidnpu that a board has; and it is the same each time."""
+    name, wheel = board_wheel()
+    assert board_wheel() == (name, wheel)
+    with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
+        archive.extractall(tmp_path / "site")
+        names = archive.namelist()
+        needed = archive.read(next(one for one in names if one.endswith("METADATA"))).decode()
+    assert {one.partition("/")[0].partition("-")[0] for one in names} == {"fluidnpu"}
+    assert not [one for one in names if one.endswith((".sv", ".j2", ".onnx", ".cpp"))]
+    assert re.findall(r"Requires-Dist: ([\w-]+)", needed) == ["numpy", "click", "rich", "lazy-loader", "tomli"]
+    board = make("zc706", "pl", buffer=(PL, 1 << 22))
+    filled = [word.format(folder=tmp_path) for word in SERVE]
+    done = board.run([sys.executable, "-c", BOARD_ONLY, *filled, "--json"], {"PYTHONPATH": str(tmp_path / "site")})
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["accuracy"] == 1.0
 
 
 def test_doctor_off_a_board_says_so(tmp_path: Path) -> None:

@@ -56,6 +56,46 @@ def test_the_driver_runs_through_pynq(tmp_path: Path, family: str) -> None:
     assert len(device._memory._buffers) == before - 2
 
 
+def test_buffers_are_handed_over_around_each_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host's writes are flushed before START, the NPU's results invalidated before they are read."""
+    w = world(3)
+    device, npu = opened(w, tmp_path)
+    log: list[tuple[str, int, int]] = []
+    monkeypatch.setattr(device, "flush", lambda bo, at, address, size: log.append(("flush", at, size)), raising=False)
+    monkeypatch.setattr(
+        device, "invalidate", lambda bo, at, address, size: log.append(("invalidate", at, size)), raising=False
+    )
+    allocate = device.allocate
+
+    def incoherent(*words: Any, **more: Any) -> Any:
+        buffer = allocate(*words, **more)
+        buffer.coherent = False
+        return buffer
+
+    monkeypatch.setattr(device, "allocate", incoherent)
+    driver = Driver(npu, w.program, w.design)
+    driver.load()
+    assert {entry[0] for entry in log} == {"flush"}
+    log.clear()
+    driver.write_sample(2, w.images(1)[0])
+    place = w.program.tensors[w.program.input]
+    ((verb, at, size),) = log
+    assert (verb, at % 64, size) == ("flush", (2 * w.program.slot_bytes + place.offset) % 64, place.size)
+    log.clear()
+    driver.merge([2])
+    driver.run_stage(0)
+    assert log == []
+    driver.stored_logits([2], 0)
+    ((verb, _, size),) = log
+    assert (verb, size) == ("invalidate", w.program.tensors[w.program.exits[0].tensor].size)
+
+
+def test_small_buffers_are_not_asked_for(tmp_path: Path) -> None:
+    """XRT places those below a page beyond 32 bits."""
+    _, npu = opened(world(3), tmp_path)
+    assert len(npu.allocate(10).array) >= 8192
+
+
 def test_serving_through_pynq_equals_serving_without(tmp_path: Path) -> None:
     w = world(3, exits=3, slots=8)
     _, npu = opened(w, tmp_path)

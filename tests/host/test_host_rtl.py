@@ -177,16 +177,19 @@ def test_a_damaged_descriptor_is_named_and_repaired() -> None:
 
 @CORE
 @pytest.mark.parametrize("dram", [DramModel.IDEAL, ROUGH], ids=["ideal", "rough"])
-@pytest.mark.parametrize("which", ["program", "weights", "input", "output"])
+@pytest.mark.parametrize("which", ["program", "weights", "input", "residual", "output"])
 def test_bus_errors_are_reported_and_recovered_from(which: str, dram: DramModel, core: str) -> None:
     w = rtl_world(dram=dram, core=core)
     address = {name: w.device.read(register(f"{name}_LO").offset) for name in ("PROGRAM", "WEIGHTS", "SLOT_BASE")}
     slot = address["SLOT_BASE"]
     first = w.program.descriptors[0]
+    adds = next(layer for layer, d in enumerate(w.program.descriptors) if d.has_residual)
+    residual = slot + w.program.descriptors[adds].residual_offset
     bad = {
         "program": (address["PROGRAM"] + 128, address["PROGRAM"] + 256),
         "weights": (address["WEIGHTS"], address["WEIGHTS"] + 64),
         "input": (slot + first.in_offset, slot + first.in_offset + 2),
+        "residual": (residual, residual + 2),
         "output": (slot + first.out_offset, slot + first.out_offset + 2),
     }[which]
     w.put(w.images(1))

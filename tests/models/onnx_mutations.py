@@ -31,6 +31,7 @@ OPERATORS = (
     "Conv", "Gemm", "MatMul", "BatchNormalization", "Relu", "Clip", "Add", "Sum", "Mul", "Div", "Sub", "Concat", "MaxPool", "AveragePool",
     "GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "Flatten", "Reshape", "Softmax", "Pad", "Dropout", "Identity", "Squeeze", "Unsqueeze",
     "Constant", "ConstantOfShape", "Expand", "Shape", "Slice", "Gather", "Cast", "Transpose", "Pow", "Where", "Loop", "If", "Tanh", "Resize", "",
+    "Split", "Sigmoid", "LogSoftmax", "PRelu", "LeakyRelu", "HardSigmoid", "Neg", "ReduceSum", "ReduceMax", "LRN", "Slice", "Slice", "Gather",
 )  # fmt: skip
 TEXTS = (
     "",
@@ -103,7 +104,8 @@ class Mutator:
     def attribute(self, model: onnx.ModelProto) -> None:
         node = self.node(model)
         names = ("kernel_shape", "pads", "strides", "dilations", "group", "axis", "axes", "epsilon", "alpha", "value", "perm", "to", "mode",
-                 "auto_pad", "ceil_mode", "keepdims", "min", "max", "transA", "value_ints", "start", "end")  # fmt: skip
+                 "auto_pad", "ceil_mode", "keepdims", "min", "max", "transA", "value_ints", "start", "end", "split", "starts", "ends",
+                 "count_include_pad", "allowzero", "num_outputs", "beta")  # fmt: skip
         have = [one.name for one in node.attribute]
         name = self.pick(have or names)
         for index in reversed([i for i, one in enumerate(node.attribute) if one.name == name]):

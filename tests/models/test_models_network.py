@@ -91,7 +91,12 @@ def test_only_relus_and_pools_of_them_are_non_negative() -> None:
         layer("x", Kind.GEMM, "image", "j", clip=(0.0, None)),
         layer("y", Kind.GEMM, "image", "j", output_channel=2),
     ]
-    assert network(relu, plain, *pools, *joined).non_negative == {"r", "rm"}
+    readers = [
+        layer(f"of_{one}", Kind.GEMM, one, f"of_{one}") for one in ("image", "r", "p", "rm", "pm", "imagem", "j")
+    ]
+    half = layer("of_half", Kind.GEMM, "j", "of_half", input_channel=0, input_pixel=4)
+    net = network(relu, plain, *pools, *joined, *readers, half)
+    assert [one.name for one in (*readers, half) if net.reads_no_negatives(one)] == ["of_r", "of_rm", "of_half"]
 
 
 def test_stages_are_ranges_of_layers() -> None:

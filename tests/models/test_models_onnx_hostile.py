@@ -13,13 +13,18 @@ import numpy as np
 import onnx
 import pytest
 from onnx_mutations import Mutator
+from test_models_onnx_random import MOVES, STEPS, RandomGraph
 
 from fluidnpu.models import NetworkError, golden, quantise, read_onnx
 from fluidnpu.models.onnx import build_onnx
 from fluidnpu.models.onnx.wire import WireError, count_fields
-from fluidnpu.models.zoo import random_network
+from fluidnpu.models.zoo import random_network, random_patchwork
 
-BASES = [build_onnx(random_network(seed)) for seed in range(6)]
+BASES = [
+    *(build_onnx(random_network(seed)) for seed in range(6)),
+    *(build_onnx(random_patchwork(seed, exits=seed % 3)) for seed in range(6)),
+    *(RandomGraph(seed, among=(*STEPS, *MOVES)).model() for seed in range(12)),
+]
 SECONDS = 5.0
 
 
@@ -35,7 +40,7 @@ def survives(path: Path, seed: int) -> None:
         network = read_onnx(path)
         if network.workload.macs < 1e7 and max(np.prod(shape) for shape in network.tensors.values()) < 1e6:
             images = np.ones((1, *network.tensors[network.input]), np.float32)
-            golden.run(quantise(network, images), images)
+            golden.run_outputs(quantise(network, images), images)
     except NetworkError as error:
         said = str(error)
     assert said.isprintable(), seed

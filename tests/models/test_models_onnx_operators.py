@@ -389,7 +389,7 @@ def _compare(path: Path, graph: Graph, *outputs: str) -> None:
     qnet = quantise(network, nhwc)
     stored = golden.run(qnet, nhwc)
     for index, (exit, floats) in enumerate(zip(network.exits, run_float(network, nhwc), strict=True)):
-        wanted = expected[exit.logits].reshape(3, -1)
+        wanted = expected[exit.classes].reshape(3, -1)
         np.testing.assert_allclose(floats, wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
         np.testing.assert_allclose(
             qnet.logits(index, stored[index]), wanted, rtol=0, atol=4e-3 * max(1.0, np.abs(wanted).max())

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from fluidnpu.models import golden, quantise, read_onnx
 from fluidnpu.models.numeric import run_float
@@ -86,3 +88,45 @@ def test_an_exported_network_computes_the_same(tmp_path: Path) -> None:
     for index, (real, stored) in enumerate(zip(run_float(network, nhwc), golden.run(qnet, nhwc), strict=True)):
         np.testing.assert_allclose(real, wanted[index], atol=1e-5)
         np.testing.assert_allclose(qnet.logits(index, stored), wanted[index], atol=1e-3)
+
+
+@pytest.mark.parametrize("order", ["kept", "turned"])
+def test_a_strided_view_of_a_pooled_map_is_read(tmp_path: Path, order: str) -> None:
+    """PyTorch's newer exporter writes it where the example image lies channels last in memory, as one does
+    that was permuted from NHWC: Reshape to one line, Gather, Reshape.
+    """
+    rng = np.random.default_rng(0)
+    picked = np.arange(6)[:: 1 if order == "kept" else -1].reshape(1, 6, 1, 1)
+    constants = {
+        "w": rng.normal(0, 0.5, (6, 1, 3, 3)).astype(np.float32),
+        "fc": rng.normal(0, 0.5, (4, 6)).astype(np.float32),
+        "axes": np.array([-1, -2]),
+        "line": np.array([-1]),
+        "picked": picked,
+        "flat": np.array([1, 6]),
+    }
+    nodes = [
+        helper.make_node("Conv", ["image", "w"], ["conv"]),
+        helper.make_node("ReduceMean", ["conv", "axes"], ["mean"]),
+        helper.make_node("Reshape", ["mean", "line"], ["joined"]),
+        helper.make_node("Gather", ["joined", "picked"], ["strided"]),
+        helper.make_node("Reshape", ["strided", "flat"], ["view"], allowzero=1),
+        helper.make_node("Gemm", ["view", "fc"], ["logits"], transB=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "main_graph",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 1, 8, 8])],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, 4])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    onnx.save(model, tmp_path / "net.onnx")
+    network = read_onnx(tmp_path / "net.onnx")
+    assert network.name == "net"
+    image = rng.random((1, 8, 8, 1), np.float32)
+    pooled = run_float(network, image)[0]
+    session = pytest.importorskip("onnxruntime").InferenceSession(
+        str(tmp_path / "net.onnx"), providers=["CPUExecutionProvider"]
+    )
+    np.testing.assert_allclose(pooled, session.run(None, {"image": image.transpose(0, 3, 1, 2)})[0], atol=1e-5)

@@ -17,6 +17,7 @@ from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls.core import core_modes, execute_streams_reference
 from fluidnpu.hls.core.streams import Command
 from fluidnpu.rtl_tb import ParameterError, SimulationError
+from fluidnpu.rtl_tb.core.edges import differs, edges
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 
 # Odd and even T_C, with and without pairs and split trees, every alignment of slots and output words.
@@ -66,6 +67,23 @@ def test_cycles_of_ideal_streams_are_as_predicted(name: str, seed: int, commands
     streams = random_streams(np.random.default_rng(seed), design, commands=commands, tiles=6)
     run = CoreModel.of(design).run(streams)
     assert run.total_cycles == stream_cycles(streams.commands, design)
+
+
+@every_design
+def test_sums_at_the_limits_of_a_word_and_pools_of_many_taps(name: str) -> None:
+    """On each limit, half a step and a step beside it, at every shift, with and without a residual."""
+    design = design_named(name)
+    for streams in edges(design):
+        assert not differs(CoreModel.of(design), streams, design), streams.commands
+
+
+@every_design
+def test_sums_of_many_tiles(name: str) -> None:
+    design, rng = design_named(name), np.random.default_rng(1)
+    for mode in core_modes(design):
+        if mode < Mode.MAX_POOL:
+            command = replace(random_command(rng, design, mode), p_tiles=1500, beats=2, lane1_beats=0, last=1)
+            assert not differs(CoreModel.of(design), streams_of(rng, design, [command]), design), command
 
 
 @every_design

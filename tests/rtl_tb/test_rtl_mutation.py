@@ -1,16 +1,31 @@
 import pytest
 
 from fluidnpu.rtl_tb import sources
-from fluidnpu.rtl_tb.proving.mutation import BATCHING, Mutant, campaign, explain, judge, mutants
+from fluidnpu.rtl_tb.proving import mutation
+from fluidnpu.rtl_tb.proving.mutation import (
+    FILES,
+    Mutant,
+    Tally,
+    baseline,
+    campaign,
+    draw,
+    explain,
+    interval,
+    judge,
+    mutants,
+    seed_of_today,
+    summary,
+)
+from fluidnpu.rtl_tb.simulation.units import met_in
 
-FIRST = "fluidnpu_batching_engine.sv"
+ENGINE = "fluidnpu_batching_engine.sv"
 
 
 def test_mutants_are_one_change_each() -> None:
-    for file in BATCHING:
+    for file in FILES:
         text = sources()[file]
         every = list(mutants(text))
-        assert len(every) > 10
+        assert every, file
         for mutant in every:
             changed = mutant.apply(text)
             assert changed != text
@@ -20,20 +35,82 @@ def test_mutants_are_one_change_each() -> None:
             assert differ == [mutant.line]
 
 
+def test_every_file_of_hardware_is_changed_and_met() -> None:
+    assert {file for file in FILES if met_in(file.removesuffix(".sv")) is None} == set()
+    assert sum(len(list(mutants(sources()[file]))) for file in FILES) > 2000
+
+
+def test_no_line_of_hardware_is_left_out() -> None:
+    """Refusals stand behind `end else if`, comparisons may be `<=`, assertions are no hardware."""
+    lines = sources()[ENGINE].splitlines()
+    changed = [lines[mutant.line - 1].strip() for mutant in mutants(sources()[ENGINE])]
+    assert sum(line.startswith("end else if (exit_i && (mask_i & ~active_q)") for line in changed) == 5
+    assert any(line.startswith("end else if (merge_i && merged > 7'(BMax))") for line in changed)
+    assert not any(line.startswith("assert") for line in changed)
+    found = [
+        (m.old, m.new) for m in mutants("last_tile <= remaining <= tile;\nassign a = b <= c;\nif (d <= e) x <= '0;\n")
+    ]
+    assert found == [(" <= ", " < "), (" <= ", " < "), ("'0", "'1")]
+
+
+def test_the_share_has_an_interval() -> None:
+    low, high = interval(300, 300)
+    assert low == pytest.approx(0.9874, abs=1e-4)
+    assert high == pytest.approx(1.0)
+    assert interval(0, 0) == (0.0, 1.0)
+
+
+def test_a_sample_is_drawn_from_all_places_alike() -> None:
+    assert draw(FILES, 20, 3) == draw(FILES, 20, 3) != draw(FILES, 20, 4)
+    assert len({file for file, _ in draw(FILES, 200, 1)}) > 20
+    assert len(draw([ENGINE], None, 1)) == len(list(mutants(sources()[ENGINE])))
+    assert seed_of_today() > 738_000
+
+
+def test_what_is_only_undecided_or_does_not_build_is_no_kill(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdicts = ["survived", "undecided", "build", "bench", "survived"]
+    monkeypatch.setattr(mutation, "judge", lambda *_: verdicts.pop(0))
+    baseline.cache_clear()
+    (tally,) = campaign([ENGINE], 4, 1)  # the first verdict is that of the file as it is
+    assert (tally.real, tally.killed, len(tally.survivors)) == (3, 1, 2)
+    assert capsys.readouterr().out.count("NOT EXPLAINED") == 2
+    assert summary([tally, tally]).killed == 2
+    verdicts.append("bench")
+    baseline.cache_clear()
+    with pytest.raises(RuntimeError, match="must pass its checks before it is changed, and the verdict is 'bench'"):
+        campaign([ENGINE], 1, 1)
+    baseline.cache_clear()
+
+
+def test_a_tally_is_a_line() -> None:
+    tally = Tally("x.sv")
+    tally.verdicts["npu"] += 3
+    assert str(tally).split()[:2] == ["x.sv", "3"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [(["x.sv"], "FILE must be one of"), (["--sample", "0"], "--sample must be at least 1, not 0")],
+)
+def test_nonsense_is_refused(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        mutation.main(arguments)
+    assert end.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
 @pytest.mark.long
 def test_a_harmless_change_survives_and_is_not_explained() -> None:
-    text = sources()["fluidnpu_batching_engine.sv"]
-    assert judge("fluidnpu_batching_engine.sv", text + "// more\n") == "survived"
-    assert explain("fluidnpu_batching_engine.sv", text, Mutant(text.index("always_comb"), 1, "a", "b")) == ""
+    text = sources()[ENGINE]
+    assert judge(ENGINE, text + "// more\n") == "survived"
+    assert explain(ENGINE, text, Mutant(text.index("always_comb"), 1, "a", "b")) == ""
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "file", [file if file == FIRST else pytest.param(file, marks=pytest.mark.matrix) for file in BATCHING]
-)
-def test_a_sample_of_mutants_is_killed(file: str) -> None:
-    """The whole campaign is `python -m fluidnpu.rtl_tb.proving.mutation`."""
-    tally = campaign(file, sample=3, seed=2)
-    text = sources()[file]
-    gaps = [mutant for mutant in tally.survivors if not explain(file, text, mutant)]
+def test_a_sample_of_mutants_is_noticed() -> None:
+    """Another sample every day; the whole campaign is `python -m fluidnpu.rtl_tb.proving.mutation`."""
+    total = summary(campaign(FILES, sample=4, seed=seed_of_today()))
+    gaps = [entry for entry in total.survivors if not explain(entry[0], sources()[entry[0]], entry[1])]
     assert not gaps, gaps

@@ -1,16 +1,16 @@
 """The proofs hold, can be reached, and fail on every seeded bug."""
 
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from fluidnpu.rtl_tb import PROOFS, ProofError, Seed, prove, sources
-from fluidnpu.rtl_tb.proving.prover import cover
-from fluidnpu.rtl_tb.proving.report import main
+from fluidnpu.rtl_tb.proving import report
+from fluidnpu.rtl_tb.proving.prover import Outcome, cover
+from fluidnpu.rtl_tb.proving.report import said
 
-DAILY = ("engine", "read", "write", "sequencer", "slots", "unpack", "registers")
+DAILY = ("engine", "read", "write", "sequencer", "slots", "unpack", "registers", "addresses", "steps")
 
 
 def daily(name: str, but: tuple[str, ...] = ()) -> object:
@@ -75,11 +75,63 @@ def test_a_prover_that_takes_too_long_is_ended_with_its_solver(tmp_path: Path, m
             assert tmp_path not in (process / "cwd").readlink().parents, process.name
 
 
-def test_report_refuses_a_name_in_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+LOG = """Checking assertions in step 4..
+BMC failed!
+Assert failed in top: unit.sv:44.20-44.84 (_witness_.check)
+summary: counterexample trace: work/engine_0/trace.vcd
+summary:   failed assertion top at unit.sv:44.20-44.84 step 4
+DONE (FAIL, rc=2)
+"""
+
+
+def outcome(folder: Path, verdict: str) -> Outcome:
+    (folder / "work" / "engine_0").mkdir(parents=True, exist_ok=True)
+    (folder / "work" / "engine_0" / "trace.vcd").write_text("")
+    (folder / "log.txt").write_text(LOG if verdict == "FAIL" else "Assert failed in top: unit.sv:9.1-9.2 (w)")
+    return Outcome(verdict=verdict, folder=folder)
+
+
+def test_a_seeded_bug_is_caught_or_missed(tmp_path: Path) -> None:
+    run, induction = Seed(name="b", file="f", old="", new=""), Seed(name="b", file="f", old="", new="", any_state=True)
+    fails, unknown, passes = (outcome(tmp_path, verdict) for verdict in ("FAIL", "UNKNOWN", "PASS"))
+    outcome(tmp_path, "FAIL")
+    assert said(run, fails) == ("caught", "seeded bug 'b': a counterexample at cycle 4, unit.sv:44")
+    assert said(run, passes) == ("MISSED", "seeded bug 'b': no run from reset breaks the proof")
+    assert said(induction, passes)[0] == said(run, unknown)[0] == said(induction, fails)[0] == "MISSED"
+    assert said(None, passes) == ("PASS", "")
+    assert said(None, fails) == ("FAIL", "a counterexample at cycle 4, unit.sv:44")
+    assert passes.trace is None
+    assert fails.trace == tmp_path / "work" / "engine_0" / "trace.vcd"
+    outcome(tmp_path, "UNKNOWN")
+    assert said(induction, unknown) == ("caught", "seeded bug 'b': the induction no longer closes, unit.sv:9")
+
+
+def test_a_failure_cannot_be_overlooked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["report", "NOPE"])
+    answers = [outcome(tmp_path, "FAIL"), *[Outcome(verdict="FAIL", folder=tmp_path)] * len(PROOFS["fifo"].seeds)]
+    monkeypatch.setattr(report, "answer", lambda *_: answers.pop(0))
+    monkeypatch.setattr(report, "cover", lambda _: Outcome(verdict="PASS", folder=tmp_path))
+    assert report.main(["fifo"]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert " FAIL " in out[0]
+    assert out[2].strip() == f"trace: {tmp_path / 'work' / 'engine_0' / 'trace.vcd'}"
+    assert sum(" caught " in line for line in out) == len(PROOFS["fifo"].seeds)
+    assert not any(" FAIL " in line for line in out[1:])
+    assert out[-1].endswith("; 1 FAILED")
+
+
+def test_the_report_of_a_proof(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report.main(["unpack", "--no-bugs"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in out[:2]] == [["unpack", "PASS"], ["unpack", "PASS"]]
+    assert out[2] == "1 proofs: 2 of 2 checks hold"
+    assert report.main(["--list"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(PROOFS)
+
+
+def test_report_refuses_a_name_in_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
-        main()
+        report.main(["unpak"])
     assert end.value.code == 2
-    assert "NOPE" in capsys.readouterr().err
+    assert "NAME must be a proof, not 'unpak' (did you mean unpack?)" in capsys.readouterr().err

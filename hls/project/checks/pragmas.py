@@ -1,11 +1,12 @@
-"""Check of HLS pragmas against an allow-list for Vivado HLS 2019.2; compilers ignore a mistyped pragma.
+"""Check of HLS pragmas against an allow-list for each dialect; compilers ignore a mistyped pragma.
 
 >>> check_pragmas("#pragma HLS PIPELINE II=1")
 []
 >>> check_pragmas("#pragma HLS PIPELINE IL=1")
 ["line 1: pragma HLS PIPELINE has no option 'IL'"]
 
-Source: UG902 (v2019.2), High-Level Synthesis, chapter 4, `set_directive_*` commands and their pragma forms.
+Source: UG902 (v2019.2), High-Level Synthesis, chapter 4, `set_directive_*` commands and their pragma forms;
+UG1399 (v2022.1), Vitis HLS, "HLS Pragmas" and "Deprecated and Unsupported Features".
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from ...core.dialect import Dialect
 
 _NAME = r"[A-Za-z_][A-Za-z_0-9.]*"
 _NUMBER = r"[0-9]+"
@@ -83,8 +86,48 @@ DIRECTIVES: Mapping[str, Directive] = {
 }  # fmt: skip
 
 
-def check_pragmas(text: str) -> list[str]:
+_PARTITION = Directive(
+    {"variable": _NAME, "type": "complete|cyclic|block", "dim": _NUMBER, "factor": _NUMBER},
+    frozenset(),
+    _one_of("variable", "type"),
+)
+VITIS_DIRECTIVES: Mapping[str, Directive] = {
+    **{name: directive for name, directive in DIRECTIVES.items() if name not in ("DATA_PACK", "RESOURCE")},
+    "AGGREGATE": Directive({"variable": _NAME, "compact": "bit|byte|none|auto"}, frozenset(), _one_of("variable")),
+    "ARRAY_PARTITION": _PARTITION,
+    "ARRAY_RESHAPE": _PARTITION,
+    "BIND_STORAGE": Directive(
+        {
+            "variable": _NAME,
+            "type": "fifo|(ram_(1p|1wnr|2p|s2p|t2p)|rom_(1p|2p|np))",
+            "impl": "bram|lutram|uram|srl|memory|auto",
+            "latency": _NUMBER,
+        },
+        frozenset(),
+        _one_of("variable", "type"),
+    ),
+    "DEPENDENCE": Directive(
+        {
+            "variable": _NAME,
+            "class": "array|pointer",
+            "type": "inter|intra",
+            "direction": "RAW|WAR|WAW",
+            "distance": _NUMBER,
+            "dependent": "true|false",
+        }
+    ),
+    "INTERFACE": Directive(
+        {**DIRECTIVES["INTERFACE"].values, "mode": "|".join(sorted(DIRECTIVES["INTERFACE"].flags))},
+        _one_of("register", "both", "forward", "reverse", "off"),
+        _one_of("port", "mode"),
+    ),
+}
+BY_DIALECT = {Dialect.VIVADO_HLS: DIRECTIVES, Dialect.VITIS_HLS: VITIS_DIRECTIVES}
+
+
+def check_pragmas(text: str, dialect: Dialect = Dialect.VIVADO_HLS) -> list[str]:
     """Check the pragmas of a C++ text: one sentence for each problem."""
+    known = BY_DIALECT[dialect]
     problems = []
     names = set(re.findall(r"[A-Za-z_]\w*", "\n".join(line for line in text.splitlines() if "#pragma" not in line)))
     for number, line in enumerate(text.splitlines(), 1):
@@ -93,15 +136,15 @@ def check_pragmas(text: str) -> list[str]:
         words = line.split()
         if len(words) < 3 or words[0] != "#pragma" or words[1] != "HLS":
             problems.append(f"line {number}: a pragma must read '#pragma HLS DIRECTIVE', not '{line.strip()}'")
-        elif words[2] not in DIRECTIVES:
+        elif words[2] not in known:
             problems.append(f"line {number}: there is no pragma HLS {words[2]}")
         else:
-            problems += [f"line {number}: {problem}" for problem in _check_options(words[2], words[3:], names)]
+            found = _check_options(words[2], known[words[2]], words[3:], names)
+            problems += [f"line {number}: {problem}" for problem in found]
     return problems
 
 
-def _check_options(name: str, options: list[str], names: set[str]) -> list[str]:
-    directive = DIRECTIVES[name]
+def _check_options(name: str, directive: Directive, options: list[str], names: set[str]) -> list[str]:
     problems = []
     given = set()
     for option in options:

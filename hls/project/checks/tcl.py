@@ -1,4 +1,4 @@
-"""Check of Tcl scripts against the commands and options of Vivado HLS and Vivado 2019.2. Runs nothing.
+"""Check of Tcl scripts against the commands and options of Vivado HLS, Vitis HLS and Vivado. Runs nothing.
 
 It finds unbalanced braces, unknown commands and options, options without a value, missing operands, and
 variables that are read before they are set.
@@ -8,7 +8,8 @@ variables that are read before they are set.
 >>> check_tcl("open_project -rest prj", tool="vivado_hls")
 ["line 1: open_project has no option '-rest'"]
 
-Source: UG902 (v2019.2) chapter 4 for Vivado HLS, UG835 (v2019.2) for Vivado, the Tcl manual for the language.
+Source: UG902 (v2019.2) chapter 4 for Vivado HLS, UG1399 (v2022.1) "Tcl Commands" and "Deprecated and
+Unsupported Features" for Vitis HLS, UG835 (v2019.2, v2022.1) for Vivado, the Tcl manual for the language.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ TCL: Mapping[str, Command] = {
     "lindex": _command(1, 99),
     "llength": _command(1, 1),
     "lappend": _command(1, 99),
+    "append": _command(1, 99),
+    "lsort": _command(1, 99),
     "concat": _command(0, 99),
     "format": _command(1, 99),
     "string": _command(2, 99),
@@ -91,6 +94,13 @@ VIVADO_HLS: Mapping[str, Command] = {
     "close_project": _command(0, 0),
 }
 
+VITIS_HLS: Mapping[str, Command] = {
+    **VIVADO_HLS,
+    "open_solution": _command(1, 1, "-flow_target", "-reset"),
+    "config_array_partition": _command(0, 0, "-complete_threshold -throughput_driven"),
+    "config_schedule": _command(0, 0, "", "-enable_dsp_full_reg"),
+}
+
 VIVADO: Mapping[str, Command] = {
     "create_project": _command(0, 2, "-part", "-force -in_memory"),
     "close_project": _command(0, 0, "", "-quiet"),
@@ -104,9 +114,13 @@ VIVADO: Mapping[str, Command] = {
     "update_ip_catalog": _command(0, 0, "-repo_path", "-rebuild"),
     "set_property": _command(2, 3, "-name -value", "-dict -quiet"),
     "get_property": _command(2, 2),
+    "get_ips": _command(0, 1, "", "-all -quiet"),
+    "get_ipdefs": _command(0, 1, "-filter", "-all -quiet"),
     "get_board_parts": _command(0, 1, "", "-quiet -latest_file_version"),
     "create_bd_design": _command(1, 1),
     "create_bd_cell": _command(1, 1, "-type -vlnv -reference"),
+    "create_bd_intf_port": _command(1, 1, "-mode -vlnv"),
+    "get_bd_intf_ports": _command(1, 1, "", "-quiet"),
     "assign_bd_address": _command(0, 1),
     "create_bd_addr_seg": _command(3, 3, "-range -offset"),
     "get_bd_cells": _command(0, 1, "-filter", "-quiet"),
@@ -125,6 +139,7 @@ VIVADO: Mapping[str, Command] = {
     "wait_on_run": _command(1, 1, "-timeout"),
     "get_runs": _command(0, 1),
     "open_run": _command(1, 1, "-name"),
+    "write_hw_platform": _command(0, 1, "-file", "-fixed -include_bit -force"),
     "report_utilization": _command(0, 0, "-file", "-hierarchical"),
     "report_timing_summary": _command(0, 0, "-file -max_paths", ""),
     "ipx::package_project": _command(0, 0, "-root_dir -vendor -library -taxonomy -set_current", "-import_files -force"),
@@ -141,12 +156,13 @@ VIVADO: Mapping[str, Command] = {
 
 TOOLS: Mapping[str, Mapping[str, Command]] = {
     "vivado_hls": {**TCL, **VIVADO_HLS},
+    "vitis_hls": {**TCL, **VITIS_HLS},
     "vivado": {**TCL, **VIVADO},
 }
 
 
 def check_tcl(text: str, tool: str) -> list[str]:
-    """Check a script for `tool` ("vivado_hls" or "vivado"): one sentence for each problem."""
+    """Check a script for `tool`, one of TOOLS: one sentence for each problem."""
     try:
         return list(_Checker(TOOLS[tool]).check(text, 1))
     except TclError as error:
@@ -177,7 +193,7 @@ class _Checker:
         yield from self._check_bodies(line, name, words)
 
     def _check_bodies(self, line: int, name: str, words: list[str]) -> Iterator[str]:
-        if name in ("set", "lappend") and len(words) > (2 if name == "set" else 1):
+        if name in ("set", "lappend", "append") and len(words) > (2 if name == "set" else 1):
             self._set.add(words[1])
         elif name == "regexp":
             operands = [word for word in words[1:] if word not in self._commands[name].flags]

@@ -9,10 +9,10 @@ import random
 from dataclasses import asdict, dataclass
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.dse.hardware import InputRows
+from fluidnpu.dse.hardware import InputRows, pool_beats
 from fluidnpu.hls.core import LayerStreams, layer_streams, tiles
-from fluidnpu.hls.formats import FBCB, LAYER
-from fluidnpu.hls.program import FbcbEntry, decode_for, part_words
+from fluidnpu.hls.formats import FBCB, LAYER, KindCode
+from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_for, part_words
 
 from .jobs import Layout, Program, Shape, array_under_test, make_program, place, random_fbcb, random_shape
 
@@ -83,44 +83,12 @@ class Case:
 
     def layer(self) -> Values:
         """Fields of `hls.formats.LAYER`."""
-        d, run, pool = self.descriptor, self.run, self.descriptor.kind != 0
-        contiguous = not pool and d.dilation_w == 1 and d.in_pixel_bytes == 2 * d.group_words
         blocks = [tile.command for tile in self.tiles if tile.group == tile.first_column == 0]
-        size = {
-            "p": d.kernel_h * d.kernel_w * d.group_words,
-            "columns": d.columns,
-            "groups": d.groups,
-            "mode": run.mode,
-            "design": self.design,
-        }
-        same = (
-            "has_residual", "shift", "residual_shift", "kernel_h", "kernel_w", "out_h", "out_w", "group_words", "groups", "columns",
-            "in_offset", "out_offset", "residual_offset",
-        )  # fmt: skip
-        return {name: getattr(d, name) for name in same} | {
-            "pool": int(pool),
-            "mode": int(run.mode),
-            "row_lanes": int(run.row_lanes),
-            "sample_lanes": int(self.by_samples),
-            "b_r": run.b_r,
-            "block": run.block,
-            "lo": d.lo,
-            "hi": d.hi,
-            "out_row": d.out_row_bytes,
-            "out_pixel": d.out_pixel_bytes,
-            "residual_row": d.residual_row_bytes,
-            "residual_pixel": d.residual_pixel_bytes,
-            "step_w": d.in_pixel_bytes * d.stride_w,
-            "tap_w": d.in_pixel_bytes * d.dilation_w,
-            **asdict(self.rows),
-            "contiguous": int(contiguous),
-            "run_words": d.group_words * (d.kernel_w if contiguous else 1),
-            "p_tiles": self.tiles[0].command.p_tiles,
-            "beats0": sum(block.beats for block in blocks),
-            "beats1": sum(block.lane1_beats for block in blocks),
-            "weights": 0 if pool else d.weights[run.mode],
-            "block_words": 0 if pool else part_words(**size),  # type: ignore[arg-type]
-        }
+        fields = layer_of(self.descriptor, self.run, len(self.active), self.design)
+        assert fields["p_tiles"] == self.tiles[0].command.p_tiles
+        assert fields["beats0"] == sum(block.beats for block in blocks)
+        assert fields["beats1"] == sum(block.lane1_beats for block in blocks)
+        return fields
 
     def commands(self) -> list[Values]:
         """Fields of `hls.formats.TILE`, in order."""
@@ -160,3 +128,47 @@ def random_case(rng: random.Random, design: Design, shape: Shape | None = None, 
     program = make_program(design, [chosen], rng, words={0: word} if FBCB.number("b_r", word) == batch - 1 else None)
     word = program.fbcb[batch - 1]
     return Case(design, program, word, sorted(rng.sample(range(program.slots), batch)))
+
+
+def layer_of(d: Descriptor, run: FbcbEntry, batch: int, design: Design) -> Values:
+    """Fields of `hls.formats.LAYER` of a layer of any size, from formulas alone."""
+    pool = d.kind != KindCode.GEMM
+    contiguous = not pool and d.dilation_w == 1 and d.in_pixel_bytes == 2 * d.group_words
+    words = d.kernel_h * d.kernel_w * d.group_words
+    rows = d.out_h * d.out_w
+    lane0 = -(-rows * batch // 2) if run.row_lanes else rows * run.b_r
+    by_samples = run.mode is Mode.LANES and not run.row_lanes
+    same = (
+        "has_residual", "shift", "residual_shift", "kernel_h", "kernel_w", "out_h", "out_w", "group_words", "groups", "columns",
+        "in_offset", "out_offset", "residual_offset", "lo", "hi",
+    )  # fmt: skip
+    weights = {"weights": 0, "block_words": 0}
+    if not pool:
+        size = part_words(p=words, columns=d.columns, groups=d.groups, mode=run.mode, design=design)
+        weights = {"weights": d.weights[run.mode], "block_words": size}
+    return (
+        {name: getattr(d, name) for name in same}
+        | weights
+        | {
+            "pool": int(pool),
+            "mode": int(run.mode),
+            "row_lanes": int(run.row_lanes),
+            "sample_lanes": int(by_samples),
+            "b_r": run.b_r,
+            "block": run.block,
+            "out_row": d.out_row_bytes,
+            "out_pixel": d.out_pixel_bytes,
+            "residual_row": d.residual_row_bytes,
+            "residual_pixel": d.residual_pixel_bytes,
+            "step_w": d.in_pixel_bytes * d.stride_w,
+            "tap_w": d.in_pixel_bytes * d.dilation_w,
+            **asdict(InputRows.of(d, design.port_bytes)),
+            "contiguous": int(contiguous),
+            "run_words": d.group_words * (d.kernel_w if contiguous else 1),
+            "p_tiles": pool_beats(d.kernel_h * d.kernel_w, maximum=run.mode is Mode.MAX_POOL)
+            if pool
+            else -(-words // design.tile(run.mode)[0]),
+            "beats0": lane0,
+            "beats1": 0 if pool else rows * batch - lane0,
+        }
+    )

@@ -119,8 +119,10 @@ async def refused_commands_change_nothing(dut: Dut) -> None:
     for first, last in ((1, 0), (0, LAYERS), (LAYERS, LAYERS)):
         await host.start(first, last)
         await refused(Cause.BAD_LAYER_RANGE, 0b11)
-    for name, value in (("PROGRAM_LO", host.program.program), ("SLOT_BYTES", host.program.slot_bytes)):
-        await host.put(name, value + 2)
+    for name, bit in (*((name, bit) for name in ("PROGRAM_LO", "WEIGHTS_LO", "SLOT_BASE_LO", "SLOT_BYTES") for bit in range(6)),
+                      *((f"{name}_HI", bit) for name in ("PROGRAM", "WEIGHTS", "SLOT_BASE") for bit in (8, 19, 31))):  # fmt: skip
+        value = await host.get(name)
+        await host.put(name, value ^ 1 << bit)
         await host.start(0, 0)
         await refused(Cause.BAD_DESCRIPTOR, 0b11)
         await host.put(name, value)

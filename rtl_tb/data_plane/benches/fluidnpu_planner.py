@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Mode
-from fluidnpu.hls import Cause
-from fluidnpu.hls.formats import DESCRIPTOR, LAYER, MAGIC, NO_WEIGHTS, Value
+from fluidnpu.hls import Cause, HlsError
+from fluidnpu.hls.formats import DESCRIPTOR, FBCB, LAYER, MAGIC, NO_WEIGHTS, Bits, Value
+from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_for
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import pulse
-from .cases import Case, random_case
+from .cases import Case, layer_of, random_case
 from .jobs import array_under_test
 
 DESIGN = array_under_test(t_p=6, weight_slots=2)
+SIZES = (
+    "has_residual", "shift", "residual_shift", "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "out_h",
+    "out_w", "group_words", "groups", "columns",
+)  # fmt: skip
+PLACES = tuple(bits.name for bits in DESCRIPTOR.fields if bits.name.endswith(("_offset", "_bytes")))
 
 
 async def plan(dut: Dut, case: Case, words: tuple[int, ...], plan_bad: int = 0) -> tuple[str, int]:
+    """Plan a descriptor at the plan and batch of a case."""
+    return await plan_of(dut, words, case.run, case.layer(), len(case.active), plan_bad)
+
+
+async def plan_of(
+    dut: Dut, words: tuple[int, ...], run: FbcbEntry, layer: Mapping[str, int], batch: int, plan_bad: int = 0
+) -> tuple[str, int]:
     """Plan a descriptor: ("done", layer) or ("bad", cause)."""
-    run, layer = case.run, case.layer()
     dut.descriptor_i.value = sum(word << 32 * i for i, word in enumerate(words))
-    dut.b_act_i.value, dut.plan_bad_i.value = len(case.active), plan_bad
+    dut.b_act_i.value, dut.plan_bad_i.value = batch, plan_bad
     dut.plan_mode_i.value = int(run.mode) if int(run.mode) < 4 else 0
     dut.plan_row_lanes_i.value, dut.plan_b_r_i.value = layer["row_lanes"], run.b_r
     dut.plan_block_i.value = run.block
@@ -53,6 +66,70 @@ async def a_layer_is_what_the_address_model_says(dut: Dut) -> None:
             assert got[name] == want[name], f"{name} of {case.descriptor}, {case.run}"
         seen.add(case.run.mode)
     assert len(seen) == 3 + 2 * DESIGN.stackable + DESIGN.split
+
+
+def wide_layers(rng: random.Random) -> Iterator[tuple[Descriptor, FbcbEntry, int, Mapping[str, int]]]:
+    """Yield (descriptor, plan, batch, layer) with fields of any size up to their limits.
+
+    What follows from them fits the fields of a layer: the compiler refuses others.
+    """
+    fixed = [
+        {"out_h": 1, "out_w": 301},
+        {"out_h": 259, "out_w": 255},
+        {"out_h": 65535, "out_w": 1},
+        {"out_h": 300, "out_w": 301},
+    ]
+    fixed += [{"kind": 2, "kernel_h": 23, "kernel_w": 21}, {"kernel_h": 255, "kernel_w": 255, "group_words": 1}]
+    count = 0
+    while fixed or count < 60:
+        given = fixed[0] if fixed else {}
+        kind = given.get("kind", rng.choice((0, 0, 0, 1, 2)))
+        fields: dict[str, Value] = {
+            "kind": kind,
+            **{bits.name: _any_size(rng, bits) for bits in DESCRIPTOR.fields if bits.name in SIZES},
+        }
+        fields |= given | ({"groups": 1} if kind else {})
+        fields |= {name: _any_size(rng, DESCRIPTOR.field(name)) & ~1 for name in PLACES}
+        fields["weights"] = tuple(64 * rng.randrange(1 << 24) for _ in range(4))
+        batch = rng.randrange(1, DESIGN.b_max + 1)
+        try:
+            descriptor = Descriptor(**fields, lo=-32768, hi=32767)  # type: ignore[arg-type]
+            word = FBCB.pack(
+                {"k": rng.randrange(4), "b_r": rng.randrange(batch), "block": rng.randrange(DESIGN.t_r + 1)}
+            )
+            run = decode_for(DESIGN, word, kind=kind, batch=batch)
+            layer = layer_of(descriptor, run, batch, DESIGN)
+            LAYER.pack(layer)
+        except HlsError:
+            continue
+        count += not given
+        if given:
+            fixed.pop(0)
+        yield descriptor, run, batch, layer
+
+
+def _any_size(rng: random.Random, bits: Bits) -> int:
+    """Draw a value of any number of digits that the hardware obeys."""
+    least, most = bits.limits
+    return max(least, min(most, rng.getrandbits(rng.randrange(1, bits.width + 1))))
+
+
+@bench(100_000)
+async def a_layer_of_any_size_is_what_the_formulas_say(dut: Dut) -> None:
+    """Rows, taps, channels and distances near their limits are planned in full width."""
+    rng = await begin(dut)
+    largest = dict.fromkeys(("beats0", "row_bytes", "block_words", "p_tiles", "sample_rows"), 0)
+    for descriptor, run, batch, want in wide_layers(rng):
+        kind, value = await plan_of(dut, descriptor.words(), run, want, batch)
+        assert kind == "done", f"{Cause(value).name} of {descriptor}"
+        got = LAYER.unpack(value)
+        for name in want:
+            if name not in ("weights", "block_words") or not want["pool"]:
+                assert got[name] == want[name], f"{name} of {descriptor}, {run}"
+        largest = {name: max(most, int(want[name])) for name, most in largest.items()}
+    assert largest["beats0"] > 1 << 16
+    assert min(largest["row_bytes"], largest["block_words"]) > 1 << 24
+    assert min(largest["p_tiles"], largest["sample_rows"]) > 1 << 10
 
 
 def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[dict[str, Value]]:

@@ -5,6 +5,8 @@ set ps [create_bd_cell -type ip -vlnv xilinx.com:ip:processing_system7:5.5 proce
 apply_bd_automation -rule xilinx.com:bd_rule:processing_system7 -config {make_external "FIXED_IO, DDR" apply_board_preset "1" Master "Disable" Slave "Disable"} $ps
 set_property -dict [list \
     CONFIG.PCW_FPGA0_PERIPHERAL_FREQMHZ {100} \
+    CONFIG.PCW_GPIO_EMIO_GPIO_ENABLE {1} \
+    CONFIG.PCW_GPIO_EMIO_GPIO_IO {7} \
     CONFIG.PCW_USE_M_AXI_GP0 {1} \
     CONFIG.PCW_USE_FABRIC_INTERRUPT {1} \
     CONFIG.PCW_IRQ_F2P_INTR {1} \
@@ -19,6 +21,9 @@ set_property -dict [list \
 create_bd_cell -type ip -vlnv fluidnpu:npu:fluid_npu:1.0 npu_0
 create_bd_cell -type ip -vlnv xilinx.com:ip:proc_sys_reset:5.0 reset_0
 
+set status [create_bd_cell -type ip -vlnv xilinx.com:ip:xlconcat:2.1 status_0]
+set_property -dict [list CONFIG.NUM_PORTS {4} CONFIG.IN0_WIDTH {4} CONFIG.IN1_WIDTH {1} CONFIG.IN2_WIDTH {1} CONFIG.IN3_WIDTH {1}] $status
+
 # The NPU's clock: an MMCM derives it from the processing system's, whose frequency comes with its net.
 set wizard [create_bd_cell -type ip -vlnv xilinx.com:ip:clk_wiz:6.0 clock_0]
 set_property -dict [list \
@@ -30,7 +35,16 @@ set_property -dict [list \
     CONFIG.RESET_TYPE {ACTIVE_LOW} \
 ] $wizard
 connect_bd_net [get_bd_pins processing_system7_0/FCLK_CLK0] [get_bd_pins clock_0/clk_in1]
-connect_bd_net [get_bd_pins clock_0/locked] [get_bd_pins reset_0/dcm_locked]
+connect_bd_net [get_bd_pins clock_0/locked] [get_bd_pins reset_0/dcm_locked] [get_bd_pins status_0/In1]
+
+# Lines that the processors read before they touch the NPU: a signature, then clock, reset and memory.
+set signature [create_bd_cell -type ip -vlnv xilinx.com:ip:xlconstant:1.1 signature_0]
+set_property -dict [list CONFIG.CONST_WIDTH {4} CONFIG.CONST_VAL {10}] $signature
+connect_bd_net [get_bd_pins signature_0/dout] [get_bd_pins status_0/In0]
+connect_bd_net [get_bd_pins status_0/dout] [get_bd_pins processing_system7_0/GPIO_I]
+set ready [create_bd_cell -type ip -vlnv xilinx.com:ip:xlconstant:1.1 ready_0]
+set_property -dict [list CONFIG.CONST_WIDTH {1} CONFIG.CONST_VAL {1}] $ready
+connect_bd_net [get_bd_pins ready_0/dout] [get_bd_pins status_0/In3]
 
 # Registers: one master, one slave.
 set control [create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect:1.0 control_0]
@@ -76,6 +90,7 @@ connect_bd_net [get_bd_pins processing_system7_0/FCLK_RESET0_N] [get_bd_pins clo
 foreach pin {
     npu_0/aresetn
     control_0/aresetn
+    status_0/In2
     memory_0/aresetn
     memory_1/aresetn
     memory_2/aresetn

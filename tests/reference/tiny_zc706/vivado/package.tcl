@@ -1,8 +1,12 @@
 # Vivado 2019.2: package data plane and core as the IP fluidnpu:npu:fluid_npu:1.0.
 # Run from the project's root: vivado -mode batch -source vivado/package.tcl
-set core_rtl [glob -nocomplain hls/fluidnpu_core/solution1/impl/ip/hdl/verilog/*.v hls/fluidnpu_core/solution1/impl/ip/hdl/verilog/*.dat]
+set verilog hls/fluidnpu_core/solution1/syn/verilog
+set core_rtl [glob -nocomplain $verilog/*.v $verilog/*.dat]
 if {[llength $core_rtl] == 0} {
     error "the HLS core is not there yet: run 'make hls' first"
+}
+if {[llength [glob -nocomplain $verilog/*.tcl]] > 0} {
+    error "the HLS core must be Verilog alone, and it asks for IP of its own: see $verilog"
 }
 create_project -force package build/package -part xc7z045ffg900-2
 add_files -norecurse [glob rtl/*.sv rtl/*.v]
@@ -13,7 +17,13 @@ ipx::package_project -root_dir build/ip -vendor fluidnpu -library npu -taxonomy 
 set npu [ipx::current_core]
 set_property name fluid_npu $npu
 set_property version 1.0 $npu
-set_property display_name "fluidnpu 41753533" $npu
+set_property display_name "fluidnpu 123d4533" $npu
+# An interface that was not recognised would show up much later, and only as an empty argument.
+foreach name {s_axil m0_axi m1_axi m2_axi aclk aresetn irq} {
+    if {[llength [ipx::get_bus_interfaces $name -of_objects $npu]] != 1} {
+        error "the IP must have the interface $name, and Vivado did not recognise it"
+    }
+}
 set registers [ipx::get_address_blocks reg0 -of_objects [ipx::get_memory_maps s_axil -of_objects $npu]]
 set_property range 4096 $registers
 foreach {name offset} {

@@ -71,9 +71,10 @@ static void run_array(command_fifo_t& commands, command_fifo_t& to_loader, input
     static bool room = false;       // the row at hand may be written to `ready`
     static bool loading = false;    // the loader has a command
     static bool loaded = false;     // and the next tile is whole
-    static count_t settled = 0;     // rows of `ready` that can be read, counted on and on
-    static count_t drained = 0;     // rows that have left
-    static count_t in_flight = 0;   // beats of them that post-processing has not taken yet
+    static bool has_rows = false;   // `rows` is not 0
+    static bool has_room = true;    // `in_flight` is not LinesAhead
+    static count_t rows = 0;        // rows of `ready` that can be read and have not left
+    static credit_t in_flight = 0;  // beats of them that post-processing has not taken yet
     static ap_uint<RowDistance - 1> written_rows = 0;  // a bit a call: it wrote a row of `ready`
 #pragma HLS RESET variable=coming
 #pragma HLS RESET variable=busy
@@ -84,8 +85,9 @@ static void run_array(command_fifo_t& commands, command_fifo_t& to_loader, input
 #pragma HLS RESET variable=room
 #pragma HLS RESET variable=loading
 #pragma HLS RESET variable=loaded
-#pragma HLS RESET variable=settled
-#pragma HLS RESET variable=drained
+#pragma HLS RESET variable=has_rows
+#pragma HLS RESET variable=has_room
+#pragma HLS RESET variable=rows
 #pragma HLS RESET variable=in_flight
 #pragma HLS RESET variable=written_rows
 
@@ -99,7 +101,7 @@ static void run_array(command_fifo_t& commands, command_fifo_t& to_loader, input
     const bool ends_command = ends_tile && last_tile;
     const bool starts_command = (!busy || ends_command) && coming && (!upcoming.gemm || loaded);
     const bool starts_tile = c.gemm && loaded && busy && (!running || ends_tile) && !ends_command;
-    const bool gives = draining && settled != drained && in_flight != LinesAhead;
+    const bool gives = draining && has_rows && has_room;
     const bool given_back = !credits.empty();
     const int address = address_of(c, int(fill.row)), drain_address = address_of(drain.command, int(drain.at.row));
 #ifdef FLUIDNPU_CSIM
@@ -156,9 +158,19 @@ static void run_array(command_fifo_t& commands, command_fifo_t& to_loader, input
     // The next state of what drains. A command takes its place behind the one whose rows leave.
     const bool announces = !waiting && (starts_command || (busy && !announced));
     const bool room_for_next = announced && (!waiting || address_of(c, int(fill.row) + 1) < drain_address);
+    // Each counter is compared before it counts, so that a flag is as old as its counter and no comparison waits
+    // for a decision of this call.
+    const bool settles = written_rows[RowDistance - 2], leaves = gives && ends_row(drain.at);
+    const bool one_row = rows == 1, last_room = in_flight == LinesAhead - 1;
     if (given_back) credits.read();
-    if (gives != given_back) in_flight += gives ? 1 : -1;
-    settled += written_rows[RowDistance - 2];
+    if (gives != given_back) {
+        has_room = given_back || !last_room;
+        in_flight += gives ? 1 : -1;
+    }
+    if (settles != leaves) {
+        has_rows = settles || !one_row;
+        rows += settles ? 1 : -1;
+    }
     written_rows = (written_rows << 1) | ap_uint<RowDistance - 1>(takes && last_tile);
     if (waiting && !draining) {
         drain.command = following;
@@ -167,10 +179,7 @@ static void run_array(command_fifo_t& commands, command_fifo_t& to_loader, input
         waiting = false;
     }
     if (gives) {
-        if (ends_row(drain.at)) {
-            if (drain.at.last_row) draining = false;
-            ++drained;
-        }
+        if (leaves && drain.at.last_row) draining = false;
         step(drain.at, drain.command);
     }
     if (announces) {

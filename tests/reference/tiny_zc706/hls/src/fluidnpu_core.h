@@ -14,6 +14,7 @@ typedef ap_int<SumBits> sum_t;  // an adder tree, or those of a pair of PEs
 typedef ap_int<AccBits> acc_t;  // a stored partial sum
 typedef ap_int<50> value_t;     // an accumulator and a residual shifted by at most 31 bits
 typedef ap_uint<16> count_t;
+typedef ap_uint<CreditBits> credit_t;
 
 typedef ap_uint<CoreCommandWireBits> command_beat_t;
 typedef ap_uint<16 * InWords> input_beat_t;

@@ -22,6 +22,7 @@ static const int SumBits = 36;  // bits of the sum of 2 TP products
 static const int BiasesPerSlot = 1;  // 48-bit biases in a weight slot
 static const int LineWords = 12;  // columns of a row of outputs, in whole beats and one more
 static const int LinesAhead = 32;  // beats of a row on their way to post-processing
+static const int CreditBits = 6;  // bits of a count of them
 static const int RowDistance = 14;  // fewest cycles between writing and reading a row
 
 #endif

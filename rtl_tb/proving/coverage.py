@@ -1,7 +1,7 @@
 """Prints functional coverage: every bin with its hits, and the bins that are still open.
 
-    python -m fluidnpu.rtl_tb.simulation.coverage data_plane --run
-    python -m fluidnpu.rtl_tb.simulation.coverage npu --open
+    python -m fluidnpu.rtl_tb.proving.coverage data_plane --run
+    python -m fluidnpu.rtl_tb.proving.coverage npu --open
 
 A run stores its hits below the build folder; without `--run` the last ones are shown. The exit code is 1 when
 a bin is open, 2 for wrong arguments.
@@ -25,13 +25,14 @@ from pathlib import Path
 from fluidnpu.dse import Design
 
 from ..common.cache import build_root
+from ..common.command import ended
 from ..data_plane import coverage as bins
 from ..errors import ParameterError, RtlError
-from .bench import read_design
-from .model import play, run_folder
-from .setups import setup
+from ..simulation.bench import read_design
+from ..simulation.model import play, run_folder
+from ..simulation.setups import setup
 
-PROG = "python -m fluidnpu.rtl_tb.simulation.coverage"
+PROG = "python -m fluidnpu.rtl_tb.proving.coverage"
 TESTS = "random_layers|every_plan|soft_reset"  # of the data plane's bench: those that meet its bins
 PROGRAMS = 10
 ROUNDS = 60  # of the campaign at most, until every bin is met
@@ -173,9 +174,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RtlError, OSError) as error:
         print(f"FAIL  {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print(f"{PROG}: stopped", file=sys.stderr)
-        return 130
     print(json.dumps({**asdict(record), "open": record.open}) if chosen.json else table(record, chosen.open))
     return int(bool(record.open))
 
@@ -187,4 +185,4 @@ def _seeds(text: str) -> list[int]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main, "python -m fluidnpu.rtl_tb.proving.coverage"))

@@ -1,0 +1,5 @@
+"""The console command as `python -m fluidnpu`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,2 @@
+from .network import Parameters as Parameters
+from .outputs import Output as Output

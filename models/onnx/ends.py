@@ -1,0 +1,145 @@
+"""The outputs of an ONNX graph: exits, where it gives out logits, and outputs of any other shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import onnx
+
+from ..errors import ModelFileError
+from ..graph.network import Exit
+from ..graph.outputs import Output
+from .drafts import Plane, plain
+from .walk import Value, Walk
+
+MOST_OUTPUTS = 64
+DEFAULT_THRESHOLD = 0.8
+
+
+@dataclass(kw_only=True)
+class Ends:
+    """What a graph gives out: exits as (exit, plane of the logits, key of its row in the exit table, if
+    there is one), outputs with their planes.
+    """
+
+    exits: list[tuple[Exit, Plane, str | None]] = field(default_factory=list)
+    outputs: list[tuple[Output, Plane]] = field(default_factory=list)
+
+
+def ends(
+    walk: Walk,
+    table: Mapping[str, Mapping[str, Any]],
+    threshold: float | None,
+    chosen: Sequence[str] | None,
+) -> Ends:
+    """Sort the graph outputs into exits and other outputs.
+
+    An exit is one vector of at least two logits an image, perhaps behind a Softmax, and among `chosen` where
+    names are given. Raises ModelFileError for exits of different classes, or of one name.
+    """
+    names = [one.name for one in walk.file.model.graph.output]
+    if not 1 <= len(names) <= MOST_OUTPUTS:
+        raise ModelFileError(f"{walk.file.path} must have 1 to {MOST_OUTPUTS} outputs, and it has {len(names)}")
+    plain_names = {plain(name) for name in names}
+    unknown = [name for name in chosen or () if name not in plain_names and name not in names and name not in table]
+    if unknown:
+        raise ModelFileError(
+            f"the exits must be outputs of {walk.file.path} ({', '.join(names[:8])}), not '{unknown[0]}'"
+        )
+    found = Ends()
+    for name in names:
+        value = walk.values.get(name)
+        if value is None or not value.plane.writers or value.pixels:
+            raise ModelFileError(
+                f"output '{name}' of {walk.file.path} must be computed from the input, and it is not: nothing ends there"
+            )
+        meant = chosen is None or not {name, plain(name), value.plane.name, plain(value.plane.name)}.isdisjoint(chosen)
+        if _decides(value) and meant:
+            _add_exit(walk, found, name, value, table, threshold)
+        elif chosen is not None and meant:
+            raise ModelFileError(
+                f"output '{name}' must be one vector of at least two logits per image to be an exit, and it is "
+                f"(N, {', '.join(map(str, value.onnx_shape))}){' behind a ' + value.activation if value.activation else ''}"
+            )
+        else:
+            _add_output(walk, found, name, value)
+    classes = sorted({plane.shape[2] for _, plane, _ in found.exits})
+    if len(classes) > 1:
+        raise ModelFileError(
+            f"all exits must tell the same classes apart, and their numbers of logits are {classes}; name the outputs that "
+            f"are exits (exits= of read_onnx, or the metadata fluidnpu.exits), and the others are given out as they are"
+        )
+    if len({exit.name for exit, _, _ in found.exits}) < len(found.exits):
+        raise ModelFileError(
+            f"the exits of {walk.file.path} must have different names, and they are {[exit.name for exit, _, _ in found.exits]}"
+        )
+    return found
+
+
+def _decides(value: Value) -> bool:
+    """True if a value is one vector of at least two logits."""
+    if not value.pixel or any(value.pad) or value.shape[2] < 2 or not (value.view.is_vector or value.view.is_map):
+        return False
+    return not value.activation or (value.activation != "sigmoid" and value.axis == 1)
+
+
+def _add_exit(
+    walk: Walk,
+    found: Ends,
+    name: str,
+    value: Value,
+    table: Mapping[str, Mapping[str, Any]],
+    threshold: float | None,
+) -> None:
+    activation = value.activation
+    value = _settled(walk, name, value)
+    if value.plane.inside is not None or value.plane.shape[2] != value.shape[2] or not value.ordered:
+        node = _end_of(walk, name)
+        value = walk.copy(node, value if value.ordered else walk.gathered(node, value))
+    plane = value.plane
+    if any(other is plane for _, other, _ in found.exits):
+        return  # logits and their Softmax, both given out: one exit
+    if not activation and plane.name != name:
+        plane.aliases.append(plane.name)
+        plane.name = name
+    key = next((one for one in (name, plane.name, plain(name), plain(plane.name)) if one in table), None)
+    row: Mapping[str, Any] = table[key] if key is not None else {"name": name}
+    known = row.get("threshold")
+    exit = Exit(
+        name="".join(one for one in row["name"] if one.isprintable())[:80],
+        logits=plane.name,
+        threshold=known if known is not None else DEFAULT_THRESHOLD if threshold is None else threshold,
+        rate=row.get("rate"),
+        accuracy=row.get("accuracy"),
+        assumed=known is None and threshold is None,
+    )
+    found.exits.append((exit, plane, key))
+
+
+def _add_output(walk: Walk, found: Ends, name: str, value: Value) -> None:
+    activation, axis = value.activation, value.axis
+    value = _settled(walk, name, value)
+    view = value.view
+    output = Output(
+        name="".join(one for one in name if one.isprintable())[:80],
+        tensor=value.plane.name,
+        shape=view.shape,
+        axes="".join(view.axes),
+        split=view.channels.shape,
+        channels=tuple(int(channel) for channel in view.index),
+        activation=activation,
+        axis=axis,
+    )
+    found.outputs.append((output, value.plane))
+
+
+def _settled(walk: Walk, name: str, value: Value) -> Value:
+    """Return a value with nothing still to be done to it but its activation."""
+    return walk.settle(_end_of(walk, name), replace(value, activation=""))
+
+
+def _end_of(walk: Walk, name: str) -> onnx.NodeProto:
+    """Return a node to name layers after that an output needs of its own."""
+    return onnx.NodeProto(name=name, op_type="Identity", input=[name], output=[name])

@@ -1,0 +1,45 @@
+// Inside fluidnpu_row_walker: from any row of a layer of any size, in full width, the walk goes to the next
+// pixel, to the next row or to the next sample, as its place in the image says. `rows` proves where a walk of
+// steps leads, with images of a few pixels; this says that large ones take the same steps.
+`ifdef FORMAL
+  (* anyconst *) logic [15:0] h, w;
+  logic past_q = 1'b0;
+  always_ff @(posedge clk_i) past_q <= 1'b1;
+  function automatic logic within(place_t place);
+    within = place.column < w && place.row < h;
+  endfunction
+
+  always_comb begin
+    assume (rst_ni == past_q);
+    assume (h != '0 && w != '0 && out_h_i == h && out_w_i == w);
+    assume (32'(sample) < BMax);  // the proof `rows`
+    if (pass_valid_i) assume (beats_i != '0 && lane1_beats_i <= beats_i);
+    if (row_both_i) assume (row_valid_o && !row_ends_beat_o);
+    if (past_q) begin
+      assert (within(start_q));
+      if (active_q) begin
+        assert (within(place_q) && beat_q < beats_q && lane1_beats_q <= beats_q);
+        if (17'(place_q.column) + 17'd1 < 17'(w)) begin
+          assert (behind.column == place_q.column + 16'd1 && behind.row == place_q.row && behind.sample == place_q.sample);
+          assert (behind.offset == place_q.offset + step_w_i && behind.row_offset == place_q.row_offset && behind.top == place_q.top);
+        end else if (17'(place_q.row) + 17'd1 < 17'(h)) begin
+          assert (behind.column == '0 && behind.row == place_q.row + 16'd1 && behind.sample == place_q.sample);
+          assert (behind.row_offset == place_q.row_offset + step_h_i && behind.offset == behind.row_offset);
+          assert (behind.top == place_q.top + rise_i);
+        end else begin
+          assert (behind.column == '0 && behind.row == '0 && behind.sample == place_q.sample + 5'd1);
+          assert (behind.row_offset == '0 && behind.offset == '0 && behind.top == place_q.top + span_i);
+        end
+        // A beat is counted in full width, too.
+        assert (last_beat == (17'(beat_q) + 17'd1 == 17'(beats_q)));
+      end
+    end
+  end
+`ifdef COVER
+  always_comb begin
+    cover (past_q && step && w == 16'd301 && place_q.column == 16'd2);
+    cover (past_q && step && w == 16'd1 && h == 16'd300 && place_q.row == 16'd1);
+    cover (past_q && step && w == 16'd1 && h == 16'd1 && place_q.sample == 5'd1);
+  end
+`endif
+`endif

@@ -1,0 +1,53 @@
+"""The notebooks of the documentation, and their execution."""
+
+from __future__ import annotations
+
+import copy
+import re
+import tempfile
+from pathlib import Path
+
+import nbformat
+from docs_pages import DOCS, environment
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
+
+NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
+SLOWEST_CELL_S = 300
+
+
+def read_notebook(path: Path) -> nbformat.NotebookNode:
+    """Read a notebook in the newest form."""
+    notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    return notebook
+
+
+def executed(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
+    """Run all cells in a fresh kernel of this checkout, and give the notebook with their outputs."""
+    run = copy.deepcopy(notebook)
+    where = {"metadata": {"path": str(folder)}}
+    with tempfile.TemporaryDirectory() as sockets:  # a short path, as sockets need, and no port is opened
+        kernel = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/kernel")
+        client = NotebookClient(run, km=kernel, timeout=SLOWEST_CELL_S, resources=where, coalesce_streams=True)
+        client.execute(cleanup_kc=True, env=dict(environment()))
+    for number, cell in enumerate(cell for cell in run.cells if cell.cell_type == "code"):
+        cell.execution_count = number + 1
+        cell.metadata.clear()  # no times of this run
+        cell.outputs = [one for one in cell.outputs if "application/javascript" not in one.get("data", {})]  # of pynq
+        for output in cell.outputs:
+            if "execution_count" in output:
+                output.execution_count = number + 1
+    return run
+
+
+def texts(notebook: nbformat.NotebookNode) -> list[str]:
+    """Give what the cells print, and where they show a picture, whose bytes are not compared."""
+    return [said(output) for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+
+
+def said(output: nbformat.NotebookNode) -> str:
+    if output.output_type == "stream":
+        return str(output.text)
+    if "image/svg+xml" in output.get("data", {}):
+        return "a picture"
+    return re.sub(r"0x[0-9a-f]{6,}", "0x...", str(output.get("data", {}).get("text/plain", output.output_type)))

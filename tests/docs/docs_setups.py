@@ -1,0 +1,63 @@
+"""Folders that pages begin with: `<!-- setup: NAME -->`. Each is made once, and copied."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from fluidnpu.cli import main
+from fluidnpu.models import shipped_file
+
+
+class Setups:
+    """Makes the folders by name, below a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def begin(self, name: str, folder: Path) -> None:
+        """Copy what stands in a setup into a folder."""
+        made = self.folder / name
+        if not made.is_dir():
+            made.mkdir(parents=True)
+            getattr(self, f"make_{name}")(made)
+        shutil.copytree(made, folder, dirs_exist_ok=True)
+
+    def make_model(self, out: Path) -> None:
+        """The shipped network as `model.onnx`."""
+        with shipped_file("resnet8_fashion_mnist.onnx") as path:
+            shutil.copy(path, out / "model.onnx")
+
+    def make_design(self, out: Path) -> None:
+        """A design for it on a ZC706, too: `design.json`."""
+        self.begin("model", out)
+        run("dse", str(out / "model.onnx"), "--board", "zc706", "--cycles", "paper", "--out", str(out / "design.json"))
+
+    def make_project(self, out: Path) -> None:
+        """Its project, too: `project`."""
+        self.begin("design", out)
+        words = ("--board", "zc706", "--design", str(out / "design.json"), "--out", str(out / "project"))
+        run("build", str(out / "model.onnx"), *words)
+
+    def make_demo(self, out: Path) -> None:
+        """The project where the demo leaves it: `out/demo/zc706`."""
+        self.begin("project", out)
+        (out / "out" / "demo").mkdir(parents=True)
+        (out / "project").rename(out / "out" / "demo" / "zc706")
+
+    def make_simulations(self, out: Path) -> None:
+        """A latency table and a recorded stream of requests beside model and design."""
+        self.begin("design", out)
+        table = {"latency_ns": [[30_000_000, 40_000_000], [20_000_000, 28_000_000]], "exit_rates": [0.4, 0.6]}
+        (out / "table.json").write_text(json.dumps(table))
+        rows = [f"{8 * n},200,{n % 2 + 1}" for n in range(300)]
+        (out / "arrivals.csv").write_text("\n".join(["arrival_ms,slo_ms,exit", *rows]) + "\n")
+
+
+def run(*words: str) -> None:
+    """Run a command, which must succeed."""
+    done = CliRunner().invoke(main, list(words))
+    assert done.exit_code == 0, done.output

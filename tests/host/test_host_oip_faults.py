@@ -1,0 +1,73 @@
+"""A small campaign of failures through the network; the module's own command runs the large one."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from host_worlds import world
+from oip_worlds import bundle_of
+
+from fluidnpu.host import DeviceError, Driver
+from fluidnpu.host.devices.faulty import FaultyNpu, Mischief, Mishap
+from fluidnpu.host.oip import campaign
+from fluidnpu.host.serving import ModelOptions
+
+
+def campaigned(folder: Path, faults: int, seed: int) -> campaign.Findings:
+    w = world(3, loaded=False)
+    logging.getLogger("fluidnpu").setLevel(logging.CRITICAL)
+    try:
+        return campaign.run_campaign(bundle_of(w, folder / "b"), w.images(24), faults, seed=seed, clients=4)
+    finally:
+        logging.getLogger("fluidnpu").setLevel(logging.NOTSET)
+
+
+def check(found: campaign.Findings, faults: int) -> None:
+    assert sum(found.struck.values()) == faults
+    assert (found.wrong, found.unanswered) == (0, 0)
+    assert found.right > 0
+    assert set(found.errors) <= {
+        "GaveUpError",
+        "ServerClosedError",
+        "DeviceAccessError",
+        "ModelUnavailableError",
+        "NpuTimeout",
+    }
+    assert len(found.recovered_ms) > faults // 2
+    assert set(found.summary()) >= {"recovery_ms", "wrong", "unanswered"}
+
+
+def test_no_answer_is_wrong_or_missing(tmp_path: Path) -> None:
+    check(campaigned(tmp_path, 30, seed=1), 30)
+
+
+@pytest.mark.long
+def test_no_answer_of_many_is_wrong_or_missing(tmp_path: Path) -> None:
+    check(campaigned(tmp_path, 600, seed=2), 600)
+
+
+def test_without_the_guard_the_campaign_finds_wrong_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guard keeps answers right: a shifted slot address goes unnoticed without it."""
+    w = world(3, loaded=False)
+    shifted = 2 + 7 * 6  # bit 6 of SLOT_BASE_LO
+    mishaps = [Mishap(kind=Mischief.DAMAGED_REGISTER, job=2, place=shifted)]
+    monkeypatch.setattr(campaign, "random_mishaps", lambda count, rng: mishaps)
+    monkeypatch.setattr(campaign, "ModelOptions", lambda guarded, **options: ModelOptions(guarded=False, **options))
+    found = campaign.run_campaign(bundle_of(w, tmp_path / "b"), w.images(24), 1, clients=2, nuisance=False)
+    assert found.wrong > 0
+
+
+def test_every_kind_strikes_once() -> None:
+    w = world(3, loaded=False)
+    for kind in Mischief:
+        npu = FaultyNpu(w.design, [Mishap(kind=kind, job=0, place=5)])
+        driver = Driver(npu, w.program, w.design, guarded=True)
+        driver.load()
+        driver.write_sample(0, w.images(1)[0])
+        driver.activate((0,))
+        try:
+            driver.run_stage(0)
+        except DeviceError:
+            npu.clock.sleep_until(npu.clock.now_ns() + 10**9)
+            driver.recover()
+        assert [one.kind for one in npu.struck] == [kind]

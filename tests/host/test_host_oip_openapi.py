@@ -1,0 +1,58 @@
+"""The published OpenAPI document describes the server: schemathesis asks what it allows, and more."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from oip_worlds import Served, served
+
+SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+
+
+@pytest.fixture(scope="module")
+def s(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("openapi"), surfaces={"grpc": None}) as one:
+        yield one
+
+
+def ask(s: Served, examples: int) -> set[tuple[str, str]]:
+    """Every operation, each with this many cases; the operations that were asked."""
+    schema = schemathesis.openapi.from_url(f"{s.url}/openapi.json")
+    asked: set[tuple[str, str]] = set()
+    for found in schema.get_all_operations():
+        described: Any = found  # a result of the library's own; `ok` raises for a bad document
+        operation = described.ok()
+
+        @settings(max_examples=examples, **SETTINGS)  # type: ignore[arg-type]
+        @given(case=operation.as_strategy())
+        def one(case: Any) -> None:
+            answer = case.call_and_validate(
+                base_url=s.url, timeout=30, excluded_checks=[schemathesis.checks.not_a_server_error]
+            )
+            assert answer.status_code not in (500, 501)  # 503 and 504 are answers: shed, or its own timeout passed
+
+        one()
+        asked.add((operation.method.upper(), operation.path))
+    return asked
+
+
+def test_the_document_holds(s: Served) -> None:
+    asked = ask(s, 3)
+    assert ("POST", "/v2/models/{name}/infer") in asked
+    assert len(asked) >= 16
+
+
+@pytest.mark.long
+def test_the_document_holds_for_many_cases(s: Served) -> None:
+    ask(s, 200)
+
+
+def test_the_example_is_served(s: Served) -> None:
+    document = s.call("GET", "/openapi.json")[1]
+    example = document["components"]["schemas"]["InferRequest"]["examples"][0]
+    status, said = s.call("POST", "/v2/models/small/infer", json.dumps(example).encode())
+    assert status == 200
+    assert said["outputs"][0]["name"] == "label"

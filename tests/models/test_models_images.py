@@ -1,0 +1,278 @@
+"""Images as users have them: archives, idx files and folders, each read alike, each refused in one
+sentence.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from PIL import Image
+
+from fluidnpu.models import ImageSet, NetworkError
+from fluidnpu.models.errors import DataError
+from fluidnpu.models.images import Intake, Preprocessing, read_images, write_image_file
+
+SHAPE = (4, 6, 3)
+RNG = np.random.default_rng(0)
+PIXELS = RNG.integers(0, 256, (6, *SHAPE), np.uint8)
+LABELS = np.array([2, 0, 1, 1, 2, 0])
+
+
+def intake(shape: tuple[int, int, int] = SHAPE, **record: object) -> Intake:
+    return Intake.of(Preprocessing(**record), shape)  # type: ignore[arg-type]
+
+
+def save(folder: Path, name: str, image: npt.NDArray[np.uint8]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(image[..., 0] if image.shape[2] == 1 else image).save(folder / name)
+    return folder / name
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_an_archive_of_pixels_or_floats_in_either_layout(tmp_path: Path, layout: str, labelled: bool) -> None:
+    labels = {"labels": LABELS} if labelled else {}
+    for pixels in (PIXELS, (PIXELS / 255).astype(np.float32)):
+        arranged = pixels if layout == "NHWC" else pixels.transpose(0, 3, 1, 2)
+        np.savez_compressed(tmp_path / "data.npz", images=arranged, **labels)
+        found = read_images(tmp_path / "data.npz", intake())
+        assert found.images.dtype == pixels.dtype
+        np.testing.assert_array_equal(found.images, pixels)
+        assert found.labelled == labelled
+        if labelled:
+            assert found.labels.tolist() == LABELS.tolist()
+        else:
+            with pytest.raises(DataError, match=r"needs labelled images, and those in .*data\.npz have no labels"):
+                _ = found.labels
+
+
+def test_a_layout_that_the_shape_leaves_open_is_the_records(tmp_path: Path) -> None:
+    cubes = RNG.integers(0, 256, (2, 3, 3, 3), np.uint8)
+    np.savez(tmp_path / "data.npz", images=cubes)
+    for layout, wanted in (("NHWC", cubes), ("NCHW", cubes.transpose(0, 2, 3, 1))):
+        way = intake((3, 3, 3), layout=layout)
+        np.testing.assert_array_equal(way.arranged(cubes), wanted)
+        np.testing.assert_array_equal(way.arranged(read_images(tmp_path / "data.npz", way).images), wanted)
+
+
+def test_an_order_of_channels_is_applied_once(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", images=PIXELS)
+    way = intake(colour="BGR")
+    np.testing.assert_array_equal(way.arranged(read_images(tmp_path / "data.npz", way).images), PIXELS[..., ::-1])
+
+
+def test_grey_images_and_vectors_need_no_axis_of_ones() -> None:
+    grey = RNG.integers(0, 256, (5, 4, 6), np.uint8)
+    np.testing.assert_array_equal(intake((4, 6, 1)).arranged(grey), grey[..., None])
+    for came in (grey, grey[..., None], grey[:, None], grey.reshape(5, 24)):
+        np.testing.assert_array_equal(intake((1, 1, 24)).arranged(came).reshape(5, 24), grey.reshape(5, 24))
+    with pytest.raises(DataError, match=r"must be of shape \(N, 1, 1, 72\), not \(6, 4, 6, 3\)"):
+        intake((1, 1, 72)).arranged(PIXELS)  # which of the two orders would be a guess
+
+
+def test_a_folder_of_folders_is_classes_in_the_order_of_names(tmp_path: Path) -> None:
+    for name, image in zip(("dog/1.png", "cat/2.png", "cat/1.png"), PIXELS, strict=False):
+        save(tmp_path / "data" / Path(name).parent, Path(name).name, image)
+    (tmp_path / "data" / "cat" / "notes.txt").write_text("no image")
+    (tmp_path / "data" / ".hidden").mkdir()
+    found = read_images(tmp_path / "data", intake())
+    np.testing.assert_array_equal(found.images, PIXELS[[2, 1, 0]])
+    assert found.labels.tolist() == [0, 0, 1]
+    (tmp_path / "data" / "classes.txt").write_text("dog\nbird\ncat\n")
+    found = read_images(tmp_path / "data", intake())
+    np.testing.assert_array_equal(found.images, PIXELS[[0, 2, 1]])
+    assert found.labels.tolist() == [0, 2, 2]
+    for text, why in (("dog\n", "lacks 'cat'"), ("dog\ncat\ndog\n", "names one twice")):
+        (tmp_path / "data" / "classes.txt").write_text(text)
+        with pytest.raises(DataError, match=rf"must name every folder of a class once, one a line, and it {why}"):
+            read_images(tmp_path / "data", intake())
+
+
+def test_a_flat_folder_has_labels_in_a_table_or_none(tmp_path: Path) -> None:
+    for index, image in enumerate(PIXELS[:3]):
+        save(tmp_path, f"{index}.png", image)
+    assert not read_images(tmp_path, intake()).labelled
+    (tmp_path / "labels.csv").write_text("file,class\n2.png, 7\n0.png,1\n\n1.png,0\n")
+    assert read_images(tmp_path, intake()).labels.tolist() == [1, 0, 7]
+    (tmp_path / "labels.csv").write_text("0.png,1\n1.png,0\n")
+    with pytest.raises(DataError, match=r"must have a class for every image, and it has none for '2\.png'"):
+        read_images(tmp_path, intake())
+    (tmp_path / "labels.csv").write_text("0.png,1\n1.png,dog\n")
+    with pytest.raises(DataError, match="line 2 must be a file's name, a comma and a class"):
+        read_images(tmp_path, intake())
+
+
+def test_image_files_take_the_networks_channels(tmp_path: Path) -> None:
+    grey = RNG.integers(0, 256, (4, 6, 1), np.uint8)
+    save(tmp_path / "a", "0.png", grey)
+    np.testing.assert_array_equal(read_images(tmp_path / "a", intake()).images[0], np.repeat(grey, 3, axis=2))
+    assert read_images(tmp_path / "a").images.shape == (1, 4, 6, 1)
+    with pytest.raises(DataError, match="have 1, 3 or 4 channels, and the network takes 2"):
+        read_images(tmp_path / "a", intake((4, 6, 2)))
+
+
+def test_sizes_of_files_must_fit_or_be_resized(tmp_path: Path) -> None:
+    save(tmp_path, "0.png", PIXELS[0])
+    save(tmp_path, "1.png", RNG.integers(0, 256, (8, 8, 3), np.uint8))
+    with pytest.raises(DataError, match=r"1\.png': images must be of shape \(N, 4, 6, 3\), not .* `fluidnpu prepare"):
+        read_images(tmp_path, intake())
+    with pytest.raises(DataError, match=r"that no network resizes must have one size"):
+        read_images(tmp_path)
+    assert read_images(tmp_path, intake(resize="stretch")).images.shape == (2, *SHAPE)
+
+
+def test_idx_files_bring_the_labels_beside_them(tmp_path: Path) -> None:
+    grey = RNG.integers(0, 256, (5, 4, 6), np.uint8)
+    header = b"\0\0\x08\x03" + struct.pack(">3I", *grey.shape)
+    (tmp_path / "my-images-idx3-ubyte").write_bytes(header + grey.tobytes())
+    way = intake((4, 6, 1))
+    assert not read_images(tmp_path / "my-images-idx3-ubyte", way).labelled
+    labels = b"\0\0\x08\x01" + struct.pack(">I", 5) + bytes([3, 1, 4, 1, 5])
+    with gzip.open(tmp_path / "my-labels-idx1-ubyte.gz", "wb") as stream:
+        stream.write(labels)
+    found = read_images(tmp_path / "my-images-idx3-ubyte", way)
+    np.testing.assert_array_equal(found.images[..., 0], grey)
+    assert found.labels.tolist() == [3, 1, 4, 1, 5]
+    with gzip.open(tmp_path / "my-labels-idx1-ubyte.gz", "wb") as stream:
+        stream.write(labels[:7] + b"\4" + labels[8:-1])
+    with pytest.raises(DataError, match="must hold N images and N labels"):
+        read_images(tmp_path / "my-images-idx3-ubyte", way)
+
+
+def test_what_cannot_be_read_is_refused_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.npz").write_text("no archive")
+    save(tmp_path / "mixed" / "class", "0.png", PIXELS[0])
+    save(tmp_path / "mixed", "1.png", PIXELS[0])
+    save(tmp_path / "linked", "0.png", PIXELS[0])
+    (tmp_path / "linked" / "1.png").symlink_to(tmp_path / "mixed" / "1.png")
+    save(tmp_path / "away" / "real", "0.png", PIXELS[0])
+    (tmp_path / "away" / "link").symlink_to(tmp_path / "mixed")
+    (tmp_path / "broken").mkdir()
+    whole = (tmp_path / "mixed" / "1.png").read_bytes()
+    (tmp_path / "broken" / "0.png").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "renamed").mkdir()
+    (tmp_path / "renamed" / "0.png").write_bytes(b"%PDF-1.4 no image")
+    np.savez(tmp_path / "none.npz", images=PIXELS[:0])
+    np.savez(tmp_path / "int.npz", images=PIXELS.astype(np.int32))
+    np.savez(tmp_path / "few.npz", images=PIXELS, labels=LABELS[:3])
+    np.savez(tmp_path / "object.npz", images=np.array([{}], object))
+    np.savez(tmp_path / "scalar.npz", images=np.float32(1))
+    liar = io.BytesIO()
+    np.lib.format.write_array_header_1_0(  # type: ignore[no-untyped-call]
+        liar, {"descr": "|u1", "fortran_order": False, "shape": (1 << 40, 4, 6, 3)}
+    )
+    with zipfile.ZipFile(tmp_path / "liar.npz", "w") as archive:
+        archive.writestr("images.npy", liar.getvalue() + bytes(72))
+    cases = {
+        "missing.npz": "does not exist",
+        "empty": r"must hold 1 to 200000 images \(.*\), not 0",
+        "text.npz": "must be an .npz with arrays 'images' and 'labels', an idx file, or a folder of images",
+        "mixed": r"must hold folders of classes or images, and it holds both \('class' and '1\.png'\)",
+        "linked": r"1\.png' must be a file, and it is a link, which is not followed",
+        "away": "link' must be a folder, and it is a link, which is not followed",
+        "broken": r"0\.png' must be an image \(PNG, .*\), and reading it failed",
+        "renamed": r"0\.png' must be an image \(PNG, .*\), and reading it failed",
+        "none.npz": "must hold at least one image",
+        "int.npz": "must be uint8 or floats, not int32",
+        "few.npz": "must hold a label for each of 6 images",
+        "object.npz": "arrays 'images' and 'labels'",
+        "scalar.npz": "has no dimensions",
+        "liar.npz": "does not fill its",
+    }
+    for name, message in cases.items():
+        with pytest.raises(NetworkError, match=message) as refused:
+            read_images(tmp_path / name, intake())
+        assert "\n" not in str(refused.value)
+    monkeypatch.setattr("fluidnpu.models.images.folder.MOST_PIXELS", 20)
+    with pytest.raises(DataError, match="must have at most 20 pixels, and it has 6 x 4"):
+        read_images(tmp_path / "away" / "real", intake())
+    monkeypatch.setattr("fluidnpu.models.images.folder.MOST_SET_BYTES", 100)
+    monkeypatch.setattr("fluidnpu.models.images.folder.MOST_PIXELS", 1 << 20)
+    save(tmp_path / "away" / "real", "1.png", PIXELS[0])
+    with pytest.raises(DataError, match="must take at most 0 MiB together, and 2 of"):
+        read_images(tmp_path / "away" / "real", intake())
+    monkeypatch.setattr("fluidnpu.models.images.files.MOST_SET_BYTES", 100)
+    np.savez_compressed(tmp_path / "bomb.npz", images=np.zeros((100, *SHAPE), np.uint8))
+    with pytest.raises(DataError, match=r"the array 'images' of .* must take at most 0 MiB"):
+        read_images(tmp_path / "bomb.npz", intake())
+
+
+def test_a_set_that_is_written_is_read_back(tmp_path: Path) -> None:
+    for found in (ImageSet(images=PIXELS), ImageSet(images=PIXELS / 255, labels=LABELS + 300)):
+        write_image_file(tmp_path / "again.npz", found)
+        again = read_images(tmp_path / "again.npz")
+        np.testing.assert_array_equal(again.images, found.images)
+        assert again.labelled == found.labelled
+        if found.labelled:
+            np.testing.assert_array_equal(again.labels, found.labels)
+
+
+def test_a_resize_is_pillows_and_a_crop_keeps_the_middle() -> None:
+    photo = RNG.integers(0, 256, (10, 20, 3), np.uint8)
+    stretched = intake(resize="stretch", interpolation="bicubic").arranged(photo[None])[0]
+    np.testing.assert_array_equal(
+        stretched, np.asarray(Image.fromarray(photo).resize((6, 4), Image.Resampling.BICUBIC))
+    )
+    cropped = intake((4, 4, 3), resize="crop:6").arranged(photo[None])[0]  # to 6 x 12, then rows 1.., columns 4..
+    whole = np.asarray(Image.fromarray(photo).resize((12, 6), Image.Resampling.BILINEAR))
+    np.testing.assert_array_equal(cropped, whole[1:5, 4:8])
+    real = intake(resize="crop").arranged((photo / 255)[None])
+    assert real.shape == (1, *SHAPE)
+    assert 0 <= real.min() <= real.max() <= 1
+    with pytest.raises(DataError, match="a crop to 4 x 6 needs a larger image than 3 x 6"):
+        intake(resize="crop:3").arranged(photo[None])
+
+
+def test_records_are_read_back_and_refused() -> None:
+    record = Preprocessing(scale=1 / 127.5, mean=(1.0, 0.5, 0.0), std=(0.5,), colour="BGR", resize="crop:256")
+    assert Preprocessing.loads(record.dumps()) == record
+    assert record.describe() == "crop 256 (bilinear), BGR, pixel * 1/127.5, - (1, 0.5, 0), / 0.5; floats in 0..2"
+    cases: dict[str, dict[str, object]] = {
+        "scale of a pixel must be a number above 0, not -1": {"scale": -1},
+        "mean must be one finite number": {"mean": (float("nan"),)},
+        "std must be above 0": {"std": (0.0,)},
+        "layout must be one of NHWC, NCHW, not 'HWC'": {"layout": "HWC"},
+        "colour must be one of RGB, BGR": {"colour": "GBR"},
+        "resize must be none, stretch, crop or crop:256": {"resize": "crop:0"},
+        r"resize must be none, stretch, crop or crop:256 \(up to 16384\)": {"resize": "crop:99999"},
+        "interpolation must be one of bilinear": {"interpolation": "linear"},
+        "must go from low to high": {"float_range": (1.0, 0.0)},
+        "must be two finite numbers": {"float_range": (1.0,)},
+    }
+    for message, wrong in cases.items():
+        with pytest.raises(DataError, match=message):
+            Preprocessing(**wrong)  # type: ignore[arg-type]
+    for text in ("[]", '{"scales": 1}', '{"mean": 0.5}', "no JSON"):
+        with pytest.raises(DataError, match="preprocessing record"):
+            Preprocessing.loads(text)
+    with pytest.raises(DataError, match="must be one number or one for each of 3 channels, not 2"):
+        intake(mean=(0.5, 0.5))
+    with pytest.raises(DataError, match="mean and std must be for as many channels, not for 3 and 2"):
+        intake(mean=(0.5, 0.5, 0.5), std=(1.0, 2.0))
+
+
+def test_floats_beside_the_declared_range_are_refused() -> None:
+    bare = Intake.of(None, (1, 1, 2))
+    for values, message in (
+        ((0.0, 255.0), r"must lie in 0\.\.1, and 0\.\.255 came; give uint8, or set the preprocessing"),
+        ((0.5, -0.1), r"must lie in 0\.\.1, and -0\.1\.\.0\.5 came"),
+        ((0.5, float("nan")), "and NaN came"),
+        ((0.5, float("inf")), "and inf came"),
+    ):
+        with pytest.raises(DataError, match=message):
+            bare.values(np.array(values).reshape(1, 1, 1, 2))
+    bare.values(np.array([1 + 1e-7, -1e-7]).reshape(1, 1, 1, 2))  # rounding, not another unit
+    wide = intake((1, 1, 2), float_range=(-4, 4))
+    assert wide.values(np.array([-4.0, 3.0]).reshape(1, 1, 1, 2)).ravel().tolist() == [-4, 3]
+    assert wide.random(50).min() < -3
+    assert wide.largest == 4
+    assert bare.random(3).dtype == np.uint8
+    np.testing.assert_array_equal(bare.random(3, 7), bare.random(3, 7))

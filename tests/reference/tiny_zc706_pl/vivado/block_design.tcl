@@ -1,0 +1,117 @@
+# The block design: processing system, NPU, and the interconnect between them. Sourced by build.tcl.
+create_bd_design system
+
+set ps [create_bd_cell -type ip -vlnv xilinx.com:ip:processing_system7:5.5 processing_system7_0]
+apply_bd_automation -rule xilinx.com:bd_rule:processing_system7 -config {make_external "FIXED_IO, DDR" apply_board_preset "1" Master "Disable" Slave "Disable"} $ps
+set_property -dict [list \
+    CONFIG.PCW_FPGA0_PERIPHERAL_FREQMHZ {100} \
+    CONFIG.PCW_GPIO_EMIO_GPIO_ENABLE {1} \
+    CONFIG.PCW_GPIO_EMIO_GPIO_IO {7} \
+    CONFIG.PCW_USE_M_AXI_GP0 {1} \
+    CONFIG.PCW_USE_FABRIC_INTERRUPT {1} \
+    CONFIG.PCW_IRQ_F2P_INTR {1} \
+    CONFIG.PCW_USE_M_AXI_GP1 {1} \
+] $ps
+
+create_bd_cell -type ip -vlnv fluidnpu:npu:fluid_npu:1.0 npu_0
+create_bd_cell -type ip -vlnv xilinx.com:ip:proc_sys_reset:5.0 reset_0
+
+set status [create_bd_cell -type ip -vlnv xilinx.com:ip:xlconcat:2.1 status_0]
+set_property -dict [list CONFIG.NUM_PORTS {4} CONFIG.IN0_WIDTH {4} CONFIG.IN1_WIDTH {1} CONFIG.IN2_WIDTH {1} CONFIG.IN3_WIDTH {1}] $status
+
+# Memory of the programmable logic: its parameters are those of vivado/mig.prj, whatever the board files say.
+create_bd_cell -type ip -vlnv xilinx.com:ip:mig_7series:4.2 mig_0
+set folder [get_property IP_DIR [get_ips [get_property CONFIG.Component_Name [get_bd_cells mig_0]]]]
+file copy -force vivado/mig.prj $folder/mig.prj
+set_property CONFIG.XML_INPUT_FILE mig.prj [get_bd_cells mig_0]
+set bits [get_property CONFIG.DATA_WIDTH [get_bd_intf_pins mig_0/S_AXI]]
+if {$bits != 512} {
+    error "the memory controller's AXI port must be 512 bits wide, as vivado/mig.prj says, and it has $bits"
+}
+
+# The NPU's clock: an MMCM derives it from the processing system's, whose frequency comes with its net.
+set wizard [create_bd_cell -type ip -vlnv xilinx.com:ip:clk_wiz:6.0 clock_0]
+set_property -dict [list \
+    CONFIG.PRIMITIVE {MMCM} \
+    CONFIG.PRIM_SOURCE {Global_buffer} \
+    CONFIG.CLKOUT1_REQUESTED_OUT_FREQ {150} \
+    CONFIG.USE_LOCKED {true} \
+    CONFIG.USE_RESET {true} \
+    CONFIG.RESET_TYPE {ACTIVE_LOW} \
+] $wizard
+connect_bd_net [get_bd_pins processing_system7_0/FCLK_CLK0] [get_bd_pins clock_0/clk_in1]
+connect_bd_net [get_bd_pins clock_0/locked] [get_bd_pins reset_0/dcm_locked] [get_bd_pins status_0/In1]
+
+# Lines that the processors read before they touch the NPU: a signature, then clock, reset and memory.
+set signature [create_bd_cell -type ip -vlnv xilinx.com:ip:xlconstant:1.1 signature_0]
+set_property -dict [list CONFIG.CONST_WIDTH {4} CONFIG.CONST_VAL {10}] $signature
+connect_bd_net [get_bd_pins signature_0/dout] [get_bd_pins status_0/In0]
+connect_bd_net [get_bd_pins status_0/dout] [get_bd_pins processing_system7_0/GPIO_I]
+connect_bd_net [get_bd_pins mig_0/init_calib_complete] [get_bd_pins status_0/In3]
+
+# Registers: one master, one slave.
+set control [create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect:1.0 control_0]
+set_property -dict [list CONFIG.NUM_SI {1} CONFIG.NUM_MI {1}] $control
+connect_bd_intf_net [get_bd_intf_pins processing_system7_0/M_AXI_GP0] [get_bd_intf_pins control_0/S00_AXI]
+connect_bd_intf_net [get_bd_intf_pins control_0/M00_AXI] [get_bd_intf_pins npu_0/s_axil]
+
+# The memory controller has the board's own pins and clock. The NPU's masters and the processors share it. Its
+# reset is the configuration's alone: the input is tied low, and so is the temperature that it does not follow.
+create_bd_intf_port -mode Master -vlnv xilinx.com:interface:ddrx_rtl:1.0 ddr3
+connect_bd_intf_net [get_bd_intf_pins mig_0/DDR3] [get_bd_intf_ports ddr3]
+create_bd_intf_port -mode Slave -vlnv xilinx.com:interface:diff_clock_rtl:1.0 sys_clk
+set_property CONFIG.FREQ_HZ {200000000} [get_bd_intf_ports sys_clk]
+connect_bd_intf_net [get_bd_intf_ports sys_clk] [get_bd_intf_pins mig_0/SYS_CLK]
+set low [create_bd_cell -type ip -vlnv xilinx.com:ip:xlconstant:1.1 low_0]
+set_property -dict [list CONFIG.CONST_WIDTH {1} CONFIG.CONST_VAL {0}] $low
+connect_bd_net [get_bd_pins low_0/dout] [get_bd_pins mig_0/sys_rst]
+set temperature [create_bd_cell -type ip -vlnv xilinx.com:ip:xlconstant:1.1 temperature_0]
+set_property -dict [list CONFIG.CONST_WIDTH {12} CONFIG.CONST_VAL {0}] $temperature
+connect_bd_net [get_bd_pins temperature_0/dout] [get_bd_pins mig_0/device_temp_i]
+create_bd_cell -type ip -vlnv xilinx.com:ip:proc_sys_reset:5.0 reset_1
+set memory_clock [get_bd_pins mig_0/ui_clk]
+connect_bd_net $memory_clock [get_bd_pins reset_1/slowest_sync_clk]
+connect_bd_net [get_bd_pins mig_0/ui_clk_sync_rst] [get_bd_pins reset_1/ext_reset_in]
+connect_bd_net [get_bd_pins mig_0/mmcm_locked] [get_bd_pins reset_1/dcm_locked]
+connect_bd_net [get_bd_pins reset_1/peripheral_aresetn] [get_bd_pins mig_0/aresetn]
+set memory [create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect:1.0 memory_0]
+set_property -dict [list CONFIG.NUM_SI {4} CONFIG.NUM_MI {1} CONFIG.NUM_CLKS {2}] $memory
+connect_bd_intf_net [get_bd_intf_pins npu_0/m0_axi] [get_bd_intf_pins memory_0/S00_AXI]
+connect_bd_intf_net [get_bd_intf_pins npu_0/m1_axi] [get_bd_intf_pins memory_0/S01_AXI]
+connect_bd_intf_net [get_bd_intf_pins npu_0/m2_axi] [get_bd_intf_pins memory_0/S02_AXI]
+connect_bd_intf_net [get_bd_intf_pins processing_system7_0/M_AXI_GP1] [get_bd_intf_pins memory_0/S03_AXI]
+connect_bd_intf_net [get_bd_intf_pins memory_0/M00_AXI] [get_bd_intf_pins mig_0/S_AXI]
+connect_bd_net $memory_clock [get_bd_pins memory_0/aclk1]
+
+# That clock and one reset for the whole design.
+set clock [get_bd_pins clock_0/clk_out1]
+foreach pin {
+    npu_0/aclk
+    reset_0/slowest_sync_clk
+    control_0/aclk
+    processing_system7_0/M_AXI_GP0_ACLK
+    memory_0/aclk
+    processing_system7_0/M_AXI_GP1_ACLK
+} {
+    connect_bd_net $clock [get_bd_pins $pin]
+}
+connect_bd_net [get_bd_pins processing_system7_0/FCLK_RESET0_N] [get_bd_pins clock_0/resetn] [get_bd_pins reset_0/ext_reset_in]
+foreach pin {
+    npu_0/aresetn
+    control_0/aresetn
+    status_0/In2
+    memory_0/aresetn
+} {
+    connect_bd_net [get_bd_pins reset_0/peripheral_aresetn] [get_bd_pins $pin]
+}
+connect_bd_net [get_bd_pins npu_0/irq] [get_bd_pins processing_system7_0/IRQ_F2P]
+
+# Addresses: registers where the driver expects them without PYNQ, memory
+# at the same place for processors and NPU.
+create_bd_addr_seg -range 0x1000 -offset 0x43C00000 [get_bd_addr_spaces processing_system7_0/Data] [get_bd_addr_segs npu_0/s_axil/reg0] SEG_npu_0_registers
+foreach space {processing_system7_0/Data npu_0/m0_axi npu_0/m1_axi npu_0/m2_axi} {
+    create_bd_addr_seg -range 0x40000000 -offset 0x80000000 [get_bd_addr_spaces $space] [get_bd_addr_segs mig_0/memmap/memaddr] SEG_mig_0
+}
+assign_bd_address
+validate_bd_design
+save_bd_design

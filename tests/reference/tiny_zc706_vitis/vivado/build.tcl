@@ -1,0 +1,49 @@
+# Vivado 2022.1 or later: from the packaged NPU to bitstream, hardware description and platform.
+# Run from the project's root: vivado -mode batch -source vivado/build.tcl
+create_project -force system build/vivado -part xc7z045ffg900-2
+if {[llength [get_board_parts -quiet xilinx.com:zc706:part0:1.4]] > 0} {
+    set_property board_part xilinx.com:zc706:part0:1.4 [current_project]
+} else {
+    error "the board files of xilinx.com:zc706:part0:1.4 are not installed; the processing system needs their preset"
+}
+set_property ip_repo_paths [list build/ip] [current_project]
+update_ip_catalog -rebuild
+source vivado/block_design.tcl
+set design [get_files system.bd]
+generate_target all $design
+add_files -norecurse [make_wrapper $design -top]
+set_property top system_wrapper [current_fileset]
+add_files -fileset constrs_1 vivado/fluidnpu.xdc
+update_compile_order -fileset sources_1
+# A full device needs the tool's effort: timing-driven synthesis, physical optimisation before and after routing.
+set_property strategy Flow_PerfOptimized_high [get_runs synth_1]
+set_property strategy Performance_ExplorePostRoutePhysOpt [get_runs impl_1]
+set_property STEPS.PHYS_OPT_DESIGN.IS_ENABLED true [get_runs impl_1]
+set_property STEPS.POST_ROUTE_PHYS_OPT_DESIGN.IS_ENABLED true [get_runs impl_1]
+launch_runs impl_1 -to_step write_bitstream -jobs 4
+wait_on_run impl_1
+if {[get_property PROGRESS [get_runs impl_1]] ne "100%"} {
+    error "implementation did not end in a bitstream; see build/vivado/system.runs/impl_1/runme.log"
+}
+open_run impl_1
+report_utilization -file build/utilization.rpt -hierarchical
+report_timing_summary -file build/timing.rpt
+# What was built stays in build/ in any case. Only what meets timing reaches the board's bundle, unless
+# ALLOW_SLACK=1 asks for a bitstream to bring a board up with.
+file copy -force build/vivado/system.runs/impl_1/system_wrapper.bit build/fluidnpu.bit
+file copy -force build/vivado/system.gen/sources_1/bd/system/hw_handoff/system.hwh build/fluidnpu.hwh
+write_hw_platform -fixed -include_bit -force -file build/fluidnpu.xsa
+set allowed [expr {[info exists env(ALLOW_SLACK)] && $env(ALLOW_SLACK) eq "1"}]
+set late ""
+if {[get_property STATS.WNS [get_runs impl_1]] < 0} {
+    set late "timing is not met at 150 MHz: see build/timing.rpt"
+} elseif {[get_property STATS.WHS [get_runs impl_1]] < 0} {
+    set late "hold times are not met, whatever the clock: see build/timing.rpt"
+}
+if {$late ne "" && !$allowed} {
+    error "$late; build/fluidnpu.bit is kept, and ALLOW_SLACK=1 would put it into bundle/"
+} elseif {$late ne ""} {
+    puts "WARNING: $late; bundle/fluidnpu.bit is for bringing a board up, and its results may be wrong"
+}
+file copy -force build/fluidnpu.bit bundle/fluidnpu.bit
+file copy -force build/fluidnpu.hwh bundle/fluidnpu.hwh
