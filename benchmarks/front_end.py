@@ -18,7 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -200,10 +202,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = demo_bundle(Path(scratch) / "bundle")
         owner_thread(folder, given.seconds)
-        starts = [("fluidnpu", lambda: ours(folder))]
+        starts: list[tuple[str, Callable[[], tuple[subprocess.Popen[bytes], int]]]] = [
+            ("fluidnpu", partial(ours, folder))
+        ]
         for word in given.peer:
             name, _, python = word.partition("=")
-            starts.append((name, lambda name=name, python=python: peer(name, python, Path(scratch) / name)))  # type: ignore[misc]
+            starts.append((name, partial(peer, name, python, Path(scratch) / name)))
         for name, start in starts:
             process, port = start()
             try:

@@ -48,6 +48,42 @@ EXIT_RATES = click.option(
     metavar="A,B,...",
     help="share of samples that leaves at each exit  [default: the model's, else measured on --data]",
 )
+_READING = "fluidnpu.reading"  # what `reading` keeps of the command line, in the context's meta
+
+
+def _kept(context: click.Context, option: click.Parameter, value: Any) -> None:
+    if value is not None:
+        context.meta.setdefault(_READING, {})[option.name] = value
+
+
+def reading(command: Decorated) -> Decorated:
+    """Add the options that say how MODEL is read; `reading_options` gives what they are."""
+    weights = click.option(
+        "--most-weights",
+        type=click.IntRange(min=1),
+        metavar="N",
+        expose_value=False,
+        callback=_kept,
+        help="refuse an ONNX file of more weights  [default: 268435456]",
+    )
+    logits = click.option(
+        "--logits",
+        metavar="NAME[,NAME...]",
+        expose_value=False,
+        callback=_kept,
+        help="outputs of an ONNX file that are exits; others are given out as they are  [default: every vector]",
+    )
+    return weights(logits(command))
+
+
+def reading_options() -> tuple[int | None, tuple[str, ...] | None]:
+    """Return the most weights of a model and the names of its exits, each None where the command has none."""
+    context = click.get_current_context(silent=True)
+    kept = {} if context is None else context.meta.get(_READING, {})
+    names = kept.get("logits")
+    return kept.get("most_weights"), None if names is None else tuple(names.split(","))
+
+
 JSON = click.option("--json", "as_json", is_flag=True, help="one JSON object on standard output")
 
 

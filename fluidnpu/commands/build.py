@@ -29,6 +29,7 @@ from ..options import (
     core_option,
     cycle_model,
     numbers,
+    reading,
     takes,
 )
 from ..wheel import board_wheel
@@ -73,6 +74,7 @@ class BuildOptions(Search):
 @click.option(
     "--tolerance", default=0.5, show_default=True, help="points of accuracy that int16 may lose against float"
 )
+@reading
 @JSON
 @takes(BuildOptions)
 def command(options: BuildOptions) -> None:

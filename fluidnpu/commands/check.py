@@ -11,7 +11,7 @@ import click
 from fluidnpu import models
 
 from .. import show
-from ..options import JSON, PATH, takes
+from ..options import JSON, PATH, reading, takes
 from .check_board import check_board
 from .networks import read_model_or_name, say_assumed
 from .prepare import prepared_report, print_intake
@@ -27,6 +27,7 @@ class CheckOptions:
 
 @click.command("check")
 @click.argument("model", type=PATH)
+@reading
 @JSON
 @takes(CheckOptions)
 def command(options: CheckOptions) -> None:
@@ -61,6 +62,12 @@ def check_model(options: CheckOptions) -> None:
     if isinstance(model, models.Network):
         print_intake(out, model)
     out.print(show.table("Exits", ("exit", "MMAC to here", "threshold", "rate", "accuracy"), rows))
+    if report.get("outputs"):
+        given = [
+            (one["name"], " x ".join(map(str, one["shape"])), one["activation"] or "none", str(one["stage"]))
+            for one in report["outputs"]
+        ]
+        out.print(show.table("Outputs that are no exits", ("output", "shape", "activation", "stage"), given))
     if isinstance(model, models.Network):
         say_assumed(out, model)
 
@@ -79,7 +86,11 @@ def model_report(model: models.Network | models.Workload) -> dict[str, Any]:
             threshold = {} if stage == len(work.exits) - 1 else {"threshold": exit.threshold}
             entry |= threshold | {"rate": exit.rate, "accuracy": exit.accuracy}
         exits.append(entry)
-    facts = {} if isinstance(model, models.Workload) else prepared_report(model)
+    facts: dict[str, Any] = {}
+    if isinstance(model, models.Network):
+        facts = prepared_report(model)
+        shown = [(one.name, list(one.shape), one.activation, one.stage) for one in model.outputs]
+        facts["outputs"] = [dict(zip(("name", "shape", "activation", "stage"), one, strict=True)) for one in shown]
     return {
         **facts,
         "name": work.name,

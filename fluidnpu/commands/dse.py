@@ -30,6 +30,7 @@ from ..options import (
     core_option,
     cycle_model,
     numbers,
+    reading,
     takes,
 )
 from .designs import DEFAULT_B_MAX, DEFAULT_CORE, DEFAULT_CYCLES, LONG, Search, explored
@@ -95,6 +96,7 @@ class DseOptions(Search):
     help="search and scale by what `import-reports` read of a built project",
 )
 @EXPLAIN
+@reading
 @JSON
 @takes(DseOptions)
 def command(options: DseOptions) -> None:

@@ -19,7 +19,7 @@ from fluidnpu.models import onnx as model_onnx
 
 from .. import show
 from ..errors import UsageError
-from ..options import FILE_OUT, JSON, PATH, numbers, takes
+from ..options import FILE_OUT, JSON, PATH, numbers, reading, takes
 from .networks import is_full_size, read_model_or_name, say_assumed
 from .prepare import ExitSettings, exit_settings, prepared, refuse_overwriting, spread
 
@@ -80,6 +80,7 @@ class ExitsOptions(ExitSettings):
     show_default=True,
     help="seed of resnet50's and inception_v3's weights, and of the images that --fit holds out",
 )
+@reading
 @JSON
 @takes(ExitsOptions)
 def command(options: ExitsOptions) -> None:

@@ -13,6 +13,7 @@ from fluidnpu.models import images as model_images
 from fluidnpu.models import numeric, zoo
 
 from ..errors import UsageError
+from ..options import reading_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +23,13 @@ NOISE_SEED = 0
 
 def read_model_or_name(path: Path) -> models.Network | models.Workload:
     """Read a model's file, or make a full-size network by its name, without weights."""
-    return zoo.full_size(str(path)) if is_full_size(path) else models.read_model(path)
+    return zoo.full_size(str(path)) if is_full_size(path) else read_file(path)
+
+
+def read_file(path: Path) -> models.Network | models.Workload:
+    """Read a model's file as `--most-weights` and `--logits` say."""
+    most, logits = reading_options()
+    return models.read_model(path, most_weights=most, exits=logits)
 
 
 def is_full_size(path: Path) -> bool:
@@ -32,7 +39,7 @@ def is_full_size(path: Path) -> bool:
 
 def read_network(path: Path) -> models.Network:
     """Read a network with weights. Raises UsageError for a layer table."""
-    model = models.read_model(path)
+    model = read_file(path)
     if not isinstance(model, models.Network):
         raise UsageError(f"this command needs a network with weights (ONNX), and '{path}' is a layer table")
     return model

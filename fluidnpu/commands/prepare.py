@@ -19,7 +19,7 @@ from fluidnpu.models import onnx as model_onnx
 
 from .. import show
 from ..errors import UsageError
-from ..options import JSON, PATH, numbers, takes
+from ..options import JSON, PATH, numbers, reading, takes
 from .networks import read_network, say_assumed
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def exit_settings(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--interpolation", type=click.Choice(["bilinear", "bicubic", "nearest"]), help="of the resize")
 @click.option("--float-range", metavar="LOW,HIGH", help="what images of floats lie in  [default: 0 to 255 * scale]")
 @exit_settings
+@reading
 @JSON
 @takes(PrepareOptions)
 def command(options: PrepareOptions) -> None:

@@ -12,7 +12,7 @@ from fluidnpu.hls import core as hls_core
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
-from ..options import BOARD, DATA, DESIGN_B_MAX, DESIGN_FILE, JSON, PATH, takes
+from ..options import BOARD, DATA, DESIGN_B_MAX, DESIGN_FILE, JSON, PATH, reading, takes
 from .designs import Search, chosen_design
 from .networks import NOISE_SEED, given_images, noise, quantised, read_network
 
@@ -39,6 +39,7 @@ class VerifyOptions:
     "--batches", metavar="B[,B...]", help="batch sizes to compare  [default: every one up to the design's largest]"
 )
 @DATA
+@reading
 @JSON
 @takes(VerifyOptions)
 def command(options: VerifyOptions) -> None:

@@ -267,10 +267,11 @@ class Server:
     def _gather(self) -> bool:
         """Admit what was submitted, blocking while there is nothing to do; False when the server must end."""
         with self._changed:
-            while not (self._inbox or self._runtime.busy or self._closing):
-                self._changed.wait()
             self._admit()
-        return self._runtime.busy or not self._closing
+            while not (self._runtime.busy or self._closing):
+                self._changed.wait()
+                self._admit()  # maybe nothing: what came may have been cancelled
+        return self._runtime.busy
 
     def _admit(self, least: int = 0) -> None:
         """Hand what was submitted to the policy, `least` requests at least; the lock is held.

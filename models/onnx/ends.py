@@ -58,7 +58,7 @@ def ends(
         meant = chosen is None or not {name, plain(name), value.plane.name, plain(value.plane.name)}.isdisjoint(chosen)
         if _decides(value) and meant:
             _add_exit(walk, found, name, value, table, threshold)
-        elif chosen is not None and meant and value.pixel:
+        elif chosen is not None and meant:
             raise ModelFileError(
                 f"output '{name}' must be one vector of at least two logits per image to be an exit, and it is "
                 f"(N, {', '.join(map(str, value.onnx_shape))}){' behind a ' + value.activation if value.activation else ''}"

@@ -122,16 +122,21 @@ def _missing_inputs(walk: Walk, node: onnx.NodeProto) -> None:
 
 
 def read_model(
-    path: Path | str, threshold: float | None = None, *, most_weights: int = MOST_WEIGHTS
+    path: Path | str,
+    threshold: float | None = None,
+    *,
+    most_weights: int | None = None,
+    exits: Sequence[str] | None = None,
 ) -> Network | Workload:
     """Read an ONNX file as a Network or a JSON layer table as a Workload: by suffix, else by the first
-    byte.
+    byte. Options as for `read_onnx`.
     """
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix == ".json" or (suffix != ".onnx" and _looks_like_json(path)):
         return read_layer_table(path)
-    return read_onnx(path, threshold, most_weights=most_weights)
+    most = MOST_WEIGHTS if most_weights is None else most_weights
+    return read_onnx(path, threshold, most_weights=most, exits=exits)
 
 
 def _looks_like_json(path: Path) -> bool:

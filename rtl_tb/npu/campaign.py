@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from fluidnpu.dse import Design, DramModel
 from fluidnpu.hls import Cause
@@ -20,7 +21,7 @@ from fluidnpu.hls.program import decode_for
 from . import coverage
 from .device import DECERR, SLVERR
 from .model import NpuModel
-from .world import ACROSS, ARRAY, STEADY, World, mask_of, model_of
+from .world import ACROSS, ARRAY, STEADY, Bytes, World, mask_of, model_of
 
 PORTS = ("m0", "m1", "m2", "write")
 FAR = DramModel(latency_cycles=170, write_latency_cycles=60, outstanding=6)
@@ -85,9 +86,10 @@ def bus_errors(world: World) -> None:
         if address is None:
             continue
         response = world.rng.choice((SLVERR, SLVERR, DECERR))
+        spoil = partial(world.npu.fault, bad=(address, address + 1), response=response)
         cause = Cause.BUS_WRITE if port == "write" else Cause.BUS_READ
-        span = _fail(world, layers, (cause,), lambda: world.npu.fault(bad=(address, address + 1), response=response))  # noqa: B023
-        _meet(world, layers, span, (cause,), lambda: world.npu.fault(bad=(address, address + 1), response=response))  # noqa: B023
+        span = _fail(world, layers, cause, spoil)
+        _meet(world, layers, span, cause, spoil)
 
 
 def bad_words(world: World) -> None:
@@ -103,8 +105,8 @@ def bad_words(world: World) -> None:
         world.put("FBCB_INDEX", layer * world.program.design.b_max + batch - 1)
         world.put("FBCB_DATA", 30 << 2)  # 31 samples a lane
         cause = Cause.BAD_FBCB
-    span = _fail(world, layers, (cause,), lambda: None, runs=False)
-    _meet(world, layers, span, (cause,), lambda: None, runs=False)
+    span = _fail(world, layers, cause)
+    _meet(world, layers, span, cause)
     world.npu.view(at, 128)[:] = good
     world.plan(layer, world.words[layer])
     world.right(layers)
@@ -200,40 +202,46 @@ def _prepared(world: World, most: int = 3) -> range:
     return layers
 
 
-def _fail(
-    world: World, layers: range, causes: tuple[Cause, ...], spoil: Callable[[], None], *, runs: bool = True
-) -> int:
-    """Run a job that must end with one of the causes; returns the cycles from START to the error."""
+def _fail(world: World, layers: range, cause: Cause, spoil: Callable[[], None] | None = None) -> int:
+    """Run a job that must end with a cause; returns the cycles from START to the error.
+
+    `spoil` makes it fail once its models are asked; without one the job is spoilt already, and runs no layer.
+    """
     before = world.memory.copy()
-    whole = world.after(layers) if runs else before
-    spoil()
+    whole = _spoilt(world, layers, spoil)
     world.start(layers)
-    cause = world.ends()
-    world.must(cause in causes, f"a job must end with {', '.join(c.name for c in causes)}, not {cause.name}")
+    told = world.ends()
+    world.must(told is cause, f"a job must end with {cause.name}, not {told.name}")
     span = world.npu.failed - world.npu.began
     world.dropped(before, whole)
     return span
 
 
-def _meet(
-    world: World, layers: range, span: int, causes: tuple[Cause, ...], spoil: Callable[[], None], *, runs: bool = True
-) -> None:
+def _meet(world: World, layers: range, span: int, cause: Cause, spoil: Callable[[], None] | None = None) -> None:
     """Run the job again with the watchdog, then with a soft reset, in the cycle in which it fails."""
     before = world.memory.copy()
-    whole = world.after(layers) if runs else before
-    spoil()
+    whole = _spoilt(world, layers, spoil)
     world.put("WATCHDOG", max(1, span - 1))
     world.start(layers)
-    cause = world.ends()
-    world.must(cause in (*causes, Cause.WATCHDOG), f"the error or the watchdog must be told, not {cause.name}")
+    told = world.ends()
+    world.must(told in (cause, Cause.WATCHDOG), f"the error or the watchdog must be told, not {told.name}")
     world.dropped(before, whole)
-    spoil()
+    _spoilt(world, layers, spoil)
     world.start(layers)
     world.run_to(world.npu.began + span)
     world.command("SOFT_RESET")
     world.idle()
     world.must(world.get("ERROR", "CAUSE") == Cause.NONE, "a soft reset must clear what comes with it")
     world.dropped(before, whole)
+
+
+def _spoilt(world: World, layers: range, spoil: Callable[[], None] | None) -> Bytes:
+    """Memory after the whole job, which is then spoilt."""
+    if spoil is None:
+        return world.memory.copy()
+    whole = world.after(layers)
+    spoil()
+    return whole
 
 
 def _ended(world: World, layers: range, moment: int, events: tuple[str, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from fluidnpu import show, words
 CELL = st.text(st.characters(categories=("L", "N")), min_size=1, max_size=12)
 
 
-def drawn(rows: list[tuple[str, ...]], columns: tuple[str, ...], width: int, left: int = 1) -> str:
+def drawn(rows: Sequence[tuple[str, ...]], columns: tuple[str, ...], width: int, left: int = 1) -> str:
     screen = Console(file=io.StringIO(), width=width, highlight=False)
     screen.print(show.table("title", columns, rows, left=left))
     file = screen.file

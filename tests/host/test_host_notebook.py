@@ -1,11 +1,17 @@
 """The board's notebook is delivered as PYNQ delivers notebooks, and its cells run on the simulated NPU."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from fluidnpu.host import notebooks
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(notebooks.__file__).parent
@@ -44,8 +50,6 @@ def test_every_cell_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 
 def test_pynq_delivers_it(tmp_path: Path) -> None:
     delivery = pytest.importorskip("pynqutils.setup_utils")
-    import tomllib
-
     points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pynq.notebooks"]
     assert points == {"fluidnpu": notebooks.__name__}
     source = delivery.ExtensionsManager.extension_path(notebooks.__name__)

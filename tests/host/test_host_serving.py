@@ -151,6 +151,17 @@ def test_a_stream_with_refusals_has_no_answers() -> None:
     assert any(not isinstance(reply, Reply) for reply in served.replies)
 
 
+def test_lone_requests_that_are_cancelled_leave_nothing_to_decide() -> None:
+    w = world(3)
+    with Server(w.driver, make_policy("fluid")) as server:
+        cancelled = 0
+        for image in w.images(200):
+            cancelled += server.submit(image, SECOND_NS).cancel()
+        assert server.submit(w.images(1)[0], SECOND_NS).result(PATIENCE_S).met
+    assert server.failure is None
+    assert server.answered == 201 - cancelled
+
+
 def test_priorities_enter_first() -> None:
     w = slow(20)
     images = w.images(1)

@@ -1,0 +1,91 @@
+"""The ONNX operators that the reader takes and those that it refuses with a remedy, as tables for a page.
+
+`python -m fluidnpu.models.onnx.catalogue` prints the tables of docs/reference/operators.md; a test compares.
+"""
+
+from __future__ import annotations
+
+from .constants import FOLDS
+from .reader import OPERATORS
+from .refusals import REMEDIES
+
+FREE = "nothing"
+FOLDED = "folded into the layer before or behind it; else a depthwise 1x1"
+TAKEN: dict[str, tuple[str, str]] = {
+    "Add": ("a residual of a layer, or folded", "two values of one shape, or one number for each channel"),
+    "AveragePool": (
+        "a sum pool; border windows that leave padding out are depthwise convolutions into the same tensor",
+        "at most 64 kinds of windows",
+    ),
+    "BatchNormalization": (FOLDED, "evaluation mode"),
+    "Cast": (FREE, "between floats; of a uint8 image"),
+    "Clip": (FOLDED, "numbers as bounds"),
+    "Concat": (FREE + ": pieces are written side by side", "channels; height or width of maps"),
+    "Constant": (FREE, ""),
+    "Conv": ("a layer, with groups, stride, dilation and any padding", "constant weights; Conv1d is a 1xN convolution"),
+    "Div": (FOLDED, "by one number for each channel"),
+    "Dropout": (FREE, "evaluation mode"),
+    "Flatten": (FREE, "from axis 1"),
+    "Gather": (FREE, "of channels, constant positions"),
+    "Gemm": ("a layer over the whole map", "a flattened input, a constant matrix"),
+    "GlobalAveragePool": ("a sum pool", ""),
+    "GlobalMaxPool": ("a max pool", ""),
+    "HardSigmoid": ("folded, then a clip", ""),
+    "Identity": (FREE, ""),
+    "LeakyRelu": ("two depthwise 1x1", ""),
+    "LogSoftmax": (FREE + ": the host does it", "at an output; an exit gives its logits"),
+    "MatMul": ("a layer: over a vector, or over the channels of each pixel", "a constant matrix"),
+    "MaxPool": ("a max pool", "padding only where the input cannot be negative (after a ReLU)"),
+    "Mul": (FOLDED, "by one number for each channel"),
+    "Neg": (FOLDED, ""),
+    "Pad": (FREE + ": convolutions and pools take it over, channels of zeros are memory that nobody writes", "zeros"),
+    "PRelu": ("two depthwise 1x1, three where a slope is above 1", "a slope for each channel"),
+    "ReduceMax": ("a max pool", "over height, width or both"),
+    "ReduceMean": ("a sum pool", "over height, width or both"),
+    "ReduceSum": ("a sum pool, the count folded into what reads it", "over height, width or both"),
+    "Relu": (FOLDED, ""),
+    "Reshape": (FREE, "channels split and joined; height and width whole"),
+    "Shape": (FREE, "where only a Reshape depends on it"),
+    "Sigmoid": (FREE + ": the host does it", "at an output, which is then no exit"),
+    "Slice": (FREE + "; a step in height or width takes a strided depthwise 1x1", "not of the batch"),
+    "Softmax": (FREE + ": the host does it", "at an output; an exit gives its logits"),
+    "Split": (FREE, "of channels, or of height or width of maps"),
+    "Squeeze": (FREE, "axes of size one"),
+    "Sub": (FOLDED, "one number for each channel"),
+    "Sum": ("residuals of layers, or folded", "values of one shape"),
+    "Transpose": (
+        FREE + ": the layers that read it permute their weights; else a permuted 1x1 convolution",
+        "the batch first",
+    ),
+    "Unsqueeze": (FREE, ""),
+}
+
+
+def taken_table() -> str:
+    """Return the table of the operators that are read."""
+    rows = [f"| {name} | {TAKEN[name][0]} | {TAKEN[name][1]} |" for name in OPERATORS]
+    return "\n".join(["| operator | on the NPU | which |", "|---|---|---|", *rows])
+
+
+def refused_table() -> str:
+    """Return the table of the operators that are refused with a remedy of their own."""
+    by_remedy: dict[str, list[str]] = {}
+    for name, remedy in REMEDIES.items():
+        by_remedy.setdefault(remedy, []).append(name)
+    rows = [f"| {', '.join(sorted(names))} | {remedy} |" for remedy, names in by_remedy.items()]
+    return "\n".join(["| operator | remedy |", "|---|---|", *rows])
+
+
+def folded_line() -> str:
+    """Return the operators that are computed while reading, where all their inputs are constants."""
+    return ", ".join(sorted(FOLDS)) + "."
+
+
+def tables() -> dict[str, str]:
+    """Return the generated parts of the page by name."""
+    return {"taken": taken_table(), "refused": refused_table(), "folded": folded_line()}
+
+
+if __name__ == "__main__":
+    for name, text in tables().items():
+        print(f"<!-- generated: {name} -->\n{text}\n<!-- end -->\n")

@@ -1,0 +1,48 @@
+"""The page of operators says what the reader does: its tables are the program's, and their claims are tried."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import onnx
+import pytest
+from onnx_mutations import OPERATORS as MUTATED
+
+from fluidnpu import options
+from fluidnpu.models.onnx import OPERATORS
+from fluidnpu.models.onnx.catalogue import TAKEN, tables
+from fluidnpu.models.onnx.refusals import REMEDIES
+from fluidnpu.models.onnx.walk import MOST_WEIGHTS
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "operators.md"
+
+
+def test_the_page_has_the_tables_of_the_program() -> None:
+    found = re.findall(r"<!-- generated: (\w+) -->\n(.*?)\n<!-- end -->", PAGE.read_text("utf-8"), re.DOTALL)
+    assert dict(found) == tables(), "python -m fluidnpu.models.onnx.catalogue prints them"
+
+
+def test_every_operator_is_described_once_and_exists() -> None:
+    assert sorted(TAKEN) == list(OPERATORS)
+    assert not set(TAKEN) & set(REMEDIES)
+    known = {schema.name for schema in onnx.defs.get_all_schemas()}
+    assert set(TAKEN) <= known
+    assert set(REMEDIES) - known <= {"Swish"}  # newer than the oldest onnx that is supported
+
+
+def test_every_operator_that_is_read_meets_damage_in_the_hostile_tests() -> None:
+    assert set(OPERATORS) <= set(MUTATED)
+
+
+def test_the_limit_of_weights_is_the_same_in_page_and_command() -> None:
+    assert f"{MOST_WEIGHTS:,}" in PAGE.read_text("utf-8")
+    command = options.reading(click.Command("any").callback or (lambda: None))
+    told = next(one for one in command.__click_params__ if one.name == "most_weights")
+    assert f"[default: {MOST_WEIGHTS}]" in told.help
+
+
+@pytest.mark.parametrize("name", ["ReduceMean", "Split"])
+def test_descriptions_are_short(name: str) -> None:
+    assert all(len(text) < 130 for text in TAKEN[name])
