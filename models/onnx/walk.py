@@ -362,7 +362,8 @@ class Walk:
     # -- moving values ---------------------------------------------------------------------------------------
 
     def per_channel(self, node: onnx.NodeProto, source: Value) -> tuple[Value, int, Indices]:
-        """Return a value for a layer that treats each channel by itself: its channels fill a range of its plane.
+        """Return a value for a layer that treats each channel by itself: its channels fill a range of its
+        plane.
 
         With it come the first channel of the range, and the value's channel at each place of it.
         """
