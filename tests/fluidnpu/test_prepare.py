@@ -66,6 +66,7 @@ def test_preparing_writes_what_is_given_and_what_is_measured(bare: Path, data: P
     text = said(*words, "--calibrate", data, "--thresholds", "0.3,0.4", "--out", tmp_path / "ready.onnx")
     assert "crop 32 (bilinear), pixel * 1/255, - 0.5, / 0.25; floats in 0..1" in text
     assert "model written to" in text
+    assert "about as often as chance among" in text  # random weights
     assert "is assumed" not in text
     assert bare.read_bytes() == before
     ready = read_onnx(tmp_path / "ready.onnx")
