@@ -32,9 +32,9 @@ from ..options import (
     reading,
     takes,
 )
-from ..wheel import board_wheel
 from .designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, chosen_design
 from .networks import given_images, quantised, read_network, say_assumed, with_given_rates, with_rates_of
+from .wheel import board_wheel
 
 
 @dataclass(frozen=True, kw_only=True)
