@@ -220,8 +220,8 @@ class Walk:
 
     def _too_many(self) -> ModelFileError:
         return ModelFileError(
-            f"{self.file.path} must have at most {self.most_weights} weights and constants, and it has more; give "
-            f"--most-weights (most_weights in Python) a larger number if it is meant to"
+            f"{self.file.path} must have at most {self.most_weights} weights and constants, and it has more; a larger "
+            "--most-weights (most_weights in Python) reads it"
         )
 
     def put(self, node: onnx.NodeProto, value: Value) -> None:
@@ -365,7 +365,7 @@ class Walk:
     # -- moving values ---------------------------------------------------------------------------------------
 
     def per_channel(self, node: onnx.NodeProto, source: Value) -> tuple[Value, int, Indices]:
-        """Return a value for a layer that treats each channel by itself: its channels fill a range of its plane.
+        """Return a value whose channels fill a range of its plane, for a layer that treats each by itself.
 
         With it come the first channel of the range, and the value's channel at each place of it.
         """

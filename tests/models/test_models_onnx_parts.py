@@ -17,6 +17,7 @@ from fluidnpu.models.errors import UnsupportedOperatorError
 from fluidnpu.models.graph import Output
 from fluidnpu.models.graph.network import Network
 from fluidnpu.models.numeric import run_float, run_float_outputs
+from fluidnpu.models.onnx import write_onnx
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -108,6 +109,8 @@ def test_a_dense_block_copies_nothing(tmp_path: Path) -> None:
     network = read(tmp_path, g, g.head(value, 10))
     assert [layer.in_shape[2] for layer in network.layers] == [3, 4, 6, 8, 10, 10]
     assert len({layer.output for layer in network.layers[:4]}) == 1
+    write_onnx(network, tmp_path / "again.onnx")
+    assert read_onnx(tmp_path / "again.onnx").layers == network.layers
 
 
 def test_zeros_around_channels_cost_nothing(tmp_path: Path) -> None:
@@ -323,7 +326,7 @@ def test_constants_count_once_while_they_are_needed(tmp_path: Path) -> None:
     needed = 2 * 60 * 4  # the constant and its transpose, at one time
     assert read_onnx(tmp_path / "w.onnx", most_weights=needed).workload.macs > 0
     told = message(tmp_path, g.model(constants(g, 60)), most_weights=needed - 1)
-    assert "must have at most 479 weights and constants, and it has more; give --most-weights" in told
+    assert "must have at most 479 weights and constants, and it has more; a larger --most-weights" in told
     with pytest.raises(NetworkError, match="must be at least 1, not 0"):
         read_onnx(tmp_path / "w.onnx", most_weights=0)
 
