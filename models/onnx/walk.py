@@ -262,8 +262,9 @@ class Walk:
         if view is None:
             return None
         if source.activation.endswith("softmax") and axis is None:
-            along = source.view.axes[source.axis - 1]
-            if not (source.pixel and along and view.axes[0] == along):
+            along, all_there = source.view.axes[source.axis - 1], np.arange(source.view.channels.size)
+            whole = np.array_equal(np.sort(view.index), all_there)  # shares of some classes are not some shares
+            if not (source.pixel and whole and along and view.axes[0] == along):
                 self.value(node)  # refuses
             axis = 1
         taken = view.index
@@ -416,6 +417,7 @@ class Walk:
             pad=source.pad,
             factor=source.factor,
             shift=source.shift,
+            pixels=source.pixels,
         )
 
     def copy(self, node: onnx.NodeProto, source: Value, output: str | None = None, stride: Pair = (1, 1)) -> Value:
@@ -441,9 +443,10 @@ class Walk:
         )
         if source.factor is not None and source.shift is not None:
             made.plane.own[0].scale(source.factor[order], source.shift[order])
+        view = source.view.with_order(made.view.index)
         if any(source.pad) or stride != (1, 1):  # of maps and lines alone
-            return replace(made, view=View.of(source.window_axes, made.plane.shape, made.view.index))
-        return replace(made, view=source.view.with_order(made.view.index))
+            view = View.of(source.window_axes, made.plane.shape, made.view.index)
+        return replace(made, view=view, pixels=source.pixels)
 
     def settle(self, node: onnx.NodeProto, source: Value) -> Value:
         """Do what is still to be done to a value: padding with zeros or cropping, and an affine map."""

@@ -169,6 +169,32 @@ def test_channels_last_images_of_bytes(tmp_path: Path) -> None:
     assert len(network.layers) == 3
 
 
+def test_every_second_pixel_of_an_image_of_bytes(tmp_path: Path) -> None:
+    g = Graph()
+    facts = [g.const(one, np.int64) for one in ([1], [99], [2], [2])]
+    half = g.op("Slice", g.op("Gather", "image", g.const([2, 0], np.int64), axis=1), *facts)
+    image = g.op("Cast", half, to=1)
+    proto = g.model(g.head(g.conv(image, 4, 2), 4))
+    proto.graph.input[0].CopyFrom(helper.make_tensor_value_info("image", TensorProto.UINT8, ["N", 3, 8, 7]))
+    onnx.save(proto, tmp_path / "u.onnx")
+    compare(tmp_path / "u.onnx", np.random.default_rng(1).integers(0, 256, (3, 3, 8, 7), np.uint8))
+
+
+def test_shares_of_classes_are_not_cut(tmp_path: Path) -> None:
+    g = Graph()
+    shares = g.op("Softmax", g.head(g.conv("image", 4, 3), 4), axis=1)
+    cut = g.op("Slice", shares, *(g.const([one], np.int64) for one in (0, 2, 1)))
+    assert "follows a Softmax" in message(tmp_path, g.model(cut))
+    g = Graph()
+    heat = g.op("Sigmoid", g.conv("image", 4, 3))
+    cut = g.op("Slice", heat, *(g.const([one], np.int64) for one in (0, 99, 2, 2)))
+    assert "before a Sigmoid or Softmax" in message(tmp_path, g.model(cut))
+    g = Graph()
+    heat = g.op("Sigmoid", g.conv("image", 4, 3))  # of channels it is the same before and after
+    network = read(tmp_path, g, g.op("Slice", heat, *(g.const([one], np.int64) for one in (1, 3, 1))))
+    assert network.outputs[0].channels == (1, 2)
+
+
 def test_signals_are_lines(tmp_path: Path) -> None:
     g = Graph(shape=(2, 24))
     value = g.op("Relu", g.op("Conv", "image", g.random(6, 2, 5), g.random(6), pads=[2, 2], strides=[2]))
