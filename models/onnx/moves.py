@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from onnx import TensorProto
 
@@ -49,7 +50,14 @@ def _put_moved(walk: Walk, node: onnx.NodeProto, move: Any, why: str, axis: int 
             why,
             "only channels can be split, joined and moved freely, and whole heights and widths with them",
         )
-    walk.alias(node, moved, joined=False)
+    walk.alias(node, replace(moved, unbatched=False))
+
+
+def _unbatch(walk: Walk, node: onnx.NodeProto) -> None:
+    """Join the batch of one with the values, as PyTorch's `as_strided` of a pooled map begins."""
+    line = walk.moved(node, lambda view: view.reshape((math.prod(view.shape),)))
+    assert line is not None
+    walk.alias(node, replace(line, unbatched=True))
 
 
 def _reshape(walk: Walk, node: onnx.NodeProto) -> None:
@@ -57,13 +65,11 @@ def _reshape(walk: Walk, node: onnx.NodeProto) -> None:
     given = walk.constant(node, 1).reshape(-1)
     target = [int(v) for v in given[:9]]
     shape = source.onnx_shape
-    if walk.batch == 1 and target in ([-1], [math.prod(shape)]):
-        line = walk.moved(node, lambda view: view.reshape([math.prod(shape)]))
-        if line is not None:
-            walk.alias(node, replace(line, joined=True))
-            return
     if not Attributes(node).integer("allowzero", 0):  # 0 copies a dimension
         target = [shape[i - 1] if v == 0 and 0 < i <= len(shape) else v for i, v in enumerate(target)]
+    if walk.batch == 1 and source.pixel and given.size == 1 and given[0] in (-1, math.prod(shape)):
+        _unbatch(walk, node)
+        return
     batch_kept = bool(target) and given.size < 9 and target[0] in (0, -1, 1, walk.batch) and target.count(-1) <= 1
     why = f"turns {_told(shape)} into {tuple(target)}"
     if not batch_kept:
@@ -231,8 +237,8 @@ def _split(walk: Walk, node: onnx.NodeProto) -> None:
 def _gather(walk: Walk, node: onnx.NodeProto) -> None:
     source = walk.raw(node)
     indices = walk.constant(node, 1)
-    if source.joined:
-        _shaped(walk, node, source, indices)
+    if source.unbatched:
+        _gather_unbatched(walk, node, source, indices)
         return
     axis = _axis(node, Attributes(node).integer("axis", 0), source.onnx_shape)
     size = source.onnx_shape[axis]
@@ -246,16 +252,16 @@ def _gather(walk: Walk, node: onnx.NodeProto) -> None:
     walk.alias(node, taken if indices.ndim else replace(taken, view=taken.view.remove(axis)))
 
 
-def _shaped(walk: Walk, node: onnx.NodeProto, source: Value, indices: Indices) -> None:
-    """Read a Gather of one line as a Reshape: PyTorch's `as_strided` of a pooled map, for a batch of one."""
-    in_order = np.array_equal(indices.reshape(-1), np.arange(math.prod(source.view.shape)))
-    if Attributes(node).integer("axis", 0) != 0 or indices.ndim < 2 or len(indices) != 1 or not in_order:
-        raise UnsupportedOperatorError(
-            label(node), node.op_type, "picks values", "only one that leaves all values in their order can be read"
-        )
-    view = source.view.reshape(list(indices.shape[1:]))
-    assert view is not None, "a line of values takes any shape"
-    walk.alias(node, replace(source, view=view, joined=False))
+def _gather_unbatched(walk: Walk, node: onnx.NodeProto, source: Value, indices: npt.NDArray[Any]) -> None:
+    """Pick values of one line, and give them the batch of one again."""
+    size = source.view.index.size
+    fits = indices.ndim > 1 and indices.shape[0] == 1 and Attributes(node).integer("axis", 0) == 0
+    if not fits or not 0 < indices.size <= MOST_ELEMENTS or indices.min() < -size or indices.max() >= size:
+        raise misfit(node, "picks along the batch", "keep the batch as the first dimension")
+    picked = np.where(indices < 0, indices + size, indices).astype(np.int64).reshape(-1)
+    taken = walk.moved(node, lambda view: view.take(0, picked).reshape(indices.shape[1:]))
+    assert taken is not None
+    walk.alias(node, replace(taken, unbatched=False))
 
 
 # -- joining -----------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ class Value:
     activation: str = ""
     axis: int = 1
     pixels: bool = False  # of a uint8 image: what is stored is divided by 255
-    joined: bool = False  # one line of values, the batch of one among them
+    unbatched: bool = False  # one line of values, the batch of one left out: only a Gather or Reshape may follow
 
     @property
     def shape(self) -> Shape:
@@ -137,12 +137,9 @@ class Walk:
         if name not in self.values:
             what = f"'{name}' is a constant" if self.known(name) else f"'{name}' is nowhere in the file"
             raise refuse(node, f"must read an activation at input {index}, and {what}")
-        found = self.values[name]
-        if found.joined and node.op_type not in ("Gather", "Reshape"):
-            raise UnsupportedOperatorError(
-                label(node), node.op_type, "follows a Reshape to one line", "only a Gather in order may follow it"
-            )
-        return found
+        if self.values[name].unbatched and node.op_type not in ("Gather", "Reshape"):
+            raise misfit(node, "reads what has lost its batch", "keep the batch as the first dimension")
+        return self.values[name]
 
     def value(self, node: onnx.NodeProto, index: int = 0, *, lazy: bool = False) -> Value:
         """Return the activation at an input of a node.

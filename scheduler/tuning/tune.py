@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 class Tuning:
-    """The search for one setting and place of the dial; `state` is the file that keeps it between generations.
+    """The search for one setting and place of the dial; the file `state` keeps it between generations.
 
     Raises SchedulerError where the file is for something else.
     """

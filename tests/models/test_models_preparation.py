@@ -132,7 +132,9 @@ def test_a_file_keeps_its_graph_and_foreign_metadata(tmp_path: Path) -> None:
     assert strip(written) == strip(model)
     assert {one.key for one in written.metadata_props} > {"author", "fluidnpu.exits", "fluidnpu.preprocessing"}
     with pytest.raises(ModelFileError, match="must read back as it was written"):
-        rewritten(tmp_path / "mine.onnx", replace(ready, exits=ready.exits[1:]))
+        rewritten(
+            tmp_path / "mine.onnx", replace(ready, exits=(replace(ready.exits[0], name="a\x07"), *ready.exits[1:]))
+        )
 
 
 def test_weights_beside_a_file_come_along(tmp_path: Path) -> None:

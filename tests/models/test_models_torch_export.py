@@ -14,7 +14,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from fluidnpu.models import golden, quantise, read_onnx
-from fluidnpu.models.errors import UnsupportedOperatorError
 from fluidnpu.models.numeric import run_float
 
 torch = pytest.importorskip("torch")
@@ -94,7 +93,7 @@ def test_an_exported_network_computes_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", ["kept", "turned"])
 def test_a_strided_view_of_a_pooled_map_is_read(tmp_path: Path, order: str) -> None:
     """PyTorch's newer exporter writes it where the example image lies channels last in memory, as one does
-    that was permuted from NHWC: Reshape to one line, Gather in order, Reshape.
+    that was permuted from NHWC: Reshape to one line, Gather, Reshape.
     """
     rng = np.random.default_rng(0)
     picked = np.arange(6)[:: 1 if order == "kept" else -1].reshape(1, 6, 1, 1)
@@ -123,10 +122,6 @@ def test_a_strided_view_of_a_pooled_map_is_read(tmp_path: Path, order: str) -> N
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     onnx.save(model, tmp_path / "net.onnx")
-    if order == "turned":
-        with pytest.raises(UnsupportedOperatorError, match="only one that leaves all values in their order"):
-            read_onnx(tmp_path / "net.onnx")
-        return
     network = read_onnx(tmp_path / "net.onnx")
     assert network.name == "net"
     image = rng.random((1, 8, 8, 1), np.float32)
