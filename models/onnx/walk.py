@@ -204,7 +204,7 @@ class Walk:
         self.constants[name] = array
 
     def afford(self, elements: int) -> None:
-        """Raise ModelFileError if constants of so many elements more are beyond the limit."""
+        """Raise ModelFileError if constants of that many elements more are beyond the limit."""
         if self.kept + elements > self.most_weights or self.folded + elements > _MOST_WORK * self.most_weights:
             raise self._too_many()
 
