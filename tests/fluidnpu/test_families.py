@@ -6,6 +6,7 @@ of bytes with channels last; and squeeze-and-excitation, which is refused as the
 
 from __future__ import annotations
 
+import json
 import logging
 import warnings
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from fluidnpu.boards import load_board
 from fluidnpu.cli import main
@@ -280,6 +282,22 @@ def test_a_gate_is_refused_by_its_name(exporter: str, tmp_path: Path) -> None:
     ) as told:
         read_onnx(tmp_path / "gated.onnx")
     assert told.value.operator == "Mul"
+
+
+def test_options_say_how_a_model_is_read(tmp_path: Path) -> None:
+    made("keypoints", "torchscript_17", tmp_path / "keypoints.onnx")
+    network = read_onnx(tmp_path / "keypoints.onnx")
+    words = ["check", str(tmp_path / "keypoints.onnx"), "--json"]
+    known = CliRunner().invoke(main, words)
+    assert [one["name"] for one in json.loads(known.output)["outputs"]] == [network.outputs[0].name]
+    few = CliRunner().invoke(main, [*words, "--most-weights", "100"])
+    assert few.exit_code == 2
+    assert "must have at most 100 weights and constants" in json.loads(few.stdout)["error"]
+    wrong = CliRunner().invoke(main, [*words, "--logits", network.outputs[0].name])
+    assert wrong.exit_code == 2
+    assert "must be one vector of at least two logits" in json.loads(wrong.stdout)["error"]
+    named = CliRunner().invoke(main, [*words, "--logits", network.exits[0].name])
+    assert named.output == known.output
 
 
 def test_the_commands_take_a_detector_to_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

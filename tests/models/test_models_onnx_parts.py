@@ -17,6 +17,7 @@ from fluidnpu.models.errors import UnsupportedOperatorError
 from fluidnpu.models.graph import Output
 from fluidnpu.models.graph.network import Network
 from fluidnpu.models.numeric import run_float, run_float_outputs
+from fluidnpu.models.onnx import write_onnx
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -108,6 +109,8 @@ def test_a_dense_block_copies_nothing(tmp_path: Path) -> None:
     network = read(tmp_path, g, g.head(value, 10))
     assert [layer.in_shape[2] for layer in network.layers] == [3, 4, 6, 8, 10, 10]
     assert len({layer.output for layer in network.layers[:4]}) == 1
+    write_onnx(network, tmp_path / "again.onnx")
+    assert read_onnx(tmp_path / "again.onnx").layers == network.layers
 
 
 def test_zeros_around_channels_cost_nothing(tmp_path: Path) -> None:
@@ -164,6 +167,32 @@ def test_channels_last_images_of_bytes(tmp_path: Path) -> None:
     network = compare(tmp_path / "u.onnx", np.random.default_rng(1).integers(0, 256, (3, 8, 7, 3), np.uint8))
     assert network.tensors["image"] == (8, 7, 3)
     assert len(network.layers) == 3
+
+
+def test_every_second_pixel_of_an_image_of_bytes(tmp_path: Path) -> None:
+    g = Graph()
+    facts = [g.const(one, np.int64) for one in ([1], [99], [2], [2])]
+    half = g.op("Slice", g.op("Gather", "image", g.const([2, 0], np.int64), axis=1), *facts)
+    image = g.op("Cast", half, to=1)
+    proto = g.model(g.head(g.conv(image, 4, 2), 4))
+    proto.graph.input[0].CopyFrom(helper.make_tensor_value_info("image", TensorProto.UINT8, ["N", 3, 8, 7]))
+    onnx.save(proto, tmp_path / "u.onnx")
+    compare(tmp_path / "u.onnx", np.random.default_rng(1).integers(0, 256, (3, 3, 8, 7), np.uint8))
+
+
+def test_shares_of_classes_are_not_cut(tmp_path: Path) -> None:
+    g = Graph()
+    shares = g.op("Softmax", g.head(g.conv("image", 4, 3), 4), axis=1)
+    cut = g.op("Slice", shares, *(g.const([one], np.int64) for one in (0, 2, 1)))
+    assert "follows a Softmax" in message(tmp_path, g.model(cut))
+    g = Graph()
+    heat = g.op("Sigmoid", g.conv("image", 4, 3))
+    cut = g.op("Slice", heat, *(g.const([one], np.int64) for one in (0, 99, 2, 2)))
+    assert "before a Sigmoid or Softmax" in message(tmp_path, g.model(cut))
+    g = Graph()
+    heat = g.op("Sigmoid", g.conv("image", 4, 3))  # of channels it is the same before and after
+    network = read(tmp_path, g, g.op("Slice", heat, *(g.const([one], np.int64) for one in (1, 3, 1))))
+    assert network.outputs[0].channels == (1, 2)
 
 
 def test_signals_are_lines(tmp_path: Path) -> None:
@@ -323,7 +352,7 @@ def test_constants_count_once_while_they_are_needed(tmp_path: Path) -> None:
     needed = 2 * 60 * 4  # the constant and its transpose, at one time
     assert read_onnx(tmp_path / "w.onnx", most_weights=needed).workload.macs > 0
     told = message(tmp_path, g.model(constants(g, 60)), most_weights=needed - 1)
-    assert "must have at most 479 weights and constants, and it has more; give --most-weights" in told
+    assert "must have at most 479 weights and constants, and it has more; a larger --most-weights" in told
     with pytest.raises(NetworkError, match="must be at least 1, not 0"):
         read_onnx(tmp_path / "w.onnx", most_weights=0)
 
