@@ -1,9 +1,9 @@
-"""`guarded` as deployed beside `fluid` on tables that nothing was tuned on, and in worlds that are not as told.
+"""`guarded` as deployed beside `fluid` on tables that nothing was tuned on, also in worlds not as told.
 
     nice -n 10 python benchmarks/foreign.py --out build/foreign         # half an hour on one core
     python benchmarks/foreign.py --tables 3 --seeds 3 --requests 3000   # a first look
 
-Each table of `foreign_tables.json` is met as a user's is: its table is solved and weights are chosen on streams
+A table of `foreign_tables.json` is met as a user's is: it is solved and weights are chosen on streams
 of their own (generator key 6), then the policies meet the streams of `scheduler.comparison` (keys 70 and 71).
 A difference is a mean over seeds of paired differences with its 95 % interval; it counts as worse or better
 where the interval excludes zero. Writes foreign.json and foreign.md.
@@ -32,6 +32,7 @@ METRICS = ("violations_pct", "average_ms", "p99_ms")
 NOTHING = {"violations_pct": 0.01, "average_ms": 0.0, "p99_ms": 0.0}  # % violations that are no difference
 POLICIES = ("fluid", "guarded", "guarded:dial=2")
 CALM, PEAK = 20_000, 5_000  # requests
+PEAK_NAME = "calm, then peak"
 Runs = dict[str, Sequence[Metrics]]
 Report = dict[str, Any]
 
@@ -227,26 +228,37 @@ def main() -> None:
     parser.add_argument("--few-tables", type=int, default=100, help="in worlds that are not as told")
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--out", type=Path, default=Path("build/foreign"))
+    parser.add_argument("--resume", action="store_true", help="go on with what --out holds")
     args = parser.parse_args()
     tables = list(evaluation_tables())[: args.tables]
-    begin, rows = time.process_time(), []
-    peak = "calm, then peak"
-    worlds: dict[str, Report] = {w.name: {"name": w.name, "about": w.about, "tables": []} for w in WORLDS}
-    worlds[peak] = {"name": peak, "about": "30 %, then 98 %, told 65 %: the peak alone", "tables": []}
-    for index, table in enumerate(tables):
-        rows.append(as_told(table, args))
-        told = rows[-1]["over_fluid"]["guarded"]
-        print(
-            f"{table.serving.name}: " + ", ".join(f"{ratio(told[m]):.2f} {told[m]['verdict']}" for m in METRICS),
-            flush=True,
-        )
-        if index < args.few_tables:
-            for world in WORLDS:
-                worlds[world.name]["tables"].append(otherwise(world, table, args))
-            worlds[peak]["tables"].append(calm_then_peak(table, args))
-        leave(args, begin, rows, worlds)
-    leave(args, begin, rows, worlds)
+    begin, rows, worlds = start(args)
+    for table in tables:
+        if all(row["name"] != table.serving.name for row in rows):
+            rows.append(as_told(table, args))
+            told = rows[-1]["over_fluid"]["guarded"]
+            said = ", ".join(f"{ratio(told[m]):.2f} {told[m]['verdict']}" for m in METRICS)
+            print(f"{table.serving.name}: {said}", flush=True)
+            leave(args, begin, rows, worlds)
+    for table in tables[: args.few_tables]:
+        for name, body in worlds.items():
+            if all(row["name"] != table.serving.name for row in body["tables"]):
+                world = next((w for w in WORLDS if w.name == name), None)
+                found = calm_then_peak(table, args) if world is None else otherwise(world, table, args)
+                body["tables"].append(found)
+                leave(args, begin, rows, worlds)
+        print(f"{table.serving.name}: in other worlds", flush=True)
     print(page(json.loads((args.out / "foreign.json").read_text())))
+
+
+def start(args: argparse.Namespace) -> tuple[float, list[Report], dict[str, Report]]:
+    """The CPU seconds before this run, the tables so far, and the other worlds so far."""
+    worlds: dict[str, Report] = {w.name: {"name": w.name, "about": w.about, "tables": []} for w in WORLDS}
+    worlds[PEAK_NAME] = {"name": PEAK_NAME, "about": "30 %, then 98 %, told 65 %: the peak alone", "tables": []}
+    if not args.resume:
+        return time.process_time(), [], worlds
+    old = json.loads((args.out / "foreign.json").read_text())
+    worlds |= {body["name"]: body for body in old["worlds"]}
+    return time.process_time() - old["cpu_s"], old["tables"], worlds
 
 
 def leave(args: argparse.Namespace, begin: float, rows: Sequence[Report], worlds: dict[str, Report]) -> None:

@@ -18,7 +18,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from fluidnpu.words import WORDS
+from fluidnpu.reports.words import WORDS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # a hook is no package
 from drawing import DARK, LIGHT, variables

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from fluidnpu import dse, scheduler
 from fluidnpu.scheduler import simulation
 
-from .words import explained
+from .reports.words import explained
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, Group, RenderableType

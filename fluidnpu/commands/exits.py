@@ -157,6 +157,8 @@ def list_exits(options: ExitsOptions) -> None:
     asked = (options.places, options.thresholds, options.rates, options.calibrate)
     _print(out, report, all(one is None for one in asked))
     say_assumed(out, network)
+    if options.out is None and any(one is not None for one in asked):
+        out.print("  [dim]nothing was written; --out NEW.onnx writes it[/]")
 
 
 def _check(options: ExitsOptions) -> None:

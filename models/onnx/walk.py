@@ -101,7 +101,7 @@ class Value:
 
     @property
     def window_axes(self) -> tuple[str, ...]:
-        """The axes of a map or of a line, whatever sizes they have."""
+        """The axes of a map or of a line, also those of size one."""
         return ("c", "h", "w") if self.view.is_map else ("c", "h" if self.upright else "w")
 
     @property
@@ -204,7 +204,7 @@ class Walk:
         self.constants[name] = array
 
     def afford(self, elements: int) -> None:
-        """Refuse constants of so many elements beyond the limit, before they are made."""
+        """Raise ModelFileError if this number of further elements is beyond the limit."""
         if self.kept + elements > self.most_weights or self.folded + elements > _MOST_WORK * self.most_weights:
             raise self._too_many()
 
@@ -362,8 +362,10 @@ class Walk:
     # -- moving values ---------------------------------------------------------------------------------------
 
     def per_channel(self, node: onnx.NodeProto, source: Value) -> tuple[Value, int, Indices]:
-        """Return a value whose channels fill a range of its plane, the first of the range, and the value's
-        channel at each place of it, for a layer that treats each channel by itself.
+        """Return a value for a layer that treats each channel by itself: its channels fill a range of its
+        plane.
+
+        With it come the first channel of the range, and the value's channel at each place of it.
         """
         index = source.view.index
         order = np.argsort(index, kind="stable")

@@ -114,9 +114,9 @@ class Serving:
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """The world where policies err: traffic (see `generate`), exit rates, latency by a factor, arrivals a second.
+    """The world where policies err: traffic (see `generate`), exit rates, latency by a factor, arrival rate.
 
-    `objectives`: shares of the requests that have objectives of their own, in ns; the others have the usual one.
+    `objectives`: shares of the requests with objectives of their own, in ns; the others have the usual one.
     """
 
     traffic: str = "poisson"

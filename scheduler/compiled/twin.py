@@ -52,10 +52,10 @@ class State(NamedTuple):
 
     The queue is `queue[counts.head:]`, `many[0]` of them; `line[s]` is the entry of stage s, `many[s]` of
     them. `counts` and `action` hold one record each, COUNTS and ACTION: the time in ns, requests that have
-    arrived, `closed` when all have, samples held past the queue, lines of the log and samples named in it, and
-    the level of the bucket of early answers; the action, and the time of the next question. `batch` holds places in the
-    line of the action's stage, `action.samples` of them; `gone` the requests that a run, an answer or a
-    refusal takes.
+    arrived, `closed` when all have, samples held past the queue, lines of the log and samples named in it,
+    and the level of the bucket of early answers; the action, and the time of the next question. `batch` holds
+    places in the line of the action's stage, `action.samples` of them; `gone` the requests that a run, an
+    answer or a refusal takes.
     """
 
     queue: Ints
@@ -81,7 +81,7 @@ class State(NamedTuple):
 
 
 class Wrappers(NamedTuple):
-    """The wrappers around a policy: share of anytime answers and the most saved up, `rescue_only`, `shed`; 0: none."""
+    """The wrappers around a policy: share of anytime answers, the most saved up, `rescue_only`, `shed`."""
 
     anytime: float = 0.0
     most: float = 0.0

@@ -11,6 +11,7 @@ at the moment of its end.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from ..compiled.twin import records
 from ..policy import Action, Run, View
 from .decision_process import continue_shares
 from .setting import Setting
+
+if TYPE_CHECKING:
+    from ..compiled.estimates import EstimatesTwin
 
 MEMORY = 1000
 RAISED, CALM = 1.12, 1.06  # of the load told: above the first it is another world, below the second no more
@@ -85,7 +89,7 @@ class Estimates:
                 stayed = min(max(len(view.waiting[stage + 1]) - then, 0), batch)
                 kept = self._kept[batch]
                 self.goes_on[stage] = kept * self.goes_on[stage] + (1 - kept) * (stayed / batch)
-            if any([line[0].arrival_ns <= began for line in view.waiting if line]):
+            if any(line[0].arrival_ns <= began for line in view.waiting if line):
                 self.pace += ((view.now_ns - began) / believed - self.pace) / MEMORY
             load = self.load
             self.raised = load > self.load_told * (CALM if self.raised else RAISED)
@@ -99,7 +103,7 @@ class Estimates:
             self._run = (view.now_ns, stage, batch, view.latency.ns[stage][batch - 1], then)
         return action
 
-    def compiled(self) -> object:
+    def compiled(self) -> EstimatesTwin:
         """Return the twin for the compiled loop."""
         from ..compiled.estimates import ESTIMATES, EstimatesTwin
 

@@ -62,7 +62,7 @@ def fingerprint(setting: Setting) -> str:
 
 
 def load_weights(setting: Setting, dial: float, anytime: bool, robust: bool = False) -> tuple[Weights, str] | None:
-    """Return the weights tuned for exactly this setting and a place of the dial (0..2), and their origin in words.
+    """Return the weights tuned for exactly this setting and a place of the dial (0..2), and their origin.
 
     None where there are none. `anytime`: those tuned with anytime answers; `robust`: those tuned also in
     worlds that are not as told.
@@ -83,8 +83,9 @@ def _goal(setting: Setting, goal: str, anytime: bool) -> tuple[Weights, str] | N
 
 
 def candidates(setting: Setting) -> dict[str, Weights]:
-    """Return the shipped weights by name, spread over the stages of the setting, and the mean of each goal."""
-    stages, found = setting.latency.stages, {}
+    """Return the shipped weights by name, spread over the setting's stages, and the mean of each goal."""
+    stages = setting.latency.stages
+    found: dict[str, Weights] = {}
     for goal in ALL_GOALS:
         files = _files(goal)
         found |= {name: _stretched(weights, stages) for name, _, weights in files}

@@ -1,7 +1,7 @@
-"""Lower bounds on violations and on p99, valid also for a scheduler that knows all arrivals and exits beforehand.
+"""Lower bounds on violations and on p99, valid also where all arrivals and exits are known beforehand.
 
-Take the requests that are on time in any real schedule, and of each of its runs the b of them that are in the
-batch. The run takes T >= min over b' >= b of latency[stage][b'], and is shared equally by them: T / b each. So
+Take the requests that are on time in any real schedule, and of each of its runs the b of them in the
+batch. The run takes T >= min over b' >= b of latency[stage][b'], shared equally by them: T / b each. So
 an on-time request that leaves at exit e occupies the NPU for at least w = sum over its stages of T / b. The
 batches that it can have been in are bounded twice:
 
@@ -100,7 +100,7 @@ def least_p99_ns(requests: Sequence[Request], exits: Sequence[int], latency: Lat
 def _largest_batches(
     runs: Sequence[tuple[int, ...]], stage: int, arrival: Ints, deadline: Ints, leaves: Ints
 ) -> NDArray[np.int64]:
-    """Return of each request the largest batch of this stage that it can be in, with others that are on time."""
+    """Return of each request the largest batch of this stage that it can be in with others on time."""
     alone = np.cumsum([0, *(row[0] for row in runs)])
     here = leaves >= stage
     first = arrival + alone[stage]
@@ -129,7 +129,7 @@ def _largest_batches(
 
 @lru_cache(maxsize=1 << 16)
 def _least_work(runs: tuple[tuple[int, ...], ...], largest: tuple[int, ...], window_ns: int) -> int | None:
-    """Return the least share of the NPU's time in ns that a request can have; None when it cannot be on time."""
+    """Return the least share of the NPU's time in ns that a request can have; None if it must be late."""
     if 0 in largest or sum(row[0] for row in runs) > window_ns:
         return None
     sizes = [range(1, most + 1) for most in largest]

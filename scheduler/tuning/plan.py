@@ -1,6 +1,6 @@
 """A plan: the solved table and the chosen weights of one setting, as two files in a bundle.
 
-A board reads them and starts at once; it never solves, and never chooses. `policy.json` holds the circumstances
+A board reads them and starts at once; it neither solves nor chooses. `policy.json` holds the circumstances
 and the choices, `counts.npz` the solved table.
 """
 
@@ -124,9 +124,10 @@ def deployed(
 ) -> tuple[Setting, str]:
     """Return the setting that a bundle's folder brings for a policy, and a remark where it needs one.
 
-    `told`: the circumstances as told; a rate or an objective that nobody named is the plan's. Without a plan for about this load and objective the setting is to be solved anew; on a board, where it
-    may not be, the plan there is serves, and its policy's estimates find out by how much it errs. Raises
-    SchedulerError where a board has none.
+    `told`: the circumstances as told; a rate or an objective that nobody named is the plan's. Without a plan
+    for about this load and objective the setting is to be solved anew; on a board, where it may not be, the
+    plan there is serves, and its policy's estimates find out by how much it errs. Raises SchedulerError where
+    a board has none.
     """
     name = policy.partition(":")[0]
     if name not in REGISTRY or not REGISTRY[name].solved:

@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 class Tuning:
-    """The search for one setting and place of the dial; `state` is the file that keeps it between generations.
+    """The search for one setting and place of the dial; the file `state` keeps it between generations.
 
     Raises SchedulerError where the file is for something else.
     """
@@ -57,7 +57,7 @@ class Tuning:
             self.search = Evolution(to_vector(first), sigma=SIGMA, seed=seed, population=16)
 
     def run(self, generations: int, tell: Callable[[int, int], None] | None = None) -> None:
-        """Search up to so many generations in all, keeping the state after each."""
+        """Search up to `generations` in all, keeping the state after each."""
         while self.search.generation < generations:
             self.search.tell([self.loss(x) for x in self.search.ask()])
             if self.state is not None:

@@ -15,7 +15,7 @@ from docs_pages import DOCS, ROOT
 from fluidnpu.boards import DRAM_FIELDS, DRAM_OPTIONAL, FIELDS, OPTIONAL
 from fluidnpu.cli import main
 from fluidnpu.models import shipped_file
-from fluidnpu.words import ALIASES, WORDS
+from fluidnpu.reports.words import ALIASES, WORDS
 
 REFERENCE = DOCS / "reference"
 NAMED_BY_USERS = {"tensors", "files", "causes"}  # objects whose keys are names and no fields

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from fluidnpu import show, words
+from fluidnpu import show
+from fluidnpu.reports import words
 
 CELL = st.text(st.characters(categories=("L", "N")), min_size=1, max_size=12)
 

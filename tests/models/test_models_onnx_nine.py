@@ -78,7 +78,7 @@ def test_networks_that_need_another_operator_are_told_which(name: str) -> None:
 
 
 def with_random_weights(model: onnx.ModelProto, size: int) -> onnx.ModelProto:
-    """The network for images of `size` pixels, its constants replaced by He-scaled noise and fair statistics."""
+    """The network for images of `size` pixels, with He-scaled noise and fair statistics for its constants."""
     rng = np.random.default_rng(7)
     made = onnx.ModelProto()
     made.CopyFrom(model)

@@ -126,7 +126,7 @@ def test_zeros_around_channels_cost_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kernel", [2, 3])
 def test_the_average_without_padding_is_exact_for_windows_of_two_and_three(tmp_path: Path, kernel: int) -> None:
-    """A constant map keeps one stored value everywhere, border included: each rectangle rounds the same sum."""
+    """A constant map keeps one stored value everywhere, border included: all rectangles round one sum."""
     g = Graph()
     value = g.op("Relu", g.conv("image", 4, 3))
     average = g.op("AveragePool", value, kernel_shape=[kernel] * 2, pads=[1] * 4)
@@ -178,7 +178,7 @@ def test_signals_are_lines(tmp_path: Path) -> None:
     assert network.layers[0].kernel == (1, 5)
 
 
-# -- what leaves the network -----------------------------------------------------------------------------------
+# -- what leaves the network --------------------------------------------------------------------------------
 
 
 def test_maps_and_gates_of_them_are_outputs_of_one_stage(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_an_output_says_what_it_must_be() -> None:
         Output(**{**fields, "axes": "ww"})
 
 
-# -- refusals that teach ---------------------------------------------------------------------------------------
+# -- refusals that teach ------------------------------------------------------------------------------------
 
 FITS = r"^fluidnpu takes image CNNs \(one image in, NCHW or NHWC, of fixed size; convolutions, pools, dense layers"
 
@@ -307,7 +307,7 @@ def test_refusals_name_node_operator_and_remedy(tmp_path: Path) -> None:
     assert "sum of squares" in caught.value.suggestion
 
 
-# -- the limit of weights --------------------------------------------------------------------------------------
+# -- the limit of weights -----------------------------------------------------------------------------------
 
 
 def constants(g: Graph, size: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from scheduling_worlds import ROWS, Row, serve_row, setting_of
 from fluidnpu.dse import LatencyTable, has_numba
 from fluidnpu.scheduler import World, make_policy, measure, simulate
 from fluidnpu.scheduler.policies import Anytime, Credit, Setting, Weights
-from fluidnpu.scheduler.policies.weights import KNOTS, fingerprint, load_weights, mean
+from fluidnpu.scheduler.policies.weights import KNOTS, candidates, fingerprint, load_weights, mean
 from fluidnpu.studies.fluid_batching.paper import table2_rows
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -30,7 +29,9 @@ def test_what_tuning_runs_is_the_simulator_to_the_nanosecond(anytime: float, res
     finally:
         sys.path.remove(str(BENCHMARKS))
     setting = tune.setting_of(table2_rows()[3])
-    weights, _ = load_weights(setting, 1.0, False)
+    shipped = load_weights(setting, 1.0, False)
+    assert shipped is not None
+    weights, _ = shipped
     [(requests, arrival, leaves)] = tune.streams(setting, [9], 3000)
     latency, early = tune.Trainer(setting).run(
         weights, arrival, leaves, tune.Rescue(share=anytime, rescue_only=rescue), factor
@@ -62,15 +63,17 @@ def test_shipped_weights_are_for_these_rows_and_violate_less_than_fluid(row: Row
     assert late["credit"] < 0.85 * late["fluid"]
 
 
-def test_other_settings_get_the_mean_of_the_goal_also_with_other_stage_counts() -> None:
-    setting = dataclasses.replace(setting_of(ROWS[0]), slo_ns=150_000_000)
-    weights, source = load_weights(setting, 1.0, False)
-    assert source == "mean of 4 balanced weights"
+def test_candidates_are_spread_over_other_stage_counts() -> None:
+    setting = setting_of(ROWS[0])
+    shipped = load_weights(setting, 1.0, False)
+    assert shipped is not None
+    assert candidates(setting)[shipped[1]] == shipped[0]
     table = LatencyTable(ns=tuple(map(tuple, ROWS[0]["latency_ns"][:2])))
     two = Setting(latency=table, exit_rates=(0.4, 0.6), rate_per_s=10, slo_ns=10**8)
-    stretched, source = load_weights(two, 1.0, False)
-    assert (len(stretched.v), source.endswith("stretched")) == (2, True)
-    assert stretched.v == (weights.v[0], weights.v[3])
+    assert load_weights(two, 1.0, False) is None
+    stretched = candidates(two)[shipped[1]]
+    assert stretched.v == (shipped[0].v[0], shipped[0].v[3])
+    assert len(candidates(two)) == 20 + 5
     assert fingerprint(two) != fingerprint(setting)
 
 
