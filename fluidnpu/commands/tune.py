@@ -158,7 +158,7 @@ def _tell(
     if trials:
         rows = [(name, *(f"{value:.3g}" for value in trial.results.mean(0))) for name, trial in trials.items()]
         title = "on streams that nothing was tuned on (simulated)"
-        out.print(show.table(title, ("weights", "violations %", "average ms", "p99 ms"), rows))
+        out.print(show.table(title, ("policy", "violations %", "average ms", "p99 ms"), rows))
     out.print(f"guarded at dial {options.dial:g}: {choice.origin}")
     for path in written:
         out.print(f"written: [bold]{path}[/]")

@@ -132,7 +132,10 @@ def urgent(state: State, stream: Stream, most: int) -> Ints:
 
 @jit
 def take_urgent(state: State, places: Ints) -> None:
-    """Let the run decided take the samples whose deadlines come first, if enough were looked at."""
+    """Make the run take the samples whose deadlines come first.
+
+    A run of more than were looked at keeps the oldest.
+    """
     action = state.action[0]
     if action.kind == RUN and action.samples <= places.shape[1]:
         for k in range(action.samples):

@@ -54,9 +54,10 @@ def urgent_lines(view: View, most: int) -> list[Sequence[Request]]:
     """
     lines: list[Sequence[Request]] = []
     for line in view.waiting:
-        deadlines = [r.deadline_ns for r in line]
-        if deadlines != sorted(deadlines):
-            line = sorted(line, key=_deadline)
+        if len(line) > 1:
+            deadlines = [r.deadline_ns for r in line]
+            if deadlines != sorted(deadlines):
+                line = sorted(line, key=_deadline)
         lines.append(line if len(line) <= most else line[:most])
     return lines
 

@@ -83,17 +83,22 @@ class Estimates:
 
     def see(self, view: View) -> None:
         """Learn from the run that has ended, and judge the load."""
-        if self._run is not None and view.now_ns > self._run[0]:
-            began, stage, batch, believed, then = self._run
-            if stage + 1 < len(view.waiting):
-                stayed = min(max(len(view.waiting[stage + 1]) - then, 0), batch)
-                kept = self._kept[batch]
-                self.goes_on[stage] = kept * self.goes_on[stage] + (1 - kept) * (stayed / batch)
-            if any(line[0].arrival_ns <= began for line in view.waiting if line):
-                self.pace += ((view.now_ns - began) / believed - self.pace) / MEMORY
-            load = self.load
-            self.raised = load > self.load_told * (CALM if self.raised else RAISED)
+        run, now, waiting = self._run, view.now_ns, view.waiting
+        if run is None:
+            return
         self._run = None
+        began, stage, batch, believed, then = run
+        if now <= began:
+            return
+        if stage + 1 < len(waiting):
+            stayed = min(max(len(waiting[stage + 1]) - then, 0), batch)
+            kept = self._kept[batch]
+            self.goes_on[stage] = kept * self.goes_on[stage] + (1 - kept) * (stayed / batch)
+        for line in waiting:
+            if line and line[0].arrival_ns <= began:
+                self.pace += ((now - began) / believed - self.pace) / MEMORY
+                break
+        self.raised = self.load > self.load_told * (CALM if self.raised else RAISED)
 
     def note(self, view: View, action: Action) -> Action:
         """Remember the action, and return it."""

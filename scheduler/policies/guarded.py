@@ -156,10 +156,11 @@ class Guarded:
         first = len(queue)
         while first and (queue[first - 1].arrival_ns, queue[first - 1].id) > last:
             first -= 1
+        arrive = self.estimates.arrive
         for r in queue[first:]:
             self._late *= FADE
             self._budget.fill(1)
-            self.estimates.arrive(r.arrival_ns)
+            arrive(r.arrival_ns)
         self._last = (queue[-1].arrival_ns, queue[-1].id)
 
     def _count_late(self, now: int, lines: Sequence[Sequence[Request]]) -> None:
