@@ -198,7 +198,8 @@ def test_a_writer_killed_at_any_time_leaves_whole_files(way: str, tmp_path: Path
             time.sleep(pause)
             writer.send_signal(signal.SIGKILL)
         for name, content in left(tmp_path).items():
-            whole = len(set(content.split())) == 1 and content.count(b"\n") == 20000
+            turns = len(set(content.split())) == 1 and content.count(b"\n") == 20000
+            whole = turns or content == b"next"  # a busy machine kills the writer before its first turn
             assert whole or is_leftover(Path(name)), name
         if way == "nameless":
             assert sum(map(is_leftover, tmp_path.iterdir())) <= 1  # between a link and a move lie microseconds
