@@ -40,7 +40,7 @@ words_of = --network $(word 1,$1) --board $(word 2,$1) --memory $(word 3,$1) $(i
 FORCE:
 
 docs: $(VENV)/.installed-test ## the site in build/site (open index.html); every warning is an error
-	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet && echo "the site is build/site/index.html; its search needs a server: python3 -m http.server -d build/site"
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict && echo "the site is build/site/index.html; its search needs a server: python3 -m http.server -d build/site"
 
 lint: $(VENV)/.installed-test
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy

@@ -5,7 +5,9 @@
 """
 
 import importlib
+import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -16,6 +18,10 @@ from hypothesis import settings
 
 settings.register_profile("fluidnpu", deadline=None)  # on a busy machine a slow example is not a wrong one
 settings.load_profile("fluidnpu")
+
+# One process of tests must not find another's imitation of a board in use.
+_locks = tempfile.TemporaryDirectory(prefix="fluidnpu-locks-")
+os.environ["FLUIDNPU_LOCKS"] = _locks.name
 
 ROOMS = {"boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host", "studies"}
 

@@ -22,15 +22,8 @@ def fenced(text: str) -> str:
 
     >>> fenced("<R, P> and `<C>`")
     '&lt;R, P> and `<C>`'
-    >>> print(fenced("Adds.\n\n>>> 1 + 1\n2\n\nSee also."))
-    Adds.
-    <BLANKLINE>
-    ```pycon
-    >>> 1 + 1
-    2
-    ```
-    <BLANKLINE>
-    See also.
+    >>> fenced("Adds.\n\n>>> 1 + 1\n2\n\nSee also.")
+    'Adds.\n\n```pycon\n>>> 1 + 1\n2\n```\n\nSee also.'
     """
     words = re.split(r"(`[^`]*`|^(?:>>>| {4}).*$)", text, flags=re.M)  # code stands at odd places
     words[::2] = [re.sub(r"<(?=[A-Za-z])", "&lt;", part) for part in words[::2]]

@@ -36,6 +36,7 @@ def draw_demo() -> None:
         "TTY_INTERACTIVE": "0",  # colours, but no progress bars
         "COLUMNS": str(WIDTH),
         "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": str(ROOT),  # this checkout
         "OMP_NUM_THREADS": "1",
         "HOME": str(Path.home()),
     }

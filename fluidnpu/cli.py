@@ -16,8 +16,8 @@ from typing import Any
 
 import click
 
+from .commands.logs import FORMATS, LEVELS, start_logging
 from .errors import EXIT_BAD_INPUT, UsageError, fail, flush_output, one_sentence
-from .logs import FORMATS, LEVELS, start_logging
 
 COMMANDS = {
     "build": "build",

@@ -14,6 +14,7 @@ world's (1). Notes that an error was given on its way (PEP 678) belong to its se
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -106,8 +107,12 @@ def one_sentence(as_json: bool) -> Iterator[None]:
         _close_output()
         sys.exit(EXIT_BROKEN_PIPE)
     except OSError as error:
-        where = f" '{error.filename}'" if error.filename else ""
-        fail(type(error)(f"the file{where} could not be used: {error.strerror or error}"), EXIT_BAD_INPUT, as_json)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+        if full and not error.filename:  # files say their names (models.files), so this is what we print to
+            _close_output()
+        where = f"the file '{error.filename}'" if error.filename else "standard output" if full else "the file"
+        message = f"{where} could not be used: {error.strerror or error}"
+        fail(type(error)(message), EXIT_NO if full else EXIT_BAD_INPUT, as_json)
     except MemoryError as error:
         error.args = (f"there must be enough memory, and it ran out{f' ({error})' if str(error) else ''}",)
         fail(error, EXIT_NO, as_json)
@@ -130,14 +135,8 @@ def one_sentence(as_json: bool) -> Iterator[None]:
 
 
 def flush_output() -> None:
-    """Write what standard output still holds; what cannot be written is an OSError that says so."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        _close_output()
-        raise OSError(error.errno, error.strerror, "standard output") from None
+    """Write what standard output still holds. Raises OSError where it cannot be written."""
+    sys.stdout.flush()
 
 
 def _close_output() -> None:

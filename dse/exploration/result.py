@@ -114,7 +114,7 @@ class Exploration:
         return tuple(1e3 * b / value for b, value in enumerate(self.frames_per_second, 1))
 
     def walls(self, batch: int) -> Walls | None:
-        """Where the cycles of a batch go; None where the `exact` model did not count them."""
+        """Divide the cycles of a batch among the walls; None where the `exact` model did not count them."""
         return None if self.layer_cycles is None else walls(self.design, self._cycles(batch), batch)
 
     def waste(self, batch: int) -> list[str]:

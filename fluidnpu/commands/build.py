@@ -32,9 +32,9 @@ from ..options import (
     reading,
     takes,
 )
-from ..wheel import board_wheel
 from .designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, chosen_design
 from .networks import given_images, quantised, read_network, say_assumed, with_given_rates, with_rates_of
+from .wheel import board_wheel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +127,7 @@ def _guarded(
     network: models.Network, qnet: models.QuantisedNetwork, images: models.ImageSet | None, tolerance: float
 ) -> numeric.GuardReport | None:
     """Compare int16 with float where there are labelled images; None where there are none."""
-    if images is None or not images.labelled:
+    if images is None or not images.labelled or network.exits[-1].logits is None:
         return None
     return models.accuracy_guard(network, qnet, images.images, images.labels, tolerance)
 

@@ -42,8 +42,8 @@ CORES = {"zc706": "hls", "zcu104": "rtl"}  # the core of each board's project: o
 SERVED = ("serial", "greedy", "fluid", "credit")
 NEAR_SATURATION = 0.95  # of what the NPU could serve in full batches
 SLO_OVER_LATENCY = 5.0  # objective over the latency of one sample alone through the whole network
-LOADS = (0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05)
-LOAD_REQUESTS = 4_000
+LOADS = (0.4, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05)
+LOAD_REQUESTS = 3_000
 # Fluid Batching, section IV: exit rates of ResNet-50, the range of Fig. 7 and its objective
 PAPER_EXIT_RATES = (0.051, 0.169, 0.09, 0.69)
 PAPER_RATES = (5.0, 10.0, 15.0, 17.5, 20.0, 22.5, 25.0)

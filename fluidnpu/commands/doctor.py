@@ -89,7 +89,7 @@ def print_parts(options: DoctorOptions) -> None:
         show.emit(versions)
         return
     rows = [(name, versions[name] or "missing", use) for _, name, use in PARTS]
-    show.console().print(show.table("fluidnpu doctor", ("part", "found", "needed for"), rows, left=3))
+    show.console().print(show.table("fluidnpu doctor", ("part", "found", "needed for"), rows, left=3, prose=(2,)))
 
 
 def _version(kind: str, name: str) -> str | None:

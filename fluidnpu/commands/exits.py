@@ -20,7 +20,7 @@ from fluidnpu.models import onnx as model_onnx
 from .. import show
 from ..errors import UsageError
 from ..options import FILE_OUT, JSON, PATH, numbers, reading, takes
-from .networks import is_full_size, read_model_or_name, say_assumed
+from .networks import is_full_size, read_model_or_name, say_assumed, say_chance
 from .prepare import ExitSettings, exit_settings, prepared, refuse_overwriting, spread
 
 if TYPE_CHECKING:
@@ -157,6 +157,10 @@ def list_exits(options: ExitsOptions) -> None:
     asked = (options.places, options.thresholds, options.rates, options.calibrate)
     _print(out, report, all(one is None for one in asked))
     say_assumed(out, network)
+    if options.calibrate is not None or options.fit is not None:
+        say_chance(out, network)
+    if options.out is None and any(one is not None for one in asked):
+        out.print("  [dim]nothing was written; --out NEW.onnx writes it[/]")
 
 
 def _check(options: ExitsOptions) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 NOISE_SEED = 0
+CHANCE = 1.5  # times one in so many classes: an accuracy below it says that something is wrong
 
 
 def read_model_or_name(path: Path) -> models.Network | models.Workload:
@@ -99,4 +100,17 @@ def say_assumed(out: Console, network: models.Network) -> None:
         out.print(
             f"  [dim]no thresholds in the file: {assumed[0].threshold:g} is assumed for "
             f"{', '.join(exit.name for exit in assumed)}; set them with `fluidnpu exits MODEL --thresholds`[/]"
+        )
+
+
+def say_chance(out: Console, network: models.Network) -> None:
+    """Say so where the last exit was right about as often as chance: images reach it wrongly, perhaps."""
+    last = network.exits[-1]
+    if last.accuracy is None or last.logits is None:
+        return
+    classes = network.tensors[last.logits][2]
+    if last.accuracy < CHANCE / classes:
+        out.print(
+            f"  [yellow]'{last.name}' is right on {100 * last.accuracy:.1f} % of the images, about as often as chance "
+            f"among {classes} classes[/]: is the network trained, and are --mean, --std and the order of classes right?"
         )

@@ -20,7 +20,7 @@ from fluidnpu.models import onnx as model_onnx
 from .. import show
 from ..errors import UsageError
 from ..options import JSON, PATH, numbers, reading, takes
-from .networks import read_network, say_assumed
+from .networks import read_network, say_assumed, say_chance
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -130,6 +130,8 @@ def prepare_model(options: PrepareOptions) -> None:
         return
     print_prepared(out, network)
     say_assumed(out, network)
+    if options.calibrate is not None:
+        say_chance(out, network)
     if options.out is None:
         out.print("  [dim]nothing was written; --out NEW.onnx writes it[/]")
     else:

@@ -326,7 +326,7 @@ def write_study(name: str, options: SimulateOptions) -> None:
         return
     rows = [(v.verdict, v.where, v.statement, v.paper, v.ours) for v in study.verdicts(body)]
     title = "What the paper says, and what came out here (simulated)"
-    out.print(show.table(title, ("", "where", "statement", "paper", "here"), rows, left=5))
+    out.print(show.table(title, ("", "where", "statement", "paper", "here"), rows, left=5, prose=(1, 2, 3, 4)))
     tally = studies.tally_text(summary["tally"])
     out.print(f"\n{tally}; reasons and everything else: [bold]{folder / 'report.html'}[/]")
     out.print(f"numbers: [bold]{folder / 'study.json'}[/], in brief [bold]{folder / 'summary.json'}[/]")

@@ -58,9 +58,10 @@ def check(device: object, user: object) -> None:
 def locked(name: str) -> Iterator[None]:
     """Hold a lock file for a board's NPU, so that no second process opens it. Raises DeviceInUseError.
 
-    The lock ends with the process, also when it is killed.
+    The lock ends with the process, also when it is killed. It lies in the folder for temporary files, or in
+    the one that the environment variable FLUIDNPU_LOCKS names.
     """
-    path = Path(tempfile.gettempdir()) / f"fluidnpu-{name}.lock"
+    path = Path(os.environ.get("FLUIDNPU_LOCKS") or tempfile.gettempdir()) / f"fluidnpu-{name}.lock"
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     try:
         try:

@@ -52,7 +52,9 @@ LONGEST_S = 60.0  # a request without an answer by then has none
 
 @dataclass(kw_only=True)
 class Findings:
-    """What the clients saw. `recovered_ms`: from each failure to the next right answer."""
+    """The answers and errors that the clients saw. `recovered_ms`: from each failure to the next right
+    answer.
+    """
 
     right: int = 0
     wrong: int = 0

@@ -218,10 +218,14 @@ class Inference:
 
 
 def input_of(model: Model) -> TensorInfo:
-    """Return the one input of a model: pixels (N, height, width, channels). Raises ModelUnavailableError."""
+    """Return the one input of a model: pixels (N, height, width, channels), -1 for a size that is resized.
+
+    Raises ModelUnavailableError.
+    """
     program = model.bundle.program
-    place = program.tensors[program.input]
-    return TensorInfo(program.input, PIXELS, (-1, place.height, place.width, place.channels))
+    height, width, channels = program.input_intake.shape
+    resized = program.input_intake.preprocessing.resize != "none"
+    return TensorInfo(program.input, PIXELS, (-1, -1 if resized else height, -1 if resized else width, channels))
 
 
 def outputs_of(model: Model) -> tuple[TensorInfo, ...]:

@@ -39,8 +39,10 @@ EVERY = 100  # after so many a good request is sent
 
 @dataclass(kw_only=True)
 class Found:
-    """What came back. `crashes` are answers that say that the server failed, or good requests without an
-    answer.
+    """The answers that came back, by status.
+
+    `crashes`: answers that say that the server failed, and good requests without an answer. `stuck`:
+    connections that did not end in time.
     """
 
     http: Counter[str] = field(default_factory=Counter)

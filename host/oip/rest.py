@@ -33,6 +33,7 @@ from .statuses import RETRY_MS, body_of, status_of
 
 _requests = logging.getLogger("fluidnpu.requests")
 _log = logging.getLogger(__name__)
+_PROMPT_S = 0.05  # an answer that comes sooner is not worth a look at its client
 TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _JSON = [(b"content-type", b"application/json")]
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -181,7 +182,9 @@ class _Infer:
 async def _unless_gone(work: Awaitable[Any], receive: Receive) -> Any:
     """Return the result of the work, or None when the client goes first."""
     task = asyncio.ensure_future(work)
-    await asyncio.sleep(0)
+    await asyncio.wait((task,), timeout=_PROMPT_S)
+    if task.done():
+        return task.result()
     gone = asyncio.ensure_future(_until_gone(receive))
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -235,6 +238,33 @@ def log_request(call: Call | None, status: int | str, began: float, trace: str) 
     )
 
 
+class _Until:
+    """A `with` block in a coroutine that ends with asyncio's TimeoutError at a time of the loop.
+
+    `asyncio.wait_for` makes a task for each wait, and `asyncio.timeout` needs Python 3.11.
+    """
+
+    def __init__(self, at: float) -> None:
+        self._at, self._passed = at, False
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._timer = asyncio.get_running_loop().call_at(self._at, self._pass, task)
+        self._task = task
+
+    def _pass(self, task: asyncio.Task[Any]) -> None:
+        self._passed = True
+        task.cancel()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._timer.cancel()
+        if self._passed and kind is asyncio.CancelledError:
+            if hasattr(self._task, "uncancel"):
+                self._task.uncancel()
+            raise asyncio.TimeoutError from None
+
+
 class _Guarded:
     """Asks for the token, bounds the times of slow clients, and turns room errors of any route into JSON."""
 
@@ -253,14 +283,16 @@ class _Guarded:
             if whole:
                 return await receive()
             try:
-                message = await asyncio.wait_for(receive(), max(0, deadline - asyncio.get_running_loop().time()))
+                with _Until(deadline):
+                    message = await receive()
             except asyncio.TimeoutError:
                 raise SlowClientError(f"the whole body must come within {limits.body_s:g} s, and it did not") from None
             whole = not message.get("more_body", False)
             return message
 
         async def send_in_time(message: Message) -> None:
-            await asyncio.wait_for(send(message), limits.write_s)
+            with _Until(asyncio.get_running_loop().time() + limits.write_s):
+                await send(message)
 
         try:
             self._edge.access.check(scope["path"], dict(scope["headers"]).get(b"authorization", b""))

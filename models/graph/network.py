@@ -92,7 +92,7 @@ class Layer:
 
     @property
     def pool_gain(self) -> float:
-        """What a pool's stored values must be multiplied by beside its input's: 2**shift / taps of a sum."""
+        """The factor of a pool's stored values beside its input's: 2**shift / taps of a sum."""
         taps = self.kernel[0] * self.kernel[1]
         return 2**self.pool_shift / taps if self.kind is Kind.SUM_POOL else 1.0
 

@@ -66,7 +66,7 @@ class Intake:
     def in_pixels(self, *, centred: bool) -> Intake:
         """Return the intake whose tensor holds pixels, less their mean where `centred`.
 
-        The rest of scale, mean and std is then the first layers' to do (numeric/folding.py).
+        The rest of scale, mean and std is then the first layers' to do (numeric/input_folding.py).
         """
         scale = self.preprocessing.scale
         mean = tuple(one / scale for one in self.preprocessing.mean) if centred else (0.0,)
@@ -108,7 +108,8 @@ class Intake:
                 return images.transpose(0, 2, 3, 1)
             if last:
                 return images
-        why = "" if self.preprocessing.resize != "none" else "; a resize can be set with `fluidnpu prepare --resize`"
+        resizes = self.preprocessing.resize == "none" and images.ndim == 4 and channels in images.shape[1::2]
+        why = "; a resize can be set with `fluidnpu prepare --resize`" if resizes else ""
         raise DataError(f"images must be of shape (N, {height}, {width}, {channels}), not {images.shape}{why}")
 
     @property
@@ -147,7 +148,7 @@ class Intake:
         found = self.arranged(images)
         if found.dtype == np.uint8:
             table = self._code_table(unit)
-            return np.asarray(table[found, self._channel])
+            return table[0][found] if len(table) == 1 else _by_channel(table, found)
         return _stored(self._values(found), unit)
 
     # -- what can come ---------------------------------------------------------------------------------------
@@ -167,8 +168,9 @@ class Intake:
         return {}
 
     def _code_table(self, unit: float) -> npt.NDArray[np.int16]:
+        """Return the code of every uint8 pixel, (1 or channels, 256)."""
         if unit not in self._tables:
-            self._tables[unit] = _stored(self._table, unit)
+            self._tables[unit] = np.ascontiguousarray(_stored(self._table, unit).T)
         return self._tables[unit]
 
     @property
@@ -205,6 +207,14 @@ class Intake:
             offset=tuple(float(one) for one in raw["offset"]),
             declared=record is not None,
         )
+
+
+def _by_channel(table: npt.NDArray[np.int16], found: Pixels) -> npt.NDArray[np.int16]:
+    """Look pixels up channel by channel, which is several times faster than both indices at once."""
+    out = np.empty(found.shape, np.int16)
+    for channel, codes in enumerate(table):
+        out[..., channel] = codes[found[..., channel]]
+    return out
 
 
 def _stored(real: Doubles, unit: float) -> npt.NDArray[np.int16]:

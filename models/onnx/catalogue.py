@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from .constants import FOLDS
 from .reader import OPERATORS
 from .refusals import REMEDIES
@@ -78,7 +80,7 @@ def refused_table() -> str:
 
 def folded_line() -> str:
     """Return the operators that are computed while reading, where all their inputs are constants."""
-    return ", ".join(sorted(FOLDS)) + "."
+    return textwrap.fill(", ".join(sorted(FOLDS)) + ".", 110)
 
 
 def tables() -> dict[str, str]:
@@ -88,4 +90,4 @@ def tables() -> dict[str, str]:
 
 if __name__ == "__main__":
     for name, text in tables().items():
-        print(f"<!-- generated: {name} -->\n{text}\n<!-- end -->\n")
+        print(f"<!-- generated: {name} -->\n\n{text}\n\n<!-- end -->\n")

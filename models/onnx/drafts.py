@@ -227,7 +227,8 @@ def apply_clip(targets: Iterable[Draft], clip: Clip) -> None:
     """Fold a clip into the drafts `clip_targets` found."""
     low, high = clip
     for draft in targets:
-        if draft.kind is not Kind.MAX_POOL:
+        harmless = draft.passes_sign and clip == (0.0, None)
+        if draft.kind is not Kind.MAX_POOL and not harmless:
             draft.clip = compose(draft.clip, clip)
         draft.passes_sign = (low is not None and low >= 0) or (draft.passes_sign and (high is None or high >= 0))
 

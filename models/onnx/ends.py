@@ -20,8 +20,9 @@ DEFAULT_THRESHOLD = 0.8
 
 @dataclass(kw_only=True)
 class Ends:
-    """What a graph gives out: exits as (exit, plane of the logits, key of its row in the exit table, if
-    there is one), outputs with their planes.
+    """The exits and the other outputs of a graph, with their planes.
+
+    An exit has the key of its row in the exit table, if there is one.
     """
 
     exits: list[tuple[Exit, Plane, str | None]] = field(default_factory=list)

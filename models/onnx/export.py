@@ -65,6 +65,7 @@ class _Graph:
         self.initializers: list[onnx.TensorProto] = []
         self.logits = {exit.logits for exit in network.exits}
         self.pieces: dict[str, list[tuple[Layer, str]]] = {}
+        self.joined: dict[str, dict[int, str]] = {}  # by tensor and channel, what is joined up to there
 
     def constant(self, name: str, value: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> str:
         self.initializers.append(numpy_helper.from_array(np.asarray(value, dtype), name))
@@ -124,9 +125,12 @@ class _Graph:
             index = self.network.layers.index(before)
             ready = self.network.writers(tensor, first, count, before=index)
             if len(ready) < len(self.network.writers(tensor)):
-                layers = [self.network.layers[one] for one in sorted(ready)]
-                spans = [(one.output_channel, one.output_channel + one.channels) for one in layers]
+                spans = [self._span(self.network.layers[one]) for one in ready]
                 low, high = min(first, *(s for s, _ in spans)), max(first + count, *(e for _, e in spans))
+                before_it = self.network.writers(tensor, 0, high)
+                if before_it == self.network.writers(tensor, 0, high, before=index):
+                    low, ready = 0, before_it  # all channels up to there, which later readers extend
+                layers = [self.network.layers[one] for one in sorted(ready)]
                 whole = self._assemble(tensor, layers, (low, high), name + "_part")
                 return self._sliced(whole, first - low, first + count - low, high - low, name)
         return self._sliced(tensor, first, first + count, self.network.tensors[tensor][2], name)
@@ -162,14 +166,19 @@ class _Graph:
 
     def _assemble(self, tensor: str, layers: list[Layer], span: tuple[int, int], name: str) -> str:
         """Join what layers write into channels [span) of a tensor: columns, then rows, then channels;
-        channels between them are zeros.
+        channels between them are zeros. What was joined from channel 0 on is joined to the next.
         """
         made = {id(layer): value for layer, value in self.pieces[tensor]}
+        joined = self.joined.setdefault(tensor, {})
+        at = max((end for end in joined if end <= span[1]), default=0) if span[0] == 0 else span[0]
+        if at == span[1]:
+            return joined[at]
         groups: dict[tuple[int, int], dict[int, dict[int, str]]] = {}
         for layer in layers:
-            rows = groups.setdefault((layer.output_channel, layer.output_channel + layer.channels), {})
-            rows.setdefault(layer.output_at[0], {})[layer.output_at[1]] = made[id(layer)]
-        parts, at = [], span[0]
+            if layer.output_channel >= at:
+                rows = groups.setdefault(self._span(layer), {})
+                rows.setdefault(layer.output_at[0], {})[layer.output_at[1]] = made[id(layer)]
+        parts = [(0, joined[at])] if span[0] == 0 and at in joined else []
         for first, end in sorted(groups):
             rows = groups[first, end]
             strips = [
@@ -186,9 +195,16 @@ class _Graph:
                 value = self.node("Pad", [value, pads], f"{name}_{index}_zeros")
             values.append(value)
         if len(values) > 1:
-            return self.node("Concat", values, name, axis=1)
-        self.nodes[-1].output[0] = name  # of what was joined or padded last
+            self.node("Concat", values, name, axis=1)
+        else:
+            self.nodes[-1].output[0] = name  # of what was joined or padded last
+        if span[0] == 0:
+            joined[span[1]] = name
         return name
+
+    def _span(self, layer: Layer) -> tuple[int, int]:
+        """Return the first channel that a layer writes, and the one behind its last."""
+        return layer.output_channel, layer.output_channel + layer.channels
 
     def _joined(self, values: list[str], axis: int, name: str) -> str:
         return values[0] if len(values) == 1 else self.node("Concat", values, name, axis=axis)

@@ -71,33 +71,30 @@ def _hard_sigmoid(walk: Walk, node: onnx.NodeProto) -> None:
 
 
 def _leaky_relu(walk: Walk, node: onnx.NodeProto) -> None:
-    """Fold slope * x + (1 - slope) * max(x, 0): two or three layers, the last adds."""
-    source = walk.value(node)
+    """Fold slope * x + (1 - slope) * max(x, 0): two layers, the second adds the first; three for a slope
+    above 1.
+    """
+    source = replace(walk.value(node), exclusive=False)
     if node.op_type == "PRelu":
         slope = _per_channel(node, source, walk.constant(node, 1))
     else:
         slope = np.full(source.shape[2], Attributes(node).number("alpha", 0.01))
-    positive = walk.copy(node, replace(source, exclusive=False))
-    below, above = (replace(source, exclusive=False), positive)
-    ones, zeros = np.ones_like(slope), np.zeros_like(slope)
-    if (slope <= 1).all():  # (1 - slope) * max(x, 0) is max((1 - slope) * x, 0)
-        _scale_copy(positive, 1 - slope, zeros)
-        positive.plane.own[0].clip = (0.0, None)
-        made = walk.copy(node, replace(below, factor=slope, shift=zeros), node.output[0])
+    zeros, gentle = np.zeros_like(slope), bool((slope <= 1).all())
+
+    def scaled(value: Value, factor: Doubles, output: str | None = None) -> Value:
+        return walk.copy(node, replace(value, factor=factor, shift=zeros), output)
+
+    # (1 - slope) * max(x, 0) is max((1 - slope) * x, 0) where 1 - slope is not negative
+    positive = scaled(source, 1 - slope if gentle else np.ones_like(slope))
+    positive.plane.own[0].clip = (0.0, None)
+    if gentle:
+        made = scaled(source, slope, node.output[0])
         made.plane.own[0].residual = positive.plane
     else:
-        _scale_copy(positive, ones, zeros)
-        positive.plane.own[0].clip = (0.0, None)
-        scaled = walk.copy(node, replace(below, factor=slope, shift=zeros))
-        made = walk.copy(node, replace(above, factor=1 - slope, shift=zeros), node.output[0])
-        made.plane.own[0].residual = scaled.plane
-    walk.put(node, replace(made, exclusive=walk.uses[node.output[0]] == 1))
-
-
-def _scale_copy(value: Value, factor: Doubles, shift: Doubles) -> None:
-    """Scale a copy made for a node; its plane's channels may stand in another order than the value's."""
-    by_place = np.argsort(value.view.index)
-    value.plane.own[0].scale(factor[by_place], shift[by_place])
+        below = scaled(source, slope)
+        made = scaled(positive, 1 - slope, node.output[0])
+        made.plane.own[0].residual = below.plane
+    walk.put(node, made)
 
 
 def _operands(walk: Walk, node: onnx.NodeProto) -> tuple[Value, npt.NDArray[Any], bool] | None:

@@ -201,8 +201,12 @@ def _slice(walk: Walk, node: onnx.NodeProto) -> None:
         if step != 1 and positions and not made.view.holds(place, ""):  # all steps at once, behind the crops
             if step < 0:
                 raise misfit(node, "reverses height or width", "train with images that way round")
-            if not (made.view.is_map or made.view.is_line):
-                raise misfit(node, f"cuts axis {axis} of {_told(sizes)}", "cut before axes are moved")
+            if made.activation or not (made.view.is_map or made.view.is_line):
+                raise misfit(
+                    node,
+                    f"cuts axis {axis} of {_told(sizes)}",
+                    "cut before axes are moved, and before a Sigmoid or Softmax",
+                )
             stride[_BORDERS[made.window_axes[place]][0]] *= step
             positions = range(positions[0], positions[-1] + 1)
         made = _piece(walk, node, made, place, positions)

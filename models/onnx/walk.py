@@ -101,7 +101,7 @@ class Value:
 
     @property
     def window_axes(self) -> tuple[str, ...]:
-        """The axes of a map or of a line, whatever sizes they have."""
+        """The axes of a map or of a line, also those of size one."""
         return ("c", "h", "w") if self.view.is_map else ("c", "h" if self.upright else "w")
 
     @property
@@ -204,7 +204,7 @@ class Walk:
         self.constants[name] = array
 
     def afford(self, elements: int) -> None:
-        """Refuse constants of so many elements beyond the limit, before they are made."""
+        """Raise ModelFileError if this number of further elements is beyond the limit."""
         if self.kept + elements > self.most_weights or self.folded + elements > _MOST_WORK * self.most_weights:
             raise self._too_many()
 
@@ -217,8 +217,8 @@ class Walk:
 
     def _too_many(self) -> ModelFileError:
         return ModelFileError(
-            f"{self.file.path} must have at most {self.most_weights} weights and constants, and it has more; give "
-            f"--most-weights (most_weights in Python) a larger number if it is meant to"
+            f"{self.file.path} must have at most {self.most_weights} weights and constants, and it has more; a larger "
+            "--most-weights (most_weights in Python) reads it"
         )
 
     def put(self, node: onnx.NodeProto, value: Value) -> None:
@@ -259,8 +259,9 @@ class Walk:
         if view is None:
             return None
         if source.activation.endswith("softmax") and axis is None:
-            along = source.view.axes[source.axis - 1]
-            if not (source.pixel and along and view.axes[0] == along):
+            along, all_there = source.view.axes[source.axis - 1], np.arange(source.view.channels.size)
+            whole = np.array_equal(np.sort(view.index), all_there)  # shares of some classes are not some shares
+            if not (source.pixel and whole and along and view.axes[0] == along):
                 self.value(node)  # refuses
             axis = 1
         taken = view.index
@@ -362,8 +363,9 @@ class Walk:
     # -- moving values ---------------------------------------------------------------------------------------
 
     def per_channel(self, node: onnx.NodeProto, source: Value) -> tuple[Value, int, Indices]:
-        """Return a value whose channels fill a range of its plane, the first of the range, and the value's
-        channel at each place of it, for a layer that treats each channel by itself.
+        """Return a value whose channels fill a range of its plane, for a layer that treats each by itself.
+
+        With it come the first channel of the range, and the value's channel at each place of it.
         """
         index = source.view.index
         order = np.argsort(index, kind="stable")
@@ -412,6 +414,7 @@ class Walk:
             pad=source.pad,
             factor=source.factor,
             shift=source.shift,
+            pixels=source.pixels,
         )
 
     def copy(self, node: onnx.NodeProto, source: Value, output: str | None = None, stride: Pair = (1, 1)) -> Value:
@@ -437,9 +440,10 @@ class Walk:
         )
         if source.factor is not None and source.shift is not None:
             made.plane.own[0].scale(source.factor[order], source.shift[order])
+        view = source.view.with_order(made.view.index)
         if any(source.pad) or stride != (1, 1):  # of maps and lines alone
-            return replace(made, view=View.of(source.window_axes, made.plane.shape, made.view.index))
-        return replace(made, view=source.view.with_order(made.view.index))
+            view = View.of(source.window_axes, made.plane.shape, made.view.index)
+        return replace(made, view=view, pixels=source.pixels)
 
     def settle(self, node: onnx.NodeProto, source: Value) -> Value:
         """Do what is still to be done to a value: padding with zeros or cropping, and an affine map."""

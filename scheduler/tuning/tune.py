@@ -57,7 +57,7 @@ class Tuning:
             self.search = Evolution(to_vector(first), sigma=SIGMA, seed=seed, population=16)
 
     def run(self, generations: int, tell: Callable[[int, int], None] | None = None) -> None:
-        """Search until there are so many generations in all; the state is kept after each."""
+        """Search up to `generations` in all, keeping the state after each."""
         while self.search.generation < generations:
             self.search.tell([self.loss(x) for x in self.search.ask()])
             if self.state is not None:

@@ -3,6 +3,7 @@
 A comment of HTML before a block says what is special about it:
 
     <!-- long: REASON -->      only the long tests run it
+    <!-- long page: REASON --> the same for every block of the page
     <!-- not run: REASON -->   nothing runs it
     <!-- fails: REASON -->     its last command ends with an error
     <!-- about: REASON -->     the numbers that it prints differ elsewhere; the words are compared
@@ -46,7 +47,7 @@ PAGES = sorted(
     ]
 )
 RUN = {"python", "console"}
-DIRECTIVE = re.compile(r"<!--\s*(long|not run|fails|about|setup|ready):\s*(.*?)\s*-->", re.DOTALL)
+DIRECTIVE = re.compile(r"<!--\s*(long page|long|not run|fails|about|setup|ready):\s*(.*?)\s*-->", re.DOTALL)
 TITLE = re.compile(r'title="([^"]+)"')
 COLUMNS = "80"
 SLOWEST_START_S = 60
@@ -101,10 +102,12 @@ class Page:
 def read_page(path: Path) -> Page:
     """Parse a page. Blocks within lists and admonitions of Material (indented below `!!!`) count, too."""
     blocks, setups = [], []
+    whole: str | None = None
     said: dict[str, str] = {}
     for token in MarkdownIt().parse(_dedented(path.read_text(encoding="utf-8"))):
         if token.type == "html_block":
             found = {key: " ".join(text.split()) for key, text in DIRECTIVE.findall(token.content)}
+            whole = found.pop("long page", whole)
             setups += [found.pop("setup")] if "setup" in found else []
             said |= found
         elif token.type in ("fence", "code_block"):
@@ -118,7 +121,7 @@ def read_page(path: Path) -> Page:
                     language=language,
                     text=token.content,
                     file=title[1] if title else None,
-                    long=said.get("long"),
+                    long=said.get("long", whole),
                     exempt=said.get("not run"),
                     ready=said.get("ready"),
                     fails=said.get("fails"),
@@ -174,7 +177,7 @@ class Session:
         code = compile("\n" * block.line + block.text, str(block.page), "exec")
         with contextlib.redirect_stdout(printed):
             exec(code, self.names)
-        expected = re.findall(r"^\s*print\(.*\)  # (.*)$", block.text, flags=re.MULTILINE)
+        expected = re.findall(r"^\s*(?:print\(.*)?\)  # (.*)$", block.text, flags=re.MULTILINE)
         if expected:
             assert printed.getvalue().splitlines() == expected, f"{block.where} prints\n{printed.getvalue()}"
 

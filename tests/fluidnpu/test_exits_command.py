@@ -107,7 +107,7 @@ def test_layer_tables_are_cut_after_layers(table: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "at=", "at=,", "some", "equidistant=", "equidistant=x", "-3", "1.5", "every=2"])
 def test_what_exits_may_say(text: str, single: Path) -> None:
-    assert "--exits must be N or at=NAME" in refused("exits", single, "--exits", text)
+    assert "--exits must be N of at least 1, or at=NAME" in refused("exits", single, "--exits", text)
 
 
 def test_refusals(single: Path, table: Path) -> None:

@@ -166,6 +166,7 @@ def test_a_perceptron_by_command_with_the_new_exporter(folder: Path) -> None:
     said = by_command(folder, "mlp", "dynamo", ("zcu104",), 1, verify=True)
     assert "mlp_dynamo can be used" in said
     assert "scale, std and mean are folded into the first layer" in said
+    assert "no --data: 1 random images with seed 0" in said
     assert ": 0 mismatches in" in said
 
 

@@ -202,7 +202,10 @@ def test_a_report_of_an_unstable_load_has_no_latencies(table: Path, tmp_path: Pa
         (("--rate", 1, "--slo", "1ms", "--traffic", "rain"), "'rain'"),
         (("--rate", 1, "--slo", "1ms", "--traffic", "mmpp:burst=9"), "1 <= burst <= 1/share"),
         (("--rate", 1, "--slo", "1ms", "--policy", "fluid,"), "policy must be one of"),
-        (("--rate", 1, "--slo", "1ms", "--log", "x.jsonl"), "one policy at a time, not for 3"),
+        (
+            ("--rate", 1, "--slo", "1ms", "--log", "x.l", "--policy", "fluid:shed=1,fluid;shed=1"),
+            "have a file a policy",
+        ),
         (("--rate", 1, "--slo", "1ms", "--thresholds", "0.5"), "--thresholds needs --confidences"),
         (("--rate", 1, "--slo", "1ms", "--latency-factor", 0), "latency factor must be above zero"),
         (("--rate", 1, "--slo", "1ms", "--latency-factor", 1e300), "at most 1000"),
@@ -274,3 +277,12 @@ def test_nobody_answered_is_null_and_a_dash(tmp_path: Path) -> None:
     text = run(*words).stdout
     assert "nan" not in text
     assert "greedy:shed=1" in text
+
+
+def test_each_of_several_policies_has_a_log_of_its_own_that_repeats(table: Path, tmp_path: Path) -> None:
+    words = ("--rate", 100, "--slo", "200ms", "--requests", 300, "--seeds", 1, "--policy", "serial,fluid:shed=1")
+    said = run(table, *words, "--log", tmp_path / "run.jsonl").stdout
+    assert sorted(path.name for path in tmp_path.glob("run.*")) == ["run.fluid-shed-1.jsonl", "run.serial.jsonl"]
+    for name in ("serial", "fluid-shed-1"):
+        assert f"run.{name}.jsonl" in said
+        assert run("--replay", tmp_path / f"run.{name}.jsonl").exit_code == 0

@@ -378,3 +378,28 @@ def test_a_project_without_a_program_says_so() -> None:
     assert "bundle/program.bin" not in files
     assert "a program is compiled when there are weights" in texts(files)["README.md"]
     assert "## Running it" not in texts(files)["README.md"]
+
+
+def test_a_bundle_carries_fluidnpu_and_its_installer(tmp_path: Path) -> None:
+    """The installer is a script that sh reads, and it takes the wheel beside it."""
+    design = design_with(design_of(small_network()), board="zcu104")
+    files = render_project(design, None, load_board("zcu104"), wheel=("fluidnpu-1.whl", b"wheel"))
+    assert files["bundle/fluidnpu-1.whl"] == b"wheel"
+    assert "bundle/fluidnpu-1.whl" in json.loads(texts(files)["manifest.json"])["files"]
+    script = texts(files)["bundle/install.sh"]
+    assert "bundle/install.sh" not in render_project(design, None, load_board("zcu104"))
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "bundle" / "fluidnpu-1.whl").touch()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "install.sh").write_text(script.replace("/etc/profile.d/pynq_venv.sh", str(tmp_path / "venv.sh")))
+    shutil.move(tmp_path / "install.sh", tmp_path / "bundle")
+    (tmp_path / "venv.sh").write_text(f"export PATH={tmp_path}/bin:$PATH\n")
+    python = f'#!/bin/sh\nif [ "$1" = -c ]; then echo {tmp_path}/bin; else echo "python3 $*"; fi\n'
+    for name, text in (("python3", python), ("fluidnpu", '#!/bin/sh\necho "fluidnpu $*"\n')):
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    done = subprocess.run(["sh", "bundle/install.sh"], cwd=tmp_path, capture_output=True, text=True)
+    wheel = tmp_path / "bundle" / "fluidnpu-1.whl"
+    assert done.stdout.splitlines() == [
+        f"python3 -m pip install --upgrade-strategy only-if-needed {wheel}", "fluidnpu doctor"
+    ], done.stderr  # fmt: skip

@@ -13,6 +13,8 @@ from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Bundle, BundleError, Driver, DriverUsageError, open_device
 from fluidnpu.host.bundle import bitstream
+from fluidnpu.host.oip.inference import input_of
+from fluidnpu.host.serving import Model
 from fluidnpu.models import ImageSet, Workload, golden, quantise
 from fluidnpu.models.images import Preprocessing
 from fluidnpu.models.numeric import prepare
@@ -123,6 +125,12 @@ def test_preprocessing_travels_in_a_bundle(tmp_path: Path) -> None:
     Bundle(design=design, program=compile_program(qnet, design)).write(tmp_path)
     bundle = Bundle.read(tmp_path)
     assert bundle.program.intake == qnet.intake
+    model = Model("resized", tmp_path)
+    model.load()
+    try:
+        assert input_of(model).shape == (-1, -1, -1, pixels.shape[3])  # a client may send any size
+    finally:
+        model.close()
     wanted = golden.run(qnet, pixels)
     with open_device("simulated", bundle) as device:
         driver = Driver(device, bundle.program, design)

@@ -21,9 +21,9 @@ import pytest
 from emulated_board import EmulatedBoard, needs_the_emulation
 from host_worlds import world
 
+from fluidnpu.commands.wheel import board_wheel
 from fluidnpu.host import Bundle
 from fluidnpu.models import golden
-from fluidnpu.wheel import board_wheel
 
 ROOT = Path(__file__).resolve().parents[2]
 PL, PS = 0x8000_0000, 0x3000_0000

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from fluidnpu.dse import CORES, BatchPlan, Stack
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import Program, ProgramError, compile_program
 from fluidnpu.host import Bundle, Driver, Reply, SimulatedNpu, serve_requests
+from fluidnpu.host.oip.inference import joined
 from fluidnpu.models import QuantisedNetwork, golden, quantise
 from fluidnpu.models.zoo import random_patchwork
 from fluidnpu.scheduler import make_policy, poisson
@@ -116,6 +118,26 @@ def test_a_network_without_classes_is_served() -> None:
         assert isinstance(reply, Reply)
         assert (reply.prediction, reply.confidence, reply.exit) == (-1, 1.0, 0)
         np.testing.assert_array_equal(reply.outputs["map0"], qnet.output("map0", stored[index : index + 1])[0])
+
+
+def test_the_protocol_gives_out_maps_and_nan_where_a_sample_left_before() -> None:
+    qnet = patchwork(2)
+    images = pixels(qnet, 2)
+    outputs = qnet.network.outputs
+    assert [one.stage for one in outputs] == [0, 1]
+    real = {one.name: qnet.output(one.name, golden.run_outputs(qnet, images)[one.name]) for one in outputs}
+    times: dict[str, Any] = {"request_id": 0, "arrival_ns": 0, "start_ns": 0, "end_ns": 1, "deadline_ns": 1}
+    early, late = (
+        Reply(
+            prediction=1, exit=exit, confidence=0.5, logits=np.zeros(5), **times,
+            outputs={one.name: real[one.name][index] for one in outputs if one.stage <= exit},
+        )
+        for index, exit in enumerate((0, 1))
+    )  # fmt: skip
+    answer = joined([early, late], ["label", "map0", "map1"], outputs)
+    np.testing.assert_array_equal(answer["map0"], real["map0"])
+    assert np.isnan(answer["map1"][0]).all()
+    np.testing.assert_array_equal(answer["map1"][1], real["map1"][1])
 
 
 def test_bundles_carry_outputs_and_old_ones_are_still_read(tmp_path: Path) -> None:

@@ -87,7 +87,9 @@ def test_buffers_are_handed_over_around_each_job(tmp_path: Path, monkeypatch: py
     assert log == []
     driver.stored_logits([2], 0)
     ((verb, _, size),) = log
-    assert (verb, size) == ("invalidate", w.program.tensors[w.program.exits[0].tensor].size)
+    tensor = w.program.exits[0].tensor
+    assert tensor is not None
+    assert (verb, size) == ("invalidate", w.program.tensors[tensor].size)
 
 
 def test_small_buffers_are_not_asked_for(tmp_path: Path) -> None:

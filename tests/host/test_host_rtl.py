@@ -194,10 +194,14 @@ def test_bus_errors_are_reported_and_recovered_from(which: str, dram: DramModel,
     }[which]
     w.put(w.images(1))
     w.driver.activate([0])
+    if which == "residual":  # another layer writes it before
+        w.driver.run_layers(0, adds - 1, 1_000_000)
     w.device.npu.fault(bad=bad)
-    error = failing_run(w, 0)
+    with pytest.raises(NpuError) as caught:
+        w.driver.run_layers(adds if which == "residual" else 0, max(1, adds), 1_000_000)
+    error = caught.value
     assert error.cause is (Cause.BUS_WRITE if which == "output" else Cause.BUS_READ)
-    assert error.layer_index == (which == "program")
+    assert error.layer_index == (adds if which == "residual" else which == "program")
     w.device.npu.fault()
     w.driver.recover()
     check_all_exits(w, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,10 +76,13 @@ def test_gains_multiply_through_pools_and_end_at_a_gemm() -> None:
 def test_gains_that_meet_are_refused() -> None:
     pool = layer("a", Kind.SUM_POOL, "image", "a", kernel=(3, 3))
     with pytest.raises(
-        NetworkError, match=r"layer 'b' can only add a tensor without average-pool gain, and 'a' carries 1\.77778"
+        NetworkError,
+        match=r"'b' of average-pool gain 1 can only add a tensor of the same one, and 'a' carries 1\.77778",
     ):
         network(pool, layer("b", Kind.GEMM, "a", "b", in_shape=(4, 4, 2), residual="a")).gains  # noqa: B018
-    mixed = layer("b", Kind.GEMM, "a", "a", in_shape=(4, 4, 2), output_channel=2)
+    absorbed = layer("b", Kind.GEMM, "image", "a", kernel=(3, 3), output_channel=2)  # its weights take the gain over
+    assert network(pool, absorbed).gains["a"] == 16 / 9
+    mixed = layer("b", Kind.MAX_POOL, "image", "a", kernel=(3, 3), output_channel=2)
     with pytest.raises(NetworkError, match="what is concatenated in tensor 'a' must share one average-pool gain"):
         network(pool, mixed).gains  # noqa: B018
 
@@ -91,11 +95,11 @@ def test_only_relus_and_pools_of_them_are_non_negative() -> None:
         layer("x", Kind.GEMM, "image", "j", clip=(0.0, None)),
         layer("y", Kind.GEMM, "image", "j", output_channel=2),
     ]
-    readers = [
-        layer(f"of_{one}", Kind.GEMM, one, f"of_{one}") for one in ("image", "r", "p", "rm", "pm", "imagem", "j")
-    ]
+    readers = [layer(f"of_{one}", Kind.GEMM, one, f"of_{one}") for one in ("image", "r", "p", "rm", "pm", "imagem")]
+    readers.append(layer("of_j", Kind.GEMM, "j", "of_j", in_shape=(6, 6, 4)))
     half = layer("of_half", Kind.GEMM, "j", "of_half", input_channel=0, input_pixel=4)
     net = network(relu, plain, *pools, *joined, *readers, half)
+    net = replace(net, tensors={**net.tensors, "j": (6, 6, 4)})
     assert [one.name for one in (*readers, half) if net.reads_no_negatives(one)] == ["of_r", "of_rm", "of_half"]
 
 

@@ -18,7 +18,9 @@ from onnx import helper, numpy_helper, shape_inference
 
 from fluidnpu.models import Kind, golden, quantise, read_onnx
 from fluidnpu.models.errors import UnsupportedOperatorError
+from fluidnpu.models.exits import attach_exits, equidistant_tensors
 from fluidnpu.models.numeric import run_float
+from fluidnpu.models.onnx import write_onnx
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 READ = ["densenet121", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19"]
@@ -78,7 +80,7 @@ def test_networks_that_need_another_operator_are_told_which(name: str) -> None:
 
 
 def with_random_weights(model: onnx.ModelProto, size: int) -> onnx.ModelProto:
-    """The network for images of `size` pixels, its constants replaced by He-scaled noise and fair statistics."""
+    """The network for images of `size` pixels, with He-scaled noise and fair statistics for its constants."""
     rng = np.random.default_rng(7)
     made = onnx.ModelProto()
     made.CopyFrom(model)
@@ -132,6 +134,18 @@ def close_to_onnxruntime(name: str, size: int, path: Path) -> None:
 
 def test_small_images_through_average_pools_that_leave_padding_out(tmp_path: Path) -> None:
     close_to_onnxruntime("inception_v2", SMALL, tmp_path / "small.onnx")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name == "shufflenet" else pytest.mark.long) for name in READ if name != "vgg19"],
+)
+def test_they_take_exits_and_are_read_as_they_were_written(name: str, tmp_path: Path) -> None:
+    network = read_onnx(LIGHT / f"light_{name}.onnx")
+    more = attach_exits(network, equidistant_tensors(network, 3))
+    write_onnx(more, tmp_path / "more.onnx")
+    again = read_onnx(tmp_path / "more.onnx")
+    assert (again.exits, again.layers) == (more.exits, more.layers)
 
 
 @pytest.mark.long

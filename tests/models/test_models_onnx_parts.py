@@ -17,6 +17,7 @@ from fluidnpu.models.errors import UnsupportedOperatorError
 from fluidnpu.models.graph import Output
 from fluidnpu.models.graph.network import Network
 from fluidnpu.models.numeric import run_float, run_float_outputs
+from fluidnpu.models.onnx import write_onnx
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -108,6 +109,8 @@ def test_a_dense_block_copies_nothing(tmp_path: Path) -> None:
     network = read(tmp_path, g, g.head(value, 10))
     assert [layer.in_shape[2] for layer in network.layers] == [3, 4, 6, 8, 10, 10]
     assert len({layer.output for layer in network.layers[:4]}) == 1
+    write_onnx(network, tmp_path / "again.onnx")
+    assert read_onnx(tmp_path / "again.onnx").layers == network.layers
 
 
 def test_zeros_around_channels_cost_nothing(tmp_path: Path) -> None:
@@ -126,7 +129,7 @@ def test_zeros_around_channels_cost_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kernel", [2, 3])
 def test_the_average_without_padding_is_exact_for_windows_of_two_and_three(tmp_path: Path, kernel: int) -> None:
-    """A constant map keeps one stored value everywhere, border included: each rectangle rounds the same sum."""
+    """A constant map keeps one stored value everywhere, border included: all rectangles round one sum."""
     g = Graph()
     value = g.op("Relu", g.conv("image", 4, 3))
     average = g.op("AveragePool", value, kernel_shape=[kernel] * 2, pads=[1] * 4)
@@ -166,6 +169,32 @@ def test_channels_last_images_of_bytes(tmp_path: Path) -> None:
     assert len(network.layers) == 3
 
 
+def test_every_second_pixel_of_an_image_of_bytes(tmp_path: Path) -> None:
+    g = Graph()
+    facts = [g.const(one, np.int64) for one in ([1], [99], [2], [2])]
+    half = g.op("Slice", g.op("Gather", "image", g.const([2, 0], np.int64), axis=1), *facts)
+    image = g.op("Cast", half, to=1)
+    proto = g.model(g.head(g.conv(image, 4, 2), 4))
+    proto.graph.input[0].CopyFrom(helper.make_tensor_value_info("image", TensorProto.UINT8, ["N", 3, 8, 7]))
+    onnx.save(proto, tmp_path / "u.onnx")
+    compare(tmp_path / "u.onnx", np.random.default_rng(1).integers(0, 256, (3, 3, 8, 7), np.uint8))
+
+
+def test_shares_of_classes_are_not_cut(tmp_path: Path) -> None:
+    g = Graph()
+    shares = g.op("Softmax", g.head(g.conv("image", 4, 3), 4), axis=1)
+    cut = g.op("Slice", shares, *(g.const([one], np.int64) for one in (0, 2, 1)))
+    assert "follows a Softmax" in message(tmp_path, g.model(cut))
+    g = Graph()
+    heat = g.op("Sigmoid", g.conv("image", 4, 3))
+    cut = g.op("Slice", heat, *(g.const([one], np.int64) for one in (0, 99, 2, 2)))
+    assert "before a Sigmoid or Softmax" in message(tmp_path, g.model(cut))
+    g = Graph()
+    heat = g.op("Sigmoid", g.conv("image", 4, 3))  # of channels it is the same before and after
+    network = read(tmp_path, g, g.op("Slice", heat, *(g.const([one], np.int64) for one in (1, 3, 1))))
+    assert network.outputs[0].channels == (1, 2)
+
+
 def test_signals_are_lines(tmp_path: Path) -> None:
     g = Graph(shape=(2, 24))
     value = g.op("Relu", g.op("Conv", "image", g.random(6, 2, 5), g.random(6), pads=[2, 2], strides=[2]))
@@ -178,7 +207,7 @@ def test_signals_are_lines(tmp_path: Path) -> None:
     assert network.layers[0].kernel == (1, 5)
 
 
-# -- what leaves the network -----------------------------------------------------------------------------------
+# -- what leaves the network --------------------------------------------------------------------------------
 
 
 def test_maps_and_gates_of_them_are_outputs_of_one_stage(tmp_path: Path) -> None:
@@ -239,7 +268,7 @@ def test_an_output_says_what_it_must_be() -> None:
         Output(**{**fields, "axes": "ww"})
 
 
-# -- refusals that teach ---------------------------------------------------------------------------------------
+# -- refusals that teach ------------------------------------------------------------------------------------
 
 FITS = r"^fluidnpu takes image CNNs \(one image in, NCHW or NHWC, of fixed size; convolutions, pools, dense layers"
 
@@ -307,7 +336,7 @@ def test_refusals_name_node_operator_and_remedy(tmp_path: Path) -> None:
     assert "sum of squares" in caught.value.suggestion
 
 
-# -- the limit of weights --------------------------------------------------------------------------------------
+# -- the limit of weights -----------------------------------------------------------------------------------
 
 
 def constants(g: Graph, size: int) -> str:
@@ -323,7 +352,7 @@ def test_constants_count_once_while_they_are_needed(tmp_path: Path) -> None:
     needed = 2 * 60 * 4  # the constant and its transpose, at one time
     assert read_onnx(tmp_path / "w.onnx", most_weights=needed).workload.macs > 0
     told = message(tmp_path, g.model(constants(g, 60)), most_weights=needed - 1)
-    assert "must have at most 479 weights and constants, and it has more; give --most-weights" in told
+    assert "must have at most 479 weights and constants, and it has more; a larger --most-weights" in told
     with pytest.raises(NetworkError, match="must be at least 1, not 0"):
         read_onnx(tmp_path / "w.onnx", most_weights=0)
 

@@ -267,7 +267,7 @@ def pool(operator: str, **attributes: Any) -> list[onnx.NodeProto]:
         (pool("MaxPool", kernel_shape=[2, 2], auto_pad="SIDEWAYS"), "not 'SIDEWAYS'"),
         (pool("Conv", group=2), "must find a constant at input 1|must have an input 1"),
         (pool("ReduceMean", axes=[1]), "reduce height and width alone"),
-        (pool("Softmax", axis=2), "over the channels of an output"),
+        (pool("Softmax", axis=2), "a Softmax may only end an exit or an output"),
         (pool("Flatten", axis=2), "keep the batch apart"),
         (pool("Resize"), "upsample the given-out map on the host"),
         (pool("Clip", min=2.0, max=-1.0), "must clip to a range"),

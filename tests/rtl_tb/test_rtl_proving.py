@@ -10,7 +10,7 @@ from fluidnpu.rtl_tb.proving import report
 from fluidnpu.rtl_tb.proving.prover import Outcome, cover
 from fluidnpu.rtl_tb.proving.report import said
 
-DAILY = ("engine", "read", "write", "sequencer", "slots", "unpack", "registers", "addresses", "steps")
+DAILY = ("engine", "read", "write", "sequencer", "unpack", "registers", "addresses", "steps")
 
 
 def daily(name: str, but: tuple[str, ...] = ()) -> object:

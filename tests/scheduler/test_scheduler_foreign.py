@@ -279,7 +279,14 @@ def test_plans_that_are_missing_foreign_or_broken_are_refused(tmp_path: Path) ->
     with pytest.raises(SchedulerError, match="design's latency table"):
         deployed(tmp_path, "guarded", wider, may_solve=False)
     good = json.loads((tmp_path / "policy.json").read_text())
-    for wrong in ({"plan": "?"}, {"choices": {"a": {}}}, {"rate_per_s": 3.0}, {"latency_ns": "x"}, {"slo_ns": None}):
+    wrongs: list[dict[str, object]] = [
+        {"plan": "?"},
+        {"choices": {"a": {}}},
+        {"rate_per_s": 3.0},
+        {"latency_ns": "x"},
+        {"slo_ns": None},
+    ]
+    for wrong in wrongs:
         (tmp_path / "policy.json").write_text(json.dumps(good | wrong))
         with pytest.raises(SchedulerError):
             Plan.read(tmp_path)

@@ -55,9 +55,9 @@ def bench_design(sizes: Mapping[str, int]) -> Design:
 def sizes_of(design: Design) -> dict[str, int]:
     """Return the sizes with which `bench_design` makes the array of a design.
 
-    >>> sizes = sizes_of(bench_design({**USUAL, "t_p": 5}))
+    >>> sizes = sizes_of(bench_design({**USUAL, "t_p": 6}))
     >>> sizes["t_p"], sizes == sizes_of(bench_design(sizes))
-    (5, True)
+    (6, True)
     """
     return {name: int(getattr(design, name)) for name in (*USUAL, "buffer_words")}
 

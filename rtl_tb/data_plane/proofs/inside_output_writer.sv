@@ -73,6 +73,7 @@
               && {addr[AddrWidth-1:PortBits], PortBits'(i)} < addr + AddrWidth'({piece, 1'b0})));
         end
       end
+      assert (layer_open_q == open_q && last_q == ends_layer_q);
       assert (layer_done_o == (!open_q && packed_q == '0));
       if (!open_q && packed_q != '0) assert (word_valid_o);  // and what is left goes out
       if (any_q) assert (pack_addr_q[PortBits-1:0] == '0);

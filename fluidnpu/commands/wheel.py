@@ -14,14 +14,14 @@ import zipfile
 from importlib import metadata
 from pathlib import Path
 
-from .errors import NegativeAnswerError
+from ..errors import NegativeAnswerError
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-_ROOT = Path(__file__).resolve().parent
+_ROOT = Path(__file__).resolve().parent.parent  # the package
 _DATE = (1980, 1, 1, 0, 0, 0)
 LEFT_OUT = ("studies",)
 _SUFFIXES = {".py", ".pyi", ".toml", ".json", ".npz", ".typed", ".fashion-mnist"}

@@ -1,5 +1,0 @@
-"""The console command as `python -m fluidnpu`."""
-
-from .cli import main
-
-main()
