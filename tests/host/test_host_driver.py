@@ -303,4 +303,5 @@ def test_errors_are_one_tree() -> None:
     for error in errors:
         assert issubclass(error, HostError), error
     faults: set[type[Exception]] = {error for error in errors if issubclass(error, ValueError)}
-    assert faults == {host.BundleError, host.DriverUsageError}
+    requests = {tree.ProtocolError, tree.TooLargeError, tree.UnsupportedError, tree.UnknownModelError}
+    assert faults == {host.BundleError, host.DriverUsageError, *requests}
