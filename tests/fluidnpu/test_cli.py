@@ -148,13 +148,13 @@ def test_truncated_model(model: Path, tmp_path: Path) -> None:
 def test_unsupported_operator_is_located(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"], name="first"),
-        helper.make_node("Sigmoid", ["c"], ["y"], name="gate"),
+        helper.make_node("Sin", ["c"], ["y"], name="gate"),
     ]
     path = save(tmp_path / "m.onnx", nodes, conv_weights())
-    refused(run("check", path), "gate", "Sigmoid")
+    refused(run("check", path), "gate", "Sin")
     found = json.loads(run("check", path, "--json").stdout)
     assert found["node"] == "gate"
-    assert found["operator"] == "Sigmoid"
+    assert found["operator"] == "Sin"
     assert found["error"]
 
 
@@ -419,7 +419,7 @@ def test_the_first_screen_is_frames_milliseconds_and_the_wall(model: Path) -> No
 def test_the_papers_figures_come_second_and_when_asked_for(model: Path) -> None:
     screen = run("dse", model, "--board", "zc706", *PAPER).stdout
     assert screen.index("frames/s") < screen.index("GOP/s by the paper's model")
-    assert "leave out --cycles paper" in screen
+    assert "leave out --cycles paper" in " ".join(screen.split())
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

@@ -109,7 +109,7 @@ REFUSED = [
     ("common_fifo --design no_such_file", "no_such_file could not be read: No such file or directory"),
     ("common_fifo --design .", ". could not be read: Is a directory"),
     ("common_fifo --design pyproject.toml", "pyproject.toml must be a design file of `fluidnpu dse`"),
-    ("common_fifo --design tests/rtl_tb/../../docs/demo.svg", "must be a design file of `fluidnpu dse`"),
+    ("common_fifo --design tests/rtl_tb/../../docs/pictures/demo.svg", "must be a design file of `fluidnpu dse`"),
 ]
 
 
