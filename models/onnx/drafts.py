@@ -108,6 +108,7 @@ class Draft:
     residual: Plane | None = None
     residual_first: int = 0
     passes_sign: bool = False
+    passed: Clip = (None, None)  # of a max pool: what all its inputs have been clipped to already
 
     @property
     def non_negative(self) -> bool:
@@ -204,10 +205,10 @@ def compose(first: Clip, second: Clip) -> Clip:
     )
 
 
-def clip_targets(plane: Plane) -> list[Draft] | None:
+def clip_targets(plane: Plane, clip: Clip) -> list[Draft] | None:
     """Return the drafts that a clip of this plane can be folded into, or None.
 
-    A max pool is monotone, so the clip moves up into its writers.
+    A max pool is monotone, so the clip moves up into its writers, unless it came that way before.
     """
     targets, stack = [], list(plane.writers)
     if not stack or plane.sealed or not plane.whole:
@@ -215,7 +216,7 @@ def clip_targets(plane: Plane) -> list[Draft] | None:
     while stack:
         draft = stack.pop()
         targets.append(draft)
-        if draft.kind is Kind.MAX_POOL:
+        if draft.kind is Kind.MAX_POOL and compose(draft.passed, clip) != draft.passed:
             above = draft.input
             if not draft.sole_reader or not above.writers or above.sealed or not above.whole:
                 return None
@@ -228,7 +229,9 @@ def apply_clip(targets: Iterable[Draft], clip: Clip) -> None:
     low, high = clip
     for draft in targets:
         harmless = draft.passes_sign and clip == (0.0, None)
-        if draft.kind is not Kind.MAX_POOL and not harmless:
+        if draft.kind is Kind.MAX_POOL:
+            draft.passed = compose(draft.passed, clip)
+        elif not harmless:
             draft.clip = compose(draft.clip, clip)
         draft.passes_sign = (low is not None and low >= 0) or (draft.passes_sign and (high is None or high >= 0))
 

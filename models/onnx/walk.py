@@ -490,7 +490,7 @@ class Walk:
         if clip == (None, None) or (harmless and source.factor is None):
             self.alias(node, source)
             return
-        if source.settled and source.foldable and (targets := clip_targets(source.plane)) is not None:
+        if source.settled and source.foldable and (targets := clip_targets(source.plane, clip)) is not None:
             self.renamed(node, source)
         else:
             source = self.settle(node, source) if any(source.pad) else source
