@@ -290,7 +290,8 @@ def _max_pool(walk: Walk, node: onnx.NodeProto) -> None:
     source = walk.map(node, lazy=True)
     attributes = Attributes(node)
     window = window_of(node, source, _kernel(node, source))
-    if source.factor is not None:
+    signed_border = max(source.pad) > 0 and not source.plane.non_negative  # zeros that may win: a layer of their own
+    if source.factor is not None or signed_border:
         source = walk.settle(node, source)
     source = _taking_over(walk, node, source, window)
     if attributes.integer("ceil_mode", 0):
