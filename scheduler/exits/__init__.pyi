@@ -1,7 +1,16 @@
 from .confidences import read_confidence_file as read_confidence_file
+from .criteria import Criteria as Criteria
+from .criterion import NEVER as NEVER
+from .criterion import Criterion as Criterion
+from .evaluation import Bound as Bound
+from .parsing import parse_criterion as parse_criterion
+from .profile import ExitProfile as ExitProfile
+from .profile import PowerModel as PowerModel
+from .quantities import QUANTITIES as QUANTITIES
 from .recorded import Recorded as Recorded
+from .remarks import warnings_of as warnings_of
 from .rule import ExitRule as ExitRule
-from .rule import RuledExits as RuledExits
 from .rule import Seen as Seen
 from .rule import StageCosts as StageCosts
 from .rule import Threshold as Threshold
+from .ruled import RuledExits as RuledExits
