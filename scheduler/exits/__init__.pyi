@@ -14,3 +14,4 @@ from .rule import Seen as Seen
 from .rule import StageCosts as StageCosts
 from .rule import Threshold as Threshold
 from .ruled import RuledExits as RuledExits
+from .criteria import LAST as LAST

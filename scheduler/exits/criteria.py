@@ -21,7 +21,7 @@ from fluidnpu.dse import LatencyTable
 
 from ..errors import SchedulerError
 from ..policy import Request
-from ..schedule import LAST
+from ..schedule import LAST as LAST
 from .criterion import Criterion
 from .evaluation import AtExit, Bound
 from .parsing import parse_criterion

@@ -1,5 +1,6 @@
 """Exits that are decided when samples reach them, by criteria or by a rule of one's own.
 
+>>> from .rule import Threshold
 >>> recorded = {0: (0.95, 0.99), 1: (0.5, 0.9)}
 >>> exits = RuledExits(rule=Threshold([0.9]), confidences=recorded)
 >>> exits.leaving([Request(0, 0, 100), Request(1, 0, 100)], (0, 0), exit=0, now_ns=10)
@@ -13,9 +14,7 @@ from dataclasses import dataclass, field
 
 from ..policy import Request
 from .criteria import Criteria
-from .rule import ExitRule, Seen, StageCosts, Threshold
-
-__all__ = ["RuledExits", "Threshold"]
+from .rule import ExitRule, Seen, StageCosts
 
 
 @dataclass(frozen=True, kw_only=True)
