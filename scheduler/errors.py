@@ -22,7 +22,7 @@ class SchedulerError(SchedulingError, ValueError):
 
 
 class CriterionError(SchedulerError):
-    """A criterion breaks its grammar at `column` of its text (from 1), or asks what is not known there (0)."""
+    """A criterion breaks its grammar at `column` of its text, from 1, or asks what is not known (0)."""
 
     def __init__(self, message: str, column: int = 0) -> None:
         super().__init__(message)

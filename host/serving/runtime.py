@@ -395,7 +395,9 @@ class Runtime:
 
 
 def usual_criteria(driver: Driver, profile: ExitProfile | None = None) -> Criteria:
-    """Return the criteria of a program that nobody gave any: its thresholds, over the profile of its design."""
+    """Return the criteria of a program that nobody gave any: its thresholds, over the profile of its
+    design.
+    """
     profile = ExitProfile.of(driver.design) if profile is None else profile
     return Criteria(profile, Criterion.of_thresholds(driver.program.thresholds[: profile.exits - 1]))
 

@@ -1,8 +1,10 @@
 from .confidences import read_confidence_file as read_confidence_file
+from .criteria import LAST as LAST
 from .criteria import Criteria as Criteria
 from .criterion import NEVER as NEVER
 from .criterion import Criterion as Criterion
 from .evaluation import Bound as Bound
+from .parsing import CriterionError as CriterionError
 from .parsing import parse_criterion as parse_criterion
 from .profile import ExitProfile as ExitProfile
 from .profile import PowerModel as PowerModel
@@ -14,4 +16,3 @@ from .rule import Seen as Seen
 from .rule import StageCosts as StageCosts
 from .rule import Threshold as Threshold
 from .ruled import RuledExits as RuledExits
-from .criteria import LAST as LAST

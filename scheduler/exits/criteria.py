@@ -3,6 +3,7 @@
 A request's own criterion comes first, then its tenant's, then the usual one. Any may be changed at any time,
 from any thread; a change holds from the next exit on, also for requests that are under way.
 
+>>> from fluidnpu.dse import LatencyTable
 >>> profile = ExitProfile(latency=LatencyTable(ns=((100, 150), (80, 120))))
 >>> criteria = Criteria(profile, parse_criterion("false"))
 >>> criteria.set(parse_criterion("confidence > 0.7"), tenant="doors")
@@ -16,8 +17,7 @@ from any thread; a change holds from the next exit on, also for requests that ar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-from fluidnpu.dse import LatencyTable
+from typing import TypeVar
 
 from ..errors import SchedulerError
 from ..policy import Request
@@ -27,6 +27,7 @@ from .evaluation import AtExit, Bound
 from .parsing import parse_criterion
 from .profile import ExitProfile
 
+Key = TypeVar("Key")
 MOST_KEPT = 256  # bound criteria that are remembered, so that a request that repeats one costs nothing
 
 
@@ -72,12 +73,10 @@ class Criteria:
                 raise SchedulerError("there must always be a usual criterion; 'false' lets nobody leave early")
             self._usual = bound
             return
-        for known, key in ((self._tenants, tenant), (self._requests, request)):
-            if key is not None:
-                if bound is None:
-                    known.pop(key, None)  # type: ignore[call-overload]
-                else:
-                    known[key] = bound  # type: ignore[index]
+        if tenant is not None:
+            _put(self._tenants, tenant, bound)
+        if request is not None:
+            _put(self._requests, request, bound)
 
     def forget(self, request: int) -> None:
         """Drop the criterion of a request that has ended."""
@@ -116,3 +115,10 @@ class Criteria:
             for index, text in zip(indices, chosen[indices[0]].leaving(exit, columns.of(indices)), strict=True):
                 said[index] = text
         return said
+
+
+def _put(known: dict[Key, Bound], key: Key, bound: Bound | None) -> None:
+    if bound is None:
+        known.pop(key, None)
+    else:
+        known[key] = bound

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ..errors import SchedulerError
+from ..errors import CriterionError, SchedulerError
 from .quantities import QUANTITIES, written
 
 OPERATORS = ("<=", ">=", "==", "!=", "<", ">")
@@ -41,7 +41,7 @@ class Comparison:
         if not isinstance(self.value, tuple):
             return self.value
         if exit >= len(self.value):
-            raise SchedulerError(
+            raise CriterionError(
                 f"'{self}' must list a value for every exit but the last, and it has {len(self.value)}, "
                 f"so none for exit {exit + 1}"
             )

@@ -1,5 +1,6 @@
 """Criteria asked at the exits of one network, for whole batches: what is the same for all is folded first.
 
+>>> from fluidnpu.dse import LatencyTable
 >>> from .parsing import parse_criterion
 >>> profile = ExitProfile(latency=LatencyTable(ns=((100, 150), (80, 120), (80, 120))))
 >>> bound = Bound(parse_criterion("exit_number == 2 or confidence > [0.9, 0.8]"), profile)
@@ -20,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fluidnpu.dse import LatencyTable
 from fluidnpu.models.exits import exceeds_threshold
 
 from ..errors import CriterionError
@@ -61,7 +61,9 @@ class AtExit(dict[str, NDArray[Any]]):
         now = self.now_ns
         if name == "confidence":
             if self.confidences is None:
-                raise CriterionError("a criterion over confidence must have the confidence of each sample, and none is known")
+                raise CriterionError(
+                    "a criterion over confidence must have the confidence of each sample, and none is known"
+                )
             values = self.confidences
         elif name == "response_time":
             values = [now - request.arrival_ns for request in self.requests]
@@ -151,8 +153,8 @@ def _count(columns: Columns, count: int | None) -> int:
 def _clauses(criterion: Criterion, profile: ExitProfile, exit: int) -> tuple[tuple[str, Test | None], ...]:
     """Return what is left of each clause at an exit; a test of None always holds and ends the list."""
     kept: list[tuple[str, Test | None]] = []
-    for clause in criterion.clauses:
-        test = _folded(clause, profile, exit)
+    folded = [_folded(clause, profile, exit) for clause in criterion.clauses]
+    for clause, test in zip(criterion.clauses, folded, strict=True):
         if test is True:
             return (*kept, (str(clause), None))
         if not isinstance(test, bool):

@@ -23,7 +23,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
-from ..errors import CriterionError
+from ..errors import CriterionError as CriterionError
 from .criterion import AllOf, AnyOf, Comparison, Criterion, Never, Node, Not
 from .quantities import ALIASES, QUANTITIES, Quantity
 
@@ -143,7 +143,7 @@ class _Parser:
     def _list(self, quantity: Quantity) -> tuple[float, ...]:
         if quantity.name != "confidence":
             self._refuse(f"one value, since only confidence takes a list and this is {quantity.name}")
-        values = []
+        values: list[float] = []
         while not values or self.here.text == ",":
             self._take()
             values.append(self._value(quantity))
@@ -157,7 +157,7 @@ class _Parser:
         if number.kind != "number":
             self._refuse(quantity.expected)
         self._take()
-        if self.here.kind == "word" and self.here.text not in _WORDS:
+        if self.here.kind == "word" and self.here.text not in (*_WORDS, *QUANTITIES, *ALIASES):
             unit = self.here.text.replace("\u00b5", "u").replace("\u03bc", "u")
         if unit not in quantity.units:
             said = f"{number.text}{self.here.text if unit else ''}"

@@ -31,9 +31,7 @@ class PowerModel:
 
     def __post_init__(self) -> None:
         if not 0 <= self.idle_w <= self.active_w < 1e6:
-            raise SchedulerError(
-                f"power must be 0 <= idle <= active, not {self.idle_w:g} and {self.active_w:g} W"
-            )
+            raise SchedulerError(f"power must be 0 <= idle <= active, not {self.idle_w:g} and {self.active_w:g} W")
 
     def energy_nj(self, busy_ns: float, wall_ns: float | None = None) -> float:
         """Return the energy of `busy_ns` of work within `wall_ns` (default: no idle time), in nJ."""
@@ -46,7 +44,8 @@ class ExitProfile:
     """The profile of a network's exits on one design; columns that are not known are None.
 
     `macs`, `energy_nj` and `accuracy` are those of one sample that leaves there; energy is modelled: active
-    power over the time that the sample runs alone. `samples`: the number that the accuracies were measured on.
+    power over the time that the sample runs alone. `samples`: the number that the accuracies were measured
+    on.
     """
 
     latency: LatencyTable

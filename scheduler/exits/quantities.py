@@ -32,10 +32,10 @@ class Quantity:
     @property
     def expected(self) -> str:
         """The words for an error: the units that a value must have."""
-        named = [unit for unit in self.units if unit]
-        if not named:
-            return "a whole number without a unit"
-        return f"a number {'or one' if '' in self.units else ''} with a unit among {', '.join(named)}".replace("  ", " ")
+        if "%" in self.units:
+            return "a share such as 0.7 or 70%"
+        named = ", ".join(unit for unit in self.units if unit)
+        return f"a number with a unit among {named}" if named else "a whole number without a unit"
 
 
 _TIME = {"ns": Decimal(1), "us": Decimal(1_000), "ms": Decimal(10**6), "s": Decimal(10**9)}
@@ -69,9 +69,9 @@ _LONG = 15  # digits before or after the point beyond which a number is written 
 
 
 def written(value: float, quantity: Quantity) -> str:
-    """Return the value in the largest unit that leaves at least 1 before the point; it reads back the same."""
-    exact = Decimal(repr(float(value)))
+    """Return the value in the largest unit that leaves at least 1 before the point; reads back the same."""
     units = {unit: factor for unit, factor in quantity.units.items() if unit != "%"}
+    exact = Decimal(repr(float(value)))
     fitting = [unit for unit, factor in units.items() if abs(exact) >= factor]
     unit = max(fitting, key=units.__getitem__) if fitting else min(units, key=units.__getitem__)
     number = (exact / units[unit]).normalize()

@@ -22,12 +22,11 @@ from ..policy import Request
 class LiveExits(Protocol):
     """Decides at an exit, during the simulation, which requests leave there; see `exits.RuledExits`."""
 
-    def leaving(
-        self, requests: Sequence[Request], started_ns: Sequence[int], exit: int, now_ns: int
-    ) -> Sequence[str]:
+    def leaving(self, requests: Sequence[Request], started_ns: Sequence[int], exit: int, now_ns: int) -> Sequence[str]:
         """Return for each request of a batch the reason why it leaves at `exit`, or an empty text.
 
-        Its run has ended at `now_ns`, the first run of each began at `started_ns`. Not asked at the last exit.
+        Its run has ended at `now_ns`, the first run of each began at `started_ns`. Not asked at the last
+        exit.
         """
 
 
