@@ -1,4 +1,4 @@
-"""Criteria on a device: the simulator's exits, a request's own criterion, live changes, and over the network."""
+"""Criteria on a device: the simulator's exits, a request's own, live changes, and over the network."""
 
 from __future__ import annotations
 
