@@ -21,9 +21,10 @@ FIELDS = {
     "dram": "the external memories, a table [dram.NAME] each; the first one is the default",
     "paper_words_per_cycle": "16-bit words a cycle and port that the paper model counts; what two ports carry, by default",
     "paper_memory_bits": "on-chip memory in bits that the paper model counts; what the device has, by default",
+    "power": "watts of the whole board, a table [power]; without it energies of this board are not modelled",
     "sources": "the document behind each fact, by its name; a memory is 'dram.NAME'",
 }
-OPTIONAL = ("paper_words_per_cycle", "paper_memory_bits", "sources")
+OPTIONAL = ("paper_words_per_cycle", "paper_memory_bits", "power", "sources")
 
 DRAM_FIELDS = {
     "bytes_per_s": "peak transfer rate of the memory in bytes a second",
@@ -33,3 +34,8 @@ DRAM_FIELDS = {
     "stripes": "ports that one master of the NPU is spread over: 1, 2 or 4; 1 by default",
 }
 DRAM_OPTIONAL = ("port_bits", "stripes")
+
+POWER_FIELDS = {
+    "idle_w": "watts while the NPU is configured and does nothing",
+    "active_w": "watts while it works",
+}

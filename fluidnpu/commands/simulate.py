@@ -18,7 +18,7 @@ from fluidnpu.scheduler import comparison, exits, simulation
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
-from ..options import DATA, EXPLAIN, FILE_OUT, FOLDER_OUT, JSON, PATH, takes
+from ..options import DATA, EXPLAIN, FILE_OUT, FOLDER_OUT, JSON, PATH, POWER, takes
 from ..outputs import check_output, is_same
 from ..reports.remarks import remarks
 from .circumstances import Circumstances, read_serving
@@ -102,6 +102,7 @@ class SimulateOptions(Circumstances):
     metavar="TEXT",
     help="who leaves where, such as 'confidence > 0.9 or next_response_time > 20ms'; docs/how-to/criteria-and-tenants",
 )
+@POWER
 @DATA
 @click.option("--true-exit-rates", metavar="A,B,...", help="exit rates as they are, where the policies believe others")
 @click.option(

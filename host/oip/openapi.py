@@ -69,6 +69,11 @@ def document(inference: Inference, *, admin: bool) -> Schema:
         for verb in ("load", "unload"):
             operation = _operation(f"{verb} a model", "Any", 400, 404, 408, 413, 501, 503, asks="Any")
             paths[f"/v2/repository/models/{{name}}/{verb}"] = {"post": operation, "parameters": [name]}
+        paths["/v2/models/{name}/tenants"] = {
+            "get": _operation("criteria and tenants", "Tenants", 404, 503),
+            "post": _operation("change them", "Tenants", 400, 404, 408, 413, 503, asks="TenantsChanged"),
+            "parameters": [name],
+        }
     return {
         "openapi": "3.1.0",
         "info": {"title": "fluidnpu, Open Inference Protocol v2", "version": inference.version},
@@ -165,6 +170,12 @@ def _schemas(inference: Inference) -> Schema:
         "Statistics": _object({"model_stats": _list(statistics)}),
         "Index": _list(index),
         "Indexed": {"type": "object", "properties": {"ready": _FLAG}},
+        "Tenants": _object({"criteria": _STRING, "tenants": {"type": "object"}}),
+        "TenantsChanged": {
+            "type": "object",
+            "properties": {"criteria": _criteria()},
+            "additionalProperties": False,
+        },
         "InferRequest": _infer_request(inference),
         "InferResponse": _object(
             {"model_name": _STRING, "model_version": _STRING, "parameters": parameters, "outputs": _list(output)},
@@ -188,6 +199,7 @@ def _infer_request(inference: Inference) -> Schema:
             "priority": {"type": "integer", "minimum": 0, "maximum": PRIORITIES},
             "anytime": _FLAG,
             "criteria": _criteria(),
+            "tenant": {"enum": _tenants(inference)},
             "binary_data_output": _FLAG,
         },
         "additionalProperties": False,
@@ -222,6 +234,12 @@ def _criteria() -> Schema:
         "pattern": f"^(false|{one}( (and|or) {one}){{0,3}})$",
         "examples": ["confidence > 0.9 or slack < 2ms"],
     }
+
+
+def _tenants(inference: Inference) -> list[str]:
+    """List the tenants that a request may name; the empty name is that of the others."""
+    found = [one.name for model in inference.models for one in model.tenancy_tenants]
+    return ["", *dict.fromkeys(found)]
 
 
 def _loaded(inference: Inference) -> Model | None:

@@ -312,6 +312,7 @@ class Runtime:
                     end_ns=now,
                     deadline_ns=request.deadline_ns,
                     reason=action.reason,
+                    tenant=request.tenant,
                 )
             )
         return fates
@@ -359,6 +360,7 @@ class Runtime:
             batch=batch,
             logits=logits,
             because=because,
+            tenant=request.tenant,
             outcome=outcome,
             outputs={name: values[0] for name, values in given.items()},
         )

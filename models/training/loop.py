@@ -99,12 +99,14 @@ def forward(network: Network, modules: Any, images: Any) -> dict[str, Any]:
     return tensors
 
 
-def _augment(images: npt.NDArray[np.uint8], rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Shift each image (H, W) of a batch (N, H, W) by up to two pixels and mirror every second one."""
+def _augment(
+    images: npt.NDArray[np.uint8], rng: np.random.Generator, shift: int = 2, mirror: bool = True
+) -> npt.NDArray[np.uint8]:
+    """Shift each image (H, W) of a batch (N, H, W) by up to `shift` pixels and mirror every second one."""
     count, height, width = images.shape
-    padded = np.pad(images, ((0, 0), (2, 2), (2, 2)))
-    dy, dx = rng.integers(0, 5, (2, count))
-    flip = rng.random(count) < 0.5
+    padded = np.pad(images, ((0, 0), (shift, shift), (shift, shift)))
+    dy, dx = rng.integers(0, 2 * shift + 1, (2, count))
+    flip = (rng.random(count) < 0.5) & mirror
     columns = np.where(flip[:, None], np.arange(width)[::-1], np.arange(width)) + dx[:, None]
     rows = np.arange(height) + dy[:, None]
     shifted: npt.NDArray[np.uint8] = padded[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
@@ -172,6 +174,8 @@ def _fit(
     peak_rate: float,
     rng: np.random.Generator,
     progress: Progress | None,
+    shift: int,
+    mirror: bool,
 ) -> None:
     """Minimise the weighted sum of all exits' cross entropies by stochastic gradient descent."""
     torch = _torch()
@@ -185,7 +189,7 @@ def _fit(
         if step % per_epoch == 0:
             order = rng.permutation(len(data))
         which = order[step % per_epoch * batch_size :][:batch_size]
-        images = _augment(data.images[which, :, :, 0], rng)[..., None]
+        images = _augment(data.images[which, :, :, 0], rng, shift, mirror)[..., None]
         labels = torch.from_numpy(data.labels[which])
         for group in optimiser.param_groups:
             group["lr"] = _learning_rate(step, steps, peak_rate)
@@ -241,10 +245,14 @@ def train(
     tolerance_points: float = 0.5,
     test: ImageSet | None = None,
     progress: Progress | None = None,
+    shift: int = 2,
+    mirror: bool = True,
 ) -> TrainedModel:
-    """Train every exit jointly on `data` less a held-out part, then choose the threshold on that part alone.
+    """Train every exit jointly on `data` less a held-out part, then choose the threshold on that part
+    alone.
 
-    `test`, when given, is only measured: its accuracies go into the metadata and influence nothing.
+    Images are shifted by up to `shift` pixels and, with `mirror`, every second one is mirrored. `test`,
+    when given, is only measured: its accuracies go into the metadata and influence nothing.
     """
     torch = _torch()
     if epochs < 1:
@@ -258,7 +266,8 @@ def train(
     fit_part, held_part = split_held_out(data, seed, held_out)
     if len(fit_part) < batch_size:
         raise DataError(f"one batch needs {batch_size} training images, and {len(fit_part)} are left")
-    _fit(network, modules, fit_part, epochs, batch_size, peak_rate, np.random.default_rng(seed), progress)
+    rng = np.random.default_rng(seed)
+    _fit(network, modules, fit_part, epochs, batch_size, peak_rate, rng, progress, shift, mirror)
     logits = predict_logits(network, modules, held_part.images)
     stage_macs = [sum(network.layers[i].shape.macs for i in network.stage_layers(s)) for s in range(len(network.exits))]
     choice = choose_threshold(logits, held_part.labels, stage_macs, tolerance_points)
