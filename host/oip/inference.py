@@ -295,8 +295,10 @@ def joined(replies: Sequence[Reply], wanted: Sequence[str], others: Sequence[Out
 
 
 def parameters_of(replies: Sequence[Reply], energy_nj: Sequence[float] | None = None) -> dict[str, Parameter]:
-    """Return the response's parameters; of a batch the deepest exit and its reason, least confidence, longest
-    times, and the sum of the modelled energies, where `energy_nj` up to each exit is known.
+    """Return the response's parameters.
+
+    Of a batch the deepest exit and its reason, the least confidence, the longest times, and the sum of the
+    modelled energies, where `energy_nj` up to each exit is known.
     """
     modelled = {}
     if energy_nj is not None:

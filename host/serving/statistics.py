@@ -79,7 +79,7 @@ class RecentReply:
 
 @dataclass(slots=True)
 class TenantCounts:
-    """What one tenant got: requests by outcome, those late or unanswered, times in ns."""
+    """Counts of one tenant: requests by outcome, those late or unanswered, times in ns."""
 
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     violations: int = 0

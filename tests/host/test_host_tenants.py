@@ -135,9 +135,8 @@ def test_a_victim_waits_for_one_run_of_a_flood_through_the_server() -> None:
 @pytest.fixture(scope="module")
 def s(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
-    options = {"tenancy": parse_tenants(TENANTS), "decisions": folder / "decisions"}
-    surfaces = {"admin": 0, "admin_grpc": 0}
-    with served(folder, world(3, exits=3, loaded=False), surfaces=surfaces, **options) as one:
+    surfaces, w = {"admin": 0, "admin_grpc": 0}, world(3, exits=3, loaded=False)
+    with served(folder, w, surfaces=surfaces, tenancy=parse_tenants(TENANTS), decisions=folder / "decisions") as one:
         yield one
 
 
