@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .study import Study
 
-STUDIES = {"fluid-batching": "fluid_batching"}  # as in `fluidnpu simulate --study NAME`, and the folder
+STUDIES = {
+    "fluid-batching": "fluid_batching",
+    "delen": "delen",
+}  # as in `fluidnpu simulate --study NAME`, and the folder
 
 
 def find_study(name: str) -> Study:

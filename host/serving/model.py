@@ -415,7 +415,7 @@ class Model:
         if self.options.decisions is not None:
             if self._log is None:
                 self._log = DecisionLog(self.options.decisions / f"{self.name}.jsonl", self.options.policy)
-            self._log.expect(setting)
+            self._log.expect(setting, shared=self._tenancy is not None)
             observers.append(self._log)
         criteria = criteria_of(driver, self._usual, self.options.power)
         policy: Policy

@@ -19,6 +19,7 @@ from fluidnpu.host.errors import DriverUsageError
 from fluidnpu.host.serving import Model, ModelOptions, ProtocolError, modes_of
 from fluidnpu.models import confidence, golden
 from fluidnpu.scheduler import Request, SchedulerError, World, make_policy, simulate
+from fluidnpu.scheduler.comparison import replay_live
 from fluidnpu.scheduler.exits import Criteria, ExitProfile, RuledExits
 from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, measure_tenants, parse_tenants
 
@@ -233,3 +234,16 @@ def test_a_model_refuses_tenants_that_do_not_fit(tmp_path: Any) -> None:
     model = Model("small", folder)
     with pytest.raises(ProtocolError, match="has no tenants"):
         model.check_tenant("a")
+
+
+def test_the_decision_log_of_a_shared_npu_obeys_the_rules(s: Served) -> None:
+    with fluidnpu.connect(s.url) as npu:
+        for name in ("doors", "cameras", "doors"):
+            npu.infer(s.w.images(1)[0], tenant=name)
+    folder = s.model.options.decisions
+    assert folder is not None
+    s.model.unload()
+    relived = replay_live((folder / f"{NAME}.jsonl").read_text().splitlines())
+    assert relived.decisions > 0
+    assert relived.asked == 0
+    s.model.load()
