@@ -21,7 +21,7 @@ SLO_NS = 10**11  # nobody is refused, and lateness is not the question here
 LIMIT_RATES = (5, 10, 15, 20, 25)
 LIMIT = 0.5
 FLOODS = (0, 5, 20, 80)
-VICTIM_PER_S, FLOOD_S, BURST_MS = 10.0, 30, 60
+VICTIM_PER_S, FLOOD_S, BURST_MS = 10.0, 30, 100
 
 
 def limited(mode: str, rate_per_s: float, size: Size) -> list[float | None]:
@@ -122,7 +122,7 @@ def _phase(
 def isolation(flood_per_s: float, size: Size) -> dict[str, Any]:
     """Return a victim's p99 in ms beside a flood: with tenants, and with one queue for all."""
     test = samples("img1", "test")
-    bound = criterion_of("Pareto", 2 * VICTIM_PER_S)
+    bound = criterion_of("Pareto", 4 * VICTIM_PER_S)  # it wants half of its share
     found: dict[str, list[float]] = {"tenants": [], "one queue": []}
     for seed in seeds_of(size):
         rng = np.random.default_rng([87, seed])
