@@ -63,13 +63,13 @@ def test_a_front_has_what_nothing_dominates_and_finds_it(samples: int, seed: int
         assert not any(c <= point.cost and e < point.error - 1e-12 for c, e in pairs)
         assert not any(c < point.cost - 1e-9 and e <= point.error for c, e in pairs)
     for error in (0.0, 0.2, 0.5, 1.0):
-        point, best = front.cheapest(error=error), min((c for c, e in pairs if e <= error), default=None)
-        assert (point is None) == (best is None)
-        assert point is None or point.cost == pytest.approx(best)
+        found, best = front.cheapest(error=error), min((c for c, e in pairs if e <= error), default=None)
+        assert (found is None) == (best is None)
+        assert found is None or found.cost == pytest.approx(best)
     for budget in (0.5, 120, 1000):
-        point, least = front.best(cost=budget), min((e for c, e in pairs if c <= budget), default=None)
-        assert (point is None) == (least is None)
-        assert point is None or point.error == pytest.approx(least)
+        found, least = front.best(cost=budget), min((e for c, e in pairs if c <= budget), default=None)
+        assert (found is None) == (least is None)
+        assert found is None or found.error == pytest.approx(least)
 
 
 def test_grids_and_costs_refuse_nonsense() -> None:
