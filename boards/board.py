@@ -139,8 +139,9 @@ class Board:
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Names of the facts that need a source: every field about the hardware, and of each memory
-        `dram.NAME` for what it is and `dram.NAME.sustained_pct` for what it sustains.
+        """Names of the facts that need a source: every field about the hardware, and two of each memory.
+
+        `dram.NAME` is what the memory is, `dram.NAME.sustained_pct` what it sustains.
         """
         plain = [f.name for f in fields(self) if f.name not in ("name", "title", "dram", "sources")]
         memories = [f"dram.{memory.name}" for memory in self.dram]

@@ -120,3 +120,21 @@ class DramModel:
 
 
 DramModel.IDEAL = DramModel()
+
+
+def faster_memories(board: Board, memory: str | None = None) -> list[str]:
+    """Names of the board's memories that move more words a cycle than one of them, its first by default.
+
+    >>> from fluidnpu.boards import load_board
+    >>> faster_memories(load_board("zc706")), faster_memories(load_board("zc706"), "ps")
+    (['pl'], ['ps_striped', 'pl'])
+    """
+
+    def words(name: str | None) -> tuple[float, float]:
+        ports, dram = board.memory(name), DramModel.of(board, name)
+        rates = dram.rates(ports.port_bits // 16, ports.stripes)
+        return rates.total, rates.port
+
+    total, port = words(memory)
+    others = {one.name: words(one.name) for one in board.dram}
+    return [name for name, (a, b) in others.items() if a >= total and b >= port and (a > total or b > port)]
