@@ -139,7 +139,9 @@ def test_masters_share_the_ports_that_a_board_has() -> None:
     whole = load_board("zc706")
     board = replace(whole, axi_ports=2, dram=(whole.memory("ps"),), sources={})
     qnet = small_network()
-    text = texts(render_project(design_with(design_of(qnet), board="zc706"), None, board))["vivado/block_design.tcl"]
+    text = texts(render_project(design_with(design_of(qnet), board="zc706", memory="ps"), None, board))[
+        "vivado/block_design.tcl"
+    ]
     assert "npu_0/m2_axi] [get_bd_intf_pins memory_0/S01_AXI]" in text
     assert "S_AXI_HP1]" in text
     assert "S_AXI_HP2]" not in text
