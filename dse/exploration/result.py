@@ -139,7 +139,8 @@ class Exploration:
             every = enumerate(self.layer_cycles[layer], 1)
             return tuple(2e-9 * b * shape.macs * self.board.clock_hz / cycles for b, cycles in every)
         plans = enumerate(self.design.plans[layer], 1)
-        ticks = (layer_ticks(shape, self.built, batch, words, plan.k) for batch, plan in plans)
+        lowered = self.design.lowered(layer)
+        ticks = (layer_ticks(lowered, self.built, batch, words, plan.k) for batch, plan in plans)
         return tuple(gops(shape.macs, batch, t, self.board.clock_hz, words) for batch, t in enumerate(ticks, 1))
 
     def layer_efficiency_pct(self, layer: int) -> tuple[float, ...]:
@@ -158,7 +159,8 @@ class Exploration:
         point = self.built.stacked() if plan.k is Stack.TWO else self.built
         if not shape.macs or point is None:
             return 0.0
-        return 2 * batch * shape.macs / (shape.groups * memory_words(shape, point, batch))
+        lowered = self.design.lowered(layer)
+        return 2 * batch * shape.macs / (lowered.groups * memory_words(lowered, point, batch))
 
     @property
     def words_per_cycle(self) -> float:

@@ -100,9 +100,10 @@ class DseOptions(Search):
 @JSON
 @takes(DseOptions)
 def command(options: DseOptions) -> None:
-    """The fastest array that fits a board for MODEL: ONNX, a layer table, resnet50 or inception_v3.
+    """The fastest array that fits a board for MODEL: ONNX, a layer table, or a network by name.
 
-    Shows frames a second, milliseconds and what limits them; the same question as `build` asks.
+    Names: resnet50, inception_v3, mobilenet_v2, efficientnet_lite0. Shows frames a second, milliseconds and
+    what limits them; the same question as `build` asks.
     """
     search_design(options)
 
