@@ -298,7 +298,7 @@ def search_exact(question: Question, progress: Progress | None = None) -> ExactR
     """
     space = _buildable_space(question)
     bounds = lower_bounds(question, space, question.batches, progress)
-    objective = _objective(question)
+    objective = objective_of(question)
     race = _Race(question, objective, progress)
     values = objective(bounds)
     _log.info("%d arrays can be built; none can be better than %.4g", len(space), values.max())
@@ -380,7 +380,7 @@ class _Race:
         return 100 * (self.value / self.unseen if latency else self.unseen / self.value) - 100
 
 
-def _objective(question: Question) -> Callable[[Floats], Floats]:
+def objective_of(question: Question) -> Callable[[Floats], Floats]:
     """The number to maximise, of cycles (batches, points): GOP/s over batch sizes, or time at b = 1."""
     clock_hz, macs, weights = question.board.clock_hz, question.workload.macs, question.batch_weights
     if question.objective == "latency":

@@ -188,6 +188,7 @@ def build_design(
     point: Point,
     *,
     memory: str | None = None,
+    core: str = CORES[0],
     b_max: int = 8,
     acc_bits: int = 48,
 ) -> Design:
@@ -195,9 +196,10 @@ def build_design(
 
     A beat carries as many outputs as the memory takes in a cycle (`out_words`) and as many weight slots as it
     delivers (`weight_slots`): wider would wait for memory, narrower would make memory wait. `memory`: the one
-    that tensors live in, the board's first by default. Raises DesignError or FitError.
+    that tensors live in, the board's first by default. `core`: the one that must fit and place. Raises
+    DesignError or FitError.
     """
-    question = Question(workload=workload, board=board, b_max=b_max, memory=memory, acc_bits=acc_bits)
+    question = Question(workload=workload, board=board, b_max=b_max, memory=memory, core=core, acc_bits=acc_bits)
     return _paper_design(question, share_memory(question, point), published_t_r=point.t_r)
 
 

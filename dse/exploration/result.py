@@ -17,6 +17,7 @@ from ..paper.search import Ranking
 from ..question import Question
 from ..resources.fit import Fit
 from .front import Front, front
+from .placing import price_of_columns
 from .walls import Walls, walls, waste
 
 
@@ -70,6 +71,14 @@ class Exploration:
     def faster_memories(self) -> list[str]:
         """Names of the board's memories that move more words a cycle than the design's."""
         return faster_memories(self.board, self.design.memory)
+
+    def price_of_columns(self) -> str:
+        """Say what the columns of DSP slices cost; takes as long as bounding a search again."""
+        walls = self.walls(1)
+        if walls is None:
+            return "what columns of DSP slices cost is counted by the exact model (--cycles exact)"
+        milliseconds = self.question.objective == "latency"
+        return price_of_columns(self.question, -self.batch_ms[0] if milliseconds else self.objective_gops)
 
     @property
     def published(self) -> Point:

@@ -236,7 +236,8 @@ def _print_published(out: Console, exploration: dse.Exploration) -> None:
 def _print_explained(out: Console, exploration: dse.Exploration) -> None:
     """Print how the design was found, and the words of the screen."""
     out.print()
-    for note in (*exploration.notes, f"{len(exploration.ranking)} points of the paper model ranked"):
+    ranked = f"{len(exploration.ranking)} points of the paper model ranked"
+    for note in (*exploration.notes, exploration.price_of_columns(), ranked):
         out.print(f"[dim]{note}[/]")
     words = ["array", "batch", "frames/s", "ms a batch", "limited by", "compute", "tiles", "memory", "DSP", "RAM"]
     if exploration.design.model == "paper":

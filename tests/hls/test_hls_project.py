@@ -148,6 +148,17 @@ def test_masters_share_the_ports_that_a_board_has() -> None:
     assert check_tcl(text, "vivado") == []
 
 
+def test_chains_that_no_column_holds_are_refused() -> None:
+    """Columns of 144 slices hold 60 chains of 27; the HLS core has no chains."""
+    board = load_board("zcu104")
+    design = design_with(design_of(small_network()).changed(t_p=27, t_c=64), board="zcu104")
+    says = "64 chains of 27 multiply-accumulates must each lie in one column .* 'zcu104' hold 60: search a design with"
+    with pytest.raises(ProjectError, match=says):
+        render_project(design, None, board, core="rtl", rtl=rtl_tb.sources())
+    unknown = replace(board, dsp_columns=(), sources={})
+    assert render_project(design, None, unknown, core="rtl", rtl=rtl_tb.sources())
+
+
 def test_memory_of_the_programmable_logic_gets_its_controller() -> None:
     board = load_board("zc706")
     qnet = small_network()
