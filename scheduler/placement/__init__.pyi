@@ -8,5 +8,9 @@ from .fleet import read_fleet as read_fleet
 from .plan import Job as Job
 from .plan import Plan as Plan
 from .plan import Pool as Pool
+from .plan import Route as Route
+from .planner import Form as Form
+from .planner import Placement as Placement
+from .planner import place as place
 from .profile import Block as Block
 from .profile import Profile as Profile

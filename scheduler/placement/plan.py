@@ -6,8 +6,8 @@ are a serial split, in several pools a pipeline; several networks in a pool take
 
 >>> job = Job(network="toy", first=0, last=3, batch=4, rate_per_s=100.0)
 >>> pool = Pool(type="board", devices=("a", "b"), jobs=(job,))
->>> facts = {"fleet": "f00d", "objective": "goodput", "slo_ns": 10**8, "rate_per_s": 90.0, "bound_per_s": 99.0}
->>> plan = Plan(pools=(pool,), **facts)
+>>> facts = {"fleet": "f00d", "objective": "goodput", "slo_ns": 10**8, "rate_per_s": 90, "bound_per_s": 99}
+>>> plan = Plan(pools=(pool,), routes=(Route(network="toy", pools=(0,), rate_per_s=90.0),), **facts)
 >>> plan.form, round(plan.gap_pct, 3), Plan.loads(plan.dumps()) == plan
 ('data parallel', 10.0, True)
 """
@@ -78,8 +78,21 @@ class Pool:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Route:
+    """A way of samples of one network through pools, by their places in the plan, and the rate planned for
+    it.
+
+    A dispatcher gives every sample a route when it enters, and keeps to it.
+    """
+
+    network: str
+    pools: tuple[int, ...]
+    rate_per_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Pools with their value and bound. Raises FleetError.
+    """Pools with their routes, value and bound. Raises FleetError.
 
     `rate_per_s`: samples a second of every network (times its weight) that the plan carries; `bound_per_s`:
     no plan of the space carries more. For least cost, `cost_micros` is the value and `bound_micros` its
@@ -90,6 +103,7 @@ class Plan:
     objective: str
     slo_ns: int
     pools: tuple[Pool, ...]
+    routes: tuple[Route, ...]
     rate_per_s: float
     bound_per_s: float = 0.0
     cost_micros: int = 0
@@ -109,20 +123,29 @@ class Plan:
             if twice := seen & set(pool.devices):
                 raise FleetError(f"a device must be in one pool only, and {', '.join(sorted(twice))} is in two")
             seen |= set(pool.devices)
-        for network in self.networks:
-            self._check_route(network)
+        for number, route in enumerate(self.routes):
+            self._check_route(number, route)
+        reached = {(pool, route.network) for route in self.routes for pool in route.pools}
+        for index, pool in enumerate(self.pools):
+            for network in pool.networks:
+                if (index, network) not in reached:
+                    raise FleetError(f"a route of '{network}' must lead through pool {index}, and none does")
 
-    def _check_route(self, network: str) -> None:
-        """Refuse pieces of a network that do not lead from its first block to its last."""
-        jobs = [job for pool in self.pools for job in pool.jobs_of(network)]
-        starts, ends = {job.first for job in jobs}, {job.last + 1 for job in jobs}
-        end = max(ends)
-        if odd := sorted((ends - {end}) - starts):
-            raise FleetError(
-                f"what leaves block {odd[0] - 1} of '{network}' must be run on, and no job begins at block {odd[0]}"
-            )
-        if odd := ([] if 0 in starts else [0]) or sorted((starts - {0}) - ends):
-            raise FleetError(f"a job of '{network}' must be reached, and no job leads to block {odd[0]}")
+    def _check_route(self, number: int, route: Route) -> None:
+        """Refuse a route whose jobs do not lead from a network's first block to its last."""
+        at, end = 0, max((j.last for pool in self.pools for j in pool.jobs_of(route.network)), default=-1)
+        for index in route.pools:
+            if not 0 <= index < len(self.pools):
+                raise FleetError(f"route {number} must lead through pools 0..{len(self.pools) - 1}, not {index}")
+            for job in self.pools[index].jobs_of(route.network):
+                if job.first != at:
+                    raise FleetError(
+                        f"route {number} of '{route.network}' must go on at block {at}, and pool {index} begins at "
+                        f"{job.first}"
+                    )
+                at = job.last + 1
+        if at != end + 1 or not end + 1:
+            raise FleetError(f"route {number} of '{route.network}' must end at block {end}, not at {at - 1}")
 
     @property
     def networks(self) -> tuple[str, ...]:
@@ -148,21 +171,13 @@ class Plan:
         """
         if len(self.networks) > 1:
             return "several networks"
+        lengths = {len(route.pools) for route in self.routes}
         serial = any(len(pool.jobs) > 1 for pool in self.pools)
-        whole = all(
-            pool.jobs[0].first == 0 and max(j.last for j in pool.jobs) == self.last_block for pool in self.pools
-        )
-        if whole:
+        if lengths == {1}:
             return "data parallel, serial splits" if serial else "data parallel"
-        firsts = [pool.jobs[0].first for pool in self.pools]
         mixed = len({pool.type for pool in self.pools}) > 1
         kinds = "heterogeneous " if mixed else ""
-        return f"several {kinds}pipelines" if len(set(firsts)) < len(firsts) else f"{kinds}pipeline"
-
-    @property
-    def last_block(self) -> int:
-        """The last block that any job runs."""
-        return max(job.last for pool in self.pools for job in pool.jobs)
+        return f"several {kinds}pipelines" if len(self.routes) > 1 else f"{kinds}pipeline"
 
     def check(self, fleet: Fleet) -> None:
         """Raise FleetError unless the plan was made for this fleet and every job can run on its devices."""
@@ -214,6 +229,7 @@ class Plan:
         try:
             body = {key: value for key, value in raw.items() if key not in ("schema", "kind", "digest")}
             body["pools"] = tuple(_pool(pool) for pool in body["pools"])
+            body["routes"] = tuple(Route(**{**route, "pools": tuple(route["pools"])}) for route in body["routes"])
             body["notes"] = tuple(body.get("notes", ()))
             found = cls(**body)
         except FleetError as error:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from fluidnpu.dse import LatencyTable
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.scheduler.errors import FleetError
-from fluidnpu.scheduler.placement import Block, Fleet, Job, Plan, Pool, Profile, parse_fleet, read_fleet
+from fluidnpu.scheduler.placement import Block, Fleet, Job, Plan, Pool, Profile, Route, parse_fleet, read_fleet
 
 FLEET = """
 schema = 1
@@ -195,26 +196,26 @@ def test_blocks_that_cannot_be_are_refused() -> None:
         Profile(network="n", blocks=(Block(name="b", ns=(1,)), Block(name="c", ns=(1, 2), exit="e")))
 
 
-def plan_of(*pools: Pool) -> Plan:
-    return Plan(fleet=fleet().digest, objective="goodput", slo_ns=10**8, pools=pools, rate_per_s=10.0, bound_per_s=11.0)
+def plan_of(*pools: Pool, routes: tuple[tuple[int, ...], ...] = ((0,),)) -> Plan:
+    ways = tuple(Route(network="net", pools=way, rate_per_s=10.0 / len(routes)) for way in routes)
+    facts: dict[str, Any] = {"objective": "goodput", "slo_ns": 10**8, "rate_per_s": 10.0, "bound_per_s": 11.0}
+    return Plan(fleet=fleet().digest, pools=pools, routes=ways, **facts)
 
 
 def job(first: int, last: int, batch: int = 2) -> Job:
     return Job(network="net", first=first, last=last, batch=batch)
 
 
+def pool(kind: str, devices: str, *jobs: Job) -> Pool:
+    return Pool(type=kind, devices=tuple(devices.split()), jobs=jobs)
+
+
 def test_a_plan_knows_its_form_and_whom_it_is_for() -> None:
-    whole = plan_of(Pool(type="fast", devices=("fast-0", "fast-1"), jobs=(job(0, 3),)))
-    serial = plan_of(Pool(type="fast", devices=("fast-0",), jobs=(job(0, 1), job(2, 3))))
-    line = plan_of(
-        Pool(type="fast", devices=("fast-0",), jobs=(job(0, 1),)),
-        Pool(type="fast", devices=("fast-1",), jobs=(job(2, 3),)),
-    )
-    mixed = plan_of(
-        Pool(type="fast", devices=("fast-0",), jobs=(job(0, 1),)),
-        Pool(type="fast", devices=("fast-1",), jobs=(job(2, 3),)),
-        Pool(type="cpu", devices=("old",), jobs=(job(0, 3, 1),)),
-    )
+    front, rear = pool("fast", "fast-0", job(0, 1)), pool("fast", "fast-1", job(2, 3))
+    whole = plan_of(pool("fast", "fast-0 fast-1", job(0, 3)))
+    serial = plan_of(pool("fast", "fast-0", job(0, 1), job(2, 3)))
+    line = plan_of(front, rear, routes=((0, 1),))
+    mixed = plan_of(front, rear, pool("cpu", "old", job(0, 3, 1)), routes=((0, 1), (2,)))
     assert [p.form for p in (whole, serial, line, mixed)] == [
         "data parallel",
         "data parallel, serial splits",
@@ -230,22 +231,24 @@ def test_a_plan_knows_its_form_and_whom_it_is_for() -> None:
 
 
 def test_plans_that_cannot_be_are_refused() -> None:
+    front, rear, whole = (job(0, 1),), (job(2, 3),), pool("fast", "fast-0", job(0, 3))
     with pytest.raises(FleetError, match="fast-0 is in two"):
-        plan_of(*(Pool(type="fast", devices=("fast-0",), jobs=(job(0, 3),)) for _ in range(2)))
-    with pytest.raises(FleetError, match="no job begins at block 2"):
-        plan_of(
-            Pool(type="fast", devices=("fast-0",), jobs=(job(0, 1),)),
-            Pool(type="fast", devices=("fast-1",), jobs=(job(0, 3),)),
-        )
-    with pytest.raises(FleetError, match="no job leads to block 0"):
-        plan_of(Pool(type="fast", devices=("fast-0",), jobs=(job(1, 3),)))
-    with pytest.raises(FleetError, match="no job leads to block 1"):
-        plan_of(Pool(type="fast", devices=("fast-0",), jobs=(job(0, 3), job(1, 3))))
+        plan_of(whole, whole, routes=((0,), (1,)))
+    with pytest.raises(FleetError, match=r"route 0 of 'net' must end at block 3, not at 1"):
+        plan_of(pool("fast", "fast-0", *front), pool("fast", "fast-1", *rear), routes=((0,),))
+    with pytest.raises(FleetError, match=r"route 0 of 'net' must go on at block 0, and pool 0 begins at 2"):
+        plan_of(pool("fast", "fast-0", *rear))
+    with pytest.raises(FleetError, match=r"route 0 of 'net' must go on at block 2, and pool 0 begins at 0"):
+        plan_of(pool("fast", "fast-0", *front), pool("fast", "fast-1", *rear), routes=((0, 0), (0, 1)))
+    with pytest.raises(FleetError, match="a route of 'net' must lead through pool 1, and none does"):
+        plan_of(whole, pool("fast", "fast-1", job(0, 3)))
+    with pytest.raises(FleetError, match=r"route 0 must lead through pools 0\.\.0, not 7"):
+        plan_of(whole, routes=((7,),))
     with pytest.raises(FleetError, match="of its type 'fast', and old are not"):
-        plan_of(Pool(type="fast", devices=("old",), jobs=(job(0, 3),))).check(fleet())
+        plan_of(pool("fast", "old", job(0, 3))).check(fleet())
     with pytest.raises(FleetError, match=r"batches up to 2 of 'net', not 0\.\.3 in 9"):
-        plan_of(Pool(type="fast", devices=("fast-0",), jobs=(job(0, 3, 9),))).check(fleet())
-    raw = json.loads(plan_of(Pool(type="fast", devices=("fast-0",), jobs=(job(0, 3),))).dumps())
+        plan_of(pool("fast", "fast-0", job(0, 3, 9))).check(fleet())
+    raw = json.loads(plan_of(whole).dumps())
     with pytest.raises(FleetError, match="its digest does not fit"):
         Plan.loads(json.dumps(raw | {"rate_per_s": 99.0}))
     with pytest.raises(FleetError, match="exactly the fields of a plan"):
