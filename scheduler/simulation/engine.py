@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ledger import Ledger
 from ..policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
-from ..schedule import Outcome, Schedule
+from .ledger import Ledger
+from .schedule import Outcome, Schedule
 from .world import World
 
 _NOT_DRAWN = -1  # the exit of a sample for which `World.exits` is asked at the exit
