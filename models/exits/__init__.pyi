@@ -1,3 +1,4 @@
+from .bridges import attach_bridges as attach_bridges
 from .cuts import equidistant_exits as equidistant_exits
 from .cuts import exits_after as exits_after
 from .heads import ExitPlace as ExitPlace
@@ -9,6 +10,9 @@ from .measuring import check_labels as check_labels
 from .measuring import measured as measured
 from .measuring import with_rates as with_rates
 from .measuring import with_thresholds as with_thresholds
+from .regions import Backbone as Backbone
+from .regions import backbone_of as backbone_of
+from .regions import candidate_tensors as candidate_tensors
 from .rule import confidence as confidence
 from .rule import decide_exits as decide_exits
 from .rule import early_exit_predictions as early_exit_predictions

@@ -21,7 +21,8 @@ from fluidnpu import dse, models, show
 from fluidnpu.cli import main
 from fluidnpu.commands.designs import DEFAULT_B_MAX, Search
 from fluidnpu.hls import core as hls_core
-from fluidnpu.models import ImageSet, read_image_file, shipped_file, shipped_images
+from fluidnpu.models import ImageSet, shipped_file, shipped_images
+from fluidnpu.models.images import read_image_file
 
 Floats = npt.NDArray[np.float32]
 PAPER = ("--cycles", "paper")  # quick; what the exact model answers has tests of its own

@@ -10,8 +10,9 @@ from click.testing import CliRunner, Result
 
 from fluidnpu.cli import main
 from fluidnpu.models import read_onnx, shipped_file
+from fluidnpu.models.exits import single_exit
 from fluidnpu.models.onnx import write_onnx
-from fluidnpu.models.zoo import random_network
+from fluidnpu.models.zoo import random_network, skeleton, with_random_weights
 
 
 @pytest.fixture
@@ -126,3 +127,25 @@ def test_a_full_size_network_is_written_and_read(tmp_path: Path) -> None:
     path = tmp_path / "inception.onnx"
     answer("exits", "inception_v3", "--exits", 3, "--out", path)
     assert len(answer("check", path)["exits"]) == 3
+
+
+def test_candidates_have_bridges_and_the_networks_own_head(tmp_path: Path) -> None:
+    plain = tmp_path / "plain.onnx"
+    write_onnx(with_random_weights(single_exit(skeleton("resnet20")), 0, 2), plain)
+    places = answer("exits", plain)["places"]
+    blocks = {place["block"]: place["tensor"] for place in places if place["block"]}
+    assert list(blocks) == ["1.1", "1.2", "1.3", "2.1", "2.2", "2.3", "3.1", "3.2", "3.3"]
+    assert "block" in run("exits", plain).stdout
+    more = tmp_path / "more.onnx"
+    found = answer("exits", plain, "--candidates", 4, "--out", more)
+    assert [row["name"] for row in found["exits"]] == ["exit1", "exit2", "exit3", "exit4", "final"]
+    network = read_onnx(more)
+    assert {"exit1.stage2_block1_a", "exit1.stage3_block1_b", "exit1.final_fc"} <= {one.name for one in network.layers}
+    assert network.thresholds == (1.0,) * 4
+    named = answer("exits", plain, "--candidates", f"at={blocks['2.2']},{blocks['1.3']}", "--threshold", 0.9)
+    assert [row.get("threshold") for row in named["exits"]] == [0.9, 0.9, None]
+    assert "not 9" in refused("exits", plain, "--candidates", 9)
+    assert "--candidates must be N of at least 1" in refused("exits", plain, "--candidates", "few")
+    assert "no end of a block" in refused("exits", plain, "--candidates", "at=stem_out")
+    assert "use at=NAME" in refused("exits", more, "--candidates", 2)
+    assert "only one of them" in refused("exits", plain, "--candidates", 2, "--exits", 2)
