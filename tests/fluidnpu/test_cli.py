@@ -446,7 +446,7 @@ def test_dse_takes_a_memory_and_weights(tmp_path: Path) -> None:
     assert run(*words, "--memory", "pl", "--weights", "1,0", "--out", design).exit_code == 0
     made = json.loads(design.read_text())
     assert (made["memory"], made["port_bits"], made["out_words"]) == ("pl", 512, 32)
-    refused(run(*words, "--memory", "hbm"), "must be one of ps, ps_striped, pl, not 'hbm'")
+    refused(run(*words, "--memory", "hbm"), "must be one of ps_striped, ps, pl, not 'hbm'")
     refused(run(*words, "--weights", "1,much"), "numbers")
     refused(run(*words, "--weights", "1,nan"), "--weights must be finite numbers")
     refused(run(*words, "--weights", "1e308,1e308"), "--weights must be numbers of 0..1e+100")
