@@ -27,7 +27,9 @@ else:  # a board's image may have Python 3.10
 
 SCHEMA = 1
 STRIPES = (1, 2, 4)
-SUSTAINED_PCT = 75  # of a memory whose file does not say: the lower of the two shares that boards/*.toml have a source for
+SUSTAINED_PCT = (
+    75  # of a memory whose file does not say: the lower of the two shares that boards/*.toml have a source for
+)
 RAMB36_BITS, URAM288_BITS = 36 * 1024, 288 * 1024
 FAMILIES = {"zynq7000": "DSP48E1", "zynquplus": "DSP48E2"}
 

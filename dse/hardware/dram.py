@@ -76,9 +76,9 @@ class DramModel:
     ) -> DramModel:
         """A board's memory (its first by default) as its NPU sees it.
 
-        Widths, ports, peak bandwidth and the share of it that row misses and turns of direction leave are the
-        board file's. Latency (there and back through the interconnect) and refresh (every 7.8 us, 260 ns long:
-        DDR3 of 4 Gb by JESD79-3) are assumptions: measure them on your board.
+        Widths, ports, peak bandwidth and the share of it that row misses and turns of direction leave are
+        the board file's. Latency (there and back through the interconnect) and refresh (every 7.8 us, 260
+        ns long: DDR3 of 4 Gb by JESD79-3) are assumptions: measure them on your board.
 
         >>> from fluidnpu.boards import load_board
         >>> DramModel.of(load_board("zc706"), "pl").latency_cycles

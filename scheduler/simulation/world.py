@@ -20,12 +20,13 @@ from ..policy import Request
 
 @runtime_checkable
 class LiveExits(Protocol):
-    """Decides at an exit, during the simulation, whether a request leaves there; see `exits.RuledExits`."""
+    """Decides at an exit, during the simulation, which requests leave there; see `exits.RuledExits`."""
 
-    def leaves(self, request: Request, exit: int, now_ns: int) -> bool:
-        """Return True when the request leaves at `exit`, its run having ended at `now_ns`.
+    def leaving(self, requests: Sequence[Request], started_ns: Sequence[int], exit: int, now_ns: int) -> Sequence[str]:
+        """Return for each request of a batch the reason why it leaves at `exit`, or an empty text.
 
-        Not asked at the last exit.
+        Its run has ended at `now_ns`, the first run of each began at `started_ns`. Not asked at the last
+        exit.
         """
 
 

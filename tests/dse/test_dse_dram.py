@@ -25,7 +25,7 @@ CYCLES = 300
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of the twin for plain records."""
-    return getattr(function, "py_func", function)  # type: ignore[no-any-return]
+    return getattr(function, "py_func", function)
 
 
 def beats_of(setup: Setup, wanted: int) -> int:
@@ -47,9 +47,7 @@ def beats_of(setup: Setup, wanted: int) -> int:
     rate=st.floats(0.01, 15.9),
     limit=st.sampled_from(["total_rate", "link_rate"]),
 )
-def test_ports_that_always_want_get_the_whole_rate(
-    stripe_shift: int, beat_words: int, rate: float, limit: str
-) -> None:
+def test_ports_that_always_want_get_the_whole_rate(stripe_shift: int, beat_words: int, rate: float, limit: str) -> None:
     """`rate` is in beats a cycle: also what a cycle leaves of it, less than a beat, is given in time."""
     stripes, beat = 1 << stripe_shift, 2 * beat_words * FRACTION
     with pytest.MonkeyPatch.context() as patch:
