@@ -22,6 +22,7 @@ from ..errors import UsageError
 from ..options import FILE_OUT, JSON, PATH, numbers, reading, takes
 from .networks import is_full_size, read_model_or_name, say_assumed, say_chance
 from .prepare import ExitSettings, exit_settings, prepared, refuse_overwriting, spread
+from .select_exits import Selecting, print_selection, refuse_without_select, selected, selection_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,7 +33,7 @@ TOLERANCE_POINTS = 0.5  # of accuracy that a threshold may cost where --fit choo
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExitsOptions(ExitSettings):
+class ExitsOptions(ExitSettings, Selecting):
     """The command line of `fluidnpu exits`."""
 
     model: Path
@@ -80,6 +81,7 @@ class ExitsOptions(ExitSettings):
     "and accuracies",
 )
 @exit_settings
+@selection_options
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
@@ -165,15 +167,24 @@ def list_exits(options: ExitsOptions) -> None:
         network = fitted.network
     else:
         network = prepared(out, network, options)
+    chosen = None
+    if options.select is not None:
+        network, chosen = selected(out, network, options)
     if options.out is not None:
-        rebuilt = bare or options.places is not None or options.candidates is not None
+        attached = (options.places, options.candidates, options.select)
+        rebuilt = bare or any(one is not None for one in attached)
         content = model_onnx.onnx_bytes(network) if rebuilt else model_onnx.rewritten(options.model, network)
         files.write_file(options.out, content)
-    report = _report(before, network, options.out) | {"fit": None if fitted is None else _fit_report(fitted)}
+    report = _report(before, network, options.out) | {
+        "fit": None if fitted is None else _fit_report(fitted),
+        "selection": chosen,
+    }
     if options.as_json:
         show.emit(report)
         return
-    asked = (options.places, options.candidates, options.thresholds, options.rates, options.calibrate)
+    if chosen is not None:
+        print_selection(out, chosen)
+    asked = (options.places, options.candidates, options.select, options.thresholds, options.rates, options.calibrate)
     _print(out, report, all(one is None for one in asked))
     say_assumed(out, network)
     if options.calibrate is not None or options.fit is not None:
@@ -189,6 +200,9 @@ def _check(options: ExitsOptions) -> None:
         raise UsageError(f"--threshold must be a confidence of 0..1, not {options.threshold}")
     if options.places is not None and options.candidates is not None:
         raise UsageError("--exits attaches linear heads and --candidates bridges, so only one of them must be given")
+    refuse_without_select(options)
+    if options.select is not None and options.thresholds is not None:
+        raise UsageError("--select chooses thresholds, so --thresholds must not be given")
     if options.fit is not None and options.places is None:
         raise UsageError("--fit fits the heads that --exits attaches, so it needs --exits")
     if options.fit is not None and (options.calibrate is not None or options.rates is not None):

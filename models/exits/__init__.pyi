@@ -5,6 +5,7 @@ from .heads import ExitPlace as ExitPlace
 from .heads import attach_exits as attach_exits
 from .heads import equidistant_tensors as equidistant_tensors
 from .heads import exit_places as exit_places
+from .heads import keep_exits as keep_exits
 from .heads import single_exit as single_exit
 from .measuring import check_labels as check_labels
 from .measuring import measured as measured
@@ -13,6 +14,7 @@ from .measuring import with_thresholds as with_thresholds
 from .regions import Backbone as Backbone
 from .regions import backbone_of as backbone_of
 from .regions import candidate_tensors as candidate_tensors
+from .regions import workload_in_parts as workload_in_parts
 from .rule import confidence as confidence
 from .rule import decide_exits as decide_exits
 from .rule import early_exit_predictions as early_exit_predictions
