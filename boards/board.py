@@ -27,6 +27,9 @@ else:  # a board's image may have Python 3.10
 
 SCHEMA = 1
 STRIPES = (1, 2, 4)
+SUSTAINED_PCT = (
+    75  # of a memory whose file does not say: the lower of the two shares that boards/*.toml have a source for
+)
 RAMB36_BITS, URAM288_BITS = 36 * 1024, 288 * 1024
 FAMILIES = {"zynq7000": "DSP48E1", "zynquplus": "DSP48E2"}
 
@@ -56,7 +59,8 @@ class Dram:
     controller.
 
     `stripes`: the ports that one of the NPU's masters is spread over. `port_bits`: the width of them
-    together, 0 for `axi_port_bits` each.
+    together, 0 for `axi_port_bits` each. `sustained_pct`: per cent of the peak that all ports together get
+    for long; row misses and turns of direction take the rest.
     """
 
     name: str
@@ -64,6 +68,7 @@ class Dram:
     side: str = "ps"
     port_bits: int = 0
     stripes: int = 1
+    sustained_pct: int = SUSTAINED_PCT
 
     def __post_init__(self) -> None:
         if self.side not in ("ps", "pl"):
@@ -73,6 +78,7 @@ class Dram:
             raise BoardError(
                 f"dram '{self.name}': stripes must be one of {', '.join(map(str, STRIPES))}, not {self.stripes!r}"
             )
+        _check_whole(f"dram '{self.name}': sustained_pct", self.sustained_pct, 1, 100)
         if self.port_bits:
             _check_port_bits(f"dram '{self.name}': port_bits", self.port_bits)
 
@@ -135,11 +141,13 @@ class Board:
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Names of the facts that need a source: every field about the hardware, and one `dram.NAME` a
-        memory.
+        """Names of the facts that need a source: every field about the hardware, and two of each memory.
+
+        `dram.NAME` is what the memory is, `dram.NAME.sustained_pct` what it sustains.
         """
         plain = [f.name for f in fields(self) if f.name not in ("name", "title", "dram", "sources")]
-        return (*plain, *(f"dram.{memory.name}" for memory in self.dram))
+        memories = [f"dram.{memory.name}" for memory in self.dram]
+        return (*plain, *memories, *(f"{memory}.sustained_pct" for memory in memories))
 
     @property
     def unsourced(self) -> tuple[str, ...]:

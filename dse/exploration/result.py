@@ -10,6 +10,7 @@ from fluidnpu.boards import Board
 from fluidnpu.models import Workload
 
 from ..design import Design, Stack
+from ..hardware.dram import faster_memories
 from ..hardware.roofline import layer_words
 from ..paper.model import Point, gops, layer_ticks, memory_words
 from ..paper.search import Ranking
@@ -64,6 +65,11 @@ class Exploration:
     def core(self) -> str:
         """The core whose accumulators fit."""
         return self.question.core
+
+    @property
+    def faster_memories(self) -> list[str]:
+        """Names of the board's memories that move more words a cycle than the design's."""
+        return faster_memories(self.board, self.design.memory)
 
     @property
     def published(self) -> Point:

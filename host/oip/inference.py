@@ -112,6 +112,7 @@ class Inference:
         """
         model = self.models.find(call.model, call.version)
         wishes = read_wishes(call.parameters)
+        criterion = None if wishes.criteria is None else model.criterion(wishes.criteria)
         samples, wanted = self._samples(model, call), self._wanted(model, call)
         futures: list[Future[Reply]] = []
         try:
@@ -123,6 +124,7 @@ class Inference:
                         anytime=wishes.anytime,
                         timeout_ns=wishes.timeout_ns,
                         priority=wishes.priority,
+                        criteria=criterion,
                     )
                 )
             await self._all_done(futures)
@@ -268,7 +270,9 @@ def joined(replies: Sequence[Reply], wanted: Sequence[str], others: Sequence[Out
 
 
 def parameters_of(replies: Sequence[Reply]) -> dict[str, Parameter]:
-    """Return the response's parameters; of a batch the deepest exit, least confidence, longest times."""
+    """Return the response's parameters; of a batch the deepest exit and its reason, least confidence, longest
+    times.
+    """
     early = any(reply.outcome is Outcome.ANYTIME for reply in replies)
     return {
         "exit": max(reply.exit for reply in replies),
@@ -278,6 +282,7 @@ def parameters_of(replies: Sequence[Reply]) -> dict[str, Parameter]:
         "queue_us": max(reply.start_ns - reply.arrival_ns for reply in replies) // 1_000,
         "npu_us": max(reply.npu_ns for reply in replies) // 1_000,
         "batch": max(reply.batch for reply in replies),
+        "left_because": max(replies, key=lambda reply: reply.exit).because,
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..serving.model import Model
-from .calls import KNOWN, LONGEST_ID, LONGEST_MS, PRIORITIES
+from .calls import KNOWN, LONGEST_CRITERIA, LONGEST_ID, LONGEST_MS, PRIORITIES
 from .inference import Inference, input_of, outputs_of
 from .tensors import DTYPES, TensorInfo
 
@@ -187,6 +187,7 @@ def _infer_request(inference: Inference) -> Schema:
             "timeout": {"type": "integer", "minimum": 1, "maximum": int(1e3 * LONGEST_MS)},
             "priority": {"type": "integer", "minimum": 0, "maximum": PRIORITIES},
             "anytime": _FLAG,
+            "criteria": {"type": "string", "maxLength": LONGEST_CRITERIA, "examples": ["confidence > 0.9"]},
             "binary_data_output": _FLAG,
         },
         "additionalProperties": False,

@@ -116,7 +116,7 @@ def check_and_go_on(name: str, world: Path, folder: Path, whole: dict[str, bytes
 @pytest.mark.parametrize(
     ("name", "number", "after"),
     [
-        ("build", signal.SIGKILL, 0.3),
+        pytest.param("build", signal.SIGKILL, 0.3, marks=pytest.mark.long),
         ("exits", signal.SIGTERM, 0.0),
         ("simulate", signal.SIGINT, 0.0),
         ("exits", signal.SIGKILL, 0.005),

@@ -1,0 +1,16 @@
+from .fleet import Device as Device
+from .fleet import DeviceType as DeviceType
+from .fleet import Fleet as Fleet
+from .fleet import Link as Link
+from .fleet import NetworkFacts as NetworkFacts
+from .fleet import parse_fleet as parse_fleet
+from .fleet import read_fleet as read_fleet
+from .plan import Job as Job
+from .plan import Plan as Plan
+from .plan import Pool as Pool
+from .plan import Route as Route
+from .planner import Form as Form
+from .planner import Placement as Placement
+from .planner import place as place
+from .profile import Block as Block
+from .profile import Profile as Profile
