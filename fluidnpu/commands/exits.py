@@ -39,6 +39,7 @@ class ExitsOptions(ExitSettings, Selecting):
     model: Path
     places: str | None
     candidates: str | None
+    check: str | None
     out: Path | None
     threshold: float
     fit: Path | None
@@ -72,6 +73,12 @@ class ExitsOptions(ExitSettings, Selecting):
     default=1.0,
     show_default=True,
     help="confidence above which a new exit is taken; 1: never; --thresholds sets every exit's",
+)
+@click.option(
+    "--check",
+    type=click.Choice([check.value for check in model_exits.ExitCheck]),
+    help="what thresholds are compared with: the top probability, 1 less the entropy, the margin between two, or the top "
+    "probability where the exit before named the same class  [default: the model's, else top]",
 )
 @click.option(
     "--fit",
@@ -157,6 +164,8 @@ def list_exits(options: ExitsOptions) -> None:
         network = changed
     if options.candidates is not None:
         network = with_candidates(network, parse_places(options.candidates, "--candidates"), options.threshold)
+    if options.check is not None:
+        network = model_exits.with_check(network, model_exits.ExitCheck(options.check))
     bare = is_full_size(options.model)
     if bare and (options.out is not None or options.calibrate is not None):
         network = zoo.with_random_weights(network, options.seed, CALIBRATION_IMAGES)
@@ -184,7 +193,15 @@ def list_exits(options: ExitsOptions) -> None:
         return
     if chosen is not None:
         print_selection(out, chosen)
-    asked = (options.places, options.candidates, options.select, options.thresholds, options.rates, options.calibrate)
+    asked = (
+        options.places,
+        options.candidates,
+        options.check,
+        options.select,
+        options.thresholds,
+        options.rates,
+        options.calibrate,
+    )
     _print(out, report, all(one is None for one in asked))
     say_assumed(out, network)
     if options.calibrate is not None or options.fit is not None:
@@ -253,6 +270,7 @@ def _report(before: models.Network, network: models.Network, out: Path | None) -
     return {
         "name": network.name,
         "macs": network.workload.macs,
+        "check": network.check.value,
         "exits": _exit_rows(network),
         "places": [
             {"tensor": p.tensor, "shape": list(p.shape), "macs": p.macs, "share": p.share, "cut": p.cut}
@@ -308,6 +326,8 @@ def _print(out: Console, report: dict[str, Any], places: bool) -> None:
         for e in report["exits"]
     ]
     title = f"{report['name']}: exits, MACs with all heads up to there"
+    if report["check"] != model_exits.ExitCheck.TOP.value:
+        title += f"; thresholds on {report['check']}"
     columns = ("exit", "logits", "MMAC", "share", "threshold", "rate", "accuracy")
     out.print(show.table(title, columns, rows, left=2))
     if report["fit"]:
