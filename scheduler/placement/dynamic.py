@@ -22,7 +22,7 @@ _EPS = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One piece of a pipeline: an option on so many devices of a kind."""
+    """One piece of a pipeline: an option on a number of devices of a kind."""
 
     kind: int
     devices: int

@@ -80,6 +80,8 @@ def best_mix(
             break
         if pools == asked.most:
             bound = limit
+        if best is not None:
+            paths.widen(best.routes, {piece: option for piece, (option, _) in best.placed.items()})
         best = _better(asked, best, _settled(asked, paths.whole(gap / 2, seconds / 2)))
         if best is not None and (_gap(asked, best, bound) <= gap or time.process_time() > until):
             break

@@ -50,7 +50,7 @@ class Option(NamedTuple):
     chain: tuple[Split, ...]
 
     def latency_ns(self, devices: int) -> float:
-        """Longest planned time of a sample in a pool of so many devices."""
+        """Longest planned time of a sample in a pool of some devices."""
         return self.base_ns + self.fill_ns / devices
 
 
