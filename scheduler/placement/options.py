@@ -183,6 +183,13 @@ def whole_options(space: Space, kind: Kind) -> list[Option]:
     return [*pieces.splits(0, end), *(pieces.turns(chain) for chain in pieces.chains(0).get(end, ()))]
 
 
+def whole_times(space: Space, kind: Kind) -> dict[int, float]:
+    """Give the expected time in ns of the whole network with its exits, by batch size."""
+    pieces = _Pieces(space, kind)
+    times = pieces.run_ns(0, space.blocks, "on", list(pieces.exits))
+    return {int(batch): float(t) for batch, t in zip(pieces.batches, times, strict=True)}
+
+
 class _Priced(NamedTuple):
     """Options as columns: rate, latency of one sample in a large pool, what a pool of one adds."""
 

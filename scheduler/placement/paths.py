@@ -22,6 +22,7 @@ from .options import Floats, Option, Space
 
 STEPS = 160  # of the grid of latencies
 MOST_WAYS = 400
+LONGEST_S = 120.0  # of one integer programme, on a machine that is busy with other things
 MOVES = (0.7, 0.9, 1.1, 1.4)  # factors of a price, for ways beside the best
 _EPS = 1e-7
 
@@ -118,7 +119,7 @@ class Paths:
         return best
 
     def widen(self, known: Mapping[tuple[Piece, ...], float], options: Mapping[Piece, Option]) -> None:
-        """Add ways of a known plan, and the best ways at prices that are moved, for whole numbers to choose."""
+        """Add ways of a known plan, and the best at moved prices, for whole numbers to choose among."""
         for way in known:
             found = [(piece[:3], self._place(piece[:3], options[piece])) for piece in way]
             if all(k >= 0 for _, k in found):
@@ -244,7 +245,7 @@ class Paths:
                 return begin, room - step, k * (STEPS + 1) + step
         raise AssertionError("a least price has no piece that gave it")
 
-    def whole(self, gap: float, seconds: float) -> dict[Piece, tuple[Option, int]] | None:
+    def whole(self, gap: float, nodes: int) -> dict[Piece, tuple[Option, int]] | None:
         """Whole numbers of devices on the pieces of the ways; None for none."""
         from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -276,12 +277,17 @@ class Paths:
             constraints=LinearConstraint(sparse(rows, n + w), low, high),
             integrality=np.r_[np.ones(n), np.zeros(w)],
             bounds=Bounds(0, most),
-            options={"mip_rel_gap": gap, "time_limit": seconds},
+            options=solver_options(gap, nodes),
         )
         if answer.x is None:
             return None
         counts = np.round(answer.x[:n]).astype(int)
         return {(*cell, k): (options[i], int(counts[i])) for i, (cell, k) in enumerate(pieces) if counts[i]}
+
+
+def solver_options(gap: float, nodes: int) -> dict[str, float]:
+    """Settings of HiGHS: it stops at a gap or a number of nodes, not at a time, so that answers repeat."""
+    return {"mip_rel_gap": gap, "node_limit": nodes, "time_limit": LONGEST_S}
 
 
 def sparse(rows: list[dict[int, float]], width: int) -> Any:
