@@ -41,7 +41,7 @@ Body = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def small_world() -> Iterator[None]:
+def small_world(few_trials: None) -> Iterator[None]:
     """Solved tables that are good enough to look at, and few recorded samples: all pieces, quickly."""
     setting = importlib.import_module("fluidnpu.scheduler.policies.setting")
     rng = np.random.default_rng(0)
