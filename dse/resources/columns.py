@@ -18,7 +18,7 @@ Columns = Sequence[tuple[int, int]]  # (height, number of columns)
 
 
 def chains(columns: Columns, length: N) -> N:
-    """Chains of so many slices that fit whole into the columns."""
+    """Count the chains of `length` slices that fit into the columns, each whole."""
     total: N = length * 0
     for height, count in columns:
         total = total + count * floor_div(height, length)
