@@ -34,6 +34,13 @@ CASES = {
     "mobilenet_v2": ((28, 32), (28, 32), (54, 32)),
     "efficientnet_lite0": ((28, 32), (28, 32), (54, 32)),
 }
+HEAD = """
+`make figures` makes this page (`python benchmarks/networks.py`; simulated): cycles of the exact model, which
+equal those of the RTL, at 16 bits and the clock of the board file: 150 MHz (ZC706) and 200 MHz (ZCU104),
+which no tool has confirmed. The NPU alone, without the processor's share. The roofline is that of all DSPs of
+the device and of what the memory sustains ([ADR 28](../../adr/0028-memory-as-it-is.md)). Depthwise layers are
+lowered as [ADR 29](../../adr/0029-depthwise.md) says; their zeros do not count as work.
+""".lstrip()
 PUBLISHED = """
 | system | device or board | network | bits | clock, MHz | frames/s | source |
 |---|---|---|---:|---:|---:|---|
@@ -122,20 +129,7 @@ def main() -> None:
         for network in wanted.network or FULL_SIZE
         for place, array in zip(PLACES, CASES[network], strict=True)
     ]
-    print("# Four networks on both boards\n")
-    print(
-        "`make figures` makes this page (`python benchmarks/networks.py`; simulated): cycles of the exact model, which"
-    )
-    print(
-        "equal those of the RTL, at 16 bits and the clock of the board file: 150 MHz (ZC706) and 200 MHz (ZCU104), which"
-    )
-    print(
-        "no tool has confirmed. The NPU alone, without the processor's share. The roofline is that of all DSPs of the"
-    )
-    print(
-        "device and of what the memory sustains ([ADR 28](../../adr/0028-memory-as-it-is.md)). Depthwise layers are lowered as"
-    )
-    print("[ADR 29](../../adr/0029-depthwise.md) says; their zeros do not count as work.\n")
+    print(f"# Four networks on both boards\n\n{HEAD}")
     print(
         "| network | board, memory | array | B | frames/s | ms a batch | busy multipliers | roofline | reached of it |"
     )
