@@ -46,6 +46,7 @@ LIMITS = {
     "axi_port_bits": (32, 1024),
     "paper_words_per_cycle": (1, 128),
     "paper_memory_bits": (1, 2**40),
+    "dsp_most_pct": (1, 100),
 }
 
 
@@ -90,6 +91,8 @@ class Board:
     `paper_words_per_cycle` (16-bit words) and `paper_memory_bits` are what the `paper` model counts; for the
     shipped boards the first is a fit, the second a rounded capacity. Where a board does not say, they are
     what two ports carry and what the device has. `ramb36`, `uram288` and `dram` are those of the device.
+    `dsp_columns`: columns of DSP slices as (height, count); empty where they are not known, and then nothing
+    is asked of them. A design takes at most `dsp_most_pct` per cent of the slices.
     """
 
     name: str
@@ -108,6 +111,8 @@ class Board:
     dram: tuple[Dram, ...]
     paper_words_per_cycle: int = 0
     paper_memory_bits: int = 0
+    dsp_columns: tuple[tuple[int, int], ...] = ()
+    dsp_most_pct: int = 100
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -120,13 +125,14 @@ class Board:
         if self.family not in FAMILIES:
             raise BoardError(f"family must be one of {', '.join(FAMILIES)}, not {self.family!r}")
         for key, (low, high) in LIMITS.items():
-            if not (key in OPTIONAL and getattr(self, key) == 0):
+            if not (key.startswith("paper_") and getattr(self, key) == 0):
                 _check_whole(key, getattr(self, key), low, high)
         if not self.paper_words_per_cycle:
             object.__setattr__(self, "paper_words_per_cycle", 2 * self.axi_port_bits // 16)
         if not self.paper_memory_bits:
             object.__setattr__(self, "paper_memory_bits", self.ramb36 * RAMB36_BITS + self.uram288 * URAM288_BITS)
         _check_port_bits("axi_port_bits", self.axi_port_bits)
+        self._check_columns()
         if not self.dram:
             raise BoardError("a board needs at least one dram")
         for dram in self.dram:
@@ -138,6 +144,16 @@ class Board:
         odd = sorted(set(self.sources) - known)
         if odd:
             raise BoardError(f"sources must name facts of the board, not {', '.join(odd)}")
+
+    def _check_columns(self) -> None:
+        for pair in self.dsp_columns:
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise BoardError(f"dsp_columns must be pairs of a height and a number of columns, not {pair!r}")
+            for value in pair:
+                _check_whole("a number of dsp_columns", value, 1, LIMITS["dsp"][1])
+        sites = sum(height * count for height, count in self.dsp_columns)
+        if self.dsp_columns and sites < self.dsp:
+            raise BoardError(f"dsp_columns must hold the {self.dsp} DSP slices of the device, not {sites}")
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -250,7 +266,9 @@ def parse_board(text: str, source: str = "board") -> Board:
         parts += [f"has the unknown {', '.join(unknown)}"] if unknown else []
         raise BoardError(f"board file '{source}' must have exactly the fields of a board; it {', and it '.join(parts)}")
     try:
-        return Board(**{**body, "dram": _drams(body["dram"]), "sources": _sources(body.get("sources", {}))})
+        columns = tuple(tuple(pair) if isinstance(pair, list) else pair for pair in body.pop("dsp_columns", ()))
+        made = {"dram": _drams(body["dram"]), "sources": _sources(body.get("sources", {})), "dsp_columns": columns}
+        return Board(**{**body, **made})
     except BoardError as error:
         raise BoardError(f"board file '{source}': {error}") from None
 

@@ -35,6 +35,22 @@ class Circumstances:
     objectives: str | None = None
     criteria: str | None = None
 
+    def read_table(self) -> tuple[scheduler.Serving, exits.Recorded | None, exits.Criterion | None]:
+        """Read the table, recorded samples and the usual criterion, for tenants with traffic of their own.
+
+        Exit rates, where no samples are recorded, are the table's. Raises UsageError and SchedulerError.
+        """
+        if self.table is None:
+            raise UsageError("simulate needs a DESIGN or TABLE.json (or --study, or --replay)")
+        recorded, thresholds, measured = self._recorded()
+        criterion = None if self.criteria is None else exits.parse_criterion(self.criteria)
+        if criterion is None and thresholds:
+            criterion = exits.Criterion.of_thresholds(thresholds[:-1])
+        rates = numbers("--exit-rates", self.exit_rates)
+        ruled = criterion is not None or recorded is not None
+        serving = read_serving(self.table, measured or rates, assumed=ruled)
+        return serving, recorded, criterion
+
     def read(self) -> tuple[scheduler.Serving, comparison.Source]:
         """Read the table and the source of requests. Raises UsageError and SchedulerError in one sentence."""
         if self.table is None:

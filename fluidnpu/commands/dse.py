@@ -100,9 +100,10 @@ class DseOptions(Search):
 @JSON
 @takes(DseOptions)
 def command(options: DseOptions) -> None:
-    """The fastest array that fits a board for MODEL: ONNX, a layer table, resnet50 or inception_v3.
+    """The fastest array that fits a board for MODEL: ONNX, a layer table, or a network by name.
 
-    Shows frames a second, milliseconds and what limits them; the same question as `build` asks.
+    Names: resnet50, inception_v3, mobilenet_v2, efficientnet_lite0. Shows frames a second, milliseconds and
+    what limits them; the same question as `build` asks.
     """
     search_design(options)
 
@@ -235,7 +236,8 @@ def _print_published(out: Console, exploration: dse.Exploration) -> None:
 def _print_explained(out: Console, exploration: dse.Exploration) -> None:
     """Print how the design was found, and the words of the screen."""
     out.print()
-    for note in (*exploration.notes, f"{len(exploration.ranking)} points of the paper model ranked"):
+    ranked = f"{len(exploration.ranking)} points of the paper model ranked"
+    for note in (*exploration.notes, exploration.price_of_columns(), ranked):
         out.print(f"[dim]{note}[/]")
     words = ["array", "batch", "frames/s", "ms a batch", "limited by", "compute", "tiles", "memory", "DSP", "RAM"]
     if exploration.design.model == "paper":

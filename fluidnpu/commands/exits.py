@@ -22,6 +22,7 @@ from ..errors import UsageError
 from ..options import FILE_OUT, JSON, PATH, numbers, reading, takes
 from .networks import is_full_size, read_model_or_name, say_assumed, say_chance
 from .prepare import ExitSettings, exit_settings, prepared, refuse_overwriting, spread
+from .select_exits import Selecting, print_selection, refuse_without_select, selected, selection_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,12 +33,13 @@ TOLERANCE_POINTS = 0.5  # of accuracy that a threshold may cost where --fit choo
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExitsOptions(ExitSettings):
+class ExitsOptions(ExitSettings, Selecting):
     """The command line of `fluidnpu exits`."""
 
     model: Path
     places: str | None
     candidates: str | None
+    check: str | None
     out: Path | None
     threshold: float
     fit: Path | None
@@ -73,6 +75,12 @@ class ExitsOptions(ExitSettings):
     help="confidence above which a new exit is taken; 1: never; --thresholds sets every exit's",
 )
 @click.option(
+    "--check",
+    type=click.Choice([check.value for check in model_exits.ExitCheck]),
+    help="what thresholds are compared with: the top probability, 1 less the entropy, the margin between two, or the top "
+    "probability where the exit before named the same class  [default: the model's, else top]",
+)
+@click.option(
     "--fit",
     type=PATH,
     metavar="DATA",
@@ -80,6 +88,7 @@ class ExitsOptions(ExitSettings):
     "and accuracies",
 )
 @exit_settings
+@selection_options
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
@@ -155,6 +164,8 @@ def list_exits(options: ExitsOptions) -> None:
         network = changed
     if options.candidates is not None:
         network = with_candidates(network, parse_places(options.candidates, "--candidates"), options.threshold)
+    if options.check is not None:
+        network = model_exits.with_check(network, model_exits.ExitCheck(options.check))
     bare = is_full_size(options.model)
     if bare and (options.out is not None or options.calibrate is not None):
         network = zoo.with_random_weights(network, options.seed, CALIBRATION_IMAGES)
@@ -165,15 +176,32 @@ def list_exits(options: ExitsOptions) -> None:
         network = fitted.network
     else:
         network = prepared(out, network, options)
+    chosen = None
+    if options.select is not None:
+        network, chosen = selected(out, network, options)
     if options.out is not None:
-        rebuilt = bare or options.places is not None or options.candidates is not None
+        attached = (options.places, options.candidates, options.select)
+        rebuilt = bare or any(one is not None for one in attached)
         content = model_onnx.onnx_bytes(network) if rebuilt else model_onnx.rewritten(options.model, network)
         files.write_file(options.out, content)
-    report = _report(before, network, options.out) | {"fit": None if fitted is None else _fit_report(fitted)}
+    report = _report(before, network, options.out) | {
+        "fit": None if fitted is None else _fit_report(fitted),
+        "selection": chosen,
+    }
     if options.as_json:
         show.emit(report)
         return
-    asked = (options.places, options.candidates, options.thresholds, options.rates, options.calibrate)
+    if chosen is not None:
+        print_selection(out, chosen)
+    asked = (
+        options.places,
+        options.candidates,
+        options.check,
+        options.select,
+        options.thresholds,
+        options.rates,
+        options.calibrate,
+    )
     _print(out, report, all(one is None for one in asked))
     say_assumed(out, network)
     if options.calibrate is not None or options.fit is not None:
@@ -189,6 +217,9 @@ def _check(options: ExitsOptions) -> None:
         raise UsageError(f"--threshold must be a confidence of 0..1, not {options.threshold}")
     if options.places is not None and options.candidates is not None:
         raise UsageError("--exits attaches linear heads and --candidates bridges, so only one of them must be given")
+    refuse_without_select(options)
+    if options.select is not None and options.thresholds is not None:
+        raise UsageError("--select chooses thresholds, so --thresholds must not be given")
     if options.fit is not None and options.places is None:
         raise UsageError("--fit fits the heads that --exits attaches, so it needs --exits")
     if options.fit is not None and (options.calibrate is not None or options.rates is not None):
@@ -239,6 +270,7 @@ def _report(before: models.Network, network: models.Network, out: Path | None) -
     return {
         "name": network.name,
         "macs": network.workload.macs,
+        "check": network.check.value,
         "exits": _exit_rows(network),
         "places": [
             {"tensor": p.tensor, "shape": list(p.shape), "macs": p.macs, "share": p.share, "cut": p.cut}
@@ -294,6 +326,8 @@ def _print(out: Console, report: dict[str, Any], places: bool) -> None:
         for e in report["exits"]
     ]
     title = f"{report['name']}: exits, MACs with all heads up to there"
+    if report["check"] != model_exits.ExitCheck.TOP.value:
+        title += f"; thresholds on {report['check']}"
     columns = ("exit", "logits", "MMAC", "share", "threshold", "rate", "accuracy")
     out.print(show.table(title, columns, rows, left=2))
     if report["fit"]:

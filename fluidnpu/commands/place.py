@@ -38,7 +38,7 @@ class PlaceOptions:
     lost: str | None
     wait_for_links: bool
     gap: str
-    seconds: float
+    nodes: int
     out: Path | None
     explain: bool
     as_json: bool
@@ -56,7 +56,11 @@ class PlaceOptions:
 @click.option("--wait-for-links", is_flag=True, help="devices do not compute while they send and receive")
 @click.option("--gap", default="0.1%", show_default=True, help="distance from the bound at which a plan is good enough")
 @click.option(
-    "--seconds", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="time of the integer programme"
+    "--nodes",
+    type=click.IntRange(min=1),
+    default=60,
+    show_default=True,
+    help="most nodes of branch and bound; more of them take longer and bring value and bound together",
 )
 @click.option("--out", type=FILE_OUT, metavar="PLAN.json", help="where to write the plan")
 @EXPLAIN
@@ -101,7 +105,7 @@ def planned(options: PlaceOptions) -> placement.Placement:
         headroom=share("--headroom", options.headroom),
         overlap=not options.wait_for_links,
         gap=max(1e-9, share("--gap", options.gap)),
-        seconds=options.seconds,
+        nodes=options.nodes,
     )
 
 

@@ -42,6 +42,7 @@ class SimulateOptions(Circumstances):
     replayed: Path | None
     report: Path | None
     study: str | None
+    tenants: Path | None
     out: Path
     explain: bool
     as_json: bool
@@ -119,6 +120,12 @@ class SimulateOptions(Circumstances):
     help="shares of the requests with objectives of their own; the others have --slo",
 )
 @click.option(
+    "--tenants",
+    type=PATH,
+    metavar="FILE.toml",
+    help="tenants that share the NPU, each with its own share, rate and criterion; one --policy is that of each",
+)
+@click.option(
     "--log",
     type=FILE_OUT,
     metavar="FILE.jsonl",
@@ -162,6 +169,11 @@ def command(options: SimulateOptions) -> None:
         write_study(options.study, options)
     elif options.replayed is not None:
         replay_log(options.replayed, options)
+    elif options.tenants is not None:
+        from .tenants import simulate_tenants
+
+        _check_memory(options)
+        simulate_tenants(options)
     else:
         compare_policies(options)
 

@@ -83,6 +83,8 @@ def read_wishes(parameters: Mapping[str, Any]) -> Wishes:
         raise ProtocolError(
             f"parameter 'timeout' must be a whole number of us from 1 to {1e3 * LONGEST_MS:g}, not {timeout!r:.40}"
         )
+    if isinstance(priority, float) and priority.is_integer():
+        priority = int(priority)  # JSON's 2.0 is a whole number, too
     if type(priority) is not int or not 0 <= priority <= PRIORITIES:
         raise ProtocolError(f"parameter 'priority' must be a whole number in 0..{PRIORITIES}, not {priority!r:.40}")
     if type(anytime) is not bool:

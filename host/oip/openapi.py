@@ -11,7 +11,7 @@ from typing import Any
 
 from fluidnpu.hls import Program
 
-from .calls import KNOWN, LONGEST_CRITERIA, LONGEST_ID, LONGEST_MS, PRIORITIES
+from .calls import KNOWN, LONGEST_ID, LONGEST_MS, PRIORITIES
 from .interface import input_of, outputs_of
 from .tensors import DTYPES, TensorInfo
 
@@ -190,7 +190,7 @@ def _infer_request(programs: Programs) -> Schema:
             "timeout": {"type": "integer", "minimum": 1, "maximum": int(1e3 * LONGEST_MS)},
             "priority": {"type": "integer", "minimum": 0, "maximum": PRIORITIES},
             "anytime": _FLAG,
-            "criteria": {"type": "string", "maxLength": LONGEST_CRITERIA, "examples": ["confidence > 0.9"]},
+            "criteria": _criteria(),
             "idempotency_key": {"type": "string", "minLength": 1, "maxLength": LONGEST_ID, "pattern": "^[ -~]+$"},
             "binary_data_output": _FLAG,
         },
@@ -211,6 +211,21 @@ def _infer_request(programs: Programs) -> Schema:
         parameters=parameters,
         outputs=_list(output),
     ) | _example(programs)
+
+
+def _criteria() -> Schema:
+    """Describe criteria without brackets, lists and `not`, which a pattern cannot say."""
+    ordered = "(<|<=|>=|>)"
+    one = (
+        f"(confidence {ordered} (0[.][0-9]{{1,6}}|[0-9]{{1,2}}%)"
+        f"|(response_time|service_time|next_response_time|slack) {ordered} [0-9]{{1,6}}([.][0-9]{{1,3}})?(us|ms|s)"
+        "|exit_number (<|<=|==|!=|>=|>) [0-9]{1,3})"
+    )
+    return {
+        "type": "string",
+        "pattern": f"^(false|{one}( (and|or) {one}){{0,3}})$",
+        "examples": ["confidence > 0.9 or slack < 2ms"],
+    }
 
 
 def _loaded(programs: Programs) -> Program | None:

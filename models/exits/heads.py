@@ -113,6 +113,17 @@ def single_exit(network: Network) -> Network:
     return staged(network, network.exits[-1:])
 
 
+def keep_exits(network: Network, names: Sequence[str]) -> Network:
+    """Return the network with the named early exits and the last one alone. Raises NetworkError."""
+    known = [exit.name for exit in network.exits[:-1]]
+    for name in names:
+        if name not in known:
+            raise NetworkError(unknown_name("early exit", name, known, f"'{network.name}'"))
+    kept = [exit for exit in network.exits[:-1] if exit.name in names]
+    rates = (replace(exit, rate=None) for exit in (*kept, network.exits[-1]))
+    return staged(network, tuple(rates))
+
+
 def attach_exits(network: Network, tensors: Sequence[str], *, threshold: float = 1.0, seed: int = 0) -> Network:
     """Attach a head at each tensor, in order of their MACs; with a threshold of 1 no sample leaves there.
 

@@ -13,12 +13,12 @@ before blocks of several) and the head (what follows the last block) take no exi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from ..errors import NetworkError
 from ..graph.network import Layer, Network
-from ..graph.shapes import Kind, Shape
+from ..graph.shapes import Kind, Shape, Workload
 from .heads import ExitPlace, exit_places, layers_needed
 
 
@@ -101,6 +101,32 @@ def candidate_tensors(network: Network, count: int) -> tuple[str, ...]:
         )
     step = len(blocks) // count
     return tuple(blocks[step * index].tensor for index in range(count))
+
+
+def workload_in_parts(network: Network) -> Workload:
+    """Return the network's layers with every part as a stage: a segment and a head for each early exit, then
+    the rest.
+
+    The latency table of such a workload gives the times of all sets of active exits by addition. Raises
+    NetworkError for one exit, and for two exits at one tensor.
+    """
+    early = len(network.exits) - 1
+    if not early:
+        raise NetworkError(f"parts are those of a network with early exits, and '{network.name}' has none")
+    backbone = layers_needed(network, network.exits[-1].classes)
+    shapes = []
+    for index, layer in enumerate(network.layers):
+        head = index not in backbone
+        shapes.append(replace(layer.shape, stage=2 * layer.stage + head))
+    missing = set(range(2 * early + 1)) - {shape.stage for shape in shapes}
+    if missing:
+        part = min(missing)
+        raise NetworkError(
+            f"every early exit needs layers of its own and of the backbone, and '{network.exits[part // 2].name}' of "
+            f"'{network.name}' has no {'head' if part % 2 else 'segment'}"
+        )
+    names = [name for exit in network.exits[:-1] for name in (f"{exit.name} segment", f"{exit.name} head")]
+    return Workload(name=network.name, layers=tuple(shapes), exits=(*names, network.exits[-1].name))
 
 
 def _block_ends(network: Network) -> list[str]:

@@ -1,3 +1,8 @@
+from .ensembles.allocation import Problem as Problem
+from .ensembles.combine import Answer as Answer
+from .ensembles.combine import Rule as Rule
+from .ensembles.optimum import Allocation as Allocation
+from .ensembles.optimum import allocate as allocate
 from .fleet import Device as Device
 from .fleet import DeviceType as DeviceType
 from .fleet import Fleet as Fleet

@@ -68,7 +68,7 @@ class Link:
     source: str = ""
 
     def transfer_ns(self, size: int) -> int:
-        """Time in ns in which a number of bytes passes, without the delay."""
+        """Time in ns in which bytes pass, without the delay."""
         return -(-size * 10**9 // self.bytes_per_s)
 
 

@@ -9,7 +9,6 @@ fleets. Both are solved by HiGHS through SciPy (`pip install "fluidnpu[fleet]"`)
 from __future__ import annotations
 
 import importlib.util
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
@@ -19,10 +18,11 @@ import numpy as np
 
 from ..errors import FleetError
 from .options import Option, Space
-from .paths import Cell, Paths, Piece, Question, sparse
+from .paths import Cell, Paths, Piece, Question, solver_options, sparse
 
 GAP = 1e-3  # relative distance at which a solution is good enough
-SECONDS = 5.0
+NODES = 60  # of branch and bound in one integer programme
+HALVINGS = 4  # of the sizes of pools that latencies are planned for
 MOST_FLOW_DEVICES = 200  # fleets above it have whole numbers so large that the paths' bound is sharp enough
 MOST_ROUTES = 5000
 _EPS = 1e-9
@@ -61,7 +61,7 @@ def best_mix(
     budget_micros: int | None = None,
     start: Mix | None = None,
     gap: float = GAP,
-    seconds: float = SECONDS,
+    nodes: int = NODES,
 ) -> Mix | None:
     """The mix of most rate, or with `rate` given the one of least cost that carries it; None for none.
 
@@ -72,19 +72,21 @@ def best_mix(
     asked = Question(space=space, rate=rate, budget_micros=budget_micros)
     if rate is not None and rate > space.head_rate * (1 + _EPS):
         return None
-    best, bound, until = start, asked.no_bound, time.process_time() + seconds
-    for pools in dict.fromkeys(max(1, asked.most >> shift) for shift in range(asked.most.bit_length())):
+    best, bound = start, asked.no_bound
+    for pools in dict.fromkeys(max(1, asked.most >> shift) for shift in range(HALVINGS)):
         paths = Paths(asked, pools)
         limit = paths.generate()
         if limit is None:
             break
         if pools == asked.most:
             bound = limit
-        best = _better(asked, best, _settled(asked, paths.whole(gap / 2, seconds / 2)))
-        if best is not None and (_gap(asked, best, bound) <= gap or time.process_time() > until):
+        if best is not None:
+            paths.widen(best.routes, {piece: option for piece, (option, _) in best.placed.items()})
+        best = _better(asked, best, _settled(asked, paths.whole(gap / 2, nodes)))
+        if best is not None and _gap(asked, best, bound) <= gap:
             break
     if best is not None and _gap(asked, best, bound) > gap and asked.devices <= MOST_FLOW_DEVICES:
-        free, limit = _flows(asked, gap, seconds)
+        free, limit = _flows(asked, gap, nodes)
         bound = asked.sharper(bound, limit)
         best = _better(asked, best, free)
     return None if best is None else replace(best, bound=_not_below(asked, best, bound))
@@ -114,7 +116,7 @@ def _better(asked: Question, one: Mix | None, other: Mix | None) -> Mix | None:
     return other if (other.cost_micros, other.used) < (one.cost_micros, one.used) else one
 
 
-def _flows(asked: Question, gap: float, seconds: float) -> tuple[Mix | None, float]:
+def _flows(asked: Question, gap: float, nodes: int) -> tuple[Mix | None, float]:
     """Solve the flow over cuts, and give its mix (None where a path is too long) and its bound."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -145,7 +147,7 @@ def _flows(asked: Question, gap: float, seconds: float) -> tuple[Mix | None, flo
         constraints=LinearConstraint(sparse(rows, n + len(arcs)), low, high),
         integrality=np.r_[np.ones(n), np.zeros(len(arcs))],
         bounds=Bounds(0, np.r_[counts, np.full(len(arcs), inf)]),
-        options={"mip_rel_gap": gap, "time_limit": seconds},
+        options=solver_options(gap, nodes),
     )
     if answer.x is None or answer.mip_dual_bound is None:
         return None, asked.no_bound

@@ -50,7 +50,7 @@ class Option(NamedTuple):
     chain: tuple[Split, ...]
 
     def latency_ns(self, devices: int) -> float:
-        """Longest planned time of a sample in a pool of a number of devices."""
+        """Longest planned time of a sample in a pool of some devices."""
         return self.base_ns + self.fill_ns / devices
 
 
@@ -181,6 +181,13 @@ def whole_options(space: Space, kind: Kind) -> list[Option]:
             for cut in range(first + 1, end + 1):
                 pieces.times[first, cut] = pieces.ways(first, cut)
     return [*pieces.splits(0, end), *(pieces.turns(chain) for chain in pieces.chains(0).get(end, ()))]
+
+
+def whole_times(space: Space, kind: Kind) -> dict[int, float]:
+    """Give the expected time in ns of the whole network with its exits, by batch size."""
+    pieces = _Pieces(space, kind)
+    times = pieces.run_ns(0, space.blocks, "on", list(pieces.exits))
+    return {int(batch): float(t) for batch, t in zip(pieces.batches, times, strict=True)}
 
 
 class _Priced(NamedTuple):

@@ -9,6 +9,7 @@ checked exactly.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -21,6 +22,8 @@ from .options import Floats, Option, Space
 
 STEPS = 160  # of the grid of latencies
 MOST_WAYS = 400
+LONGEST_S = 120.0  # of one integer programme, on a machine that is busy with other things
+MOVES = (0.7, 0.9, 1.1, 1.4)  # factors of a price, for ways beside the best
 _EPS = 1e-7
 
 Cell = tuple[int, int, int]  # kind, first, end
@@ -115,12 +118,32 @@ class Paths:
             self._add(way)
         return best
 
+    def widen(self, known: Mapping[tuple[Piece, ...], float], options: Mapping[Piece, Option]) -> None:
+        """Add ways of a known plan, and the best at moved prices, for whole numbers to choose among."""
+        for way in known:
+            found = [(piece[:3], self._place(piece[:3], options[piece])) for piece in way]
+            if all(k >= 0 for _, k in found):
+                self._add(tuple(found))
+        _, prices, _ = self._master()
+        for kind in range(len(prices)):
+            for factor in MOVES:
+                moved = np.maximum(prices, prices.max(initial=1e-12) * 1e-3)
+                moved[kind] *= factor
+                way = self._cheapest(moved)
+                if way is not None:
+                    self._add(way)
+
+    def _place(self, cell: Cell, option: Option) -> int:
+        some = self.asked.space.pieces.get(cell, ())
+        return some.index(option) if option in some else -1
+
     def _option(self, cell: Cell, choice: int) -> Option:
         return self.asked.space.pieces[cell][choice]
 
     def _add(self, way: Way) -> None:
-        self.ways.append(way)
-        self.seen.add(way)
+        if way not in self.seen:
+            self.ways.append(way)
+            self.seen.add(way)
 
     def _usage(self, way: Way) -> Floats:
         """Device seconds of each kind that a sample takes."""
@@ -222,7 +245,7 @@ class Paths:
                 return begin, room - step, k * (STEPS + 1) + step
         raise AssertionError("a least price has no piece that gave it")
 
-    def whole(self, gap: float, seconds: float) -> dict[Piece, tuple[Option, int]] | None:
+    def whole(self, gap: float, nodes: int) -> dict[Piece, tuple[Option, int]] | None:
         """Whole numbers of devices on the pieces of the ways; None for none."""
         from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -254,12 +277,17 @@ class Paths:
             constraints=LinearConstraint(sparse(rows, n + w), low, high),
             integrality=np.r_[np.ones(n), np.zeros(w)],
             bounds=Bounds(0, most),
-            options={"mip_rel_gap": gap, "time_limit": seconds},
+            options=solver_options(gap, nodes),
         )
         if answer.x is None:
             return None
         counts = np.round(answer.x[:n]).astype(int)
         return {(*cell, k): (options[i], int(counts[i])) for i, (cell, k) in enumerate(pieces) if counts[i]}
+
+
+def solver_options(gap: float, nodes: int) -> dict[str, float]:
+    """Settings of HiGHS: it stops at a gap or a number of nodes, not at a time, so that answers repeat."""
+    return {"mip_rel_gap": gap, "node_limit": nodes, "time_limit": LONGEST_S}
 
 
 def sparse(rows: list[dict[int, float]], width: int) -> Any:

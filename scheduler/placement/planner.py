@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import FleetError, PlacementError
 from .dynamic import MOST_STATES, Pipeline, best_pipeline, cheapest_pipeline, states
 from .fleet import Fleet
-from .integer import GAP, SECONDS, Mix, best_mix, has_solver
+from .integer import GAP, NODES, Mix, best_mix, has_solver
 from .options import Kind, Option, Space, shrunk, whole_options
 from .paths import Piece
 from .plan import Job, Plan, Pool, Route
@@ -74,7 +74,7 @@ def place(
     batches: Sequence[int] = (),
     forms: Sequence[str] = FORMS,
     gap: float = GAP,
-    seconds: float = SECONDS,
+    nodes: int = NODES,
 ) -> Placement:
     """Plan one network: most goodput for the devices or a budget, or with `rate_per_s` least cost for a rate.
 
@@ -92,7 +92,7 @@ def place(
         raise FleetError(f"forms must be among {', '.join(FORMS)}, not {', '.join(odd)}")
     space = Space.of(fleet, network, round(slo_ns * (1 - slack)), overlap=overlap, batches=tuple(batches))
     wanted = None if rate_per_s is None else rate_per_s / (1 - headroom)
-    asked = _Asked(space, wanted, budget_micros, gap, seconds)
+    asked = _Asked(space, wanted, budget_micros, gap, nodes)
     found = {name: asked.solved(name) for name in FORMS if name in forms}
     best = _chosen(found, wanted)
     if best is None:
@@ -106,8 +106,8 @@ def place(
 class _Asked:
     """One question, and the answers of every form."""
 
-    def __init__(self, space: Space, rate: float | None, budget: int | None, gap: float, seconds: float) -> None:
-        self.space, self.rate, self.budget, self.gap, self.seconds = space, rate, budget, gap, seconds
+    def __init__(self, space: Space, rate: float | None, budget: int | None, gap: float, nodes: int) -> None:
+        self.space, self.rate, self.budget, self.gap, self.nodes = space, rate, budget, gap, nodes
         self.known: Mix | None = None
         self.why: dict[str, str] = {}
         self.wholes = [whole_options(space, kind) for kind in space.kinds]
@@ -143,7 +143,7 @@ class _Asked:
             budget_micros=self.budget,
             start=self.known,
             gap=self.gap,
-            seconds=self.seconds,
+            nodes=self.nodes,
         )
 
     def _pipeline(self) -> Pipeline | None:

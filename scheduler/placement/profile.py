@@ -123,7 +123,7 @@ class Profile:
         return sum(block.weights_bytes for block in self.blocks)
 
     def memory_bytes(self, batch: int) -> int:
-        """Device memory of the whole network with a number of samples in flight."""
+        """Device memory of the whole network with `batch` samples in flight."""
         return self.weights_bytes + batch * self.slot_bytes
 
     @classmethod

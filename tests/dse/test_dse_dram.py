@@ -25,7 +25,8 @@ CYCLES = 300
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of the twin for plain records."""
-    return getattr(function, "py_func", function)
+    found: Callable[..., Any] = getattr(function, "py_func", function)
+    return found
 
 
 def beats_of(setup: Setup, wanted: int) -> int:
