@@ -4,6 +4,7 @@ A ValueError is the caller's fault, a RuntimeError the policy's.
 
     SchedulingError
     ├── SchedulerError (ValueError)  a wrong argument, file or trace
+    │   ├── CriterionError           a criterion breaks its grammar, or asks what is not known
     │   ├── TrafficError             arrivals, deadlines, rates or a trace break a rule
     │   ├── OverloadError            a decision process at a load that has no stationary solution
     │   └── FleetError               a fleet, profile or plan breaks a rule; file and place are named
@@ -20,6 +21,14 @@ class SchedulingError(Exception):
 
 class SchedulerError(SchedulingError, ValueError):
     """A caller's fault; the message says what must hold and what came, in one sentence for users."""
+
+
+class CriterionError(SchedulerError):
+    """A criterion breaks its grammar at `column` of its text, from 1, or asks what is not known (0)."""
+
+    def __init__(self, message: str, column: int = 0) -> None:
+        super().__init__(message)
+        self.column = column
 
 
 class TrafficError(SchedulerError):

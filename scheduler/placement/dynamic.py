@@ -1,9 +1,9 @@
 """The best single pipeline by dynamic programming over used devices: exact for its space.
 
 A pipeline is a chain of pieces, each on m devices of one kind. For a wanted rate, `best[j][used]` is the
-least latency in which blocks 0..j can be passed with so many devices of each kind used; the wanted rate is
-searched over the finite set of rates that a piece or a link can have. Ties go to fewer devices, then to less
-latency. This is the space of TETRIS, with serial splits and plain replicas added.
+least latency in which blocks 0..j can be passed with a given number of devices of each kind used; the
+wanted rate is searched over the finite set of rates that a piece or a link can have. Ties go to fewer
+devices, then to less latency. This is the space of TETRIS, with serial splits and plain replicas added.
 """
 
 from __future__ import annotations

@@ -141,7 +141,8 @@ def make_forecast(name: str, exits: int) -> Forecast:
 class DriftDetector:
     """A sequential test on exit counts: has the mix left the one that the plan believes?
 
-    Each rate is tested against one `step` higher and one `step` lower by the sum of log-likelihood
+    Each rate is tested against one `step` higher and one `step` lower by the sum of log-likelihood ratios,
+    kept from below at 0 (CUSUM). `threshold`: nats at which it calls; a false call comes about once in
     exp(threshold) samples.
     """
 
