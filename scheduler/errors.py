@@ -6,7 +6,9 @@ A ValueError is the caller's fault, a RuntimeError the policy's.
     ├── SchedulerError (ValueError)  a wrong argument, file or trace
     │   ├── CriterionError           a criterion breaks its grammar, or asks what is not known
     │   ├── TrafficError             arrivals, deadlines, rates or a trace break a rule
-    │   └── OverloadError            a decision process at a load that has no stationary solution
+    │   ├── OverloadError            a decision process at a load that has no stationary solution
+    │   └── FleetError               a fleet, profile or plan breaks a rule; file and place are named
+    ├── PlacementError (RuntimeError)  networks fit nowhere, or no plan keeps the objective
     └── PolicyError (RuntimeError)   a policy returned an action that the rules of `Policy` forbid
 """
 
@@ -39,3 +41,11 @@ class OverloadError(SchedulerError):
 
 class PolicyError(SchedulingError, RuntimeError):
     """A policy broke the rules; the message names the policy, the time and the violation."""
+
+
+class FleetError(SchedulerError):
+    """A fleet, a profile or a plan breaks a rule; the message names the file and the place in it."""
+
+
+class PlacementError(SchedulingError, RuntimeError):
+    """No plan exists: a network fits nowhere, or none keeps the objective; the message has the numbers."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 STUDIES = {
     "fluid-batching": "fluid_batching",
     "delen": "delen",
+    "pame": "pame",
 }  # as in `fluidnpu simulate --study NAME`, and the folder
 
 

@@ -1,7 +1,7 @@
 """One inference as REST and gRPC both mean it: call, checked parameters and answer. Plain data.
 
 >>> read_wishes({"slo_ms": 20, "anytime": True})
-Wishes(slo_ns=20000000, timeout_ns=None, priority=0, anytime=True, criteria=None, tenant='')
+Wishes(slo_ns=20000000, timeout_ns=None, priority=0, anytime=True, criteria=None, tenant='', key=None)
 >>> read_wishes({"slo_ms": -1})
 Traceback (most recent call last):
 fluidnpu.host.errors.ProtocolError: parameter 'slo_ms' must be a number of ms in (0, 1e+09], not -1
@@ -22,7 +22,7 @@ Parameter = bool | int | float | str
 LONGEST_MS = 1e9
 PRIORITIES = 8  # 1 goes first; 0, or none, means the middle
 _MIDDLE = 4
-KNOWN = ("slo_ms", "timeout", "priority", "anytime", "criteria", "tenant", "binary_data_output")
+KNOWN = ("slo_ms", "timeout", "priority", "anytime", "criteria", "tenant", "idempotency_key", "binary_data_output")
 LONGEST_ID = 256
 LONGEST_CRITERIA = 4096
 
@@ -37,6 +37,7 @@ class Wishes:
     anytime: bool = False
     criteria: str | None = None
     tenant: str = ""
+    key: str | None = None  # a repeat of a request carries the same
 
 
 @dataclass(slots=True)
@@ -97,6 +98,11 @@ def read_wishes(parameters: Mapping[str, Any]) -> Wishes:
     tenant = parameters.get("tenant", "")
     if not isinstance(tenant, str):
         raise ProtocolError(f"parameter 'tenant' must be a text, not {tenant!r:.40}")
+    key = parameters.get("idempotency_key")
+    if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= LONGEST_ID or not key.isprintable()):
+        raise ProtocolError(
+            f"parameter 'idempotency_key' must be 1 to {LONGEST_ID} printable characters, not {key!r:.40}"
+        )
     return Wishes(
         slo_ns=None if slo is None else max(1, int(slo * 1e6)),
         timeout_ns=None if timeout is None else int(timeout) * 1_000,
@@ -104,6 +110,7 @@ def read_wishes(parameters: Mapping[str, Any]) -> Wishes:
         anytime=anytime,
         criteria=criteria,
         tenant=tenant,
+        key=key,
     )
 
 

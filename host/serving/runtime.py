@@ -14,9 +14,11 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
+import numpy as np
+
 from fluidnpu.dse import Design
 from fluidnpu.models import confidence
-from fluidnpu.models.exits import top_class
+from fluidnpu.models.exits import ExitCheck, sureness, top_class
 from fluidnpu.scheduler import (
     Action,
     Answer,
@@ -73,6 +75,7 @@ class Runtime:
         self._attempts, self._record = attempts, record
         if rule is None:
             rule = usual_criteria(driver)
+        self._check = driver.program.check
         self.criteria = rule if isinstance(rule, Criteria) else None
         self._exits = RuledExits(rule=rule, costs=StageCosts.of(design) if costs is None else costs)
         self._ledger = Ledger(stages=design.stages, b_max=design.b_max, slots=driver.slots, policy=policy.name)
@@ -206,8 +209,9 @@ class Runtime:
         fates: list[Fate] = []
         staying = []
         sures = confidence(logits).tolist()
+        checked = sures if self._check is ExitCheck.TOP else self._checked(batch, logits)
         started = [self._start[request.id] for request in batch]
-        reasons = [LAST] * len(batch) if last else self._exits.leaving(batch, started, stage, end, sures)
+        reasons = [LAST] * len(batch) if last else self._exits.leaving(batch, started, stage, end, checked)
         rows = zip(batch, logits, sures, top_class(logits).tolist(), reasons, strict=True)
         for request, row, sure, label, reason in rows:
             before = self._worked.get(request.id, (0, 0))[0]
@@ -225,6 +229,13 @@ class Runtime:
                     )
         self._ledger.finish(run, staying)
         return fates
+
+    def _checked(self, batch: Sequence[Request], logits: Image) -> list[float]:
+        """Return what the network's own exit check makes of the logits; some look at the exit before, too."""
+        passed = [self._logits[request.id] for request in batch if request.id in self._logits]
+        before = top_class(np.stack(passed)) if len(passed) == len(batch) else None
+        found: list[float] = sureness(logits, self._check, before).tolist()
+        return found
 
     def _answered_meanwhile(self, request: Request, stage: int) -> bool:
         """Tell if another thread took the answer of the last exit; if not, it is void from now on."""

@@ -24,7 +24,7 @@ from fluidnpu.dse import LatencyTable
 from ..errors import PolicyError, SchedulerError
 from ..policies.registry import make_policy
 from ..policy import Action, Policy, Request, Run, Wait, traits_of
-from ..schedule import Outcome, Replay, Schedule, read_log
+from ..simulation.schedule import Outcome, Replay, Schedule, read_log
 from ..simulation.world import LiveExits
 from .serving import Serving, Truth, serve_stream
 

@@ -27,8 +27,8 @@ from ..errors import PolicyError, SchedulerError
 from ..policies.registry import make_policy
 from ..policies.setting import Setting
 from ..policy import Action, Answer, Policy, Request, Run, Shed, View
-from ..schedule import action_line, read_action
 from ..simulation.ledger import Ledger
+from ..simulation.schedule import action_line, read_action
 
 LIVE_KIND = "fluidnpu live decisions"
 SCHEMA = 1

@@ -25,8 +25,8 @@ from ..policies.peers import layered, layered_rates
 from ..policies.setting import Setting, least_work_ns
 from ..policies.wrappers.anytime import Anytime
 from ..policy import Policy, Request, traits_of, wrapping
-from ..schedule import Schedule, Tally
 from ..simulation.engine import simulate
+from ..simulation.schedule import Schedule, Tally
 from ..simulation.world import LiveExits, World, check_rates
 
 LONGEST_RUN_NS = 10**12

@@ -25,7 +25,7 @@ import numpy as np
 from fluidnpu.dse import has_numba
 
 from ..policy import Action, Answer, Policy, Request, Run, Shed, Wait
-from ..schedule import Schedule, Tally
+from ..simulation.schedule import Schedule, Tally
 from ..simulation.world import World
 from . import loop
 from .twin import ANSWER, NEVER, RUN, WAIT, Book, Ints, Npu, Stream, twin_of

@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from ..errors import SchedulerError
 from ..policy import Request
-from ..schedule import LAST as LAST
+from ..simulation.schedule import LAST as LAST
 from .criterion import Criterion
 from .evaluation import AtExit, Bound
 from .parsing import parse_criterion

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import SchedulerError
-from ..schedule import Schedule, Tally
+from ..simulation.schedule import Schedule, Tally
 from .rule import Threshold
 
 

@@ -25,8 +25,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
-from ..schedule import LAST, Outcome, Schedule
 from .ledger import Ledger
+from .schedule import LAST, Outcome, Schedule
 from .world import LiveExits, World
 
 _NOT_DRAWN = -1  # the exit of a sample for which `World.exits` is asked at the exit

@@ -102,11 +102,10 @@ class World:
             raise SchedulerError(
                 f"exits must name one exit for each of {len(requests)} requests, not {len(self.drawn)}"
             )
+        stages = self.latency.stages
         for request, leave in zip(requests, self.drawn, strict=True):
-            if not 0 <= leave < self.latency.stages:
-                raise SchedulerError(
-                    f"request {request.id} must leave at an exit in 0..{self.latency.stages - 1}, not {leave}"
-                )
+            if not 0 <= leave < stages:
+                raise SchedulerError(f"request {request.id} must leave at an exit in 0..{stages - 1}, not {leave}")
 
 
 def check_requests(requests: Sequence[Request]) -> None:

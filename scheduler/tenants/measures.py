@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..policy import Run
-from ..schedule import Outcome, Schedule
+from ..simulation.schedule import Outcome, Schedule
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,9 +29,9 @@ from ..exits.profile import ExitProfile
 from ..exits.recorded import Recorded
 from ..exits.ruled import RuledExits
 from ..policy import Request
-from ..schedule import Schedule
 from ..simulation.engine import simulate
 from ..simulation.metrics import Interval, interval, within
+from ..simulation.schedule import Schedule
 from ..simulation.traffic import draw_exits, poisson
 from ..simulation.world import LiveExits, World
 from .measures import TenantMetrics, measure_tenants, npu_ns_by_tenant

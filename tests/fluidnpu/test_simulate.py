@@ -71,6 +71,7 @@ def test_unstable_load_is_said_not_measured(table: Path) -> None:
     assert "no policy that answers everyone in full keeps up" in text
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_an_overload_is_a_row_for_every_policy(tmp_path: Path) -> None:
     """A load that has no solution ends no comparison, and the reader learns which one was solved instead."""
     path = tmp_path / "flat.json"

@@ -14,8 +14,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import PolicyError, SchedulerError
-from .policy import Action, Answer, Request, Run, Shed, Traits, View, Wait
+from ..errors import PolicyError, SchedulerError
+from ..policy import Action, Answer, Request, Run, Shed, Traits, View, Wait
 
 Ints = NDArray[np.int64]
 LAST = "last exit"  # the reason of a sample that nothing let leave before
