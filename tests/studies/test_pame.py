@@ -87,7 +87,7 @@ def test_the_promise_is_judged_on_every_split(done: Body) -> None:
     body = copy.deepcopy(done)
     good = {"kept_pct": 99.4, "average_change_pct": -66.0, "tail_change_pct": -40.0, "late_batches": 0.0}
     bad = good | {"kept_pct": 98.9}
-    rows = [{"naive": bad, "guaranteed": good, "chain": []} for _ in range(40)]
+    rows: list[Body] = [{"naive": bad, "guaranteed": good, "chain": []} for _ in range(40)]
     body["parts"]["splits"] = {"0": {"rows": rows[:20]}, "1": {"rows": rows[20:]}}
     assert said(body, "our promise, Fashion-MNIST").verdict == AGREES
     assert said(body, "Fig. 11, Fashion-MNIST").verdict == DIFFERS
