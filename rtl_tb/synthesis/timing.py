@@ -1,0 +1,216 @@
+"""Predicts the clock of the shipped designs, module by module, and fails where it may miss a board's clock.
+
+    python -m fluidnpu.rtl_tb.synthesis.timing [--small] [--only WORD ...] [--write]
+
+Static timing of Yosys' netlists of data plane, core and stripes with each design's parameters, out of
+context; nets, families and grades as in `clock`. A line for each module: the longest path that ends in it,
+the clock that it allows, and the interval. Ends with 1 where the pessimistic end of an interval is below the
+board's clock. `--small` takes a few small modules instead, which the tests do. `--write` keeps the slowest
+of each design in `dse/resources/clocks.json`. An hour without a cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from fluidnpu.boards import Board, load_board
+from fluidnpu.dse import Design, Point, build_design
+from fluidnpu.dse.resources import NpuShape, ultra_banks
+from fluidnpu.models.zoo import full_size
+
+from ..common.command import ended
+from ..common.sources import needed, sources
+from ..core.model import core_parameters
+from ..data_plane.parameters import DATA_PLANE_TOP, data_plane_parameters
+from .clock import Clock, Raw, fabric, model, report
+from .core import CELLS, FAMILY_CELLS, TOP
+from .netlists import ModulePath, module_paths
+from .yosys import sources_digest
+
+_DEEPEST = 8192  # rows of a bank, before RAM is shared
+_FABRIC = {"xc7z045": "kintex7", "xczu7ev": "zynquplus"}  # DS190; DS891
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shipped:
+    """A design of the tables of cycles: the array that a search has found for a network.
+
+    `core`: the one that it is placed with. Of the HLS core only the data plane around it is analysed.
+    """
+
+    network: str
+    board: str
+    memory: str
+    t_p: int
+    t_c: int
+    core: str = "rtl"
+
+    @property
+    def name(self) -> str:
+        """Network, board and memory."""
+        return f"{self.network}-{self.board}-{self.memory}"
+
+    def design(self) -> Design:
+        """Build the design, for batches up to 8."""
+        point = Point(t_r=_DEEPEST, t_p=self.t_p, t_c=self.t_c)
+        work = full_size(self.network).workload
+        return build_design(work, load_board(self.board), point, memory=self.memory, core=self.core, b_max=8)
+
+
+SHIPPED = (
+    Shipped(network="resnet50", board="zc706", memory="pl", t_p=7, t_c=128),
+    Shipped(network="inception_v3", board="zc706", memory="pl", t_p=28, t_c=32, core="hls"),
+    Shipped(network="resnet50", board="zcu104", memory="ps_striped", t_p=24, t_c=72),
+    Shipped(network="inception_v3", board="zcu104", memory="ps_striped", t_p=54, t_c=32, core="hls"),
+)
+SMALL: Mapping[str, Mapping[str, int]] = {"core_requantise": {}}
+SMALL_BOARDS = ("zc706", "zcu104")
+EDITS: tuple[tuple[str, str, str], ...] = ()  # (file, old, new) in the RTL: tests seed a long path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A module on a board with the clock in MHz that its longest path allows."""
+
+    design: str
+    board: Board
+    path: ModulePath
+    low: float
+    mhz: float
+    high: float
+
+    @property
+    def meets(self) -> bool:
+        """Tell whether even the pessimistic end is at or above the board's clock."""
+        return 1e6 * self.low >= self.board.clock_hz
+
+
+def device_of(board: Board) -> tuple[str, int]:
+    """Return family, as in `clock`, and speed grade of a board's part.
+
+    >>> device_of(load_board("zc706")), device_of(load_board("zcu104"))
+    (('kintex7', 2), ('zynquplus', 2))
+    """
+    family = next((known for part, known in _FABRIC.items() if board.part.startswith(part)), "")
+    grade = re.search(r"-(\d)", board.part)
+    if not family or not grade:
+        raise ValueError(f"part must begin with one of {', '.join(_FABRIC)} and have a grade, not '{board.part}'")
+    return family, int(grade[1])
+
+
+def parts_of(design: Design, board: Board, *, core: str = "rtl") -> dict[str, dict[str, int]]:
+    """Return the modules of our RTL in an NPU, with their parameters as a bitstream has them."""
+    family = fabric(device_of(board)[0])
+    ultra = {"UltraBuffer": 1} if board.uram288 else {}
+    banks = int(ultra_banks(NpuShape.of(design, board), board))
+    parts = {DATA_PLANE_TOP: data_plane_parameters(design, stripes=1) | {"BuildId": 0} | ultra}
+    if core == "rtl":
+        cells = {"Cells": CELLS[FAMILY_CELLS[family]]} | ({"UltraBanks": banks} if banks else {})
+        parts[TOP] = core_parameters(design) | cells
+    if design.stripes > 1:
+        parts |= {
+            name: {"DataBytes": design.port_bytes, "Ports": design.stripes}
+            for name in ("axi_read_stripe", "axi_write_stripe")
+        }
+    return parts
+
+
+def lines_of(name: str, board: Board, parts: Mapping[str, Mapping[str, int]], clock: Clock) -> list[Line]:
+    """Analyse modules for a board's part, slowest first; of the instances of a module the slowest."""
+    family, grade = device_of(board)
+    slowest: dict[str, ModulePath] = {}
+    for top, parameters in parts.items():
+        for found in module_paths(top, parameters, fabric(family), clock.net, edits=EDITS):
+            if found.module not in slowest or found.path.ps(clock.net) > slowest[found.module].path.ps(clock.net):
+                slowest[found.module] = found
+    made = []
+    for found in slowest.values():
+        path = found.path
+        low, mhz, high = clock.mhz(Raw(path.cells_ps, path.nets, path.octaves), family, grade)
+        made.append(Line(design=name, board=board, path=found, low=low, mhz=mhz, high=high))
+    return sorted(made, key=lambda line: line.mhz)
+
+
+def table(lines: Sequence[Line]) -> str:
+    """Format a line for each module: predicted clock, interval, levels of logic, and the path's names."""
+    rows = [f"{'module':28} {'predicted MHz':>13} {'interval':>11} {'levels':>6}  path"]
+    for line in lines:
+        names = line.path.path.names
+        shown = " > ".join([names[0], *names[1:-1][-2:], names[-1]] if len(names) > 1 else names)
+        mark = "" if line.meets else f"  (below {line.board.clock_hz / 1e6:g})"
+        rows.append(
+            f"{line.path.module:28} {line.mhz:13.0f} {line.low:5.0f}..{line.high:4.0f} {line.path.path.levels:6}  {shown}{mark}"
+        )
+    return "\n".join(rows)
+
+
+def rtl_digest() -> str:
+    """Digest of the RTL that a prediction is made of."""
+    texts = sources()
+    return sources_digest({n: t for top in (DATA_PLANE_TOP, TOP) for n, t in needed(texts, top).items()})
+
+
+def write(slowest: Mapping[str, Line], clock: Clock) -> None:
+    """Keep the slowest module of each design for `dse.resources`."""
+    body = {
+        "made_by": "python -m fluidnpu.rtl_tb.synthesis.timing --write",
+        "rtl": rtl_digest(),
+        "spread": round(clock.spread, 3),
+        "designs": {
+            name: {
+                "board": line.board.name,
+                "part": line.board.part,
+                "module": line.path.module,
+                "mhz": round(line.mhz, 1),
+                "low_mhz": round(line.low, 1),
+                "high_mhz": round(line.high, 1),
+            }
+            for name, line in slowest.items()
+        },
+    }
+    Path(str(files("fluidnpu.dse.resources").joinpath("clocks.json"))).write_text(json.dumps(body, indent=1) + "\n")
+
+
+def _small(clock: Clock) -> list[Line]:
+    return [line for board in SMALL_BOARDS for line in lines_of("small", load_board(board), SMALL, clock)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m fluidnpu.rtl_tb.synthesis.timing", description=__doc__)
+    parser.add_argument("--small", action="store_true", help="a few small modules")
+    parser.add_argument("--only", nargs="+", metavar="WORD", default=[""], help="designs whose name holds a word")
+    parser.add_argument("--write", action="store_true", help="keep the predictions")
+    given = parser.parse_args(arguments)
+    clock = model()
+    print(report(clock))
+    every: list[Line] = []
+    slowest: dict[str, Line] = {}
+    if given.small:
+        every = _small(clock)
+        print("\n" + table(every))
+    chosen = [] if given.small else [one for one in SHIPPED if any(word in one.name for word in given.only)]
+    for one in chosen:
+        board, design = load_board(one.board), one.design()
+        found = lines_of(one.name, board, parts_of(design, board, core=one.core), clock)
+        slowest[one.name] = found[0]
+        every += found
+        print(f"\n{one.name}: <{design.t_r}, {design.t_p}, {design.t_c}> on {board.part}, {board.clock_hz / 1e6:g} MHz")
+        print(table(found), flush=True)
+    if given.write and len(chosen) == len(SHIPPED):
+        write(slowest, clock)
+    missed = [line for line in every if not line.meets]
+    if missed:
+        print(f"\n{len(missed)} of {len(every)} modules may miss their board's clock")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main, "python -m fluidnpu.rtl_tb.synthesis.timing"))
