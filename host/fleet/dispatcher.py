@@ -426,6 +426,7 @@ class Dispatcher:
             piece.future.cancel()
         if piece.future.cancelled():
             for attempt in [one for leaf in self.leaves for one in leaf.attempts if one.piece is piece]:
+                self._take_back(attempt)  # a task that has not begun would never do it
                 if attempt.task is not None:
                     attempt.task.cancel()
         else:
