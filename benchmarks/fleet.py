@@ -4,9 +4,9 @@
 
 The demo's network runs on its design with every time multiplied, so that a board serves about `--per-board`
 images a second and this machine has time for the protocol. Predicted: the largest Poisson rate at which the
-simulator, with the boards' policy, answers 99 % within the objective, times the boards. Served: the share
-within the objective at shares of that rate, with real processes, the real protocol and an open-loop client;
-the objective is five latencies of a lone image. The last columns are CPU milliseconds a request.
+twin of the fleet, with the boards' policy, answers 99 % within five latencies of a lone image. Served: the
+share within that at shares of this rate, with real processes, the real protocol and an open-loop client. The
+last columns are CPU milliseconds a request.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ from fluidnpu.dse import Design, LatencyTable
 from fluidnpu.host import Bundle, Driver, SimulatedNpu
 from fluidnpu.host.oip.messages import SERVICE, message
 from fluidnpu.models import shipped_images
-from fluidnpu.scheduler import Serving, World, make_policy, measure, poisson, simulate
+from fluidnpu.scheduler import Serving, make_policy, placement
 
 IMAGES, GOOD = 256, 0.99
 FLEET = """schema = 1
 name = "{count} boards"
 [networks.demo]
+exit_rates = {rates}
 [links.loopback]
 bytes_per_s = 117_700_000
 [types.board]
@@ -63,19 +64,25 @@ def slowed(bundle: Bundle, per_board: float) -> Bundle:
     return Bundle(design=design, program=replace(bundle.program, design_digest=design.digest))
 
 
-def predicted(design: Design, slo_ns: int) -> float:
-    """The largest rate of one board at which the simulator answers 99 % in time, to 2 %."""
+def predicted(folder: Path, design: Design, count: int, slo_ns: int) -> float:
+    """The largest rate at which the twin of the fleet, with the boards' policy, answers 99 % in time."""
+    (folder / "fleet.toml").write_text(FLEET.format(count=count, rates=list(design.exit_rates or ())))
+    fleet = placement.read_fleet(folder / "fleet.toml", bundle=lambda place: Bundle.read(place).profile)
     serving = Serving.of(design)
-    low, high = 0.0, 1 / serving.least_load(1.0)
-    while high - low > 0.02 * high:
-        rate, rng = (low + high) / 2, np.random.default_rng(0)
-        requests = poisson(rate, 3000, slo_ns=slo_ns, rng=rng)
-        exits = [int(one) for one in rng.choice(design.stages, len(requests), p=serving.exit_rates)]
-        world = World(latency=design.latency, exits=exits, exit_rates=serving.exit_rates)
-        done = simulate(requests, make_policy("fluid", serving.setting(rate, slo_ns)), world)
-        enough = measure(done, warmup=0).violations_pct <= 100 * (1 - GOOD)
-        low, high = (rate, high) if enough else (low, rate)
-    return low
+    capacity = 1 / serving.least_load(1.0)
+    whole = placement.Job(network="demo", first=0, last=design.stages - 1, batch=design.b_max)
+    pool = placement.Pool(type="board", devices=tuple(one.name for one in fleet.devices), jobs=(whole,))
+    route = placement.Route(network="demo", pools=(0,), rate_per_s=count * capacity)
+    plan = placement.Plan(
+        fleet=fleet.digest,
+        objective="goodput",
+        slo_ns=slo_ns,
+        pools=(pool,),
+        routes=(route,),
+        rate_per_s=count * capacity,
+    )
+    policy = make_policy("fluid", serving.setting(0.7 * capacity, slo_ns))
+    return placement.goodput(fleet, plan, in_time=GOOD, policy=policy, steps=8)
 
 
 def offered(place: str, rate: float, seconds: float, slo_s: float, seed: int = 1) -> tuple[float, int, int]:
@@ -113,9 +120,8 @@ def served(folder: Path, count: int, goodput: float, given: argparse.Namespace) 
     """Yield a row a share of the predicted goodput."""
     design = Bundle.read(folder / "slowed").design
     slo_ns = 5 * design.latency.between(0, design.stages - 1, 1)
-    (folder / "fleet.toml").write_text(FLEET.format(count=count))
     command = [sys.executable, "-c", "from fluidnpu.cli import main; main()", "serve", "--fleet", "fleet.toml"]
-    command += ["--http", "0", "--grpc", "0", "--json", "--max-queue", "20000", "--rate", str(goodput * count)]
+    command += ["--http", "0", "--grpc", "0", "--json", "--max-queue", "20000", "--rate", str(goodput)]
     front = subprocess.Popen([*command, "--slo", f"{slo_ns}ns"], cwd=folder, stdout=subprocess.PIPE, text=True)
     assert front.stdout is not None
     try:
@@ -127,7 +133,7 @@ def served(folder: Path, count: int, goodput: float, given: argparse.Namespace) 
             with urlopen(urls["http"] + "/live.json") as answer:
                 pids = [one["pid"] for one in json.load(answer)["boards"]]
             before = cpu_s(front.pid), sum(map(cpu_s, pids))
-            good, requests, errors = offered(urls["grpc"], share * goodput * count, given.seconds, slo_ns / 1e9)
+            good, requests, errors = offered(urls["grpc"], share * goodput, given.seconds, slo_ns / 1e9)
             boards_s = sum(map(cpu_s, pids)) - before[1]
             front_s = cpu_s(front.pid) - before[0] - boards_s
             with urlopen(urls["http"] + "/live.json") as answer:
@@ -135,7 +141,7 @@ def served(folder: Path, count: int, goodput: float, given: argparse.Namespace) 
             yield {
                 "boards": count,
                 "share": share,
-                "rate_per_s": round(share * goodput * count, 1),
+                "rate_per_s": round(share * goodput, 1),
                 "in_time_pct": round(100 * good, 2),
                 "errors": errors,
                 "resent": resent,
@@ -159,9 +165,9 @@ def main() -> None:
         bundle = slowed(Bundle.read(demo_bundle(folder / "bundle")), given.per_board)
         bundle.write(folder / "slowed")
         slo_ns = 5 * bundle.design.latency.between(0, bundle.design.stages - 1, 1)
-        goodput = predicted(bundle.design, slo_ns)
-        print(f"one board: predicted goodput {goodput:.1f}/s within {slo_ns / 1e6:.0f} ms, 99 %", flush=True)
         for count in map(int, given.boards.split(",")):
+            goodput = predicted(folder, bundle.design, count, slo_ns)
+            print(f"{count} boards: predicted {goodput:.1f}/s within {slo_ns / 1e6:.0f} ms, 99 %", flush=True)
             for row in served(folder, count, goodput, given):
                 print(json.dumps(row), flush=True)
 

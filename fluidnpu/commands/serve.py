@@ -67,6 +67,7 @@ class ServeOptions:
     fleet: Path | None = None
     patience: float = 4.0
     audit: int = 100
+    board_token_file: Path | None = None
     as_json: bool = False
 
     @property
@@ -188,6 +189,9 @@ PORT = click.IntRange(0, 65535)
     metavar="N",
     help="fleet: one request in N of each board is asked of another, too, to compare the bits; 0: none",
 )
+@click.option(
+    "--board-token-file", type=PATH, metavar="FILE", help="fleet: boards with an address ask for the token in this file"
+)
 @JSON
 @takes(ServeOptions)
 def command(options: ServeOptions) -> None:
@@ -212,6 +216,7 @@ def command(options: ServeOptions) -> None:
             criteria=options.criteria,
             patience=options.patience,
             audit=options.audit,
+            token_file=options.board_token_file,
             as_json=options.as_json,
         )
     elif not options.bundles:

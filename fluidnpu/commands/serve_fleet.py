@@ -27,6 +27,7 @@ def serve_fleet(
     criteria: str | None,
     patience: float,
     audit: int,
+    token_file: Path | None,
     as_json: bool,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C, then drain: all that was taken is answered, and simulated boards end.
@@ -48,11 +49,12 @@ def serve_fleet(
         guarded=network.guarded,
     )
     dispatch = fleet.DispatchOptions(patience=patience, audit_every=audit, queue=network.max_queue, slo_ns=slo_ns)
+    options = fleet.FleetOptions(dispatch=dispatch, boards=boards, token=oip.read_token(token_file))
     oip.configure_logging(network.log_level, requests=network.log_requests)
     fronts: list[fleet.FleetFront] = []
 
     def opened(limits: oip.Limits, version: str) -> fleet.FleetFront:
-        fronts.append(fleet.FleetFront(roster, fleet.FleetOptions(dispatch=dispatch, boards=boards), limits, version))
+        fronts.append(fleet.FleetFront(roster, options, limits, version))
         return fronts[-1]
 
     oip.run_server(opened, network.surfaces, lambda server: _started(out, server, fronts[0], as_json))

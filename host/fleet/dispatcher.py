@@ -11,6 +11,7 @@ bundle's own arithmetic says who is sick. Everything runs on one event loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import random
@@ -356,6 +357,8 @@ class Dispatcher:
             self._enter(leaf, State.AWAY, str(error))
         piece.refusals += 1
         if piece.refusals >= self.options.tries:
+            if isinstance(error, ExpiredError) and piece.wishes.timeout_ns is None:  # the limit was ours
+                error = ModelUnavailableError(f"{piece.refusals} times a board had no time for the request: {error}")
             self._fail(piece, error)
             return
         if isinstance(error, ExpiredError):
@@ -423,6 +426,7 @@ class Dispatcher:
             piece.future.cancel()
         if piece.future.cancelled():
             for attempt in [one for leaf in self.leaves for one in leaf.attempts if one.piece is piece]:
+                self._take_back(attempt)  # a task that has not begun would never do it
                 if attempt.task is not None:
                     attempt.task.cancel()
         else:
@@ -447,7 +451,9 @@ class Dispatcher:
                 if piece.timer is not None:
                     piece.timer.cancel()
                 self._send(piece)
-        elif state is not State.DRAINED:
+            return
+        leaf.fell.set()
+        if state is not State.DRAINED:
             for attempt in list(leaf.attempts):
                 self._late(attempt)
 
@@ -476,7 +482,10 @@ class Dispatcher:
         while leaf.state in (State.READY, *RETURNING):
             if leaf.ready:
                 looks = 0
-                await asyncio.sleep(_IDLE_PROBE_S)
+                leaf.fell.clear()
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(leaf.fell.wait(), _IDLE_PROBE_S)
+                    continue
                 if leaf.ready and leaf.attempts:
                     continue
                 leaf.lag_s /= 2  # else a board that was slow once is never asked again

@@ -11,11 +11,12 @@ from typing import Any
 
 from ..bundle import Bundle
 from ..errors import HostError, TooLargeError, UnknownModelError, UnsupportedError
-from ..oip.calls import Answer, Call, read_wishes
+from ..oip.calls import Answer, Call, Wishes, read_wishes
 from ..oip.inference import EXTENSIONS, NAME, PLATFORM
 from ..oip.interface import input_of, outputs_of
 from ..oip.limits import Limits
 from ..oip.openapi import document
+from ..oip.repeats import Repeats
 from ..serving.models import VERSION
 from .board import BoardOptions
 from .counts import ModelCounts
@@ -45,7 +46,7 @@ class FleetFront:
         self.roster, self.options, self.limits, self.version = roster, options, limits, version
         self.draining = False
         self.counts = {model: ModelCounts() for model in roster.bundles}
-        self.since = time.monotonic()
+        self.repeats = {model: Repeats() for model in roster.bundles}
         self.processes: dict[str, Process] = {}
         self.liars: dict[str, float] = {}  # of campaigns: share of jobs in which a board started here gives wrong bits
         self._dispatcher: Dispatcher | None = None
@@ -152,9 +153,18 @@ class FleetFront:
     # -- inference -------------------------------------------------------------------------------------------
 
     async def infer(self, call: Call) -> Answer:
-        """Answer a call from the boards. Raises as `Dispatcher.infer`, ProtocolError and TooLargeError."""
+        """Answer a call from the boards; a repeat with a key of its own gets the first answer.
+
+        Raises as `Dispatcher.infer`, ProtocolError and TooLargeError.
+        """
         self.check(call.model, call.version)
-        wishes, counts, began = read_wishes(call.parameters), self.counts[call.model], time.perf_counter_ns()
+        wishes = read_wishes(call.parameters)
+        if wishes.key is None:
+            return await self._served(call, wishes)
+        return await self.repeats[call.model].once(wishes.key, call, lambda: self._served(call, wishes))
+
+    async def _served(self, call: Call, wishes: Wishes) -> Answer:
+        counts, began = self.counts[call.model], time.perf_counter_ns()
         count = max((array.shape[0] for array in call.inputs.values() if array.ndim), default=0)
         if count > self.limits.batch:
             raise TooLargeError(f"a request must hold at most {self.limits.batch} samples, not {count}")
@@ -176,7 +186,7 @@ class FleetFront:
 
     def _statistics(self, model: str) -> dict[str, Any]:
         counts, none = self.counts[model], {"count": 0, "ns": 0}
-        unknown = ("queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss")
+        unknown = ("queue", "compute_input", "compute_infer", "compute_output", "cache_miss")
         return {
             "name": model,
             "version": VERSION,
@@ -187,6 +197,7 @@ class FleetFront:
                 "success": {"count": counts.samples, "ns": counts.latency.sum_ns},
                 "fail": {"count": sum(counts.errors.values()), "ns": 0},
                 **dict.fromkeys(unknown, none),
+                "cache_hit": {"count": self.repeats[model].hits, "ns": 0},
             },
             "batch_stats": [],
         }

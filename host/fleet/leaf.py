@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,6 +82,7 @@ class Leaf:
     strikes: int = 0
     attempts: dict[Any, None] = field(default_factory=dict)  # in the order of sending
     counts: Counter[str] = field(default_factory=Counter)
+    fell: asyncio.Event = field(default_factory=asyncio.Event)  # set when it stops being READY
     turns: int = 0  # pieces since the last audit
     lag_s: float = 0.0  # measured less predicted time of its answers, smoothed: the host, the link, a slow board
 

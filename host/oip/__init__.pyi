@@ -1,3 +1,4 @@
+from .access import read_token as read_token
 from .client import Client as Client
 from .client import Inference as Inference
 from .client import connect as connect

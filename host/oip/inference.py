@@ -20,6 +20,7 @@ import numpy as np
 from fluidnpu.models.graph import Output
 from fluidnpu.scheduler import Outcome
 
+from ..bundle import Bundle
 from ..errors import DeviceError, ProtocolError, QueueFullError, TooLargeError, UnsupportedError
 from ..serving.model import Model
 from ..serving.models import VERSION, Models
@@ -77,6 +78,7 @@ class Inference:
         self.draining = False
         self.repeats: dict[str, Repeats] = {}  # by model
         self._instance = secrets.token_hex(8)
+        self._digests: dict[str, tuple[Bundle, str]] = {}  # of programs, by model; a digest reads all weights
 
     async def start(self) -> None:
         """Load every model. Raises as `Model.load`."""
@@ -113,7 +115,10 @@ class Inference:
         Raises UnknownModelError, ModelUnavailableError.
         """
         bundle = self.models.find(name).bundle
-        return {"design": bundle.design.digest, "program": bundle.program.digest, "instance": self._instance}
+        known = self._digests.get(name)
+        if known is None or known[0] is not bundle:
+            known = self._digests[name] = bundle, bundle.program.digest
+        return {"design": bundle.design.digest, "program": known[1], "instance": self._instance}
 
     def server_metadata(self) -> dict[str, Any]:
         """Return the server's metadata."""

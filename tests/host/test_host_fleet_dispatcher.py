@@ -35,6 +35,7 @@ class Scripted:
         self.name, self.acts = name, list(acts)
         self.asked: list[Any] = []
         self.wrong, self.instance, self.reachable = 0.0, name, True
+        self.design = "built"
 
     async def infer(self, request: Any, timeout_s: float) -> Answer:
         self.asked.append(request)
@@ -44,7 +45,7 @@ class Scripted:
     async def identity(self, model: str, timeout_s: float) -> tuple[bool, dict[str, str]]:
         if not self.reachable:
             raise BoardError("nothing there")
-        return True, {"instance": self.instance}
+        return True, {"instance": self.instance, "design": self.design}
 
     async def close(self) -> None:
         pass
@@ -286,6 +287,52 @@ def test_two_names_of_one_board_are_refused() -> None:
 
     with pytest.raises(BoardError, match="are one"):
         run(links, nothing)
+
+
+def test_a_board_that_returns_as_another_build_is_given_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    links = [Scripted("a", fails(BoardError("reset"))), Scripted("b")]
+
+    async def work(dispatcher: Dispatcher) -> None:
+        dispatcher.expected = {"a": {MODEL: {"design": "built"}}}
+        links[0].design = "another"
+        for _ in range(20):
+            await ask(dispatcher, call(1))
+        await asyncio.sleep(0.2)
+        a = dispatcher.leaves[0]
+        assert a.state is State.FOREIGN
+        assert "must serve the design built that its bundle of 'm' holds, not another" in a.reason
+        asked = len(links[0].asked)
+        for _ in range(20):
+            await ask(dispatcher, call(1))
+        assert len(links[0].asked) == asked
+        links[0].design = "built"
+        await asyncio.sleep(0.4)
+        assert a.ready
+
+    with caplog.at_level("INFO", "fluidnpu.fleet"):
+        run(links, work)
+    facts = [(record.board, record.state, record.before) for record in caplog.records if record.board == "a"]  # type: ignore[attr-defined]
+    assert facts == [
+        ("a", "READY", "STARTING"),
+        ("a", "LOST", "READY"),
+        ("a", "FOREIGN", "LOST"),
+        ("a", "READY", "FOREIGN"),
+    ]
+
+
+def test_a_fleet_without_time_says_that_it_was_the_fleet(caplog: pytest.LogCaptureFixture) -> None:
+    """Boards drop what has waited beyond the dispatcher's own limit; a client that set none must not hear
+    of it.
+    """
+    late = [fails(ExpiredError("in the queue"))] * 9
+
+    async def work(dispatcher: Dispatcher) -> None:
+        with pytest.raises(ModelUnavailableError, match="3 times a board had no time"):
+            await ask(dispatcher, call(1))
+        with pytest.raises(ExpiredError):
+            await ask(dispatcher, call(1, timeout=10**6))
+
+    run([Scripted("a", *late)], work, tries=3)
 
 
 def test_more_work_goes_to_the_board_that_ends_first() -> None:

@@ -76,6 +76,9 @@ def _over_grpc(place: str, input: str, images: Any, classes: Any) -> None:
     asked.raw_input_contents.append(images.tobytes())
     with grpc.insecure_channel(place) as channel:
         said = channel.unary_unary(f"/{SERVICE}/ModelInfer")(asked.SerializeToString(), timeout=30)
+        asked.parameters["idempotency_key"].string_param = "mine"
+        both = [channel.unary_unary(f"/{SERVICE}/ModelInfer")(asked.SerializeToString(), timeout=30) for _ in range(2)]
+    assert both[0] == both[1]
     answer = message("ModelInferResponse").FromString(said)
     assert (answer.id, [one.name for one in answer.outputs]) == ("7", ["label"])
     assert np.frombuffer(answer.raw_output_contents[0], np.int32).tolist() == classes.tolist()
@@ -88,11 +91,11 @@ def _pages(url: str, front: Any) -> None:
 
     found = json.loads(got("/live.json"))
     assert [one["state"] for one in found["boards"]] == ["READY", "READY"]
-    assert found["models"][0]["answered"] == 28
+    assert found["models"][0]["answered"] == 40, "16 alone and in one, twice 12 over gRPC, a repeat of them not at all"
     page = got("/")
     assert all(f"one.{key}" in page or f'"{key}"' in page for key in ("answers", "overdue", "late", "wrong", "lag_us"))
     metrics = got("/metrics")
-    assert 'fluidnpu_fleet_answered_total{model="small"} 28.0' in metrics
+    assert 'fluidnpu_fleet_answered_total{model="small"} 40.0' in metrics
     assert 'fluidnpu_board_state{board="board-0",state="ready"} 1.0' in metrics
     sent = sum(leaf.counts["sent"] for leaf in front.dispatcher.leaves)
     assert sum(int(float(line.split()[-1])) for line in metrics.splitlines() if "board_sent_total{" in line) == sent
