@@ -12,6 +12,8 @@ STUDIES = {
     "fluid-batching": "fluid_batching",
     "delen": "delen",
     "pame": "pame",
+    "tetris": "tetris",
+    "ensemble": "ensemble",
 }  # as in `fluidnpu simulate --study NAME`, and the folder
 
 
