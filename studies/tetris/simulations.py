@@ -23,7 +23,7 @@ from .profiles import EXITS_EASY, EXITS_FLUID, board_fleet, gpu_fleet, mix_rates
 SLO_MS = 100
 V100S = {"V100": 16}
 MIXED = {"V100": 6, "P100": 8, "K80": 15}
-PAPER = {"serial": False, "ramps": ("on", "last")}  # the paper's space: one pipeline over the fleet
+PAPER: dict[str, Any] = {"serial": False, "ramps": ("on", "last")}  # the paper's space: one pipeline over the fleet
 
 
 def space_of(fleet: Fleet, batches: Sequence[int], slo_ms: float = SLO_MS, **settings: Any) -> Space:
