@@ -34,7 +34,8 @@ class Prediction:
 @cache
 def clocks() -> dict[str, Any]:
     """Return `clocks.json`: the digest of the RTL that was timed, and the clock of each shipped design."""
-    body: dict[str, Any] = json.loads(resources.files("fluidnpu.dse").joinpath("resources", "clocks.json").read_text())
+    file = resources.files("fluidnpu.dse").joinpath("resources").joinpath("clocks.json")
+    body: dict[str, Any] = json.loads(file.read_text())
     return body
 
 
