@@ -34,8 +34,7 @@ class Prediction:
 @cache
 def clocks() -> dict[str, Any]:
     """Return `clocks.json`: the digest of the RTL that was timed, and the clock of each shipped design."""
-    file = resources.files("fluidnpu.dse").joinpath("resources").joinpath("clocks.json")
-    body: dict[str, Any] = json.loads(file.read_text())
+    body: dict[str, Any] = json.loads((resources.files("fluidnpu.dse") / "resources" / "clocks.json").read_text())
     return body
 
 
