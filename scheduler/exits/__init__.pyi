@@ -1,4 +1,3 @@
-from .adaptation import MODES as MODES
 from .adaptation import Mode as Mode
 from .adaptation import make_mode as make_mode
 from .confidences import read_confidence_file as read_confidence_file
@@ -8,7 +7,10 @@ from .criterion import NEVER as NEVER
 from .criterion import Criterion as Criterion
 from .evaluation import Bound as Bound
 from .fronts import choose as choose
+from .fronts import first_exit_within as first_exit_within
 from .fronts import front_of as front_of
+from .fronts import halves as halves
+from .fronts import oracle_exits as oracle_exits
 from .parsing import CriterionError as CriterionError
 from .parsing import parse_criterion as parse_criterion
 from .profile import ExitProfile as ExitProfile

@@ -10,8 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from fluidnpu.scheduler.exits import NEVER, Bound, Criterion, Recorded, choose
-from fluidnpu.scheduler.exits.fronts import first_exit_within, halves, oracle_exits
+from fluidnpu.scheduler.exits import (
+    NEVER,
+    Bound,
+    Criterion,
+    Recorded,
+    choose,
+    first_exit_within,
+    halves,
+    oracle_exits,
+)
 
 from ..writing import significant
 from .settings import ACTIVE_OVER_IDLE_W, IDLE_W, LEVELS, RATES, profile, samples

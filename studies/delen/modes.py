@@ -8,9 +8,16 @@ import numpy as np
 
 from fluidnpu.scheduler import Request, Serving, make_policy, measure, poisson
 from fluidnpu.scheduler.comparison import tally_stream
-from fluidnpu.scheduler.exits import Bound, Criteria, Criterion, RuledExits, front_of, parse_criterion
-from fluidnpu.scheduler.exits.adaptation import Pareto, PerWorkload
-from fluidnpu.scheduler.exits.fronts import oracle_exits
+from fluidnpu.scheduler.exits import (
+    NEVER,
+    Bound,
+    Criteria,
+    Criterion,
+    RuledExits,
+    make_mode,
+    oracle_exits,
+    parse_criterion,
+)
 from fluidnpu.scheduler.simulation import interval
 
 from ..study import Size
@@ -42,9 +49,9 @@ def criterion_of(mode: str, rate_per_s: float, network: str = "img1", share: flo
     if mode in fixed:
         return parse_criterion(fixed[mode])
     if mode == "per-workload":
-        return PerWorkload(profile(network)).criterion(budget_ns)
-    limit = parse_criterion(LIMIT) if mode == "Pareto or limit" else None
-    return Pareto(front_of(samples(network, "select"), profile(network)), limit).criterion(budget_ns)
+        return make_mode("per-workload", profile(network), NEVER).criterion(budget_ns)
+    limit = parse_criterion(LIMIT) if mode == "Pareto or limit" else NEVER
+    return make_mode("pareto", profile(network), limit, samples(network, "select")).criterion(budget_ns)
 
 
 def serve_mode(mode: str, rate_per_s: float, size: Size) -> dict[str, Any]:

@@ -18,7 +18,12 @@ Body = Mapping[str, Any]
 def tables_markdown(study: Body, command: str) -> str:
     """Write every table of the study."""
     blocks = [
-        ["# Tables of the study of Delen", "", f"Written by `{command}`; do not edit. Simulated; energy is modelled."],
+        [
+            "# Tables of the study of Delen",
+            "",
+            f"Written by `{command}`; do not edit.",
+            "Simulated; energy is modelled.",
+        ],
         *([f"## {title}", "", *table_head(head), *map(table_row, rows)] for title, head, rows in tables(study)),
     ]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"

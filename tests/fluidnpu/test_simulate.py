@@ -347,3 +347,76 @@ def test_a_suspicious_criterion_is_warned_of(table: Path, recorded: Path) -> Non
 )
 def test_a_criterion_that_does_not_fit_is_one_sentence(table: Path, words: tuple[str, ...], says: str) -> None:
     refused(run(table, *words, *HERE), says)
+
+
+# -- tenants -------------------------------------------------------------------------------------------------
+
+TENANTS = """
+[tenant.doors]
+share = 0.5
+rate = 6
+slo = "300ms"
+criteria = "confidence > 0.8 or slack < 50ms"
+[tenant.cameras]
+share = 0.25
+rate = 9
+mode = "pareto"
+"""
+
+
+@pytest.fixture
+def tenants(tmp_path: Path) -> Path:
+    path = tmp_path / "tenants.toml"
+    path.write_text(TENANTS)
+    return path
+
+
+def test_tenants_get_a_row_each_and_an_index_of_fairness(table: Path, recorded: Path, tenants: Path) -> None:
+    words = (table, "--tenants", tenants, "--confidences", recorded, "--criteria", "false", "--slo", "200ms", *FEW)
+    report = found(*words)
+    assert set(report["tenants"]) == {"doors", "cameras"}
+    assert report["tenants"]["cameras"]["criteria"].startswith("confidence > [")
+    for one in report["tenants"].values():
+        assert one["p99_ms"]["mean"] >= one["average_ms"]["mean"] > 0
+        assert 0 <= one["accuracy_pct"]["mean"] <= 100
+    assert 0 < report["jain"]["mean"] <= 1
+    assert found(*words) == report  # the same seeds, the same numbers
+    text = " ".join(run(*words, "--explain").stdout.split())
+    for said in ("2 tenants of fluid (simulated)", "Jain's index", "doors leaves where: confidence > 0.8", "others"):
+        assert said in text
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--slo", "200ms", "--rate", "9"), "each tenant has a rate of its own"),
+        (("--slo", "200ms", "--policy", "fluid,greedy"), "--policy must be one policy with --tenants"),
+        (("--slo", "200ms", "--traffic", "mmpp"), "--traffic must be poisson with --tenants"),
+        (("--slo", "200ms", "--log", "x.jsonl"), "--log is of policies side by side"),
+        ((), "tenant 'cameras' must have an slo, or --slo must be given for all"),
+        (("--slo", "200ms"), "so recorded confidences must be given (--confidences)"),
+    ],
+)
+def test_words_that_do_not_fit_tenants_are_one_sentence(
+    table: Path, tenants: Path, words: tuple[str, ...], says: str
+) -> None:
+    refused(run(table, "--tenants", tenants, *words, *FEW), says)
+
+
+def test_a_wrong_file_of_tenants_is_one_sentence(table: Path, tmp_path: Path) -> None:
+    path = tmp_path / "t.toml"
+    path.write_text("[tenant.a]\nshare = 0.7\n[tenant.b]\nshare = 0.7\n")
+    refused(
+        run(table, "--tenants", path, "--slo", "1s", *FEW), "t.toml: the shares of all tenants must sum to at most 1"
+    )
+    refused(run(table, "--tenants", tmp_path / "none.toml", "--slo", "1s", *FEW), "none.toml")
+
+
+def test_energy_is_modelled_from_the_watts_that_are_given(table: Path, recorded: Path) -> None:
+    words = (table, "--confidences", recorded, "--criteria", "energy > 0.1J", "--policy", "serial", *HERE)
+    early = found(*words, "--power", "5,10")
+    late = found(*words, "--power", "0.5,1")
+    assert early["least_load"] < late["least_load"]
+    refused(run(*words), "must have a power model of the board, the table [power] of its file")
+    refused(run(*words, "--power", "5"), "--power must be two numbers of watts")
+    refused(run(*words, "--power", "5,1"), "power must be 0 <= idle <= active, not 5 and 1 W")
