@@ -1,4 +1,4 @@
-"""Prints what criteria cost on this machine: parsing, binding to a network, asking a batch of 8.
+"""Prints what criteria cost on this machine: parsing, binding, asking a batch of 8, fronts and their updates.
 
     python benchmarks/criteria.py
 
@@ -7,13 +7,16 @@ CPU time, the least of many repeats, so other work on the machine hardly counts.
 
 from __future__ import annotations
 
+import itertools
 import time
 import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+import numpy as np
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import Request
-from fluidnpu.scheduler.exits import Bound, Criteria, ExitProfile, parse_criterion
+from fluidnpu.scheduler.exits import Bound, Criteria, ExitProfile, Mode, Recorded, front_of, make_mode, parse_criterion
 
 TEXTS = (
     "confidence > 0.7",
@@ -41,6 +44,22 @@ def main() -> None:
         parsed = least_us(lambda one=text: parse_criterion.__wrapped__(one), 100)  # type: ignore[misc]
         bound = least_us(lambda one=criterion: Bound(one, profile), 100)  # type: ignore[misc]
         print(f"{parsed:9.1f} {bound:9.1f} {asked:9.1f}  {text}")
+    rng = np.random.default_rng(0)
+    table = np.sort(rng.random((5000, 4)), axis=1)
+    recorded = Recorded(confidences=table, correct=rng.random(table.shape) < table)
+    front = front_of(recorded, profile)
+    made = least_us(lambda: front_of(recorded, profile), 1)
+    print(f"front of {front.tried} combinations on 5000 samples: {made / 1e3:.1f} ms, {len(front.points)} points")
+    for mode in ("pareto", "per-workload"):
+        one = make_mode(mode, profile, parse_criterion("false"), recorded)
+        criteria = Criteria(profile, "false")
+
+        budgets = itertools.cycle((150, 250))
+
+        def update(one: Mode = one, criteria: Criteria = criteria, budgets: Iterator[int] = budgets) -> None:
+            criteria.set(one.criterion(next(budgets)), tenant="a")
+
+        print(f"updating a criterion, {mode}: {least_us(update, 100):.1f} us")
 
 
 if __name__ == "__main__":

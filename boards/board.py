@@ -18,7 +18,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from .fields import DRAM_FIELDS, DRAM_OPTIONAL, FIELDS, OPTIONAL
+from .fields import DRAM_FIELDS, DRAM_OPTIONAL, FIELDS, OPTIONAL, POWER_FIELDS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -85,6 +85,22 @@ class Dram:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Power:
+    """Watts of the whole board while its NPU does nothing, and while it works: the model of every energy."""
+
+    idle_w: float
+    active_w: float
+
+    def __post_init__(self) -> None:
+        for name in POWER_FIELDS:
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1000:
+                raise BoardError(f"power: {name} must be a number of watts above 0 and up to 1000, not {value!r}")
+        if self.idle_w > self.active_w:
+            raise BoardError(f"power: idle_w must be at most active_w = {self.active_w:g}, not {self.idle_w:g}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Board:
     """One board's resources, clock, ports and memories, each fact with its document in `sources`.
 
@@ -113,6 +129,7 @@ class Board:
     paper_memory_bits: int = 0
     dsp_columns: tuple[tuple[int, int], ...] = ()
     dsp_most_pct: int = 100
+    power: Power | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -161,7 +178,8 @@ class Board:
 
         `dram.NAME` is what the memory is, `dram.NAME.sustained_pct` what it sustains.
         """
-        plain = [f.name for f in fields(self) if f.name not in ("name", "title", "dram", "sources")]
+        plain = [f.name for f in fields(self) if f.name not in ("name", "title", "dram", "power", "sources")]
+        plain += ["power"] if self.power is not None else []
         memories = [f"dram.{memory.name}" for memory in self.dram]
         return (*plain, *memories, *(f"{memory}.sustained_pct" for memory in memories))
 
@@ -172,7 +190,8 @@ class Board:
         >>> load_board("zc706").unsourced
         ()
         """
-        return tuple(name for name in self.facts if name not in self.sources and name not in OPTIONAL)
+        counted = [name for name in self.facts if name == "power" or name not in OPTIONAL]
+        return tuple(name for name in counted if name not in self.sources)
 
     def memory(self, name: str | None = None) -> Dram:
         """Return one of the memories, the first by default, with the width of its ports. Raises BoardError.
@@ -199,6 +218,8 @@ class Board:
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types, with schema number and digest."""
         body = {**asdict(self), "sources": dict(self.sources)}
+        if self.power is None:
+            del body["power"]  # so that a board without one keeps the digest that it had
         text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return {"schema": SCHEMA, "digest": hashlib.sha256(text.encode()).hexdigest(), **body}
 
@@ -268,7 +289,8 @@ def parse_board(text: str, source: str = "board") -> Board:
     try:
         columns = tuple(tuple(pair) if isinstance(pair, list) else pair for pair in body.pop("dsp_columns", ()))
         made = {"dram": _drams(body["dram"]), "sources": _sources(body.get("sources", {})), "dsp_columns": columns}
-        return Board(**{**body, **made})
+        power = {"power": _power(body["power"])} if "power" in body else {}
+        return Board(**{**body, **made, **power})
     except BoardError as error:
         raise BoardError(f"board file '{source}': {error}") from None
 
@@ -285,6 +307,12 @@ def _drams(raw: object) -> tuple[Dram, ...]:
             raise BoardError(f"dram '{name}' may have {', '.join(DRAM_FIELDS)}, not {', '.join(odd)}")
         drams.append(Dram(name=name, **value))
     return tuple(drams)
+
+
+def _power(raw: object) -> Power:
+    if not isinstance(raw, Mapping) or set(raw) != set(POWER_FIELDS):
+        raise BoardError(f"power must be a table with {' and '.join(POWER_FIELDS)}, not {raw!r}")
+    return Power(**raw)
 
 
 def _told(names: list[str], meanings: Mapping[str, str]) -> str:

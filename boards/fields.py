@@ -24,10 +24,11 @@ FIELDS = {
     "dsp_columns": "columns of DSP slices, each [height, number of columns of it]; where there are none nothing is asked "
     "of them",
     "dsp_most_pct": "per cent of the DSP slices that a design takes at most; 100 by default",
+    "power": "watts of the whole board, a table [power]; without it energies of this board are not modelled",
     "sources": "the document behind each fact, by its name; a memory is 'dram.NAME', and its "
     "share of the peak 'dram.NAME.sustained_pct'",
 }
-OPTIONAL = ("paper_words_per_cycle", "paper_memory_bits", "dsp_columns", "dsp_most_pct", "sources")
+OPTIONAL = ("paper_words_per_cycle", "paper_memory_bits", "dsp_columns", "dsp_most_pct", "power", "sources")
 
 DRAM_FIELDS = {
     "bytes_per_s": "peak transfer rate of the memory in bytes a second",
@@ -39,3 +40,8 @@ DRAM_FIELDS = {
     "the rest; 75 by default",
 }
 DRAM_OPTIONAL = ("port_bits", "stripes", "sustained_pct")
+
+POWER_FIELDS = {
+    "idle_w": "watts while the NPU is configured and does nothing",
+    "active_w": "watts while it works",
+}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -17,6 +17,9 @@ from .outputs import FILE_OUT as FILE_OUT
 from .outputs import FOLDER_OUT as FOLDER_OUT
 from .outputs import PATH as PATH
 from .outputs import check_outputs
+
+if TYPE_CHECKING:
+    from fluidnpu.scheduler.exits import PowerModel
 
 Decorated = Callable[..., Any]
 Option = Callable[[Decorated], Decorated]
@@ -34,6 +37,11 @@ MEMORY = click.option(
     metavar="NAME",
     help="the board's memory that weights and activations lie in, as its file names them: ps_striped, ps, pl  "
     "[default: the first]",
+)
+POWER = click.option(
+    "--power",
+    metavar="IDLE,ACTIVE",
+    help="watts of the board while its NPU does nothing and works, for modelled energies  [default: the board file's]",
 )
 EXPLAIN = click.option("--explain", is_flag=True, help="also say what every word and every number on the screen means")
 DATA = click.option(
@@ -152,6 +160,18 @@ def takes(record: type[O]) -> Callable[[Callable[[O], None]], Decorated]:
         return wrapped
 
     return decorate
+
+
+def read_power(text: str | None) -> PowerModel | None:
+    """Read watts; None where the option is absent. Raises UsageError."""
+    found = numbers("--power", text)
+    if found is None:
+        return None
+    if len(found) != 2:
+        raise UsageError(f"--power must be two numbers of watts, idle and active, not '{text}'")
+    from fluidnpu.scheduler.exits import PowerModel
+
+    return PowerModel(idle_w=found[0], active_w=found[1])
 
 
 def numbers(option: str, text: str | None) -> tuple[float, ...] | None:

@@ -4,6 +4,7 @@ agrees    the rule beside the statement holds
 partly    it holds in part; `why` says in which
 differs   it does not; `why` gives the reason we know, or says that we know none
 fitted    our data was made so that it holds, so it is no evidence
+untested  it cannot be tested here; `why` says what would be needed
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import asdict, dataclass
 
 from .writing import table_row
 
-AGREES, PARTLY, DIFFERS, FITTED = "agrees", "partly", "differs", "fitted"
+AGREES, PARTLY, DIFFERS, FITTED, UNTESTED = "agrees", "partly", "differs", "fitted", "untested"
 
 
 @dataclass(frozen=True, kw_only=True)

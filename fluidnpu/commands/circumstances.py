@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fluidnpu import dse, models, scheduler
+from fluidnpu.host import serving as host_serving
 from fluidnpu.models import numeric
 from fluidnpu.scheduler import comparison, exits
 
 from ..errors import UsageError
-from ..options import numbers
+from ..options import numbers, read_power
 from .networks import labelled_images, quantised
 
 
@@ -34,6 +35,7 @@ class Circumstances:
     true_rate: float | None = None
     objectives: str | None = None
     criteria: str | None = None
+    power: str | None = None
 
     def read_table(self) -> tuple[scheduler.Serving, exits.Recorded | None, exits.Criterion | None]:
         """Read the table, recorded samples and the usual criterion, for tenants with traffic of their own.
@@ -77,7 +79,9 @@ class Circumstances:
         if len(both := [what for what, given in told.items() if given]) > 1:
             raise UsageError(f"{' and '.join(both)} all say who really leaves where; give one of them")
         source = dataclasses.replace(source, recorded=recorded, thresholds=thresholds)
-        return (serving, source) if criterion is None else ruled_by(criterion, serving, source)
+        if criterion is None:
+            return serving, source
+        return ruled_by(criterion, serving, source, read_power(self.power) or serving_power(serving))
 
     def _source(self, serving: scheduler.Serving) -> comparison.Source:
         """Read or describe the arrivals."""
@@ -136,8 +140,16 @@ class Circumstances:
         return (recorded if labelled else None), limits if labelled else (), rates
 
 
+def serving_power(serving: scheduler.Serving) -> exits.PowerModel | None:
+    """Return the watts of the board that a design is for, if its file has any."""
+    return host_serving.power_of(serving.board)
+
+
 def ruled_by(
-    criterion: exits.Criterion, serving: scheduler.Serving, source: comparison.Source
+    criterion: exits.Criterion,
+    serving: scheduler.Serving,
+    source: comparison.Source,
+    power: exits.PowerModel | None = None,
 ) -> tuple[scheduler.Serving, comparison.Source]:
     """Let a criterion decide the exits; policies believe the rates that it gives on an idle NPU.
 
@@ -145,7 +157,7 @@ def ruled_by(
     """
     import numpy as np
 
-    profile, recorded = exits.ExitProfile.of_stages(serving.latency, serving.macs), source.recorded
+    profile, recorded = exits.ExitProfile.of_stages(serving.latency, serving.macs, power), source.recorded
     if recorded is None and "confidence" in criterion.quantities:
         raise UsageError(f"--criteria '{criterion}' needs the confidence of each sample: give --confidences")
     if recorded is not None:

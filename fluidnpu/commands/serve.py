@@ -21,7 +21,7 @@ from fluidnpu.scheduler.policies import POLICY_FILES
 
 from .. import show
 from ..errors import UsageError, add_note
-from ..options import DATA, EXIT_RATES, JSON, PATH, numbers, takes
+from ..options import DATA, EXIT_RATES, JSON, PATH, POWER, numbers, read_power, takes
 from .networks import noise
 from .serve_fleet import serve_fleet
 from .serve_network import NetworkOptions, serve_network
@@ -62,6 +62,8 @@ class ServeOptions:
     registers: str | None = None
     reserved: str | None = None
     criteria: str | None = None
+    tenants: Path | None = None
+    power: str | None = None
     fleet: Path | None = None
     patience: float = 4.0
     audit: int = 100
@@ -148,6 +150,13 @@ PORT = click.IntRange(0, 65535)
     "model's thresholds]",
 )
 @click.option(
+    "--tenants",
+    type=PATH,
+    metavar="FILE.toml",
+    help="with a port: tenants that share each NPU, by the request's parameter tenant; --policy is that of each",
+)
+@POWER
+@click.option(
     "--requests", type=click.IntRange(min=1), metavar="N", help="serve the first N images only  [default: all]"
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="seed of the arrivals")
@@ -223,10 +232,16 @@ def command(options: ServeOptions) -> None:
             rate_per_s=options.rate,
             slo=options.slo,
             criteria=options.criteria,
+            tenants=options.tenants,
+            power=read_power(options.power),
             as_json=options.as_json,
             **options.addresses,
         )
     else:
+        if options.tenants is not None:
+            raise UsageError(
+                "--tenants needs a port, where requests say whose they are; simulate --tenants has traffic"
+            )
         serve_bundle(options)
 
 
@@ -278,7 +293,7 @@ def serve_bundle(options: ServeOptions) -> None:
         if said:
             out.print(f"[dim]{said}[/]")
         policy = scheduler.make_policy(options.policy, setting)
-        criteria = serving.criteria_of(driver, options.criteria)
+        criteria = serving.criteria_of(driver, options.criteria, read_power(options.power))
         for warning in exits.warnings_of(criteria.usual, criteria.profile):
             out.print(f"[yellow]warning[/]: {escape(warning)}")
         title = f"serving on the {options.device} device"

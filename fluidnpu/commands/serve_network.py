@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from fluidnpu import scheduler
 from fluidnpu.host import oip, serving
+from fluidnpu.scheduler.exits import PowerModel
 
 from .. import show
 from ..errors import UsageError
+from .tenants import read_tenancy
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,6 +68,8 @@ def serve_network(
     rate_per_s: float | None,
     slo: str | None,
     criteria: str | None,
+    tenants: Path | None,
+    power: PowerModel | None,
     registers: int | None,
     reserved: tuple[int, int] | None,
     as_json: bool,
@@ -87,6 +91,8 @@ def serve_network(
         reserved=reserved,
         decisions=network.decisions,
         criteria=criteria,
+        tenancy=None if tenants is None else read_tenancy(tenants),
+        power=power,
     )
     models = serving.Models(serving.named_folders(bundles), model_options)
     oip.configure_logging(network.log_level, requests=network.log_requests)

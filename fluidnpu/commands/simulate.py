@@ -18,17 +18,19 @@ from fluidnpu.scheduler import comparison, exits, simulation
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
-from ..options import DATA, EXPLAIN, FILE_OUT, FOLDER_OUT, JSON, PATH, takes
+from ..options import DATA, EXPLAIN, FILE_OUT, FOLDER_OUT, JSON, PATH, POWER, takes
 from ..outputs import check_output, is_same
 from ..reports.remarks import remarks
 from .circumstances import Circumstances, read_serving
 from .memory import refuse_above
+from .tenants import simulate_tenants
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 COMPILED_BYTES, LOGGED_BYTES, SEED_BYTES = 300, 1500, 2000  # of memory: a request, a request kept as objects, a seed
 MANY_SEEDS = 1_000_000
+USUAL = "serial,greedy,fluid"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +60,7 @@ class SimulateOptions(Circumstances):
 @click.option(
     "--policy",
     "policies",
-    default="serial,greedy,fluid",
+    default=USUAL,
     show_default=True,
     metavar="P[,P...]",
     help="policies to compare; docs/explanation/scheduling lists them",
@@ -102,6 +104,7 @@ class SimulateOptions(Circumstances):
     metavar="TEXT",
     help="who leaves where, such as 'confidence > 0.9 or next_response_time > 20ms'; docs/how-to/criteria-and-tenants",
 )
+@POWER
 @DATA
 @click.option("--true-exit-rates", metavar="A,B,...", help="exit rates as they are, where the policies believe others")
 @click.option(
@@ -170,10 +173,19 @@ def command(options: SimulateOptions) -> None:
     elif options.replayed is not None:
         replay_log(options.replayed, options)
     elif options.tenants is not None:
-        from .tenants import simulate_tenants
-
         _check_memory(options)
-        simulate_tenants(options)
+        for option, given in (("--log", options.log), ("--report", options.report)):
+            if given is not None:
+                raise UsageError(f"{option} is of policies side by side, so it does not fit --tenants")
+        policies = options.names if options.policies != USUAL else ["fluid"]
+        simulate_tenants(
+            options,
+            options.tenants,
+            policies,
+            seeds=options.seeds,
+            explain=options.explain,
+            as_json=options.as_json,
+        )
     else:
         compare_policies(options)
 

@@ -214,6 +214,14 @@ class FleetFront:
                 found.append({"name": model, "version": VERSION, "state": state, "reason": reason})
         return found
 
+    def tenants(self, name: str) -> dict[str, Any]:
+        """Raise UnsupportedError: a board has its own tenants, at its own admin surface."""
+        raise UnsupportedError("tenants must be read and changed at the admin surface of a board, not of a fleet")
+
+    def change(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Raise UnsupportedError, as `tenants`."""
+        return self.tenants(name)
+
     async def load(self, name: str, parameters: Any = None) -> None:
         """Raise UnsupportedError: a board is loaded at its own admin surface."""
         raise UnsupportedError("a model must be loaded at the admin surface of a board: the front of a fleet has none")

@@ -1,7 +1,7 @@
 """One inference as REST and gRPC both mean it: call, checked parameters and answer. Plain data.
 
 >>> read_wishes({"slo_ms": 20, "anytime": True})
-Wishes(slo_ns=20000000, timeout_ns=None, priority=0, anytime=True, criteria=None, key=None)
+Wishes(slo_ns=20000000, timeout_ns=None, priority=0, anytime=True, criteria=None, tenant='', key=None)
 >>> read_wishes({"slo_ms": -1})
 Traceback (most recent call last):
 fluidnpu.host.errors.ProtocolError: parameter 'slo_ms' must be a number of ms in (0, 1e+09], not -1
@@ -22,7 +22,7 @@ Parameter = bool | int | float | str
 LONGEST_MS = 1e9
 PRIORITIES = 8  # 1 goes first; 0, or none, means the middle
 _MIDDLE = 4
-KNOWN = ("slo_ms", "timeout", "priority", "anytime", "criteria", "idempotency_key", "binary_data_output")
+KNOWN = ("slo_ms", "timeout", "priority", "anytime", "criteria", "tenant", "idempotency_key", "binary_data_output")
 LONGEST_ID = 256
 LONGEST_CRITERIA = 4096
 
@@ -36,6 +36,7 @@ class Wishes:
     priority: int = 0
     anytime: bool = False
     criteria: str | None = None
+    tenant: str = ""
     key: str | None = None  # a repeat of a request carries the same
 
 
@@ -94,6 +95,9 @@ def read_wishes(parameters: Mapping[str, Any]) -> Wishes:
         raise ProtocolError(
             f"parameter 'criteria' must be a text of at most {LONGEST_CRITERIA} characters, not {criteria!r:.40}"
         )
+    tenant = parameters.get("tenant", "")
+    if not isinstance(tenant, str):
+        raise ProtocolError(f"parameter 'tenant' must be a text, not {tenant!r:.40}")
     key = parameters.get("idempotency_key")
     if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= LONGEST_ID or not key.isprintable()):
         raise ProtocolError(
@@ -105,6 +109,7 @@ def read_wishes(parameters: Mapping[str, Any]) -> Wishes:
         priority=0 if priority == 0 else priority - _MIDDLE,
         anytime=anytime,
         criteria=criteria,
+        tenant=tenant,
         key=key,
     )
 

@@ -106,6 +106,7 @@ class Client:
         anytime: bool = False,
         priority: int = 0,
         criteria: str = "",
+        tenant: str = "",
         id: str = "",
     ) -> Inference:
         """Classify one image (H, W, C) or several (N, H, W, C) with a latency objective in milliseconds.
@@ -128,6 +129,8 @@ class Client:
             parameters["priority"] = priority
         if criteria:
             parameters["criteria"] = criteria
+        if tenant:
+            parameters["tenant"] = tenant
         data = np.ascontiguousarray(array).tobytes()
         tensor = {
             "name": info["name"],

@@ -57,6 +57,12 @@ class Front(Protocol):
     def index(self, ready_only: bool = False) -> list[dict[str, str]]:
         """Return name, version, state and reason of every model."""
 
+    def tenants(self, name: str) -> dict[str, Any]:
+        """Return criteria and tenants of a model."""
+
+    def change(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Change criteria and tenants of a model while it is served, and return them."""
+
     async def load(self, name: str, parameters: Any = None) -> None:
         """Read a model's bundle again and serve it; no request is lost."""
 

@@ -153,6 +153,7 @@ class Inference:
     async def _served(self, call: Call, wishes: Wishes) -> Answer:
         model = self.models.find(call.model, call.version)
         criterion = None if wishes.criteria is None else model.criterion(wishes.criteria)
+        tenant = model.check_tenant(wishes.tenant)
         samples, wanted = self._samples(model, call), self._wanted(model, call)
         futures: list[Future[Reply]] = []
         try:
@@ -165,6 +166,7 @@ class Inference:
                         timeout_ns=wishes.timeout_ns,
                         priority=wishes.priority,
                         criteria=criterion,
+                        tenant=tenant,
                     )
                 )
             await self._all_done(futures)
@@ -178,7 +180,7 @@ class Inference:
             VERSION,
             call.id,
             joined(replies, wanted, tuple(one.output for one in model.bundle.program.outputs)),
-            parameters_of(replies),
+            parameters_of(replies, model.energy_nj),
         )
 
     def _samples(self, model: Model, call: Call) -> list[Array]:
@@ -228,6 +230,28 @@ class Inference:
         for future in futures:
             if future.done() and (error := future.exception()) is not None:
                 raise error
+
+    # -- tenants ---------------------------------------------------------------------------------------------
+
+    def tenants(self, name: str) -> dict[str, Any]:
+        """Return criteria and tenants of a model. Raises UnknownModelError, ModelUnavailableError."""
+        return self.models.find(name).tenants()
+
+    def change(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Change criteria and tenants of a model while it is served, and return them.
+
+        Raises ProtocolError, UnknownModelError, ModelUnavailableError.
+        """
+        if odd := sorted(set(asked) - {"criteria", "tenants"}):
+            raise ProtocolError(f"a change must have criteria and tenants, not {', '.join(odd)[:100]}")
+        criteria, rows = asked.get("criteria"), asked.get("tenants", {})
+        if criteria is not None and not isinstance(criteria, str):
+            raise ProtocolError(f"criteria must be a text, not {criteria!r:.40}")
+        if not isinstance(rows, dict) or not all(isinstance(row, dict) for row in rows.values()):
+            raise ProtocolError("tenants must be an object with an object for each tenant by its name")
+        model = self.models.find(name)
+        model.change(criteria, rows)
+        return model.tenants()
 
     # -- statistics and repository ---------------------------------------------------------------------------
 
@@ -284,7 +308,8 @@ class Inference:
     def openapi(self, *, admin: bool) -> dict[str, Any]:
         """Return the document of the REST surface."""
         programs = {one.name: one.bundle.program if one.ready else None for one in self.models}
-        return document(self.version, programs, admin=admin)
+        named = [tenant.name for model in self.models for tenant in model.tenancy_tenants]
+        return document(self.version, programs, admin=admin, tenants=["", *dict.fromkeys(named)])
 
 
 def joined(replies: Sequence[Reply], wanted: Sequence[str], others: Sequence[Output] = ()) -> dict[str, Array]:
@@ -304,10 +329,15 @@ def joined(replies: Sequence[Reply], wanted: Sequence[str], others: Sequence[Out
     return {name: made[name]() for name in wanted}
 
 
-def parameters_of(replies: Sequence[Reply]) -> dict[str, Parameter]:
-    """Return the response's parameters; of a batch the deepest exit and its reason, least confidence, longest
-    times.
+def parameters_of(replies: Sequence[Reply], energy_nj: Sequence[float] | None = None) -> dict[str, Parameter]:
+    """Return the response's parameters.
+
+    Of a batch the deepest exit and its reason, the least confidence, the longest times, and the sum of the
+    modelled energies, where `energy_nj` up to each exit is known.
     """
+    modelled = {}
+    if energy_nj is not None:
+        modelled["energy_mj_modelled"] = sum(energy_nj[reply.exit] for reply in replies) / 1e6
     early = any(reply.outcome is Outcome.ANYTIME for reply in replies)
     return {
         "exit": max(reply.exit for reply in replies),
@@ -318,6 +348,7 @@ def parameters_of(replies: Sequence[Reply]) -> dict[str, Parameter]:
         "npu_us": max(reply.npu_ns for reply in replies) // 1_000,
         "batch": max(reply.batch for reply in replies),
         "left_because": max(replies, key=lambda reply: reply.exit).because,
+        **modelled,
     }
 
 

@@ -65,6 +65,24 @@ def _of_model(model: Model) -> Iterator[Row]:
     yield "requests_lost", "requests that ended with an error of the device", counter, (), (), model.lost
     if counts is not None:
         yield from _of_counts(counts, model.uptime_s)
+        if model.tenancy_tenants:
+            yield from _of_tenants(model, counts)
+
+
+def _of_tenants(model: Model, counts: Statistics) -> Iterator[Row]:
+    gauge, counter, label = GaugeMetricFamily, CounterMetricFamily, ("tenant",)
+    for name, mine in sorted(counts.tenants.items()):
+        for outcome, count in sorted(mine.outcomes.items()):
+            labels, values = ("tenant", "outcome"), (name, outcome.name.lower())
+            yield "tenant_requests", "requests of a tenant that ended", counter, labels, values, count
+        about = "requests of a tenant that ended after their deadline, or unanswered"
+        yield "tenant_violations", about, counter, label, (name,), mine.violations
+        yield "tenant_npu_seconds", "time that the NPU worked for a tenant", counter, label, (name,), mine.npu_ns / 1e9
+    if model.shared is not None:
+        for name, share in sorted(model.shared.shares.items()):
+            yield "tenant_share", "share of the NPU that a tenant has now", gauge, label, (name,), share
+            tokens = model.shared.accounts.balance_ns[name] / 1e9
+            yield "tenant_tokens_seconds", "NPU time that a tenant may use at once", gauge, label, (name,), tokens
 
 
 def _of_counts(counts: Statistics, uptime_s: float) -> Iterator[Row]:

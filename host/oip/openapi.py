@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fluidnpu.hls import Program
@@ -37,8 +37,8 @@ _REFUSALS = {
 }
 
 
-def document(version: str, programs: Programs, *, admin: bool) -> Schema:
-    """Return the document of a server with these models."""
+def document(version: str, programs: Programs, *, admin: bool, tenants: Sequence[str] = ("",)) -> Schema:
+    """Return the document of a server with these models, and the tenants that a request may name."""
     names = list(programs)
     name: Schema = {
         "name": "name",
@@ -72,11 +72,16 @@ def document(version: str, programs: Programs, *, admin: bool) -> Schema:
         for verb in ("load", "unload"):
             operation = _operation(f"{verb} a model", "Any", 400, 404, 408, 413, 501, 503, asks="Any")
             paths[f"/v2/repository/models/{{name}}/{verb}"] = {"post": operation, "parameters": [name]}
+        paths["/v2/models/{name}/tenants"] = {
+            "get": _operation("criteria and tenants", "Tenants", 404, 503),
+            "post": _operation("change them", "Tenants", 400, 404, 408, 413, 503, asks="TenantsChanged"),
+            "parameters": [name],
+        }
     return {
         "openapi": "3.1.0",
         "info": {"title": "fluidnpu, Open Inference Protocol v2", "version": version},
         "paths": paths,
-        "components": {"schemas": _schemas(programs)},
+        "components": {"schemas": _schemas(programs, tenants)},
     }
 
 
@@ -122,7 +127,7 @@ def _list(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
-def _schemas(programs: Programs) -> Schema:
+def _schemas(programs: Programs, tenants: Sequence[str]) -> Schema:
     tensor = _object({"name": _STRING, "datatype": {"enum": list(DTYPES)}, "shape": _list(_COUNT)})
     duration = _object({"count": _COUNT, "ns": _COUNT})
     computed = {"compute_input": duration, "compute_infer": duration, "compute_output": duration}
@@ -168,7 +173,13 @@ def _schemas(programs: Programs) -> Schema:
         "Statistics": _object({"model_stats": _list(statistics)}),
         "Index": _list(index),
         "Indexed": {"type": "object", "properties": {"ready": _FLAG}},
-        "InferRequest": _infer_request(programs),
+        "Tenants": _object({"criteria": _STRING, "tenants": {"type": "object"}}),
+        "TenantsChanged": {
+            "type": "object",
+            "properties": {"criteria": _criteria()},
+            "additionalProperties": False,
+        },
+        "InferRequest": _infer_request(programs, tenants),
         "InferResponse": _object(
             {"model_name": _STRING, "model_version": _STRING, "parameters": parameters, "outputs": _list(output)},
             id=_STRING,
@@ -176,7 +187,7 @@ def _schemas(programs: Programs) -> Schema:
     }
 
 
-def _infer_request(programs: Programs) -> Schema:
+def _infer_request(programs: Programs, tenants: Sequence[str]) -> Schema:
     """Describe a request of one image as JSON.
 
     More images, other datatypes and binary tensors are allowed too; JSON Schema cannot say how shape and data
@@ -191,6 +202,7 @@ def _infer_request(programs: Programs) -> Schema:
             "priority": {"type": "integer", "minimum": 0, "maximum": PRIORITIES},
             "anytime": _FLAG,
             "criteria": _criteria(),
+            "tenant": {"enum": list(tenants)},
             "idempotency_key": {"type": "string", "minLength": 1, "maxLength": LONGEST_ID, "pattern": "^[ -~]+$"},
             "binary_data_output": _FLAG,
         },

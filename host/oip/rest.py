@@ -64,6 +64,7 @@ def application(inference: Front, access: Access, *, admin: bool = False) -> ASG
             Route(f"{prefix}/stats", edge.statistics),
             Route(f"{prefix}/infer", _Infer(edge), methods=["POST"]),
         ]
+    routes.append(Route("/v2/models/{name}/tenants", edge.tenants, methods=["GET", "POST"]))
     handlers = {Exception: _failed, HostError: _failed, HTTPException: _http_failed}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
@@ -119,9 +120,18 @@ class _Edge:
         await self.inference.unload(request.path_params["name"])
         return JSONResponse({})
 
-    def _check_admin(self) -> None:
+    async def tenants(self, request: Request) -> Response:
+        """Tell criteria and tenants, or change them."""
+        self._check_admin("tenants must be read and changed")
+        name = request.path_params["name"]
+        if request.method == "POST":
+            asked = read_json(await self.body(request))
+            return JSONResponse(self.inference.change(name, asked))
+        return JSONResponse(self.inference.tenants(name))
+
+    def _check_admin(self, what: str = "models must be loaded and unloaded") -> None:
         if not self.admin:
-            raise AccessError("models must be loaded and unloaded on the admin surface (--admin), not here", known=True)
+            raise AccessError(f"{what} on the admin surface (--admin), not here", known=True)
 
     async def metrics(self, request: Request) -> Response:
         return Response(self.inference.metrics(), media_type=CONTENT_TYPE)

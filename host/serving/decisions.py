@@ -29,21 +29,22 @@ class DecisionLog(Observer):
         self._out: IO[str] | None = None
         self._log: LiveLog | None = None
         self._setting: Setting | None = None
+        self._shared = False
         self._view: View | None = None
         self._run: Run | None = None
         self._end_ns = self._bytes = 0
         self._flushed_s = 0.0
 
-    def expect(self, setting: Setting) -> None:
-        """Take the setting that the policy of the next schedule is made for."""
-        self._setting = setting
+    def expect(self, setting: Setting, *, shared: bool = False) -> None:
+        """Take the setting that the policy of the next schedule is made for; `shared`: between tenants."""
+        self._setting, self._shared = setting, shared
 
     def began(self, view: View) -> None:
         """Begin a new log: the policy was reset."""
         if self._setting is None:
             raise RuntimeError("a decision log must be told the setting first")
         self._view, self._run = view, None
-        self._log = LiveLog(self._policy, self._setting, view.slots)
+        self._log = LiveLog(self._policy, self._setting, view.slots, shared=self._shared)
         self._rotate(fresh=True)
 
     def admitted(self, request: Request) -> None:

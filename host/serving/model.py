@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,9 +18,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fluidnpu.boards import list_boards, load_board
 from fluidnpu.dse import Design
-from fluidnpu.scheduler import Serving, make_policy
-from fluidnpu.scheduler.exits import Bound, Criteria, Criterion, CriterionError, ExitProfile, parse_criterion
+from fluidnpu.scheduler import Outcome, Policy, SchedulerError, Serving, make_policy
+from fluidnpu.scheduler.exits import (
+    Bound,
+    Criteria,
+    Criterion,
+    CriterionError,
+    ExitProfile,
+    Mode,
+    PowerModel,
+    make_mode,
+    parse_criterion,
+)
+from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, changed, described
 from fluidnpu.scheduler.tuning import deployed
 
 from ..bundle import Bundle
@@ -28,7 +40,7 @@ from ..devices.device import Clock, Device, WallClock
 from ..devices.opening import open_device
 from ..devices.recall import Recall
 from ..devices.simulated import SimulatedNpu
-from ..driver import Driver
+from ..driver import MASK_SLOTS, Driver
 from ..errors import (
     DeviceError,
     DriverUsageError,
@@ -60,7 +72,8 @@ class ModelOptions:
     serve, and five times the latency of a lone sample). `guarded`: see `Driver`. `recall_bytes`: of results
     that a simulated NPU keeps, so that it works in real time on images that it has seen. `decisions`: a
     folder for the decision logs, one a model. `criteria`: when requests leave that do not say so themselves
-    (None: the program's thresholds).
+    (None: the program's thresholds). `tenancy`: the tenants that share each model's NPU; `policy` is then
+    that of each. `power`: watts of the board, by default those of its file.
     """
 
     device: str = "simulated"
@@ -78,6 +91,8 @@ class ModelOptions:
     opened: Callable[[Bundle], Device] | None = None
     decisions: Path | None = None
     criteria: str | None = None
+    tenancy: Tenancy | None = None
+    power: PowerModel | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +127,8 @@ class Model:
         self._since = time.monotonic()
         self._lost_before = 0
         self._log: DecisionLog | None = None
+        self._usual, self._tenancy = self.options.criteria, self.options.tenancy
+        self.shared: Shared | None = None
 
     # -- what is served --------------------------------------------------------------------------------------
 
@@ -176,9 +193,82 @@ class Model:
         ModelUnavailableError.
         """
         try:
-            return Bound(parse_criterion(text), profile_of(self.bundle.design)).criterion
+            return Bound(parse_criterion(text), self._profile(self.bundle.design)).criterion
         except CriterionError as error:
             raise ProtocolError(str(error)) from None
+
+    @property
+    def energy_nj(self) -> tuple[float, ...] | None:
+        """The modelled energy of a sample up to each exit, where the board's power is known."""
+        server = self._server
+        return None if server is None else server.criteria.profile.energy_nj
+
+    @property
+    def tenancy_tenants(self) -> tuple[Tenant, ...]:
+        """The tenants as they are now; empty where the NPU is not shared."""
+        return () if self._tenancy is None else self._tenancy.tenants
+
+    def check_tenant(self, name: str) -> str:
+        """Return the name of a tenant that there is. Raises ProtocolError."""
+        if not name:
+            return name
+        if self._tenancy is None:
+            raise ProtocolError(f"model '{self.name}' has no tenants, so a request must name none, not '{name:.60}'")
+        try:
+            return self._tenancy.named(name).name
+        except SchedulerError as error:
+            raise ProtocolError(str(error)) from None
+
+    def tenants(self) -> dict[str, Any]:
+        """Return the criterion in force and the tenants, as their file has them, with what each has now.
+
+        Raises ModelUnavailableError.
+        """
+        rows, shared, counts = {}, self.shared, self.statistics
+        for one in () if self._tenancy is None else self._tenancy.all:
+            row = described(one)
+            if shared is not None:
+                row["share_now"] = shared.shares.get(one.name, 0.0)
+                row["tokens_ms"] = shared.accounts.balance_ns.get(one.name, 0.0) / 1e6
+            if counts is not None and one.name in counts.tenants:
+                mine = counts.tenants[one.name]
+                row["answered"] = sum(mine.outcomes.values()) - mine.outcomes[Outcome.SHED]
+                row["npu_ms"] = mine.npu_ns / 1e6
+            if (criterion := self.server.criteria.tenants.get(one.name)) is not None:
+                row["criteria"] = criterion.text
+            rows[one.name] = row
+        return {"criteria": self.server.criteria.usual.text, "tenants": rows}
+
+    def change(self, criteria: str | None, tenants: Mapping[str, Mapping[str, Any]]) -> None:
+        """Change the usual criterion (None: not) and the keys of tenants that are named, all or nothing.
+
+        It takes effect at the next decision and the next exit, and outlives a reload. Raises ProtocolError
+        and ModelUnavailableError.
+        """
+        with self._gate:
+            server = self.server
+            try:
+                usual = None if criteria is None else server.criteria.bound(criteria)
+                tenancy = self._tenancy
+                if tenants and tenancy is None:
+                    raise ProtocolError(f"model '{self.name}' has no tenants that could be changed")
+                if tenancy is not None:
+                    old = tenancy
+                    tenancy = old.with_tenants(
+                        {name: changed(name, row, old.named(name)) for name, row in tenants.items()}
+                    )
+                    modes_of(tenancy, self._profile(self.bundle.design))
+            except SchedulerError as error:
+                raise ProtocolError(str(error)) from None
+            if usual is not None:
+                server.criteria.set(usual.criterion)
+                self._usual = usual.criterion.text
+            if tenancy is not None and self.shared is not None and tenants:
+                self.shared.change(tenancy)
+                self._tenancy = tenancy
+
+    def _profile(self, design: Design) -> ExitProfile:
+        return profile_of(design, self.options.power)
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -296,7 +386,10 @@ class Model:
         else:
             device = driver.device
             driver.close()
-        driver = Driver(device, bundle.program, bundle.design, slots=self.options.slots, guarded=self.options.guarded)
+        slots = self.options.slots
+        if slots is None and self._tenancy is not None:  # one of its own for each, beside the largest batch
+            slots = min(MASK_SLOTS, bundle.design.b_max + len(self._tenancy.tenants))
+        driver = Driver(device, bundle.program, bundle.design, slots=slots, guarded=self.options.guarded)
         driver.load()
         self._driver, self._bundle = driver, bundle
         if self.statistics is None:
@@ -322,12 +415,21 @@ class Model:
         if self.options.decisions is not None:
             if self._log is None:
                 self._log = DecisionLog(self.options.decisions / f"{self.name}.jsonl", self.options.policy)
-            self._log.expect(setting)
+            self._log.expect(setting, shared=self._tenancy is not None)
             observers.append(self._log)
+        criteria = criteria_of(driver, self._usual, self.options.power)
+        policy: Policy
+        if self._tenancy is None:
+            policy = make_policy(self.options.policy, setting)
+        else:
+            modes = modes_of(self._tenancy, criteria.profile)
+            policy = self.shared = Shared(
+                self._tenancy, self.options.policy, setting=setting, criteria=criteria, modes=modes
+            )
         server = Server(
             driver,
-            make_policy(self.options.policy, setting),
-            rule=criteria_of(driver, self.options.criteria),
+            policy,
+            rule=criteria,
             attempts=self.options.attempts,
             queue_limit=self.options.queue,
             observers=observers,
@@ -339,8 +441,14 @@ class Model:
 
     def _check_policy(self, design: Design) -> None:
         """Refuse a policy or a criterion that does not fit the design, before anything is stopped."""
-        if self.options.criteria is not None:
-            Bound(parse_criterion(self.options.criteria), profile_of(design))
+        if self._usual is not None:
+            Bound(parse_criterion(self._usual), self._profile(design))
+        if self._tenancy is not None:
+            modes_of(self._tenancy, self._profile(design))
+            if len(self._tenancy.tenants) >= MASK_SLOTS:
+                raise DriverUsageError(
+                    f"an NPU has room for {MASK_SLOTS - 1} tenants, not {len(self._tenancy.tenants)}"
+                )
         make_policy(self.options.policy, setting_of(design, self.options, self.folder))
 
     # -- recovery --------------------------------------------------------------------------------------------
@@ -375,14 +483,34 @@ class Model:
                     return
 
 
-def profile_of(design: Design) -> ExitProfile:
-    """Return the profile of a design's exits."""
-    return ExitProfile.of(design)
+def profile_of(design: Design, power: PowerModel | None = None) -> ExitProfile:
+    """Return the profile of a design's exits, with energies where watts are given or its board has any."""
+    return ExitProfile.of(design, power_of(design.board) if power is None else power)
 
 
-def criteria_of(driver: Driver, text: str | None) -> Criteria:
+def modes_of(tenancy: Tenancy, profile: ExitProfile) -> dict[str, Mode]:
+    """Return the modes of tenants whose criterion follows their share. Raises SchedulerError.
+
+    A server has no recorded samples, so it has no fronts.
+    """
+    modes = {}
+    for one in tenancy.tenants:
+        usual = parse_criterion("false") if one.criterion is None else one.criterion
+        Bound(usual, profile)
+        if one.mode != "fixed":
+            modes[one.name] = make_mode(one.mode, profile, usual)
+    return modes
+
+
+def power_of(board: str) -> PowerModel | None:
+    """Return the watts of a shipped board, if its file has any."""
+    power = load_board(board).power if board in list_boards() else None
+    return None if power is None else PowerModel(idle_w=power.idle_w, active_w=power.active_w)
+
+
+def criteria_of(driver: Driver, text: str | None, power: PowerModel | None = None) -> Criteria:
     """Return the criteria of a loaded program: those of a text, or its thresholds. Raises CriterionError."""
-    profile = profile_of(driver.design)
+    profile = profile_of(driver.design, power)
     return usual_criteria(driver, profile) if text is None else Criteria(profile, text)
 
 

@@ -36,6 +36,7 @@ class _Ended:
     start_ns: int
     end_ns: int
     deadline_ns: int
+    tenant: str = ""
 
     @property
     def latency_ns(self) -> int:

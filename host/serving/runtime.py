@@ -323,6 +323,7 @@ class Runtime:
                     end_ns=now,
                     deadline_ns=request.deadline_ns,
                     reason=action.reason,
+                    tenant=request.tenant,
                 )
             )
         return fates
@@ -370,6 +371,7 @@ class Runtime:
             batch=batch,
             logits=logits,
             because=because,
+            tenant=request.tenant,
             outcome=outcome,
             outputs={name: values[0] for name, values in given.items()},
         )

@@ -21,6 +21,7 @@ import numpy as np
 
 from fluidnpu.scheduler import Policy, Request, Wait
 from fluidnpu.scheduler.exits import Criteria, Criterion, ExitRule, StageCosts
+from fluidnpu.scheduler.tenants import Shared
 
 from ..devices import claims
 from ..devices.device import VirtualClock
@@ -122,17 +123,21 @@ class Server:
         timeout_ns: int | None = None,
         priority: int = 0,
         criteria: Criterion | str | None = None,
+        tenant: str = "",
     ) -> Future[Reply]:
         """Queue one image (H, W, C) with a latency objective in whole ns; the reply comes with the future.
 
         `anytime`: at the deadline the answer of the last exit passed leaves, also while the NPU still works
         on the next one. `timeout_ns`: a request that has not begun by then ends with ExpiredError. Requests
         of a smaller `priority` number enter the policy's queue first. `criteria`: when it may leave at an
-        exit, in place of the usual criterion. A request that the policy sheds ends with ShedError. Raises
-        CriterionError, DriverUsageError, QueueFullError, ServerClosedError at once.
+        exit, in place of the usual criterion. `tenant`: on whose behalf, where tenants share the NPU. A
+        request that the policy sheds ends with ShedError. Raises SchedulerError, DriverUsageError,
+        QueueFullError, ServerClosedError at once.
         """
         slo_ns = _objective(slo_ns)
         criterion = None if criteria is None else self.criteria.bound(criteria).criterion
+        if tenant:
+            self._check_tenant(tenant)
         if timeout_ns is not None:
             timeout_ns = _objective(timeout_ns)
         stored = self._driver.encode(image)  # in the caller's thread: a bad image is the caller's, and a copy is made
@@ -142,7 +147,7 @@ class Server:
             if self._limit is not None and len(self._futures) >= self._limit:
                 raise QueueFullError(f"{len(self._futures)} requests wait for an answer already, the most allowed")
             now = self._runtime.now_ns
-            request = Request(self._next_id, now, now + slo_ns)
+            request = Request(self._next_id, now, now + slo_ns, tenant)
             terms = PLAIN
             if anytime or timeout_ns is not None or criterion is not None:
                 expires_ns = None if timeout_ns is None else now + timeout_ns
@@ -230,6 +235,12 @@ class Server:
     def failure(self) -> BaseException | None:
         """The error that closed the server; None while it is open or when `close` was called."""
         return self._failure
+
+    def _check_tenant(self, tenant: str) -> None:
+        policy = self._runtime.policy
+        if not isinstance(policy, Shared):
+            raise DriverUsageError(f"a server without tenants takes requests that name none, not '{tenant:.60}'")
+        policy.tenancy.named(tenant)
 
     def _refuse_closed(self) -> None:
         if self._failure is not None:

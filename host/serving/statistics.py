@@ -15,7 +15,7 @@ import time
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 from fluidnpu.dse import Design
@@ -77,6 +77,16 @@ class RecentReply:
     met: bool
 
 
+@dataclass(slots=True)
+class TenantCounts:
+    """Counts of one tenant: requests by outcome, those late or unanswered, times in ns."""
+
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    violations: int = 0
+    latency_ns: int = 0
+    npu_ns: float = 0.0
+
+
 class Statistics(Observer):
     """All counts of one model since it was first served; they go on over reloads."""
 
@@ -91,6 +101,7 @@ class Statistics(Observer):
         self.failed_attempts = 0
         self.decisions = 0
         self.batches: dict[tuple[int, int], Drift] = {}  # by (stage, batch size)
+        self.tenants: dict[str, TenantCounts] = {}
         self.last_inference_ms = 0  # since the epoch
         self.runs: deque[RecentRun] = deque(maxlen=RECENT)
         self.replies: deque[RecentReply] = deque(maxlen=RECENT)
@@ -135,6 +146,8 @@ class Statistics(Observer):
         drift.runs += 1
         drift.measured_ns += job.end_ns - job.start_ns
         self.busy_ns += job.end_ns - job.start_ns
+        for request in run.requests:
+            self._tenant(request.tenant).npu_ns += (job.end_ns - job.start_ns) / batch
         self.runs.append(RecentRun(start_ns, end_ns, stage, batch, self._waiting))
 
     def failed(self, error: DeviceError) -> None:
@@ -146,6 +159,10 @@ class Statistics(Observer):
         for fate in fates:
             self.outcomes[fate.outcome] += 1
             self.violations += not fate.met
+            tenant = self._tenant(fate.tenant)
+            tenant.outcomes[fate.outcome] += 1
+            tenant.violations += not fate.met
+            tenant.latency_ns += fate.latency_ns if isinstance(fate, Reply) else 0
             if isinstance(fate, Reply):
                 latency_ns = fate.latency_ns
                 self.latency[fate.exit].add(latency_ns)
@@ -156,6 +173,12 @@ class Statistics(Observer):
                 self.shed[fate.reason] += 1
         if fates:
             self.last_inference_ms = time.time_ns() // 1_000_000
+
+    def _tenant(self, name: str) -> TenantCounts:
+        found = self.tenants.get(name)
+        if found is None:
+            found = self.tenants[name] = TenantCounts()
+        return found
 
     def answered_early(self, reply: Reply) -> None:
         """Count an answer at a deadline."""

@@ -93,12 +93,14 @@ def forward(network: Network, modules: Any, images: Any) -> dict[str, Any]:
     return tensors
 
 
-def _augment(images: npt.NDArray[np.uint8], rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Shift each image (H, W) of a batch (N, H, W) by up to two pixels and mirror every second one."""
+def _augment(
+    images: npt.NDArray[np.uint8], rng: np.random.Generator, shift: int = 2, mirror: bool = True
+) -> npt.NDArray[np.uint8]:
+    """Shift each image (H, W) of a batch (N, H, W) by up to `shift` pixels, and mirror every second one."""
     count, height, width = images.shape
-    padded = np.pad(images, ((0, 0), (2, 2), (2, 2)))
-    dy, dx = rng.integers(0, 5, (2, count))
-    flip = rng.random(count) < 0.5
+    padded = np.pad(images, ((0, 0), (shift, shift), (shift, shift)))
+    dy, dx = rng.integers(0, 2 * shift + 1, (2, count))
+    flip = (rng.random(count) < 0.5) & mirror
     columns = np.where(flip[:, None], np.arange(width)[::-1], np.arange(width)) + dx[:, None]
     rows = np.arange(height) + dy[:, None]
     shifted: npt.NDArray[np.uint8] = padded[np.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
@@ -146,6 +148,8 @@ def _fit(
     rng: np.random.Generator,
     progress: Progress | None,
     augment: bool,
+    shift: int,
+    mirror: bool,
 ) -> None:
     """Minimise the weighted sum of all exits' cross entropies by stochastic gradient descent."""
     torch = load_torch()
@@ -159,7 +163,7 @@ def _fit(
         if step % per_epoch == 0:
             order = rng.permutation(len(data))
         which = order[step % per_epoch * batch_size :][:batch_size]
-        images = _augment(data.images[which, :, :, 0], rng)[..., None] if augment else data.images[which]
+        images = _augment(data.images[which, :, :, 0], rng, shift, mirror)[..., None] if augment else data.images[which]
         labels = torch.from_numpy(data.labels[which])
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(step, steps, peak_rate)
@@ -215,12 +219,15 @@ def train(
     tolerance_points: float = 0.5,
     single: bool = False,
     augment: bool = True,
+    shift: int = 2,
+    mirror: bool = True,
     test: ImageSet | None = None,
     progress: Progress | None = None,
 ) -> TrainedModel:
     """Train every exit jointly on `data` less a held-out part, then choose the threshold on that part alone.
 
-    `single`: without the early exits and their heads. `augment`: shift and mirror the images learned from.
+    `single`: without the early exits and their heads. `augment`: shift the images learned from, by up to
+    `shift` pixels, and with `mirror` mirror every second one.
     `test`, when given, is only measured: its accuracies go into the metadata and influence nothing.
     """
     torch = load_torch()
@@ -234,7 +241,8 @@ def train(
     fit_part, held_part = split_held_out(data, seed, held_out)
     if len(fit_part) < batch_size:
         raise DataError(f"one batch needs {batch_size} training images, and {len(fit_part)} are left")
-    _fit(network, modules, fit_part, epochs, batch_size, peak_rate, np.random.default_rng(seed), progress, augment)
+    rng = np.random.default_rng(seed)
+    _fit(network, modules, fit_part, epochs, batch_size, peak_rate, rng, progress, augment, shift, mirror)
     logits = predict_logits(network, modules, held_part.images)
     stage_macs = [sum(network.layers[i].shape.macs for i in network.stage_layers(s)) for s in range(len(network.exits))]
     choice = choose_threshold(logits, held_part.labels, stage_macs, tolerance_points)

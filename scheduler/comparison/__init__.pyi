@@ -6,6 +6,7 @@ from .live_log import LiveLog as LiveLog
 from .live_log import replay_live as replay_live
 from .serving import Truth as Truth
 from .serving import serve_stream as serve_stream
+from .serving import tally_stream as tally_stream
 from .sources import Source as Source
 from .streams import StreamComparison as StreamComparison
 from .streams import compare_streams as compare_streams

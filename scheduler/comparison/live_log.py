@@ -48,7 +48,8 @@ class Relived:
 class LiveLog:
     """Writes the lines of one server's log. Pure text; no I/O."""
 
-    def __init__(self, policy: str, setting: Setting, slots: int) -> None:
+    def __init__(self, policy: str, setting: Setting, slots: int, *, shared: bool = False) -> None:
+        """Note what the policy was told; `shared`: tenants share the NPU, so its log cannot ask it again."""
         self._head = {
             "log": LIVE_KIND,
             "schema": SCHEMA,
@@ -58,6 +59,7 @@ class LiveLog:
             "rate_per_s": setting.rate_per_s,
             "slo_ns": setting.slo_ns,
             "slots": slots,
+            **({"shared": True} if shared else {}),
         }
         self._part = -1
 
@@ -139,7 +141,7 @@ class _Replayed:
         self.name, self.part = str(head["policy"]), int(head["part"])
         self.requests = self.decisions = self.asked = 0
         self._policy: Policy | None = None
-        if self.part == 0:
+        if self.part == 0 and not head.get("shared"):
             self._policy = make_policy(self.name, setting)
             self._policy.reset()
         self._ledger = Ledger(stages=latency.stages, b_max=latency.b_max, slots=slots, policy=self.name)

@@ -45,6 +45,7 @@ class Serving:
     name: str = "table"
     macs: tuple[int, ...] | None = None
     peak_macs_per_s: float | None = None
+    board: str = ""
 
     def __post_init__(self) -> None:
         check_rates(self.exit_rates, self.latency.stages)
@@ -72,6 +73,7 @@ class Serving:
             name=f"{design.network} on {design.board}",
             macs=StageCosts.of(design).macs,
             peak_macs_per_s=float(design.macs_per_cycle * design.clock_hz),
+            board=design.board,
         )
 
     @classmethod

@@ -1,9 +1,14 @@
+from .adaptation import MODES as MODES
+from .adaptation import Mode as Mode
+from .adaptation import make_mode as make_mode
 from .confidences import read_confidence_file as read_confidence_file
 from .criteria import LAST as LAST
 from .criteria import Criteria as Criteria
 from .criterion import NEVER as NEVER
 from .criterion import Criterion as Criterion
 from .evaluation import Bound as Bound
+from .fronts import choose as choose
+from .fronts import front_of as front_of
 from .parsing import CriterionError as CriterionError
 from .parsing import parse_criterion as parse_criterion
 from .profile import ExitProfile as ExitProfile

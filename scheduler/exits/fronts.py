@@ -41,7 +41,7 @@ RISK = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Outcomes:
-    """What every combination of thresholds does with recorded samples; rows are combinations.
+    """The outcome of every combination of thresholds on recorded samples; rows are combinations.
 
     `thresholds` (M, E - 1); `leaves`, `right` and `both` (M, E) count samples that leave at an exit, those
     that are right there, and those of which the last exit is right, too. `last_right`: of all samples.

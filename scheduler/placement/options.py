@@ -77,7 +77,8 @@ class Space:
 
     `slo_ns`: the longest time that a sample may take, slack already taken off. `overlap`: transfers go on
     while a device computes (a pipeline); without it a device waits for them. `serial`: chains of splits on
-    one device are options. `batches`: batch sizes to consider, by default all.
+    one device are options. `batches`: batch sizes to consider, by default all. `ramps`:
+    ways with exits that may be chosen, as in `Job`; `on` always may.
     """
 
     network: NetworkFacts
@@ -87,6 +88,7 @@ class Space:
     overlap: bool = True
     serial: bool = True
     batches: tuple[int, ...] = ()
+    ramps: tuple[str, ...] = ("on", "last", "none")
 
     def __post_init__(self) -> None:
         if self.slo_ns <= 0:
@@ -247,10 +249,10 @@ class _Pieces:
         """Duration of one run by batch size, for every way with the ramps of a piece."""
         inside = [e for e in self.exits if first <= e < end]
         found = [("on", self.run_ns(first, end, "on", inside))]
-        if len(inside) > 1:
+        if len(inside) > 1 and "last" in self.space.ramps:
             found.append(("last", self.run_ns(first, end, "last", inside)))
-            if first == 0 and end == self.space.blocks:
-                found.append(("none", self.run_ns(first, end, "none", inside)))
+        if len(inside) > 1 and "none" in self.space.ramps and first == 0 and end == self.space.blocks:
+            found.append(("none", self.run_ns(first, end, "none", inside)))
         return found
 
     def run_ns(self, first: int, end: int, ramps: str, inside: list[int]) -> Floats:

@@ -29,6 +29,7 @@ from .plan import Job, Plan, Pool, Route
 SLACK = 0.1  # of the objective, kept for what no plan knows
 HEADROOM = 0.1  # of a device's time, kept for bunched arrivals
 FORMS = ("stock", "data parallel", "serial", "pipeline", "mix")
+NARROW = 0.02  # by which a wider form must be better to be taken; its twin falls that short of its plan
 _EPS = 1e-9
 
 
@@ -226,7 +227,7 @@ def as_mix(space: Space, pipeline: Pipeline) -> Mix:
 
 
 def _chosen(found: Mapping[str, Mix | None], wanted: float | None) -> str | None:
-    """The narrowest form that no other beats by more than a thousandth."""
+    """The narrowest form that no other beats by more than `NARROW`: twins of narrow forms keep their word."""
     able = {name: one for name, one in found.items() if one is not None}
     if not able:
         return None
@@ -236,7 +237,7 @@ def _chosen(found: Mapping[str, Mix | None], wanted: float | None) -> str | None
         fewest = min(one.used for one in cheap.values())
         return next(name for name, one in cheap.items() if one.used == fewest)
     most = max(one.rate for one in able.values())
-    return next(name for name, one in able.items() if one.rate >= most * (1 - 1e-3))
+    return next(name for name, one in able.items() if one.rate >= most * (1 - NARROW))
 
 
 def _row(name: str, one: Mix | None, asked: _Asked, headroom: float) -> Form:

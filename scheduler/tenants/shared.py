@@ -165,8 +165,10 @@ class Shared:
     ) -> Run:
         """Fill a run with samples of other tenants at its stage, and charge everybody in it.
 
-        Each place goes to the tenant that has had least, counting the places that it got before. Where the
-        policy left samples of the tenant itself behind, it wants a batch of that size.
+        Each place goes to the tenant that has had least, counting the places that it got before. A larger
+        batch takes longer, so in a run that is paid for only tenants with tokens may join: none beyond its
+        share slows another down. Where the policy left samples of the tenant itself behind, it wants a batch
+        of that size.
         """
         stage, batch = run.stage, list(run.requests)
         taken = held + Counter({name: len(batch)}) if stage == 0 else held
@@ -176,7 +178,7 @@ class Shared:
             for other, line in lines.items()
             if other != name
             and len(lines[name][stage]) == len(run.requests)
-            and (self._by_name[other].borrow or self.accounts.balance_ns[other] > 0)
+            and (self.accounts.balance_ns[other] > 0 or (lent and self._by_name[other].borrow))
         }
         joined: Counter[str] = Counter()
         while len(batch) < view.b_max and (ready := [other for other, queue in queues.items() if queue]):

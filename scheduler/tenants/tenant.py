@@ -121,12 +121,11 @@ class Tenancy:
         known = ", ".join(one.name for one in self.tenants)
         raise SchedulerError(f"a tenant must be one of {known}, not '{name:.60}'")
 
-    def with_tenant(self, tenant: Tenant) -> Tenancy:
-        """Return the tenancy with a tenant exchanged for one of the same name. Raises SchedulerError."""
-        self.named(tenant.name)
-        return dataclasses.replace(
-            self, tenants=tuple(tenant if one.name == tenant.name else one for one in self.tenants)
-        )
+    def with_tenants(self, tenants: Mapping[str, Tenant]) -> Tenancy:
+        """Return the tenancy with tenants exchanged for those of the same names. Raises SchedulerError."""
+        for name in tenants:
+            self.named(name)
+        return dataclasses.replace(self, tenants=tuple(tenants.get(one.name, one) for one in self.tenants))
 
 
 _DURATIONS = {"burst": "burst_ns", "slo": "slo_ns"}

@@ -39,14 +39,15 @@ def split_rows(parts: Body) -> list[Body]:
 
 def missed(rows: Sequence[Body], which: str, eta: float = 0.99) -> float:
     """Give the share of splits whose precision on the other part is below eta; no selection misses none."""
-    found = [row[which] for row in rows if row[which] is not None]
-    return sum(one["kept_pct"] < 100 * eta for one in found) / max(1, len(rows))
+    below = [float(row[which]["kept_pct"]) < 100 * eta for row in rows if row[which] is not None]
+    return sum(below) / max(1, len(rows))
 
 
 def mean_of(rows: Sequence[Body], which: str, key: str) -> float:
     """Give the mean over all splits; one without a selection is the single-exit network."""
     none = 100.0 if key == "kept_pct" else 0.0
-    return sum(none if row[which] is None else row[which][key] for row in rows) / max(1, len(rows))
+    values = [none if row[which] is None else float(row[which][key]) for row in rows]
+    return sum(values) / max(1, len(rows))
 
 
 def _motivation(parts: Body) -> Iterator[Verdict]:

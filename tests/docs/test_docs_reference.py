@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from docs_pages import DOCS, ROOT
 
-from fluidnpu.boards import DRAM_FIELDS, DRAM_OPTIONAL, FIELDS, OPTIONAL
+from fluidnpu.boards import DRAM_FIELDS, DRAM_OPTIONAL, FIELDS, OPTIONAL, POWER_FIELDS
 from fluidnpu.cli import main
 from fluidnpu.models import shipped_file
 from fluidnpu.words import ALIASES, WORDS
@@ -71,7 +71,11 @@ def test_every_field_of_a_board_file_has_its_row() -> None:
     def expected(meanings: dict[str, str], optional: tuple[str, ...]) -> list[list[str]]:
         return [[f"`{key}`", "no" if key in optional else "yes", value] for key, value in meanings.items()]
 
-    assert rows("board.md") == [*expected(FIELDS, OPTIONAL), *expected(DRAM_FIELDS, DRAM_OPTIONAL)]
+    assert rows("board.md") == [
+        *expected(FIELDS, OPTIONAL),
+        *expected(DRAM_FIELDS, DRAM_OPTIONAL),
+        *expected(POWER_FIELDS, ()),
+    ]
 
 
 # -- the glossary

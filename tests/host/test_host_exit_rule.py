@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_criterion import Impatient
 
-from fluidnpu.host import Server, serve_requests
-from fluidnpu.models import confidence, golden
+from fluidnpu.hls import compile_program
+from fluidnpu.host import Driver, Server, serve_requests
+from fluidnpu.models import confidence, golden, quantise
+from fluidnpu.models.exits import ExitCheck, with_check, with_thresholds
 from fluidnpu.scheduler import Request, Schedule, World, make_policy, simulate
 from fluidnpu.scheduler.exits import ExitRule, RuledExits, Seen, StageCosts, Threshold
 
@@ -110,3 +112,24 @@ def test_a_server_takes_a_rule() -> None:
     with Server(w.driver, make_policy("fluid"), rule=Impatient(patience_ns=-1)) as server:
         futures = [server.submit(image, 10**9) for image in w.images(6)]
     assert [future.result(0).exit for future in futures] == [0] * 6
+
+
+@pytest.mark.parametrize("check", list(ExitCheck))
+@pytest.mark.parametrize("policy", ["serial", "fluid"])
+def test_the_check_of_a_model_decides_as_in_the_golden_model(check: ExitCheck, policy: str) -> None:
+    w = world(3, exits=3)
+    thresholds = [0.2, 0.3]
+    network = with_thresholds(with_check(w.qnet.network, check), thresholds)
+    qnet = quantise(network)
+    driver = Driver(w.npu, compile_program(qnet, w.design), w.design)
+    driver.load()
+    images, requests = w.images(40), traffic(w, 40, load=2.0)
+    exits, classes, sure = golden.early_exit(qnet, images)
+    served = serve_requests(requests, images, make_policy(policy), driver, exit_rates=RATES)
+    replies = sorted(served.answers, key=lambda reply: reply.request_id)
+    assert [reply.exit for reply in replies] == exits.tolist()
+    assert [reply.prediction for reply in replies] == classes.tolist()
+    assert [reply.confidence for reply in replies] == pytest.approx(sure.tolist())  # softmax top-1 for any check
+    assert driver.measure_exit_rates(list(images)) == tuple(float(np.mean(exits == index)) for index in range(3))
+    if check is ExitCheck.AGREEMENT:
+        assert 0 not in exits  # there is no exit before the first to agree with

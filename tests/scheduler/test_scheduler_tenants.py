@@ -389,7 +389,7 @@ def test_a_live_change_of_shares_and_criteria_holds_at_the_next_decision() -> No
     tenancy = equal_shares("a", "b")
     policy = Shared(tenancy, "serial", criteria=criteria)
     changed = dataclasses.replace(tenancy.named("a"), share=0.1, criterion=criteria.bound("exit_number == 1").criterion)
-    policy.change(tenancy.with_tenant(changed))
+    policy.change(tenancy.with_tenants({"a": changed}))
     serve(STAGES, [Request(0, 0, 10**12, tenant="a")], policy, slots=4)
     assert policy.shares["a"] == 0.1
     assert criteria.tenants["a"].text == "exit_number == 1"

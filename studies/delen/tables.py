@@ -1,0 +1,123 @@
+"""The study's tables as Markdown, for documentation: generated, so never edited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..writing import plus_minus, table_head, table_row
+from .energy import POLICIES
+from .modes import MODES
+from .settings import IDLE_W, NETWORKS, RATE, RATES
+from .shares import FLOODS, LIMIT_RATES
+from .tasks import LIMITED
+
+Body = Mapping[str, Any]
+
+
+def tables_markdown(study: Body, command: str) -> str:
+    """Write every table of the study."""
+    blocks = [
+        ["# Tables of the study of Delen", "", f"Written by `{command}`; do not edit. Simulated; energy is modelled."],
+        *([f"## {title}", "", *table_head(head), *map(table_row, rows)] for title, head, rows in tables(study)),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def tables(study: Body) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Give title, head and rows of every table."""
+    parts = study["parts"]
+    return [
+        (
+            f"Fig. 7: modes at {RATE}/s",
+            ["mode", "answered/s", "accuracy %", "mean ms", "p99 ms", "exits %"],
+            _modes(parts),
+        ),
+        ("Figs. 11, 12: accuracy % (mean ms) over the rate", ["mode", *(f"{r}/s" for r in RATES)], _rates(parts)),
+        (
+            "Fig. 8: energy over the whole network's, and accuracy % on unseen samples (99 % of the last exit's asked)",
+            ["network", *POLICIES],
+            _energy(parts),
+        ),
+        (
+            "Fig. 10: lifetime over the whole network's at 10/s, over idle watts",
+            ["policy", *map(str, IDLE_W)],
+            _life(parts),
+        ),
+        ("Fig. 13: share of the NPU under a limit of 0.5", ["mode", *(f"{r}/s" for r in LIMIT_RATES)], _limits(parts)),
+        (
+            "Figs. 14, 15: before and during a burst of img1",
+            ["shares", "tenant", "service ms", "response ms", "p99 ms", "accuracy %"],
+            _burst(parts),
+        ),
+        ("Isolation: a victim's p99 in ms", ["flood", "tenants", "one queue"], _isolation(parts)),
+        (
+            "Constraints on unseen samples: missed of splits, and energy over the whole network's",
+            ["network", "believing the mean", "with the bound"],
+            _guarantee(parts),
+        ),
+    ]
+
+
+def _modes(parts: Body) -> list[list[str]]:
+    rows = []
+    for mode in MODES:
+        one = parts["modes"][f"{mode}, {RATE:g}"]
+        cells = [plus_minus(one[key], digits) for key, digits in (("answered_per_s", 1), ("accuracy_pct", 2))]
+        cells += [plus_minus(one[key], 0) for key in ("average_ms", "p99_ms")]
+        rows.append([mode, *cells, " / ".join(f"{share:.0f}" for share in one["exit_pct"])])
+    return rows
+
+
+def _rates(parts: Body) -> list[list[str]]:
+    def cell(mode: str, rate: float) -> str:
+        one = parts["modes"][f"{mode}, {rate:g}"]
+        return f"{plus_minus(one['accuracy_pct'])} ({one['average_ms'][0]:.0f})"
+
+    return [[mode, *(cell(mode, rate) for rate in RATES)] for mode in MODES]
+
+
+def _energy(parts: Body) -> list[list[str]]:
+    def cell(one: Body) -> str:
+        missed = "" if one["met"] else ", missed"
+        return (
+            f"{one['energy']:.2f}, {one['accuracy_pct']:.2f}{missed}{' (' + one['said'] + ')' if one['said'] else ''}"
+        )
+
+    return [[network, *(cell(parts["Fig. 8"][network][policy]) for policy in POLICIES)] for network in NETWORKS]
+
+
+def _life(parts: Body) -> list[list[str]]:
+    rows = parts["Fig. 10"]["lifetimes"]["ratios"]["10/s"]
+    return [[policy, *(f"{value:.2f}" for value in row)] for policy, row in rows.items()]
+
+
+def _limits(parts: Body) -> list[list[str]]:
+    return [[m, *(plus_minus(parts["Fig. 13"][f"{m}, {rate:g}"], 3) for rate in LIMIT_RATES)] for m in LIMITED]
+
+
+def _burst(parts: Body) -> list[list[str]]:
+    rows = []
+    for label, body in (("fixed", parts["Figs. 14, 15"]["alone"]), ("cooperative", parts["Figs. 14, 15"]["together"])):
+        for key in sorted(body):
+            one = body[key]
+            cells = [plus_minus(one[name]) for name in ("service_ms", "response_ms", "p99_ms", "accuracy_pct")]
+            rows.append([label, key, *cells])
+    return rows
+
+
+def _isolation(parts: Body) -> list[list[str]]:
+    found = parts["isolation"]
+    return [
+        [f"{flood}/s", *(plus_minus(found[f"{flood:g}"][key], 0) for key in ("tenants", "one queue"))]
+        for flood in FLOODS
+    ]
+
+
+def _guarantee(parts: Body) -> list[list[str]]:
+    rows = []
+    for network in NETWORKS:
+        one = parts["guarantee"][network]
+        cells = [f"{one[k]['missed']} of {one['splits']}, {one[k]['energy']:.3f}" for k in ("naive", "guarded")]
+        rows.append([network, *cells])
+    return rows

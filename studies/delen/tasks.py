@@ -1,0 +1,29 @@
+"""The list of tasks of the study."""
+
+from __future__ import annotations
+
+from ..study import Size, Task
+from .energy import battery_level, constrained, guarantee, lifetimes
+from .heads import head_macs
+from .modes import MODES, serve_mode
+from .settings import LEVELS, NETWORKS, RATES, THRESHOLD
+from .shares import FLOODS, LIMIT_RATES, burst, isolation, limited
+
+LIMITED = ("full", f"C > {THRESHOLD}", "per-workload", "Pareto")
+
+
+def study_tasks(size: Size) -> list[Task]:
+    """Give every piece of the study, the longest first."""
+    tasks = [Task("Figs. 14, 15", name, burst, (joins, size)) for name, joins in (("alone", False), ("together", True))]
+    tasks += [Task("isolation", f"{flood:g}", isolation, (flood, size)) for flood in FLOODS]
+    for mode in LIMITED:
+        tasks += [Task("Fig. 13", f"{mode}, {rate:g}", limited, (mode, rate, size)) for rate in LIMIT_RATES]
+    for mode in MODES:
+        tasks += [Task("modes", f"{mode}, {rate:g}", serve_mode, (mode, rate, size)) for rate in RATES]
+    for network in NETWORKS:
+        tasks.append(Task("Fig. 8", network, constrained, (network,)))
+        tasks += [Task("Fig. 9", f"{network}, {level}", battery_level, (network, level)) for level in LEVELS]
+        tasks.append(Task("guarantee", network, guarantee, (network,)))
+    tasks.append(Task("Fig. 10", "lifetimes", lifetimes, ()))
+    tasks.append(Task("Fig. 16", "heads", head_macs, ()))
+    return tasks

@@ -1,0 +1,1 @@
+"""Ensembles of networks on many devices (Pochelu et al.), statement by statement."""

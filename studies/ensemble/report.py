@@ -1,0 +1,90 @@
+"""The study's tables, figure and page: pure functions of its dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..drawing.canvas import INK, new_figure, to_svg
+from ..drawing.charts import looks
+from ..drawing.page import SHELL, inline_figure, page_template
+from ..statements import tally
+from ..writing import table_head, table_row
+from .tasks import GPUS
+from .verdicts import verdicts
+from .worlds import ENSEMBLES
+
+Body = Mapping[str, Any]
+TITLE = "Ensembles on made-up GPUs and on our boards"
+CAUTION = "Arithmetic on made-up times, in proportion to each network's work; nothing here was measured on a GPU."
+
+
+def rows_of(study: Body) -> dict[str, list[list[str]]]:
+    """Give every table as rows of text, the head first."""
+    parts = study["parts"]
+    ways = ("worst-fit", "bounded greedy", "soft greedy")
+    first = [["GPUs", *(f"{name}: {way}" for name in ENSEMBLES for way in ways)]]
+    for count in GPUS:
+        row = [str(count)]
+        for name in ENSEMBLES:
+            one = parts["table1"][f"{name} on {count}"]
+            row += ["-"] * len(ways) if one is None else [f"{one[way]:.4g}" for way in ways]
+        first.append(row)
+    second = [["case", "rate", "bound", "gap %", "under equal turns", "found by"]]
+    for key, one in parts["optimum"].items():
+        numbers = [f"{one[name]:.4g}" for name in ("rate", "bound", "gap", "turns")]
+        second.append([key, *numbers, one["method"]])
+    third = [["case", *next(iter(parts["table3"].values()))]]
+    third += [[key, *(f"{value:.4g}" for value in one.values())] for key, one in parts["table3"].items()]
+    return {
+        "Table I: samples a second of the ensemble (- does not fit)": first,
+        "Allocations with their bounds": second,
+        "Table III: a GPU a network at its best batch, and algorithm 2": third,
+    }
+
+
+def tables_markdown(study: Body, command: str) -> str:
+    """Write the tables as Markdown: generated, so never edited."""
+    blocks = [f"# Tables of the ensembles\n\nWritten by `{command}`; do not edit.\n{CAUTION}"]
+    for title, (head, *rows) in rows_of(study).items():
+        blocks.append("\n".join([f"## {title}", "", *table_head(head), *(table_row(row) for row in rows)]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def study_figures(study: Body) -> dict[str, str]:
+    """Draw the rate of each ensemble against the number of GPUs."""
+    part, ways = study["parts"]["table1"], ("worst-fit", "bounded greedy", "soft greedy")
+    figure, axes = new_figure(11.2, 3.4, len(ENSEMBLES))
+    look = looks(ways)
+    for axis, name in zip(axes, ENSEMBLES, strict=True):
+        for way in ways:
+            points = [(count, part[f"{name} on {count}"]) for count in GPUS]
+            shown = [(count, one[way]) for count, one in points if one is not None]
+            xs, ys = zip(*shown, strict=True)
+            axis.plot(xs, ys, marker="o", markersize=3, color=look[way].colour, label=way)
+        axis.set_title(name, fontsize=10, color=INK, loc="left")
+        axis.set_xlabel("GPUs", fontsize=9, color=INK)
+    axes[0].set_ylabel("samples a second (made-up times)", fontsize=9, color=INK)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper left", ncols=9, frameon=False, fontsize=9, labelcolor=INK)
+    return {"rate": to_svg(figure)}
+
+
+def render_study(study: Body, command: str, figures: Mapping[str, str]) -> str:
+    """Render the page."""
+    judgements = verdicts(study)
+    return page_template(SHELL, "statements.html.j2").render(
+        title=TITLE,
+        lead="Several networks on several devices as a matrix: what the paper says, and what came out here.",
+        caution=CAUTION,
+        command=command,
+        verdicts=judgements,
+        tally=tally(judgements),
+        figures={name: inline_figure(svg) for name, svg in figures.items()},
+        tables=rows_of(study),
+    )
+
+
+def study_excerpt(study: Body) -> dict[str, Any]:
+    """Give the part that documents quote."""
+    return {"optimum": study["parts"]["optimum"]}

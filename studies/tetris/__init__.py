@@ -1,0 +1,1 @@
+"""TETRIS: splitting early-exit networks over many devices, statement by statement."""

@@ -1,0 +1,275 @@
+"""Tasks of the study; each answers in plain JSON types. Planned rates, and the twin where it says so."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidnpu.scheduler.placement import Fleet, goodput, place
+from fluidnpu.scheduler.placement.dynamic import best_pipeline, cheapest_pipeline
+from fluidnpu.scheduler.placement.forecast import FORECASTS, make_forecast
+from fluidnpu.scheduler.placement.holding import carried
+from fluidnpu.scheduler.placement.integer import best_mix
+from fluidnpu.scheduler.placement.options import NS, Space, whole_options
+from fluidnpu.scheduler.placement.replanning import with_rates
+
+from ..study import Size
+from ..writing import significant
+from .profiles import EXITS_EASY, EXITS_FLUID, board_fleet, gpu_fleet, mix_rates
+
+SLO_MS = 100
+V100S = {"V100": 16}
+MIXED = {"V100": 6, "P100": 8, "K80": 15}
+PAPER: dict[str, Any] = {"serial": False, "ramps": ("on", "last")}  # the paper's space: one pipeline over the fleet
+
+
+def space_of(fleet: Fleet, batches: Sequence[int], slo_ms: float = SLO_MS, **settings: Any) -> Space:
+    """The space of a fleet's network at 90 % of the objective, as the planner takes it."""
+    network = next(iter(fleet.networks))
+    return Space.of(fleet, network, round(0.9e6 * slo_ms), batches=tuple(batches), **settings)
+
+
+def rates_of(fleet: Fleet, batch: int, slo_ms: float = SLO_MS) -> dict[str, float | None]:
+    """Planned samples a second of the baselines and of the paper's space, at batches up to one size."""
+    sizes = range(1, batch + 1)
+    space = space_of(fleet, sizes, slo_ms, **PAPER)
+    line, wide = best_pipeline(space), best_pipeline(space_of(fleet, sizes, slo_ms))
+    black = best_pipeline(space_of(fleet, sizes, slo_ms, serial=False, ramps=("on",)))
+    found = {
+        "stock": whole(space_of(fleet, sizes, slo_ms), "none"),
+        "exits, all must leave": all_leave(space_of(fleet, sizes, slo_ms), batch),
+        "exits, shrinking": whole(space_of(fleet, sizes, slo_ms), "on"),
+        "TETRIS": 0.0 if line is None else line.rate,
+        "TETRIS, black box": 0.0 if black is None else black.rate,
+        "ours, one pipeline": 0.0 if wide is None else wide.rate,
+    }
+    return {name: significant(rate) for name, rate in found.items()}
+
+
+def whole(space: Space, ramps: str) -> float:
+    """Rate of the whole network on every device, with one way of its exits."""
+    total = 0.0
+    for kind in space.kinds:
+        able = [
+            one
+            for one in whole_options(space, kind)
+            if len(one.chain) == 1 and one.chain[0].ramps == ramps and one.latency_ns(kind.count) <= space.slo_ns
+        ]
+        total += max((one.rate for one in able), default=0.0) * kind.count
+    return total
+
+
+def all_leave(space: Space, batch: int) -> float:
+    """Rate where a batch leaves a ramp only when all of it may: it stays full until the last has left."""
+    total = 0.0
+    for kind in space.kinds:
+        rates = []
+        for b in range(1, batch + 1):
+            t = sum(
+                (1 - (1 - space.reach[k]) ** b) * (block.ns[b - 1] + block.head_ns[b - 1])
+                for k, block in enumerate(kind.profile.blocks)
+            )
+            longest = sum(block.ns[b - 1] + block.head_ns[b - 1] for block in kind.profile.blocks)
+            if longest * (1 + (b - 1) / (b * kind.count)) <= space.slo_ns:
+                rates.append(NS * b / t)
+        total += max(rates, default=0.0) * kind.count
+    return total
+
+
+def batch_point(counts: dict[str, int], easy: float, batch: int) -> dict[str, Any]:
+    """Figs. 7 to 11 and 19: one fleet, one mix, one largest batch."""
+    return rates_of(gpu_fleet(counts, mix_rates(easy)), batch)
+
+
+def tolerance_point(tolerance: float) -> dict[str, Any]:
+    """Fig. 15: the entropy at which ramps let go."""
+    return rates_of(gpu_fleet(V100S, mix_rates(0.5, tolerance)), 8)
+
+
+def slo_point(slo_ms: float) -> dict[str, Any]:
+    """Fig. 18: the objective decides the largest batch."""
+    return rates_of(gpu_fleet(V100S, mix_rates(0.5)), 16, slo_ms)
+
+
+def cost_point(batch: int) -> dict[str, Any]:
+    """Figs. 12 and 13: fewest V100s, and least cost of the mixed types, for 6,000 samples a second."""
+    rate, sizes = 6000.0, range(1, batch + 1)
+    homogeneous = gpu_fleet({"V100": 40}, mix_rates(0.5))
+    mixed = gpu_fleet({"V100": 12, "P100": 14, "K80": 16}, mix_rates(0.5))
+    each = {
+        "stock": whole(space_of(homogeneous, sizes), "none") / 40,
+        "exits, all must leave": all_leave(space_of(homogeneous, sizes), batch) / 40,
+    }
+    found: dict[str, Any] = {}
+    price = homogeneous.types["V100"].cost_micros / 1e6
+    for name, one in each.items():
+        count = int(np.ceil(rate / one)) if one else None
+        found[name] = {"gpus": count, "cost": None if count is None else significant(count * price)}
+    line = cheapest_pipeline(space_of(homogeneous, sizes, **PAPER), rate)
+    wide = cheapest_pipeline(space_of(mixed, sizes, **PAPER), rate)
+    found["TETRIS"] = {
+        "gpus": None if line is None else line.used,
+        "cost": None if line is None else significant(line.used * price),
+    }
+    cost = (
+        None
+        if wide is None
+        else sum(mixed.types[space_kind(mixed, s.kind)].cost_micros * s.devices for s in wide.stages)
+    )
+    found["TETRIS, mixed types"] = {
+        "gpus": None if wide is None else wide.used,
+        "cost": None if cost is None else significant(cost / 1e6),
+    }
+    return found
+
+
+def space_kind(fleet: Fleet, index: int) -> str:
+    """The type of a kind of device."""
+    return list(fleet.types)[index]
+
+
+def heterogeneity_point(batch: int) -> dict[str, Any]:
+    """Fig. 16: 16 V100 against 6 V100, 8 P100 and 15 K80 at equal cost, in the paper's space."""
+    out = {}
+    for name, counts in (("16 V100", V100S), ("6 V100, 8 P100, 15 K80", MIXED)):
+        found = best_pipeline(space_of(gpu_fleet(counts, mix_rates(0.5)), range(1, batch + 1), **PAPER))
+        out[name] = significant(0.0 if found is None else found.rate)
+    return out
+
+
+def parallel_point(batch: int) -> dict[str, Any]:
+    """Fig. 17: pipelined over devices, waiting for links, and splits in turns on one device with a barrier.
+
+    With a barrier a device waits until all copies of a split have finished: the plan runs the second split as
+    often as whole batches of the first allow, rounded up.
+    """
+    fleet, sizes = gpu_fleet(V100S, mix_rates(0.5)), range(1, batch + 1)
+    on = best_pipeline(space_of(fleet, sizes, **PAPER))
+    waits = best_pipeline(space_of(fleet, sizes, overlap=False, **PAPER))
+    space = space_of(fleet, sizes)
+    serial = max((o.rate for o in whole_options(space, space.kinds[0]) if len(o.chain) > 1), default=0.0)
+    return {
+        "pipelined": significant(0.0 if on is None else on.rate),
+        "parallel, waiting for links": significant(0.0 if waits is None else waits.rate),
+        "off, with a barrier": significant(16 * barrier(space, batch)),
+        "in turns, without a barrier": significant(16 * serial),
+    }
+
+
+def barrier(space: Space, batch: int) -> float:
+    """Best rate of two splits on one device that waits for all copies of the first before the second."""
+    best, kind = 0.0, space.kinds[0]
+    blocks, reach = kind.profile.blocks, space.reach
+    for cut in range(1, space.blocks):
+        first = sum(b.ns[batch - 1] for b in blocks[:cut]) + blocks[cut - 1].head_ns[batch - 1]
+        second = sum(b.ns[batch - 1] for b in blocks[cut:]) + blocks[-1].head_ns[batch - 1]
+        copies = int(np.ceil(1 / max(reach[cut], 1e-9)))
+        runs = int(np.ceil(copies * reach[cut]))
+        best = max(best, NS * copies * batch / (copies * first + runs * second))
+    return best
+
+
+def space_point(counts: dict[str, int]) -> dict[str, Any]:
+    """One pipeline, the paper's space, against any mix of pieces."""
+    fleet = gpu_fleet(counts, mix_rates(0.5))
+    sizes = (1, 2, 4, 8, 16)
+    line = best_pipeline(space_of(fleet, sizes, **PAPER))
+    mix = best_mix(space_of(fleet, sizes, serial=False, ramps=("on", "last")))
+    wide = best_mix(space_of(fleet, sizes))
+    assert line is not None
+    assert mix is not None
+    assert wide is not None
+    return {
+        "one pipeline": significant(line.rate),
+        "mix": significant(mix.rate),
+        "bound": significant(mix.bound),
+        "mix with serial splits": significant(wide.rate),
+        "bound with serial splits": significant(wide.bound),
+    }
+
+
+def board_point(zc706: int, zcu104: int, easy: bool, size: Size) -> dict[str, Any]:
+    """Data parallel, serial splits and the best pipeline on our boards, planned and in the twin."""
+    out: dict[str, Any] = {}
+    for name, bytes_per_s in (("1 GbE", 117_700_000), ("10 GbE", 1_177_000_000)):
+        fleet = board_fleet(zc706, zcu104, EXITS_EASY if easy else EXITS_FLUID, bytes_per_s)
+        found: dict[str, Any] = {}
+        for form in ("stock", "data parallel", "serial", "pipeline"):
+            settings: dict[str, Any] = {"slo_ns": 200_000_000, "batches": (1, 2, 4, 8)}
+            if form == "pipeline":
+                space = space_of(fleet, (1, 2, 4, 8), 200, **PAPER)
+                found[form] = {"planned": significant(split_rate(space))}
+                continue
+            answer = place(fleet, forms=[form], headroom=0.0, **settings)
+            served = goodput(fleet, answer.plan, count=size.sweep_requests, steps=8)
+            found[form] = {"planned": significant(answer.plan.rate_per_s), "twin": significant(served)}
+        out[name] = found
+    return out
+
+
+def split_rate(space: Space) -> float:
+    """The best rate of a pipeline that crosses the link at least once."""
+    pieces = {key: some for key, some in space.pieces.items() if (key[1], key[2]) != (0, space.blocks)}
+    split = Space(
+        network=space.network,
+        kinds=space.kinds,
+        slo_ns=space.slo_ns,
+        serial=False,
+        batches=space.batches,
+        ramps=space.ramps,
+    )
+    split.__dict__["pieces"] = pieces
+    found = best_pipeline(split)
+    return 0.0 if found is None else found.rate
+
+
+def forecast_point(world: str, samples: int) -> dict[str, Any]:
+    """Mean error of reach one window ahead, in points, by forecast; ramps three by three."""
+    rng = np.random.default_rng(7)
+    if world == "steps":
+        rows = [mix_rates(easy) for easy in (0.8, 0.5, 0.2) for _ in range(10)]
+    elif world == "slow day":
+        rows = [mix_rates(0.5 + 0.3 * float(np.sin(2 * np.pi * k / 48))) for k in range(48)]
+    else:
+        rows = [mix_rates(0.5)] * 30
+    rows = [tuple(float(x) for x in np.reshape(rates, (4, -1)).sum(axis=1)) for rates in rows]
+    counts = [rng.multinomial(samples, rates).tolist() for rates in rows]
+    out: dict[str, Any] = {}
+    for name in FORECASTS:
+        if name == "arima" and importlib.util.find_spec("statsmodels") is None:
+            continue
+        forecast, errors = make_forecast(name, len(rows[0])), []
+        for number, (rates, seen) in enumerate(zip(rows, counts, strict=True)):
+            if number >= 10:
+                said = np.cumsum(forecast.rates())[:-1]
+                errors.append(float(np.abs(said - np.cumsum(rates)[:-1]).mean()))
+            forecast.see(seen)
+        out[name] = {"mean": significant(100 * float(np.mean(errors))), "worst": significant(100 * max(errors))}
+    return out
+
+
+def adapt_point() -> dict[str, Any]:
+    """Fig. 11: what the plan of 80:20 carries in each mix, and what the mix's own plan carries."""
+    fleet = gpu_fleet(V100S, mix_rates(0.8))
+    first = place(fleet, slo_ns=SLO_MS * 10**6, headroom=0.0, forms=["serial", "pipeline"]).plan
+    out = {}
+    for easy in (0.8, 0.5, 0.2):
+        there = with_rates(fleet, mix_rates(easy))
+        own = place(there, slo_ns=SLO_MS * 10**6, headroom=0.0, forms=["serial", "pipeline"]).plan
+        out[f"{easy:g}"] = {
+            "plan of 0.8": significant(carried(there, first, 0.0)),
+            "own plan": significant(own.rate_per_s),
+        }
+    return out
+
+
+def shrinking_batches() -> dict[str, Any]:
+    """Fig. 4: sixteen samples go in; how many are left at each ramp."""
+    left, out = 1.0, []
+    for rate in mix_rates(0.5):
+        out.append(significant(16 * left))
+        left -= rate
+    return {"left": out}

@@ -1,0 +1,19 @@
+"""The study of TETRIS, as the catalogue finds it."""
+
+from __future__ import annotations
+
+from ..study import Study
+from .report import render_study, study_excerpt, study_figures, tables_markdown
+from .tasks import study_tasks
+from .verdicts import verdicts
+
+STUDY = Study(
+    name="tetris",
+    title="What TETRIS says about splitting networks with exits, and what came out here",
+    tasks=study_tasks,
+    verdicts=verdicts,
+    figures=study_figures,
+    page=render_study,
+    tables=tables_markdown,
+    excerpt=study_excerpt,
+)

@@ -1,0 +1,61 @@
+"""The list of tasks of the study."""
+
+from __future__ import annotations
+
+from ..study import Size, Task
+from .simulations import (
+    MIXED,
+    V100S,
+    adapt_point,
+    batch_point,
+    board_point,
+    cost_point,
+    forecast_point,
+    heterogeneity_point,
+    parallel_point,
+    shrinking_batches,
+    slo_point,
+    space_point,
+    tolerance_point,
+)
+
+BATCHES = (1, 2, 4, 8, 16)
+MIXES = (0.8, 0.5, 0.2)
+SPACES = {
+    "6 + 8 + 15": MIXED,
+    "16 + 16 + 16": {"V100": 16, "P100": 16, "K80": 16},
+    "5 types x 8": {"V100": 8, "P100": 8, "K80": 8, "T4": 8, "M60": 8},
+}
+BOARDS = ((0, 4), (4, 4))
+
+
+def study_tasks(size: Size) -> list[Task]:
+    """Give every piece of the study, the longest first."""
+    tasks = [
+        Task(
+            "boards",
+            f"{zc706} + {zcu104}, {'easy' if easy else 'as published'}",
+            board_point,
+            (zc706, zcu104, easy, size),
+        )
+        for zc706, zcu104 in BOARDS
+        for easy in (False, True)
+    ]
+    tasks += [
+        Task("forecast", f"{world}, {samples} a window", forecast_point, (world, samples))
+        for world in ("steps", "slow day", "still")
+        for samples in (240,)
+    ]
+    tasks += [Task("space", name, space_point, (counts,)) for name, counts in SPACES.items()]
+    for batch in BATCHES:
+        tasks.append(Task("homogeneous", f"{batch}", batch_point, (V100S, 0.5, batch)))
+        tasks.append(Task("mixed types", f"{batch}", batch_point, (MIXED, 0.5, batch)))
+        tasks.append(Task("cost", f"{batch}", cost_point, (batch,)))
+        tasks.append(Task("heterogeneity", f"{batch}", heterogeneity_point, (batch,)))
+        tasks.append(Task("parallel", f"{batch}", parallel_point, (batch,)))
+    tasks += [Task("mixes", f"{easy:g}", batch_point, (V100S, easy, 8)) for easy in MIXES]
+    tasks += [Task("tolerance", f"{entropy:g}", tolerance_point, (entropy,)) for entropy in (0.3, 0.35, 0.4, 0.45, 0.5)]
+    tasks += [Task("objective", f"{slo:g}", slo_point, (slo,)) for slo in (8.0, 12.0, 20.0, 50.0, 100.0)]
+    tasks.append(Task("adapt", "mixes", adapt_point, ()))
+    tasks.append(Task("batches", "left", shrinking_batches, ()))
+    return tasks

@@ -1,0 +1,249 @@
+"""Tenants on a device: the simulator's schedule, a victim beside a flood, live changes over the network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from host_worlds import world
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oip_worlds import NAME, Served, bundle_of, served, triton_grpc
+
+import fluidnpu
+from fluidnpu.host import Driver, Server, serve_requests
+from fluidnpu.host.errors import DriverUsageError
+from fluidnpu.host.serving import Model, ModelOptions, ProtocolError, modes_of
+from fluidnpu.models import confidence, golden
+from fluidnpu.scheduler import Request, SchedulerError, World, make_policy, simulate
+from fluidnpu.scheduler.comparison import replay_live
+from fluidnpu.scheduler.exits import Criteria, ExitProfile, RuledExits
+from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, measure_tenants, parse_tenants
+
+RATES = (0.5, 0.2, 0.3)
+TENANTS = """
+interval = "100ms"
+[tenant.doors]
+share = 0.5
+criteria = "exit_number == 1"
+[tenant.cameras]
+share = 0.25
+"""
+
+
+def tenancy_of(*names: str, **more: Any) -> Tenancy:
+    return Tenancy(tenants=tuple(Tenant(name=n, share=1 / len(names), **more) for n in names), interval_ns=5000)
+
+
+def roomy(seed: int, tenants: int) -> Any:
+    """A world whose driver has a slot more for each tenant."""
+    w = world(seed, exits=3, loaded=False)
+    driver = Driver(w.driver.device, w.program, w.design, slots=w.design.b_max + tenants)
+    driver.load()
+    return w, driver
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    gaps=st.lists(st.integers(0, 2500), min_size=1, max_size=20),
+    owners=st.lists(st.sampled_from(["a", "b", ""]), min_size=20, max_size=20),
+    inner=st.sampled_from(["serial", "greedy", "fluid"]),
+    terms=st.sampled_from([{}, {"borrow": False}, {"at_limit": "drop"}, {"mode": "per-workload", "cooperative": True}]),
+)
+def test_a_device_and_the_simulator_give_tenants_the_same_schedule(
+    gaps: list[int], owners: list[str], inner: str, terms: dict[str, Any]
+) -> None:
+    w, driver = roomy(5, 2)
+    requests = [Request(i, int(t), int(t) + 9000, owners[i]) for i, t in enumerate(np.cumsum(gaps))]
+    images, profile = w.images(len(requests)), ExitProfile.of(w.design)
+    tenancy = tenancy_of("a", "b", burst_ns=3000, **terms)
+
+    def shared() -> tuple[Shared, Criteria]:
+        criteria = Criteria(profile, "confidence > 0.35")
+        modes = modes_of(tenancy, profile)
+        return Shared(tenancy, inner, criteria=criteria, modes=modes), criteria
+
+    policy, criteria = shared()
+    done = serve_requests(requests, images, policy, driver, exit_rates=RATES, rule=criteria)
+    done.schedule.check()
+    logits = enumerate(golden.run(w.qnet, images))
+    sure = np.stack([confidence(w.qnet.logits(i, stored)) for i, stored in logits]).T.tolist()
+    policy, criteria = shared()
+    exits = RuledExits(rule=criteria, confidences=dict(enumerate(sure)))
+    told = World(latency=w.design.latency, exits=exits, exit_rates=RATES, slots=driver.slots)
+    simulated = simulate(requests, policy, told)
+    assert done.schedule == simulated
+    assert done.schedule.because == simulated.because
+    assert [reply.tenant for reply in done.replies] == owners[: len(requests)]
+
+
+def test_a_victim_on_the_simulated_device_waits_a_stage_and_a_burst_longer_at_most() -> None:
+    w, driver = roomy(3, 2)
+    full, longest = w.design.latency.between(0, 2, 1), max(map(max, w.design.latency.ns))
+    rng = np.random.default_rng(4)
+    victims = np.cumsum(rng.exponential(8 * full, 40)).astype(int)
+
+    def p99_ms(flooded: bool) -> float:
+        flood = np.cumsum(rng.exponential(full / 4, 200)).astype(int) if flooded else []
+        rows = sorted([(int(at), "victim") for at in victims] + [(int(at), "flood") for at in flood])
+        requests = [Request(i, at, at + 10**9, name) for i, (at, name) in enumerate(rows)]
+        policy = Shared(tenancy_of("victim", "flood", burst_ns=2 * full), "fluid")
+        rule = Criteria(ExitProfile.of(w.design), "false")
+        done = serve_requests(requests, w.images(len(requests)), policy, driver, exit_rates=RATES, rule=rule)
+        return measure_tenants(done.schedule)["victim"].p99_ms
+
+    assert p99_ms(flooded=True) <= p99_ms(flooded=False) + (longest + 2 * full) / 1e6
+
+
+def test_a_victim_waits_for_one_run_of_a_flood_through_the_server() -> None:
+    """Counted in runs that begin between its arrival and its first run, since wall time is noisy in CI."""
+    w = world(3, exits=3, millis=True, loaded=False)
+    driver = Driver(w.driver.device, w.program, w.design, slots=w.design.b_max + 2)
+    driver.load()
+    started: list[tuple[int, str]] = []
+
+    class Notes:
+        def __getattr__(self, name: str) -> Any:
+            return lambda *_: None
+
+        def ran(self, run: Any, start_ns: int, end_ns: int, job: Any) -> None:
+            started.append((start_ns, "victim" if any(r.tenant == "victim" for r in run.requests) else "flood"))
+
+    image = w.images(1)[0]
+    policy = Shared(tenancy_of("victim", "flood", burst_ns=10**9), "fluid")
+    with Server(driver, policy, observers=[Notes()], rule=Criteria(ExitProfile.of(w.design), "false")) as server:
+        flood = [server.submit(image, 10**12, tenant="flood") for _ in range(60)]
+        flood[0].result(60)  # the flood is under way
+        victims = [server.submit(image, 10**12, tenant="victim").result(60) for _ in range(5)]
+        last = [future.result(120) for future in flood][-1]
+        with pytest.raises(SchedulerError, match="a tenant must be one of victim, flood, not 'door'"):
+            server.submit(image, 10**9, tenant="door")
+    for reply in victims:
+        between = [name for at, name in started if reply.arrival_ns < at < reply.start_ns]
+        assert between.count("flood") <= 1
+        assert reply.end_ns < last.end_ns
+    plain = Server(world(3, millis=True).driver, make_policy("fluid"))
+    with plain, pytest.raises(DriverUsageError, match="without tenants"):
+        plain.submit(image, 10**9, tenant="victim")
+
+
+# -- over the network ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def s(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("served")
+    surfaces, w = {"admin": 0, "admin_grpc": 0}, world(3, exits=3, loaded=False)
+    with served(folder, w, surfaces=surfaces, tenancy=parse_tenants(TENANTS), decisions=folder / "decisions") as one:
+        yield one
+
+
+def tenants_of(s: Served, body: object = None) -> tuple[int, Any]:
+    verb, raw = ("GET", None) if body is None else ("POST", json.dumps(body).encode())
+    status, content, _ = s.exchange(verb, f"/v2/models/{NAME}/tenants", raw, surface="admin")
+    return status, json.loads(content)
+
+
+def test_requests_say_whose_they_are_and_leave_by_their_tenants_criterion(s: Served) -> None:
+    image = s.w.images(1)[0]
+    with fluidnpu.connect(s.url) as npu:
+        assert npu.infer(image, tenant="doors").left_because == "exit_number == 1"
+        assert npu.infer(image, tenant="doors", criteria="exit_number == 2").left_because == "exit_number == 2"
+        assert npu.infer(image, tenant="cameras").left_because != "exit_number == 1"
+        assert npu.infer(image).left_because != "exit_number == 1"
+        with pytest.raises(ProtocolError, match="a tenant must be one of doors, cameras, not 'attic'"):
+            npu.infer(image, tenant="attic")
+    status, answer = s.call("POST", f"/v2/models/{NAME}/infer", s.request(image, parameters={"tenant": 3}))
+    assert (status, answer["error"]) == (400, "parameter 'tenant' must be a text, not 3")
+    grpc = triton_grpc()
+    made = grpc.InferInput(s.input, [1, *image.shape], "UINT8")
+    made.set_data_from_numpy(image[None])
+    with grpc.InferenceServerClient(s.grpc_place) as client:
+        found = client.infer(NAME, [made], parameters={"tenant": "doors"}).get_response()
+        assert found.parameters["left_because"].string_param == "exit_number == 1"
+
+
+def test_tenants_are_read_and_changed_live_on_the_admin_surface_only(s: Served) -> None:
+    status, _ = s.call("GET", f"/v2/models/{NAME}/tenants")
+    assert status == 403
+    status, before = tenants_of(s)
+    assert status == 200
+    assert before["tenants"]["doors"]["share"] == 0.5
+    assert before["tenants"][""]["share"] == 0.25
+    change = {"criteria": "exit_number == 3", "tenants": {"doors": {"share": 0.25, "criteria": "exit_number == 2"}}}
+    status, after = tenants_of(s, change)
+    assert status == 200
+    assert after["criteria"] == "exit_number == 3"
+    image = s.w.images(1)[0]
+    with fluidnpu.connect(s.url) as npu:
+        assert npu.infer(image, tenant="doors").left_because == "exit_number == 2"
+        s.model.load()  # what was changed outlives a reload
+        assert npu.infer(image, tenant="doors").left_because == "exit_number == 2"
+    _, now = tenants_of(s)
+    assert now["tenants"]["doors"]["share_now"] == 0.25
+    assert now["tenants"]["doors"]["answered"] > 0
+    tenants_of(s, {"tenants": {"doors": {"share": 0.5, "criteria": "exit_number == 1"}}})
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({"shares": {}}, "a change must have criteria and tenants, not shares"),
+        ({"criteria": 3}, "criteria must be a text, not 3"),
+        ({"criteria": "sure"}, "a criterion must have"),
+        ({"criteria": "energy > 1mJ"}, "power model of the board"),
+        ({"tenants": [1]}, "an object for each tenant by its name"),
+        ({"tenants": {"attic": {"share": 0.1}}}, "a tenant must be one of doors, cameras, not 'attic'"),
+        ({"tenants": {"doors": {"share": 0.9}}}, "shares of all tenants must sum to at most 1, not 1.15"),
+        ({"tenants": {"doors": {"speed": 1}}}, "tenant 'doors' may have share"),
+        ({"tenants": {"doors": {"mode": "pareto"}}}, "must have recorded confidences"),
+    ],
+)
+def test_a_wrong_change_is_one_sentence_and_changes_nothing(s: Served, body: object, says: str) -> None:
+    _, before = tenants_of(s)
+    status, answer = tenants_of(s, body)
+    assert status == 400
+    assert says in answer["error"]
+    _, after = tenants_of(s)
+    assert {k: v["share"] for k, v in after["tenants"].items()} == {k: v["share"] for k, v in before["tenants"].items()}
+    assert after["criteria"] == before["criteria"]
+
+
+def test_metrics_by_tenant(s: Served) -> None:
+    with fluidnpu.connect(s.url) as npu:
+        npu.infer(s.w.images(1)[0], tenant="cameras")
+    _, text = s.call("GET", "/metrics")
+    text = text.decode() if isinstance(text, bytes) else text
+    assert f'fluidnpu_tenant_requests_total{{model="{NAME}",outcome="exit",tenant="cameras"}}' in text
+    assert f'fluidnpu_tenant_npu_seconds_total{{model="{NAME}",tenant="cameras"}}' in text
+    assert f'fluidnpu_tenant_share{{model="{NAME}",tenant="cameras"}} 0.25' in text
+
+
+def test_a_model_refuses_tenants_that_do_not_fit(tmp_path: Any) -> None:
+    folder = bundle_of(world(3, exits=3, loaded=False), tmp_path / "small")
+    for text, says in (
+        ("[tenant.a]\nshare = 1\nmode = 'pareto'", "recorded confidences"),
+        ("[tenant.a]\nshare = 1\ncriteria = 'accuracy > 0.5'", "accuracy of each exit"),
+    ):
+        model = Model("small", folder, ModelOptions(tenancy=parse_tenants(text)))
+        with pytest.raises(SchedulerError, match=says):
+            model.load()
+    model = Model("small", folder)
+    with pytest.raises(ProtocolError, match="has no tenants"):
+        model.check_tenant("a")
+
+
+def test_the_decision_log_of_a_shared_npu_obeys_the_rules(s: Served) -> None:
+    with fluidnpu.connect(s.url) as npu:
+        for name in ("doors", "cameras", "doors"):
+            npu.infer(s.w.images(1)[0], tenant=name)
+    folder = s.model.options.decisions
+    assert folder is not None
+    s.model.unload()
+    relived = replay_live((folder / f"{NAME}.jsonl").read_text().splitlines())
+    assert relived.decisions > 0
+    assert relived.asked == 0
+    s.model.load()

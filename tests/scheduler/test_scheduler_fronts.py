@@ -1,0 +1,162 @@
+"""Fronts of thresholds, choices that must hold on unseen samples, and their bounds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fluidnpu.dse import LatencyTable
+from fluidnpu.scheduler import SchedulerError
+from fluidnpu.scheduler.exits import ExitProfile, Recorded, Threshold, choose, front_of
+from fluidnpu.scheduler.exits.bounds import gain_below, share_below
+from fluidnpu.scheduler.exits.fronts import default_grid, first_exit_within, halves, oracle_exits, outcomes_of
+
+TABLE = LatencyTable(ns=((100,), (80,), (120,)))
+PROFILE = ExitProfile(latency=TABLE, macs=(5, 9, 20), energy_nj=(1.0, 2.5, 7.0))
+
+
+def recorded(samples: int, seed: int, exits: int = 3) -> Recorded:
+    """Draw samples whose later exits are surer, and right with about their confidence."""
+    rng = np.random.default_rng(seed)
+    sure = np.sort(rng.random((samples, exits)), axis=1)
+    return Recorded(confidences=sure, correct=rng.random(sure.shape) < 0.3 + 0.7 * sure)
+
+
+grids = st.lists(
+    st.lists(st.sampled_from([0.0, 0.2, 0.4, 0.6, 0.9, 1.0]), min_size=1, max_size=4), min_size=2, max_size=2
+)
+
+
+@given(st.integers(1, 60), st.integers(0, 99), grids)
+@settings(max_examples=50, deadline=None)
+def test_cells_count_what_the_exit_rule_does(samples: int, seed: int, grid: list[list[float]]) -> None:
+    data = recorded(samples, seed)
+    found = outcomes_of(data, grid)
+    combinations = list(itertools.product(*(sorted(set(axis)) for axis in grid)))
+    assert found.thresholds.tolist() == [list(one) for one in combinations]
+    right, last = np.asarray(data.correct), np.asarray(data.correct)[:, -1]
+    for row, thresholds in enumerate(combinations):
+        exits = Threshold(thresholds).exits(data.confidences)
+        answered = right[np.arange(samples), exits]
+        for exit in range(3):
+            here = exits == exit
+            assert found.leaves[row, exit] == here.sum()
+            assert found.right[row, exit] == (answered & here).sum()
+            assert found.both[row, exit] == (answered & here & last).sum()
+    assert found.error == pytest.approx([1 - found.right[row].sum() / samples for row in range(len(combinations))])
+
+
+@given(st.integers(2, 60), st.integers(0, 99), st.sampled_from(["latency", "energy", "macs"]))
+@settings(max_examples=50, deadline=None)
+def test_a_front_has_what_nothing_dominates_and_finds_it(samples: int, seed: int, cost: str) -> None:
+    data = recorded(samples, seed)
+    grid = default_grid(data, 5)
+    front, all_of_them = front_of(data, PROFILE, cost=cost, grid=grid), outcomes_of(data, grid)
+    costs = {"latency": (100, 180, 300), "energy": (1, 2.5, 7), "macs": (5, 9, 20)}[cost]
+    pairs = sorted(zip(all_of_them.cost(costs).tolist(), all_of_them.error.tolist(), strict=True))
+    for point in front.points:
+        assert not any(c <= point.cost and e < point.error - 1e-12 for c, e in pairs)
+        assert not any(c < point.cost - 1e-9 and e <= point.error for c, e in pairs)
+    for error in (0.0, 0.2, 0.5, 1.0):
+        found, best = front.cheapest(error=error), min((c for c, e in pairs if e <= error), default=None)
+        assert (found is None) == (best is None)
+        assert found is None or found.cost == pytest.approx(best)
+    for budget in (0.5, 120, 1000):
+        found, least = front.best(cost=budget), min((e for c, e in pairs if c <= budget), default=None)
+        assert (found is None) == (least is None)
+        assert found is None or found.error == pytest.approx(least)
+
+
+def test_grids_and_costs_refuse_nonsense() -> None:
+    data = recorded(10, 0)
+    for grid in ([[0.5]], [[0.5], []], [[0.1] * 3, list(np.linspace(0, 1, 200_001))]):
+        with pytest.raises(SchedulerError, match="a grid must have thresholds for 2 exits"):
+            outcomes_of(data, grid)
+    with pytest.raises(SchedulerError, match="a cost must be one of latency, energy, macs, not 'time'"):
+        front_of(data, PROFILE, cost="time")
+    with pytest.raises(SchedulerError, match="power model of the board"):
+        front_of(data, ExitProfile(latency=TABLE), cost="energy")
+    with pytest.raises(SchedulerError, match="and only one"):
+        choose(data, PROFILE)
+    with pytest.raises(SchedulerError, match="risk must lie above 0"):
+        choose(data, PROFILE, accuracy=0.5, risk=0.9)
+
+
+def test_an_infeasible_demand_serves_the_whole_network_and_says_so() -> None:
+    for guarded in (False, True):
+        found = choose(recorded(400, 1), PROFILE, accuracy=0.999, guarded=guarded)
+        assert not found.feasible
+        assert found.criterion.text == "false"
+        assert found.said == "infeasible: the whole network"
+
+
+def test_algorithm_1_and_the_oracle() -> None:
+    assert first_exit_within([0.5, 0.8, 0.7], 0.75).text == "exit_number == 2"
+    assert first_exit_within([0.5, 0.8, 0.7], 0.9).text == "exit_number == 3"
+    data = Recorded(confidences=[[0.5] * 3] * 3, correct=[[0, 1, 1], [0, 0, 0], [1, 0, 1]])
+    assert oracle_exits(data).tolist() == [1, 0, 0]
+
+
+# -- bounds --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("right", "samples", "risk"), [(0, 5, 0.05), (5, 5, 0.05), (37, 40, 0.1), (900, 1000, 0.01)])
+def test_the_bound_of_a_share_is_clopper_and_pearsons(right: int, samples: int, risk: float) -> None:
+    """The probability of so many or more right answers, at the bound, is the risk."""
+    bound = share_below(right=right, samples=samples, risk=risk)
+    if right == 0:
+        assert bound == 0
+        return
+    tail = sum(math.comb(samples, k) * bound**k * (1 - bound) ** (samples - k) for k in range(right, samples + 1))
+    assert tail == pytest.approx(risk, rel=1e-6)
+
+
+def test_bounds_refuse_nonsense_and_prove_nothing_from_equals() -> None:
+    with pytest.raises(SchedulerError, match=r"0\.\.5"):
+        share_below(right=6, samples=5, risk=0.05)
+    with pytest.raises(SchedulerError, match="at least two samples"):
+        gain_below(both=1, first=0, second=0, neither=0, ratio=0.9, risk=0.05)
+    few, many = (gain_below(both=n, first=0, second=0, neither=0, ratio=0.99, risk=0.05) for n in (30, 3000))
+    assert few < 0 < many
+
+
+def test_a_bound_covers_what_it_says() -> None:
+    """Of 400 samples drawn 400 times, at most 5 % (and noise) of the bounds lie above the truth."""
+    rng = np.random.default_rng(2)
+    shares = np.array([0.85, 0.03, 0.05, 0.07])
+    truth = shares[0] + shares[1] - 0.99 * (shares[0] + shares[2])
+    above = 0
+    for _ in range(400):
+        both, first, second, neither = rng.multinomial(400, shares).tolist()
+        bound = gain_below(both=both, first=first, second=second, neither=neither, ratio=0.99, risk=0.05)
+        above += bound > truth
+    assert above / 400 <= 0.08
+
+
+def test_a_guarded_choice_holds_on_unseen_samples_and_a_naive_one_often_does_not() -> None:
+    """97 % of the last exit's accuracy asked on 600 samples of 40 populations, judged on 10,000 others."""
+    missed = {False: 0, True: 0}
+    for seed in range(40):
+        whole = recorded(10_600, 100 + seed)
+        sure, right = np.asarray(whole.confidences), np.asarray(whole.correct)
+        few = Recorded(confidences=sure[:600], correct=right[:600])
+        unseen = Recorded(confidences=sure[600:], correct=right[600:])
+        for guarded in missed:
+            found = choose(few, PROFILE, relative=0.97, guarded=guarded, seed=seed)
+            limits = found.point.thresholds if found.point is not None else (1.0, 1.0)
+            accuracy = unseen.accuracy_pct_at(unseen.exits([*limits, 0.0]), np.arange(unseen.samples))
+            missed[guarded] += accuracy < 97 * unseen.accuracy[-1]
+    assert missed[False] >= 10
+    assert missed[True] <= 3
+
+
+def test_halves_are_disjoint_and_whole() -> None:
+    data = recorded(101, 3)
+    first, second = halves(data, 5)
+    joined = np.concatenate([np.asarray(first.confidences), np.asarray(second.confidences)])
+    assert sorted(joined[:, 0].tolist()) == sorted(np.asarray(data.confidences)[:, 0].tolist())

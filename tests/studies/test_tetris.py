@@ -1,0 +1,81 @@
+"""The study of TETRIS: its data are the counted cycles, its baselines stand in order, its files are whole."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fluidnpu.dse import has_numba
+from fluidnpu.studies import Size, find_study, run_study, study_files
+from fluidnpu.studies.tetris import simulations, verdicts
+from fluidnpu.studies.tetris.profiles import (
+    PRICES,
+    board_profile,
+    gpu_fleet,
+    mix_rates,
+    resnet_cycles,
+)
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.mark.parametrize(("board", "memory"), [("zcu104", "ps_striped"), ("zc706", "pl")])
+def test_cycles_of_the_boards_are_those_that_were_counted(board: str, memory: str) -> None:
+    text = (ROOT / "docs" / "explanation" / "cycles" / f"resnet50-{board}-{memory}.md").read_text()
+    cycles = resnet_cycles()[board]["cycles"]
+    assert isinstance(cycles, dict)
+    for part in re.split(r"^B = ", text, flags=re.MULTILINE)[1:]:
+        batch = part.split()[0]
+        rows = [
+            [cell.strip() for cell in line.strip("| ").split("|")] for line in part.splitlines() if line.startswith("|")
+        ]
+        counted = {row[0]: int(row[5]) for row in rows if len(row) > 6 and row[5].isdigit() and row[0] != "all"}
+        assert cycles[batch] == counted
+    whole = sum(block.ns[0] for block in board_profile(board).blocks) + board_profile(board).blocks[-1].head_ns[0]
+    clock = resnet_cycles()[board]["clock_hz"]
+    assert isinstance(clock, int)
+    assert whole == pytest.approx(sum(cycles["1"].values()) * 1e9 / clock, rel=1e-6)
+
+
+def test_prices_follow_from_the_papers_two_equalities() -> None:
+    assert 16 * PRICES["V100"] == pytest.approx(26 * PRICES["P100"], rel=0.01)
+    assert 6 * PRICES["V100"] + 8 * PRICES["P100"] + 15 * PRICES["K80"] == pytest.approx(16 * PRICES["V100"], rel=0.01)
+    assert 16 * PRICES["V100"] / 3600 == pytest.approx(0.013, rel=0.01)
+
+
+def test_mixes_are_shares_and_a_lower_entropy_keeps_samples_longer() -> None:
+    for easy in (0.2, 0.5, 0.8):
+        assert sum(mix_rates(easy)) == pytest.approx(1)
+    depth = [sum(k * rate for k, rate in enumerate(mix_rates(0.5, entropy))) for entropy in (0.3, 0.4, 0.5)]
+    assert depth[0] > depth[1] > depth[2]
+
+
+def test_baselines_stand_in_order_and_splits_are_never_below_whole_networks() -> None:
+    for batch in (1, 8):
+        found = simulations.batch_point({"V100": 4}, 0.5, batch)
+        assert found["exits, all must leave"] <= found["exits, shrinking"] * (1 + 1e-4)
+        assert found["exits, shrinking"] <= found["TETRIS, black box"] * (1 + 1e-4)
+        assert found["TETRIS, black box"] <= found["TETRIS"] <= found["ours, one pipeline"] * (1 + 1e-4)
+    alone = simulations.all_leave(simulations.space_of(gpu_fleet({"V100": 1}, mix_rates(0.5)), [1]), 1)
+    assert alone == pytest.approx(
+        simulations.whole(simulations.space_of(gpu_fleet({"V100": 1}, mix_rates(0.5)), [1]), "on")
+    )
+
+
+def test_the_cost_of_a_rate_is_that_of_the_devices_that_carry_it() -> None:
+    found = simulations.cost_point(8)
+    assert found["TETRIS"]["gpus"] <= found["stock"]["gpus"]
+    assert found["TETRIS"]["cost"] == pytest.approx(found["TETRIS"]["gpus"] * PRICES["V100"], rel=1e-3)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not has_numba(), reason="the twin needs Numba")
+def test_the_whole_study_is_written() -> None:
+    study = find_study("tetris")
+    body = run_study(study, Size(seeds=1, requests=4000), 1, lambda done, total: None)
+    judged = {(v.where, v.statement[:40]): v.verdict for v in verdicts.verdicts(body)}
+    assert judged["Figs. 7, 8", "Splitting beats the network without exit"] == "agrees"
+    assert judged["on our boards", "Splitting ResNet-50 over boards pays"] == "differs"
+    files = dict(study_files(study, body, "fluidnpu simulate --study tetris"))
+    assert {"report.html", "statements.md", "tables.md", "figures/goodput.svg", "figures/cost.svg"} <= set(files)
+    assert "made-up" in files["report.html"]
