@@ -16,6 +16,7 @@ from fluidnpu.models import exits as model_exits
 from fluidnpu.models import files, training, zoo
 from fluidnpu.models import images as model_images
 from fluidnpu.models import onnx as model_onnx
+from fluidnpu.models.graph import ExitCheck
 
 from .. import show
 from ..errors import UsageError
@@ -76,7 +77,7 @@ class ExitsOptions(ExitSettings, Selecting):
 )
 @click.option(
     "--check",
-    type=click.Choice([check.value for check in model_exits.ExitCheck]),
+    type=click.Choice([check.value for check in ExitCheck]),
     help="what thresholds are compared with: the top probability, 1 less the entropy, the margin between two, or the top "
     "probability where the exit before named the same class  [default: the model's, else top]",
 )
@@ -165,7 +166,7 @@ def list_exits(options: ExitsOptions) -> None:
     if options.candidates is not None:
         network = with_candidates(network, parse_places(options.candidates, "--candidates"), options.threshold)
     if options.check is not None:
-        network = model_exits.with_check(network, model_exits.ExitCheck(options.check))
+        network = model_exits.with_check(network, ExitCheck(options.check))
     bare = is_full_size(options.model)
     if bare and (options.out is not None or options.calibrate is not None):
         network = zoo.with_random_weights(network, options.seed, CALIBRATION_IMAGES)
@@ -326,7 +327,7 @@ def _print(out: Console, report: dict[str, Any], places: bool) -> None:
         for e in report["exits"]
     ]
     title = f"{report['name']}: exits, MACs with all heads up to there"
-    if report["check"] != model_exits.ExitCheck.TOP.value:
+    if report["check"] != ExitCheck.TOP.value:
         title += f"; thresholds on {report['check']}"
     columns = ("exit", "logits", "MMAC", "share", "threshold", "rate", "accuracy")
     out.print(show.table(title, columns, rows, left=2))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fluidnpu import scheduler
 from fluidnpu.host import oip, serving
-from fluidnpu.scheduler.exits import PowerModel
+from fluidnpu.scheduler import exits
 
 from .. import show
 from ..errors import UsageError
@@ -69,7 +69,7 @@ def serve_network(
     slo: str | None,
     criteria: str | None,
     tenants: Path | None,
-    power: PowerModel | None,
+    power: exits.PowerModel | None,
     registers: int | None,
     reserved: tuple[int, int] | None,
     as_json: bool,

@@ -1,4 +1,3 @@
-from .examples import AUGMENTS as AUGMENTS
 from .examples import Examples as Examples
 from .examples import TorchDataset as TorchDataset
 from .fashion_mnist import FASHION_MNIST_FOLDER as FASHION_MNIST_FOLDER
@@ -10,6 +9,7 @@ from .heads import fit_heads as fit_heads
 from .loop import TrainedModel as TrainedModel
 from .loop import train as train
 from .loop import train_model as train_model
+from .schedule import AUGMENTS as AUGMENTS
 from .schedule import WEIGHTS as WEIGHTS
 from .schedule import Schedule as Schedule
 from .torch_network import forward as forward

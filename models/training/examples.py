@@ -19,7 +19,6 @@ from ..graph.network import Network
 from ..images.image_set import ImageSet
 
 Which = npt.NDArray[np.int64]
-AUGMENTS = ("none", "shift", "shift-mirror")
 SHIFT = 2  # pixels
 
 

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 
 from ..errors import NetworkError
-from .examples import AUGMENTS
 
 FIRST_EXIT_WEIGHT = 0.4  # of its loss, with rising weights; the last exit has 1, those between lie on a line
 WEIGHTS = ("equal", "rising")
+AUGMENTS = ("none", "shift", "shift-mirror")
 
 
 @dataclass(frozen=True, kw_only=True)

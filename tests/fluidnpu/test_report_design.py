@@ -39,7 +39,7 @@ def test_a_single_batch_size_is_enough() -> None:
 
 def test_every_layer_stands_under_its_roof_and_every_memory_is_listed() -> None:
     found = explore(WORK, load_board("zcu104"), b_max=4)
-    rows = _layer_rows(found, found.board.paper_words_per_cycle * found.board.clock_hz / 1e9)
+    rows = _layer_rows(found, found.words_per_cycle * found.board.clock_hz / 1e9)
     assert [row["layer"].name for row in rows] == ["conv", "fc"]
     for row in rows:
         assert len(row["places"]) == 2
