@@ -1,7 +1,10 @@
+from . import parts as parts
 from .ensembles.allocation import Problem as Problem
-from .ensembles.combine import Answer as Answer
 from .ensembles.combine import Rule as Rule
+from .ensembles.greedy import bounded_greedy as bounded_greedy
+from .ensembles.greedy import soft_greedy as soft_greedy
 from .ensembles.optimum import allocate as allocate
+from .ensembles.worst_fit import worst_fit as worst_fit
 from .fleet import Device as Device
 from .fleet import DeviceType as DeviceType
 from .fleet import Fleet as Fleet
@@ -12,14 +15,10 @@ from .plan import Job as Job
 from .plan import Plan as Plan
 from .plan import Pool as Pool
 from .plan import Route as Route
-from .planner import Form as Form
 from .planner import Placement as Placement
 from .planner import place as place
 from .profile import Block as Block
 from .profile import Profile as Profile
 from .together import place_together as place_together
-from .twin import Fault as Fault
-from .twin import Served as Served
 from .twin import goodput as goodput
 from .twin import serve_plan as serve_plan
-from .twin import serve_stream as serve_stream

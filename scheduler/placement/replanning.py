@@ -1,4 +1,4 @@
-"""When to plan again, and whether the new plan is worth its switch.
+"""Plans that are made again for a reason, and change only where the gain is worth the switch.
 
 Reasons: a timer, a board lost or back, drift of the exits, a straggler. A plan is changed only where its gain
 over the time until the next one pays for the switch, and is above a threshold; a board that is gone leaves no

@@ -7,10 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidnpu.scheduler import errors
-from fluidnpu.scheduler.placement import Problem, allocate
-from fluidnpu.scheduler.placement.ensembles import greedy
-from fluidnpu.scheduler.placement.ensembles.worst_fit import worst_fit
+from fluidnpu.scheduler.placement import Problem, allocate, bounded_greedy, parts, soft_greedy, worst_fit
 
 from ..writing import significant
 from .worlds import board_problem, gpu_problem
@@ -23,11 +20,11 @@ def cell(kind: str, ensemble: str, devices: int) -> dict[str, Any] | None:
     problem = _make(kind)(ensemble, devices)
     try:
         start = worst_fit(problem)
-    except errors.PlacementError:
+    except parts.PlacementError:
         return None
-    found = [greedy.bounded_greedy(problem, start, np.random.default_rng(seed)) for seed in range(SEEDS)]
+    found = [bounded_greedy(problem, start, np.random.default_rng(seed)) for seed in range(SEEDS)]
     rates = sorted(one.rate for one in found)
-    soft = greedy.soft_greedy(problem, start)
+    soft = soft_greedy(problem, start)
     best = max(found, key=lambda one: one.rate)
     return {
         "worst-fit": significant(problem.turns(start)),
@@ -63,8 +60,7 @@ def best_batch(ensemble: str, gpus: int) -> dict[str, Any]:
     out: dict[str, Any] = {"best batch": significant(min(rates))}
     for rounds in (10, 20):
         found = [
-            greedy.bounded_greedy(problem, start, np.random.default_rng(seed), max_iter=rounds).rate
-            for seed in range(SEEDS)
+            bounded_greedy(problem, start, np.random.default_rng(seed), max_iter=rounds).rate for seed in range(SEEDS)
         ]
         out[f"bounded greedy, {rounds}"] = significant(float(np.median(found)))
     return out

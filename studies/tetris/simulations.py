@@ -8,13 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidnpu.scheduler.placement import Fleet, goodput, place
-from fluidnpu.scheduler.placement.dynamic import best_pipeline, cheapest_pipeline
-from fluidnpu.scheduler.placement.forecast import FORECASTS, make_forecast
-from fluidnpu.scheduler.placement.holding import carried
-from fluidnpu.scheduler.placement.integer import best_mix
-from fluidnpu.scheduler.placement.options import NS, Space, whole_options
-from fluidnpu.scheduler.placement.replanning import with_rates
+from fluidnpu.scheduler.placement import Fleet, goodput, parts, place
 
 from ..study import Size
 from ..writing import significant
@@ -26,18 +20,18 @@ MIXED = {"V100": 6, "P100": 8, "K80": 15}
 PAPER: dict[str, Any] = {"serial": False, "ramps": ("on", "last")}  # the paper's space: one pipeline over the fleet
 
 
-def space_of(fleet: Fleet, batches: Sequence[int], slo_ms: float = SLO_MS, **settings: Any) -> Space:
+def space_of(fleet: Fleet, batches: Sequence[int], slo_ms: float = SLO_MS, **settings: Any) -> parts.Space:
     """The space of a fleet's network at 90 % of the objective, as the planner takes it."""
     network = next(iter(fleet.networks))
-    return Space.of(fleet, network, round(0.9e6 * slo_ms), batches=tuple(batches), **settings)
+    return parts.Space.of(fleet, network, round(0.9e6 * slo_ms), batches=tuple(batches), **settings)
 
 
 def rates_of(fleet: Fleet, batch: int, slo_ms: float = SLO_MS) -> dict[str, float | None]:
     """Planned samples a second of the baselines and of the paper's space, at batches up to one size."""
     sizes = range(1, batch + 1)
     space = space_of(fleet, sizes, slo_ms, **PAPER)
-    line, wide = best_pipeline(space), best_pipeline(space_of(fleet, sizes, slo_ms))
-    black = best_pipeline(space_of(fleet, sizes, slo_ms, serial=False, ramps=("on",)))
+    line, wide = parts.best_pipeline(space), parts.best_pipeline(space_of(fleet, sizes, slo_ms))
+    black = parts.best_pipeline(space_of(fleet, sizes, slo_ms, serial=False, ramps=("on",)))
     found = {
         "stock": whole(space_of(fleet, sizes, slo_ms), "none"),
         "exits, all must leave": all_leave(space_of(fleet, sizes, slo_ms), batch),
@@ -49,20 +43,20 @@ def rates_of(fleet: Fleet, batch: int, slo_ms: float = SLO_MS) -> dict[str, floa
     return {name: significant(rate) for name, rate in found.items()}
 
 
-def whole(space: Space, ramps: str) -> float:
+def whole(space: parts.Space, ramps: str) -> float:
     """Rate of the whole network on every device, with one way of its exits."""
     total = 0.0
     for kind in space.kinds:
         able = [
             one
-            for one in whole_options(space, kind)
+            for one in parts.whole_options(space, kind)
             if len(one.chain) == 1 and one.chain[0].ramps == ramps and one.latency_ns(kind.count) <= space.slo_ns
         ]
         total += max((one.rate for one in able), default=0.0) * kind.count
     return total
 
 
-def all_leave(space: Space, batch: int) -> float:
+def all_leave(space: parts.Space, batch: int) -> float:
     """Rate where a batch leaves a ramp only when all of it may: it stays full until the last has left."""
     total = 0.0
     for kind in space.kinds:
@@ -74,7 +68,7 @@ def all_leave(space: Space, batch: int) -> float:
             )
             longest = sum(block.ns[b - 1] + block.head_ns[b - 1] for block in kind.profile.blocks)
             if longest * (1 + (b - 1) / (b * kind.count)) <= space.slo_ns:
-                rates.append(NS * b / t)
+                rates.append(parts.NS * b / t)
         total += max(rates, default=0.0) * kind.count
     return total
 
@@ -108,8 +102,8 @@ def cost_point(batch: int) -> dict[str, Any]:
     for name, one in each.items():
         count = int(np.ceil(rate / one)) if one else None
         found[name] = {"gpus": count, "cost": None if count is None else significant(count * price)}
-    line = cheapest_pipeline(space_of(homogeneous, sizes, **PAPER), rate)
-    wide = cheapest_pipeline(space_of(mixed, sizes, **PAPER), rate)
+    line = parts.cheapest_pipeline(space_of(homogeneous, sizes, **PAPER), rate)
+    wide = parts.cheapest_pipeline(space_of(mixed, sizes, **PAPER), rate)
     found["TETRIS"] = {
         "gpus": None if line is None else line.used,
         "cost": None if line is None else significant(line.used * price),
@@ -135,7 +129,7 @@ def heterogeneity_point(batch: int) -> dict[str, Any]:
     """Fig. 16: 16 V100 against 6 V100, 8 P100 and 15 K80 at equal cost, in the paper's space."""
     out = {}
     for name, counts in (("16 V100", V100S), ("6 V100, 8 P100, 15 K80", MIXED)):
-        found = best_pipeline(space_of(gpu_fleet(counts, mix_rates(0.5)), range(1, batch + 1), **PAPER))
+        found = parts.best_pipeline(space_of(gpu_fleet(counts, mix_rates(0.5)), range(1, batch + 1), **PAPER))
         out[name] = significant(0.0 if found is None else found.rate)
     return out
 
@@ -147,10 +141,10 @@ def parallel_point(batch: int) -> dict[str, Any]:
     often as whole batches of the first allow, rounded up.
     """
     fleet, sizes = gpu_fleet(V100S, mix_rates(0.5)), range(1, batch + 1)
-    on = best_pipeline(space_of(fleet, sizes, **PAPER))
-    waits = best_pipeline(space_of(fleet, sizes, overlap=False, **PAPER))
+    on = parts.best_pipeline(space_of(fleet, sizes, **PAPER))
+    waits = parts.best_pipeline(space_of(fleet, sizes, overlap=False, **PAPER))
     space = space_of(fleet, sizes)
-    serial = max((o.rate for o in whole_options(space, space.kinds[0]) if len(o.chain) > 1), default=0.0)
+    serial = max((o.rate for o in parts.whole_options(space, space.kinds[0]) if len(o.chain) > 1), default=0.0)
     return {
         "pipelined": significant(0.0 if on is None else on.rate),
         "parallel, waiting for links": significant(0.0 if waits is None else waits.rate),
@@ -159,7 +153,7 @@ def parallel_point(batch: int) -> dict[str, Any]:
     }
 
 
-def barrier(space: Space, batch: int) -> float:
+def barrier(space: parts.Space, batch: int) -> float:
     """Best rate of two splits on one device that waits for all copies of the first before the second."""
     best, kind = 0.0, space.kinds[0]
     blocks, reach = kind.profile.blocks, space.reach
@@ -168,7 +162,7 @@ def barrier(space: Space, batch: int) -> float:
         second = sum(b.ns[batch - 1] for b in blocks[cut:]) + blocks[-1].head_ns[batch - 1]
         copies = int(np.ceil(1 / max(reach[cut], 1e-9)))
         runs = int(np.ceil(copies * reach[cut]))
-        best = max(best, NS * copies * batch / (copies * first + runs * second))
+        best = max(best, parts.NS * copies * batch / (copies * first + runs * second))
     return best
 
 
@@ -176,9 +170,9 @@ def space_point(counts: dict[str, int]) -> dict[str, Any]:
     """One pipeline, the paper's space, against any mix of pieces."""
     fleet = gpu_fleet(counts, mix_rates(0.5))
     sizes = (1, 2, 4, 8, 16)
-    line = best_pipeline(space_of(fleet, sizes, **PAPER))
-    mix = best_mix(space_of(fleet, sizes, serial=False, ramps=("on", "last")))
-    wide = best_mix(space_of(fleet, sizes))
+    line = parts.best_pipeline(space_of(fleet, sizes, **PAPER))
+    mix = parts.best_mix(space_of(fleet, sizes, serial=False, ramps=("on", "last")))
+    wide = parts.best_mix(space_of(fleet, sizes))
     assert line is not None
     assert mix is not None
     assert wide is not None
@@ -210,10 +204,10 @@ def board_point(zc706: int, zcu104: int, easy: bool, size: Size) -> dict[str, An
     return out
 
 
-def split_rate(space: Space) -> float:
+def split_rate(space: parts.Space) -> float:
     """The best rate of a pipeline that crosses the link at least once."""
     pieces = {key: some for key, some in space.pieces.items() if (key[1], key[2]) != (0, space.blocks)}
-    split = Space(
+    split = parts.Space(
         network=space.network,
         kinds=space.kinds,
         slo_ns=space.slo_ns,
@@ -222,7 +216,7 @@ def split_rate(space: Space) -> float:
         ramps=space.ramps,
     )
     split.__dict__["pieces"] = pieces
-    found = best_pipeline(split)
+    found = parts.best_pipeline(split)
     return 0.0 if found is None else found.rate
 
 
@@ -238,10 +232,10 @@ def forecast_point(world: str, samples: int) -> dict[str, Any]:
     rows = [tuple(float(x) for x in np.reshape(rates, (4, -1)).sum(axis=1)) for rates in rows]
     counts = [rng.multinomial(samples, rates).tolist() for rates in rows]
     out: dict[str, Any] = {}
-    for name in FORECASTS:
+    for name in parts.FORECASTS:
         if name == "arima" and importlib.util.find_spec("statsmodels") is None:
             continue
-        forecast, errors = make_forecast(name, len(rows[0])), []
+        forecast, errors = parts.make_forecast(name, len(rows[0])), []
         for number, (rates, seen) in enumerate(zip(rows, counts, strict=True)):
             if number >= 10:
                 said = np.cumsum(forecast.rates())[:-1]
@@ -257,10 +251,10 @@ def adapt_point() -> dict[str, Any]:
     first = place(fleet, slo_ns=SLO_MS * 10**6, headroom=0.0, forms=["serial", "pipeline"]).plan
     out = {}
     for easy in (0.8, 0.5, 0.2):
-        there = with_rates(fleet, mix_rates(easy))
+        there = parts.with_rates(fleet, mix_rates(easy))
         own = place(there, slo_ns=SLO_MS * 10**6, headroom=0.0, forms=["serial", "pipeline"]).plan
         out[f"{easy:g}"] = {
-            "plan of 0.8": significant(carried(there, first, 0.0)),
+            "plan of 0.8": significant(parts.carried(there, first, 0.0)),
             "own plan": significant(own.rate_per_s),
         }
     return out

@@ -8,8 +8,9 @@ import pytest
 from fluidnpu.dse import LatencyTable, has_numba
 from fluidnpu.scheduler import Action, Request, View, World, make_policy, simulate
 from fluidnpu.scheduler.errors import FleetError
-from fluidnpu.scheduler.placement import Fault, Fleet, Job, Plan, Pool, Route, goodput, place, serve_plan, serve_stream
+from fluidnpu.scheduler.placement import Fleet, Job, Plan, Pool, Route, goodput, place, serve_plan
 from fluidnpu.scheduler.placement.testing import toy_fleet
+from fluidnpu.scheduler.placement.twin import Fault, serve_stream
 
 pytestmark = pytest.mark.skipif(not has_numba(), reason="without Numba the loop takes minutes")
 MS = 10**6

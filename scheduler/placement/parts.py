@@ -1,0 +1,18 @@
+"""The parts of the planner, for studies and fleets that look inside: `placement.parts.best_pipeline`."""
+
+from __future__ import annotations
+
+from ..errors import PlacementError as PlacementError
+from .dynamic import best_pipeline as best_pipeline
+from .dynamic import cheapest_pipeline as cheapest_pipeline
+from .forecast import FORECASTS as FORECASTS
+from .forecast import DriftDetector as DriftDetector
+from .forecast import make_forecast as make_forecast
+from .holding import carried as carried
+from .integer import best_mix as best_mix
+from .options import NS as NS
+from .options import Space as Space
+from .options import whole_options as whole_options
+from .replanning import Replanner as Replanner
+from .replanning import Straggler as Straggler
+from .replanning import with_rates as with_rates
