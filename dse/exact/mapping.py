@@ -74,7 +74,9 @@ def joins(layer: LayerShape, array: Array[N]) -> tuple[int, ...]:
     array has, or more words than its widest P-tile, would only add zeros.
 
     >>> array = Array(t_r=512, t_p=14, t_c=64, weight_slots=1, in_words=28)
-    >>> joins(LayerShape(name="depthwise", r=196, p=9, c=1, groups=96), array)
+    >>> from fluidnpu.models import Window
+    >>> window = Window(kernel=(3, 3), out=(14, 14), channels=96)
+    >>> joins(LayerShape(name="depthwise", r=196, p=9, c=1, groups=96, window=window), array)
     (1, 2, 3, 4, 6, 8, 12, 16, 24)
     """
     window = layer.window

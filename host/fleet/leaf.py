@@ -5,7 +5,7 @@
 >>> times.batch_s(2), times.batch_s(5)
 (0.0045, 0.0045)
 >>> round(1 / times.sample_s)
-444
+533
 """
 
 from __future__ import annotations

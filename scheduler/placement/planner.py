@@ -7,7 +7,7 @@ before, so a plan is never below data parallel.
 >>> from fluidnpu.scheduler.placement.testing import toy_fleet
 >>> answer = place(toy_fleet(boards=4), slo_ns=10**9)
 >>> answer.plan.form, round(answer.plan.gap_pct, 1)
-('data parallel', 0.0)
+('data parallel, serial splits', 0.0)
 """
 
 from __future__ import annotations
