@@ -42,7 +42,7 @@ def test_a_lying_board_is_found_and_named(tmp_path: Path) -> None:
     assert liar["became_sick"] == 1, "it stays out"
     assert honest["state"] == "READY"
     assert honest.get("wrong", 0) == 0
-    # Of the 200 answers it would have given half. It is found by its first audit, which waits for the other board.
+    # It would have given half of the 200 answers; its first audit, which waits for the other board, finds it.
     assert 0 < found.wrong <= liar["answers"] < 100
     assert not found.errors
     assert not found.doubled
