@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 from docs_notebooks import NOTEBOOKS, executed, read_notebook, texts
 
+TRAINS = ("exits",)  # a minute
+CASES = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.long] if path.stem in TRAINS else []) for path in NOTEBOOKS
+]
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+@pytest.mark.parametrize("path", CASES)
 def test_a_notebook_prints_what_it_shows(path: Path, tmp_path: Path) -> None:
     """After a change: python tests/docs/refresh_outputs.py docs/notebooks/NAME.ipynb."""
     stored = read_notebook(path)

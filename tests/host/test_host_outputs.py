@@ -70,7 +70,7 @@ def test_the_simulated_device_gives_out_what_golden_does(seed: int) -> None:
     check_all_stages(loaded(qnet), qnet, pixels(qnet, 3, seed))
 
 
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("core", [CORES[0], *(pytest.param(core, marks=pytest.mark.long) for core in CORES[1:])])
 @pytest.mark.parametrize("seed", [*FITTING[:3], *(pytest.param(s, marks=pytest.mark.matrix) for s in FITTING[3:])])
 def test_the_rtl_gives_out_what_golden_does(seed: int, core: str) -> None:
     qnet = patchwork(seed)

@@ -63,6 +63,7 @@ def is_small(shape: Shape) -> bool:
 SMALL = [entry for entry in SHAPES if is_small(entry[1][1])]
 
 
+@pytest.mark.long
 def test_some_shapes_of_the_networks() -> None:
     npu = npu_of(DramModel.IDEAL)
     for number, (_, shape) in SMALL[::6]:
