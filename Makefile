@@ -6,7 +6,7 @@ DEPS   := pyproject.toml constraints.txt Makefile
 # The tests mix BLAS threads with worker processes: one thread each is faster on few cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-rtl test-long test-matrix tables timing docs lint format clean help
+.PHONY: demo test test-rtl test-long test-matrix tables timing figures docs lint format clean help
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -41,6 +41,11 @@ FORCE:
 
 timing: $(VENV)/.installed-test ## predicted clock of every module of the shipped designs; fails where a board's clock may be missed (an hour)
 	$(PY) -m fluidnpu.rtl_tb.synthesis.timing --write
+
+figures: $(VENV)/.installed-test ## docs/explanation/cycles/networks.md anew: four networks by the exact model on both boards (minutes)
+	@mkdir -p build
+	$(PY) benchmarks/networks.py > build/networks.md
+	mv build/networks.md docs/explanation/cycles/networks.md
 
 docs: $(VENV)/.installed-test ## the site in build/site (open index.html); every warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict && echo "the site is build/site/index.html; its search needs a server: python3 -m http.server -d build/site"

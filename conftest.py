@@ -8,7 +8,7 @@ import importlib
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -24,6 +24,17 @@ _locks = tempfile.TemporaryDirectory(prefix="fluidnpu-locks-")
 os.environ["FLUIDNPU_LOCKS"] = _locks.name
 
 ROOMS = {"boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host", "studies"}
+
+
+@pytest.fixture(scope="module")
+def few_trials() -> Iterator[None]:
+    """Choose weights on few and short streams, for tests that hold with any weights."""
+    selection = importlib.import_module("fluidnpu.scheduler.policies.selection")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selection, "FIRST", (3, 100))
+        patch.setattr(selection, "SECOND", (3, 100))
+        patch.setattr(selection, "_tried", {})
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,15 +1,15 @@
 """Cycles of every layer of a full-size network, the exact model beside the RTL on Verilator, as Markdown.
 
-    python benchmarks/exact_cycles.py [--network resnet50] [--board zc706] [--memory pl] [--ideal]
+    python benchmarks/exact_cycles.py [--network resnet50] [--board zc706] [--memory pl] [--core hls] [--ideal]
                                       [--latency N] [--batches 1,2,4,8] [--point T_P,T_C | --search]
                                       [--model-only] [--losses]
 
 `--memory`: of the board, its first by default (`DramModel.of`; simulated: efficiency, latency and refresh are
-assumptions). `--ideal`: a memory that never lets the ports wait stands behind them instead. The array is the
-`paper` model's best that fits, the one named, or that of `search_exact`. `--model-only` leaves the RTL out,
-which takes minutes a batch size. Last comes the share of busy multipliers beside three references: the
-device's DSPs, the roofline of device and memory, and the `paper` model's dataflow on the same array.
-`--losses` says where the rest of the time went. What took how long goes to standard error. Exit code 1 when a
+assumptions). `--core`: the one that must fit and place; both take the same cycles. `--ideal`: a memory that
+never lets the ports wait stands behind them instead. The array is the `paper` model's best that fits, the one
+named, or that of `search_exact`. `--model-only` leaves the RTL out, which takes minutes a batch size. Last
+comes the share of busy multipliers beside three references: the device's DSPs, the roofline of device and
+memory, and the `paper` model's dataflow on the same array. `--losses` says where the rest of the time went. What took how long goes to standard error. Exit code 1 when a
 layer differs. `make tables` makes the pages of docs/explanation/cycles.
 """
 
@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import Design, DramModel, Point, build_design, explore
+from fluidnpu.dse import CORES, Design, DramModel, Point, build_design, explore
 from fluidnpu.dse.exact import LayerCycles
 from fluidnpu.dse.hardware import roofline_cycles
 from fluidnpu.dse.paper import total_ticks
@@ -117,10 +117,11 @@ def design_of(work: Workload, board: Board, wanted: argparse.Namespace, batches:
     b_max = max(batches)
     if wanted.point:
         t_p, t_c = (int(number) for number in wanted.point.split(","))
-        return build_design(work, board, Point(t_r=DEEPEST, t_p=t_p, t_c=t_c), memory=wanted.memory, b_max=b_max)
+        point = Point(t_r=DEEPEST, t_p=t_p, t_c=t_c)
+        return build_design(work, board, point, memory=wanted.memory, core=wanted.core, b_max=b_max)
     asked = [float(b in batches) for b in range(1, b_max + 1)]
     model = "exact" if wanted.search else "paper"
-    return explore(work, board, b_max=b_max, weights=asked, model=model, memory=wanted.memory).design
+    return explore(work, board, b_max=b_max, weights=asked, model=model, memory=wanted.memory, core=wanted.core).design
 
 
 def main() -> None:
@@ -128,6 +129,7 @@ def main() -> None:
     parser.add_argument("--network", choices=FULL_SIZE, default=FULL_SIZE[0])
     parser.add_argument("--board", default="zc706")
     parser.add_argument("--memory")
+    parser.add_argument("--core", choices=CORES, default="hls")
     parser.add_argument("--ideal", action="store_true")
     parser.add_argument("--latency", type=int, help="cycles of the memory's latency, there and back")
     parser.add_argument("--batches", default="1,2,4,8")

@@ -27,6 +27,9 @@ else:  # a board's image may have Python 3.10
 
 SCHEMA = 1
 STRIPES = (1, 2, 4)
+SUSTAINED_PCT = (
+    75  # of a memory whose file does not say: the lower of the two shares that boards/*.toml have a source for
+)
 RAMB36_BITS, URAM288_BITS = 36 * 1024, 288 * 1024
 FAMILIES = {"zynq7000": "DSP48E1", "zynquplus": "DSP48E2"}
 
@@ -43,6 +46,7 @@ LIMITS = {
     "axi_port_bits": (32, 1024),
     "paper_words_per_cycle": (1, 128),
     "paper_memory_bits": (1, 2**40),
+    "dsp_most_pct": (1, 100),
 }
 
 
@@ -56,7 +60,8 @@ class Dram:
     controller.
 
     `stripes`: the ports that one of the NPU's masters is spread over. `port_bits`: the width of them
-    together, 0 for `axi_port_bits` each.
+    together, 0 for `axi_port_bits` each. `sustained_pct`: per cent of the peak that all ports together get
+    for long; row misses and turns of direction take the rest.
     """
 
     name: str
@@ -64,6 +69,7 @@ class Dram:
     side: str = "ps"
     port_bits: int = 0
     stripes: int = 1
+    sustained_pct: int = SUSTAINED_PCT
 
     def __post_init__(self) -> None:
         if self.side not in ("ps", "pl"):
@@ -73,6 +79,7 @@ class Dram:
             raise BoardError(
                 f"dram '{self.name}': stripes must be one of {', '.join(map(str, STRIPES))}, not {self.stripes!r}"
             )
+        _check_whole(f"dram '{self.name}': sustained_pct", self.sustained_pct, 1, 100)
         if self.port_bits:
             _check_port_bits(f"dram '{self.name}': port_bits", self.port_bits)
 
@@ -84,6 +91,8 @@ class Board:
     `paper_words_per_cycle` (16-bit words) and `paper_memory_bits` are what the `paper` model counts; for the
     shipped boards the first is a fit, the second a rounded capacity. Where a board does not say, they are
     what two ports carry and what the device has. `ramb36`, `uram288` and `dram` are those of the device.
+    `dsp_columns`: columns of DSP slices as (height, count); empty where they are not known, and then nothing
+    is asked of them. A design takes at most `dsp_most_pct` per cent of the slices.
     """
 
     name: str
@@ -102,6 +111,8 @@ class Board:
     dram: tuple[Dram, ...]
     paper_words_per_cycle: int = 0
     paper_memory_bits: int = 0
+    dsp_columns: tuple[tuple[int, int], ...] = ()
+    dsp_most_pct: int = 100
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -114,13 +125,14 @@ class Board:
         if self.family not in FAMILIES:
             raise BoardError(f"family must be one of {', '.join(FAMILIES)}, not {self.family!r}")
         for key, (low, high) in LIMITS.items():
-            if not (key in OPTIONAL and getattr(self, key) == 0):
+            if not (key.startswith("paper_") and getattr(self, key) == 0):
                 _check_whole(key, getattr(self, key), low, high)
         if not self.paper_words_per_cycle:
             object.__setattr__(self, "paper_words_per_cycle", 2 * self.axi_port_bits // 16)
         if not self.paper_memory_bits:
             object.__setattr__(self, "paper_memory_bits", self.ramb36 * RAMB36_BITS + self.uram288 * URAM288_BITS)
         _check_port_bits("axi_port_bits", self.axi_port_bits)
+        self._check_columns()
         if not self.dram:
             raise BoardError("a board needs at least one dram")
         for dram in self.dram:
@@ -133,13 +145,25 @@ class Board:
         if odd:
             raise BoardError(f"sources must name facts of the board, not {', '.join(odd)}")
 
+    def _check_columns(self) -> None:
+        for pair in self.dsp_columns:
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise BoardError(f"dsp_columns must be pairs of a height and a number of columns, not {pair!r}")
+            for value in pair:
+                _check_whole("a number of dsp_columns", value, 1, LIMITS["dsp"][1])
+        sites = sum(height * count for height, count in self.dsp_columns)
+        if self.dsp_columns and sites < self.dsp:
+            raise BoardError(f"dsp_columns must hold the {self.dsp} DSP slices of the device, not {sites}")
+
     @property
     def facts(self) -> tuple[str, ...]:
-        """Names of the facts that need a source: every field about the hardware, and one `dram.NAME` a
-        memory.
+        """Names of the facts that need a source: every field about the hardware, and two of each memory.
+
+        `dram.NAME` is what the memory is, `dram.NAME.sustained_pct` what it sustains.
         """
         plain = [f.name for f in fields(self) if f.name not in ("name", "title", "dram", "sources")]
-        return (*plain, *(f"dram.{memory.name}" for memory in self.dram))
+        memories = [f"dram.{memory.name}" for memory in self.dram]
+        return (*plain, *memories, *(f"{memory}.sustained_pct" for memory in memories))
 
     @property
     def unsourced(self) -> tuple[str, ...]:
@@ -242,7 +266,9 @@ def parse_board(text: str, source: str = "board") -> Board:
         parts += [f"has the unknown {', '.join(unknown)}"] if unknown else []
         raise BoardError(f"board file '{source}' must have exactly the fields of a board; it {', and it '.join(parts)}")
     try:
-        return Board(**{**body, "dram": _drams(body["dram"]), "sources": _sources(body.get("sources", {}))})
+        columns = tuple(tuple(pair) if isinstance(pair, list) else pair for pair in body.pop("dsp_columns", ()))
+        made = {"dram": _drams(body["dram"]), "sources": _sources(body.get("sources", {})), "dsp_columns": columns}
+        return Board(**{**body, **made})
     except BoardError as error:
         raise BoardError(f"board file '{source}': {error}") from None
 

@@ -21,9 +21,13 @@ FIELDS = {
     "dram": "the external memories, a table [dram.NAME] each; the first one is the default",
     "paper_words_per_cycle": "16-bit words a cycle and port that the paper model counts; what two ports carry, by default",
     "paper_memory_bits": "on-chip memory in bits that the paper model counts; what the device has, by default",
-    "sources": "the document behind each fact, by its name; a memory is 'dram.NAME'",
+    "dsp_columns": "columns of DSP slices, each [height, number of columns of it]; where there are none nothing is asked "
+    "of them",
+    "dsp_most_pct": "per cent of the DSP slices that a design takes at most; 100 by default",
+    "sources": "the document behind each fact, by its name; a memory is 'dram.NAME', and its "
+    "share of the peak 'dram.NAME.sustained_pct'",
 }
-OPTIONAL = ("paper_words_per_cycle", "paper_memory_bits", "sources")
+OPTIONAL = ("paper_words_per_cycle", "paper_memory_bits", "dsp_columns", "dsp_most_pct", "sources")
 
 DRAM_FIELDS = {
     "bytes_per_s": "peak transfer rate of the memory in bytes a second",
@@ -31,5 +35,7 @@ DRAM_FIELDS = {
     "logic does",
     "port_bits": "width in bits of the port that a master of the NPU has there; by default that of its stripes together",
     "stripes": "ports that one master of the NPU is spread over: 1, 2 or 4; 1 by default",
+    "sustained_pct": "per cent of the peak that all ports together get for long: row misses and turns of direction take "
+    "the rest; 75 by default",
 }
-DRAM_OPTIONAL = ("port_bits", "stripes")
+DRAM_OPTIONAL = ("port_bits", "stripes", "sustained_pct")

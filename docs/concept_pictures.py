@@ -9,7 +9,7 @@ from functools import cache
 from drawing import BLUE, GREEN, GREY, INK, LINE, ORANGE, PAPER, RED, SOFT, Sheet
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import Design, LatencyTable, explore
+from fluidnpu.dse import Design, DramModel, LatencyTable, explore
 from fluidnpu.dse.hardware import roofline_cycles
 from fluidnpu.models import read_onnx, shipped_file
 from fluidnpu.models.zoo import full_size
@@ -323,7 +323,7 @@ def roofline() -> Sheet:
     """Layers of ResNet-50 on a ZC706's array at batches of 1 and 8, below memory and compute."""
     board = load_board("zc706")
     design = _resnet50_design()
-    macs, words = float(design.array.t_p * design.array.t_c), board.memory("ps").bytes_per_s / 2 / board.clock_hz
+    macs, words = float(design.array.t_p * design.array.t_c), DramModel.of(board, design.memory).awake_words
     peak = 2 * macs * board.clock_hz / 1e9
     sheet = Sheet(WIDTH, 320, "The roofline of ResNet-50 on a ZC706")
     left, right, top, bottom = 70.0, WIDTH - 20, 40.0, 270.0

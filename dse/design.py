@@ -106,7 +106,8 @@ class Design:
     asked for before RAM geometry was looked at (equal when nothing had to give). `memory` of the board holds
     weights and activations, behind AXI masters of `port_bits`, each spread over `stripes` ports.
     `buffer_words`: 16-bit words of the input buffer, a power of two. `plans[layer][batch - 1]` is the FBCB.
-    `latency` follows from `model` (`paper` or `exact`).
+    `latency` follows from `model` (`paper` or `exact`). `joins[layer]`: groups of a grouped layer that the
+    array computes as one, with zeros between them (ADR 29); empty where every layer keeps its own.
     """
 
     network: str
@@ -127,6 +128,7 @@ class Design:
     port_bits: int = 128
     stripes: int = 1
     buffer_words: int = 1 << 15
+    joins: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name in _WHOLE:
@@ -149,6 +151,7 @@ class Design:
         rates = self.exit_rates
         if rates is not None and (len(rates) != len(self.exits) or not all(0 <= rate <= 1 for rate in rates)):
             raise DesignError(f"exit_rates must be {len(self.exits)} shares of 0..1, not {rates}")
+        self._check_joins()
         for layer, row in zip(self.layers, self.plans, strict=True):
             if len(row) != self.b_max:
                 raise DesignError(
@@ -173,6 +176,16 @@ class Design:
             raise DesignError(
                 f"buffer_words must be a power of two of at least {16 * self.line_words}, not {self.buffer_words}"
             )
+
+    def _check_joins(self) -> None:
+        if self.joins and len(self.joins) != len(self.layers):
+            raise DesignError(f"joins must be one number for each of {len(self.layers)} layers, not {len(self.joins)}")
+        for layer, count in zip(self.layers, self.joins, strict=False):
+            whole = isinstance(count, int) and not isinstance(count, bool) and count >= 1
+            if not whole or layer.groups % count or (count > 1 and layer.kind is not Kind.GEMM):
+                raise DesignError(f"joins of layer '{layer.name}' must divide its {layer.groups} groups, not {count!r}")
+        if set(self.joins) == {1}:
+            object.__setattr__(self, "joins", ())
 
     def _check_plan(self, layer: LayerShape, batch: int, plan: BatchPlan) -> None:
         where = f"layer '{layer.name}' at batch {batch}"
@@ -252,6 +265,19 @@ class Design:
         """Width of a P-tile in words and of a column tile in columns, as `Array.tile`."""
         return self.array.tile(mode)
 
+    def join(self, layer: int) -> int:
+        """Groups of a layer that the array computes as one."""
+        return self.joins[layer] if self.joins else 1
+
+    def lowered(self, layer: int) -> LayerShape:
+        """The layer as the array runs it: with groups joined."""
+        return self.layers[layer].joined(self.join(layer))
+
+    @property
+    def lowered_layers(self) -> tuple[LayerShape, ...]:
+        """Every layer as the array runs it."""
+        return tuple(self.lowered(index) for index in range(len(self.layers)))
+
     # -- consequences ---------------------------------------------------------------------------------
 
     def mode(self, layer: int, batch: int) -> Mode:
@@ -330,6 +356,8 @@ class Design:
             [[plan.k.value, plan.b_r, int(plan.row_lanes), plan.block] for plan in row] for row in self.plans
         ]
         body["latency"] = {"ns": [list(row) for row in self.latency.ns]}
+        if not self.joins:  # absent, as in files of earlier versions
+            del body["joins"]
         text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return {"schema": SCHEMA, "digest": hashlib.sha256(text.encode()).hexdigest(), **body}
 
@@ -356,8 +384,8 @@ class Design:
             )
         body = {key: value for key, value in raw.items() if key not in ("schema", "digest")}
         names = {f.name for f in fields(cls)} - {"array"} | set(_ARRAY_FIELDS)
-        if set(body) != names:
-            odd = sorted(set(body) ^ names)
+        if set(body) | {"joins"} != names:
+            odd = sorted((set(body) | {"joins"}) ^ names)
             raise DesignError(
                 f"{source} must have exactly the fields of a design; missing or unknown: {', '.join(odd)}"
             )
@@ -386,6 +414,7 @@ class Design:
                     tuple(BatchPlan(k=Stack(k), b_r=b, row_lanes=bool(r), block=n) for k, b, r, n in row)
                     for row in body["plans"]
                 ),
+                "joins": tuple(body.get("joins", ())),
                 "latency": LatencyTable(ns=tuple(tuple(row) for row in body["latency"]["ns"])),
             }
         )

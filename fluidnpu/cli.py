@@ -27,6 +27,7 @@ COMMANDS = {
     "dse": "dse",
     "exits": "exits",
     "import-reports": "import_reports",
+    "place": "place",
     "prepare": "prepare",
     "serve": "serve",
     "simulate": "simulate",

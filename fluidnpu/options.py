@@ -32,7 +32,7 @@ DESIGN_FILE = click.option(
 MEMORY = click.option(
     "--memory",
     metavar="NAME",
-    help="the board's memory that weights and activations lie in, as its file names them: ps, pl, ps_striped  "
+    help="the board's memory that weights and activations lie in, as its file names them: ps_striped, ps, pl  "
     "[default: the first]",
 )
 EXPLAIN = click.option("--explain", is_flag=True, help="also say what every word and every number on the screen means")

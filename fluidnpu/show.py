@@ -157,7 +157,7 @@ def design_table(explorations: Sequence[dse.Exploration]) -> Group:
     """Show the design to build and what it reaches, a row a board."""
     rows = []
     for one in explorations:
-        design, resources = one.design, one.fitted_resources
+        design, resources, walls = one.design, one.fitted_resources, one.walls(1)
         rows.append(
             (
                 one.board.name,
@@ -165,13 +165,14 @@ def design_table(explorations: Sequence[dse.Exploration]) -> Group:
                 f"{one.frames_per_second[0]:.0f}",
                 f"{one.frames_per_second[-1]:.0f}",
                 f"{one.batch_ms[0]:.3f}",
+                "-" if walls is None else walls.first,
                 f"{resources['dsp']['percent']:.0f} %",
                 *(f"{ram[kind]['percent']:.0f} %" if kind in (ram := memories(resources)) else "-" for kind in RAMS),
             )
         )
     model, b_max = explorations[0].design.model, explorations[0].b_max
     frames = ("frames/s, B = 1", f"B = {b_max}")
-    columns = ("board", "array", *frames, "ms, B = 1", "DSP", *RAMS)
+    columns = ("board", "array", *frames, "ms, B = 1", "limited by", "DSP", *RAMS)
     return table(f"Designs (by the {model} model, simulated)", columns, rows, left=2)
 
 

@@ -6,12 +6,13 @@ It holds `design.json`, `program.json` and `program.bin`, which must belong toge
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fluidnpu.dse import Design, DesignError
 from fluidnpu.hls import Program, ProgramError
 from fluidnpu.models.files import write_files
+from fluidnpu.scheduler.placement import Profile
 
 from .errors import BundleError
 
@@ -48,6 +49,14 @@ class Bundle:
         """Bytes that a driver allocates: the program, and as many slots as a batch has, each on pages."""
         parts = (len(self.program.image()), self.design.b_max * self.program.slot_bytes)
         return sum(-(-(part + _ALIGNMENT) // _PAGE) * _PAGE for part in parts)
+
+    @property
+    def profile(self) -> Profile:
+        """Time and memory by stage, for plans on many devices; memory is that of the compiled program."""
+        profile = Profile.of_design(self.design)
+        more = max(0, len(self.program.image()) - profile.weights_bytes)
+        first = replace(profile.blocks[0], weights_bytes=profile.blocks[0].weights_bytes + more)
+        return replace(profile, blocks=(first, *profile.blocks[1:]), slot_bytes=self.program.slot_bytes)
 
     def write(self, folder: Path | str) -> None:
         """Write the three files into a folder, made if need be; all of them or none are replaced."""

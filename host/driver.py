@@ -17,8 +17,7 @@ import numpy.typing as npt
 from fluidnpu.dse import Design
 from fluidnpu.hls import Cause, Program, register
 from fluidnpu.models import NetworkError as ImageError
-from fluidnpu.models import confidence
-from fluidnpu.models.exits import decide_exits
+from fluidnpu.models.exits import decide_exits, sureness_of_exits
 
 from .bus import Bus
 from .devices import claims
@@ -267,18 +266,19 @@ class Driver:
         """
         if not len(images):
             raise DriverUsageError("exit rates are measured on at least one image, and none came")
-        sure: list[list[npt.NDArray[np.float64]]] = [[] for _ in self.program.exits]
+        logits: list[list[npt.NDArray[np.float64]]] = [[] for _ in self.program.exits]
         for start in range(0, len(images), self.design.b_max):
             batch = images[start : start + self.design.b_max]
             slots = range(len(batch))
             for slot, image in zip(slots, batch, strict=True):
                 self.write_sample(slot, image)
             self.activate(slots)
-            for stage, found in enumerate(sure):
+            for stage, found in enumerate(logits):
                 self.run_stage(stage)
-                found.append(confidence(self.logits(slots, stage)))
+                found.append(self.logits(slots, stage))
         self.activate(())
-        left = decide_exits([np.concatenate(found) for found in sure], self.program.thresholds)
+        sure = sureness_of_exits([np.concatenate(found) for found in logits], self.program.check)
+        left = decide_exits(sure, self.program.thresholds)
         return tuple(float(np.mean(left == index)) for index in range(len(sure)))
 
     # -- the batch -------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from .graph.shapes import Kind as Kind
 from .graph.shapes import LayerShape as LayerShape
 from .graph.shapes import Window as Window
 from .graph.shapes import Workload as Workload
-from .images.files import read_image_file as read_image_file
 from .images.image_set import ImageSet as ImageSet
 from .images.image_set import shipped_file as shipped_file
 from .images.image_set import shipped_images as shipped_images
@@ -21,5 +20,6 @@ from .numeric.guard import accuracy_guard as accuracy_guard
 from .numeric.quantise import QuantisedLayer as QuantisedLayer
 from .numeric.quantise import QuantisedNetwork as QuantisedNetwork
 from .numeric.quantise import quantise as quantise
+from .onnx.from_torch import from_torch as from_torch
 from .onnx.reader import read_model as read_model
 from .onnx.reader import read_onnx as read_onnx

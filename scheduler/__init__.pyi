@@ -3,7 +3,6 @@ from .comparison.serving import Serving as Serving
 from .errors import PolicyError as PolicyError
 from .errors import SchedulerError as SchedulerError
 from .errors import TrafficError as TrafficError
-from .ledger import Ledger as Ledger
 from .policies.registry import make_policy as make_policy
 from .policy import Action as Action
 from .policy import Answer as Answer
@@ -14,11 +13,12 @@ from .policy import Shed as Shed
 from .policy import View as View
 from .policy import Wait as Wait
 from .policy import traits_of as traits_of
-from .schedule import Outcome as Outcome
-from .schedule import Schedule as Schedule
 from .simulation.engine import simulate as simulate
+from .simulation.ledger import Ledger as Ledger
 from .simulation.metrics import Metrics as Metrics
 from .simulation.metrics import measure as measure
+from .simulation.schedule import Outcome as Outcome
+from .simulation.schedule import Schedule as Schedule
 from .simulation.traffic import draw_exits as draw_exits
 from .simulation.traffic import poisson as poisson
 from .simulation.units import parse_duration_ns as parse_duration_ns

@@ -20,11 +20,16 @@ from fluidnpu.dse import LatencyTable
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One sample to classify; arrival and deadline are absolute times."""
+    """One sample to classify; arrival and deadline are absolute times. `tenant`: on whose behalf."""
 
     id: int
     arrival_ns: int
     deadline_ns: int
+    tenant: str = ""
+
+    def __repr__(self) -> str:
+        tenant = f", tenant={self.tenant!r}" if self.tenant else ""
+        return f"Request(id={self.id}, arrival_ns={self.arrival_ns}, deadline_ns={self.deadline_ns}{tenant})"
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .study import Study
 
-STUDIES = {"fluid-batching": "fluid_batching"}  # as in `fluidnpu simulate --study NAME`, and the folder
+STUDIES = {"fluid-batching": "fluid_batching", "pame": "pame"}  # as in `fluidnpu simulate --study NAME`, and the folder
 
 
 def find_study(name: str) -> Study:

@@ -29,7 +29,7 @@ from ..hardware.array import Array, Ints, Mode, ceil_div, pool_beats
 from ..hardware.dram import DramModel, Rates
 from ..hardware.row_buffer import WORD_BYTES, row_bytes, rows
 from ..paper.plans import Plans
-from .mapping import LayerMapping, layer_key, mappings
+from .mapping import LayerMapping, joins, layer_key, mappings
 from .model import Machine
 
 LAYER_CYCLES = 300  # descriptor, plan, and the way through an empty pipeline
@@ -176,18 +176,42 @@ def estimated_plan(layer: LayerShape, machine: Machine, dram: DramModel, batch: 
     return inf if too_large else cycles, mapping.plan(-block)
 
 
-def estimated_plans(workload: Workload, machine: Machine, dram: DramModel, b_max: int) -> tuple[float, Plans]:
-    """The FBCB of fewest estimated cycles, and the sum of these cycles over layers and batch sizes.
+@dataclass(frozen=True, kw_only=True)
+class EstimatedPlans:
+    """The FBCB of fewest estimated cycles, with the groups of each layer that are joined for it.
 
-    Cycles of batch b count 1/b each. The sum is infinite when a layer's rows do not fit the input buffer.
+    `total`: the cycles of all layers and batch sizes, those of batch b over b; infinite when a layer's rows
+    do not fit the input buffer.
     """
-    known: dict[LayerShape, list[tuple[float, BatchPlan]]] = {}
+
+    total: float
+    plans: Plans
+    joins: tuple[int, ...]
+
+
+def estimated_plans(workload: Workload, machine: Machine, dram: DramModel, b_max: int) -> EstimatedPlans:
+    """The plan of each layer at each batch size, and its joined groups, by the estimate."""
+    known: dict[LayerShape, tuple[float, int, tuple[BatchPlan, ...]]] = {}
     for layer in workload.layers:
         if (key := layer_key(layer)) not in known:
-            known[key] = [estimated_plan(layer, machine, dram, batch) for batch in range(1, b_max + 1)]
+            known[key] = min(
+                (_all_batches(layer, count, machine, dram, b_max) for count in joins(layer, machine.array)),
+                key=lambda found: found[:2],
+            )
     rows = [known[layer_key(layer)] for layer in workload.layers]
-    total = sum(cycles / batch for row in rows for batch, (cycles, _) in enumerate(row, 1))
-    return total, tuple(tuple(plan for _, plan in row) for row in rows)
+    return EstimatedPlans(
+        total=sum(total for total, _, _ in rows),
+        plans=tuple(plans for _, _, plans in rows),
+        joins=tuple(count for _, count, _ in rows),
+    )
+
+
+def _all_batches(
+    layer: LayerShape, count: int, machine: Machine, dram: DramModel, b_max: int
+) -> tuple[float, int, tuple[BatchPlan, ...]]:
+    """The cycles over b, the number of joined groups, and the plans of a layer."""
+    row = [estimated_plan(layer.joined(count), machine, dram, batch) for batch in range(1, b_max + 1)]
+    return sum(cycles / batch for batch, (cycles, _) in enumerate(row, 1)), count, tuple(plan for _, plan in row)
 
 
 def _blocks(run: _Run) -> Iterator[int]:

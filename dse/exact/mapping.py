@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from fluidnpu.models import Kind, LayerShape
 
 from ..design import BatchPlan, Stack
-from ..hardware.array import Mode, ceil_div
+from ..hardware.array import Array, Mode, N, ceil_div
 from ..hardware.row_buffer import needed_bytes
 
 
@@ -63,6 +65,24 @@ def mappings(layer: LayerShape, batch: int, *, stackable: bool = True) -> tuple[
     wide = replace(plain, mode=Mode.WIDE)
     side = LayerMapping(mode=Mode.LANES, batch=batch, b_r=ceil_div(batch, 2), row_lanes=batch == 1)
     return plain, wide, side
+
+
+def joins(layer: LayerShape, array: Array[N]) -> tuple[int, ...]:
+    """Numbers of a layer's groups to compute as one that are worth a look on an array, or on one of many.
+
+    Joined groups fill columns of the array with outputs, and beats with words of a tap. More columns than the
+    array has, or more words than its widest P-tile, would only add zeros.
+
+    >>> array = Array(t_r=512, t_p=14, t_c=64, weight_slots=1, in_words=28)
+    >>> joins(LayerShape(name="depthwise", r=196, p=9, c=1, groups=96), array)
+    (1, 2, 3, 4, 6, 8, 12, 16, 24)
+    """
+    window = layer.window
+    if layer.groups == 1 or window is None:
+        return (1,)
+    words = layer.p // (window.kernel[0] * window.kernel[1])
+    most = int(np.max(np.minimum(array.t_c // layer.c, 2 * array.t_p // words)))
+    return tuple(count for count in range(1, max(1, min(layer.groups, most)) + 1) if layer.groups % count == 0)
 
 
 def layer_key(layer: LayerShape) -> LayerShape:

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from math import inf
 from typing import TypeVar
@@ -34,7 +35,7 @@ from ..resources.buildable import MIN_T_C, MIN_T_P, buildable
 from ..resources.fit import Fit, fit
 from .bound import Candidates, block_sizes, lower_bound
 from .estimate import estimated_plan
-from .mapping import LayerMapping, layer_key, mappings
+from .mapping import LayerMapping, joins, layer_key, mappings
 from .model import LayerJob, Machine, job_cycles
 from .sharing import share_memory
 
@@ -107,12 +108,14 @@ def synthetic_job(layer: LayerShape, mapping: LayerMapping, block: int) -> tuple
 class Evaluation:
     """One array as it fits, with the plan and the exact cycles of every layer at some batch sizes.
 
-    `plans[layer key][batch]`; `cycles` alike, without the set-up of a job.
+    `plans[layer key][batch]`; `cycles` alike, without the set-up of a job. `joins[layer key]`: groups that
+    the array computes as one, at every batch size.
     """
 
     fit: Fit
     plans: dict[LayerShape, dict[int, BatchPlan]]
     cycles: dict[LayerShape, dict[int, int]]
+    joins: dict[LayerShape, int]
 
     @property
     def batches(self) -> tuple[int, ...]:
@@ -140,6 +143,10 @@ class Evaluation:
     def fbcb(self, layers: Sequence[LayerShape]) -> Plans:
         """The plan of each layer at each batch size."""
         return tuple(tuple(self.plans[layer_key(layer)][batch] for batch in self.batches) for layer in layers)
+
+    def layer_joins(self, layers: Sequence[LayerShape]) -> tuple[int, ...]:
+        """Joined groups of each layer."""
+        return tuple(self.joins[layer_key(layer)] for layer in layers)
 
 
 def merge_batches(first: Evaluation, second: Evaluation) -> Evaluation:
@@ -179,6 +186,21 @@ def best_plan(
     return best
 
 
+@lru_cache(maxsize=1 << 14)
+def best_join(layer: LayerShape, batch: int, machine: Machine, dram: DramModel) -> int:
+    """The number of a layer's groups that takes the fewest cycles computed as one, at a batch size.
+
+    The estimate chooses `TRIES` numbers, the exact model one of them. A descriptor holds one number for all
+    batch sizes, so a search asks for the smallest that it weighs.
+    """
+    counts = joins(layer, machine.array)
+    if len(counts) == 1:
+        return counts[0]
+    ranked = sorted(counts, key=lambda count: estimated_plan(layer.joined(count), machine, dram, batch)[0])
+    fitting = [n for n in ranked if estimated_plan(layer.joined(n), machine, dram, batch)[0] < inf][:TRIES] or [1]
+    return min(fitting, key=lambda count: best_plan(layer.joined(count), batch, machine, dram)[1])
+
+
 def _plans_to_try(
     layer: LayerShape, batch: int, machine: Machine, dram: DramModel, tries: int
 ) -> list[tuple[float, LayerMapping, int]]:
@@ -205,10 +227,13 @@ def evaluate_array(question: Question, fitted: Fit, batches: Sequence[int]) -> E
     """The best plan of every layer at each of `batches` on one array, by the exact model, in two threads."""
     machine = Machine.on(question.target, fitted.array, fitted.buffer_words)
     keys = list(dict.fromkeys(layer_key(layer) for layer in question.workload.layers))
+    least = min(question.batches)
+    joined = {key: best_join(key, least, machine, question.dram) for key in keys}
     tasks = [(key, batch) for batch in sorted(batches, reverse=True) for key in keys]
 
     def solve(task: tuple[LayerShape, int]) -> tuple[BatchPlan, int]:
-        return best_plan(*task, machine, question.dram)
+        key, batch = task
+        return best_plan(key.joined(joined[key]), batch, machine, question.dram)
 
     with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
         solved = dict(zip(tasks, pool.map(solve, tasks), strict=True))
@@ -216,6 +241,7 @@ def evaluate_array(question: Question, fitted: Fit, batches: Sequence[int]) -> E
         fit=fitted,
         plans={key: {batch: solved[key, batch][0] for batch in batches} for key in keys},
         cycles={key: {batch: solved[key, batch][1] for batch in batches} for key in keys},
+        joins=joined,
     )
 
 
@@ -234,11 +260,12 @@ def lower_bounds(question: Question, space: Space, batches: Sequence[int], progr
         counts[layer_key(layer)] = counts.get(layer_key(layer), 0) + 1
     total = np.full((len(batches), len(space)), float(JOB_CYCLES))
     for done, (layer, times) in enumerate(counts.items()):
+        lowered = [layer.joined(count) for count in joins(layer, on.array)]
         for row, batch in enumerate(batches):
             lowest = np.full(len(space), inf)
-            for mapping in mappings(layer, batch):
-                for least, most in pairwise((0, *block_sizes(layer, mapping))):
-                    bound = lower_bound(layer, mapping, np.array(float(most)), on, np.array(least + 1.0))
+            for joined, mapping in ((one, mapping) for one in lowered for mapping in mappings(one, batch)):
+                for least, most in pairwise((0, *block_sizes(joined, mapping))):
+                    bound = lower_bound(joined, mapping, np.array(float(most)), on, np.array(least + 1.0))
                     np.minimum(lowest, bound, out=lowest)
             total[row] += times * lowest
         if progress is not None:
@@ -271,7 +298,7 @@ def search_exact(question: Question, progress: Progress | None = None) -> ExactR
     """
     space = _buildable_space(question)
     bounds = lower_bounds(question, space, question.batches, progress)
-    objective = _objective(question)
+    objective = objective_of(question)
     race = _Race(question, objective, progress)
     values = objective(bounds)
     _log.info("%d arrays can be built; none can be better than %.4g", len(space), values.max())
@@ -311,7 +338,7 @@ class _Race:
     def enter(self, point: Point, bounds: Floats, bound: float) -> None:
         """Evaluate an array batch by batch, until it cannot win even with bounds for all larger batches."""
         try:
-            fitted, _ = share_memory(self.question, point)
+            fitted = share_memory(self.question, point).fit
         except FitError as error:
             self.why_not = self.why_not or error
             return
@@ -353,7 +380,7 @@ class _Race:
         return 100 * (self.value / self.unseen if latency else self.unseen / self.value) - 100
 
 
-def _objective(question: Question) -> Callable[[Floats], Floats]:
+def objective_of(question: Question) -> Callable[[Floats], Floats]:
     """The number to maximise, of cycles (batches, points): GOP/s over batch sizes, or time at b = 1."""
     clock_hz, macs, weights = question.board.clock_hz, question.workload.macs, question.batch_weights
     if question.objective == "latency":

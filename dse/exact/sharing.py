@@ -8,13 +8,14 @@ large row blocks; both are bits of the same RAM.
 >>> window = Window(kernel=(3, 3), out=(56, 56), channels=64)
 >>> work = Workload(name="one", layers=(LayerShape(name="conv", r=3136, p=576, c=64, window=window),))
 >>> question = Question(workload=work, board=load_board("zc706"), b_max=1)
->>> fitted, plans = share_memory(question, Point(t_r=4096, t_p=7, t_c=128))
->>> fitted.t_r, fitted.buffer_words, plans[0][0].block
+>>> shared = share_memory(question, Point(t_r=4096, t_p=7, t_c=128))
+>>> shared.fit.t_r, shared.fit.buffer_words, shared.plans[0][0].block
 (1024, 262144, 336)
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
 
 from fluidnpu.models import LayerShape, Workload
@@ -29,7 +30,16 @@ from .estimate import estimated_plans
 from .model import Machine
 
 
-def share_memory(question: Question, point: Point) -> tuple[Fit, Plans]:
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """An array as it fits, with the FBCB and the joined groups of each layer."""
+
+    fit: Fit
+    plans: Plans
+    joins: tuple[int, ...] = ()
+
+
+def share_memory(question: Question, point: Point) -> Shared:
     """The depth of accumulators and the input buffer that serve a workload best on one array, and its FBCB.
 
     Where the network's windows are not known accumulators are as deep as can be, and plans those of the
@@ -38,13 +48,14 @@ def share_memory(question: Question, point: Point) -> tuple[Fit, Plans]:
     workload, target, b_max = question.workload, question.target, question.b_max
     if any(layer.window is None for layer in workload.layers):
         deepest = fit(point, target)
-        return deepest, plan_all(workload.layers, deepest.point, b_max, target.out_words, buildable_plan)
+        plans = plan_all(workload.layers, deepest.point, b_max, target.out_words, buildable_plan)
+        return Shared(fit=deepest, plans=plans)
     shares = []
     for fitted in trade_offs(point, target, _most_buffer_words(workload, b_max)):
         machine = Machine.on(target, fitted.array, fitted.buffer_words)
-        shares.append((*estimated_plans(workload, machine, question.dram, b_max), fitted))
-    total, plans, best = min(shares, key=lambda share: share[0])
-    if total == inf:
+        shares.append((estimated_plans(workload, machine, question.dram, b_max), fitted))
+    found, best = min(shares, key=lambda share: share[0].total)
+    if found.total == inf:
         least, layer = max((_least_buffer_bytes(layer), layer.name) for layer in workload.layers)
         raise FitError(
             f"board '{target.board.name}' is too small: the windows of one row of layer '{layer}' need an input buffer of {least} bytes, "
@@ -53,7 +64,7 @@ def share_memory(question: Question, point: Point) -> tuple[Fit, Plans]:
             needed=least,
             available=2 * best.buffer_words,
         )
-    return best, plans
+    return Shared(fit=best, plans=found.plans, joins=found.joins)
 
 
 def _least_buffer_bytes(layer: LayerShape) -> int:

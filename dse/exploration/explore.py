@@ -19,14 +19,14 @@ from fluidnpu.models import Kind, Workload
 from ..design import Design, LatencyTable
 from ..errors import FitError
 from ..exact.search import LEAST, ExactRanking, search_exact
-from ..exact.sharing import share_memory
+from ..exact.sharing import Shared, share_memory
 from ..paper.latency import POOL_NOTE, stage_latency
 from ..paper.model import Point, gops, total_ticks
-from ..paper.plans import Plans, plan_all, published_plan
+from ..paper.plans import plan_all, published_plan
 from ..paper.search import Ranking, rank
 from ..question import CORES, EVALUATIONS, MODELS, OBJECTIVES, Progress, Question
 from ..resources.buildable import buildable
-from ..resources.fit import LOGIC_NOTE, Fit, fit
+from ..resources.fit import LOGIC_NOTE, fit
 from .result import Exploration
 
 
@@ -75,11 +75,11 @@ def answer(question: Question, progress: Progress | None = None) -> Exploration:
 
 def _paper_answer(question: Question, ranking: Ranking) -> Exploration:
     workload, clock_hz = question.workload, question.board.clock_hz
-    point, fitted, plans, why_not = _first_that_fits(question, ranking)
-    words = fitted.array.out_words
-    design = _design(question, fitted, plans, _paper_latency(question, fitted), published_t_r=point.t_r)
+    point, shared, why_not = _first_that_fits(question, ranking)
+    design, fitted = _paper_design(question, shared, published_t_r=point.t_r), shared.fit
+    words, lowered = fitted.array.out_words, design.lowered_layers
     batches = range(1, question.b_max + 1)
-    ticks = {b: total_ticks(workload.layers, fitted.point, b, words) for b in batches}
+    ticks = {b: total_ticks(lowered, fitted.point, b, words) for b in batches}
     return Exploration(
         question=question,
         ranking=ranking,
@@ -93,7 +93,8 @@ def _paper_answer(question: Question, ranking: Ranking) -> Exploration:
 def _exact_answer(question: Question, ranking: Ranking, exact: ExactRanking) -> Exploration:
     layers, clock_hz, best = question.workload.layers, question.board.clock_hz, exact.best
     latency = best.latency(layers, clock_hz)
-    design = _design(question, best.fit, best.fbcb(layers), latency, published_t_r=best.fit.t_r)
+    shared = Shared(fit=best.fit, plans=best.fbcb(layers), joins=best.layer_joins(layers))
+    design = _design(question, shared, latency, published_t_r=best.fit.t_r)
     seconds = ((b, best.total(layers, b) / clock_hz) for b in best.batches)
     others = (
         f"none of the others could be more than {exact.gap_pct:.1f} % better"
@@ -119,10 +120,10 @@ def _exact_answer(question: Question, ranking: Ranking, exact: ExactRanking) -> 
     )
 
 
-def _first_that_fits(question: Question, ranking: Ranking) -> tuple[Point, Fit, Plans, FitError | None]:
-    """The highest-ranked point that can be built, its fit and FBCB, and the optimum's FitError, if any."""
+def _first_that_fits(question: Question, ranking: Ranking) -> tuple[Point, Shared, FitError | None]:
+    """The highest-ranked point that can be built, as it fits, and the optimum's FitError, if any."""
     try:
-        return ranking.best, *share_memory(question, ranking.best), None
+        return ranking.best, share_memory(question, ranking.best), None
     except FitError as error:
         why_not = error
     columns = ranking.best.t_c if why_not.resource == "buffer_bytes" else inf
@@ -133,7 +134,7 @@ def _first_that_fits(question: Question, ranking: Ranking) -> tuple[Point, Fit, 
         if point.t_c >= columns or (point.t_p, point.t_c) not in pairs:
             continue
         try:
-            return point, *share_memory(question, point), why_not
+            return point, share_memory(question, point), why_not
         except FitError as error:  # with so many columns, accumulators leave too little for the input buffer
             columns = point.t_c if error.resource == "buffer_bytes" else columns
     if why_not.resource == "buffer_bytes":
@@ -162,7 +163,7 @@ def _notes(
         notes.append(
             f"t_r falls from {point.t_r} to {design.t_r}: accumulators and an input buffer of {design.buffer_words} words share the board's RAM"
         )
-    layers, shape = question.workload.layers, Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
+    layers, shape = design.lowered_layers, Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
     published = plan_all(layers, shape, design.b_max, design.out_words, published_plan)
     pairs = [(a, b) for old, new in zip(published, design.plans, strict=True) for a, b in zip(old, new, strict=True)]
     other = sum(a.b_r != b.b_r for a, b in pairs)
@@ -187,6 +188,7 @@ def build_design(
     point: Point,
     *,
     memory: str | None = None,
+    core: str = CORES[0],
     b_max: int = 8,
     acc_bits: int = 48,
 ) -> Design:
@@ -194,26 +196,29 @@ def build_design(
 
     A beat carries as many outputs as the memory takes in a cycle (`out_words`) and as many weight slots as it
     delivers (`weight_slots`): wider would wait for memory, narrower would make memory wait. `memory`: the one
-    that tensors live in, the board's first by default. Raises DesignError or FitError.
+    that tensors live in, the board's first by default. `core`: the one that must fit and place. Raises
+    DesignError or FitError.
     """
-    question = Question(workload=workload, board=board, b_max=b_max, memory=memory, acc_bits=acc_bits)
-    fitted, plans = share_memory(question, point)
-    return _design(question, fitted, plans, _paper_latency(question, fitted), published_t_r=point.t_r)
+    question = Question(workload=workload, board=board, b_max=b_max, memory=memory, core=core, acc_bits=acc_bits)
+    return _paper_design(question, share_memory(question, point), published_t_r=point.t_r)
 
 
-def _paper_latency(question: Question, fitted: Fit) -> LatencyTable:
-    return stage_latency(
-        question.workload.layers,
+def _paper_design(question: Question, shared: Shared, *, published_t_r: int) -> Design:
+    """The design with the `paper` model's latency table."""
+    layers, fitted = question.workload.layers, shared.fit
+    latency = stage_latency(
+        tuple(layer.joined(count) for layer, count in zip(layers, shared.joins or (1,) * len(layers), strict=True)),
         fitted.point,
         clock_hz=question.board.clock_hz,
         words_per_cycle=fitted.array.out_words,
         b_max=question.b_max,
         input_words=fitted.array.in_words,
     )
+    return _design(question, shared, latency, published_t_r=published_t_r)
 
 
-def _design(question: Question, fitted: Fit, plans: Plans, latency: LatencyTable, *, published_t_r: int) -> Design:
-    workload, ports = question.workload, question.target.ports
+def _design(question: Question, shared: Shared, latency: LatencyTable, *, published_t_r: int) -> Design:
+    workload, ports, fitted = question.workload, question.target.ports, shared.fit
     return Design(
         network=workload.name,
         workload_digest=workload.digest,
@@ -224,7 +229,8 @@ def _design(question: Question, fitted: Fit, plans: Plans, latency: LatencyTable
         layers=workload.layers,
         exits=workload.exits,
         exit_rates=workload.exit_rates,
-        plans=plans,
+        plans=shared.plans,
+        joins=shared.joins,
         latency=latency,
         model=question.model,
         published_t_r=published_t_r,

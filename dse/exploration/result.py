@@ -10,12 +10,14 @@ from fluidnpu.boards import Board
 from fluidnpu.models import Workload
 
 from ..design import Design, Stack
+from ..hardware.dram import faster_memories
 from ..hardware.roofline import layer_words
 from ..paper.model import Point, gops, layer_ticks, memory_words
 from ..paper.search import Ranking
 from ..question import Question
 from ..resources.fit import Fit
 from .front import Front, front
+from .placing import price_of_columns
 from .walls import Walls, walls, waste
 
 
@@ -64,6 +66,19 @@ class Exploration:
     def core(self) -> str:
         """The core whose accumulators fit."""
         return self.question.core
+
+    @property
+    def faster_memories(self) -> list[str]:
+        """Names of the board's memories that move more words a cycle than the design's."""
+        return faster_memories(self.board, self.design.memory)
+
+    def price_of_columns(self) -> str:
+        """Say what the columns of DSP slices cost; takes as long as bounding a search again."""
+        walls = self.walls(1)
+        if walls is None:
+            return "what columns of DSP slices cost is counted by the exact model (--cycles exact)"
+        milliseconds = self.question.objective == "latency"
+        return price_of_columns(self.question, -self.batch_ms[0] if milliseconds else self.objective_gops)
 
     @property
     def published(self) -> Point:
@@ -133,7 +148,8 @@ class Exploration:
             every = enumerate(self.layer_cycles[layer], 1)
             return tuple(2e-9 * b * shape.macs * self.board.clock_hz / cycles for b, cycles in every)
         plans = enumerate(self.design.plans[layer], 1)
-        ticks = (layer_ticks(shape, self.built, batch, words, plan.k) for batch, plan in plans)
+        lowered = self.design.lowered(layer)
+        ticks = (layer_ticks(lowered, self.built, batch, words, plan.k) for batch, plan in plans)
         return tuple(gops(shape.macs, batch, t, self.board.clock_hz, words) for batch, t in enumerate(ticks, 1))
 
     def layer_efficiency_pct(self, layer: int) -> tuple[float, ...]:
@@ -152,7 +168,8 @@ class Exploration:
         point = self.built.stacked() if plan.k is Stack.TWO else self.built
         if not shape.macs or point is None:
             return 0.0
-        return 2 * batch * shape.macs / (shape.groups * memory_words(shape, point, batch))
+        lowered = self.design.lowered(layer)
+        return 2 * batch * shape.macs / (lowered.groups * memory_words(lowered, point, batch))
 
     @property
     def words_per_cycle(self) -> float:

@@ -2,8 +2,8 @@
 
 Every cycle that the exact model counts belongs to one of the three. *Compute*: cycles that the layers would
 take if every multiplier worked. *Tiles*: cycles more since layers do not fill the array, such as a depthwise
-convolution, which has one column a group; pools, which multiply nothing, count here. *Memory*: the rest, in
-which the array waits for inputs, weights or outputs, or is set up.
+convolution, most of whose weights are zeros there; pools, which multiply nothing, count here. *Memory*: the
+rest, in which the array waits for inputs, weights or outputs, or is set up.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def walls(design: Design, cycles: Sequence[int], batch: int) -> Walls:
 
 def tile_cycles(design: Design, layer: int, batch: int) -> int:
     """Cycles in which the array streams a layer's rows through all its tiles, with nothing to wait for."""
-    shape, plan, mode = design.layers[layer], design.plans[layer][batch - 1], design.mode(layer, batch)
+    shape, plan, mode = design.lowered(layer), design.plans[layer][batch - 1], design.mode(layer, batch)
     width, columns = design.array.tile(mode)
     if shape.kind is not Kind.GEMM:
         beats = pool_beats(shape.p, maximum=shape.kind is Kind.MAX_POOL)

@@ -17,7 +17,6 @@ from fluidnpu.boards import Board
 from ..errors import DesignError
 
 _AXI3_BURST = 16
-EFFICIENCY = 0.8  # of a memory's peak
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +76,8 @@ class DramModel:
     ) -> DramModel:
         """A board's memory (its first by default) as its NPU sees it.
 
-        Widths, ports and peak bandwidth are the board file's. The share of the peak that row misses and turns
-        of direction leave, latency (there and back through the interconnect) and refresh (every 7.8 us, 260
+        Widths, ports, peak bandwidth and the share of it that row misses and turns of direction leave are
+        the board file's. Latency (there and back through the interconnect) and refresh (every 7.8 us, 260
         ns long: DDR3 of 4 Gb by JESD79-3) are assumptions: measure them on your board.
 
         >>> from fluidnpu.boards import load_board
@@ -93,7 +92,7 @@ class DramModel:
             latency_cycles=latency,
             write_latency_cycles=latency,
             link_words=dram.port_bits / 16 / dram.stripes,
-            total_words=EFFICIENCY * dram.bytes_per_s / clock / 2,
+            total_words=dram.sustained_pct * dram.bytes_per_s / 100 / clock / 2,
             links=(0, 1 % ports, 2 % ports),
             refresh_interval_cycles=max(2, round(7800 * clock / 1e9)),
             refresh_cycles=max(1, round(260 * clock / 1e9)),
@@ -121,3 +120,21 @@ class DramModel:
 
 
 DramModel.IDEAL = DramModel()
+
+
+def faster_memories(board: Board, memory: str | None = None) -> list[str]:
+    """Names of the board's memories that move more words a cycle than one of them, its first by default.
+
+    >>> from fluidnpu.boards import load_board
+    >>> faster_memories(load_board("zc706")), faster_memories(load_board("zc706"), "ps")
+    (['pl'], ['ps_striped', 'pl'])
+    """
+
+    def words(name: str | None) -> tuple[float, float]:
+        ports, dram = board.memory(name), DramModel.of(board, name)
+        rates = dram.rates(ports.port_bits // 16, ports.stripes)
+        return rates.total, rates.port
+
+    total, port = words(memory)
+    others = {one.name: words(one.name) for one in board.dram}
+    return [name for name, (a, b) in others.items() if a >= total and b >= port and (a > total or b > port)]

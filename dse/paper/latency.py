@@ -67,7 +67,7 @@ def latency_table(design: Design, batching: Batching | str = Batching.FLUID) -> 
     """
     asked = Batching(batching)
     return stage_latency(
-        design.layers,
+        design.lowered_layers,
         Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c),
         clock_hz=design.clock_hz,
         words_per_cycle=design.out_words,

@@ -30,6 +30,7 @@ from ..hardware.array import Array, Floats, Ints, ceil_div
 from ..hardware.row_buffer import BUFFER_WORDS
 from ..paper.search import Space
 from ..question import Target
+from .columns import chains
 from .logic import interval_pct, npu_logic
 from .primitives import NpuShape, accumulator_ramb18, buffer_uram288, dsp, fixed_ramb18, ultra_banks, uram288
 
@@ -142,7 +143,7 @@ def buildable(space: Space, target: Target, *, buffer_words: int = BUFFER_WORDS,
     t_r = np.maximum(2, np.minimum(space.t_r, MAX_T_R) // 2 * 2)
     array = Array.on(board, target.memory, t_r=t_r, t_p=space.t_p, t_c=space.t_c, stackable=target.stackable)
     shape = NpuShape.at(target, array, buffer_words)
-    for need in (_beat, _dsp, _buffer):
+    for need in (_beat, _dsp, _columns, _buffer):
         shape = shape[judge(need(shape, target), len(shape))]
     shape, ramb18 = _deepest(shape, board)
     keep = judge(_rams(shape, ramb18, board), len(shape))
@@ -188,9 +189,24 @@ def _beat(shape: NpuShape, target: Target) -> Limit:
 
 
 def _dsp(shape: NpuShape, target: Target) -> Limit:
-    says = _PES + ": they need {needed} DSPs, and it has {available}"
     board = target.board
-    return Limit(resource="dsp", needed=dsp(shape), available=board.dsp, says=says, facts=_facts(shape, board))
+    says = _PES + ": they need {needed} DSPs, and it has {available}"
+    if board.dsp_most_pct < 100:
+        says += f" within the {board.dsp_most_pct} % that its file lets a design take"
+    most = board.dsp * board.dsp_most_pct // 100
+    return Limit(resource="dsp", needed=dsp(shape), available=most, says=says, facts=_facts(shape, board))
+
+
+def _columns(shape: NpuShape, target: Target) -> Limit:
+    """Cascades of the reference core lie in one column each."""
+    says = (
+        "the columns of DSP slices of board '{board}' hold {available} whole chains of {t_p}, and {t_c} PEs of the "
+        "reference core need {needed}; the HLS core has no such chains"
+    )
+    board, free = target.board, target.core == "hls" or not target.board.dsp_columns
+    needed = 0 if free else shape.array.t_c
+    available = chains(board.dsp_columns, shape.array.t_p)
+    return Limit(resource="dsp_columns", needed=needed, available=available, says=says, facts=_facts(shape, board))
 
 
 def _buffer(shape: NpuShape, target: Target) -> Limit:

@@ -33,6 +33,23 @@ class Circumstances:
     latency_factor: float
     true_rate: float | None = None
     objectives: str | None = None
+    criteria: str | None = None
+
+    def read_table(self) -> tuple[scheduler.Serving, exits.Recorded | None, exits.Criterion | None]:
+        """Read the table, recorded samples and the usual criterion, for tenants with traffic of their own.
+
+        Exit rates, where no samples are recorded, are the table's. Raises UsageError and SchedulerError.
+        """
+        if self.table is None:
+            raise UsageError("simulate needs a DESIGN or TABLE.json (or --study, or --replay)")
+        recorded, thresholds, measured = self._recorded()
+        criterion = None if self.criteria is None else exits.parse_criterion(self.criteria)
+        if criterion is None and thresholds:
+            criterion = exits.Criterion.of_thresholds(thresholds[:-1])
+        rates = numbers("--exit-rates", self.exit_rates)
+        ruled = criterion is not None or recorded is not None
+        serving = read_serving(self.table, measured or rates, assumed=ruled)
+        return serving, recorded, criterion
 
     def read(self) -> tuple[scheduler.Serving, comparison.Source]:
         """Read the table and the source of requests. Raises UsageError and SchedulerError in one sentence."""
@@ -46,16 +63,21 @@ class Circumstances:
                     "--exit-rates and --confidences both say how many leave at each exit; give one of them"
                 )
             rates = measured
-        serving = read_serving(self.table, rates)
+        criterion = None if self.criteria is None else exits.parse_criterion(self.criteria)
+        if criterion is not None and (rates or self.thresholds is not None):
+            raise UsageError("--criteria says who leaves where, so neither --exit-rates nor --thresholds fits it")
+        serving = read_serving(self.table, rates, assumed=criterion is not None)
         source = self._source(serving)
         told = {
             "--confidences": recorded is not None,
             "--true-exit-rates": source.truth.exit_rates is not None,
             f"the column exit of {self.traffic}": bool(source.trace_exits),
+            **({} if criterion is None or recorded is not None else {"--criteria": True}),
         }
         if len(both := [what for what, given in told.items() if given]) > 1:
             raise UsageError(f"{' and '.join(both)} all say who really leaves where; give one of them")
-        return serving, dataclasses.replace(source, recorded=recorded, thresholds=thresholds)
+        source = dataclasses.replace(source, recorded=recorded, thresholds=thresholds)
+        return (serving, source) if criterion is None else ruled_by(criterion, serving, source)
 
     def _source(self, serving: scheduler.Serving) -> comparison.Source:
         """Read or describe the arrivals."""
@@ -104,12 +126,34 @@ class Circumstances:
         import numpy as np
 
         count = np.shape(recorded.correct)[1]
+        if self.criteria is not None:
+            return (recorded if labelled else None), (), None
         if thresholds is None or len(thresholds) not in (count - 1, count):
             came = "none" if thresholds is None else str(len(thresholds))
             raise UsageError(f"--thresholds must be {count - 1}, one for every exit but the last, not {came}")
         limits = (*thresholds[: count - 1], 0.0)
         rates = recorded.exit_rates(limits)
         return (recorded if labelled else None), limits if labelled else (), rates
+
+
+def ruled_by(
+    criterion: exits.Criterion, serving: scheduler.Serving, source: comparison.Source
+) -> tuple[scheduler.Serving, comparison.Source]:
+    """Let a criterion decide the exits; policies believe the rates that it gives on an idle NPU.
+
+    Raises CriterionError where it asks what is not known.
+    """
+    import numpy as np
+
+    profile, recorded = exits.ExitProfile.of_stages(serving.latency, serving.macs), source.recorded
+    if recorded is None and "confidence" in criterion.quantities:
+        raise UsageError(f"--criteria '{criterion}' needs the confidence of each sample: give --confidences")
+    if recorded is not None:
+        profile = dataclasses.replace(profile, accuracy=recorded.accuracy, samples=recorded.samples)
+    ruled = dataclasses.replace(source, criteria=exits.Bound(criterion, profile))
+    counts = np.bincount(ruled.exits_alone(), minlength=profile.exits)
+    rates = tuple(float(share) for share in counts / counts.sum())
+    return dataclasses.replace(serving, exit_rates=rates), ruled
 
 
 def parse_objectives(text: str | None) -> tuple[tuple[float, int], ...]:
@@ -132,21 +176,24 @@ def parse_objectives(text: str | None) -> tuple[tuple[float, int], ...]:
     return tuple(found)
 
 
-def read_serving(path: Path, rates: tuple[float, ...] | None) -> scheduler.Serving:
+def read_serving(path: Path, rates: tuple[float, ...] | None, *, assumed: bool = False) -> scheduler.Serving:
     """Read a design or a latency table; `rates` replace its exit rates.
 
-    Raises SchedulerError and DesignError.
+    `assumed`: it may be without any. Raises SchedulerError and DesignError.
     """
     text = models.read_text(path, "a design or a table in JSON")
     try:
         raw = json.loads(text)
     except (json.JSONDecodeError, RecursionError):
         return scheduler.Serving.loads(text, str(path))  # says what is wrong
-    if rates is None or not isinstance(raw, dict):
+    if not isinstance(raw, dict) or (rates is None and not assumed):
         return scheduler.Serving.loads(text, str(path))
     if "digest" in raw:
-        return scheduler.Serving.of(dse.Design.loads(text, str(path)), rates)
-    return scheduler.Serving.loads(json.dumps(raw | {"exit_rates": list(rates)}), str(path))
+        design = dse.Design.loads(text, str(path))
+        return scheduler.Serving.of(design, (1 / design.stages,) * design.stages if rates is None else rates)
+    if rates is None and isinstance(rows := raw.get("latency_ns"), list) and rows:
+        rates = (1 / len(rows),) * len(rows)
+    return scheduler.Serving.loads(json.dumps(raw | ({} if rates is None else {"exit_rates": list(rates)})), str(path))
 
 
 def record_network(path: Path, data: Path | None) -> tuple[exits.Recorded, tuple[float, ...], bool]:

@@ -41,6 +41,11 @@ class Search:
     evaluations: int | None = None
 
 
+def default_cycles() -> str:
+    """Give the cycle model of a command that cannot be asked for one: the exact one, where Numba is there."""
+    return "paper" if importlib.util.find_spec("numba") is None else DEFAULT_CYCLES
+
+
 def explored(out: Console, work: models.Workload, board: boards.Board, search: Search) -> dse.Exploration:
     """Search the designs of a board, with progress on the screen.
 

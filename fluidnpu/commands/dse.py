@@ -100,9 +100,10 @@ class DseOptions(Search):
 @JSON
 @takes(DseOptions)
 def command(options: DseOptions) -> None:
-    """The fastest array that fits a board for MODEL: ONNX, a layer table, resnet50 or inception_v3.
+    """The fastest array that fits a board for MODEL: ONNX, a layer table, or a network by name.
 
-    Shows frames a second, milliseconds and what limits them; the same question as `build` asks.
+    Names: resnet50, inception_v3, mobilenet_v2, efficientnet_lite0. Shows frames a second, milliseconds and
+    what limits them; the same question as `build` asks.
     """
     search_design(options)
 
@@ -176,7 +177,7 @@ def print_design(out: Console, found: dse.Exploration) -> None:
     memory = board.memory(design.memory)
     facts = (
         f"{design.clock_hz / 1e6:g} MHz (the board file's clock, not yet timed)",
-        f"memory '{design.memory}' of {memory.bytes_per_s / 1e9:.1f} GB/s",
+        f"memory '{design.memory}', {memory.sustained_pct} % of {memory.bytes_per_s / 1e9:.1f} GB/s",
         f"{found.core} core",
     )
     out.print("; ".join(facts))
@@ -185,9 +186,9 @@ def print_design(out: Console, found: dse.Exploration) -> None:
     parts = {"DSP": resources["dsp"], **show.memories(resources), "LUT": resources["lut"], "FF": resources["ff"]}
     shares = ", ".join(f"{r['percent']:.0f} % {kind}" for kind, r in parts.items())
     out.print(f"takes {shares} of the device (LUT and FF estimated)")
-    walls, others = found.walls(1), [one.name for one in board.dram if one.name != design.memory]
-    if walls is not None and walls.first == "memory" and others:
-        out.print(f"the board has other memories: --memory {' or '.join(others)}")
+    walls, faster = found.walls(1), found.faster_memories
+    if walls is not None and walls.first == "memory" and faster:
+        out.print(f"the board has a faster memory: --memory {' or '.join(faster)}")
     for said in found.waste(found.b_max):
         out.print(f"[yellow]{said}[/]")
     out.print(f"[dim]{how_far(found)}[/]")
@@ -235,7 +236,8 @@ def _print_published(out: Console, exploration: dse.Exploration) -> None:
 def _print_explained(out: Console, exploration: dse.Exploration) -> None:
     """Print how the design was found, and the words of the screen."""
     out.print()
-    for note in (*exploration.notes, f"{len(exploration.ranking)} points of the paper model ranked"):
+    ranked = f"{len(exploration.ranking)} points of the paper model ranked"
+    for note in (*exploration.notes, exploration.price_of_columns(), ranked):
         out.print(f"[dim]{note}[/]")
     words = ["array", "batch", "frames/s", "ms a batch", "limited by", "compute", "tiles", "memory", "DSP", "RAM"]
     if exploration.design.model == "paper":

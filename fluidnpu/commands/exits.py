@@ -22,6 +22,7 @@ from ..errors import UsageError
 from ..options import FILE_OUT, JSON, PATH, numbers, reading, takes
 from .networks import is_full_size, read_model_or_name, say_assumed, say_chance
 from .prepare import ExitSettings, exit_settings, prepared, refuse_overwriting, spread
+from .select_exits import Selecting, print_selection, refuse_without_select, selected, selection_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,11 +33,13 @@ TOLERANCE_POINTS = 0.5  # of accuracy that a threshold may cost where --fit choo
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExitsOptions(ExitSettings):
+class ExitsOptions(ExitSettings, Selecting):
     """The command line of `fluidnpu exits`."""
 
     model: Path
     places: str | None
+    candidates: str | None
+    check: str | None
     out: Path | None
     threshold: float
     fit: Path | None
@@ -54,6 +57,12 @@ class ExitsOptions(ExitSettings):
     "--exits", "places", metavar="N|at=NAME,NAME", help="attach exits at equal MACs, N in all, or at named tensors"
 )
 @click.option(
+    "--candidates",
+    metavar="K|at=NAME,NAME",
+    help="attach K exits at equal distance in blocks, or after the named ones; each has the first block of every later "
+    "region and the network's own head, as copies with their weights; `fluidnpu train --from` trains them",
+)
+@click.option(
     "--out",
     type=FILE_OUT,
     metavar="NEW.onnx",
@@ -66,6 +75,12 @@ class ExitsOptions(ExitSettings):
     help="confidence above which a new exit is taken; 1: never; --thresholds sets every exit's",
 )
 @click.option(
+    "--check",
+    type=click.Choice([check.value for check in model_exits.ExitCheck]),
+    help="what thresholds are compared with: the top probability, 1 less the entropy, the margin between two, or the top "
+    "probability where the exit before named the same class  [default: the model's, else top]",
+)
+@click.option(
     "--fit",
     type=PATH,
     metavar="DATA",
@@ -73,6 +88,7 @@ class ExitsOptions(ExitSettings):
     "and accuracies",
 )
 @exit_settings
+@selection_options
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
@@ -88,8 +104,8 @@ def command(options: ExitsOptions) -> None:
     list_exits(options)
 
 
-def parse_places(text: str) -> Places:
-    """Read the text of `--exits`. Raises UsageError.
+def parse_places(text: str, option: str = "--exits") -> Places:
+    """Read the text of `--exits` or `--candidates`. Raises UsageError.
 
     >>> parse_places("4"), parse_places("equidistant=4"), parse_places("at=conv3,conv7")
     (4, 4, ('conv3', 'conv7'))
@@ -101,7 +117,7 @@ def parse_places(text: str) -> Places:
             return names
     number = value if equals and key == "equidistant" else "" if equals else key
     if not number.isdecimal() or len(number) > 9 or int(number) < 1:
-        raise UsageError(f"--exits must be N of at least 1, or at=NAME,NAME, not '{text}'")
+        raise UsageError(f"{option} must be N of at least 1, or at=NAME,NAME, not '{text}'")
     return int(number)
 
 
@@ -126,6 +142,16 @@ def with_exits(
     )
 
 
+def with_candidates(network: models.Network, places: Places, threshold: float) -> models.Network:
+    """Attach exits with bridges to a network. Raises UsageError and NetworkError."""
+    if isinstance(places, int) and len(network.exits) > 1:
+        raise UsageError(
+            f"equal distances are for networks with one exit, and '{network.name}' has {len(network.exits)}; use at=NAME"
+        )
+    tensors = model_exits.candidate_tensors(network, places) if isinstance(places, int) else places
+    return model_exits.attach_bridges(network, tensors, threshold=threshold)
+
+
 def list_exits(options: ExitsOptions) -> None:
     """List places and exits; attach, fit and set what is asked for; with `out` write the network."""
     _check(options)
@@ -136,6 +162,10 @@ def list_exits(options: ExitsOptions) -> None:
         changed = with_exits(network, parse_places(options.places), options.threshold)
         assert isinstance(changed, models.Network)
         network = changed
+    if options.candidates is not None:
+        network = with_candidates(network, parse_places(options.candidates, "--candidates"), options.threshold)
+    if options.check is not None:
+        network = model_exits.with_check(network, model_exits.ExitCheck(options.check))
     bare = is_full_size(options.model)
     if bare and (options.out is not None or options.calibrate is not None):
         network = zoo.with_random_weights(network, options.seed, CALIBRATION_IMAGES)
@@ -146,15 +176,32 @@ def list_exits(options: ExitsOptions) -> None:
         network = fitted.network
     else:
         network = prepared(out, network, options)
+    chosen = None
+    if options.select is not None:
+        network, chosen = selected(out, network, options)
     if options.out is not None:
-        rebuilt = bare or options.places is not None
+        attached = (options.places, options.candidates, options.select)
+        rebuilt = bare or any(one is not None for one in attached)
         content = model_onnx.onnx_bytes(network) if rebuilt else model_onnx.rewritten(options.model, network)
         files.write_file(options.out, content)
-    report = _report(before, network, options.out) | {"fit": None if fitted is None else _fit_report(fitted)}
+    report = _report(before, network, options.out) | {
+        "fit": None if fitted is None else _fit_report(fitted),
+        "selection": chosen,
+    }
     if options.as_json:
         show.emit(report)
         return
-    asked = (options.places, options.thresholds, options.rates, options.calibrate)
+    if chosen is not None:
+        print_selection(out, chosen)
+    asked = (
+        options.places,
+        options.candidates,
+        options.check,
+        options.select,
+        options.thresholds,
+        options.rates,
+        options.calibrate,
+    )
     _print(out, report, all(one is None for one in asked))
     say_assumed(out, network)
     if options.calibrate is not None or options.fit is not None:
@@ -168,6 +215,11 @@ def _check(options: ExitsOptions) -> None:
     refuse_overwriting(options.model, options.out)
     if not 0 <= options.threshold <= 1:
         raise UsageError(f"--threshold must be a confidence of 0..1, not {options.threshold}")
+    if options.places is not None and options.candidates is not None:
+        raise UsageError("--exits attaches linear heads and --candidates bridges, so only one of them must be given")
+    refuse_without_select(options)
+    if options.select is not None and options.thresholds is not None:
+        raise UsageError("--select chooses thresholds, so --thresholds must not be given")
     if options.fit is not None and options.places is None:
         raise UsageError("--fit fits the heads that --exits attaches, so it needs --exits")
     if options.fit is not None and (options.calibrate is not None or options.rates is not None):
@@ -200,13 +252,29 @@ def _fitted(out: Console, network: models.Network, heads: Sequence[str], options
         )
 
 
+def _blocks(network: models.Network) -> dict[str, str]:
+    """Number the blocks as region.block by their tensors; none where the network has no place for an exit."""
+    try:
+        regions = model_exits.backbone_of(network).regions
+    except models.NetworkError:
+        return {}
+    return {
+        block.tensor: f"{one}.{two}"
+        for one, region in enumerate(regions, 1)
+        for two, block in enumerate(region.blocks, 1)
+    }
+
+
 def _report(before: models.Network, network: models.Network, out: Path | None) -> dict[str, Any]:
+    blocks = _blocks(before)
     return {
         "name": network.name,
         "macs": network.workload.macs,
+        "check": network.check.value,
         "exits": _exit_rows(network),
         "places": [
             {"tensor": p.tensor, "shape": list(p.shape), "macs": p.macs, "share": p.share, "cut": p.cut}
+            | {"block": blocks.get(p.tensor)}
             for p in model_exits.exit_places(before)
         ],
         "model": None if out is None else str(out),
@@ -239,12 +307,14 @@ def _exit_rows(network: models.Network) -> list[dict[str, Any]]:
 def _print(out: Console, report: dict[str, Any], places: bool) -> None:
     if places:
         rows: Sequence[Sequence[str]] = [
-            (p["tensor"], " x ".join(map(str, p["shape"])), f"{p['macs'] / 1e6:.2f}", f"{100 * p['share']:.1f} %", "yes" * p["cut"])
+            (p["tensor"], " x ".join(map(str, p["shape"])), f"{p['macs'] / 1e6:.2f}", f"{100 * p['share']:.1f} %", "yes" * p["cut"],
+             p["block"] or "")
             for p in report["places"]
         ]  # fmt: skip
         title = f"{report['name']}: tensors that an exit can stand at (height x width x channels)"
-        out.print(show.table(title, ("tensor", "shape", "MMAC before", "share", "cut"), rows, left=2))
+        out.print(show.table(title, ("tensor", "shape", "MMAC before", "share", "cut", "block"), rows, left=2))
         out.print("  [dim]cut: everything later depends on it alone; --exits N chooses among these[/]")
+        out.print("  [dim]block: region.block that ends there; --candidates K chooses among these[/]")
     rows = [
         (
             e["name"],
@@ -256,6 +326,8 @@ def _print(out: Console, report: dict[str, Any], places: bool) -> None:
         for e in report["exits"]
     ]
     title = f"{report['name']}: exits, MACs with all heads up to there"
+    if report["check"] != model_exits.ExitCheck.TOP.value:
+        title += f"; thresholds on {report['check']}"
     columns = ("exit", "logits", "MMAC", "share", "threshold", "rate", "accuracy")
     out.print(show.table(title, columns, rows, left=2))
     if report["fit"]:

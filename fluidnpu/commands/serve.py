@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from typing import Any
 import click
 
 from fluidnpu import hls, host, models, rtl_tb, scheduler
+from fluidnpu.host import serving
 from fluidnpu.models import images as model_images
-from fluidnpu.scheduler import tuning
+from fluidnpu.scheduler import exits, tuning
 from fluidnpu.scheduler.policies import POLICY_FILES
 
 from .. import show
@@ -58,6 +60,7 @@ class ServeOptions:
     exit_rates: str | None = None
     registers: str | None = None
     reserved: str | None = None
+    criteria: str | None = None
     as_json: bool = False
 
     @property
@@ -128,6 +131,12 @@ PORT = click.IntRange(0, 65535)
     help="latency objective of every request; with a port: of those that name none  [default: five lone latencies]",
 )
 @click.option(
+    "--criteria",
+    metavar="TEXT",
+    help="when requests leave that do not say so themselves, such as 'confidence > 0.9 or slack < 5ms'  [default: the "
+    "model's thresholds]",
+)
+@click.option(
     "--requests", type=click.IntRange(min=1), metavar="N", help="serve the first N images only  [default: all]"
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="seed of the arrivals")
@@ -166,6 +175,7 @@ def command(options: ServeOptions) -> None:
             policy=options.policy,
             rate_per_s=options.rate,
             slo=options.slo,
+            criteria=options.criteria,
             as_json=options.as_json,
             **options.addresses,
         )
@@ -176,6 +186,7 @@ def command(options: ServeOptions) -> None:
 def serve_bundle(options: ServeOptions) -> None:
     """Serve and print metrics and accuracy."""
     import numpy as np
+    from rich.markup import escape
 
     out = show.console(options.as_json)
     if options.rate is None or options.slo is None:
@@ -203,9 +214,14 @@ def serve_bundle(options: ServeOptions) -> None:
         if said:
             out.print(f"[dim]{said}[/]")
         policy = scheduler.make_policy(options.policy, setting)
+        criteria = serving.criteria_of(driver, options.criteria)
+        for warning in exits.warnings_of(criteria.usual, criteria.profile):
+            out.print(f"[yellow]warning[/]: {escape(warning)}")
         title = f"serving on the {options.device} device"
         with show.progress(out, title) as step, _counting(step, len(images)) as count:
-            served = host.serve_requests(requests, images.images, policy, driver, exit_rates=rates, progress=count)
+            served = host.serve_requests(
+                requests, images.images, policy, driver, exit_rates=rates, rule=criteria, progress=count
+            )
     metrics = dataclasses.replace(scheduler.measure(served.schedule, warmup=0), policy=options.policy)
     accuracy = _accuracy(served, images)
     if options.as_json:
@@ -218,6 +234,9 @@ def serve_bundle(options: ServeOptions) -> None:
     out.print(show.serving_table(title, [metrics], extra))
     for line in remarks(served, metrics):
         out.print(line)
+    if options.criteria is not None:
+        left = Counter(answer.because for answer in served.replies if isinstance(answer, host.Reply))
+        out.print("left because: " + ", ".join(f"{escape(text)} {count}" for text, count in left.most_common()))
 
 
 def _images(options: ServeOptions, program: hls.Program) -> models.ImageSet:
@@ -275,6 +294,7 @@ def _report(
         "failures": len(served.failures),
         "missed_interrupts": served.missed_interrupts,
         "device": options.device,
+        "left_because": dict(Counter(answer.because for answer in served.replies if isinstance(answer, host.Reply))),
     }
 
 

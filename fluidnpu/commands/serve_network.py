@@ -50,6 +50,7 @@ def serve_network(
     policy: str,
     rate_per_s: float | None,
     slo: str | None,
+    criteria: str | None,
     registers: int | None,
     reserved: tuple[int, int] | None,
     as_json: bool,
@@ -70,6 +71,7 @@ def serve_network(
         registers=registers,
         reserved=reserved,
         decisions=network.decisions,
+        criteria=criteria,
     )
     models = serving.Models(serving.named_folders(bundles), model_options)
     surfaces = oip.ServeOptions(

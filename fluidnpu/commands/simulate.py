@@ -14,7 +14,7 @@ import click
 
 from fluidnpu import dse, models, scheduler, studies
 from fluidnpu.models import files
-from fluidnpu.scheduler import comparison, simulation
+from fluidnpu.scheduler import comparison, exits, simulation
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
@@ -42,6 +42,7 @@ class SimulateOptions(Circumstances):
     replayed: Path | None
     report: Path | None
     study: str | None
+    tenants: Path | None
     out: Path
     explain: bool
     as_json: bool
@@ -96,6 +97,11 @@ class SimulateOptions(Circumstances):
     help="recorded confidences decide who leaves where, and give the accuracy",
 )
 @click.option("--thresholds", metavar="A,B,...", help="with --confidences; default: those of MODEL.onnx")
+@click.option(
+    "--criteria",
+    metavar="TEXT",
+    help="who leaves where, such as 'confidence > 0.9 or next_response_time > 20ms'; docs/how-to/criteria-and-tenants",
+)
 @DATA
 @click.option("--true-exit-rates", metavar="A,B,...", help="exit rates as they are, where the policies believe others")
 @click.option(
@@ -112,6 +118,12 @@ class SimulateOptions(Circumstances):
     "--objectives",
     metavar="50ms=20%,...",
     help="shares of the requests with objectives of their own; the others have --slo",
+)
+@click.option(
+    "--tenants",
+    type=PATH,
+    metavar="FILE.toml",
+    help="tenants that share the NPU, each with its own share, rate and criterion; one --policy is that of each",
 )
 @click.option(
     "--log",
@@ -157,12 +169,19 @@ def command(options: SimulateOptions) -> None:
         write_study(options.study, options)
     elif options.replayed is not None:
         replay_log(options.replayed, options)
+    elif options.tenants is not None:
+        from .tenants import simulate_tenants
+
+        _check_memory(options)
+        simulate_tenants(options)
     else:
         compare_policies(options)
 
 
 def compare_policies(options: SimulateOptions) -> None:
     """Compare policies over seeds, with intervals; write log and report where asked."""
+    from rich.markup import escape
+
     out = show.console(options.as_json)
     logs = _log_files(options)
     _check_memory(options)
@@ -178,8 +197,11 @@ def compare_policies(options: SimulateOptions) -> None:
 
         files.write_file(options.report, render_simulation(serving, source, streams, options.names))
     if options.as_json:
-        show.emit(streams.to_dict(), sort=False)
+        warnings = list(warned(source))
+        show.emit(streams.to_dict() | ({"warnings": warnings} if warnings else {}), sort=False)
         return
+    for warning in warned(source):
+        out.print(f"[yellow]warning[/]: {escape(warning)}")
     columns = _print(out, streams)
     if options.explain:
         show.explain(out, [column for column in columns if column])
@@ -226,6 +248,8 @@ def _check_memory(options: SimulateOptions) -> None:
 
 def _print(out: Console, streams: comparison.StreamComparison) -> list[str]:
     """Print a row a policy, then the circumstances; return the heads of the columns."""
+    from rich.markup import escape
+
     compared = streams.comparison
     runs = {name: simulation.merge_metrics(metrics) for name, metrics in compared.metrics.items()}
     extra: dict[str, str] = {"mean batch": "mean_batch", "NPU busy %": "busy_pct"}
@@ -234,6 +258,8 @@ def _print(out: Console, streams: comparison.StreamComparison) -> list[str]:
     for title, key in (("early %", "anytime_pct"), ("shed %", "shed_pct")):
         if any(m[key].mean for m in runs.values()):
             extra[title] = key
+    if streams.criteria:
+        out.print(f"[dim]leave where: {escape(streams.criteria)}[/]")
     rows = []
     for name, m in runs.items():
         steady = not compared.unstable(name)
@@ -261,16 +287,22 @@ def _print(out: Console, streams: comparison.StreamComparison) -> list[str]:
     return columns
 
 
+def warned(source: comparison.Source) -> tuple[str, ...]:
+    """Give the warnings about the criterion that decides the exits, if one does."""
+    return () if source.criteria is None else exits.warnings_of(source.criteria.criterion, source.criteria.profile)
+
+
 def _first_log(serving: scheduler.Serving, source: comparison.Source, policy: str) -> str:
     drawn = source.draw(serving, 0)
     return comparison.record(
         serving,
         policy,
         drawn.requests,
-        drawn.exits,
+        drawn.leave,
         rate_per_s=source.rate_per_s,
         slo_ns=source.slo_ns,
         truth=source.truth,
+        criteria="" if source.criteria is None else source.criteria.criterion.text,
     )[0]
 
 

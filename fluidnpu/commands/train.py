@@ -1,53 +1,68 @@
-"""`fluidnpu train`: train a network and write it as one ONNX file."""
+"""`fluidnpu train`: train a network, or fine-tune the exits of a given one, and write it as one ONNX file."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
 from fluidnpu.models import training
 
 from .. import show
-from ..options import FILE_OUT, JSON, PATH, takes
+from ..errors import UsageError
+from ..options import FILE_OUT, JSON, PATH, reading, takes
+from .fine_tune import FineTuning, fine_tune_model, tuning_options
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions:
+class TrainOptions(FineTuning):
     """The command line of `fluidnpu train`."""
 
     architecture: str
-    epochs: int
-    seed: int
+    single: bool
     tolerance: float
-    out: Path
-    data: Path | None
-    as_json: bool
 
 
 @click.command("train")
-@click.option("--architecture", default="resnet8", show_default=True, type=click.Choice(["resnet8", "resnet20"]))
-@click.option("--epochs", default=12, show_default=True)
+@click.option(
+    "--architecture",
+    default="resnet8",
+    show_default=True,
+    type=click.Choice(["resnet8", "resnet20", "resnet26_small"]),
+    help="network to train from scratch, on Fashion-MNIST",
+)
+@click.option("--single", is_flag=True, help="train it without its early exits")
+@click.option("--epochs", type=click.IntRange(min=1), default=12, show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option(
     "--tolerance",
     default=0.5,
     show_default=True,
-    help="points of accuracy that early exits may cost on the held-out split",
+    help="points of accuracy that early exits may cost on the held-out split; not with --from",
 )
 @click.option("--out", required=True, type=FILE_OUT, metavar="MODEL.onnx", help="where to write the model")
 @click.option(
     "--data",
     type=PATH,
-    help="folder with Fashion-MNIST's four files; default: where Debian puts them",
+    help="folder with Fashion-MNIST's four files, by default where Debian puts them; with --from labelled images: .npz, "
+    "idx file, or a folder a class",
 )
+@tuning_options
+@reading
 @JSON
 @takes(TrainOptions)
 def command(options: TrainOptions) -> None:
-    """Train all exits of a network jointly on Fashion-MNIST and write it as one ONNX file."""
-    train_network(options)
+    """Train all exits of a network on Fashion-MNIST, or those of a model of your own (--from) on your
+    images.
+    """
+    if options.start is not None:
+        if options.single:
+            raise UsageError("--single is for networks that are trained from scratch, so it does not go with --from")
+        fine_tune_model(options)
+    else:
+        options.refuse_without_start()
+        train_network(options)
 
 
 def train_network(options: TrainOptions) -> None:
@@ -60,6 +75,7 @@ def train_network(options: TrainOptions) -> None:
             epochs=options.epochs,
             seed=options.seed,
             tolerance_points=options.tolerance,
+            single=options.single,
             folder=training.FASHION_MNIST_FOLDER if options.data is None else options.data,
             progress=lambda done, total, _: step(done, total),
         )

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.models import Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
+from fluidnpu.models import Kind, Network, QuantisedLayer, QuantisedNetwork
 from fluidnpu.models.images import SHIPPED_DATA
 
 from ..errors import DescriptorError, FbcbError, ProgramError
 from ..formats.table import NO_WEIGHTS, KindCode
 from .descriptor import Descriptor
 from .fbcb import decode_for, encode_fbcb
-from .layout import BIAS_WORDS, pack_weights
+from .layout import BIAS_WORDS, join_groups, pack_weights
 from .program import ALIGNMENT, WORD_BYTES, ExitOutput, Program, TensorOutput, TensorPlace, align
 from .row_buffer import buffer_bytes
 
@@ -35,8 +35,8 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
     for index, qlayer in enumerate(qnet.layers):
         check_accumulator(qlayer, design)
         modes = {design.mode(index, batch) for batch in range(1, design.b_max + 1)}
-        parts = _append_weights(weights, qlayer, modes, design)
-        descriptors.append(describe(qlayer, tensors, parts))
+        parts = _append_weights(weights, qlayer, design.join(index), modes, design)
+        descriptors.append(describe(qlayer, tensors, parts, join=design.join(index)))
         fbcb += _fbcb_row(design, index, descriptors[-1])
     slot_bytes = align(max(place.offset + place.size for place in tensors.values()))
     for part, size in (("slot", slot_bytes), ("weight image", len(weights))):
@@ -65,6 +65,7 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
         ),
         outputs=tuple(TensorOutput(output=one, scale=_unit(qnet, one.tensor)) for one in network.outputs),
         intake=qnet.intake if network.preprocessing is not None else None,
+        check=network.check,
         data=SHIPPED_DATA if network.metadata.get("data") == SHIPPED_DATA else "",
     )
 
@@ -119,11 +120,13 @@ def place_tensors(network: Network) -> Mapping[str, TensorPlace]:
 
 
 def describe(
-    qlayer: QuantisedLayer, tensors: Mapping[str, TensorPlace], weights: tuple[int, int, int, int]
+    qlayer: QuantisedLayer, tensors: Mapping[str, TensorPlace], weights: tuple[int, int, int, int], *, join: int = 1
 ) -> Descriptor:
-    """Describe one layer; ProgramError when a number does not fit its field."""
+    """Describe one layer with `join` of its groups as one; ProgramError when a number does not fit its
+    field.
+    """
     layer = qlayer.layer
-    shape, (out_h, out_w) = layer.shape, layer.out_hw
+    shape, (out_h, out_w) = layer.shape.joined(join), layer.out_hw
     source, target = tensors[layer.input], tensors[layer.output]
     residual = tensors[layer.residual] if layer.residual is not None else None
     try:
@@ -161,26 +164,28 @@ def describe(
 
 
 def _append_weights(
-    image: bytearray, qlayer: QuantisedLayer, modes: set[Mode], design: Design
+    image: bytearray, qlayer: QuantisedLayer, join: int, modes: set[Mode], design: Design
 ) -> tuple[int, int, int, int]:
     """Append a layer's weights once for each mode of the FBCB; return the offset of each part."""
     parts = [NO_WEIGHTS] * 4
     if qlayer.layer.kind is not Kind.GEMM:
         return (NO_WEIGHTS,) * 4
-    bias = qlayer.bias.reshape(qlayer.weights.shape[0], -1)
+    kernel = qlayer.layer.kernel
+    weights = join_groups(qlayer.weights, kernel[0] * kernel[1], join)
+    bias = qlayer.bias.reshape(weights.shape[0], -1)
     for mode in sorted(modes):
-        _check_p_tiles(qlayer.layer, mode, design)
+        _check_p_tiles(qlayer.layer.name, weights.shape[1], mode, design)
         image.extend(bytes(-len(image) % ALIGNMENT))
         parts[mode] = len(image)
-        for group_weights, group_bias in zip(qlayer.weights, bias, strict=True):
+        for group_weights, group_bias in zip(weights, bias, strict=True):
             image += pack_weights(group_weights, group_bias, mode, design).astype("<i2").tobytes()
     return parts[0], parts[1], parts[2], parts[3]
 
 
-def _check_p_tiles(layer: Layer, mode: Mode, design: Design) -> None:
-    p_tiles = -(-layer.shape.p // design.tile(mode)[0])
+def _check_p_tiles(name: str, p: int, mode: Mode, design: Design) -> None:
+    p_tiles = -(-p // design.tile(mode)[0])
     if p_tiles > BEATS_LIMIT:
-        raise ProgramError(f"layer '{layer.name}' must have at most {BEATS_LIMIT} P-tiles, and it has {p_tiles}")
+        raise ProgramError(f"layer '{name}' must have at most {BEATS_LIMIT} P-tiles, and it has {p_tiles}")
 
 
 def _fbcb_row(design: Design, layer: int, descriptor: Descriptor) -> list[int]:

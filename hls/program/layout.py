@@ -117,6 +117,22 @@ def pack_weights(weights: Int16, bias: Int64, mode: Mode, design: Design) -> Int
     return np.concatenate(parts)
 
 
+def join_groups(weights: Int16, taps: int, count: int) -> Int16:
+    """Join every `count` groups of weights (groups, P, C) into one, with zeros where groups do not meet.
+
+    P is ordered (tap, channel of the group), so the channels of joined groups stand side by side in each tap.
+
+    >>> join_groups(np.array([[[1], [2]], [[3], [4]]], np.int16), taps=2, count=2)[0].tolist()
+    [[1, 0], [0, 3], [2, 0], [0, 4]]
+    """
+    groups, p, columns = weights.shape
+    apart = weights.reshape(groups // count, count, taps, p // taps, columns)
+    whole = np.zeros((groups // count, taps, count, p // taps, count, columns), weights.dtype)
+    for at in range(count):
+        whole[:, :, at, :, at] = apart[:, at]
+    return whole.reshape(groups // count, count * p, count * columns)
+
+
 def unpack_weights(words: Int16, *, p: int, columns: int, mode: Mode, design: Design) -> tuple[Int16, Int64]:
     """Inverse of `pack_weights`: (weights (P, C) int16, biases (C,) int64) of one group."""
     _check(mode, design)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.models import FileError, read_text, regular_file
+from fluidnpu.models.exits import ExitCheck
 from fluidnpu.models.files import write_files
 from fluidnpu.models.graph import Output
 from fluidnpu.models.images import Intake
@@ -96,8 +97,8 @@ class TensorPlace:
 class ExitOutput:
     """The logits tensor of an exit; None at the end of a network without classes.
 
-    A logit is its stored int16 times `scale`; a sample leaves above `threshold` confidence. The last exit
-    has none: every sample that is left leaves there.
+    A logit is its stored int16 times `scale`; a sample leaves if the check is above `threshold`. The last
+    exit has none: every sample that is left leaves there.
     """
 
     name: str
@@ -120,7 +121,8 @@ class Program:
 
     `stages[s]` is (first, last) layer of stage s, inclusive. `input_scale`: value of one step of the input
     tensor. `intake`: the way from a user's image to that tensor; None: uint8 over 255, floats in 0..1.
-    `data`: the images that come with fluidnpu and that the network was trained for; "" for others.
+    `data`: the images that come with fluidnpu and that the network was trained for; "" for others. `check` is
+    what thresholds are compared with.
     """
 
     network: str
@@ -138,6 +140,7 @@ class Program:
     outputs: tuple[TensorOutput, ...] = ()
     intake: Intake | None = None
     data: str = ""
+    check: ExitCheck = ExitCheck.TOP
 
     def __post_init__(self) -> None:
         if len(self.fbcb_words) != len(self.descriptors) * self.b_max:
@@ -258,6 +261,8 @@ class Program:
             body["intake"] = self.intake.to_dict()
         if self.data:
             body["data"] = self.data
+        if self.check is not ExitCheck.TOP:  # absent for the usual one, as in files of earlier versions
+            body["check"] = self.check.value
         body["digest"] = _digest(body)
         return {
             "program.json": (json.dumps(body, sort_keys=True, indent=1, allow_nan=False) + "\n").encode(),
@@ -329,6 +334,7 @@ class Program:
             ),
             intake=Intake.of_dict(raw["intake"], _shape(places[raw["input"]])) if "intake" in raw else None,
             data=str(raw.get("data", "")),
+            check=ExitCheck(raw.get("check", ExitCheck.TOP.value)),
         )
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from fluidnpu.boards import Board
 from fluidnpu.dse import Design
+from fluidnpu.dse.resources import chains
 
 from ..core.banks import hls_core_lacks, hls_ultra_banks
 from ..core.render import render, render_core
@@ -107,6 +108,12 @@ def _check(design: Design, program: Program | None, board: Board, core: str, rtl
         raise ProjectError(
             f"masters of memory '{memory.name}' of board '{board.name}' must be as wide as the design's, "
             f"{design.port_bits} bits on {design.stripes} ports, and they have {memory.port_bits} on {memory.stripes}"
+        )
+    held = chains(board.dsp_columns, design.t_p)
+    if core == "rtl" and board.dsp_columns and held < design.t_c:
+        raise ProjectError(
+            f"{design.t_c} chains of {design.t_p} multiply-accumulates must each lie in one column of DSP slices, and "
+            f"the columns of board '{board.name}' hold {held}: search a design with --core rtl, or build the HLS core"
         )
     for name in (board.part, board.board_part):
         if not re.fullmatch(r"[A-Za-z0-9_.:-]+", name):

@@ -31,7 +31,7 @@ class JobTimes:
         self._clock_hz = design.clock_hz
         self._stages = [layer.stage for layer in design.layers]
         self._latency = design.latency
-        work = [layer_work(layer, design) for layer in design.layers]
+        work = [layer_work(design.lowered(index), design) for index in range(len(design.layers))]
         self._total = [sum(w for w, s in zip(work, self._stages, strict=True) if s == t) for t in range(design.stages)]
         self._before, seen = [], [0] * design.stages
         for w, stage in zip(work, self._stages, strict=True):

@@ -1,7 +1,7 @@
 """One inference as REST and gRPC both mean it: call, checked parameters and answer. Plain data.
 
 >>> read_wishes({"slo_ms": 20, "anytime": True})
-Wishes(slo_ns=20000000, timeout_ns=None, priority=0, anytime=True)
+Wishes(slo_ns=20000000, timeout_ns=None, priority=0, anytime=True, criteria=None, key=None)
 >>> read_wishes({"slo_ms": -1})
 Traceback (most recent call last):
 fluidnpu.host.errors.ProtocolError: parameter 'slo_ms' must be a number of ms in (0, 1e+09], not -1
@@ -22,8 +22,9 @@ Parameter = bool | int | float | str
 LONGEST_MS = 1e9
 PRIORITIES = 8  # 1 goes first; 0, or none, means the middle
 _MIDDLE = 4
-KNOWN = ("slo_ms", "timeout", "priority", "anytime", "binary_data_output")
+KNOWN = ("slo_ms", "timeout", "priority", "anytime", "criteria", "idempotency_key", "binary_data_output")
 LONGEST_ID = 256
+LONGEST_CRITERIA = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class Wishes:
     timeout_ns: int | None = None
     priority: int = 0
     anytime: bool = False
+    criteria: str | None = None
+    key: str | None = None  # a repeat of a request carries the same
 
 
 @dataclass(slots=True)
@@ -80,15 +83,29 @@ def read_wishes(parameters: Mapping[str, Any]) -> Wishes:
         raise ProtocolError(
             f"parameter 'timeout' must be a whole number of us from 1 to {1e3 * LONGEST_MS:g}, not {timeout!r:.40}"
         )
+    if isinstance(priority, float) and priority.is_integer():
+        priority = int(priority)  # JSON's 2.0 is a whole number, too
     if type(priority) is not int or not 0 <= priority <= PRIORITIES:
         raise ProtocolError(f"parameter 'priority' must be a whole number in 0..{PRIORITIES}, not {priority!r:.40}")
     if type(anytime) is not bool:
         raise ProtocolError(f"parameter 'anytime' must be true or false, not {anytime!r:.40}")
+    criteria = parameters.get("criteria")
+    if criteria is not None and (not isinstance(criteria, str) or len(criteria) > LONGEST_CRITERIA):
+        raise ProtocolError(
+            f"parameter 'criteria' must be a text of at most {LONGEST_CRITERIA} characters, not {criteria!r:.40}"
+        )
+    key = parameters.get("idempotency_key")
+    if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= LONGEST_ID or not key.isprintable()):
+        raise ProtocolError(
+            f"parameter 'idempotency_key' must be 1 to {LONGEST_ID} printable characters, not {key!r:.40}"
+        )
     return Wishes(
         slo_ns=None if slo is None else max(1, int(slo * 1e6)),
         timeout_ns=None if timeout is None else int(timeout) * 1_000,
         priority=0 if priority == 0 else priority - _MIDDLE,
         anytime=anytime,
+        criteria=criteria,
+        key=key,
     )
 
 

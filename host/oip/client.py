@@ -57,6 +57,11 @@ class Inference:
         return float(self.outputs["confidence"][0])
 
     @property
+    def left_because(self) -> str:
+        """The clause of the criterion, or the reason of the policy, for which it left there."""
+        return str(self.parameters.get("left_because", ""))
+
+    @property
     def logits(self) -> Array:
         """Float32 (classes,)."""
         return np.asarray(self.outputs["logits"][0])
@@ -100,14 +105,16 @@ class Client:
         timeout_ms: float | None = None,
         anytime: bool = False,
         priority: int = 0,
+        criteria: str = "",
         id: str = "",
     ) -> Inference:
         """Classify one image (H, W, C) or several (N, H, W, C) with a latency objective in milliseconds.
 
         `anytime`: at the deadline the answer of the last exit passed will do. `timeout_ms`: an image that
         still waits by then ends with ExpiredError. `priority`: 1 goes first, 8 last, 0 means the middle.
-        Raises ProtocolError, UnknownModelError, QueueFullError, ShedError, ExpiredError,
-        ModelUnavailableError, DeviceError, AccessError and RemoteError.
+        `criteria`: when it may leave at an exit, such as "confidence > 0.9 or slack < 2ms". Raises
+        ProtocolError, UnknownModelError, QueueFullError, ShedError, ExpiredError, ModelUnavailableError,
+        DeviceError, AccessError and RemoteError.
         """
         array, info = self._batched(np.asarray(image)), self._metadata()
         parameters: dict[str, Any] = {"binary_data_output": True}
@@ -119,6 +126,8 @@ class Client:
             parameters["anytime"] = True
         if priority:
             parameters["priority"] = priority
+        if criteria:
+            parameters["criteria"] = criteria
         data = np.ascontiguousarray(array).tobytes()
         tensor = {
             "name": info["name"],

@@ -17,7 +17,7 @@ from google.protobuf.message import Message as ProtoMessage
 from ..errors import AccessError, DriverUsageError, HostError, ProtocolError, UnsupportedError
 from .access import Access
 from .calls import Answer, Call, Parameter, read_id, read_names
-from .inference import Inference
+from .front import Front
 from .limits import Limits
 from .messages import SERVICE, message, service
 from .rest import TRACEPARENT, log_request
@@ -33,7 +33,7 @@ _StreamResponse = message("ModelStreamInferResponse")
 Handler = Callable[[Any, Any], Awaitable[Any]]
 
 
-def grpc_server(inference: Inference, access: Access, limits: Limits, *, admin: bool = False) -> Any:
+def grpc_server(inference: Front, access: Access, limits: Limits, *, admin: bool = False) -> Any:
     """Return a server without a port; with `admin` it also loads and unloads models."""
     options = [
         ("grpc.max_receive_message_length", limits.body_bytes),
@@ -94,7 +94,7 @@ _UNREADABLE = object()
 class _Edge:
     """One method a call of the service, under its name."""
 
-    def __init__(self, inference: Inference, access: Access, limits: Limits, admin: bool) -> None:
+    def __init__(self, inference: Front, access: Access, limits: Limits, admin: bool) -> None:
         self.inference, self.access, self.limits, self.admin = inference, access, limits, admin
 
     def guarded(self, name: str, function: Handler) -> Handler:
@@ -123,6 +123,10 @@ class _Edge:
         return _made("ServerReadyResponse", ready=self.inference.ready)
 
     async def ModelReady(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        """Say it, and in the trailing metadata who says it: a fleet compares that with its bundles."""
+        self.inference.check(request.name, request.version)
+        known = self.inference.identity(request.name)
+        context.set_trailing_metadata(tuple((f"fluidnpu-{key}", value) for key, value in known.items()))
         return _made("ModelReadyResponse", ready=self.inference.is_ready(request.name, request.version))
 
     async def ServerMetadata(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
@@ -235,7 +239,7 @@ def read_call(request: Any) -> Call:
         request.model_version,
         read_id(request.id),
         outputs=read_names("output", [one.name for one in request.outputs]),
-        parameters=_parameters(request.parameters) if request.parameters else {},
+        parameters=read_parameters(request.parameters) if request.parameters else {},
     )
     for index, one in enumerate(request.inputs):
         if "shared_memory_region" in one.parameters:
@@ -256,7 +260,8 @@ def _input(one: Any, raw: bytes | None) -> Array:
     return from_bytes(one.name, one.datatype, shape, raw)
 
 
-def _parameters(parameters: Any) -> dict[str, Any]:
+def read_parameters(parameters: Any) -> dict[str, Any]:
+    """Return the values of a message's parameters; None where a parameter has none."""
     return {
         name: getattr(value, kind) if (kind := value.WhichOneof("parameter_choice")) else None
         for name, value in parameters.items()
@@ -267,7 +272,7 @@ def write_answer(answer: Answer) -> Any:
     """Return the ModelInferResponse of an answer, its tensors as raw bytes."""
     made = _Response(model_name=answer.model, model_version=answer.version, id=answer.id)
     for key, value in answer.parameters.items():
-        _set(made.parameters[key], value)
+        set_parameter(made.parameters[key], value)
     for name, array in answer.outputs.items():
         output = made.outputs.add()
         output.name, output.datatype = name, _DATATYPES[array.dtype]
@@ -276,7 +281,8 @@ def write_answer(answer: Answer) -> Any:
     return made
 
 
-def _set(parameter: Any, value: Parameter) -> None:
+def set_parameter(parameter: Any, value: Parameter) -> None:
+    """Write a value into a parameter of a message."""
     if isinstance(value, bool):
         parameter.bool_param = value
     elif isinstance(value, int):

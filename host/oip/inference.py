@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -23,14 +24,18 @@ from ..errors import DeviceError, ProtocolError, QueueFullError, TooLargeError, 
 from ..serving.model import Model
 from ..serving.models import VERSION, Models
 from ..serving.replies import Reply
-from .calls import Answer, Call, Parameter, read_wishes
+from .calls import Answer, Call, Parameter, Wishes, read_wishes
+from .interface import PIXELS, called, input_of, outputs_of
 from .limits import Limits
-from .tensors import Array, TensorInfo
+from .metrics import render_metrics
+from .openapi import document
+from .page import live_page, snapshot
+from .repeats import Repeats
+from .tensors import Array
 
 NAME = "fluidnpu"
 PLATFORM = "fluidnpu"
 EXTENSIONS = ("binary_tensor_data", "parameters", "statistics", "model_repository", "schedule_policy")
-PIXELS = "UINT8"
 ACCEPTED = (PIXELS, "INT16", "FP16", "FP32", "FP64")
 
 
@@ -70,6 +75,17 @@ class Inference:
         self.models, self.limits, self.version = models, limits, version
         self.mailbox = mailbox or Mailbox(asyncio.get_running_loop())
         self.draining = False
+        self.repeats: dict[str, Repeats] = {}  # by model
+        self._instance = secrets.token_hex(8)
+
+    async def start(self) -> None:
+        """Load every model. Raises as `Model.load`."""
+        for model in self.models:
+            await asyncio.get_running_loop().run_in_executor(None, model.load)
+
+    async def close(self) -> None:
+        """Unload every model, answering all requests first."""
+        await asyncio.get_running_loop().run_in_executor(None, self.models.close)
 
     # -- health and metadata ---------------------------------------------------------------------------------
 
@@ -83,9 +99,21 @@ class Inference:
         """True when every model that is to be served is."""
         return not self.draining and all(model.ready for model in self.models if model.reason != "unloaded")
 
+    def check(self, name: str, version: str = "") -> None:
+        """Raise UnknownModelError for a model that is not served here."""
+        self.models.find(name, version)
+
     def is_ready(self, name: str, version: str = "") -> bool:
         """Tell if a model takes requests. Raises UnknownModelError."""
         return self.models.find(name, version).ready and not self.draining
+
+    def identity(self, name: str) -> dict[str, str]:
+        """Return a model's design and program by their digests, and this process by a number of its own.
+
+        Raises UnknownModelError, ModelUnavailableError.
+        """
+        bundle = self.models.find(name).bundle
+        return {"design": bundle.design.digest, "program": bundle.program.digest, "instance": self._instance}
 
     def server_metadata(self) -> dict[str, Any]:
         """Return the server's metadata."""
@@ -98,20 +126,28 @@ class Inference:
             "name": name,
             "versions": [VERSION],
             "platform": PLATFORM,
-            "inputs": [input_of(model).to_json()],
-            "outputs": [each.to_json() for each in outputs_of(model)],
+            "inputs": [input_of(model.bundle.program).to_json()],
+            "outputs": [each.to_json() for each in outputs_of(model.bundle.program)],
         }
 
     # -- inference -------------------------------------------------------------------------------------------
 
     async def infer(self, call: Call) -> Answer:
-        """Split a call into samples, serve them and join their answers.
+        """Split a call into samples, serve them and join their answers; a repeat gets the first answer.
 
         Raises what `Server.submit` raises and what it sets, ProtocolError, TooLargeError, UnknownModelError,
         ModelUnavailableError; of a batch the first error that came.
         """
-        model = self.models.find(call.model, call.version)
         wishes = read_wishes(call.parameters)
+        if wishes.key is None:
+            return await self._served(call, wishes)
+        self.models.find(call.model, call.version)
+        repeats = self.repeats.setdefault(call.model, Repeats())
+        return await repeats.once(wishes.key, call, lambda: self._served(call, wishes))
+
+    async def _served(self, call: Call, wishes: Wishes) -> Answer:
+        model = self.models.find(call.model, call.version)
+        criterion = None if wishes.criteria is None else model.criterion(wishes.criteria)
         samples, wanted = self._samples(model, call), self._wanted(model, call)
         futures: list[Future[Reply]] = []
         try:
@@ -123,6 +159,7 @@ class Inference:
                         anytime=wishes.anytime,
                         timeout_ns=wishes.timeout_ns,
                         priority=wishes.priority,
+                        criteria=criterion,
                     )
                 )
             await self._all_done(futures)
@@ -131,10 +168,16 @@ class Inference:
                 future.cancel()
             raise
         replies = [future.result() for future in futures]
-        return Answer(call.model, VERSION, call.id, joined(replies, wanted, _maps(model)), parameters_of(replies))
+        return Answer(
+            call.model,
+            VERSION,
+            call.id,
+            joined(replies, wanted, tuple(one.output for one in model.bundle.program.outputs)),
+            parameters_of(replies),
+        )
 
     def _samples(self, model: Model, call: Call) -> list[Array]:
-        expected = input_of(model)
+        expected = input_of(model.bundle.program)
         if set(call.inputs) != {expected.name}:
             names = ", ".join(f"'{name:.60}'" for name in call.inputs) or "none"
             raise ProtocolError(f"model '{model.name}' must have the input '{expected.name}' alone, not {names}")
@@ -154,7 +197,7 @@ class Inference:
         return list(array)
 
     def _wanted(self, model: Model, call: Call) -> tuple[str, ...]:
-        names = tuple(each.name for each in outputs_of(model))
+        names = tuple(each.name for each in outputs_of(model.bundle.program))
         for name in call.outputs:
             if name not in names:
                 raise ProtocolError(f"an output must be one of {', '.join(names)}, not '{name:.60}'")
@@ -186,7 +229,10 @@ class Inference:
     def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
         """Return the statistics extension's object, of one model or of all. Raises UnknownModelError."""
         chosen = [self.models.find(name, version)] if name else list(self.models)
-        return {"model_stats": [_statistics(model) for model in chosen if model.statistics is not None]}
+        hits = {name: repeats.hits for name, repeats in self.repeats.items()}
+        return {
+            "model_stats": [_statistics(one, hits.get(one.name, 0)) for one in chosen if one.statistics is not None]
+        }
 
     def index(self, ready_only: bool = False) -> list[dict[str, str]]:
         """Return name, version, state and reason of every model."""
@@ -216,38 +262,24 @@ class Inference:
         except ValueError as error:  # of any room: the folder holds no bundle, or one for another policy
             raise ProtocolError(str(error)) from error
 
+    # -- pages -----------------------------------------------------------------------------------------------
 
-def input_of(model: Model) -> TensorInfo:
-    """Return the one input of a model: pixels (N, height, width, channels), -1 for a size that is resized.
+    def metrics(self) -> bytes:
+        """Return the text exposition of all Prometheus metrics."""
+        return render_metrics(self.models)
 
-    Raises ModelUnavailableError.
-    """
-    program = model.bundle.program
-    height, width, channels = program.input_intake.shape
-    resized = program.input_intake.preprocessing.resize != "none"
-    return TensorInfo(program.input, PIXELS, (-1, -1 if resized else height, -1 if resized else width, channels))
+    def snapshot(self) -> dict[str, Any]:
+        """Return the numbers that the live page draws."""
+        return snapshot(self.version, self.models)
 
+    def page(self) -> str:
+        """Return the live page."""
+        return live_page()
 
-def outputs_of(model: Model) -> tuple[TensorInfo, ...]:
-    """Return the outputs of a model: a row a sample; of one that left before an output is computed, NaN."""
-    program = model.bundle.program
-    classes = {program.tensors[exit.tensor].channels if exit.tensor else 0 for exit in program.exits}
-    return (
-        TensorInfo("label", "INT32", (-1,)),
-        TensorInfo("confidence", "FP32", (-1,)),
-        TensorInfo("exit", "INT32", (-1,)),
-        TensorInfo("logits", "FP32", (-1, classes.pop() if len(classes) == 1 else -1)),
-        *(TensorInfo(_called(one.output), "FP32", (-1, *one.output.shape)) for one in program.outputs),
-    )
-
-
-def _maps(model: Model) -> tuple[Output, ...]:
-    return tuple(one.output for one in model.bundle.program.outputs)
-
-
-def _called(output: Output) -> str:
-    """Return the name of an output that is no exit, beside the four that every model has."""
-    return f"output.{output.name}" if output.name in ("label", "confidence", "exit", "logits") else output.name
+    def openapi(self, *, admin: bool) -> dict[str, Any]:
+        """Return the document of the REST surface."""
+        programs = {one.name: one.bundle.program if one.ready else None for one in self.models}
+        return document(self.version, programs, admin=admin)
 
 
 def joined(replies: Sequence[Reply], wanted: Sequence[str], others: Sequence[Output] = ()) -> dict[str, Array]:
@@ -263,12 +295,14 @@ def joined(replies: Sequence[Reply], wanted: Sequence[str], others: Sequence[Out
         "exit": lambda: np.array([reply.exit for reply in replies], np.int32),
         "logits": lambda: np.array([reply.logits for reply in replies], np.float32),
     }
-    made |= {_called(output): functools.partial(stacked, output) for output in others}
+    made |= {called(output): functools.partial(stacked, output) for output in others}
     return {name: made[name]() for name in wanted}
 
 
 def parameters_of(replies: Sequence[Reply]) -> dict[str, Parameter]:
-    """Return the response's parameters; of a batch the deepest exit, least confidence, longest times."""
+    """Return the response's parameters; of a batch the deepest exit and its reason, least confidence, longest
+    times.
+    """
     early = any(reply.outcome is Outcome.ANYTIME for reply in replies)
     return {
         "exit": max(reply.exit for reply in replies),
@@ -278,10 +312,11 @@ def parameters_of(replies: Sequence[Reply]) -> dict[str, Parameter]:
         "queue_us": max(reply.start_ns - reply.arrival_ns for reply in replies) // 1_000,
         "npu_us": max(reply.npu_ns for reply in replies) // 1_000,
         "batch": max(reply.batch for reply in replies),
+        "left_because": max(replies, key=lambda reply: reply.exit).because,
     }
 
 
-def _statistics(model: Model) -> dict[str, Any]:
+def _statistics(model: Model, hits: int) -> dict[str, Any]:
     """Return one model's entry, in the fields and units of the statistics extension."""
     counts = model.statistics
     assert counts is not None
@@ -306,7 +341,7 @@ def _statistics(model: Model) -> dict[str, Any]:
             "compute_input": {"count": answered, "ns": 0},
             "compute_infer": {"count": answered, "ns": counts.npu_ns},
             "compute_output": {"count": answered, "ns": 0},
-            "cache_hit": none,
+            "cache_hit": {"count": hits, "ns": 0},
             "cache_miss": none,
         },
         "batch_stats": [

@@ -150,7 +150,7 @@ def _good_grpc(model: str, name: str, image: np.ndarray[Any, Any]) -> bytes:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Send malformed requests to a bundle from the command line; 1 after a crash or a stuck connection."""
-    from .inference import input_of
+    from .interface import input_of
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("bundle", type=Path)
@@ -162,7 +162,7 @@ def main(words: Sequence[str] | None = None) -> int:
     models, began = Models({NAME: given.bundle}, ModelOptions()), time.monotonic()
     limits = Limits(head_s=2.0, body_s=2.0)
     with in_background(models, ServeOptions(http=0, grpc=0, limits=limits)) as server:
-        found = send_malformed(server, NAME, input_of(models.find(NAME)), given.requests, given.seed)
+        found = send_malformed(server, NAME, input_of(models.find(NAME).bundle.program), given.requests, given.seed)
         left = models.find(NAME).server.waiting
     print(
         json.dumps(

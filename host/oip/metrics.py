@@ -10,25 +10,25 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from ..serving.model import Model
+from ..serving.models import Models
 from ..serving.statistics import EDGES_NS, Statistics
-from .inference import Inference
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _EDGES = [f"{edge / 1e9:g}" for edge in EDGES_NS]
 
 
-def render_metrics(inference: Inference) -> bytes:
+def render_metrics(models: Models) -> bytes:
     """Return the text exposition of all metrics."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(inference))
+    registry.register(_Collector(models))
     return generate_latest(registry)
 
 
 class _Collector:
     """Makes metric families from the counts of the moment."""
 
-    def __init__(self, inference: Inference) -> None:
-        self._inference = inference
+    def __init__(self, models: Models) -> None:
+        self._models = models
 
     def describe(self) -> list[Metric]:
         """Nothing is known before the scrape."""
@@ -37,7 +37,7 @@ class _Collector:
     def collect(self) -> Iterator[Metric]:
         """Yield every family, one after another."""
         families: dict[str, Any] = {}
-        for model in self._inference.models:
+        for model in self._models:
             for name, help, kind, labels, values, value in _of_model(model):
                 if name not in families:
                     families[name] = kind(f"fluidnpu_{name}", help, labels=("model", *labels))

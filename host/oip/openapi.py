@@ -6,14 +6,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from ..serving.model import Model
+from fluidnpu.hls import Program
+
 from .calls import KNOWN, LONGEST_ID, LONGEST_MS, PRIORITIES
-from .inference import Inference, input_of, outputs_of
+from .interface import input_of, outputs_of
 from .tensors import DTYPES, TensorInfo
 
 Schema = dict[str, Any]
+Programs = Mapping[str, Program | None]  # by model name; None where a model is not loaded
 _STRING: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "number"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
@@ -34,16 +37,16 @@ _REFUSALS = {
 }
 
 
-def document(inference: Inference, *, admin: bool) -> Schema:
+def document(version: str, programs: Programs, *, admin: bool) -> Schema:
     """Return the document of a server with these models."""
-    names = [model.name for model in inference.models]
+    names = list(programs)
     name: Schema = {
         "name": "name",
         "in": "path",
         "required": True,
         "schema": {"type": "string", "enum": names, "minLength": 1},
     }
-    version = {"name": "version", "in": "path", "required": True, "schema": {"type": "string", "enum": ["1"]}}
+    numbered = {"name": "version", "in": "path", "required": True, "schema": {"type": "string", "enum": ["1"]}}
     paths: Schema = {
         "/v2": {"get": _operation("server metadata", "ServerMetadata")},
         "/v2/health/live": {"get": _operation("liveness", "Live", 503)},
@@ -54,7 +57,7 @@ def document(inference: Inference, *, admin: bool) -> Schema:
         "/live.json": {"get": _operation("numbers of the live page", "Any")},
         "/": {"get": _text("live page", "text/html")},
     }
-    for prefix, parameters in (("", [name]), ("/versions/{version}", [name, version])):
+    for prefix, parameters in (("", [name]), ("/versions/{version}", [name, numbered])):
         top = f"/v2/models/{{name}}{prefix}"
         found: Schema = {
             top: {"get": _operation("model metadata", "ModelMetadata", 404, 503)},
@@ -71,9 +74,9 @@ def document(inference: Inference, *, admin: bool) -> Schema:
             paths[f"/v2/repository/models/{{name}}/{verb}"] = {"post": operation, "parameters": [name]}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "fluidnpu, Open Inference Protocol v2", "version": inference.version},
+        "info": {"title": "fluidnpu, Open Inference Protocol v2", "version": version},
         "paths": paths,
-        "components": {"schemas": _schemas(inference)},
+        "components": {"schemas": _schemas(programs)},
     }
 
 
@@ -119,7 +122,7 @@ def _list(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
-def _schemas(inference: Inference) -> Schema:
+def _schemas(programs: Programs) -> Schema:
     tensor = _object({"name": _STRING, "datatype": {"enum": list(DTYPES)}, "shape": _list(_COUNT)})
     duration = _object({"count": _COUNT, "ns": _COUNT})
     computed = {"compute_input": duration, "compute_infer": duration, "compute_output": duration}
@@ -165,7 +168,7 @@ def _schemas(inference: Inference) -> Schema:
         "Statistics": _object({"model_stats": _list(statistics)}),
         "Index": _list(index),
         "Indexed": {"type": "object", "properties": {"ready": _FLAG}},
-        "InferRequest": _infer_request(inference),
+        "InferRequest": _infer_request(programs),
         "InferResponse": _object(
             {"model_name": _STRING, "model_version": _STRING, "parameters": parameters, "outputs": _list(output)},
             id=_STRING,
@@ -173,7 +176,7 @@ def _schemas(inference: Inference) -> Schema:
     }
 
 
-def _infer_request(inference: Inference) -> Schema:
+def _infer_request(programs: Programs) -> Schema:
     """Describe a request of one image as JSON.
 
     More images, other datatypes and binary tensors are allowed too; JSON Schema cannot say how shape and data
@@ -187,6 +190,8 @@ def _infer_request(inference: Inference) -> Schema:
             "timeout": {"type": "integer", "minimum": 1, "maximum": int(1e3 * LONGEST_MS)},
             "priority": {"type": "integer", "minimum": 0, "maximum": PRIORITIES},
             "anytime": _FLAG,
+            "criteria": _criteria(),
+            "idempotency_key": {"type": "string", "minLength": 1, "maxLength": LONGEST_ID, "pattern": "^[ -~]+$"},
             "binary_data_output": _FLAG,
         },
         "additionalProperties": False,
@@ -195,34 +200,49 @@ def _infer_request(inference: Inference) -> Schema:
     output = {
         "type": "object",
         "properties": {
-            "name": {"enum": [each.name for each in _outputs(inference)]},
+            "name": {"enum": [each.name for each in _outputs(programs)]},
             "parameters": {"type": "object", "properties": {"binary_data": _FLAG}},
         },
         "required": ["name"],
     }
     return _object(
-        {"inputs": {"type": "array", "items": _image(inference), "minItems": 1, "maxItems": 1}},
+        {"inputs": {"type": "array", "items": _image(programs), "minItems": 1, "maxItems": 1}},
         id={"type": "string", "maxLength": LONGEST_ID, "pattern": "^[ -~]*$"},
         parameters=parameters,
         outputs=_list(output),
-    ) | _example(inference)
+    ) | _example(programs)
 
 
-def _loaded(inference: Inference) -> Model | None:
-    return next((model for model in inference.models if model.ready), None)
+def _criteria() -> Schema:
+    """Describe criteria without brackets, lists and `not`, which a pattern cannot say."""
+    ordered = "(<|<=|>=|>)"
+    one = (
+        f"(confidence {ordered} (0[.][0-9]{{1,6}}|[0-9]{{1,2}}%)"
+        f"|(response_time|service_time|next_response_time|slack) {ordered} [0-9]{{1,6}}([.][0-9]{{1,3}})?(us|ms|s)"
+        "|exit_number (<|<=|==|!=|>=|>) [0-9]{1,3})"
+    )
+    return {
+        "type": "string",
+        "pattern": f"^(false|{one}( (and|or) {one}){{0,3}})$",
+        "examples": ["confidence > 0.9 or slack < 2ms"],
+    }
 
 
-def _outputs(inference: Inference) -> tuple[TensorInfo, ...]:
-    model = _loaded(inference)
-    return () if model is None else outputs_of(model)
+def _loaded(programs: Programs) -> Program | None:
+    return next((program for program in programs.values() if program is not None), None)
 
 
-def _image(inference: Inference) -> Schema:
+def _outputs(programs: Programs) -> tuple[TensorInfo, ...]:
+    program = _loaded(programs)
+    return () if program is None else outputs_of(program)
+
+
+def _image(programs: Programs) -> Schema:
     """Describe one image of the first model that is loaded, as JSON numbers."""
-    model = _loaded(inference)
-    if model is None:
+    program = _loaded(programs)
+    if program is None:
         return _object({"name": _STRING, "datatype": {"enum": list(DTYPES)}, "shape": _list(_COUNT), "data": {}})
-    info = input_of(model)
+    info = input_of(program)
     size = info.shape[1] * info.shape[2] * info.shape[3]
     pixel = {"type": "integer", "minimum": 0, "maximum": 255}
     return _object(
@@ -235,11 +255,11 @@ def _image(inference: Inference) -> Schema:
     )
 
 
-def _example(inference: Inference) -> Schema:
-    model = _loaded(inference)
-    if model is None:
+def _example(programs: Programs) -> Schema:
+    program = _loaded(programs)
+    if program is None:
         return {}
-    info = input_of(model)
+    info = input_of(program)
     pixels = [0] * (info.shape[1] * info.shape[2] * info.shape[3])
     sample = {"name": info.name, "datatype": info.datatype, "shape": [1, *info.shape[1:]], "data": pixels}
-    return {"examples": [{"inputs": [sample], "outputs": [{"name": outputs_of(model)[0].name}]}]}
+    return {"examples": [{"inputs": [sample], "outputs": [{"name": outputs_of(program)[0].name}]}]}

@@ -7,7 +7,7 @@ from importlib import resources
 from typing import Any
 
 from ..serving.model import Model
-from .inference import Inference
+from ..serving.models import Models
 
 SHOWN_RUNS = 240
 
@@ -18,9 +18,9 @@ def live_page() -> str:
     return resources.files(__package__).joinpath("live.html").read_text(encoding="utf-8")
 
 
-def snapshot(inference: Inference) -> dict[str, Any]:
+def snapshot(version: str, models: Models) -> dict[str, Any]:
     """Return what the page draws: a record a model, times in microseconds."""
-    return {"version": inference.version, "models": [_of(model) for model in inference.models]}
+    return {"version": version, "models": [_of(model) for model in models]}
 
 
 def _of(model: Model) -> dict[str, Any]:

@@ -24,11 +24,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..errors import AccessError, HostError, ProtocolError, TooLargeError
 from .access import Access
 from .calls import Call
+from .front import Front
 from .http_body import LENGTH_HEADER, read_call, read_json, write_answer
-from .inference import Inference
-from .metrics import CONTENT_TYPE, render_metrics
-from .openapi import document
-from .page import live_page, snapshot
+from .metrics import CONTENT_TYPE
 from .statuses import RETRY_MS, body_of, status_of
 
 _requests = logging.getLogger("fluidnpu.requests")
@@ -43,7 +41,7 @@ class SlowClientError(ProtocolError):
     """The client took too long to send its request."""
 
 
-def application(inference: Inference, access: Access, *, admin: bool = False) -> ASGIApp:
+def application(inference: Front, access: Access, *, admin: bool = False) -> ASGIApp:
     """Return the application; with `admin` it also loads and unloads models."""
     edge = _Edge(inference, access, admin)
     routes: list[BaseRoute] = [
@@ -75,7 +73,7 @@ def application(inference: Inference, access: Access, *, admin: bool = False) ->
 class _Edge:
     """The endpoints, one method a route."""
 
-    def __init__(self, inference: Inference, access: Access, admin: bool) -> None:
+    def __init__(self, inference: Front, access: Access, admin: bool) -> None:
         self.inference, self.access, self.admin = inference, access, admin
 
     async def metadata(self, request: Request) -> Response:
@@ -126,17 +124,17 @@ class _Edge:
             raise AccessError("models must be loaded and unloaded on the admin surface (--admin), not here", known=True)
 
     async def metrics(self, request: Request) -> Response:
-        return Response(render_metrics(self.inference), media_type=CONTENT_TYPE)
+        return Response(self.inference.metrics(), media_type=CONTENT_TYPE)
 
     async def openapi(self, request: Request) -> Response:
-        return JSONResponse(document(self.inference, admin=self.admin))
+        return JSONResponse(self.inference.openapi(admin=self.admin))
 
     async def snapshot(self, request: Request) -> Response:
-        return JSONResponse(snapshot(self.inference))
+        return JSONResponse(self.inference.snapshot())
 
     async def page(self, request: Request) -> Response:
         headers = {"content-security-policy": "default-src 'self' 'unsafe-inline'", "cache-control": "no-cache"}
-        return HTMLResponse(live_page(), headers=headers)
+        return HTMLResponse(self.inference.page(), headers=headers)
 
     async def body(self, request: Request) -> bytes:
         return await read_body(request.scope, request.receive, self.inference.limits.body_bytes)
@@ -157,7 +155,7 @@ class _Infer:
             reply.append((b"traceparent", trace))
         try:
             name, version = scope["path_params"]["name"], scope["path_params"].get("version", "")
-            inference.models.find(name, version)
+            inference.check(name, version)
             body = await read_body(scope, receive, inference.limits.body_bytes, headers)
             call = read_call(name, version, body, _head_bytes(headers))
             answer = await _unless_gone(inference.infer(call), receive)

@@ -26,6 +26,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from ..errors import DriverUsageError
 from ..serving.models import Models
 from .access import Access, read_token
+from .front import Front
 from .inference import Inference
 from .limits import Limits
 from .rest import application
@@ -34,6 +35,7 @@ _log = logging.getLogger(__name__)
 SWITCH_S = 0.0005  # the interpreter's default of 5 ms is longer than an answer takes
 LONGEST_HEAD = 64 << 10  # bytes of a request's line and headers
 LOOPBACK = "127.0.0.1"
+OpenFront = Callable[[Limits, str], Front]  # makes what answers, on the server's event loop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,16 +60,26 @@ class ServeOptions:
 class NetworkServer:
     """A server on an event loop. `start` binds all ports or none; `stop` drains."""
 
-    def __init__(self, models: Models, options: ServeOptions) -> None:
+    def __init__(self, served: Models | OpenFront, options: ServeOptions) -> None:
         if options.http is None and options.grpc is None:
             raise DriverUsageError("a server must have an HTTP or a gRPC port, and it has neither")
         if (options.certificate is None) != (options.key is None):
             raise DriverUsageError("TLS must have both a certificate and a key, and one of them is missing")
-        self.models, self.options = models, options
+        self.options = options
+        self._served = served
         self.ports: dict[str, int] = {}  # by surface: http, grpc, admin, admin_grpc
-        self.inference: Inference | None = None
+        self.inference: Front | None = None
         self._http: list[tuple[_Uvicorn, asyncio.Task[None]]] = []
         self._grpc: list[Any] = []
+
+    @property
+    def models(self) -> Models:
+        """The models of a server that has boards of its own. Raises DriverUsageError for the front of a
+        fleet.
+        """
+        if not isinstance(self._served, Models):
+            raise DriverUsageError("the front of a fleet has no models of its own: its boards have them")
+        return self._served
 
     def url(self, surface: str = "http") -> str:
         """Return the address of a surface: a URL for HTTP, host and port for gRPC."""
@@ -80,10 +92,12 @@ class NetworkServer:
     async def start(self) -> None:
         """Bind every port, load every model, then take requests.
 
-        Raises DriverUsageError for a port in use, and what `Model.load` raises; nothing is left running then.
+        Raises DriverUsageError for a port in use, and what `Front.start` raises; nothing is left running
+        then.
         """
         access = Access(read_token(self.options.token_file))
-        self.inference = Inference(self.models, self.options.limits, _version())
+        limits, made = self.options.limits, self._served
+        self.inference = Inference(made, limits, _version()) if isinstance(made, Models) else made(limits, _version())
         try:
             sockets = {
                 name: _bound(self.options.host, port)
@@ -91,9 +105,7 @@ class NetworkServer:
                 if port is not None
             }
             self._bind_grpc(self.inference, access)
-            loop = asyncio.get_running_loop()
-            for model in self.models:
-                await loop.run_in_executor(None, model.load)
+            await self.inference.start()
             for server in self._grpc:
                 await server.start()
             for name, listening in sockets.items():
@@ -102,7 +114,7 @@ class NetworkServer:
             await self.stop()
             raise
 
-    def _bind_grpc(self, inference: Inference, access: Access) -> None:
+    def _bind_grpc(self, inference: Front, access: Access) -> None:
         for name, port in (("grpc", self.options.grpc), ("admin_grpc", self.options.admin_grpc)):
             if port is None:
                 continue
@@ -159,11 +171,12 @@ class NetworkServer:
         ends = [server.stop(drain_s) for server in self._grpc]
         await asyncio.gather(*ends, *(task for _, task in self._http), return_exceptions=True)
         self._http, self._grpc = [], []
-        await asyncio.get_running_loop().run_in_executor(None, self.models.close)
+        if self.inference is not None:
+            await self.inference.close()
 
 
 def run_server(
-    models: Models, options: ServeOptions, started: Callable[[NetworkServer], None] = lambda server: None
+    served: Models | OpenFront, options: ServeOptions, started: Callable[[NetworkServer], None] = lambda server: None
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain and return. `started` is called when requests are taken.
 
@@ -172,7 +185,7 @@ def run_server(
     sys.setswitchinterval(SWITCH_S)
 
     async def main() -> None:
-        server, ended = NetworkServer(models, options), asyncio.Event()
+        server, ended = NetworkServer(served, options), asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, ended.set)
@@ -188,7 +201,7 @@ def run_server(
 
 
 @contextmanager
-def in_background(models: Models, options: ServeOptions | None = None) -> Iterator[NetworkServer]:
+def in_background(served: Models | OpenFront, options: ServeOptions | None = None) -> Iterator[NetworkServer]:
     """Serve in a thread of this process for the length of a `with` block. Raises as `NetworkServer.start`."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="npu-network", daemon=True)
@@ -197,7 +210,7 @@ def in_background(models: Models, options: ServeOptions | None = None) -> Iterat
     def done(work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
-    server = NetworkServer(models, ServeOptions(http=0, grpc=0) if options is None else options)
+    server = NetworkServer(served, ServeOptions(http=0, grpc=0) if options is None else options)
     try:
         done(server.start())
         try:

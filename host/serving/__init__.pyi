@@ -1,5 +1,6 @@
 from .model import Model as Model
 from .model import ModelOptions as ModelOptions
+from .model import criteria_of as criteria_of
 from .models import Models as Models
 from .models import named_folders as named_folders
 from .raised import AccessError as AccessError

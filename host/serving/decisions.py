@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -77,7 +77,8 @@ class DecisionLog(Observer):
         if self._run is not None and self._view is not None:
             ids, after = {request.id for request in self._run.requests}, self._run.stage + 1
             waiting = self._view.waiting[after] if after < len(self._view.waiting) else ()
-            self._end_run([request.id for request in waiting if request.id in ids])
+            because = {fate.request_id: fate.because for fate in fates if isinstance(fate, Reply)}
+            self._end_run([request.id for request in waiting if request.id in ids], because)
 
     def answered_early(self, reply: Reply) -> None:
         """Nothing is decided here; the runtime's own line follows."""
@@ -94,9 +95,9 @@ class DecisionLog(Observer):
             self._out.close()
             self._out = None
 
-    def _end_run(self, staying: Sequence[int]) -> None:
+    def _end_run(self, staying: Sequence[int], because: Mapping[int, str] | None = None) -> None:
         assert self._log is not None
-        self._write(self._log.run_end(max(self._end_ns, 0), staying))
+        self._write(self._log.run_end(max(self._end_ns, 0), staying, because))
         self._run = None
 
     def _write(self, line: str) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from fluidnpu.dse import Design
 from fluidnpu.scheduler import Serving, make_policy
+from fluidnpu.scheduler.exits import Bound, Criteria, Criterion, CriterionError, ExitProfile, parse_criterion
 from fluidnpu.scheduler.tuning import deployed
 
 from ..bundle import Bundle
@@ -28,9 +29,18 @@ from ..devices.opening import open_device
 from ..devices.recall import Recall
 from ..devices.simulated import SimulatedNpu
 from ..driver import Driver
-from ..errors import DeviceError, DriverUsageError, HostError, ModelUnavailableError, QueueFullError, ServerClosedError
+from ..errors import (
+    DeviceError,
+    DriverUsageError,
+    HostError,
+    ModelUnavailableError,
+    ProtocolError,
+    QueueFullError,
+    ServerClosedError,
+)
 from .decisions import DecisionLog
 from .replies import Image, Observer, Reply
+from .runtime import usual_criteria
 from .server import Server
 from .statistics import Statistics
 
@@ -49,7 +59,8 @@ class ModelOptions:
     `rate_per_s` and `slo_ns`: the expected load and the default objective (None: half of what the NPU can
     serve, and five times the latency of a lone sample). `guarded`: see `Driver`. `recall_bytes`: of results
     that a simulated NPU keeps, so that it works in real time on images that it has seen. `decisions`: a
-    folder for the decision logs, one a model.
+    folder for the decision logs, one a model. `criteria`: when requests leave that do not say so themselves
+    (None: the program's thresholds).
     """
 
     device: str = "simulated"
@@ -66,6 +77,7 @@ class ModelOptions:
     clock: Callable[[], Clock] = WallClock
     opened: Callable[[Bundle], Device] | None = None
     decisions: Path | None = None
+    criteria: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +168,17 @@ class Model:
         table = self.bundle.design.latency.ns
         longest_ns = max(max(row) for row in table)
         return self.options.attempts * (2 * 16 * longest_ns / 1e9 + 1.0)
+
+    def criterion(self, text: str) -> Criterion:
+        """Return the criterion that a text says of this model.
+
+        Raises ProtocolError where it breaks the grammar or asks what is not known of the model, and
+        ModelUnavailableError.
+        """
+        try:
+            return Bound(parse_criterion(text), profile_of(self.bundle.design)).criterion
+        except CriterionError as error:
+            raise ProtocolError(str(error)) from None
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -304,6 +327,7 @@ class Model:
         server = Server(
             driver,
             make_policy(self.options.policy, setting),
+            rule=criteria_of(driver, self.options.criteria),
             attempts=self.options.attempts,
             queue_limit=self.options.queue,
             observers=observers,
@@ -314,7 +338,9 @@ class Model:
         threading.Thread(target=self._supervise, args=(server,), name="npu-supervisor", daemon=True).start()
 
     def _check_policy(self, design: Design) -> None:
-        """Refuse a policy that cannot be made for the design, before anything is stopped."""
+        """Refuse a policy or a criterion that does not fit the design, before anything is stopped."""
+        if self.options.criteria is not None:
+            Bound(parse_criterion(self.options.criteria), profile_of(design))
         make_policy(self.options.policy, setting_of(design, self.options, self.folder))
 
     # -- recovery --------------------------------------------------------------------------------------------
@@ -347,6 +373,17 @@ class Model:
                     self.recoveries = [*self.recoveries[-999:], time.monotonic() - failed_s]
                     _log.warning("model '%s' is served again after %.3f s", self.name, self.recoveries[-1])
                     return
+
+
+def profile_of(design: Design) -> ExitProfile:
+    """Return the profile of a design's exits."""
+    return ExitProfile.of(design)
+
+
+def criteria_of(driver: Driver, text: str | None) -> Criteria:
+    """Return the criteria of a loaded program: those of a text, or its thresholds. Raises CriterionError."""
+    profile = profile_of(driver.design)
+    return usual_criteria(driver, profile) if text is None else Criteria(profile, text)
 
 
 def default_slo_ns(design: Design) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.scheduler import Action, Outcome, Request, Run, View
+from fluidnpu.scheduler.exits import Criterion
 
 from ..driver import Job
 from ..errors import DeviceError
@@ -47,7 +48,8 @@ class Reply(_Ended):
     """The answer to one request, times in nanoseconds on the requests' scale.
 
     `npu_ns` is the time in runs, `batch` the size of the last of them, `logits` float64 (classes,) of the
-    exit that it left at, `outputs` what the network gives out beside its exits, by name.
+    exit that it left at, `outputs` what the network gives out beside its exits, by name. `because`: the
+    clause of the criterion, or the reason of the policy, for which it left where it did.
     """
 
     prediction: int
@@ -58,6 +60,7 @@ class Reply(_Ended):
     logits: npt.NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
     outputs: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, compare=False, repr=False)
     outcome: Outcome = Outcome.EXIT
+    because: str = field(default="", compare=False)
 
     @property
     def met(self) -> bool:
@@ -90,11 +93,13 @@ class Terms:
     """The terms of one request beyond its objective.
 
     `anytime`: when its deadline passes, the answer of the last exit passed is good enough, and leaves at
-    once. `expires_ns`: it is shed if it still waits in the queue at that time.
+    once. `expires_ns`: it is shed if it still waits in the queue at that time. `criterion`: its own, in place
+    of its tenant's and of the usual one.
     """
 
     anytime: bool = False
     expires_ns: int | None = None
+    criterion: Criterion | None = None
 
     def end_ns(self, request: Request, stage: int) -> int | None:
         """Return the time at which these terms end a request that waits at a stage; None for never."""

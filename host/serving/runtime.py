@@ -14,9 +14,11 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
+import numpy as np
+
 from fluidnpu.dse import Design
 from fluidnpu.models import confidence
-from fluidnpu.models.exits import top_class
+from fluidnpu.models.exits import ExitCheck, sureness, top_class
 from fluidnpu.scheduler import (
     Action,
     Answer,
@@ -30,7 +32,7 @@ from fluidnpu.scheduler import (
     View,
     Wait,
 )
-from fluidnpu.scheduler.exits import ExitRule, RuledExits, StageCosts, Threshold
+from fluidnpu.scheduler.exits import LAST, Criteria, Criterion, ExitProfile, ExitRule, RuledExits, StageCosts
 
 from ..driver import Driver, Job
 from ..errors import DeviceError, DriverUsageError, GaveUpError
@@ -42,8 +44,9 @@ _log = logging.getLogger(__name__)
 class Runtime:
     """Serves requests on a driver, one decision of the policy a `step`.
 
-    `rule` decides at every exit but the last whether a sample leaves (default: the program's thresholds);
-    `costs` tells it the costs of each stage (default: the design's MACs). `attempts`: how often a job is
+    `rule` decides at every exit but the last whether a sample leaves: criteria, or a rule of one's own
+    (default: the program's thresholds as a criterion). `costs` tells the latter the costs of each stage
+    (default: the design's MACs), the former have a profile. `attempts`: how often a job is
     tried before GaveUpError. Then its requests are dropped and their slots free, while all others still wait,
     so a caller that catches the error may `Driver.recover` and go on. `record` keeps log and replies for
     `schedule`; a server that runs for weeks does not. `observers` are told of all that happens, in order.
@@ -55,7 +58,7 @@ class Runtime:
         policy: Policy,
         *,
         exit_rates: Sequence[float] | None = None,
-        rule: ExitRule | None = None,
+        rule: ExitRule | Criteria | None = None,
         costs: StageCosts | None = None,
         attempts: int = 3,
         record: bool = True,
@@ -71,7 +74,9 @@ class Runtime:
         self.lost_in_a_row = 0  # jobs given up since one ended well
         self._attempts, self._record = attempts, record
         if rule is None:
-            rule = Threshold(driver.program.thresholds)
+            rule = usual_criteria(driver)
+        self._check = driver.program.check
+        self.criteria = rule if isinstance(rule, Criteria) else None
         self._exits = RuledExits(rule=rule, costs=StageCosts.of(design) if costs is None else costs)
         self._ledger = Ledger(stages=design.stages, b_max=design.b_max, slots=driver.slots, policy=policy.name)
         waiting = self._ledger.waiting
@@ -122,6 +127,8 @@ class Runtime:
         self._images[request.id] = image
         if terms is not PLAIN:
             self._terms[request.id] = terms
+            if terms.criterion is not None and self.criteria is not None:
+                self.criteria.set(terms.criterion, request=request.id)
         self._ledger.admit(request)
         for observer in self._observers:
             observer.admitted(request)
@@ -201,21 +208,34 @@ class Runtime:
         last = stage == self._ledger.stages - 1
         fates: list[Fate] = []
         staying = []
-        rows = zip(batch, logits, confidence(logits).tolist(), top_class(logits).tolist(), strict=True)
-        for request, row, sure, label in rows:
+        sures = confidence(logits).tolist()
+        checked = sures if self._check is ExitCheck.TOP else self._checked(batch, logits)
+        started = [self._start[request.id] for request in batch]
+        reasons = [LAST] * len(batch) if last else self._exits.leaving(batch, started, stage, end, checked)
+        rows = zip(batch, logits, sures, top_class(logits).tolist(), reasons, strict=True)
+        for request, row, sure, label, reason in rows:
             before = self._worked.get(request.id, (0, 0))[0]
             self._worked[request.id] = (before + end - now, len(batch))
             answered = self._answered_meanwhile(request, stage)
-            if answered or last or self._exits.decide(request, stage, end, sure):
-                reply = self._reply(request, end, exit=stage, prediction=label, confidence=sure, logits=row)
+            if answered or reason:
+                reply = self._reply(request, end, stage, label, sure, row, because=reason)
                 fates += [] if answered else [reply]
             else:
                 staying.append(request)
                 self._logits[request.id] = row
                 if self._terms.get(request.id, PLAIN).anytime:
-                    self._passed[request.id] = self._made(request, end, stage, label, sure, row, Outcome.ANYTIME)
+                    self._passed[request.id] = self._made(
+                        request, end, stage, label, sure, row, OVERDUE, Outcome.ANYTIME
+                    )
         self._ledger.finish(run, staying)
         return fates
+
+    def _checked(self, batch: Sequence[Request], logits: Image) -> list[float]:
+        """Return what the network's own exit check makes of the logits; some look at the exit before, too."""
+        passed = [self._logits[request.id] for request in batch if request.id in self._logits]
+        before = top_class(np.stack(passed)) if len(passed) == len(batch) else None
+        found: list[float] = sureness(logits, self._check, before).tolist()
+        return found
 
     def _answered_meanwhile(self, request: Request, stage: int) -> bool:
         """Tell if another thread took the answer of the last exit; if not, it is void from now on."""
@@ -285,10 +305,8 @@ class Runtime:
             answered = self._answered_meanwhile(request, passed + 1)
             logits = self._logits[request.id]
             label, sure = int(top_class(logits)), float(confidence(logits))
-            outcome = Outcome.ANYTIME
-            reply = self._reply(
-                request, now, exit=passed, prediction=label, confidence=sure, logits=logits, outcome=outcome
-            )
+            because, outcome = action.reason, Outcome.ANYTIME
+            reply = self._reply(request, now, passed, label, sure, logits, because=because, outcome=outcome)
             fates += [] if answered else [reply]
         return fates
 
@@ -313,20 +331,29 @@ class Runtime:
         self,
         request: Request,
         end_ns: int,
-        *,
         exit: int,
-        prediction: int,
-        confidence: float,
+        label: int,
+        sure: float,
         logits: Image,
+        *,
+        because: str,
         outcome: Outcome = Outcome.EXIT,
     ) -> Reply:
         """Make the request's reply and free its slot."""
-        reply = self._made(request, end_ns, exit, prediction, confidence, logits, outcome)
+        reply = self._made(request, end_ns, exit, label, sure, logits, because, outcome)
         self._forget(request)
         return reply
 
     def _made(
-        self, request: Request, end_ns: int, exit: int, label: int, sure: float, logits: Image, outcome: Outcome
+        self,
+        request: Request,
+        end_ns: int,
+        exit: int,
+        label: int,
+        sure: float,
+        logits: Image,
+        because: str,
+        outcome: Outcome,
     ) -> Reply:
         npu_ns, batch = self._worked[request.id]
         given = self.driver.outputs([self._slot[request.id]], exit)
@@ -342,6 +369,7 @@ class Runtime:
             npu_ns=npu_ns,
             batch=batch,
             logits=logits,
+            because=because,
             outcome=outcome,
             outputs={name: values[0] for name, values in given.items()},
         )
@@ -354,6 +382,8 @@ class Runtime:
         self._suspect.discard(request.id)
         for known in (self._images, self._start, self._logits, self._worked, self._terms, self._passed):
             known.pop(request.id, None)
+        if self.criteria is not None:
+            self.criteria.forget(request.id)
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -371,7 +401,16 @@ class Runtime:
             outcome=tuple(reply.outcome for reply in replies),
             log=tuple(self._log),
             run_end_ns=tuple(self._run_ends),
+            because=tuple(reply.because if isinstance(reply, Reply) else reply.reason for reply in replies),
         )
+
+
+def usual_criteria(driver: Driver, profile: ExitProfile | None = None) -> Criteria:
+    """Return the criteria of a program that nobody gave any: its thresholds, over the profile of its
+    design.
+    """
+    profile = ExitProfile.of(driver.design) if profile is None else profile
+    return Criteria(profile, Criterion.of_thresholds(driver.program.thresholds[: profile.exits - 1]))
 
 
 def _believed_rates(design: Design, given: Sequence[float] | None) -> tuple[float, ...]:

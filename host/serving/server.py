@@ -20,7 +20,7 @@ from types import TracebackType
 import numpy as np
 
 from fluidnpu.scheduler import Policy, Request, Wait
-from fluidnpu.scheduler.exits import ExitRule, StageCosts
+from fluidnpu.scheduler.exits import Criteria, Criterion, ExitRule, StageCosts
 
 from ..devices import claims
 from ..devices.device import VirtualClock
@@ -60,7 +60,7 @@ class Server:
         policy: Policy,
         *,
         exit_rates: Sequence[float] | None = None,
-        rule: ExitRule | None = None,
+        rule: ExitRule | Criteria | None = None,
         costs: StageCosts | None = None,
         attempts: int = 3,
         queue_limit: int | None = None,
@@ -121,15 +121,18 @@ class Server:
         anytime: bool = False,
         timeout_ns: int | None = None,
         priority: int = 0,
+        criteria: Criterion | str | None = None,
     ) -> Future[Reply]:
         """Queue one image (H, W, C) with a latency objective in whole ns; the reply comes with the future.
 
         `anytime`: at the deadline the answer of the last exit passed leaves, also while the NPU still works
         on the next one. `timeout_ns`: a request that has not begun by then ends with ExpiredError. Requests
-        of a smaller `priority` number enter the policy's queue first. A request that the policy sheds ends
-        with ShedError. Raises DriverUsageError, QueueFullError, ServerClosedError at once.
+        of a smaller `priority` number enter the policy's queue first. `criteria`: when it may leave at an
+        exit, in place of the usual criterion. A request that the policy sheds ends with ShedError. Raises
+        CriterionError, DriverUsageError, QueueFullError, ServerClosedError at once.
         """
         slo_ns = _objective(slo_ns)
+        criterion = None if criteria is None else self.criteria.bound(criteria).criterion
         if timeout_ns is not None:
             timeout_ns = _objective(timeout_ns)
         stored = self._driver.encode(image)  # in the caller's thread: a bad image is the caller's, and a copy is made
@@ -141,8 +144,9 @@ class Server:
             now = self._runtime.now_ns
             request = Request(self._next_id, now, now + slo_ns)
             terms = PLAIN
-            if anytime or timeout_ns is not None:
-                terms = Terms(anytime=anytime, expires_ns=None if timeout_ns is None else now + timeout_ns)
+            if anytime or timeout_ns is not None or criterion is not None:
+                expires_ns = None if timeout_ns is None else now + timeout_ns
+                terms = Terms(anytime=anytime, expires_ns=expires_ns, criterion=criterion)
             self._next_id += 1
             self._inbox.setdefault(priority, deque()).append(_Ticket(request, stored, terms, future))
             self._futures[request.id] = future
@@ -175,6 +179,16 @@ class Server:
     def wait_closed(self) -> None:
         """Wait for the owner thread to end: by `close`, or by a failure."""
         self._owner.join()
+
+    @property
+    def criteria(self) -> Criteria:
+        """The criteria in force, which may be changed while serving, from any thread.
+
+        Raises DriverUsageError on a server whose exits are decided by a rule of one's own.
+        """
+        if self._runtime.criteria is None:
+            raise DriverUsageError("a server whose exits are decided by a rule of one's own has no criteria")
+        return self._runtime.criteria
 
     @property
     def waiting(self) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fluidnpu.scheduler import Policy, Request, Schedule, Wait
-from fluidnpu.scheduler.exits import ExitRule, StageCosts
+from fluidnpu.scheduler.exits import Criteria, ExitRule, StageCosts
 
 from ..devices import claims
 from ..driver import Driver
@@ -48,7 +48,7 @@ def serve_requests(
     driver: Driver,
     *,
     exit_rates: Sequence[float] | None = None,
-    rule: ExitRule | None = None,
+    rule: ExitRule | Criteria | None = None,
     costs: StageCosts | None = None,
     attempts: int = 3,
     progress: Callable[[int, int], None] | None = None,

@@ -37,7 +37,7 @@ class ExitPlace:
     cut: bool
 
 
-def _needs(network: Network, tensor: str) -> frozenset[int]:
+def layers_needed(network: Network, tensor: str) -> frozenset[int]:
     """Return the indices of the layers that a tensor depends on."""
     found: set[int] = set()
     stack = list(network.writers(tensor))
@@ -53,13 +53,13 @@ def exit_places(network: Network) -> tuple[ExitPlace, ...]:
     """Return the places for exits: the tensors of the last exit's backbone with work before and after them,
     by MACs.
     """
-    backbone = _needs(network, network.exits[-1].classes)
+    backbone = layers_needed(network, network.exits[-1].classes)
     macs = {index: layer.shape.macs for index, layer in enumerate(network.layers)}
     total = sum(macs[index] for index in backbone)
     taken = network.given_out
     places = []
     for tensor in dict.fromkeys(network.layers[index].output for index in sorted(backbone)):
-        needs = _needs(network, tensor)
+        needs = layers_needed(network, tensor)
         before = sum(macs[index] for index in needs)
         if tensor not in taken and 0 < before < total:
             behind = backbone - needs
@@ -110,7 +110,18 @@ def unknown_name(what: str, name: str, known: Iterable[str], where: str) -> str:
 
 def single_exit(network: Network) -> Network:
     """Return the network without its early exits and their heads."""
-    return _staged(network, network.exits[-1:])
+    return staged(network, network.exits[-1:])
+
+
+def keep_exits(network: Network, names: Sequence[str]) -> Network:
+    """Return the network with the named early exits and the last one alone. Raises NetworkError."""
+    known = [exit.name for exit in network.exits[:-1]]
+    for name in names:
+        if name not in known:
+            raise NetworkError(unknown_name("early exit", name, known, f"'{network.name}'"))
+    kept = [exit for exit in network.exits[:-1] if exit.name in names]
+    rates = (replace(exit, rate=None) for exit in (*kept, network.exits[-1]))
+    return staged(network, tuple(rates))
 
 
 def attach_exits(network: Network, tensors: Sequence[str], *, threshold: float = 1.0, seed: int = 0) -> Network:
@@ -135,7 +146,7 @@ def attach_exits(network: Network, tensors: Sequence[str], *, threshold: float =
         name = _free_name(taken)
         network = _with_head(network, tensor, name, rng)
         exits.append(Exit(name=name, logits=name, threshold=threshold))
-    return _staged(network, [*(replace(exit, rate=None) for exit in network.exits), *exits])
+    return staged(network, [*(replace(exit, rate=None) for exit in network.exits), *exits])
 
 
 def _free_name(taken: set[str]) -> str:
@@ -175,13 +186,22 @@ def _with_head(network: Network, tensor: str, name: str, rng: np.random.Generato
     )
 
 
-def _staged(network: Network, exits: Sequence[Exit]) -> Network:
-    """Return the network of these exits: stages by the MACs each exit needs, unneeded layers left out."""
-    needs = {exit.name: _needs(network, exit.logits) if exit.logits else frozenset() for exit in exits}
+def staged(network: Network, exits: Sequence[Exit]) -> Network:
+    """Return the network of these exits, in stages; layers that none of them needs are left out.
+
+    Exits are ordered by the MACs that they need of the last exit's backbone, then by all that they need.
+    """
+    needs = {exit.name: layers_needed(network, exit.logits) if exit.logits else frozenset() for exit in exits}
     macs = [layer.shape.macs for layer in network.layers]
     last = network.exits[-1].name
-    ranked = sorted(exits, key=lambda exit: (exit.name == last, sum(macs[index] for index in needs[exit.name])))
-    outputs = [_needs(network, output.tensor) for output in network.outputs]
+    backbone = needs[last]
+
+    def depth(exit: Exit) -> tuple[bool, int, int]:
+        shared, own = needs[exit.name] & backbone, needs[exit.name]
+        return exit.name == last, sum(macs[index] for index in shared), sum(macs[index] for index in own)
+
+    ranked = sorted(exits, key=depth)
+    outputs = [layers_needed(network, output.tensor) for output in network.outputs]
     joined, places = with_outputs([needs[exit.name] for exit in ranked], outputs)
     placed = stages_of(joined, range(len(network.layers)))
     layers = tuple(replace(network.layers[index], stage=stage) for index, stage in placed)

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import NetworkError
+from ..graph.checks import ExitCheck
 from ..graph.network import Network
-from .rule import Floats, confidence, decide_exits
+from .rule import Floats, decide_exits, sureness_of_exits
 
 _SUM = 1e-3  # that shares may be off one
 
@@ -34,6 +35,11 @@ def with_thresholds(network: Network, thresholds: Sequence[float]) -> Network:
     return replace(network, exits=tuple(rows))
 
 
+def with_check(network: Network, check: ExitCheck) -> Network:
+    """Return the network with another exit check; thresholds stay, and rates are forgotten."""
+    return replace(network, check=check, exits=tuple(replace(exit, rate=None) for exit in network.exits))
+
+
 def with_rates(network: Network, rates: Sequence[float]) -> Network:
     """Return the network with these shares of samples that leave at each exit. Raises NetworkError."""
     good = len(rates) == len(network.exits) and all(math.isfinite(one) and one >= 0 for one in rates)
@@ -49,7 +55,7 @@ def measured(network: Network, logits: Sequence[Floats], labels: npt.NDArray[np.
     With labels every exit gets its accuracy on all of them. Raises NetworkError for labels of classes that
     the network does not have.
     """
-    exits = decide_exits([confidence(one) for one in logits], network.thresholds)
+    exits = decide_exits(sureness_of_exits(logits, network.check), network.thresholds)
     rates = [float(np.mean(exits == index)) for index in range(len(logits))]
     found = with_rates(network, rates)
     if labels is None:

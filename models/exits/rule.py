@@ -1,4 +1,4 @@
-"""The exit rule: a sample leaves at the first exit whose softmax top-1 exceeds the threshold. NumPy only.
+"""The exit rule: a sample leaves at the first exit whose check exceeds the threshold. NumPy only.
 
 Training, golden model, simulator and runtime all call the comparison in this file.
 
@@ -13,6 +13,8 @@ from typing import Any  # noqa: F401 -- in a string
 
 import numpy as np
 import numpy.typing as npt
+
+from ..graph.checks import ExitCheck as ExitCheck
 
 Floats = npt.NDArray["np.floating[Any]"]
 
@@ -30,6 +32,43 @@ def top_class(logits: npt.ArrayLike) -> npt.NDArray[np.int64]:
     values = np.asarray(logits)
     none = values.shape[-1] == 0
     return np.asarray(np.full(values.shape[:-1], -1) if none else np.argmax(values, axis=-1), np.int64)
+
+
+def sureness(
+    logits: npt.ArrayLike, check: ExitCheck, before: npt.NDArray[np.int64] | None = None
+) -> npt.NDArray[np.float64]:
+    """Return what the threshold of an exit is compared with, (N,) in 0..1, from its logits (N, classes).
+
+    `before` is the class (N,) that the exit before named; None at the first exit. Without classes it is 1.
+
+    >>> some = np.log([[0.7, 0.2, 0.1], [0.4, 0.4, 0.2]])
+    >>> sureness(some, ExitCheck.MARGIN).round(3), sureness(some, ExitCheck.CERTAINTY).round(3)
+    (array([0.5, 0. ]), array([0.27, 0.04]))
+    >>> sureness(some, ExitCheck.AGREEMENT, np.array([0, 1])).round(3)
+    array([0.7, 0. ])
+    """
+    top = confidence(logits)
+    values = np.asarray(logits, np.float64)
+    classes = values.shape[-1]
+    if check is ExitCheck.TOP or classes == 0:
+        return top
+    if check is ExitCheck.AGREEMENT:
+        return np.zeros_like(top) if before is None else np.asarray(np.where(top_class(values) == before, top, 0.0))
+    if classes == 1:
+        return np.ones_like(top)
+    powers = np.exp(values - values.max(axis=-1, keepdims=True))
+    shares = powers / powers.sum(axis=-1, keepdims=True)
+    if check is ExitCheck.MARGIN:
+        second = np.partition(shares, classes - 2, axis=-1)[..., classes - 2]
+        return np.asarray(shares.max(axis=-1) - second)
+    entropy = -np.sum(shares * np.log(np.maximum(shares, 1e-300)), axis=-1)
+    return np.asarray(np.clip(1.0 - entropy / np.log(classes), 0.0, 1.0))
+
+
+def sureness_of_exits(logits: Sequence[Floats], check: ExitCheck) -> list[npt.NDArray[np.float64]]:
+    """Return `sureness` at every exit, from the logits (N, classes) of all of them in order."""
+    before: list[npt.NDArray[np.int64] | None] = [None, *map(top_class, logits[:-1])]
+    return [sureness(one, check, classes) for one, classes in zip(logits, before, strict=True)]
 
 
 def exceeds_threshold(confidences: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bool_]:
@@ -57,11 +96,11 @@ def decide_exits(confidences: Sequence[npt.NDArray[np.float64]], thresholds: Seq
 
 
 def early_exit_predictions(
-    logits: Sequence[Floats], thresholds: Sequence[float]
+    logits: Sequence[Floats], thresholds: Sequence[float], check: ExitCheck = ExitCheck.TOP
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Return (exit, class, confidence) of each sample, from the logits (N, classes) of every exit."""
     confidences = [confidence(one) for one in logits]
-    exits = decide_exits(confidences, thresholds)
+    exits = decide_exits(sureness_of_exits(logits, check), thresholds)
     samples = np.arange(len(exits))
     classes = np.stack([top_class(one) for one in logits])
     return exits, classes[exits, samples], np.stack(confidences)[exits, samples]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .rule import Floats, confidence, decide_exits
+from ..graph.checks import ExitCheck
+from .rule import Floats, decide_exits, sureness_of_exits
 
 THRESHOLD_GRID = (*(i / 100 for i in range(10, 100)), 0.995, 0.999)
 
@@ -27,7 +28,11 @@ class ExitChoice:
 
 
 def choose_threshold(
-    logits: Sequence[Floats], labels: npt.NDArray[np.int64], stage_macs: Sequence[int], tolerance_points: float = 0.5
+    logits: Sequence[Floats],
+    labels: npt.NDArray[np.int64],
+    stage_macs: Sequence[int],
+    tolerance_points: float = 0.5,
+    check: ExitCheck = ExitCheck.TOP,
 ) -> ExitChoice:
     """Choose the uniform threshold of fewest expected MACs within the tolerance of the last exit's
     accuracy.
@@ -38,7 +43,7 @@ def choose_threshold(
     """
     if not len(labels):
         raise ValueError("choosing a threshold needs at least one labelled sample, and none came")
-    confidences = [confidence(one) for one in logits]
+    confidences = sureness_of_exits(logits, check)
     correct = np.stack([np.argmax(one, axis=-1) == labels for one in logits])
     paid = np.cumsum(stage_macs)
     samples = np.arange(len(labels))

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ..errors import NetworkError
 from ..images.intake import Intake
 from ..images.preprocessing import Preprocessing
+from .checks import ExitCheck
 from .outputs import Output
 from .shapes import Kind, LayerShape, Pair, Shape, Window, Workload
 
@@ -132,7 +133,7 @@ class Exit:
 
     name: str
     logits: str | None
-    threshold: float | None = None  # on softmax top-1
+    threshold: float | None = None  # on the network's check
     rate: float | None = None  # share of all samples that leave here
     accuracy: float | None = None  # of this exit's answers, on every sample
     assumed: bool = False  # True where the threshold stands in no file
@@ -164,7 +165,8 @@ class Network:
     `tensors` maps every tensor (the input too) to its shape. `outputs` are what it gives out beside its
     exits.
     `calibration` maps a tensor to the largest magnitude seen on calibration data, in real units.
-    `preprocessing` is the way from a user's image to the input; None: uint8 over 255, floats in 0..1.
+    `preprocessing` is the way from a user's image to the input; None: uint8 over 255, floats in 0..1. `check`
+    is what the thresholds of the exits are compared with.
     """
 
     name: str
@@ -177,6 +179,7 @@ class Network:
     calibration: Mapping[str, float] = field(default_factory=dict, repr=False)
     metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
     preprocessing: Preprocessing | None = None
+    check: ExitCheck = ExitCheck.TOP
 
     def __post_init__(self) -> None:
         """Keep what holds for the last exit, which takes all that is left; a single one takes all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -88,6 +88,23 @@ class LayerShape:
         pairs: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (sizes or {}).items()}
         window = Window(**pairs) if sizes else None
         return cls(**{**raw, "kind": Kind(raw["kind"]), "window": window})
+
+    def joined(self, count: int) -> LayerShape:
+        """Return the layer with every `count` of its groups as one, in which weights are zero between them.
+
+        An array then multiplies by these zeros, too, so `macs` of the result counts more than is asked for.
+
+        >>> shape = LayerShape(name="depthwise", r=196, p=9, c=1, groups=96).joined(16)
+        >>> (shape.p, shape.c, shape.groups)
+        (144, 16, 6)
+        """
+        if count == 1:
+            return self
+        if self.kind is not Kind.GEMM or count < 1 or self.groups % count:
+            raise NetworkError(
+                f"groups that layer '{self.name}' computes together must divide its {self.groups}, not {count!r}"
+            )
+        return replace(self, p=self.p * count, c=self.c * count, groups=self.groups // count)
 
     @property
     def macs(self) -> int:

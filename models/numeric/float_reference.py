@@ -148,4 +148,4 @@ def early_exit_float(
     """Return (exit, class, confidence) of every image under the network's own thresholds, in floating
     point.
     """
-    return early_exit_predictions(run_float(network, images), network.thresholds)
+    return early_exit_predictions(run_float(network, images), network.thresholds, network.check)

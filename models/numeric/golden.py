@@ -222,4 +222,4 @@ def early_exit_counting(
     """Return `early_exit`, and the saturations of each layer over all images run to the last exit."""
     stored, counts, _ = _run(qnet, images)
     logits = [qnet.logits(index, one) for index, one in enumerate(stored)]
-    return *early_exit_predictions(logits, qnet.network.thresholds), counts
+    return *early_exit_predictions(logits, qnet.network.thresholds, qnet.network.check), counts

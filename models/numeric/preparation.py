@@ -74,7 +74,7 @@ def with_chosen_threshold(
     """Return the network with the threshold that `choose_threshold` finds on these logits and labels."""
     stages = range(len(network.exits))
     macs = [sum(network.layers[index].shape.macs for index in network.stage_layers(stage)) for stage in stages]
-    choice = choose_threshold(logits, labels, macs, tolerance_points)
+    choice = choose_threshold(logits, labels, macs, tolerance_points, network.check)
     return with_thresholds(network, [choice.threshold] * (len(network.exits) - 1))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..exits.rule import confidence, top_class
+from ..exits.rule import sureness_of_exits, top_class
 from ..images.image_set import ImageSet
 from . import golden
 from .quantise import QuantisedNetwork
@@ -14,11 +14,11 @@ from .quantise import QuantisedNetwork
 def record_exits(qnet: QuantisedNetwork, images: ImageSet) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """Run every image to the last exit in the golden model.
 
-    Returns confidences (softmax top-1) and correctness (the top class is the label), both of shape (images,
-    exits). Without labels nothing is correct.
+    Returns confidences (by the network's check, usually softmax top-1) and correctness (the top class is
+    the label), both of shape (images, exits). Without labels nothing is correct.
     """
     logits = [qnet.logits(index, stored) for index, stored in enumerate(golden.run(qnet, images.images))]
-    confidences = np.stack([confidence(one) for one in logits], axis=1)
+    confidences = np.stack(sureness_of_exits(logits, qnet.network.check), axis=1)
     labels = images.labels if images.labelled else np.full(len(images), -1)
     correct = np.stack([top_class(one) == labels for one in logits], axis=1)
     return confidences, correct

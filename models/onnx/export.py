@@ -39,6 +39,13 @@ def oihw(layer: Layer, parameters: Parameters) -> npt.NDArray[np.float32]:
     return np.ascontiguousarray(folded.transpose(0, 4, 3, 1, 2)).reshape(groups * per_group, -1, rows, columns)
 
 
+def from_oihw(layer: Layer, weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return weights in ONNX's order as a layer has them, (groups, P, C / groups): the inverse of `oihw`."""
+    groups = layer.groups
+    split = weight.reshape(groups, len(weight) // groups, *weight.shape[1:])
+    return np.ascontiguousarray(split.transpose(0, 3, 4, 2, 1)).reshape(groups, -1, split.shape[1])
+
+
 def state_of(network: Network) -> dict[str, npt.NDArray[np.float32]]:
     """Return a network's parameters as "layer.weight" (OIHW) and "layer.bias", for a network that was not
     trained here.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import DataError, ModelFileError
+from ..graph.checks import ExitCheck
 from ..graph.network import Exit, Network
 from ..images.preprocessing import Preprocessing
 from .file import OnnxFile
@@ -29,6 +30,7 @@ class Metadata:
     exits: Mapping[str, Mapping[str, Any]]
     calibration: Mapping[str, float]
     preprocessing: Preprocessing | None
+    check: ExitCheck
     provenance: Mapping[str, str]
 
 
@@ -52,6 +54,7 @@ def read_metadata(file: OnnxFile) -> Metadata:
         exits=_exit_table(file),
         calibration=ranges,
         preprocessing=preprocessing,
+        check=_check(file),
         provenance={key: str(value) for key, value in _json_object(file, "provenance", {}).items()},
     )
 
@@ -78,6 +81,14 @@ def _exit_table(file: OnnxFile) -> dict[str, dict[str, Any]]:
             )
         table[row["output"]] = entry
     return table
+
+
+def _check(file: OnnxFile) -> ExitCheck:
+    text = file.metadata.get(PREFIX + "check", ExitCheck.TOP.value)
+    if text not in set(ExitCheck):
+        known = ", ".join(check.value for check in ExitCheck)
+        raise ModelFileError(f"the exit check in {file.path} must be one of {known}, not '{text[:40]}'")
+    return ExitCheck(text)
 
 
 def _json_value(file: OnnxFile, key: str, default: Any) -> Any:
@@ -110,6 +121,8 @@ def metadata_of(network: Network) -> dict[str, str]:
         PREFIX + "calibration": json.dumps(ranges, allow_nan=False),
         PREFIX + "provenance": json.dumps(dict(network.metadata), sort_keys=True, allow_nan=False),
     }
+    if network.check is not ExitCheck.TOP:
+        found[PREFIX + "check"] = network.check.value
     if network.preprocessing is not None:
         found[PREFIX + "preprocessing"] = network.preprocessing.dumps()
     return found

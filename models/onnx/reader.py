@@ -89,7 +89,7 @@ def read_parsed(
         metadata.provenance,
         ordered=ordered,
     )
-    network = replace(network, preprocessing=metadata.preprocessing)
+    network = replace(network, preprocessing=metadata.preprocessing, check=metadata.check)
     _ = network.intake  # refuses a record for another count of channels
     return network
 

@@ -177,5 +177,5 @@ def _accuracies(
 
 
 def _early_accuracy(network: Network, logits: Sequence[Floats], labels: npt.NDArray[np.int64]) -> float:
-    _, classes, _ = early_exit_predictions(logits, network.thresholds)
+    _, classes, _ = early_exit_predictions(logits, network.thresholds, network.check)
     return float(np.mean(classes == labels))

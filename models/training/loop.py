@@ -1,6 +1,6 @@
 """Train every exit jointly on Fashion-MNIST and choose the exit threshold on held-out images.
 
-The one file that needs torch. Training walks a skeleton's layers: convolution, batch normalisation,
+Training walks a skeleton's layers: convolution, batch normalisation,
 residual, ReLU. Deterministic under its seed on one machine and torch version (one thread).
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, NetworkError, TrainingError
+from ..exits.heads import single_exit
 from ..exits.rule import early_exit_predictions
 from ..exits.selection import ExitChoice, choose_threshold
 from ..files import check_place
@@ -25,9 +26,10 @@ from ..images.image_set import ImageSet
 from ..onnx.export import BATCH_NORM_EPSILON, write_onnx
 from ..zoo.residual import Architecture, skeleton
 from .fashion_mnist import FASHION_MNIST_FOLDER, load_fashion_mnist
+from .framework import load_torch
+from .schedule import learning_rate, rising_weights
 
 HELD_OUT = 5000  # of the 60,000 training images: for the threshold, never trained on
-FIRST_EXIT_WEIGHT = 0.4  # of its loss; the last exit has 1, those between lie on a line
 CALIBRATION_IMAGES = 2048
 
 Progress = Callable[[int, int, float], None]  # (steps done, steps in all, running loss)
@@ -47,14 +49,6 @@ class TrainedModel:
     choice: ExitChoice
 
 
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise TrainingError("training needs PyTorch, which is not installed: pip install 'fluidnpu[train]'") from None
-    return torch
-
-
 def _is_classifier(layer: Layer, network: Network) -> bool:
     return layer.output in {exit.logits for exit in network.exits}
 
@@ -63,7 +57,7 @@ def build_modules(network: Network) -> Any:
     """Return a torch ModuleDict: a convolution per GEMM layer and, unless it is a classifier, a batch
     normalisation.
     """
-    nn = _torch().nn
+    nn = load_torch().nn
     modules = nn.ModuleDict()
     for layer in network.layers:
         if layer.kind is not Kind.GEMM:
@@ -75,7 +69,7 @@ def build_modules(network: Network) -> Any:
         if not classifier:
             nn.init.kaiming_normal_(modules[layer.name].weight, mode="fan_out", nonlinearity="relu")
             modules[layer.name + "_bn"] = nn.BatchNorm2d(layer.channels, eps=BATCH_NORM_EPSILON)
-    return modules.to(memory_format=_torch().channels_last)  # faster on one core than channels first
+    return modules.to(memory_format=load_torch().channels_last)  # faster on one core than channels first
 
 
 def forward(network: Network, modules: Any, images: Any) -> dict[str, Any]:
@@ -111,30 +105,9 @@ def _augment(images: npt.NDArray[np.uint8], rng: np.random.Generator) -> npt.NDA
     return shifted
 
 
-def exit_weights(exits: int) -> list[float]:
-    """Return the weights of the exits' losses, which grow towards the last exit.
-
-    >>> exit_weights(3)
-    [0.4, 0.7, 1.0]
-    """
-    return (
-        [FIRST_EXIT_WEIGHT + (1 - FIRST_EXIT_WEIGHT) * index / (exits - 1) for index in range(exits)]
-        if exits > 1
-        else [1.0]
-    )
-
-
-def _learning_rate(step: int, steps: int, peak: float) -> float:
-    """Return one cycle's rate: linear up over the first fifth, cosine down to zero over the rest."""
-    rise = max(1, steps // 5)
-    if step < rise:
-        return peak * (step + 1) / rise
-    return peak * 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, steps - rise)))
-
-
 def predict_logits(network: Network, modules: Any, images: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.float64]]:
     """Return logits (N, classes) of every exit for uint8 NHWC images, in evaluation mode."""
-    torch = _torch()
+    torch = load_torch()
     modules.eval()
     parts: list[list[npt.NDArray[np.float64]]] = [[] for _ in network.exits]
     with torch.no_grad():
@@ -147,7 +120,7 @@ def predict_logits(network: Network, modules: Any, images: npt.NDArray[np.uint8]
 
 def _tensor(images: npt.NDArray[np.uint8]) -> Any:
     """Return uint8 NHWC images as float NCHW in [0, 1], channels last in memory."""
-    torch = _torch()
+    torch = load_torch()
     floats = torch.from_numpy(np.array(images)).permute(0, 3, 1, 2).float() / 255
     return floats.contiguous(memory_format=torch.channels_last)
 
@@ -156,7 +129,7 @@ def _calibrate(network: Network, modules: Any, images: npt.NDArray[np.uint8]) ->
     """Return the largest magnitude of every tensor over the images."""
     ranges: dict[str, float] = {}
     modules.eval()
-    with _torch().no_grad():
+    with load_torch().no_grad():
         for start in range(0, len(images), 256):
             for name, value in forward(network, modules, _tensor(images[start : start + 256])).items():
                 ranges[name] = max(ranges.get(name, 0.0), float(value.abs().max()))
@@ -172,23 +145,24 @@ def _fit(
     peak_rate: float,
     rng: np.random.Generator,
     progress: Progress | None,
+    augment: bool,
 ) -> None:
     """Minimise the weighted sum of all exits' cross entropies by stochastic gradient descent."""
-    torch = _torch()
+    torch = load_torch()
     optimiser = torch.optim.SGD(modules.parameters(), lr=peak_rate, momentum=0.9, weight_decay=5e-4, nesterov=True)
     per_epoch = len(data) // batch_size
     steps = epochs * per_epoch
-    weights = exit_weights(len(network.exits))
+    weights = rising_weights(len(network.exits))
     modules.train()
     running = 0.0
     for step in range(steps):
         if step % per_epoch == 0:
             order = rng.permutation(len(data))
         which = order[step % per_epoch * batch_size :][:batch_size]
-        images = _augment(data.images[which, :, :, 0], rng)[..., None]
+        images = _augment(data.images[which, :, :, 0], rng)[..., None] if augment else data.images[which]
         labels = torch.from_numpy(data.labels[which])
         for group in optimiser.param_groups:
-            group["lr"] = _learning_rate(step, steps, peak_rate)
+            group["lr"] = learning_rate(step, steps, peak_rate)
         tensors = forward(network, modules, _tensor(images))
         losses = [torch.nn.functional.cross_entropy(tensors[exit.classes], labels) for exit in network.exits]
         loss = sum(weight * one for weight, one in zip(weights, losses, strict=True))
@@ -239,26 +213,28 @@ def train(
     batch_size: int = 128,
     peak_rate: float = 0.1,
     tolerance_points: float = 0.5,
+    single: bool = False,
+    augment: bool = True,
     test: ImageSet | None = None,
     progress: Progress | None = None,
 ) -> TrainedModel:
     """Train every exit jointly on `data` less a held-out part, then choose the threshold on that part alone.
 
+    `single`: without the early exits and their heads. `augment`: shift and mirror the images learned from.
     `test`, when given, is only measured: its accuracies go into the metadata and influence nothing.
     """
-    torch = _torch()
+    torch = load_torch()
     if epochs < 1:
         raise NetworkError(f"training needs at least one epoch, not {epochs}")
     if not 0 <= tolerance_points <= 100:
         raise NetworkError(f"the tolerance must be 0..100 percentage points, not {tolerance_points}")
-    torch.set_num_threads(1)
     torch.manual_seed(seed)
-    network = skeleton(architecture)
+    network = single_exit(skeleton(architecture)) if single else skeleton(architecture)
     modules = build_modules(network)
     fit_part, held_part = split_held_out(data, seed, held_out)
     if len(fit_part) < batch_size:
         raise DataError(f"one batch needs {batch_size} training images, and {len(fit_part)} are left")
-    _fit(network, modules, fit_part, epochs, batch_size, peak_rate, np.random.default_rng(seed), progress)
+    _fit(network, modules, fit_part, epochs, batch_size, peak_rate, np.random.default_rng(seed), progress, augment)
     logits = predict_logits(network, modules, held_part.images)
     stage_macs = [sum(network.layers[i].shape.macs for i in network.stage_layers(s)) for s in range(len(network.exits))]
     choice = choose_threshold(logits, held_part.labels, stage_macs, tolerance_points)
@@ -306,6 +282,7 @@ def train_model(
     epochs: int = 12,
     seed: int = 1,
     tolerance_points: float = 0.5,
+    single: bool = False,
     folder: Path | str = FASHION_MNIST_FOLDER,
     progress: Progress | None = None,
 ) -> TrainedModel:
@@ -317,9 +294,18 @@ def train_model(
     check_place(output)  # neither should a file that cannot be written
     data, test = load_fashion_mnist("train", folder), load_fashion_mnist("test", folder)
     trained = train(
-        architecture, data, epochs=epochs, seed=seed, tolerance_points=tolerance_points, test=test, progress=progress
+        architecture,
+        data,
+        epochs=epochs,
+        seed=seed,
+        tolerance_points=tolerance_points,
+        single=single,
+        test=test,
+        progress=progress,
     )
     command = f"fluidnpu train --architecture {architecture} --epochs {epochs} --seed {seed}"
+    if single:
+        command += " --single"
     if tolerance_points != 0.5:
         command += f" --tolerance {tolerance_points:g}"
     network = replace(

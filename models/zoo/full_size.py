@@ -1,11 +1,14 @@
-"""ResNet-50 (v1.5) and Inception-v3 at full size, as layer skeletons or with random weights. No framework.
+"""ResNet-50 (v1.5), Inception-v3, MobileNet-v2 and EfficientNet-lite0 at full size, as layer skeletons or
+with random weights.
 
-Layers have torchvision's names. Batch normalisations are folded, as in every network this package runs;
-Inception's training-only classifier is left out. He et al. 2016, table 1, with the stride in the 3x3
-convolution (v1.5); Szegedy et al. 2016, table 1.
+No framework. Layers have torchvision's names where it has the network. Batch normalisations are folded, as in
+every network this package runs; Inception's training-only classifier is left out. He et al. 2016, table 1,
+with the stride in the 3x3 convolution (v1.5); Szegedy et al. 2016, table 1; Sandler et al. 2018, table 2;
+EfficientNet-lite0 as Tan and Le 2019, table 1, without squeeze and excitation and with ReLU6
+(github.com/tensorflow/tpu, models/official/efficientnet/lite), padded at the far side of even sizes.
 
->>> [(net.name, len(net.layers), net.workload.macs) for net in map(full_size, FULL_SIZE)]
-[('resnet50', 56, 4089184256), ('inception_v3', 109, 5713216096)]
+>>> [(len(net.layers), net.workload.macs) for net in map(full_size, FULL_SIZE)]
+[(56, 4089184256), (109, 5713216096), (54, 300774272), (51, 385187552)]
 """
 
 from __future__ import annotations
@@ -150,12 +153,107 @@ def _inception_v3() -> Network:
     return _one_exit(net, "inception_v3", value)
 
 
-_MAKERS: dict[str, Callable[[], Network]] = {"resnet50": _resnet50, "inception_v3": _inception_v3}
+_RELU6 = (0.0, 6.0)
+
+
+def _same(size: int, kernel: int, stride: int) -> tuple[int, int]:
+    """Return zeros before and behind, so that outputs are size / stride rounded up: the odd one behind."""
+    whole = max(0, (-(-size // stride) - 1) * stride + kernel - size)
+    return whole // 2, whole - whole // 2
+
+
+@dataclass
+class _Inverted:
+    """Inverted residual blocks: widened by `expand`, filtered channel by channel, and projected."""
+
+    net: Builder
+    near: bool  # paddings as frameworks with symmetric ones have them; else all of the odd one behind
+
+    def padding(self, source: str, kernel: int, stride: int) -> tuple[int, int, int, int]:
+        """Return zeros (top, left, bottom, right)."""
+        if self.near:
+            return (kernel // 2,) * 4
+        (top, bottom), (left, right) = (_same(size, kernel, stride) for size in self.net.tensors[source][:2])
+        return top, left, bottom, right
+
+    def stem(self, name: str, channels: int) -> str:
+        """Append the first convolution, 3x3 with stride 2."""
+        return self.net.conv(name, "image", channels, 3, 2, padding=self.padding("image", 3, 2), clip=_RELU6)
+
+    def block(self, name: str, source: str, expand: int, channels: int, kernel: int, stride: int) -> str:
+        """Append one block; its input is added where the shape stays."""
+        before = self.net.tensors[source][2]
+        value, wide = source, expand * before
+        if expand > 1:
+            value = self.net.conv(f"{name}.expand", source, wide, clip=_RELU6)
+        value = self.net.conv(
+            f"{name}.depthwise",
+            value,
+            wide,
+            kernel,
+            stride,
+            padding=self.padding(value, kernel, stride),
+            groups=wide,
+            clip=_RELU6,
+        )
+        residual = source if stride == 1 and before == channels else None
+        return self.net.conv(f"{name}.project", value, channels, clip=(None, None), residual=residual)
+
+
+def _stages(net: Builder, inverted: _Inverted, value: str, rows: Sequence[tuple[int, int, int, int, int]]) -> str:
+    """Append stages of blocks: (expansion, channels, blocks, kernel, stride of the first)."""
+    number = 0
+    for expand, channels, count, kernel, stride in rows:
+        for index in range(count):
+            number += 1
+            value = inverted.block(f"features.{number}", value, expand, channels, kernel, 1 if index else stride)
+    return net.conv("head", value, 1280, clip=_RELU6)
+
+
+def _mobilenet_v2() -> Network:
+    net = Builder({"image": (224, 224, 3)})
+    inverted = _Inverted(net, near=True)
+    rows = (
+        (1, 16, 1, 3, 1),
+        (6, 24, 2, 3, 2),
+        (6, 32, 3, 3, 2),
+        (6, 64, 4, 3, 2),
+        (6, 96, 3, 3, 1),
+        (6, 160, 3, 3, 2),
+        (6, 320, 1, 3, 1),
+    )
+    return _one_exit(net, "mobilenet_v2", _stages(net, inverted, inverted.stem("features.0", 32), rows))
+
+
+def _efficientnet_lite0() -> Network:
+    net = Builder({"image": (224, 224, 3)})
+    inverted = _Inverted(net, near=False)
+    rows = (
+        (1, 16, 1, 3, 1),
+        (6, 24, 2, 3, 2),
+        (6, 40, 2, 5, 2),
+        (6, 80, 3, 3, 2),
+        (6, 112, 3, 5, 1),
+        (6, 192, 4, 5, 2),
+        (6, 320, 1, 3, 1),
+    )
+    return _one_exit(net, "efficientnet_lite0", _stages(net, inverted, inverted.stem("stem", 32), rows))
+
+
+_MAKERS: dict[str, Callable[[], Network]] = {
+    "resnet50": _resnet50,
+    "inception_v3": _inception_v3,
+    "mobilenet_v2": _mobilenet_v2,
+    "efficientnet_lite0": _efficientnet_lite0,
+}
 FULL_SIZE = tuple(_MAKERS)
 
 
 def full_size(name: str) -> Network:
-    """Return the skeleton of "resnet50" (224x224) or "inception_v3" (299x299), one exit of 1000 classes."""
+    """Return the skeleton of one of FULL_SIZE, with one exit of 1000 classes.
+
+    Images are 224x224, those of "inception_v3" 299x299.
+    """
     if name not in _MAKERS:
         raise NetworkError(f"the network must be one of {', '.join(FULL_SIZE)}, not {name!r}")
     return _MAKERS[name]()

@@ -21,7 +21,7 @@ from .builder import Builder
 class Architecture:
     """Residual stages (He et al. 2016, section 4.2) with an exit after each.
 
-    `heads` lists the widths of each exit's own convolutions.
+    `heads` lists the widths of each exit's own convolutions, `stem_stride` is that of the first one.
     """
 
     name: str
@@ -29,12 +29,14 @@ class Architecture:
     widths: tuple[int, ...] = (16, 32, 64)
     heads: tuple[tuple[int, ...], ...] = ((32, 64), (64,), ())
     input_shape: Shape = (28, 28, 1)
+    stem_stride: int = 1
     classes: int = 10
 
 
 ARCHITECTURES = {
     "resnet8": Architecture(name="resnet8", blocks=1),
     "resnet20": Architecture(name="resnet20", blocks=3),
+    "resnet26_small": Architecture(name="resnet26_small", blocks=4, stem_stride=2),
 }
 
 
@@ -55,13 +57,13 @@ def _head(net: Builder, exit_name: str, source: str, widths: tuple[int, ...], cl
 
 
 def skeleton(architecture: str | Architecture) -> Network:
-    """Return the layers of an architecture, given by value or by name ("resnet8", "resnet20")."""
+    """Return the layers of an architecture, given by value or by name (`ARCHITECTURES`)."""
     if isinstance(architecture, str):
         if architecture not in ARCHITECTURES:
             raise NetworkError(f"the architecture must be one of {', '.join(ARCHITECTURES)}, not {architecture!r}")
         architecture = ARCHITECTURES[architecture]
     net = Builder({"image": architecture.input_shape})
-    tensor = net.conv("stem", "image", architecture.widths[0], 3)
+    tensor = net.conv("stem", "image", architecture.widths[0], 3, architecture.stem_stride)
     exits = []
     for stage, width in enumerate(architecture.widths):
         net.stage = stage

@@ -83,7 +83,7 @@ def delivered_words(design: Design, index: int, batch: int) -> int:
 
     More than are read where windows or column tiles share words.
     """
-    layer, columns = design.layers[index], design.tile(design.mode(index, batch))[1]
+    layer, columns = design.lowered(index), design.tile(design.mode(index, batch))[1]
     if layer.kind is Kind.GEMM:
         return batch * layer.r * layer.groups * layer.p * -(-layer.c // columns)
     return batch * layer.r * layer.p * layer.c

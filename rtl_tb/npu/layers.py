@@ -164,7 +164,7 @@ def exact_cycles(npu: RtlNpu, program: Program, word: int, active: Sequence[int]
 
 def check_layer(npu: RtlNpu, design: Design, index: int, batch: int, most: tuple[int, int] | None) -> LayerCheck:
     """Run one layer of a design at a batch size, on RTL and in both models."""
-    layer = design.layers[index]
+    layer = design.lowered(index)
     rng = random.Random(f"{layer.name} {batch}")
     word = fbcb_word(design, index, batch)
     program = make_program(design, [shape_of(layer, most)], rng, words={0: word})
@@ -219,7 +219,7 @@ def _cut(text: str) -> tuple[int, int] | None:
 
 def _within(design: Design, indices: Sequence[int], batch: int, most: tuple[int, int] | None) -> None:
     for index in indices:
-        shape = shape_of(design.layers[index], most)
+        shape = shape_of(design.lowered(index), most)
         width, columns = design.tile(
             decode_for(design, fbcb_word(design, index, batch), kind=shape.kind, batch=batch).mode
         )

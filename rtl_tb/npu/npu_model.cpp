@@ -99,11 +99,14 @@ void put(T& signal, int at, int width, uint64_t value) {
   byte = static_cast<uint8_t>((byte & ~(((1u << width) - 1) << at % 8)) | value << at % 8);
 }
 
-struct Budget {  // a leaky bucket: what was not used is kept for two beats at most
+// A leaky bucket. A cycle leaves up to a beat of its rate behind, which moves nothing alone: the bucket keeps that beside
+// the next cycle's rate, and two beats at least.
+struct Budget {
   int64_t credit = 0;
   uint32_t rate = 0;
   void tick() {
-    if (rate != 0) credit = std::min<int64_t>(credit + rate, std::max<int64_t>(2 * PortBytes * Fraction, rate));
+    constexpr int64_t Beat = PortBytes * Fraction;
+    if (rate != 0) credit = std::min<int64_t>(credit + rate, Beat + std::max<int64_t>(Beat, rate));
   }
   bool allows() const { return rate == 0 || credit >= static_cast<int64_t>(PortBytes * Fraction); }
   void spend() {
@@ -229,10 +232,10 @@ class Npu {
     for (auto& budget : write_budget_) budget.tick();
     total_.tick();
     t.m2_axi_wready = 0;
-    for (int i = 0; i < 4 * Stripes; i++) {  // who goes first takes turns
-      int who = static_cast<int>((i + now.cycle) % (4 * Stripes));
-      if (who < Masters * Stripes) grant_read(who / Stripes, who % Stripes, refreshing);
-      else grant_write(who % Stripes, refreshing);
+    for (int i = 0, first = first_; i < 4 * Stripes; i++) {  // the port after the last one served goes first
+      int who = (i + first) % (4 * Stripes);
+      bool granted = who < Masters * Stripes ? grant_read(who / Stripes, who % Stripes, refreshing) : grant_write(who % Stripes, refreshing);
+      if (granted) first_ = who + 1;
     }
     for (int p = 0; p < Stripes; p++) {
       drive_reader(0, p, t.m0_axi_arready, t.m0_axi_rvalid, t.m0_axi_rlast, t.m0_axi_rresp, t.m0_axi_rdata);
@@ -275,21 +278,22 @@ class Npu {
   int link_of(int master, int port) const { return Stripes == 1 ? static_cast<int>(set_.link[master]) : port; }
 
   // An offered beat stays offered; a new one needs time and bandwidth.
-  void grant_read(int i, int p, bool refreshing) {
+  bool grant_read(int i, int p, bool refreshing) {
     Reader& r = reader_[i][p];
     Budget& link = read_budget_[link_of(i, p)];
-    if (r.offering || refreshing || r.queue.empty() || r.queue.front().due > now.cycle || !link.allows() || !total_.allows()) return;
+    if (r.offering || refreshing || r.queue.empty() || r.queue.front().due > now.cycle || !link.allows() || !total_.allows()) return false;
     link.spend();
     total_.spend();
-    r.offering = true;
+    return r.offering = true;
   }
 
-  void grant_write(int p, bool refreshing) {
+  bool grant_write(int p, bool refreshing) {
     Budget& link = write_budget_[link_of(2, p)];
-    if (!bits(top_->m2_axi_wvalid, p, 1) || writer_[p].open.empty() || refreshing || !link.allows() || !total_.allows()) return;
+    if (!bits(top_->m2_axi_wvalid, p, 1) || writer_[p].open.empty() || refreshing || !link.allows() || !total_.allows()) return false;
     link.spend();
     total_.spend();
     put(top_->m2_axi_wready, p, 1, 1);
+    return true;
   }
 
   template <typename Bit, typename Two, typename Data>
@@ -447,6 +451,7 @@ class Npu {
     if (started) {
       began = now.cycle;
       ended = 0;
+      first_ = 0;  // no port wants anything: a job's cycles do not depend on the one before
       uint32_t active = PLANE(active);
       for (int slot = 0; slot < 32; slot++) {
         if (active >> slot & 1) sample(SlotRuns, static_cast<uint64_t>(slot));
@@ -493,6 +498,7 @@ class Npu {
   std::unique_ptr<VerilatedContext> context_ = std::make_unique<VerilatedContext>();
   std::unique_ptr<Vtop> top_;
   Budget read_budget_[Links], write_budget_[Links], total_;
+  int first_ = 0;  // port whose turn it is
   Reader reader_[Masters][Stripes];
   Writer writer_[Stripes];
   uint32_t layer_ = NoLayer;

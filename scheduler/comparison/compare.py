@@ -26,8 +26,8 @@ from ..errors import SchedulerError
 from ..policies.registry import make_policy
 from ..policies.setting import Setting
 from ..policy import Policy, traits_of
-from ..schedule import Tally
 from ..simulation.metrics import Metrics, interval, measure, merge_metrics
+from ..simulation.schedule import Tally
 from ..simulation.traffic import check_load, check_objective, coverage
 from .seeds import Progress, run_seeds
 from .serving import Serving, Truth, least_load_of, tally_stream

@@ -24,7 +24,8 @@ from fluidnpu.dse import LatencyTable
 from ..errors import PolicyError, SchedulerError
 from ..policies.registry import make_policy
 from ..policy import Action, Policy, Request, Run, Wait, traits_of
-from ..schedule import Replay, Schedule, read_log
+from ..simulation.schedule import Outcome, Replay, Schedule, read_log
+from ..simulation.world import LiveExits
 from .serving import Serving, Truth, serve_stream
 
 KIND = "fluidnpu decisions"
@@ -45,15 +46,17 @@ def record(
     serving: Serving,
     policy: str,
     requests: Sequence[Request],
-    exits: Sequence[int],
+    exits: Sequence[int] | LiveExits,
     *,
     rate_per_s: float,
     slo_ns: int,
     truth: Truth | None = None,
+    criteria: str = "",
 ) -> tuple[str, Schedule]:
     """Serve the requests under the named policy; return the log as text, and the schedule.
 
-    Raises SchedulerError.
+    Where `criteria` decide the exits, each request's line says for which clause it left. Raises
+    SchedulerError.
     """
     made = make_policy(policy, serving.setting(rate_per_s, slo_ns))
     done = serve_stream(serving, made, requests, exits, truth)
@@ -68,14 +71,25 @@ def record(
         "slo_ns": slo_ns,
         "latency_factor": truth.latency_factor if truth else 1.0,
         "requests": len(done.requests),
+        **({"criteria": criteria} if criteria else {}),
     }
-    rows = zip(done.requests, exits, done.end_ns, done.exit, done.outcome, strict=True)
-    fates = [
+    rows = zip(done.requests, _drawn(exits, done), done.end_ns, done.exit, done.outcome, strict=True)
+    fates: list[dict[str, object]] = [
         dict(zip(_FATE, (r.id, r.arrival_ns, r.deadline_ns, e, end, left, int(outcome)), strict=True))
         for r, e, end, left, outcome in rows
     ]
+    for fate, because in zip(fates, done.because, strict=False):
+        fate["because"] = because
     lines = [*(json.dumps(line, allow_nan=False) for line in (header, *fates)), *done.log_lines()]
     return "\n".join(lines) + "\n", done
+
+
+def _drawn(exits: Sequence[int] | LiveExits, done: Schedule) -> Sequence[int]:
+    """Return the exits that repeat the schedule; of one that did not get as far as its exit, the last."""
+    if not isinstance(exits, LiveExits):
+        return exits
+    last = done.stages - 1
+    return [left if o == Outcome.EXIT else last for left, o in zip(done.exit, done.outcome, strict=True)]
 
 
 def replay(lines: Iterable[str], latency: LatencyTable | None = None) -> Replayed:

@@ -24,11 +24,11 @@ from typing import Any
 from fluidnpu.dse import LatencyTable
 
 from ..errors import PolicyError, SchedulerError
-from ..ledger import Ledger
 from ..policies.registry import make_policy
 from ..policies.setting import Setting
 from ..policy import Action, Answer, Policy, Request, Run, Shed, View
-from ..schedule import action_line, read_action
+from ..simulation.ledger import Ledger
+from ..simulation.schedule import action_line, read_action
 
 LIVE_KIND = "fluidnpu live decisions"
 SCHEMA = 1
@@ -79,9 +79,13 @@ class LiveLog:
         more = {TERMS: True} if terms else {}
         return json.dumps({**action_line(at_ns, action), "closed": closed, **more}, allow_nan=False)
 
-    def run_end(self, at_ns: int, staying: Iterable[int]) -> str:
-        """Return the line of the last run's end, with those who stay for the next stage."""
-        return json.dumps({"end": at_ns, "stay": list(staying)})
+    def run_end(self, at_ns: int, staying: Iterable[int], because: Mapping[int, str] | None = None) -> str:
+        """Return the line of the last run's end, with those who stay for the next stage.
+
+        `because`: by id of those who left, the clause for which they did.
+        """
+        left = {"left": {str(id): text for id, text in because.items()}} if because else {}
+        return json.dumps({"end": at_ns, "stay": list(staying), **left})
 
 
 def replay_live(lines: Iterable[str]) -> Relived:
@@ -147,8 +151,9 @@ class _Replayed:
         self._view = View(0, self._ledger.waiting, latency, rates, latency.b_max, slots=slots)
         self._run: Run | None = None
 
-    def _learn(self, row: Sequence[int]) -> Request:
-        request = Request(*map(int, row))
+    def _learn(self, row: Sequence[Any]) -> Request:
+        id, arrival_ns, deadline_ns, *rest = row
+        request = Request(int(id), int(arrival_ns), int(deadline_ns), *map(str, rest))
         self._known[request.id] = request
         return request
 
@@ -197,5 +202,6 @@ class _Replayed:
                 del self._known[request.id]
 
 
-def _row(request: Request) -> list[int]:
-    return [request.id, request.arrival_ns, request.deadline_ns]
+def _row(request: Request) -> list[int | str]:
+    tenant = [request.tenant] if request.tenant else []
+    return [request.id, request.arrival_ns, request.deadline_ns, *tenant]

@@ -25,9 +25,9 @@ from ..policies.peers import layered, layered_rates
 from ..policies.setting import Setting, least_work_ns
 from ..policies.wrappers.anytime import Anytime
 from ..policy import Policy, Request, traits_of, wrapping
-from ..schedule import Schedule, Tally
 from ..simulation.engine import simulate
-from ..simulation.world import World, check_rates
+from ..simulation.schedule import Schedule, Tally
+from ..simulation.world import LiveExits, World, check_rates
 
 LONGEST_RUN_NS = 10**12
 MOST_NS = 1 << 62
@@ -133,7 +133,11 @@ class Truth:
 
 
 def serve_stream(
-    serving: Serving, policy: Policy, stream: Sequence[Request], exits: Sequence[int], truth: Truth | None = None
+    serving: Serving,
+    policy: Policy,
+    stream: Sequence[Request],
+    exits: Sequence[int] | LiveExits,
+    truth: Truth | None = None,
 ) -> Schedule:
     """Serve the stream and return the schedule.
 
@@ -142,14 +146,14 @@ def serve_stream(
     A policy with layers as its trait is served layer by layer with its cost per layer, everything else
     stage by stage.
     """
-    return simulate(stream, policy, world_of(serving, policy, exits, truth))
+    return simulate(stream, policy, world_of(serving, policy, exits, truth, requests=len(stream)))
 
 
 def tally_stream(
     serving: Serving,
     policy: Policy,
     stream: Sequence[Request],
-    exits: Sequence[int],
+    exits: Sequence[int] | LiveExits,
     truth: Truth | None = None,
     *,
     compiled: bool = True,
@@ -158,16 +162,23 @@ def tally_stream(
 
     `compiled`: through the compiled loop if it is installed and the policy has a twin.
     """
-    world = world_of(serving, policy, exits, truth)
+    world = world_of(serving, policy, exits, truth, requests=len(stream))
     trace = None
-    if compiled:
+    if compiled and world.live is None:
         from ..compiled.trace import serve_compiled  # loads Numba
 
         trace = serve_compiled(stream, policy, world)
     return Tally.of(simulate(stream, policy, world)) if trace is None else trace.tally()
 
 
-def world_of(serving: Serving, policy: Policy, exits: Sequence[int], truth: Truth | None = None) -> World:
+def world_of(
+    serving: Serving,
+    policy: Policy,
+    exits: Sequence[int] | LiveExits,
+    truth: Truth | None = None,
+    *,
+    requests: int = 0,
+) -> World:
     """Return the world of one schedule as the policy and the truth have it. Raises SchedulerError."""
     latency, rates, traits = serving.latency, serving.exit_rates, traits_of(policy)
     if traits.layers:
@@ -178,6 +189,10 @@ def world_of(serving: Serving, policy: Policy, exits: Sequence[int], truth: Trut
         latency = layered(serving.latency, traits.layers)
         parts = latency.stages // serving.latency.stages
         rates = layered_rates(rates, latency.stages)
+        if isinstance(exits, LiveExits):
+            raise SchedulerError(
+                "lazy runs by layers, and criteria are looked at after whole stages: they do not fit it"
+            )
         exits = [parts * e + parts - 1 for e in exits]
     factor = truth.latency_factor if truth else 1.0
     if not 0 < factor <= 1000:
@@ -186,7 +201,7 @@ def world_of(serving: Serving, policy: Policy, exits: Sequence[int], truth: Trut
     if factor != 1.0:
         actual = LatencyTable(ns=tuple(tuple(max(1, round(ns * factor)) for ns in row) for row in latency.ns))
     world = World(latency=latency, exits=exits, exit_rates=rates, actual=actual, overhead_ns=traits.cost_ns)
-    longest = sum(map(max, world.run_ns)) * len(exits)
+    longest = sum(map(max, world.run_ns)) * requests
     if longest > MOST_NS:
         raise SchedulerError(
             f"serving the requests one by one must take at most {MOST_NS / 1e9:g} s, which 64 bits hold, "

@@ -20,10 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import TrafficError
+from ..exits.criteria import Criteria
+from ..exits.evaluation import Bound
 from ..exits.recorded import Recorded
+from ..exits.ruled import RuledExits
 from ..policy import Request
 from ..simulation.traffic import draw_exits, generate, read_trace
-from ..simulation.world import check_rates
+from ..simulation.world import LiveExits, check_rates
 from .serving import Serving, Truth
 
 ARRIVALS, EXITS, OBJECTIVES = (
@@ -35,11 +38,20 @@ ARRIVALS, EXITS, OBJECTIVES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """The stream of one seed: requests, the exit each would take, and its recorded sample, if any."""
+    """The stream of one seed: requests, the exit each would take, and its recorded sample, if any.
+
+    `live` decides exits that depend on time when samples reach them; `exits` is empty then.
+    """
 
     requests: list[Request]
     exits: list[int]
     samples: NDArray[np.int64] | None = None
+    live: LiveExits | None = None
+
+    @property
+    def leave(self) -> list[int] | LiveExits:
+        """The exits, in the form that the simulator takes."""
+        return self.exits if self.live is None else self.live
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +61,8 @@ class Source:
     With `trace` the arrivals are recorded, with `trace_exits` the exits, too.
 
     What is recorded is the same for every seed. Policies are solved for `rate_per_s` and `slo_ns`, and
-    synthetic traffic obeys them; `truth` says where the world differs.
+    synthetic traffic obeys them; `truth` says where the world differs. `criteria` decides the exits of all
+    requests, in place of rates and thresholds.
     """
 
     rate_per_s: float
@@ -60,6 +73,7 @@ class Source:
     trace_exits: tuple[int, ...] = ()
     recorded: Recorded | None = None
     thresholds: tuple[float, ...] = ()
+    criteria: Bound | None = None
 
     @classmethod
     def of_trace(
@@ -114,6 +128,8 @@ class Source:
             rate = self.truth.rate_per_s or self.rate_per_s
             requests = generate(self.truth.traffic, rate, self.count, slo_ns=self.slo_ns, rng=arrivals)
             requests = mixed_objectives(requests, self.truth.objectives, np.random.default_rng([OBJECTIVES, seed]))
+        if self.criteria is not None:
+            return self._ruled(self.criteria, requests, seed)
         rates = self.truth.exit_rates or serving.exit_rates
         check_rates(rates, serving.latency.stages)
         exits = [int(e) for e in draw_exits(rates, self.count, np.random.default_rng([EXITS, seed]))]
@@ -121,6 +137,31 @@ class Source:
             return Drawn(requests=requests, exits=exits)
         samples, leave = self.recorded.draw(self.thresholds, self.count, np.random.default_rng([EXITS + 1, seed]))
         return Drawn(requests=requests, exits=[int(e) for e in leave], samples=samples)
+
+    def exits_alone(self) -> NDArray[np.int64]:
+        """Return the exit of each recorded sample that has the NPU for itself; one sample without records.
+
+        Raises SchedulerError.
+        """
+        if self.criteria is None:
+            assert self.recorded is not None
+            return self.recorded.exits(self.thresholds)
+        if self.recorded is None:
+            return self.criteria.exits_alone({}, count=1)
+        return self.criteria.exits_alone({"confidence": np.asarray(self.recorded.confidences)})
+
+    def _ruled(self, criteria: Bound, requests: list[Request], seed: int) -> Drawn:
+        """Return a stream whose exits a criterion decides: now, if it does not depend on time."""
+        confidences, samples, rng = {}, None, np.random.default_rng([EXITS + 1, seed])
+        if self.recorded is not None:
+            samples = self.recorded.draw_samples(len(requests), rng)
+            if not criteria.timed:
+                return Drawn(requests=requests, exits=self.exits_alone()[samples].tolist(), samples=samples)
+            rows = np.asarray(self.recorded.confidences)[samples].tolist()
+            confidences = {request.id: row for request, row in zip(requests, rows, strict=True)}
+        rule = Criteria(criteria.profile, criteria.criterion)
+        live = RuledExits(rule=rule, confidences=confidences)
+        return Drawn(requests=requests, exits=[], samples=samples, live=live)
 
 
 def mixed_objectives(

@@ -39,10 +39,13 @@ class StreamComparison:
     comparison: Comparison
     accuracy_pct: dict[str, Interval] = field(default_factory=dict)
     accuracy_lost_points: dict[str, Interval] = field(default_factory=dict)
+    criteria: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison's dictionary with the accuracies beside each policy's metrics."""
         report = self.comparison.to_dict()
+        if self.criteria:
+            report["criteria"] = self.criteria
         for key in ("accuracy_pct", "accuracy_lost_points"):
             for name, value in getattr(self, key).items():
                 report["policies"][name][key] = value.to_dict()
@@ -65,7 +68,7 @@ def compare_streams(
     if seeds < 1:
         raise SchedulerError(f"a comparison needs at least one seed, not {seeds}")
     usual = partial(compare, serving, rate_per_s=source.rate_per_s, slo_ns=source.slo_ns, truth=source.truth)
-    if not source.trace and source.recorded is None:
+    if not source.trace and source.recorded is None and source.criteria is None:
         comparison = usual(policies, requests=source.count, seeds=seeds, processes=processes, progress=progress)
         return StreamComparison(comparison=comparison)
     made = make_policies(policies, serving.setting(source.rate_per_s, source.slo_ns))
@@ -76,10 +79,12 @@ def compare_streams(
     names = [policy.name for policy in made]
     metrics = {name: tuple(row[k].metrics for row in rows) for k, name in enumerate(names)}
     comparison = dataclasses.replace(frame, requests=source.count, truth=source.truth, metrics=metrics)
+    criteria = "" if source.criteria is None else source.criteria.criterion.text
     if source.recorded is None:
-        return StreamComparison(comparison=comparison)
+        return StreamComparison(comparison=comparison, criteria=criteria)
     return StreamComparison(
         comparison=comparison,
+        criteria=criteria,
         accuracy_pct={
             name: within(interval([row[k].accuracy_pct for row in rows]), "accuracy_pct")
             for k, name in enumerate(names)
@@ -102,7 +107,7 @@ class _Served:
 def _seed(serving: Serving, policies: Sequence[Policy], source: Source, seed: int) -> list[_Served]:
     drawn, rows = source.draw(serving, seed), []
     for policy in policies:
-        tally = tally_stream(serving, policy, drawn.requests, drawn.exits, source.truth, compiled=has_numba())
+        tally = tally_stream(serving, policy, drawn.requests, drawn.leave, source.truth, compiled=has_numba())
         metrics = measure_policy(serving, policy, tally)
         if source.recorded is None or drawn.samples is None:
             rows.append(_Served(metrics))
@@ -110,6 +115,6 @@ def _seed(serving: Serving, policies: Sequence[Policy], source: Source, seed: in
         if layers := traits_of(policy).layers:
             tally = dataclasses.replace(tally, exit=tally.exit // (layers // serving.latency.stages))
         right = source.recorded.accuracy_pct(tally, drawn.samples)
-        patient = source.recorded.patient_accuracy_pct(source.thresholds, drawn.samples)
+        patient = source.recorded.accuracy_pct_at(source.exits_alone(), drawn.samples)
         rows.append(_Served(metrics, right, patient))
     return rows

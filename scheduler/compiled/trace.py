@@ -25,7 +25,7 @@ import numpy as np
 from fluidnpu.dse import has_numba
 
 from ..policy import Action, Answer, Policy, Request, Run, Shed, Wait
-from ..schedule import Schedule, Tally
+from ..simulation.schedule import Schedule, Tally
 from ..simulation.world import World
 from . import loop
 from .twin import ANSWER, NEVER, RUN, WAIT, Book, Ints, Npu, Stream, twin_of
@@ -57,10 +57,10 @@ class Trace:
             b_max=self.b_max,
             slots=self.slots,
             requests=self.requests,
-            **{
-                k: tuple(map(int, self.book.fates[:, i]))
-                for i, k in enumerate(("start_ns", "end_ns", "exit", "outcome"))
-            },
+            start_ns=tuple(map(int, self.book.fates[:, 0])),
+            end_ns=tuple(map(int, self.book.fates[:, 1])),
+            exit=tuple(map(int, self.book.fates[:, 2])),
+            outcome=tuple(map(int, self.book.fates[:, 3])),
             log=tuple(self._actions()),
             run_end_ns=tuple(map(int, self.book.log[runs, 5])),
         )

@@ -1,4 +1,4 @@
-"""Exit rules, and recorded confidences of real samples."""
+"""Criteria and rules of exits, their profiles, and recorded confidences of real samples."""
 
 import lazy_loader
 

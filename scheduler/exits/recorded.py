@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import SchedulerError
-from ..schedule import Schedule, Tally
+from ..simulation.schedule import Schedule, Tally
 from .rule import Threshold
 
 
@@ -45,11 +45,25 @@ class Recorded:
         counts = np.bincount(self.exits(thresholds), minlength=stages)
         return tuple(float(x) for x in counts / counts.sum())
 
+    @property
+    def accuracy(self) -> tuple[float, ...]:
+        """The share of right answers of each exit, over all recorded samples."""
+        return tuple(float(share) for share in np.asarray(self.correct).mean(axis=0))
+
+    @property
+    def samples(self) -> int:
+        """The number of recorded samples."""
+        return len(np.asarray(self.correct))
+
+    def draw_samples(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw the indices of `count` recorded samples with replacement."""
+        return rng.integers(self.samples, size=count)
+
     def draw(
         self, thresholds: ArrayLike, count: int, rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Draw `count` recorded samples with replacement; return (samples, exits)."""
-        samples = rng.integers(len(np.asarray(self.correct)), size=count)
+        samples = self.draw_samples(count, rng)
         return samples, self.exits(thresholds)[samples]
 
     def accuracy_pct(self, schedule: Schedule | Tally, samples: NDArray[np.int64]) -> float:
@@ -61,7 +75,11 @@ class Recorded:
 
     def patient_accuracy_pct(self, thresholds: ArrayLike, samples: NDArray[np.int64]) -> float:
         """Return the share of right answers when every sample leaves at its own exit."""
-        return 100 * float(np.mean(self._right(samples, self.exits(thresholds)[samples])))
+        return self.accuracy_pct_at(self.exits(thresholds), samples)
+
+    def accuracy_pct_at(self, exits: NDArray[np.int64], samples: NDArray[np.int64]) -> float:
+        """Return the share of right answers when recorded sample k is answered by `exits[k]`."""
+        return 100 * float(np.mean(self._right(samples, exits[samples])))
 
     def _right(self, samples: NDArray[np.int64], exits: NDArray[np.int64]) -> NDArray[Any]:
         if len(samples) != len(exits):

@@ -1,8 +1,9 @@
-"""The exit rule: it decides at an exit whether a sample leaves there. `Threshold` is the shipped rule.
+"""A rule of one's own: it decides at an exit whether a sample leaves there. `Threshold` is an example.
 
-A criterion of one's own is one class with a method `leaves`. The same object decides in the simulator,
-through `World(exits=RuledExits(rule=...))`, and on a device, through `host.Runtime(..., rule=...)`. The last
-exit is never asked: every sample leaves there.
+The usual way to say when samples leave is a text, a criterion (`criteria.py`). What that cannot say is one
+class with a method `leaves`. The same object decides in the simulator, through
+`World(exits=RuledExits(rule=...))`, and on a device, through `host.Runtime(..., rule=...)`. The last exit is
+never asked: every sample leaves there.
 
 >>> rule = Threshold([0.8, 0.8])
 >>> rule.leaves(Seen(exit=0, elapsed_ns=5, slack_ns=95, confidence=0.9))
@@ -13,8 +14,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -24,7 +24,6 @@ from fluidnpu.dse import Design
 from fluidnpu.models.exits import decide_exits, exceeds_threshold
 
 from ..errors import SchedulerError
-from ..policy import Request
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,34 +104,3 @@ class StageCosts:
         for layer in design.layers:
             macs[layer.stage] += layer.macs
         return cls(macs=tuple(macs))
-
-
-@dataclass(frozen=True, kw_only=True)
-class RuledExits:
-    """Exits that a rule decides when a sample reaches them, for `World.exits` and for the runtime.
-
-    `confidences` maps the id of a request to its confidence at each exit, for rules that need one in the
-    simulator.
-    """
-
-    rule: ExitRule
-    confidences: Mapping[int, Sequence[float]] = field(default_factory=dict)
-    costs: StageCosts = field(default_factory=StageCosts)
-
-    def leaves(self, request: Request, exit: int, now_ns: int) -> bool:
-        """Ask the rule with the recorded confidence of the request, if there is one."""
-        recorded = self.confidences.get(request.id)
-        return self.decide(request, exit, now_ns, None if recorded is None else float(recorded[exit]))
-
-    def decide(self, request: Request, exit: int, now_ns: int, confidence: float | None) -> bool:
-        """Ask the rule about a request that has reached an exit at `now_ns` with this confidence."""
-        macs, energy_nj = self.costs.up_to(exit)
-        seen = Seen(
-            exit=exit,
-            elapsed_ns=now_ns - request.arrival_ns,
-            slack_ns=request.deadline_ns - now_ns,
-            confidence=confidence,
-            macs=macs,
-            energy_nj=energy_nj,
-        )
-        return self.rule.leaves(seen)

@@ -29,9 +29,9 @@ from fluidnpu.dse import has_numba
 
 from ..errors import SchedulerError
 from ..policy import Policy, Request
-from ..schedule import Tally
 from ..simulation.engine import simulate
 from ..simulation.metrics import measure, t_quantile
+from ..simulation.schedule import Tally
 from ..simulation.traffic import draw_exits, generate
 from ..simulation.world import World
 from .fluid import Fluid

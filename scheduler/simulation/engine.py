@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ledger import Ledger
 from ..policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
-from ..schedule import Outcome, Schedule
-from .world import World
+from .ledger import Ledger
+from .schedule import LAST, Outcome, Schedule
+from .world import LiveExits, World
 
 _NOT_DRAWN = -1  # the exit of a sample for which `World.exits` is asked at the exit
 
@@ -55,6 +55,7 @@ class _Engine:
         exits = (_NOT_DRAWN,) * n if drawn is None else drawn
         self.place = {r.id: (i, int(e)) for i, (r, e) in enumerate(zip(self.requests, exits, strict=True))}
         self.start, self.end, self.exit, self.outcome = [-1] * n, [-1] * n, [-1] * n, [0] * n
+        self.because = [""] * n if self.live is not None else []
         self.log: list[tuple[int, Action]] = []
         self.run_ends: list[int] = []
 
@@ -83,12 +84,12 @@ class _Engine:
                 now = arrivals[i] if action.until_ns is None else min(action.until_ns, arrivals[i])
             elif isinstance(action, Answer):
                 for request, passed in ledger.answer(now, action):
-                    self._leave(request, now, passed, Outcome.ANYTIME)
+                    self._leave(request, now, passed, Outcome.ANYTIME, action.reason)
             elif isinstance(action, Shed):
                 ledger.shed(now, action)
                 for request in action.requests:
                     self.start[self.place[request.id][0]] = now
-                    self._leave(request, now, -1, Outcome.SHED)
+                    self._leave(request, now, -1, Outcome.SHED, action.reason)
             else:
                 ledger.refuse(now, f"returned {action!r}, which is no action")
         return self._schedule()
@@ -101,22 +102,41 @@ class _Engine:
         if stage == 0:
             for request in batch:
                 self.start[place[request.id][0]] = now
-        last = stage == self.ledger.stages - 1
-        staying = []
-        for request in batch:
-            index, drawn = place[request.id]
-            if drawn == stage or (live is not None and (last or live.leaves(request, stage, end))):
-                self.end[index] = end
-                self.exit[index] = stage
-            else:
-                staying.append(request)
+        if live is not None:
+            staying = self._ask(live, action, end)
+        else:
+            staying = []
+            for request in batch:
+                index, drawn = place[request.id]
+                if drawn == stage:
+                    self.end[index] = end
+                    self.exit[index] = stage
+                else:
+                    staying.append(request)
         self.ledger.finish(action, staying)
         self.run_ends.append(end)
         return end
 
-    def _leave(self, request: Request, now: int, passed: int, outcome: Outcome) -> None:
+    def _ask(self, live: LiveExits, run: Run, end: int) -> list[Request]:
+        """Let those leave that the exit lets leave, all of them at the last; return the others."""
+        stage, staying = run.stage, []
+        rows = [self.place[request.id][0] for request in run.requests]
+        if stage == self.ledger.stages - 1:
+            reasons: Sequence[str] = [LAST] * len(rows)
+        else:
+            reasons = live.leaving(run.requests, [self.start[row] for row in rows], stage, end)
+        for request, row, reason in zip(run.requests, rows, reasons, strict=True):
+            if reason:
+                self.end[row], self.exit[row], self.because[row] = end, stage, reason
+            else:
+                staying.append(request)
+        return staying
+
+    def _leave(self, request: Request, now: int, passed: int, outcome: Outcome, reason: str) -> None:
         index = self.place[request.id][0]
         self.end[index], self.exit[index], self.outcome[index] = now, passed, outcome
+        if self.because:
+            self.because[index] = reason
 
     def _schedule(self) -> Schedule:
         return Schedule(
@@ -131,4 +151,5 @@ class _Engine:
             outcome=tuple(self.outcome),
             log=tuple(self.log),
             run_end_ns=tuple(self.run_ends),
+            because=tuple(self.because),
         )

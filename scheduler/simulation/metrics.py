@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SchedulerError
-from ..schedule import Outcome, Schedule, Tally
+from .schedule import Outcome, Schedule, Tally
 
 WARMUP_SHARE = 0.05
 SIGNED = {"rise_ms"}  # metrics that may fall below zero

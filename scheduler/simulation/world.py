@@ -20,12 +20,13 @@ from ..policy import Request
 
 @runtime_checkable
 class LiveExits(Protocol):
-    """Decides at an exit, during the simulation, whether a request leaves there; see `exits.RuledExits`."""
+    """Decides at an exit, during the simulation, which requests leave there; see `exits.RuledExits`."""
 
-    def leaves(self, request: Request, exit: int, now_ns: int) -> bool:
-        """Return True when the request leaves at `exit`, its run having ended at `now_ns`.
+    def leaving(self, requests: Sequence[Request], started_ns: Sequence[int], exit: int, now_ns: int) -> Sequence[str]:
+        """Return for each request of a batch the reason why it leaves at `exit`, or an empty text.
 
-        Not asked at the last exit.
+        Its run has ended at `now_ns`, the first run of each began at `started_ns`. Not asked at the last
+        exit.
         """
 
 
@@ -101,11 +102,10 @@ class World:
             raise SchedulerError(
                 f"exits must name one exit for each of {len(requests)} requests, not {len(self.drawn)}"
             )
+        stages = self.latency.stages
         for request, leave in zip(requests, self.drawn, strict=True):
-            if not 0 <= leave < self.latency.stages:
-                raise SchedulerError(
-                    f"request {request.id} must leave at an exit in 0..{self.latency.stages - 1}, not {leave}"
-                )
+            if not 0 <= leave < stages:
+                raise SchedulerError(f"request {request.id} must leave at an exit in 0..{stages - 1}, not {leave}")
 
 
 def check_requests(requests: Sequence[Request]) -> None:

@@ -1,4 +1,4 @@
-"""Policies made ready for one table: solved, chosen or tuned on it, and written for a board."""
+"""Choices before serving: exits and thresholds; policies solved, chosen or tuned, and written for a board."""
 
 import lazy_loader
 

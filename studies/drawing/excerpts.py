@@ -28,7 +28,7 @@ def first_schedules(serving: Serving, source: Source, policies: Sequence[str]) -
     drawn, setting = source.draw(serving, 0), serving.setting(source.rate_per_s, source.slo_ns)
     made = [make_policy(name, setting) for name in policies]
     return {
-        policy.name: serve_stream(serving, policy, drawn.requests, drawn.exits, source.truth)
+        policy.name: serve_stream(serving, policy, drawn.requests, drawn.leave, source.truth)
         for policy in made
         if not traits_of(policy).layers
     }

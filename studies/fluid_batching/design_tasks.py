@@ -13,7 +13,7 @@ from fluidnpu.scheduler import Serving
 from ..study import Size
 from ..writing import significant
 from .comparison import Load, compare_at, policy_cells
-from .hardware import boards_of_fig10, hardware, workload_of
+from .hardware import MEMORY, boards_of_fig10, hardware, workload_of
 from .paper import PaperRow, table2_rows
 from .settings import YARDSTICKS
 
@@ -31,7 +31,7 @@ def codesign(row: PaperRow, size: Size) -> Answer:
     seen: list[list[int]] = []
     steps, load = [], None
     for _ in range(MOST_STEPS):
-        design = explore(work, board, weights=weights).design
+        design = explore(work, board, weights=weights, memory=MEMORY).design
         serving = Serving.of(design)
         load = load or _proportional_load(row, serving, size)
         comparison = compare_at(load, serving, ("fluid",))

@@ -28,6 +28,7 @@ from .paper import NETWORKS, PaperRow
 FILES = {"resnet50": "layers_resnet50.json", "inceptionv3": "layers_inception_v3.json"}
 MODEL = "resnet8_fashion_mnist.onnx"
 STAGES = 4
+MEMORY = "ps"  # one port a master: the publication's model is a fit with ports of this width
 B_MAX = 8
 ONLY_8 = (1e-6,) * 7 + (1.0,)  # weights of batch sizes
 KINDS = {"fluid": Batching.FLUID, "FC": Batching.FC, "R": Batching.R}
@@ -110,5 +111,5 @@ def recorded_images() -> tuple[Recorded, Design]:
     with shipped_file(MODEL) as path:
         network = read_onnx(path)
     confidences, correct = record_exits(quantise(network), shipped_images())
-    design = explore(network.workload, load_board("zc706")).design
+    design = explore(network.workload, load_board("zc706"), memory=MEMORY).design
     return Recorded(confidences=confidences, correct=correct), design

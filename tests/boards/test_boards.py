@@ -63,7 +63,7 @@ def test_what_the_paper_model_counts_is_optional() -> None:
     assert board.unsourced == shipped.unsourced == ()
     bare = parse_board(text[: text.index("\n[sources]")])
     assert bare.unsourced[:3] == ("part", "board_part", "family")
-    assert {"dsp", "dram.ps"} < set(bare.unsourced) < set(bare.facts)
+    assert {"dsp", "dram.ps", "dram.ps.sustained_pct"} < set(bare.unsourced) < set(bare.facts)
 
 
 def test_every_field_has_its_meaning() -> None:
@@ -83,7 +83,7 @@ def test_every_field_has_its_meaning() -> None:
         ("dsp = 900", "dsp = ", "must be TOML"),
         ("schema = 1", "schema = 7", "schema = 1, not 7"),
         ("schema = 1\n", "", "must begin with the line 'schema = 1'"),
-        ("stripes = 4", "stripe = 4", "may have bytes_per_s, side, port_bits, stripes, not stripe"),
+        ("stripes = 4", "stripe = 4", "may have bytes_per_s, side, port_bits, stripes, sustained_pct, not stripe"),
         ("paper_words_per_cycle = 8", "paper_words_per_cycle = -8", "paper_words_per_cycle must be a whole number"),
         ('family = "zynq7000"', 'family = "virtex"', "family must be one of"),
         ('part = "xc7z045ffg900-2"', "part = 7", "part must be a text"),
@@ -91,7 +91,7 @@ def test_every_field_has_its_meaning() -> None:
         ("axi_port_bits = 64", "axi_port_bits = 96", "power of two"),
         ("bytes_per_s = 4_264_000_000", "bytes_per_s = -1", "bytes_per_s must be a whole number"),
         ('side = "ps"', 'side = "north"', "side must be 'ps' or 'pl'"),
-        ('side = "ps"', "", "dram 'ps' lacks side .'ps' where a controller of the processing system"),
+        ('side = "ps"', "", "dram 'ps_striped' lacks side .'ps' where a controller of the processing system"),
         ('dsp = "DS190', 'dsp = 3 #"DS190', "source of dsp must be a text"),
     ],
 )

@@ -53,7 +53,7 @@ class Setups:
         self.begin("design", out)
         table = {"latency_ns": [[30_000_000, 40_000_000], [20_000_000, 28_000_000]], "exit_rates": [0.4, 0.6]}
         (out / "table.json").write_text(json.dumps(table))
-        rows = [f"{8 * n},200,{n % 2 + 1}" for n in range(300)]
+        rows = [f"{8 * n},200,{n % 2}" for n in range(300)]
         (out / "arrivals.csv").write_text("\n".join(["arrival_ms,slo_ms,exit", *rows]) + "\n")
 
 

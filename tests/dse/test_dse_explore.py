@@ -88,7 +88,7 @@ def test_notes_say_how_many_plans_differ_from_the_printed_formula() -> None:
     """24 columns on an array made for 256: four samples side by side would be best; there are two lanes."""
     layers = (LayerShape(name="wide", r=784, p=576, c=256), LayerShape(name="narrow", r=49, p=576, c=24))
     work = Workload(name="two", layers=layers)
-    found = explore(work, load_board("zc706"), b_max=4)
+    found = explore(work, load_board("zc706"), b_max=4, memory="ps")
     point = Point(t_r=found.design.t_r, t_p=found.design.t_p, t_c=found.design.t_c)
     other = sum(
         published_plan(layer, point, b, 8).b_r != plans[b - 1].b_r
@@ -144,9 +144,12 @@ def test_a_board_too_small_names_what_the_smallest_design_needs(
 
 
 def test_stream_widths_follow_the_boards_memory() -> None:
-    for name, slots, words in (("zc706", 1, 8), ("zcu104", 1, 16)):
-        design = build_design(SMALL, load_board(name), Point(t_r=512, t_p=8, t_c=16))
+    """By default the first of a board, spread over its ports."""
+    widths = [("zc706", None, 2, 16), ("zcu104", None, 4, 32), ("zc706", "ps", 1, 8), ("zcu104", "ps", 1, 16)]
+    for name, memory, slots, words in widths:
+        design = build_design(SMALL, load_board(name), Point(t_r=512, t_p=8, t_c=16), memory=memory)
         assert (design.weight_slots, design.out_words) == (slots, words)
+        assert (design.memory, design.stripes) == (("ps", 1) if memory else ("ps_striped", 4))
 
 
 def test_ablation_orders_as_the_paper_says() -> None:

@@ -90,14 +90,14 @@ def test_what_fits_fits_and_is_as_deep_as_can_be(point: Point, board: Board, lay
 @given(points, st.integers(32, 48), st.integers(32, 48))
 def test_narrower_sums_are_never_shallower(point: Point, narrow: int, wide: int) -> None:
     assume(narrow <= wide and point.t_p >= 3 and point.t_c >= 2)
-    board = replace(load_board("zc706"), dsp=20_000, ramb36=2000, sources={})
+    board = replace(load_board("zc706"), dsp=20_000, dsp_columns=(), ramb36=2000, sources={})
     deep, shallow = (fit(point, Target(board=board, acc_bits=bits)).t_r for bits in (narrow, wide))
     assert deep >= shallow
 
 
 def test_the_published_resnet_points_shrink() -> None:
     zc, zcu = (
-        fit(p, Target(board=load_board(b)))
+        fit(p, Target(board=load_board(b), core="hls"))  # 172 chains of ten do not fit the columns of a ZCU104
         for p, b in ((Point(t_r=4652, t_p=7, t_c=128), "zc706"), (Point(t_r=6832, t_p=10, t_c=172), "zcu104"))
     )
     assert zc.t_r < 4652
@@ -115,7 +115,7 @@ def test_the_published_resnet_points_shrink() -> None:
         (Point(t_r=64, t_p=64, t_c=1), "zc706", "t_c", "t_c of at least 2, not 1"),
         (Point(t_r=64, t_p=3, t_c=5000), "zc706", "t_c", "at most 4095"),
         (Point(t_r=64, t_p=30, t_c=31), "zc706", "dsp", "need 930 DSPs, and it has 900"),
-        (Point(t_r=64, t_p=3, t_c=300), "zc706", "ramb18", r"need \d+ RAMB18 .* and it has 1090"),
+        (Point(t_r=64, t_p=3, t_c=290), "zc706", "ramb18", r"need \d+ RAMB18 .* and it has 1090"),
     ],
 )
 def test_refusals_name_resource_needed_and_available(point: Point, board: str, resource: str, says: str) -> None:

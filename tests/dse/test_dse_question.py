@@ -46,7 +46,7 @@ def test_questions_that_cannot_be_asked(wrong: dict[str, Any], says: str) -> Non
 
 
 def test_a_memory_that_the_board_lacks_is_refused() -> None:
-    with pytest.raises(BoardError, match="memory of board 'zc706' must be one of ps, ps_striped, pl, not 'hbm'"):
+    with pytest.raises(BoardError, match="memory of board 'zc706' must be one of ps_striped, ps, pl, not 'hbm'"):
         Question(workload=WORK, board=BOARD, memory="hbm")
 
 

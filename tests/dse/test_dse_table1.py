@@ -61,7 +61,8 @@ def test_layer_tables_have_the_stated_size() -> None:
 
 @pytest.mark.parametrize(("network", "board"), [row[:2] for row in ROWS])
 def test_what_is_built_fits_and_stays_within_five_per_cent(network: str, board: str) -> None:
-    found = explore(read_layer_table(DATA / f"layers_{network}.json"), load_board(board))
+    """Behind ports as wide as the paper's fit has them."""
+    found = explore(read_layer_table(DATA / f"layers_{network}.json"), load_board(board), memory="ps")
     assert found.fit.ramb18 <= found.board.ramb18
     assert found.fit.uram288 <= found.board.uram288
     assert found.design.t_r < found.published.t_r  # the published depth never fits by geometry

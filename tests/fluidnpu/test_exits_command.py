@@ -5,13 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from fluidnpu.cli import main
-from fluidnpu.models import read_onnx, shipped_file
+from fluidnpu.models import golden, quantise, read_onnx, shipped_file, shipped_images
+from fluidnpu.models.exits import attach_bridges, candidate_tensors, single_exit
 from fluidnpu.models.onnx import write_onnx
-from fluidnpu.models.zoo import random_network
+from fluidnpu.models.zoo import Architecture, random_network, skeleton, with_random_weights
+
+SMALL = Architecture(name="small", blocks=1, widths=(4, 8, 8), stem_stride=4)
 
 
 @pytest.fixture
@@ -126,3 +130,99 @@ def test_a_full_size_network_is_written_and_read(tmp_path: Path) -> None:
     path = tmp_path / "inception.onnx"
     answer("exits", "inception_v3", "--exits", 3, "--out", path)
     assert len(answer("check", path)["exits"]) == 3
+
+
+def test_candidates_have_bridges_and_the_networks_own_head(tmp_path: Path) -> None:
+    plain = tmp_path / "plain.onnx"
+    write_onnx(with_random_weights(single_exit(skeleton("resnet20")), 0, 2), plain)
+    places = answer("exits", plain)["places"]
+    blocks = {place["block"]: place["tensor"] for place in places if place["block"]}
+    assert list(blocks) == ["1.1", "1.2", "1.3", "2.1", "2.2", "2.3", "3.1", "3.2", "3.3"]
+    assert "block" in run("exits", plain).stdout
+    more = tmp_path / "more.onnx"
+    found = answer("exits", plain, "--candidates", 4, "--out", more)
+    assert [row["name"] for row in found["exits"]] == ["exit1", "exit2", "exit3", "exit4", "final"]
+    network = read_onnx(more)
+    assert {"exit1.stage2_block1_a", "exit1.stage3_block1_b", "exit1.final_fc"} <= {one.name for one in network.layers}
+    assert network.thresholds == (1.0,) * 4
+    named = answer("exits", plain, "--candidates", f"at={blocks['2.2']},{blocks['1.3']}", "--threshold", 0.9)
+    assert [row.get("threshold") for row in named["exits"]] == [0.9, 0.9, None]
+    assert "not 9" in refused("exits", plain, "--candidates", 9)
+    assert "--candidates must be N of at least 1" in refused("exits", plain, "--candidates", "few")
+    assert "no end of a block" in refused("exits", plain, "--candidates", "at=stem_out")
+    assert "use at=NAME" in refused("exits", more, "--candidates", 2)
+    assert "only one of them" in refused("exits", plain, "--candidates", 2, "--exits", 2)
+
+
+@pytest.fixture
+def exits_that_agree(tmp_path: Path) -> Path:
+    """Two early exits that see all that the last one sees, and 900 images labelled by it: always right."""
+    network = with_random_weights(single_exit(skeleton(SMALL)), 3, 2)
+    more = attach_bridges(network, candidate_tensors(network, 2))
+    write_onnx(more, tmp_path / "more.onnx")
+    write_onnx(network, tmp_path / "single.onnx")
+    images = shipped_images(900).images
+    labels = golden.run(quantise(network), images)[-1].argmax(-1)
+    np.savez(tmp_path / "unseen.npz", images=images, labels=labels)
+    np.savez(tmp_path / "few.npz", images=images[:100], labels=labels[:100])
+    return tmp_path / "more.onnx"
+
+
+def test_a_selection_is_guaranteed_printed_and_written(exits_that_agree: Path) -> None:
+    model, folder = exits_that_agree, exits_that_agree.parent
+    words = ("exits", model, "--select", folder / "unseen.npz", "--board", "zc706", "--cycles", "paper", "--eta", 0.9)
+    found = answer(*words, "--reference", folder / "single.onnx", "--out", folder / "out.onnx")["selection"]
+    assert found["samples"] == {"proposed": 300, "tested": 600}
+    assert found["reference"] == f"'{folder / 'single.onnx'}'"
+    assert [row["name"] for row in found["candidates"]] == ["exit1", "exit2"]
+    chosen = {row["name"]: row["threshold"] for row in found["guaranteed"]["exits"]}
+    network = read_onnx(folder / "out.onnx")
+    assert {exit.name: exit.threshold for exit in network.exits[:-1]} == chosen
+    kept = answer(*words, "--keep", "--out", folder / "kept.onnx")
+    assert kept["selection"]["reference"] == "the last exit"
+    every = {exit.name: exit.threshold for exit in read_onnx(folder / "kept.onnx").exits[:-1]}
+    assert every == {"exit1": 1.0, "exit2": 1.0} | chosen
+    shown = run(*words).stdout
+    assert "naive, in-sample" in shown
+    assert "guaranteed" in shown
+    assert "the guarantee costs" in shown
+
+
+def test_selections_that_cannot_be_are_refused(exits_that_agree: Path) -> None:
+    model, folder = exits_that_agree, exits_that_agree.parent
+    words = ("exits", model, "--select", folder / "unseen.npz", "--cycles", "paper")
+    assert "--select goes by the times of a board" in refused(*words)
+    assert "needs at least 471 labelled samples" in refused(
+        "exits", model, "--select", folder / "few.npz", "--board", "zc706", "--cycles", "paper"
+    )
+    assert "--eta belongs to a selection" in refused("exits", model, "--eta", 0.9)
+    assert "--thresholds must not be given" in refused(*words, "--board", "zc706", "--thresholds", "1,1")
+    assert "has none; --candidates attaches them" in refused(
+        "exits", folder / "single.onnx", "--select", folder / "unseen.npz", "--board", "zc706"
+    )
+    assert "--sure must be a probability" in refused(*words, "--board", "zc706", "--sure", 1)
+    images = shipped_images(900)
+    np.savez(folder / "wrong.npz", images=images.images, labels=images.labels * 0 + 10)
+    assert "labels must be classes 0..9" in refused(
+        "exits", model, "--select", folder / "wrong.npz", "--board", "zc706", "--cycles", "paper"
+    )
+
+
+def test_no_is_an_answer_with_exit_code_1(exits_that_agree: Path, tmp_path: Path) -> None:
+    """The reference is right on every image, and the model is another network."""
+    other = with_random_weights(single_exit(skeleton(SMALL)), 8, 2)
+    write_onnx(attach_bridges(other, candidate_tensors(other, 1)), tmp_path / "other.onnx")
+    words = (
+        "--select",
+        tmp_path / "unseen.npz",
+        "--board",
+        "zc706",
+        "--cycles",
+        "paper",
+        "--out",
+        tmp_path / "no.onnx",
+    )
+    result = run("exits", tmp_path / "other.onnx", *words, "--reference", tmp_path / "single.onnx")
+    assert result.exit_code == 1, result.output
+    assert "no number of samples will do" in result.stderr
+    assert not (tmp_path / "no.onnx").exists()

@@ -71,6 +71,7 @@ def test_unstable_load_is_said_not_measured(table: Path) -> None:
     assert "no policy that answers everyone in full keeps up" in text
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_an_overload_is_a_row_for_every_policy(tmp_path: Path) -> None:
     """A load that has no solution ends no comparison, and the reader learns which one was solved instead."""
     path = tmp_path / "flat.json"
@@ -286,3 +287,63 @@ def test_each_of_several_policies_has_a_log_of_its_own_that_repeats(table: Path,
     for name in ("serial", "fluid-shed-1"):
         assert f"run.{name}.jsonl" in said.replace("\n", "")  # a path is folded where it reaches the edge
         assert run("--replay", tmp_path / f"run.{name}.jsonl").exit_code == 0
+
+
+# -- criteria ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    sure = np.sort(rng.random((300, len(ROW["latency_ns"]))), axis=1)
+    np.savez(tmp_path / "recorded.npz", confidences=sure, correct=rng.random(sure.shape) < sure)
+    return tmp_path / "recorded.npz"
+
+
+def test_a_criterion_decides_who_leaves_and_what_policies_believe(table: Path, recorded: Path) -> None:
+    early = found(table, "--confidences", recorded, "--criteria", "confidence > 0.2", *HERE)
+    late = found(table, "--confidences", recorded, "--criteria", "false", "--policy", "serial", *HERE)
+    assert early["criteria"] == "confidence > 0.2"
+    assert early["least_load"] < late["least_load"]
+    assert early["policies"]["fluid"]["accuracy_pct"]["mean"] < late["policies"]["serial"]["accuracy_pct"]["mean"]
+    assert early["policies"]["fluid"]["accuracy_lost_points"]["mean"] == 0  # the samples alone decide
+
+
+def test_a_criterion_over_time_bounds_what_load_costs(table: Path, recorded: Path) -> None:
+    usual = ("--confidences", recorded, "--policy", "serial", "--rate", 18, "--slo", "200ms", *FEW)
+    patient = found(table, *usual, "--criteria", "confidence > 0.7")["policies"]["serial"]
+    hurried = found(table, *usual, "--criteria", "confidence > 0.7 or next_response_time > 150ms")["policies"]["serial"]
+    assert hurried["busy_pct"]["mean"] < patient["busy_pct"]["mean"]
+    assert hurried["accuracy_lost_points"]["mean"] > 0
+
+
+def test_a_log_says_for_which_clause_each_left_and_replays(table: Path, recorded: Path, tmp_path: Path) -> None:
+    log, text = tmp_path / "log.jsonl", "confidence > 0.8 or response_time > 60ms"
+    found(table, "--confidences", recorded, "--criteria", text, "--policy", "fluid:anytime=3%", "--log", log, *HERE)
+    because = {line["because"] for line in map(json.loads, log.read_text().splitlines()) if "because" in line}
+    assert {"confidence > 0.8", "response_time > 60ms", "last exit"} <= because
+    replayed = run("--replay", log)
+    assert replayed.exit_code == 0, replayed.output
+
+
+def test_a_suspicious_criterion_is_warned_of(table: Path, recorded: Path) -> None:
+    words = (table, "--confidences", recorded, "--criteria", "confidence > 95", *HERE)
+    assert "no sample can leave early" in " ".join(run(*words).stdout.split())
+    assert "no sample can leave early" in found(*words)["warnings"][0]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--criteria", "confidence"), "at column 11"),
+        (("--criteria", "confidence > 0.5"), "needs the confidence of each sample: give --confidences"),
+        (("--criteria", "energy > 1mJ"), "must have a power model of the board"),
+        (("--criteria", "macs > 1MMAC"), "must have the multiply-accumulates of each exit"),
+        (("--criteria", "accuracy > 0.5"), "must have the accuracy of each exit"),
+        (("--criteria", "slack < 0ms", "--exit-rates", "0.5,0.5"), "neither --exit-rates nor --thresholds fits it"),
+        (("--criteria", "slack < 0ms", "--true-exit-rates", "0.2,0.2,0.2,0.4"), "all say who really leaves where"),
+        (("--criteria", "slack < 0ms", "--policy", "lazy:layers=8"), "criteria are looked at after whole stages"),
+    ],
+)
+def test_a_criterion_that_does_not_fit_is_one_sentence(table: Path, words: tuple[str, ...], says: str) -> None:
+    refused(run(table, *words, *HERE), says)

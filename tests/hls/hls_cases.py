@@ -148,7 +148,7 @@ def project_of(
     core: str = "hls",
     rtl: Mapping[str, str] | None = None,
     split: bool = False,
-    memory: str | None = None,
+    memory: str | None = "ps",
     tools: str = "2019.2",
 ) -> Files:
     """The project of a small network with every kind of layer on a small design for a board."""

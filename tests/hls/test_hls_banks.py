@@ -19,7 +19,7 @@ def test_an_hls_core_has_the_ultraram_of_its_board() -> None:
     """Of 96 URAMs the input buffer takes 16; a bank of 512 rows takes one."""
     board = load_board("zcu104")
     work = Workload(name="one", layers=(LayerShape(name="conv", r=196, p=2304, c=256),))
-    design = build_design(work, board, Point(t_r=8192, t_p=10, t_c=172))
+    design = build_design(work, board, Point(t_r=8192, t_p=10, t_c=172), core="hls")
     assert hls_ultra_banks(design, board) == 96 - 16
     files = texts(render_project(design, None, board, rtl=rtl_tb.sources()))
     assert json.loads(files["manifest.json"])["missing"] == []

@@ -139,11 +139,24 @@ def test_masters_share_the_ports_that_a_board_has() -> None:
     whole = load_board("zc706")
     board = replace(whole, axi_ports=2, dram=(whole.memory("ps"),), sources={})
     qnet = small_network()
-    text = texts(render_project(design_with(design_of(qnet), board="zc706"), None, board))["vivado/block_design.tcl"]
+    text = texts(render_project(design_with(design_of(qnet), board="zc706", memory="ps"), None, board))[
+        "vivado/block_design.tcl"
+    ]
     assert "npu_0/m2_axi] [get_bd_intf_pins memory_0/S01_AXI]" in text
     assert "S_AXI_HP1]" in text
     assert "S_AXI_HP2]" not in text
     assert check_tcl(text, "vivado") == []
+
+
+def test_chains_that_no_column_holds_are_refused() -> None:
+    """Columns of 144 slices hold 60 chains of 27; the HLS core has no chains."""
+    board = load_board("zcu104")
+    design = design_with(design_of(small_network()).changed(t_p=27, t_c=64), board="zcu104")
+    says = "64 chains of 27 multiply-accumulates must each lie in one column .* 'zcu104' hold 60: search a design with"
+    with pytest.raises(ProjectError, match=says):
+        render_project(design, None, board, core="rtl", rtl=rtl_tb.sources())
+    unknown = replace(board, dsp_columns=(), sources={})
+    assert render_project(design, None, unknown, core="rtl", rtl=rtl_tb.sources())
 
 
 def test_memory_of_the_programmable_logic_gets_its_controller() -> None:

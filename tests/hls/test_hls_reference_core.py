@@ -83,10 +83,11 @@ def test_every_b_r_equals_golden(batch: int, b_r: int) -> None:
 def test_random_layers_equal_golden(data: st.DataObject) -> None:
     draw = data.draw
     rng = np.random.default_rng(draw(st.integers(0, 1000)))
-    groups = draw(st.sampled_from([1, 1, 2, 3]))
+    groups = draw(st.sampled_from([1, 1, 2, 3, 12]))
+    join = draw(st.sampled_from([count for count in range(1, groups + 1) if groups % count == 0]))
     kernel = draw(st.tuples(st.integers(1, 3), st.integers(1, 3)))
     shape = Shape(
-        groups * draw(st.integers(1, 9)),
+        groups * draw(st.integers(1, 9 if groups < 12 else 2)),
         kernel=kernel,
         stride=draw(st.tuples(st.integers(1, 3), st.integers(1, 2))),
         padding=draw(st.tuples(*[st.integers(0, 2)] * 4)),
@@ -95,7 +96,9 @@ def test_random_layers_equal_golden(data: st.DataObject) -> None:
         relu=draw(st.booleans()),
     )
     qnet = network_of(
-        rng, (draw(st.integers(3, 6)), draw(st.integers(3, 6)), groups * draw(st.integers(1, 5))), [shape]
+        rng,
+        (draw(st.integers(3, 6)), draw(st.integers(3, 6)), groups * draw(st.integers(1, 5 if groups < 12 else 2))),
+        [shape],
     )
     plan = draw(st.sampled_from([R_BATCHING, WIDE, SPLIT, ROW_LANES, LANES]))
     t_p = draw(st.integers(2, 5)) * 2 if plan is SPLIT else draw(st.integers(3, 9))
@@ -109,9 +112,23 @@ def test_random_layers_equal_golden(data: st.DataObject) -> None:
         split=plan is SPLIT,
         weight_slots=draw(st.integers(1, 4)),
         out_words=draw(st.integers(1, 9)),
-    )
+    ).changed(joins=(join,))
     for _, got, expected, _ in run_chain(qnet, design, draw(st.integers(1, 8)), rng):
         np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("join", [1, 4, 16, 48])
+def test_a_depthwise_layer_is_the_same_however_many_groups_are_one(join: int) -> None:
+    """5x5 with stride 2 on 48 channels; joined, its weights take more words and its beats are fewer."""
+    rng = np.random.default_rng(5)
+    shape = Shape(48, kernel=(5, 5), stride=(2, 2), padding=(1, 1, 2, 2), groups=48)
+    qnet = network_of(rng, (8, 8, 48), [shape])
+    design = design_of(qnet, t_r=16, t_p=8, t_c=16, b_max=2).changed(joins=(join,))
+    ((_, got, expected, counted),) = run_chain(qnet, design, 2, rng)
+    np.testing.assert_array_equal(got, expected)
+    assert counted[0] == counted[1]
+    (descriptor,) = compile_program(qnet, design).descriptors
+    assert (descriptor.groups, descriptor.group_words, descriptor.columns) == (48 // join, join, join)
 
 
 def test_streams_that_do_not_fit_their_commands_are_refused() -> None:

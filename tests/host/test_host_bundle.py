@@ -13,7 +13,7 @@ from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Bundle, BundleError, Driver, DriverUsageError, open_device
 from fluidnpu.host.bundle import bitstream
-from fluidnpu.host.oip.inference import input_of
+from fluidnpu.host.oip.interface import input_of
 from fluidnpu.host.serving import Model
 from fluidnpu.models import ImageSet, Workload, golden, quantise
 from fluidnpu.models.images import Preprocessing
@@ -128,7 +128,7 @@ def test_preprocessing_travels_in_a_bundle(tmp_path: Path) -> None:
     model = Model("resized", tmp_path)
     model.load()
     try:
-        assert input_of(model).shape == (-1, -1, -1, pixels.shape[3])  # a client may send any size
+        assert input_of(model.bundle.program).shape == (-1, -1, -1, pixels.shape[3])  # a client may send any size
     finally:
         model.close()
     wanted = golden.run(qnet, pixels)

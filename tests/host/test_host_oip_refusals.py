@@ -15,7 +15,7 @@ from oip_worlds import NAME, Served, served
 from fluidnpu.host.oip import Limits
 from fluidnpu.host.oip.calls import read_wishes
 from fluidnpu.host.oip.http_body import read_call, write_answer
-from fluidnpu.host.oip.inference import input_of
+from fluidnpu.host.oip.interface import input_of
 from fluidnpu.host.oip.malformed import send_malformed
 from fluidnpu.host.oip.messages import SERVICE, message
 from fluidnpu.host.oip.tensors import DTYPES, from_bytes, from_contents, from_list
@@ -252,7 +252,7 @@ def test_half_open_and_killed_clients(s: Served) -> None:
 @pytest.mark.parametrize("count", [200, pytest.param(5000, marks=pytest.mark.long)])
 def test_broken_requests(s: Served, count: int) -> None:
     """The module's own command sends 100,000."""
-    found = send_malformed(s.server, NAME, input_of(s.model), count)
+    found = send_malformed(s.server, NAME, input_of(s.model.bundle.program), count)
     assert (found.crashes, found.stuck, found.good) == (0, 0, count // 100)
     assert sum(found.http.values()) + sum(found.grpc.values()) == count
     assert found.http["400"] > 10

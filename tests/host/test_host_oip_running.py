@@ -327,7 +327,7 @@ def test_a_reload_over_the_network_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_stopping_answers_what_was_taken(tmp_path: Path) -> None:
-    with adaptive(tmp_path, limits=Limits(drain_s=20)) as s:
+    with adaptive(tmp_path, "5s", limits=Limits(drain_s=20)) as s:
         images = s.w.images(3)
         _, classes = s.golden(images)
         found: dict[int, int] = {}

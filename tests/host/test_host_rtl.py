@@ -313,6 +313,7 @@ def test_a_job_takes_as_long_with_either_core(plan: str, dram: DramModel) -> Non
     assert abs(cycles[1] / cycles[0] - 1) < (0.1 if plan == "split" else 0.03)
 
 
+@pytest.mark.long
 def test_a_core_that_reads_its_sums_too_soon_ends_the_simulation() -> None:
     sound = model(core="hls")
     text = sound.hls_core["array.h"]

@@ -1,16 +1,17 @@
-"""ResNet-50 and Inception-v3 at full size: shapes against the tables, and a run of every bit through the
-golden model.
+"""Networks at full size: shapes against the tables and against others' implementations, and a run of every
+bit through the golden model.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fluidnpu.models import NetworkError, golden, quantise, read_onnx, shipped_file
+from fluidnpu.models import Kind, NetworkError, golden, quantise, read_onnx, shipped_file
 from fluidnpu.models.numeric import run_float
 from fluidnpu.models.onnx import write_onnx
 from fluidnpu.models.zoo import FULL_SIZE, full_size, random_full_size
@@ -21,13 +22,40 @@ def test_every_layer_has_the_shape_of_the_table(name: str) -> None:
     with shipped_file(f"layers_{name}.json") as path:
         table = json.loads(path.read_text(encoding="utf-8"))["layers"]
     workload = full_size(name).workload
-    gemms = {layer.name: (layer.r, layer.p, layer.c) for layer in workload.layers if layer.macs}
-    assert gemms == {layer["name"]: (layer["R"], layer["P"], layer["C"]) for layer in table}
+    gemms = {layer.name: (layer.r, layer.p, layer.c, layer.groups) for layer in workload.layers if layer.macs}
+    assert gemms == {one["name"]: (one["R"], one["P"], one["C"], one.get("groups", 1)) for one in table}
     assert len(gemms) == len(table)
 
 
+def test_mobilenet_v2_has_the_published_size() -> None:
+    """Sandler et al. 2018, table 4: 300 M multiply-accumulates, 3.4 M parameters."""
+    layers = [layer for layer in full_size("mobilenet_v2").workload.layers if layer.macs]
+    weights = sum(layer.groups * layer.p * layer.c for layer in layers)
+    assert 300e6 <= sum(layer.macs for layer in layers) < 301e6
+    assert 3.4e6 < weights < 3.5e6
+    assert sum(layer.groups > 1 for layer in layers) == 17
+    assert sum(layer.residual for layer in layers) == 10
+
+
+def test_efficientnet_lite0_is_that_of_the_package() -> None:
+    """Every convolution of an independent implementation, in its order: kernel, stride, channels, groups."""
+    pytest.importorskip("torch")
+    package = pytest.importorskip("efficientnet_lite_pytorch")
+    conv = importlib.import_module("torch.nn").Conv2d
+    model = package.EfficientNet.from_name("efficientnet-lite0")
+    found = [
+        (tuple(one.kernel_size), tuple(one.stride), one.in_channels, one.out_channels, one.groups)
+        for one in model.modules()
+        if isinstance(one, conv)
+    ]
+    layers = [layer for layer in full_size("efficientnet_lite0").layers if layer.kind is Kind.GEMM]
+    ours = [(one.kernel, one.stride, one.in_shape[2], one.channels, one.groups) for one in layers[:-1]]
+    assert ours == found
+    assert model._fc.in_features == layers[-1].in_shape[2]
+
+
 def test_an_unknown_network_is_refused() -> None:
-    with pytest.raises(NetworkError, match=r"resnet50, inception_v3, not 'vgg'"):
+    with pytest.raises(NetworkError, match=r"resnet50, inception_v3, mobilenet_v2, efficientnet_lite0, not 'vgg'"):
         full_size("vgg")
 
 

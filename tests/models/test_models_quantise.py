@@ -221,7 +221,7 @@ def test_the_skeletons_have_the_layers_of_their_names() -> None:
         assert sum(layer.residual is not None for layer in network.layers) == count
         assert [exit.name for exit in network.exits] == ["exit1", "exit2", "final"]
         assert network.workload.macs == sum(layer.shape.macs for layer in network.layers)
-    with pytest.raises(NetworkError, match="one of resnet8, resnet20, not 'vgg'"):
+    with pytest.raises(NetworkError, match="one of resnet8, resnet20, resnet26_small, not 'vgg'"):
         skeleton("vgg")
 
 

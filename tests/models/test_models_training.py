@@ -16,7 +16,8 @@ from fluidnpu.models import ImageSet, NetworkError, quantise, read_onnx
 from fluidnpu.models.errors import DataError, TrainingError
 from fluidnpu.models.numeric import run_float
 from fluidnpu.models.onnx import write_onnx
-from fluidnpu.models.training.loop import TrainedModel, _augment, _learning_rate, split_held_out, train, train_model
+from fluidnpu.models.training.loop import TrainedModel, _augment, split_held_out, train, train_model
+from fluidnpu.models.training.schedule import learning_rate
 from fluidnpu.models.zoo import Architecture
 
 torch = pytest.importorskip("torch")
@@ -94,7 +95,7 @@ def test_progress_is_reported_and_the_rate_makes_one_cycle() -> None:
     seen: list[tuple[int, int]] = []
     run(epochs=1, progress=lambda done, total, loss: seen.append((done, total)))
     assert seen == [(step + 1, 12) for step in range(12)]
-    rates = [_learning_rate(step, 100, 0.1) for step in range(100)]
+    rates = [learning_rate(step, 100, 0.1) for step in range(100)]
     assert max(rates) == pytest.approx(0.1)
     assert rates[0] < 0.01
     assert rates[-1] < 0.001

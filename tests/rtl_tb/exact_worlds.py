@@ -18,8 +18,16 @@ def small_npu(model: NpuModel, dram: DramModel = DramModel.IDEAL, memory_bytes: 
     return BareNpu(RtlNpu(model, dram=dram, memory_bytes=memory_bytes), slots=WEIGHTS + 0x10_0000)
 
 
+def random_joins(design: Design, seed: int) -> tuple[int, ...]:
+    """A number of groups to compute as one for each layer."""
+    rng = random.Random(f"joins {seed}")
+    return tuple(
+        rng.choice([n for n in range(1, layer.groups + 1) if layer.groups % n == 0]) for layer in design.layers
+    )
+
+
 def random_plans(design: Design, seed: int) -> Design:
-    """The design with another FBCB: every mode and block that it may have."""
+    """The design with another FBCB and other joined groups: every mode and block that it may have."""
     rng = random.Random(seed)
 
     def plan(layer: LayerShape, batch: int) -> BatchPlan:
@@ -39,7 +47,7 @@ def random_plans(design: Design, seed: int) -> Design:
         return BatchPlan(k=k, b_r=b_r, row_lanes=row_lanes, block=block)
 
     rows = (tuple(plan(layer, b) for b in range(1, design.b_max + 1)) for layer in design.layers)
-    return replace(design, plans=tuple(rows))
+    return replace(design, plans=tuple(rows), joins=random_joins(design, seed))
 
 
 def check(npu: BareNpu, qnet: QuantisedNetwork, design: Design, batches: range) -> int:

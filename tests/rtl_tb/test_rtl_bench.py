@@ -35,6 +35,7 @@ OWN: Design = bench_design(
 BROKEN = sources()["common_fifo.sv"].replace("level_q != LevelWidth'(Depth)", "level_q < LevelWidth'(Depth - 1)")
 
 
+@pytest.mark.long
 def test_a_queue_of_another_size(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.main(["common_fifo", "Width=4", "Depth=3"]) == 0
     first, passed, total, log = capsys.readouterr().out.splitlines()

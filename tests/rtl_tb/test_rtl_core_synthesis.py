@@ -133,6 +133,7 @@ def test_calibration_and_check_use_different_designs() -> None:
     assert not {key(d) for d in random_designs(60, FIT_SEED)} & {key(d) for d in random_designs(60, CHECK_SEED)}
 
 
+@pytest.mark.long
 def test_a_report_sees_a_wrong_count_and_a_wrong_estimate() -> None:
     found = chosen(SMALL_CORES[0])
     text, good = report([found])

@@ -74,7 +74,7 @@ STRIPED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("stripes", "port_bytes"), [pytest.param(2, 16, marks=pytest.mark.long), (4, 64)])
+@pytest.mark.parametrize(("stripes", "port_bytes"), [(2, 16), pytest.param(4, 64, marks=pytest.mark.long)])
 def test_stripes(stripes: int, port_bytes: int) -> None:
     """The builds of test_rtl_stripes."""
     qnet = quantise(random_network(0, exits=3))

@@ -120,7 +120,7 @@ def test_a_board_gives_its_memory() -> None:
     assert (dram.link_words, dram.links) == (32.0, (0, 1, 2))
     assert round(dram.total_words, 2) == round(0.8 * 12.8e9 / 150e6 / 2, 2)
     assert DramModel.of(load_board("zc706"), "ps").link_words == 4.0
-    with pytest.raises(ValueError, match="memory of board 'zc706' must be one of ps, ps_striped, pl, not 'hbm'"):
+    with pytest.raises(ValueError, match="memory of board 'zc706' must be one of ps_striped, ps, pl, not 'hbm'"):
         DramModel.of(load_board("zc706"), "hbm")
 
 

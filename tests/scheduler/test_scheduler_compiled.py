@@ -34,6 +34,7 @@ from fluidnpu.scheduler.comparison import Source, Truth
 from fluidnpu.scheduler.compiled.trace import serve_compiled
 from fluidnpu.scheduler.policies import REGISTRY, Fluid, Greedy, Setting
 
+pytestmark = pytest.mark.usefixtures("few_trials")
 needs_numba = pytest.mark.skipif(not has_numba(), reason="needs Numba")
 WRAPPED = (
     "fluid:anytime=20%",

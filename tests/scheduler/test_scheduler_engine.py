@@ -33,7 +33,7 @@ from fluidnpu.scheduler import (
 )
 from fluidnpu.scheduler.policies import Greedy
 from fluidnpu.scheduler.policies.baselines import Serial
-from fluidnpu.scheduler.schedule import Replay, read_log
+from fluidnpu.scheduler.simulation.schedule import Replay, read_log
 
 TABLE = LatencyTable(ns=((10, 15, 20), (10, 16, 22)))
 RATES = [0.5, 0.5]

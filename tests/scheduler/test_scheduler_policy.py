@@ -22,6 +22,7 @@ SETTING = Setting(latency=TABLE, exit_rates=RATES, rate_per_s=90, slo_ns=40 * MS
 Stream = tuple[list[Request], list[int]]
 """Requests, and the exit at which each leaves."""
 
+pytestmark = pytest.mark.usefixtures("few_trials")
 PLAIN = (
     *(name for name in REGISTRY if name != "adaptive"),
     "adaptive:timeout=9ms",

@@ -41,14 +41,14 @@ Body = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def small_world() -> Iterator[None]:
+def small_world(few_trials: None) -> Iterator[None]:
     """Solved tables that are good enough to look at, and few recorded samples: all pieces, quickly."""
     setting = importlib.import_module("fluidnpu.scheduler.policies.setting")
     rng = np.random.default_rng(0)
     sure = np.sort(rng.random((50, 3)), axis=1)
     recorded = Recorded(confidences=sure, correct=rng.random((50, 3)) < sure)
     with shipped_file(MODEL) as path:
-        design = explore(read_onnx(path).workload, load_board("zc706")).design
+        design = explore(read_onnx(path).workload, load_board("zc706"), memory="ps").design
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(setting, "solve_counts", functools.partial(solve_counts, tolerance=0.5, queue_max=12))
         patch.setattr(simulations, "recorded_images", lambda: (recorded, design))

@@ -51,6 +51,7 @@ class Dram:
 
     now: int  # the NPU's cycle
     turns: int  # ports of all masters and directions
+    first: int  # port whose turn it is
     phase: int  # cycles since the last refresh began
     beat_cost: int  # of one beat, in bytes of 1 / FRACTION as all of these
     link_most: int
@@ -69,10 +70,12 @@ def reset_dram(dram: Dram, setup: Setup, now: int) -> None:
     """Fill the buckets and give each port its link."""
     dram.now = now - 1
     dram.turns = (MASTERS + 1) * setup.stripes
+    dram.first = 0
     dram.phase = now % setup.refresh_interval
     dram.beat_cost = (setup.port_bytes >> setup.stripe_shift) * FRACTION
-    dram.link_most = max(2 * dram.beat_cost, setup.link_rate)
-    dram.total_most = max(2 * dram.beat_cost, setup.total_rate)
+    # Less would lose what is left of a cycle's rate once its whole beats have moved.
+    dram.link_most = dram.beat_cost + max(dram.beat_cost, setup.link_rate)
+    dram.total_most = dram.beat_cost + max(dram.beat_cost, setup.total_rate)
     dram.total_credit = dram.total_most
     for link in range(2 * MAX_STRIPES):
         dram.credit[link] = dram.link_most
@@ -98,12 +101,15 @@ def tick(dram: Dram, setup: Setup) -> bool:
 
 @jit
 def grant(dram: Dram, setup: Setup, wanted: int) -> int:
-    """Arbitrate bandwidth round-robin. Returns the ports of `wanted` that move a beat, a bit each."""
+    """Arbitrate bandwidth round-robin. Returns the ports of `wanted` that move a beat, a bit each.
+
+    The port after the last one served goes first, so that ports that want alike are served alike.
+    """
     if not (setup.link_rate or setup.total_rate):
         return wanted
-    granted = 0
+    granted, first = 0, dram.first
     for turn in range(dram.turns):
-        who = turn + dram.now & dram.turns - 1
+        who = turn + first & dram.turns - 1
         link = dram.link_of[who]
         if not wanted >> who & 1 or (setup.link_rate and dram.credit[link] < dram.beat_cost):
             continue
@@ -114,6 +120,7 @@ def grant(dram: Dram, setup: Setup, wanted: int) -> int:
         if setup.link_rate:
             dram.credit[link] -= dram.beat_cost
         granted |= 1 << who
+        dram.first = who + 1
     return granted
 
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import PolicyError, SchedulerError
-from .policy import Action, Answer, Request, Run, Shed, Traits, View, Wait
+from ..errors import PolicyError, SchedulerError
+from ..policy import Action, Answer, Request, Run, Shed, Traits, View, Wait
 
 Ints = NDArray[np.int64]
+LAST = "last exit"  # the reason of a sample that nothing let leave before
 
 
 class Outcome(IntEnum):
@@ -65,7 +66,11 @@ class RunRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """The whole schedule. Per-request columns are aligned with `requests`, in order of arrival."""
+    """The whole schedule. Per-request columns are aligned with `requests`, in order of arrival.
+
+    `because`: why each request left where it did, a clause of its criterion or the reason of an action; empty
+    where exits were drawn beforehand. Schedules are equal whatever they say there.
+    """
 
     policy: str
     stages: int
@@ -78,6 +83,7 @@ class Schedule:
     outcome: tuple[int, ...]
     log: tuple[tuple[int, Action], ...]
     run_end_ns: tuple[int, ...]
+    because: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def records(self) -> Iterator[Record]:

@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from operator import attrgetter, is_
 from typing import NoReturn
 
-from .errors import PolicyError
-from .policy import Answer, Request, Run, Shed, Wait
+from ..errors import PolicyError
+from ..policy import Answer, Request, Run, Shed, Wait
 
 by_arrival = attrgetter("arrival_ns", "id")
 

@@ -1,0 +1,159 @@
+"""Whole networks by the exact model on both boards, beside published results, as a page of Markdown.
+
+    python benchmarks/networks.py [--batches 1,8] [--network NAME]... > docs/explanation/cycles/networks.md
+
+Each network runs on one array a board and memory, every layer with the plan that the exact model finds best.
+The arrays are those that searches found; `CASES` names them. Figures are simulated: cycles of our RTL at the
+clock of the board file, of the NPU alone. What took how long goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fluidnpu.boards import load_board
+from fluidnpu.dse import Point, Question
+from fluidnpu.dse.exact.search import Evaluation, evaluate_array
+from fluidnpu.dse.exact.sharing import share_memory
+from fluidnpu.dse.hardware import roofline_cycles
+from fluidnpu.models import LayerShape, Workload
+from fluidnpu.models.zoo import FULL_SIZE, full_size
+
+DEEPEST = 8192  # rows of a bank, before RAM is shared
+CORE = "hls"  # which asks nothing of columns; the reference core takes as many cycles
+WORST = 5  # layers that are named
+PLACES = (("zc706", "ps_striped"), ("zc706", "pl"), ("zcu104", "ps_striped"))
+CASES = {
+    "resnet50": ((14, 64), (7, 128), (27, 64)),
+    "inception_v3": ((28, 32), (28, 32), (54, 32)),
+    "mobilenet_v2": ((28, 32), (28, 32), (54, 32)),
+    "efficientnet_lite0": ((28, 32), (28, 32), (54, 32)),
+}
+PUBLISHED = """
+| system | device or board | network | bits | clock, MHz | frames/s | source |
+|---|---|---|---:|---:|---:|---|
+| DPU, 2 x B4096, one thread / all | ZCU104 | ResNet-50 (7.7 GOP) | 8 | 300, DSPs 600 | 80.2 / 146.8 | README of github.com/Xilinx/AI-Model-Zoo, Vitis AI 1.1: end to end with pre- and post-processing |
+| the same | ZCU104 | Inception-v3 | 8 | 300, DSPs 600 | 60.5 / 117.3 | the same |
+| the same | ZCU104 | MobileNet-v2 | 8 | 300, DSPs 600 | 249 / 537 | the same |
+| Snowflake | XC7Z045 | ResNet-50 | 16 | 250 | 17 (122 GOP/s) | Gokhale et al., arXiv 1708.02579 |
+| University of Calabria | XC7Z045 | VGG-16 | not looked up | not looked up | 11.8 | J. Low Power Electron. Appl. 10 (2020) 1 |
+| DNNBuilder | ZC706 | VGG-16 | 16 / 8 | 200 | 262 / 524 GOP/s | Zhang et al., ICCAD 2018; the figures are from memory, not looked up again |
+""".strip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A network on an array, counted at some batch sizes."""
+
+    network: str
+    workload: Workload
+    question: Question
+    counted: Evaluation
+
+    @property
+    def array(self) -> str:
+        """The array, as tables write it."""
+        fit = self.counted.fit
+        return f"<{fit.t_r}, {fit.array.t_p}, {fit.array.t_c}>"
+
+    def cells(self, batch: int) -> tuple[str, ...]:
+        """Frames a second, milliseconds, busy multipliers of the array, the roofline, and the share of it."""
+        board, work = self.question.board, self.workload
+        cycles = self.counted.total(work.layers, batch)
+        roof = sum(
+            roofline_cycles(
+                layer, batch=batch, macs_per_cycle=board.dsp, words_per_cycle=self.question.dram.awake_words
+            )
+            for layer in work.layers
+        )
+        macs = batch * work.macs
+        busy, bound = macs / self.counted.fit.array.macs / cycles, macs / board.dsp / roof
+        return (
+            f"{batch * board.clock_hz / cycles:.1f}",
+            f"{1e3 * cycles / board.clock_hz:.2f}",
+            f"{100 * busy:.1f} %",
+            f"{100 * bound:.1f} %",
+            f"{100 * roof / cycles:.1f} %",
+        )
+
+    def lost(self, batch: int) -> list[tuple[float, LayerShape]]:
+        """The layers that lose most: their share of all cycles in which the array is not busy."""
+        total = self.counted.total(self.workload.layers, batch)
+        counts = [one[self.counted.batches.index(batch)] for one in self.counted.layer_cycles(self.workload.layers)]
+        idle = [
+            (cycles - batch * layer.macs / self.counted.fit.array.macs, layer)
+            for cycles, layer in zip(counts, self.workload.layers, strict=True)
+        ]
+        return sorted(((cycles / total, layer) for cycles, layer in idle), key=lambda pair: -pair[0])[:WORST]
+
+
+def count(network: str, board: str, memory: str, array: tuple[int, int], batches: Sequence[int]) -> Row:
+    """Count a network on an array."""
+    began, workload = time.process_time(), full_size(network).workload
+    question = Question(
+        workload=workload,
+        board=load_board(board),
+        b_max=max(batches),
+        weights=tuple(float(b in batches) for b in range(1, max(batches) + 1)),
+        model="exact",
+        memory=memory,
+        core=CORE,
+    )
+    fitted = share_memory(question, Point(t_r=DEEPEST, t_p=array[0], t_c=array[1])).fit
+    counted = evaluate_array(question, fitted, batches)
+    print(f"{network} on {board} {memory}: {time.process_time() - began:.1f} s", file=sys.stderr, flush=True)
+    return Row(network=network, workload=workload, question=question, counted=counted)
+
+
+def main() -> None:
+    """Print the page."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--batches", default="1,8")
+    parser.add_argument("--network", action="append", choices=FULL_SIZE, default=[])
+    wanted = parser.parse_args()
+    batches = [int(batch) for batch in wanted.batches.split(",")]
+    rows = [
+        count(network, *place, array, batches)
+        for network in wanted.network or FULL_SIZE
+        for place, array in zip(PLACES, CASES[network], strict=True)
+    ]
+    print("# Four networks on both boards\n")
+    print(
+        "`make figures` makes this page (`python benchmarks/networks.py`; simulated): cycles of the exact model, which"
+    )
+    print(
+        "equal those of the RTL, at 16 bits and the clock of the board file: 150 MHz (ZC706) and 200 MHz (ZCU104), which"
+    )
+    print(
+        "no tool has confirmed. The NPU alone, without the processor's share. The roofline is that of all DSPs of the"
+    )
+    print(
+        "device and of what the memory sustains ([ADR 28](../../adr/0028-memory-as-it-is.md)). Depthwise layers are lowered as"
+    )
+    print("[ADR 29](../../adr/0029-depthwise.md) says; their zeros do not count as work.\n")
+    print(
+        "| network | board, memory | array | B | frames/s | ms a batch | busy multipliers | roofline | reached of it |"
+    )
+    print("|---|---|---|---:|---:|---:|---:|---:|---:|")
+    for row in rows:
+        for batch in batches:
+            place = f"{row.question.board.name}, `{row.question.target.ports.name}`"
+            print(f"| {row.network} | {place} | {row.array} | {batch} | {' | '.join(row.cells(batch))} |")
+    print("\n## Published results on the same devices\n")
+    print("These ran on boards; ours are simulated. GOP of the same name differ by network version.\n")
+    print(PUBLISHED)
+    print(
+        f"\n## What is left\n\nThe {WORST} layers that lose most, and their share of all cycles in which the array waits or"
+    )
+    print(f"multiplies by zeros, at B = {batches[-1]}:\n\n| network | board, memory | layers |\n|---|---|---|")
+    for row in rows:
+        named = ", ".join(f"{layer.name} {100 * share:.1f} %" for share, layer in row.lost(batches[-1]))
+        print(f"| {row.network} | {row.question.board.name}, `{row.question.target.ports.name}` | {named} |")
+
+
+if __name__ == "__main__":
+    main()

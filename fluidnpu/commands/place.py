@@ -1,0 +1,198 @@
+"""`fluidnpu place`: a plan for a network on many devices, with its bound and the reason."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fluidnpu import scheduler
+from fluidnpu.models import files
+from fluidnpu.scheduler import placement
+
+from .. import show
+from ..errors import UsageError
+from ..options import EXPLAIN, FILE_OUT, JSON, PATH, takes
+from .fleets import read_fleet
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MICROS = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceOptions:
+    """The command line of `fluidnpu place`."""
+
+    fleet: Path
+    network: str | None
+    slo: str
+    rate: float | None
+    budget: float | None
+    slack: str
+    headroom: str
+    lost: str | None
+    wait_for_links: bool
+    gap: str
+    nodes: int
+    out: Path | None
+    explain: bool
+    as_json: bool
+
+
+@click.command("place")
+@click.argument("fleet", type=PATH, metavar="FLEET.toml")
+@click.option("--network", metavar="NAME", help="network to plan  [default: the fleet's, where it has one]")
+@click.option("--slo", default="200ms", show_default=True, metavar="200ms", help="latency objective of every request")
+@click.option("--rate", type=float, help="least cost for so many requests a second, instead of most goodput")
+@click.option("--budget", type=float, metavar="X", help="most goodput for at most this cost an hour")
+@click.option("--slack", default="10%", show_default=True, help="share of the objective that no plan may use")
+@click.option("--headroom", default="10%", show_default=True, help="share of every device's time that no plan may use")
+@click.option("--lost", metavar="NAME[,NAME...]", help="devices that are gone")
+@click.option("--wait-for-links", is_flag=True, help="devices do not compute while they send and receive")
+@click.option("--gap", default="0.1%", show_default=True, help="distance from the bound at which a plan is good enough")
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1),
+    default=60,
+    show_default=True,
+    help="most nodes of branch and bound; more of them take longer and bring value and bound together",
+)
+@click.option("--out", type=FILE_OUT, metavar="PLAN.json", help="where to write the plan")
+@EXPLAIN
+@JSON
+@takes(PlaceOptions)
+def command(options: PlaceOptions) -> None:
+    """Plan what runs on which device of a fleet: whole networks, splits in turns, pipelines, or a mix.
+
+    Every form is solved, the narrowest of the best is taken, and its value stands beside a bound that no plan
+    of the space can pass. Rates are planned, not measured.
+
+    Exit code: 0 planned; 1 no plan keeps the objective or carries the rate; 2 bad input.
+    """
+    found = planned(options)
+    if options.out is not None:
+        files.write_file(options.out, found.plan.dumps())
+    if options.as_json:
+        show.emit({"plan": found.plan.to_dict(), "forms": [asdict(form) for form in found.forms], **proof(found.plan)})
+        return
+    out = show.console()
+    columns = print_placement(out, found)
+    if options.explain:
+        show.explain(out, columns)
+    if options.out is not None:
+        out.print(f"plan written to [bold]{options.out}[/]")
+
+
+def planned(options: PlaceOptions) -> placement.Placement:
+    """Read the fleet and plan. Raises UsageError and the errors of `scheduler`."""
+    if options.rate is not None and options.budget is not None:
+        raise UsageError("--rate asks for least cost and --budget for most goodput; give one of them")
+    for name, value in (("--rate", options.rate), ("--budget", options.budget)):
+        if value is not None and not 0 < value < 1e12:
+            raise UsageError(f"{name} must be above zero, not {value:g}")
+    return placement.place(
+        read_fleet(options.fleet, options.lost),
+        options.network,
+        slo_ns=scheduler.parse_duration_ns(options.slo, "--slo"),
+        rate_per_s=options.rate,
+        budget_micros=None if options.budget is None else round(options.budget * MICROS),
+        slack=share("--slack", options.slack),
+        headroom=share("--headroom", options.headroom),
+        overlap=not options.wait_for_links,
+        gap=max(1e-9, share("--gap", options.gap)),
+        nodes=options.nodes,
+    )
+
+
+def share(option: str, text: str) -> float:
+    """Read a share in per cent, or as a number below 1. Raises UsageError.
+
+    >>> share("--slack", "10%"), share("--slack", "0.1")
+    (0.1, 0.1)
+    """
+    if not re.fullmatch(r"[0-9]*\.?[0-9]+%?", text.strip()):
+        raise UsageError(f"{option} must be a share such as 10%, not '{text}'")
+    value = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    if not 0 <= value < 1:
+        raise UsageError(f"{option} must be a share of 0 to below 100%, not '{text}'")
+    return value
+
+
+def proof(plan: placement.Plan) -> dict[str, Any]:
+    """Give value, bound and gap of a plan."""
+    goodput = plan.objective == "goodput"
+    return {
+        "value": plan.rate_per_s if goodput else plan.cost_micros / MICROS,
+        "bound": plan.bound_per_s if goodput else plan.bound_micros / MICROS,
+        "gap_pct": plan.gap_pct,
+        "form": plan.form,
+    }
+
+
+def print_placement(out: Console, found: placement.Placement) -> list[str]:
+    """Print the forms, the pools of the plan, value, bound, gap and reasons; return the heads of the
+    columns.
+    """
+    plan = found.plan
+    heads = ["form", "requests/s", "cost an hour", "longest ms", "devices"]
+    rows = [
+        (form.name, "-", "-", "-", form.why)
+        if form.why
+        else (
+            f"[bold]{form.name}[/]" if form.name == plan.method else form.name,
+            f"{form.rate_per_s:.5g}",
+            f"{form.cost_micros / MICROS:.4g}",
+            f"{form.latency_ns / 1e6:.4g}",
+            str(form.devices),
+        )
+        for form in found.forms
+    ]
+    out.print(show.table("Forms of serving (planned, on simulated or measured times)", heads, rows))
+    columns = ["pool", "type", "devices", "blocks", "batch", "ramps", "entering/s"]
+    out.print()
+    out.print(show.table(f"The plan: {plan.form}", columns, list(pool_rows(plan)), left=2))
+    value = proof(plan)
+    unit = "requests/s" if plan.objective == "goodput" else "an hour"
+    out.print(
+        f"\nvalue {value['value']:.6g} {unit}, bound {value['bound']:.6g} {unit}, gap {value['gap_pct']:.2f} %: "
+        f"no plan of the space can be better by more"
+    )
+    if plan.objective == "cost":
+        out.print(f"carries {plan.rate_per_s:.6g} requests/s")
+    for note in plan.notes:
+        out.print(f"[dim]{note}[/]")
+    return [*heads, *columns]
+
+
+def pool_rows(plan: placement.Plan) -> list[tuple[str, ...]]:
+    """Give a row a job."""
+    rows: list[tuple[str, ...]] = []
+    for index, pool in enumerate(plan.pools):
+        for turn, job in enumerate(pool.jobs):
+            first = turn == 0
+            rows.append(
+                (
+                    str(index) if first else "",
+                    pool.type if first else "",
+                    named(pool.devices) if first else "in turns",
+                    f"{job.first}..{job.last}",
+                    str(job.batch),
+                    job.ramps,
+                    f"{job.rate_per_s:.4g}",
+                )
+            )
+    return rows
+
+
+def named(devices: tuple[str, ...]) -> str:
+    """Write a few names, or how many there are.
+
+    >>> named(("a", "b")), named(tuple("abcdef"))
+    ('a, b', '6: a ... f')
+    """
+    return ", ".join(devices) if len(devices) <= 3 else f"{len(devices)}: {devices[0]} ... {devices[-1]}"

@@ -1,0 +1,282 @@
+"""`fluidnpu exits --select`: choose exits and thresholds for batched serving, with a guarantee on unseen
+data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fluidnpu import boards, models
+from fluidnpu.models import exits as model_exits
+from fluidnpu.models import images as model_images
+from fluidnpu.models import numeric
+from fluidnpu.scheduler import tuning
+
+from .. import show
+from ..errors import NegativeAnswerError, UsageError
+from ..options import PATH
+from .designs import Search, explored
+from .networks import read_network
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+DEFAULT_BATCH = 8
+DEFAULT_ETA = 0.99
+DEFAULT_SURE = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selecting:
+    """The options of a selection; None where they were not given."""
+
+    select: Path | None
+    board: str | None
+    eta: float | None
+    sure: float | None
+    batch: int | None
+    late: float | None
+    single: Path | None
+    cycle_model: str | None
+    keep: bool
+
+
+def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `Selecting`."""
+    options = (
+        click.option(
+            "--select",
+            type=PATH,
+            metavar="DATA",
+            help="choose exits and thresholds on these labelled images, which nothing may have learned from",
+        ),
+        click.option("--board", metavar="NAME|FILE.toml", help="board whose times --select goes by"),
+        click.option(
+            "--eta",
+            type=float,
+            metavar="SHARE",
+            help=f"share of the reference's precision to keep on unseen images  [default: {DEFAULT_ETA}]",
+        ),
+        click.option(
+            "--sure", type=float, metavar="SHARE", help=f"probability that it is kept  [default: {DEFAULT_SURE}]"
+        ),
+        click.option(
+            "--batch", type=click.IntRange(1, 16), metavar="N", help=f"samples a batch  [default: {DEFAULT_BATCH}]"
+        ),
+        click.option("--late", type=float, metavar="SHARE", help="of batches that may be late  [default: 0.02]"),
+        click.option(
+            "--reference",
+            "single",
+            type=PATH,
+            metavar="REF.onnx",
+            help="single-exit network that precision refers to, in int16, as `fluidnpu train --from` writes it  "
+            "[default: the last exit]",
+        ),
+        click.option(
+            "--cycles",
+            "cycle_model",
+            type=click.Choice(["paper", "exact"]),
+            help="cycle model of the times  [default: exact]",
+        ),
+        click.option(
+            "--keep", is_flag=True, help="keep exits that are not chosen, with threshold 1, to be activated later"
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def refuse_without_select(options: Selecting) -> None:
+    """Refuse options that need --select. Raises UsageError."""
+    names = {"board": "board", "eta": "eta", "sure": "sure", "batch": "batch", "late": "late"}
+    names |= {"single": "reference", "cycle_model": "cycles", "keep": "keep"}
+    given = [word for field, word in names.items() if getattr(options, field) not in (None, False)]
+    if given and options.select is None:
+        raise UsageError(f"--{given[0]} belongs to a selection, so it needs --select DATA")
+
+
+def selected(out: Console, network: models.Network, options: Selecting) -> tuple[models.Network, dict[str, Any]]:
+    """Choose; return the network with its exits and thresholds, and the report.
+
+    Raises NegativeAnswerError where no selection can be guaranteed, and UsageError.
+    """
+    assert options.select is not None
+    if options.board is None:
+        raise UsageError("--select goes by the times of a board, which --board names")
+    if len(network.exits) < 2:
+        raise UsageError(
+            f"--select chooses among early exits, and '{network.name}' has none; --candidates attaches them"
+        )
+    goal = tuning.Goal(
+        eta=DEFAULT_ETA if options.eta is None else options.eta,
+        batch=options.batch or DEFAULT_BATCH,
+        late=tuning.LATE if options.late is None else options.late,
+    )
+    sure = DEFAULT_SURE if options.sure is None else options.sure
+    if not 0 < sure < 1:
+        raise UsageError(f"--sure must be a probability between 0 and 1, not {sure:g}")
+    answers, source = _answers(out, network, options)
+    search = Search(b_max=goal.batch, cycle_model=options.cycle_model or "exact", core="hls")
+    board = boards.load_board(options.board)
+    design = explored(out, model_exits.workload_in_parts(network), board, search).design
+    table = tuning.CandidateTable.of(design, [exit.name for exit in network.exits[:-1]])
+    found = tuning.guaranteed(table, answers, goal, delta=1 - sure)
+    report = _report(table, answers, found, source, board.name)
+    if found.chain is None:
+        raise NegativeAnswerError(_refusal(found, sure), report)
+    return _with_chain(network, table, found, options.keep), report
+
+
+def _answers(out: Console, network: models.Network, options: Selecting) -> tuple[tuning.Answers, str]:
+    """Run the images to every exit in int16, and through the reference."""
+    assert options.select is not None
+    images = model_images.read_images(options.select, network.intake)
+    model_exits.check_labels(network, images.labels)
+    out.print(f"  [dim]running {len(images)} images in int16[/]")
+    confidences, right = numeric.record_exits(models.quantise(network), images)
+    if options.single is None:
+        return tuning.Answers(confidence=confidences, right=right, reference=right[:, -1]), "the last exit"
+    single = read_network(options.single)
+    model_exits.check_labels(single, images.labels)
+    _, alone = numeric.record_exits(models.quantise(single), images)
+    return tuning.Answers(confidence=confidences, right=right, reference=alone[:, -1]), f"'{options.single}'"
+
+
+def _with_chain(
+    network: models.Network, table: tuning.CandidateTable, found: tuning.Guaranteed, keep: bool
+) -> models.Network:
+    """Put the chosen thresholds into the network, and leave other exits out unless they are kept."""
+    assert found.chain is not None
+    chosen = {table.names[exit]: threshold for exit, threshold in found.chain}
+    if not keep:
+        network = model_exits.keep_exits(network, list(chosen))
+    return model_exits.with_thresholds(network, [chosen.get(exit.name, 1.0) for exit in network.exits[:-1]])
+
+
+def _refusal(found: tuning.Guaranteed, sure: float) -> str:
+    test = found.tested[0][1]
+    best = (test.same + test.gained) / max(1, test.same + test.lost)
+    more = (
+        f"about {found.needed} samples would be needed"
+        if found.needed
+        else "no number of samples will do: train longer, or ask for less"
+    )
+    return (
+        f"no selection is sure to keep {100 * found.goal.eta:g} % of the reference's precision with probability {sure:g}: the "
+        f"safest has {100 * best:.2f} % of it on {found.samples[1]} samples, and {more}"
+    )
+
+
+def _report(
+    table: tuning.CandidateTable, answers: tuning.Answers, found: tuning.Guaranteed, source: str, board: str
+) -> dict[str, Any]:
+    goal, batch = found.goal, found.goal.batch
+    alone = table.single_ns(batch)
+    first = tuning.first_exits(table, answers, goal)
+    return {
+        "board": board,
+        "batch": batch,
+        "eta": goal.eta,
+        "sure": 1 - found.delta,
+        "reference": source,
+        "samples": {"proposed": found.samples[0], "tested": found.samples[1]},
+        "single_exit_ms": alone / 1e6,
+        "candidates": [
+            {
+                "name": name,
+                "head_ms": table.heads[index][batch - 1] / 1e6,
+                "allowed_movers": table.allowed_movers(batch)[index],
+                "threshold": row.threshold,
+                "leaving": row.leaving,
+                "average_ms": row.average_ns / 1e6,
+                "late_batches": row.late_batches,
+                "accuracy": float(answers.right[:, index].mean()),
+            }
+            for index, (name, row) in enumerate(zip(table.names, first, strict=True))
+        ],
+        "naive": _chain_report(table, found.naive, found.naive_outcome, alone),
+        "guaranteed": None if found.chain is None else _chain_report(table, found.chain, found.found, alone),
+        "kept_on_tested": found.kept_on_test,
+        "price_pct": found.price_pct,
+        "tested": len(found.tested),
+        "needed": found.needed,
+    }
+
+
+def _chain_report(
+    table: tuning.CandidateTable, chain: tuning.Chain, found: tuning.Outcome | None, alone: int
+) -> dict[str, Any]:
+    assert found is not None
+    return {
+        "exits": [{"name": table.names[exit], "threshold": threshold} for exit, threshold in chain],
+        "rates": list(found.rates),
+        "kept": found.kept,
+        "average_ms": found.average_ns / 1e6,
+        "average_change_pct": 100 * (found.average_ns / alone - 1),
+        "tail_ms": found.tail_ns / 1e6,
+        "p99_ms": found.p99_ns / 1e6,
+        "late_batches": found.late_batches,
+    }
+
+
+def print_selection(out: Console, report: dict[str, Any]) -> None:
+    """Print the candidates, each as the only exit, and the selections with and without the guarantee."""
+    rows = [
+        (
+            row["name"],
+            f"{row['head_ms']:.3f}",
+            str(row["allowed_movers"]),
+            f"{100 * row['accuracy']:.2f} %",
+            *(
+                ("-", "-", "-", "-")
+                if row["threshold"] is None
+                else (
+                    f"{row['threshold']:g}",
+                    f"{100 * row['leaving']:.1f} %",
+                    f"{row['average_ms']:.3f}",
+                    f"{100 * row['late_batches']:.1f} %",
+                )
+            ),
+        )
+        for row in report["candidates"]
+    ]
+    columns = ("exit", "head ms", "may move on", "accuracy", "threshold", "leave", "average ms", "late batches")
+    title = (
+        f"Each exit alone on {report['board']}, batches of {report['batch']}, eta {report['eta']:g} of {report['reference']}; "
+        f"single exit {report['single_exit_ms']:.3f} ms (modelled)"
+    )
+    out.print(show.table(title, columns, rows))
+    chosen = [("naive, in-sample", report["naive"]), ("guaranteed", report["guaranteed"])]
+    out.print(
+        show.table(
+            "Selection",
+            ("selection", "exits", "precision kept", "average ms", "change", "p99 ms", "late batches"),
+            [
+                (
+                    name,
+                    ", ".join(f"{exit['name']} above {exit['threshold']:g}" for exit in row["exits"])
+                    or "no early exit",
+                    f"{100 * row['kept']:.2f} %",
+                    f"{row['average_ms']:.3f}",
+                    f"{row['average_change_pct']:+.1f} %",
+                    f"{row['p99_ms']:.3f}",
+                    f"{100 * row['late_batches']:.1f} %",
+                )
+                for name, row in chosen
+            ],
+            left=2,
+        )
+    )
+    samples = report["samples"]
+    out.print(
+        f"  with probability {report['sure']:g} at least {100 * report['eta']:g} % of the reference's precision is kept on "
+        f"unseen images: {samples['proposed']} samples proposed, {samples['tested']} tested "
+        f"({100 * report['kept_on_tested']:.2f} % there)"
+    )
+    out.print(f"  the guarantee costs {report['price_pct']:.1f} % of the naive selection's average")

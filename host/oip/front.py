@@ -1,0 +1,76 @@
+"""The contract between the transports and the thing that answers: one board's `Inference`, or a fleet's
+front.
+
+REST and gRPC parse and print; everything that they ask is here. All methods run on the event loop's thread.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from .calls import Answer, Call
+from .limits import Limits
+
+
+class Front(Protocol):
+    """The calls of the protocol, and the pages around them. Errors are those of `host.errors`."""
+
+    version: str
+    limits: Limits
+    draining: bool  # set before a stop: nothing new is taken
+
+    async def start(self) -> None:
+        """Get ready to answer; an error leaves nothing running that `close` does not end."""
+
+    async def close(self) -> None:
+        """Answer what was taken, then let go of every device."""
+
+    @property
+    def live(self) -> bool:
+        """False when only a restart of the process can help."""
+
+    @property
+    def ready(self) -> bool:
+        """True when every model that is to be served is."""
+
+    def check(self, name: str, version: str = "") -> None:
+        """Raise UnknownModelError for a model that is not served here."""
+
+    def is_ready(self, name: str, version: str = "") -> bool:
+        """Tell if a model takes requests. Raises UnknownModelError."""
+
+    def identity(self, name: str) -> dict[str, str]:
+        """Return the facts by which a fleet tells one board from another: design, program, instance."""
+
+    def server_metadata(self) -> dict[str, Any]:
+        """Return the server's metadata."""
+
+    def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
+        """Return a model's metadata. Raises UnknownModelError, ModelUnavailableError."""
+
+    async def infer(self, call: Call) -> Answer:
+        """Answer a call."""
+
+    def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
+        """Return the statistics extension's object, of one model or of all. Raises UnknownModelError."""
+
+    def index(self, ready_only: bool = False) -> list[dict[str, str]]:
+        """Return name, version, state and reason of every model."""
+
+    async def load(self, name: str, parameters: Any = None) -> None:
+        """Read a model's bundle again and serve it; no request is lost."""
+
+    async def unload(self, name: str) -> None:
+        """Answer what a model has taken, then stop it."""
+
+    def metrics(self) -> bytes:
+        """Return the text exposition of all Prometheus metrics."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the numbers that the live page draws."""
+
+    def page(self) -> str:
+        """Return the live page."""
+
+    def openapi(self, *, admin: bool) -> dict[str, Any]:
+        """Return the document of the REST surface."""

@@ -1,0 +1,97 @@
+"""Modes: what an application's criterion becomes when the time that it has for a request changes.
+
+The budget is the mean NPU time of a request, in ns: an application's share of the NPU over its arrival rate.
+
+>>> from fluidnpu.dse import LatencyTable
+>>> profile = ExitProfile(latency=LatencyTable(ns=((100,), (80,), (90,))))
+>>> [PerWorkload(profile).criterion(budget).text for budget in (50, 185, 999)]
+['exit_number == 1', 'exit_number == 2', 'exit_number == 3']
+>>> data = Recorded(confidences=[[0.9, 0.9, 1], [0.3, 0.6, 1]], correct=[[1, 1, 1], [0, 1, 1]])
+>>> pareto = Pareto(front_of(data, profile), limit=parse_criterion("next_response_time > 1us"))
+>>> [pareto.criterion(budget).text[:14] for budget in (50, 300)]
+['exit_number ==', 'confidence > [']
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from .criterion import Criterion
+from .fronts import Front, front_of
+from .parsing import parse_criterion
+from .profile import ExitProfile
+from .recorded import Recorded
+
+MODES = {
+    "fixed": "its criterion stays as it is",
+    "per-workload": "one exit for all its requests, the deepest that its share of the NPU allows",
+    "pareto": "the thresholds of least error that its share of the NPU allows",
+}
+
+
+class Mode(Protocol):
+    """Turns the time that a request may take on average into a criterion."""
+
+    def criterion(self, budget_ns: float) -> Criterion:
+        """Return the criterion for a mean NPU time of a request."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The same criterion at any budget."""
+
+    usual: Criterion
+
+    def criterion(self, budget_ns: float) -> Criterion:
+        """Return the usual criterion."""
+        return self.usual
+
+
+@dataclass(frozen=True)
+class PerWorkload:
+    """The deepest exit that every request reaches within the budget; the first where none does."""
+
+    profile: ExitProfile
+
+    def criterion(self, budget_ns: float) -> Criterion:
+        """Return the exit's criterion."""
+        return Criterion.of_exit(max(1, sum(ns <= budget_ns for ns in self.profile.alone_ns)))
+
+
+@dataclass(frozen=True)
+class Pareto:
+    """The point of least error on a front of error and latency; beyond it the first exit.
+
+    `limit` is joined with `or`: a front plans for the mean and knows no backlog, a limit looks at the
+    request.
+    """
+
+    front: Front
+    limit: Criterion | None = None
+    _first: Criterion = field(default=Criterion.of_exit(1), repr=False)
+
+    def criterion(self, budget_ns: float) -> Criterion:
+        """Return the point's criterion."""
+        point = self.front.best(cost=budget_ns)
+        found = self._first if point is None else point.criterion
+        return found if self.limit is None else found.joined(self.limit)
+
+
+def make_mode(name: str, profile: ExitProfile, usual: Criterion, recorded: Recorded | None = None) -> Mode:
+    """Return a mode by its name; the usual criterion of `pareto` is its limit, unless it is `false`.
+
+    Raises SchedulerError.
+    """
+    from ..errors import SchedulerError
+
+    if name not in MODES:
+        raise SchedulerError(f"a mode must be one of {', '.join(MODES)}, not {name!r}")
+    if name == "fixed":
+        return Fixed(usual)
+    if name == "per-workload":
+        return PerWorkload(profile)
+    if recorded is None:
+        raise SchedulerError("the mode 'pareto' must have recorded confidences of labelled samples, and there are none")
+    limit = None if usual == parse_criterion("false") else usual
+    return Pareto(front_of(recorded, profile), limit=limit)

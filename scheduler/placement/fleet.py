@@ -1,0 +1,475 @@
+"""A fleet: devices by type, their links, the networks that each type can run. Read from a TOML file.
+
+A type is a design on a board with a memory, or a CPU whose times were measured. Profiles come from files that
+the fleet file names; `read_fleet` opens them, `parse_fleet` takes them as a function.
+
+>>> from fluidnpu.dse import LatencyTable
+>>> text = '''
+... schema = 1
+... name = "two boards"
+... [networks.toy]
+... [links.lan]
+... bytes_per_s = 117_700_000
+... latency = "100us"
+... [types.board]
+... memory_bytes = 1_000_000
+... networks.toy.profile = "toy.json"
+... [[devices]]
+... type = "board"
+... count = 2
+... '''
+>>> fleet = parse_fleet(text, lambda kind, path: Profile.of_table("toy", LatencyTable(ns=((10, 15),))))
+>>> [device.name for device in fleet.devices], fleet.counts
+(['board-0', 'board-1'], {'board': 2})
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fluidnpu.dse import Design, DesignError
+
+from ..errors import FleetError, SchedulerError
+from ..simulation.units import parse_duration_ns
+from .profile import Profile
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # a board's image may have Python 3.10
+    import tomli as tomllib
+
+SCHEMA = 1
+KINDS = ("npu", "cpu")
+SOURCES = ("profile", "design", "bundle")  # what a type may say about a network, and how it is opened
+MICROS = 1_000_000  # of a currency unit: costs are whole numbers, so that sums and ties are exact
+MOST_DEVICES = 100_000
+MOST_BYTES = 1 << 50
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_ADDRESS = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:]+\]):([0-9]{1,5})")
+
+OpenProfile = Callable[[str, str], Profile]  # of a kind among SOURCES and a path as the file has it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A link between a device and the switch: bytes a second each way at once, and its delay."""
+
+    name: str
+    bytes_per_s: int
+    latency_ns: int = 0
+    source: str = ""
+
+    def transfer_ns(self, size: int) -> int:
+        """Time in ns in which bytes pass, without the delay."""
+        return -(-size * 10**9 // self.bytes_per_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkFacts:
+    """Facts of one network that hold on every device.
+
+    `exit_rates`: share of samples that leaves at each exit, None where nobody said. `input_bytes` and
+    `answer_bytes` of a sample on the wire. `weight`: samples of this network for one of the whole (1 in an
+    ensemble). `demand_per_s`: samples a second wanted, 0 for as many as can be.
+    """
+
+    name: str
+    exit_rates: tuple[float, ...] | None = None
+    input_bytes: int = 0
+    answer_bytes: int = 0
+    weight: float = 1.0
+    demand_per_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceType:
+    """A kind of device: profiles by network, memory, cost.
+
+    `cost_micros`: millionths of a currency unit an hour; `cost_source` says where that comes from. `paths`:
+    the kind and path that each profile was read from, relative to the fleet file.
+    """
+
+    name: str
+    kind: str = "npu"
+    memory_bytes: int = 0
+    cost_micros: int = 0
+    cost_source: str = ""
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    paths: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """One device of the fleet. `address`: host:port of its server, empty where nobody serves."""
+
+    name: str
+    type: str
+    link: str
+    address: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """Devices, their types and links, and networks. Raises FleetError.
+
+    `head`: the name of the link by which the front reaches the switch; empty where it is no limit.
+    """
+
+    name: str
+    networks: Mapping[str, NetworkFacts]
+    types: Mapping[str, DeviceType]
+    links: Mapping[str, Link]
+    devices: tuple[Device, ...]
+    head: str = ""
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        addresses: dict[str, str] = {}
+        for device in self.devices:
+            if device.name in seen:
+                raise FleetError(f"devices must have names of their own, and '{device.name}' comes twice")
+            seen.add(device.name)
+            if device.type not in self.types:
+                raise FleetError(
+                    f"device '{device.name}' must have one of the types {_known(self.types)}, not '{device.type}'"
+                )
+            if device.link not in self.links:
+                raise FleetError(
+                    f"device '{device.name}' must hang on one of the links {_known(self.links)}, not '{device.link}'"
+                )
+            if device.address and (other := addresses.setdefault(device.address, device.name)) != device.name:
+                raise FleetError(
+                    f"devices must have addresses of their own, and '{device.name}' and '{other}' share {device.address}"
+                )
+        if not self.devices:
+            raise FleetError("a fleet must have at least one device, and it has none")
+        if len(self.devices) > MOST_DEVICES:
+            raise FleetError(f"a fleet must have at most {MOST_DEVICES} devices, not {len(self.devices)}")
+        if self.head and self.head not in self.links:
+            raise FleetError(f"the head must hang on one of the links {_known(self.links)}, not '{self.head}'")
+        for name, facts in self.networks.items():
+            self._check_network(name, facts)
+
+    def _check_network(self, name: str, facts: NetworkFacts) -> None:
+        """Refuse profiles of one network that do not agree about its blocks and exits."""
+        first: tuple[str, Profile] | None = None
+        for kind in self.types.values():
+            profile = kind.profiles.get(name)
+            if profile is None:
+                continue
+            if first is None:
+                first = kind.name, profile
+            elif (here := _outline(profile)) != (there := _outline(first[1])):
+                raise FleetError(
+                    f"types '{first[0]}' and '{kind.name}' must have the same blocks and exits of '{name}', "
+                    f"not {there} and {here}"
+                )
+        if first is None:
+            raise FleetError(f"at least one type must run network '{name}', and none says so")
+        exits = len(first[1].exits)
+        if facts.exit_rates is not None and len(facts.exit_rates) != exits:
+            raise FleetError(
+                f"exit_rates of network '{name}' must be {exits}, one an exit, not {len(facts.exit_rates)}"
+            )
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Devices of each type, in the order of the types."""
+        found = dict.fromkeys(self.types, 0)
+        for device in self.devices:
+            found[device.type] += 1
+        return found
+
+    @property
+    def cost_micros(self) -> int:
+        """Cost an hour of all devices, in millionths."""
+        return sum(self.types[device.type].cost_micros for device in self.devices)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON types: every fact, profiles by their digests."""
+        types = {
+            name: {
+                **{key: value for key, value in asdict(one).items() if key not in ("profiles", "paths")},
+                "profiles": {network: profile.digest for network, profile in one.profiles.items()},
+            }
+            for name, one in self.types.items()
+        }
+        return {
+            "schema": SCHEMA,
+            "name": self.name,
+            "networks": {name: asdict(one) for name, one in self.networks.items()},
+            "types": types,
+            "links": {name: asdict(one) for name, one in self.links.items()},
+            "devices": [asdict(one) for one in self.devices],
+            "head": self.head,
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over every fact; a plan names the fleet that it is for."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def without(self, lost: Iterator[str] | set[str] | tuple[str, ...]) -> Fleet:
+        """The same fleet without some devices. Raises FleetError for an unknown name, and where none is
+        left.
+        """
+        gone = set(lost)
+        if unknown := sorted(gone - {device.name for device in self.devices}):
+            raise FleetError(
+                f"devices of fleet '{self.name}' must be known to be left out, and {', '.join(unknown)} are not"
+            )
+        left = tuple(device for device in self.devices if device.name not in gone)
+        return Fleet(
+            name=self.name, networks=self.networks, types=self.types, links=self.links, devices=left, head=self.head
+        )
+
+
+def read_fleet(path: Path | str, bundle: Callable[[Path], Profile] | None = None) -> Fleet:
+    """Read a fleet file and the profiles and designs that it names, relative to it. Raises FleetError.
+
+    `bundle` opens the folder of a bundle; by default its `design.json` is read, and memory is an estimate.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FleetError(f"fleet file '{path}' must be readable UTF-8 text: {error}") from None
+
+    def opened(kind: str, name: str) -> Profile:
+        place = path.parent / name
+        if kind == "bundle":
+            return (bundle or bundle_profile)(place)
+        try:
+            content = place.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise FleetError(f"'{place}' must be readable UTF-8 text: {error}") from None
+        return Profile.loads(content, str(place)) if kind == "profile" else _of_design(content, str(place))
+
+    return parse_fleet(text, opened, str(path))
+
+
+def bundle_profile(folder: Path) -> Profile:
+    """Profile the network of a bundle by its `profile.json`, or by its `design.json`. Raises FleetError."""
+    for name, read in (("profile.json", Profile.loads), ("design.json", _of_design)):
+        place = folder / name
+        if place.is_file():
+            try:
+                return read(place.read_text(encoding="utf-8"), str(place))
+            except (OSError, UnicodeDecodeError) as error:
+                raise FleetError(f"'{place}' must be readable UTF-8 text: {error}") from None
+    raise FleetError(f"'{folder}' must be a bundle with design.json or profile.json in it, and it has neither")
+
+
+def _of_design(text: str, source: str) -> Profile:
+    try:
+        return Profile.of_design(Design.loads(text, source))
+    except DesignError as error:
+        raise FleetError(str(error)) from None
+
+
+def parse_fleet(text: str, profiles: OpenProfile, source: str = "fleet") -> Fleet:
+    """Parse a fleet from TOML text; errors name the file `source` and the place. Raises FleetError."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FleetError(f"fleet file '{source}' must be TOML: {error}") from None
+    try:
+        return _parsed(_Place("", raw), profiles)
+    except FleetError as error:
+        raise FleetError(f"fleet file '{source}': {error}") from None
+
+
+class _Place:
+    """A table of the file and the path to it, so that every refusal names the place."""
+
+    def __init__(self, where: str, raw: object) -> None:
+        if not isinstance(raw, Mapping):
+            raise FleetError(f"{where} must be a table, not {raw!r}")
+        self.where, self.raw, self.read = where, raw, set[str]()
+
+    def at(self, key: str) -> str:
+        """Name a key with the path to it."""
+        return f"{self.where}.{key}" if self.where else key
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Give a text that is not empty."""
+        value = self._get(key, default)
+        if not isinstance(value, str) or (not value and default is None):
+            raise FleetError(f"{self.at(key)} must be a text, not {value!r}")
+        return value
+
+    def whole(self, key: str, least: int, most: int, default: int | None = None) -> int:
+        """Give a whole number within limits."""
+        value = self._get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise FleetError(f"{self.at(key)} must be a whole number in {least}..{most}, not {value!r}")
+        return value
+
+    def real(self, key: str, least: float, most: float, default: float) -> float:
+        """Give a number within limits."""
+        value = self._get(key, default)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
+            raise FleetError(f"{self.at(key)} must be a number in {least:g}..{most:g}, not {value!r}")
+        return float(value)
+
+    def list_of(self, key: str) -> list[Any]:
+        """Give a list, empty where the key is missing."""
+        value = self._get(key, [])
+        if not isinstance(value, list):
+            raise FleetError(f"{self.at(key)} must be a list, not {value!r}")
+        return value
+
+    def tables(self, key: str) -> Iterator[tuple[str, _Place]]:
+        """Yield the tables of a table, by name."""
+        inner = _Place(self.at(key), self._get(key, {}))
+        for name, value in inner.raw.items():
+            if not _NAME.fullmatch(name):
+                raise FleetError(f"names in {self.at(key)} must be letters, digits, '.', '-' and '_', not {name!r}")
+            yield name, _Place(inner.at(name), value)
+
+    def done(self) -> None:
+        """Refuse keys that nobody asked for."""
+        if odd := sorted(set(self.raw) - self.read):
+            where = self.where or "a fleet"
+            raise FleetError(f"{where} may have {', '.join(sorted(self.read))}, not {', '.join(odd)}")
+
+    def _get(self, key: str, default: Any) -> Any:
+        self.read.add(key)
+        if key not in self.raw and default is None:
+            raise FleetError(f"{self.at(key)} must be given, and it is missing")
+        return self.raw.get(key, default)
+
+
+def _parsed(top: _Place, profiles: OpenProfile) -> Fleet:
+    if top.whole("schema", 0, MOST_BYTES) != SCHEMA:
+        raise FleetError(f"schema must be {SCHEMA}, not {top.raw['schema']!r}")
+    name = top.text("name")
+    networks = {key: _network(key, place) for key, place in top.tables("networks")}
+    links = {key: _link(key, place) for key, place in top.tables("links")}
+    types = {key: _type(key, place, profiles, networks) for key, place in top.tables("types")}
+    for what, found in (("networks", networks), ("links", links), ("types", types)):
+        if not found:
+            raise FleetError(f"{what} must have at least one entry, and there is none")
+    devices: list[Device] = []
+    for number, raw in enumerate(top.list_of("devices")):
+        devices += _devices(_Place(f"devices[{number}]", raw), links)
+    head = top.text("head", "")
+    top.done()
+    networks = {key: _with_rates(facts, types) for key, facts in networks.items()}
+    return Fleet(name=name, networks=networks, types=types, links=links, devices=tuple(devices), head=head)
+
+
+def _network(name: str, place: _Place) -> NetworkFacts:
+    rates = place.list_of("exit_rates")
+    if not all(isinstance(x, int | float) and not isinstance(x, bool) and 0 <= x <= 1 for x in rates):
+        raise FleetError(f"{place.at('exit_rates')} must be shares of 0..1, not {rates}")
+    if rates and abs(sum(rates) - 1) > 1e-6:
+        raise FleetError(f"{place.at('exit_rates')} must sum to 1, not to {sum(rates):g}")
+    facts = NetworkFacts(
+        name=name,
+        exit_rates=tuple(map(float, rates)) or None,
+        input_bytes=place.whole("input_bytes", 0, MOST_BYTES, 0),
+        answer_bytes=place.whole("answer_bytes", 0, MOST_BYTES, 0),
+        weight=place.real("weight", 1e-6, 1e6, 1.0),
+        demand_per_s=place.real("demand_per_s", 0, 1e9, 0.0),
+    )
+    place.done()
+    return facts
+
+
+def _with_rates(facts: NetworkFacts, types: Mapping[str, DeviceType]) -> NetworkFacts:
+    """A network with one exit has one rate, which nobody needs to say."""
+    exits = {len(one.profiles[facts.name].exits) for one in types.values() if facts.name in one.profiles}
+    if facts.exit_rates is None and exits == {1}:
+        return NetworkFacts(**{**asdict(facts), "exit_rates": (1.0,)})
+    return facts
+
+
+def _link(name: str, place: _Place) -> Link:
+    latency = place.text("latency", "")
+    try:
+        latency_ns = parse_duration_ns(latency, place.at("latency")) if latency else 0
+    except SchedulerError as error:
+        raise FleetError(str(error)) from None
+    link = Link(
+        name=name,
+        bytes_per_s=place.whole("bytes_per_s", 1, MOST_BYTES),
+        latency_ns=latency_ns,
+        source=place.text("source", ""),
+    )
+    place.done()
+    return link
+
+
+def _type(name: str, place: _Place, profiles: OpenProfile, networks: Mapping[str, NetworkFacts]) -> DeviceType:
+    kind = place.text("kind", "npu")
+    if kind not in KINDS:
+        raise FleetError(f"{place.at('kind')} must be one of {', '.join(KINDS)}, not {kind!r}")
+    cost = place.real("cost_per_hour", 0, 1e6, 0.0)
+    cost_source = place.text("cost_source", "")
+    if cost and not cost_source:
+        raise FleetError(f"{place.at('cost_source')} must say where cost_per_hour comes from, and it is missing")
+    memory = place.whole("memory_bytes", 1, MOST_BYTES)
+    found, paths = {}, {}
+    for network, entry in place.tables("networks"):
+        if network not in networks:
+            raise FleetError(f"{entry.where} must be one of the networks {_known(networks)}")
+        given = [key for key in SOURCES if entry.text(key, "")]
+        entry.done()
+        if len(given) != 1:
+            raise FleetError(
+                f"{entry.where} must have exactly one of {', '.join(SOURCES)}, not {', '.join(given) or 'none'}"
+            )
+        path = entry.text(given[0])
+        try:
+            profile = profiles(given[0], path)
+        except FleetError as error:
+            raise FleetError(f"{entry.at(given[0])}: {error}") from None
+        found[network], paths[network] = profile, (given[0], path)
+    place.done()
+    return DeviceType(
+        name=name,
+        kind=kind,
+        memory_bytes=memory,
+        cost_micros=round(cost * MICROS),
+        cost_source=cost_source,
+        profiles=found,
+        paths=paths,
+    )
+
+
+def _devices(place: _Place, links: Mapping[str, Link]) -> list[Device]:
+    addresses = place.list_of("addresses")
+    for address in addresses:
+        match = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
+        if match is None or not 0 < int(match[1]) < 1 << 16:
+            raise FleetError(f"{place.at('addresses')} must be HOST:PORT each, not {address!r}")
+    kind = place.text("type")
+    name = place.text("name", kind)
+    if not _NAME.fullmatch(name):
+        raise FleetError(f"{place.at('name')} must be letters, digits, '.', '-' and '_', not {name!r}")
+    count = place.whole("count", 1, MOST_DEVICES, max(1, len(addresses)))
+    if addresses and len(addresses) != count:
+        raise FleetError(f"{place.at('addresses')} must be {count}, one a device, not {len(addresses)}")
+    link = place.text("link", next(iter(links), ""))
+    place.done()
+    names = [name] if count == 1 else [f"{name}-{k}" for k in range(count)]
+    addresses = addresses or [""] * count
+    return [Device(name=n, type=kind, link=link, address=a) for n, a in zip(names, addresses, strict=True)]
+
+
+def _outline(profile: Profile) -> tuple[int, list[str]]:
+    return len(profile.blocks), [profile.blocks[index].exit for index in profile.exits]
+
+
+def _known(names: Mapping[str, object]) -> str:
+    return ", ".join(names) or "(none)"

@@ -1,0 +1,386 @@
+"""The planner: every form of serving a network on a fleet, the best of them as a plan, and the reason.
+
+Forms: `stock` (no exits, whole network on every device), `data parallel`, `serial` (chains on one device),
+`pipeline` (one chain over the fleet) and `mix` (any pieces anywhere). Each wider form contains the one
+before, so a plan is never below data parallel.
+
+>>> from fluidnpu.scheduler.placement.testing import toy_fleet
+>>> answer = place(toy_fleet(boards=4), slo_ns=10**9)
+>>> answer.plan.form, round(answer.plan.gap_pct, 1)
+('data parallel', 0.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from ..errors import FleetError, PlacementError
+from .dynamic import MOST_STATES, Pipeline, best_pipeline, cheapest_pipeline, states
+from .fleet import Fleet
+from .integer import GAP, NODES, Mix, best_mix, has_solver
+from .options import Kind, Option, Space, shrunk, whole_options
+from .paths import Piece
+from .plan import Job, Plan, Pool, Route
+
+SLACK = 0.1  # of the objective, kept for what no plan knows
+HEADROOM = 0.1  # of a device's time, kept for bunched arrivals
+FORMS = ("stock", "data parallel", "serial", "pipeline", "mix")
+_EPS = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """One form of serving: the rate that it carries, its cost, its bound and its longest latency.
+
+    `bound`: no plan of the form's own space carries more samples a second (for least cost: costs less).
+    `why`: the reason where the form has no plan.
+    """
+
+    name: str
+    rate_per_s: float
+    cost_micros: int
+    latency_ns: float
+    devices: int
+    bound: float
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """The plan and the forms that it was chosen from."""
+
+    plan: Plan
+    forms: tuple[Form, ...]
+
+    def form(self, name: str) -> Form:
+        """Give a form by its name. Raises KeyError."""
+        return {form.name: form for form in self.forms}[name]
+
+
+def place(
+    fleet: Fleet,
+    network: str | None = None,
+    *,
+    slo_ns: int,
+    rate_per_s: float | None = None,
+    budget_micros: int | None = None,
+    slack: float = SLACK,
+    headroom: float = HEADROOM,
+    overlap: bool = True,
+    batches: Sequence[int] = (),
+    forms: Sequence[str] = FORMS,
+    gap: float = GAP,
+    nodes: int = NODES,
+) -> Placement:
+    """Plan one network: most goodput for the devices or a budget, or with `rate_per_s` least cost for a rate.
+
+    `network` may be left out where the fleet has one. Without SciPy there is no `mix`. Raises FleetError for
+    a wrong question and PlacementError where no plan exists.
+    """
+    if network is None:
+        if len(fleet.networks) != 1:
+            raise FleetError(f"a network must be named among {', '.join(fleet.networks)}")
+        network = next(iter(fleet.networks))
+    for name, value in (("slack", slack), ("headroom", headroom)):
+        if not 0 <= value < 1:
+            raise FleetError(f"{name} must be a share of 0 to below 1, not {value:g}")
+    if odd := [form for form in forms if form not in FORMS]:
+        raise FleetError(f"forms must be among {', '.join(FORMS)}, not {', '.join(odd)}")
+    space = Space.of(fleet, network, round(slo_ns * (1 - slack)), overlap=overlap, batches=tuple(batches))
+    wanted = None if rate_per_s is None else rate_per_s / (1 - headroom)
+    asked = _Asked(space, wanted, budget_micros, gap, nodes)
+    found = {name: asked.solved(name) for name in FORMS if name in forms}
+    best = _chosen(found, wanted)
+    if best is None:
+        raise PlacementError(_no_plan(space, rate_per_s))
+    rows = tuple(_row(name, one, asked, headroom) for name, one in found.items())
+    mix = found[best]
+    assert mix is not None
+    return Placement(plan=_plan(fleet, asked, best, mix, rows, headroom, slo_ns), forms=rows)
+
+
+class _Asked:
+    """One question, and the answers of every form."""
+
+    def __init__(self, space: Space, rate: float | None, budget: int | None, gap: float, nodes: int) -> None:
+        self.space, self.rate, self.budget, self.gap, self.nodes = space, rate, budget, gap, nodes
+        self.known: Mix | None = None
+        self.why: dict[str, str] = {}
+        self.wholes = [whole_options(space, kind) for kind in space.kinds]
+
+    def solved(self, name: str) -> Mix | None:
+        """Answer in one form; None where it has no plan. Forms are asked from narrow to wide."""
+        found = self._solved(name)
+        if found is not None and (self.known is None or self._is_better(found)):
+            self.known = found
+        return found
+
+    def _is_better(self, one: Mix) -> bool:
+        assert self.known is not None
+        if self.rate is None:
+            return one.rate > self.known.rate
+        return one.cost_micros < self.known.cost_micros
+
+    def _solved(self, name: str) -> Mix | None:
+        if name in ("stock", "data parallel", "serial"):
+            return self.whole(name)
+        if name == "pipeline":
+            if states(self.space) > MOST_STATES:
+                self.why[name] = f"more than {MOST_STATES} states; the mix contains it"
+                return None
+            found = self._pipeline()
+            return None if found is None else as_mix(self.space, found)
+        if not has_solver():
+            self.why[name] = "needs SciPy: pip install 'fluidnpu[fleet]'"
+            return None
+        return best_mix(
+            self.space,
+            rate=self.rate,
+            budget_micros=self.budget,
+            start=self.known,
+            gap=self.gap,
+            nodes=self.nodes,
+        )
+
+    def _pipeline(self) -> Pipeline | None:
+        if self.rate is None:
+            return best_pipeline(self.space, budget_micros=self.budget)
+        return cheapest_pipeline(self.space, self.rate)
+
+    def whole(self, name: str) -> Mix | None:
+        """Place the whole network on every device, each kind at its best: exact, since devices are alike.
+
+        With a budget or a rate, kinds are taken in the order of rate a cost, which is exact but for the last.
+        """
+        space, placed = self.space, {}
+        for kind in range(len(space.kinds)):
+            options = [one for one in self.wholes[kind] if _is(name, one)]
+            able = [one for one in options if one.latency_ns(space.kinds[kind].count) <= space.slo_ns]
+            if able:
+                best = max(able, key=lambda one: one.rate)
+                placed[kind, 0, space.blocks, 0] = best
+        if not placed:
+            self.why[name] = "no device keeps the objective alone"
+            return None
+        return _filled(space, placed, self.rate, self.budget)
+
+
+def _is(name: str, option: Option) -> bool:
+    """Tell if an option of the whole network is of a form; wider forms contain the narrower."""
+    if name == "stock":
+        return option.chain[0].ramps == "none"
+    return name == "serial" or len(option.chain) == 1
+
+
+def _filled(space: Space, options: Mapping[Piece, Option], rate: float | None, budget: int | None) -> Mix | None:
+    """Take devices of the kinds with most rate a cost until rate or budget is reached."""
+
+    def worth(cell: Piece) -> tuple[float, float]:
+        cost = space.kinds[cell[0]].cost_micros
+        return (options[cell].rate / cost if cost else inf, options[cell].rate)
+
+    left, missing, placed = inf if budget is None else float(budget), inf if rate is None else rate, {}
+    for cell in sorted(options, key=worth, reverse=True):
+        kind, option = space.kinds[cell[0]], options[cell]
+        count = kind.count
+        if missing < inf:
+            count = min(count, -int(-missing * (1 - _EPS) // option.rate))
+        if kind.cost_micros and left < inf:
+            count = min(count, int(left // kind.cost_micros))
+        if count > 0:
+            placed[cell] = (option, count)
+            missing -= count * option.rate
+            left -= count * kind.cost_micros
+    total = min(space.head_rate, sum(option.rate * count for option, count in placed.values()))
+    if not placed or (rate is not None and total < rate * (1 - 1e-6)):
+        return None
+    routes: dict[tuple[Piece, ...], float] = {}
+    head = space.head_rate if rate is None else min(space.head_rate, rate)
+    for cell, (option, count) in placed.items():
+        routes[(cell,)] = min(option.rate * count, head)
+        head -= routes[(cell,)]
+    cost = sum(space.kinds[cell[0]].cost_micros * count for cell, (_, count) in placed.items())
+    latency = max(option.latency_ns(count) for option, count in placed.values())
+    return Mix(placed=placed, routes=routes, rate=total, cost_micros=cost, bound=total, latency_ns=latency)
+
+
+def as_mix(space: Space, pipeline: Pipeline) -> Mix:
+    """Write a single pipeline as a mix of pieces."""
+    placed = {
+        (stage.kind, stage.option.chain[0].first, stage.option.chain[-1].end, 0): (stage.option, stage.devices)
+        for stage in pipeline.stages
+    }
+    cost = sum(space.kinds[stage.kind].cost_micros * stage.devices for stage in pipeline.stages)
+    return Mix(
+        placed=placed,
+        routes={tuple(placed): pipeline.rate},
+        rate=pipeline.rate,
+        cost_micros=cost,
+        bound=pipeline.rate,
+        latency_ns=pipeline.latency_ns,
+    )
+
+
+def _chosen(found: Mapping[str, Mix | None], wanted: float | None) -> str | None:
+    """The narrowest form that no other beats by more than a thousandth."""
+    able = {name: one for name, one in found.items() if one is not None}
+    if not able:
+        return None
+    if wanted is not None:
+        least = min(one.cost_micros for one in able.values())
+        cheap = {name: one for name, one in able.items() if one.cost_micros <= least}
+        fewest = min(one.used for one in cheap.values())
+        return next(name for name, one in cheap.items() if one.used == fewest)
+    most = max(one.rate for one in able.values())
+    return next(name for name, one in able.items() if one.rate >= most * (1 - 1e-3))
+
+
+def _row(name: str, one: Mix | None, asked: _Asked, headroom: float) -> Form:
+    if one is None:
+        why = asked.why.get(name) or ("keeps no objective" if asked.rate is None else "does not carry the rate")
+        return Form(name=name, rate_per_s=0.0, cost_micros=0, latency_ns=0.0, devices=0, bound=0.0, why=why)
+    return Form(
+        name=name,
+        rate_per_s=one.rate * (1 - headroom),
+        cost_micros=one.cost_micros,
+        latency_ns=one.latency_ns,
+        devices=one.used,
+        bound=one.bound * (1 - headroom) if asked.rate is None else one.bound,
+    )
+
+
+def _plan(fleet: Fleet, asked: _Asked, name: str, mix: Mix, rows: Sequence[Form], headroom: float, slo_ns: int) -> Plan:
+    """Write a mix as a plan: names of devices, jobs, routes, bound and reasons."""
+    space, kept = asked.space, 1 - headroom
+    free = [list(kind.devices) for kind in space.kinds]
+    order = sorted(mix.placed, key=lambda piece: (piece[1], piece[2], piece[0], piece[3]))
+    pools = []
+    for piece in order:
+        option, count = mix.placed[piece]
+        devices, free[piece[0]] = tuple(free[piece[0]][:count]), free[piece[0]][count:]
+        flow = sum(rate for way, rate in mix.routes.items() if piece in way)
+        pools.append(
+            Pool(
+                type=space.kinds[piece[0]].type,
+                devices=devices,
+                jobs=_jobs(space, space.kinds[piece[0]], option, flow * kept),
+                latency_ns=round(option.latency_ns(count)),
+            )
+        )
+    routes = tuple(
+        Route(network=space.network.name, pools=tuple(order.index(piece) for piece in way), rate_per_s=rate * kept)
+        for way, rate in sorted(mix.routes.items(), key=lambda item: (-item[1], item[0]))
+        if rate > 0
+    )
+    goodput = asked.rate is None
+    bound = max((row.bound for row in rows if not row.why), default=0.0)
+    return Plan(
+        fleet=fleet.digest,
+        objective="goodput" if goodput else "cost",
+        slo_ns=slo_ns,
+        pools=tuple(pools),
+        routes=routes,
+        rate_per_s=mix.rate * kept,
+        bound_per_s=max(bound, mix.rate * kept) if goodput else 0.0,
+        cost_micros=mix.cost_micros,
+        bound_micros=0 if goodput else _least_cost(rows),
+        method=name,
+        notes=_notes(asked, rows, name),
+    )
+
+
+def _least_cost(rows: Sequence[Form]) -> int:
+    """The bound of the widest form that was solved."""
+    return round(next(row.bound for row in reversed(rows) if not row.why))
+
+
+def _jobs(space: Space, kind: Kind, option: Option, flow: float) -> tuple[Job, ...]:
+    """The splits of an option as jobs; weights are their shares of the device's time."""
+    shares = [1.0 if split.ramps == "none" else space.reach[split.first] for split in option.chain]
+    loads = []
+    for split, share in zip(option.chain, shares, strict=True):
+        blocks = kind.profile.blocks[split.first : split.end]
+        loads.append(
+            share * sum(block.ns[split.batch - 1] + block.head_ns[split.batch - 1] for block in blocks) / split.batch
+        )
+    return tuple(
+        Job(
+            network=space.network.name,
+            first=split.first,
+            last=split.end - 1,
+            batch=split.batch,
+            ramps=split.ramps,
+            rate_per_s=flow * share,
+            weight=load / sum(loads),
+        )
+        for split, share, load in zip(option.chain, shares, loads, strict=True)
+    )
+
+
+def _notes(asked: _Asked, rows: Sequence[Form], name: str) -> tuple[str, ...]:
+    """Say why the plan is as it is: what splitting would bring, and what its link would cost."""
+    space, found = asked.space, {row.name: row for row in rows}
+    notes = []
+    plain = found.get("data parallel")
+    if asked.rate is None and plain is not None and not plain.why:
+        wider = [row for row in rows if row.name in ("serial", "pipeline", "mix") and not row.why]
+        gains = [f"{row.name} {100 * (row.rate_per_s / plain.rate_per_s - 1):+.1f} %" for row in wider]
+        if gains:
+            notes.append(f"beside data parallel: {', '.join(gains)}")
+    if name in ("stock", "data parallel", "serial") and space.blocks > 1:
+        notes.append(link_against_gain(space))
+    if asked.rate is None and space.head_rate < inf and max(row.rate_per_s for row in rows) >= 0.89 * space.head_rate:
+        notes.append(f"the head's link is the wall: it carries {space.head_rate:.4g} samples a second")
+    return tuple(notes)
+
+
+def link_against_gain(space: Space) -> str:
+    """Say what the cheapest cut costs on the link, and what larger batches behind it could save.
+
+    The saving is at most that of every block behind the cut at its largest batch instead of the batch that
+    is left of it there.
+    """
+    kind = max(space.kinds, key=lambda one: one.count)
+    blocks, reach, b = kind.profile.blocks, space.reach, kind.profile.b_max
+    best: tuple[float, int, float, float] | None = None
+    for cut in range(1, space.blocks):
+        if not reach[cut] > 0:
+            continue
+        move = reach[cut] * kind.link.transfer_ns(blocks[cut - 1].cut_bytes)
+        saved = 0.0
+        for k in range(cut, space.blocks):
+            row = np.array([0, *blocks[k].ns], float) + np.array([0, *blocks[k].head_ns])
+            left = float(shrunk(reach[k], b)[b] @ row) / b
+            saved += left - reach[k] * row[b] / b
+        if best is None or saved - move > best[2] - best[3]:
+            best = (saved - move, cut, saved, move)
+    if best is None:
+        return "no sample passes a cut, so nothing can be split"
+    _, cut, saved, move = best
+    return (
+        f"cut after block '{blocks[cut - 1].name}': full batches behind it save at most {saved / 1e6:.3g} ms of device time a "
+        f"sample, and its tensor takes {move / 1e6:.3g} ms of the link '{kind.link.name}'"
+    )
+
+
+def _no_plan(space: Space, rate: float | None) -> str:
+    least = min(
+        (
+            one.base_ns + one.fill_ns
+            for (_, first, end), some in space.pieces.items()
+            for one in some
+            if (first, end) == (0, space.blocks)
+        ),
+        default=None,
+    )
+    if rate is not None:
+        return (
+            f"a plan must carry {rate:.6g}/s of '{space.network.name}' within {space.slo_ns / 1e6:.4g} ms (slack taken off) "
+            "on these devices, and none does"
+        )
+    said = "" if least is None else f"; alone the fastest device takes {least / 1e6:.4g} ms"
+    return f"a plan must answer '{space.network.name}' within {space.slo_ns / 1e6:.4g} ms (slack taken off), and none does{said}"

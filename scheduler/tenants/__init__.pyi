@@ -1,0 +1,16 @@
+from .accounts import Accounts as Accounts
+from .measures import TenantMetrics as TenantMetrics
+from .measures import measure_tenants as measure_tenants
+from .measures import npu_ns_by_tenant as npu_ns_by_tenant
+from .shared import Shared as Shared
+from .shares import cooperative_shares as cooperative_shares
+from .shares import jain as jain
+from .shares import water_filling as water_filling
+from .simulated import TenantComparison as TenantComparison
+from .simulated import compare_tenants as compare_tenants
+from .tenant import OTHERS as OTHERS
+from .tenant import Tenancy as Tenancy
+from .tenant import Tenant as Tenant
+from .tenant import changed as changed
+from .tenant import described as described
+from .tenant import parse_tenants as parse_tenants

@@ -1,0 +1,260 @@
+r"""The policy of an NPU that several tenants share: whose turn it is, and which samples run together.
+
+A policy of its own decides for each tenant what it would run if it were alone. The turns are those of the
+accounts: tenants with tokens first, then whoever has had least. A run of one tenant is filled up with
+samples of others that wait at the same stage, so tenants of one network share batches. Between two stages
+everything is open again, so a tenant waits for one stage of another, not for its whole network.
+
+>>> from fluidnpu.dse import LatencyTable
+>>> from ..simulation.engine import simulate
+>>> from ..simulation.world import World
+>>> from .tenant import parse_tenants
+>>> tenancy = parse_tenants("[tenant.flood]\nshare = 0.5\nburst = '1us'\n[tenant.door]\nshare = 0.5")
+>>> table = LatencyTable(ns=((900,), (900,)))
+>>> requests = [Request(i, 0, 10**6, tenant="flood") for i in range(9)]
+>>> requests.append(Request(9, 2000, 10**6, tenant="door"))
+>>> world = World(latency=table, exits=[1] * 10, exit_rates=(0, 1), slots=4)
+>>> done = simulate(requests, Shared(tenancy, "greedy"), world)
+>>> done.end_ns[9]
+4500
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from ..errors import PolicyError, SchedulerError
+from ..exits.adaptation import Mode
+from ..exits.criteria import Criteria
+from ..policies.registry import make_policy
+from ..policies.setting import Setting
+from ..policy import Action, Policy, Request, Run, Shed, View, Wait
+from .accounts import Accounts
+from .demand import Demand
+from .lines import Lines
+from .shares import cooperative_shares
+from .tenant import OTHERS, Tenancy
+
+AT_LIMIT = "over its share while others want the NPU"
+
+
+class Shared:
+    """Shares an NPU between the tenants of a tenancy; `inner` makes, or names, the policy of each.
+
+    `criteria` are those in force: at every interval the modes of the tenants change them, from the share that
+    each has and the rate that it asks with. One slot is always kept for each tenant, so give the NPU more
+    slots than its largest batch. Requests that name no tenant share what is left. Raises SchedulerError.
+    """
+
+    def __init__(
+        self,
+        tenancy: Tenancy,
+        inner: str | Callable[[], Policy] = "fluid",
+        *,
+        setting: Setting | None = None,
+        criteria: Criteria | None = None,
+        modes: Mapping[str, Mode] | None = None,
+    ) -> None:
+        self.tenancy = tenancy
+        self.name = f"tenants of {inner}" if isinstance(inner, str) else "tenants"
+        self._make: Callable[[], Policy] = partial(make_policy, inner, setting) if isinstance(inner, str) else inner
+        self._criteria, self._modes = criteria, dict(modes or {})
+        self._changed: Tenancy | None = None
+        for one in tenancy.tenants:
+            if one.mode != "fixed" and one.name not in self._modes:
+                raise SchedulerError(f"tenant '{one.name}' has the mode {one.mode}, and no such mode was made for it")
+        self.reset()
+
+    def reset(self) -> None:
+        """Fill all buckets, forget all rates and put the first criteria in force."""
+        self.accounts = Accounts(self.tenancy)
+        self.demand = Demand(self.tenancy)
+        self._inner: dict[str, Policy] = {}
+        for one in self.tenancy.all:
+            policy = self._inner[one.name] = self._make()
+            policy.reset()
+            if self._criteria is not None and one.criterion is not None:
+                self._criteria.set(one.criterion, tenant=one.name)
+        self._by_name = {one.name: one for one in self.tenancy.all}
+        self._lines = Lines(self._by_name)
+        self._follow()
+
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """The share of each tenant as of the last interval."""
+        return dict(self.accounts.shares)
+
+    def change(self, tenancy: Tenancy) -> None:
+        """Take changed tenants at the next decision, from any thread; their names must be the same.
+
+        Raises SchedulerError.
+        """
+        if [one.name for one in tenancy.all] != [one.name for one in self.tenancy.all]:
+            raise SchedulerError("tenants may be changed while they are served, but neither added nor removed")
+        self._changed = tenancy
+
+    # -- decisions -------------------------------------------------------------------------------------------
+
+    def decide(self, view: View) -> Action:
+        """Return what the tenant whose turn it is would do, with room in its batch filled by others."""
+        if self._changed is not None:
+            self._apply(self._changed)
+        self.accounts.refill(view.now_ns)
+        if self.demand.read(view.now_ns, self._lines.read(view.waiting)):
+            self._share_anew(view.latency.between(0, view.latency.stages - 1, 1))
+        lines = {name: self._lines.of(name) for name in self._inner}
+        wanting = [name for name, line in lines.items() if any(line)]
+        order = self.accounts.order(wanting)
+        with_tokens = [name for name in order if self.accounts.balance_ns[name] > 0]
+        if dropped := self._dropped(order, with_tokens, lines):
+            return dropped
+        held = Counter({name: sum(map(len, line[1:])) for name, line in lines.items()})
+        slots = view.slots or view.b_max
+        if slots < len(self.tenancy.tenants):
+            raise PolicyError(f"{len(self.tenancy.tenants)} tenants need a slot each, and the NPU has {slots}")
+        waits: list[int] = []
+        for name in order:
+            tokens = self.accounts.balance_ns[name] > 0
+            if not (tokens or self._by_name[name].borrow or view.closed):
+                ready = self.accounts.ready_ns(name)
+                if ready < 2**62:
+                    waits.append(view.now_ns + max(1, int(ready) + 1))
+                continue
+            most = slots - self._claimed(held) + self._claim(name, held)
+            action = self._turn(name, view, lines[name], most)
+            if isinstance(action, Wait):
+                if action.until_ns is not None:
+                    waits.append(action.until_ns)
+            elif isinstance(action, Run):
+                return self._filled(name, action, view, lines, held, slots, lent=not tokens)
+            elif action is not None:
+                if isinstance(action, Shed):
+                    self._lines.remove(action.requests)
+                return action
+        return Wait(min(waits, default=None), "no tenant may, or wants to, run now")
+
+    def _turn(self, name: str, view: View, line: Sequence[Sequence[Request]], most: int) -> Action | None:
+        """Ask the tenant's policy about its own requests and `most` slots; None where it can do nothing."""
+        free = most - sum(map(len, line[1:]))
+        waiting = line if free > 0 else ([], *line[1:])
+        if not any(waiting):
+            return None
+        alone = View(
+            view.now_ns, waiting, view.latency, view.exit_rates, min(view.b_max, most), view.closed, max(most, 1)
+        )
+        action = self._inner[name].decide(alone)
+        if isinstance(action, Run):
+            limit = min(view.b_max, free) if action.stage == 0 else view.b_max
+            if len(action.requests) > limit:  # samples that came here in batches of others may be more than fit
+                return dataclasses.replace(action, requests=action.requests[:limit])
+        return action
+
+    def _filled(
+        self,
+        name: str,
+        run: Run,
+        view: View,
+        lines: Mapping[str, Sequence[Sequence[Request]]],
+        held: Counter[str],
+        slots: int,
+        *,
+        lent: bool,
+    ) -> Run:
+        """Fill a run with samples of other tenants at its stage, and charge everybody in it.
+
+        Each place goes to the tenant that has had least, counting the places that it got before. Where the
+        policy left samples of the tenant itself behind, it wants a batch of that size.
+        """
+        stage, batch = run.stage, list(run.requests)
+        taken = held + Counter({name: len(batch)}) if stage == 0 else held
+        each = view.latency.ns[stage][view.b_max - 1] / view.b_max
+        queues = {
+            other: deque(line[stage])
+            for other, line in lines.items()
+            if other != name
+            and len(lines[name][stage]) == len(run.requests)
+            and (self._by_name[other].borrow or self.accounts.balance_ns[other] > 0)
+        }
+        joined: Counter[str] = Counter()
+        while len(batch) < view.b_max and (ready := [other for other, queue in queues.items() if queue]):
+            owner = min(ready, key=lambda other: self.accounts.turn(other, each * joined[other]))
+            if stage == 0 and self._claimed(taken + Counter({owner: 1})) > slots:
+                del queues[owner]
+                continue
+            taken += Counter({owner: 1})
+            joined[owner] += 1
+            batch.append(queues[owner].popleft())
+        if stage == 0:
+            self._lines.remove(batch)
+        counts = Counter(request.tenant for request in batch)
+        samples = {name: counts.pop(name), **counts}
+        self.accounts.pay(samples, view.latency.ns[stage][len(batch) - 1], lent=lent)
+        turn = f"{name or 'others'}'s turn" + (" on lent time" if lent else "")
+        with_others = f", with {joined.total()} of others" if joined else ""
+        return Run(stage, tuple(sorted(batch, key=_age)), f"{turn}{with_others}: {run.reason}")
+
+    def _claim(self, name: str, held: Counter[str]) -> int:
+        """Return the slots that are a tenant's: those that it holds, and at least one if it was named."""
+        return max(held[name], 0 if name == OTHERS else 1)
+
+    def _claimed(self, held: Counter[str]) -> int:
+        return sum(self._claim(name, held) for name in self._by_name)
+
+    def _dropped(
+        self, order: Sequence[str], with_tokens: Sequence[str], lines: Mapping[str, Sequence[Sequence[Request]]]
+    ) -> Shed | None:
+        """Refuse the queue of a tenant that drops at its limit, while another has tokens or it may not
+        borrow.
+        """
+        for name in order:
+            one = self._by_name[name]
+            over = one.at_limit == "drop" and name not in with_tokens and lines[name][0]
+            if over and (with_tokens or not one.borrow):
+                refused = tuple(lines[name][0])
+                self._lines.remove(refused)
+                return Shed(refused, AT_LIMIT)
+        return None
+
+    # -- shares and criteria ---------------------------------------------------------------------------------
+
+    def _apply(self, tenancy: Tenancy) -> None:
+        self.tenancy, self._changed = tenancy, None
+        self._by_name = {one.name: one for one in tenancy.all}
+        self.accounts.set_tenancy(tenancy)
+        if self._criteria is not None:
+            for one in tenancy.all:
+                if one.mode == "fixed":
+                    self._criteria.set(one.criterion, tenant=one.name)
+        self._follow()
+
+    def _share_anew(self, full_ns: int) -> None:
+        """Divide the shares of those that cooperate by what they ask for, then let criteria follow."""
+        every = self.tenancy.all
+        given = cooperative_shares(
+            shares=[one.share for one in every],
+            priorities=[one.priority for one in every],
+            rates_per_s=[self.demand.rate_per_s(one.name) or 0.0 for one in every],
+            full_ns=[full_ns] * len(every),
+            cooperates=[one.cooperative for one in every],
+        )
+        for one, share in zip(every, given, strict=True):
+            self.accounts.shares[one.name] = share
+        self._follow()
+
+    def _follow(self) -> None:
+        """Give every tenant whose mode follows its share the criterion of its budget."""
+        if self._criteria is None:
+            return
+        for one in self.tenancy.all:
+            mode, rate = self._modes.get(one.name), self.demand.rate_per_s(one.name)
+            if one.mode == "fixed" or mode is None or not rate:
+                continue
+            budget_ns = self.tenancy.utilisation * self.accounts.shares[one.name] / rate * 1e9
+            self._criteria.set(mode.criterion(budget_ns), tenant=one.name)
+
+
+def _age(request: Request) -> tuple[int, int]:
+    return request.arrival_ns, request.id

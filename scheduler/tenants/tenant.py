@@ -1,0 +1,205 @@
+"""Tenants as a file or a program describes them. Frozen; errors name the tenant and the key.
+
+>>> tenancy = parse_tenants('''
+... [tenant.doors]
+... share = 0.5
+... criteria = "confidence > 0.9 or slack < 2ms"
+... [tenant.cameras]
+... share = 0.25
+... at_limit = "drop"
+... ''')
+>>> [(one.name, one.share, one.criterion.text) for one in tenancy.tenants if one.criterion]
+[('doors', 0.5, 'confidence > 0.9 or slack < 2ms')]
+>>> tenancy.all[-1].name, tenancy.all[-1].share
+('', 0.25)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ..errors import SchedulerError
+from ..exits.adaptation import MODES
+from ..exits.criterion import Criterion
+from ..exits.parsing import parse_criterion
+from ..simulation.units import parse_duration_ns
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # a board's image may have Python 3.10
+    import tomli as tomllib
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+AT_LIMIT = {"delay": "its requests wait for tokens", "drop": "its requests are refused while others want the NPU"}
+BURST_NS = 50_000_000
+INTERVAL_NS = 1_000_000_000
+OTHERS = ""  # the tenant of requests that name none, with the share that nobody has
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tenant:
+    """One application that shares the NPU.
+
+    `share`: of the NPU's time, guaranteed while it has work. `burst_ns`: of saved-up time that it may use
+    at once. `at_limit`: what happens while it has used its share up and others want the NPU. `borrow`: it
+    may use time that nobody else wants. `priority`: weight of its demand where shares are made anew, which
+    happens to those that are `cooperative`. `mode`: how its criterion follows its share; `criterion` None
+    is that of the network. `rate_per_s` and `slo_ns` are expectations, for simulations and until rates are
+    known.
+    """
+
+    name: str
+    share: float
+    priority: float = 1.0
+    criterion: Criterion | None = None
+    mode: str = "fixed"
+    burst_ns: int = BURST_NS
+    at_limit: str = "delay"
+    borrow: bool = True
+    cooperative: bool = False
+    rate_per_s: float | None = None
+    slo_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        where = f"tenant '{self.name}'"
+        if self.name != OTHERS and not NAME.fullmatch(self.name):
+            raise SchedulerError(f"a tenant's name must be letters, digits, '_', '.' and '-', not {self.name!r}")
+        for key, value, low, high in (
+            ("share", self.share, 0.0, 1.0),
+            ("priority", self.priority, 1e-3, 1e3),
+            ("rate", self.rate_per_s, 1e-6, 1e9),
+        ):
+            if value is not None and (not _number(value) or not low <= value <= high):
+                raise SchedulerError(f"{where}: {key} must be a number in {low:g}..{high:g}, not {value!r}")
+        for key, text, known in (("at_limit", self.at_limit, AT_LIMIT), ("mode", self.mode, MODES)):
+            if text not in known:
+                raise SchedulerError(f"{where}: {key} must be one of {', '.join(known)}, not {text!r}")
+        if not 1 <= self.burst_ns <= 10**12:
+            raise SchedulerError(f"{where}: burst must be above zero and at most 1000s, not {self.burst_ns} ns")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tenancy:
+    """All tenants of one NPU, the interval at which rates are read, and the load that modes plan for."""
+
+    tenants: tuple[Tenant, ...]
+    interval_ns: int = INTERVAL_NS
+    utilisation: float = 0.9  # of a share that modes spend: at 1 the queue of a random stream has no end
+
+    def __post_init__(self) -> None:
+        if not self.tenants:
+            raise SchedulerError("there must be at least one tenant, and there is none")
+        names = [one.name for one in self.tenants]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise SchedulerError(f"tenants must have names of their own, and two are called '{twice}'")
+        total = sum(one.share for one in self.tenants)
+        if total > 1 + 1e-9:
+            raise SchedulerError(f"the shares of all tenants must sum to at most 1, not {total:g}")
+        if not 0 < self.utilisation <= 1:
+            raise SchedulerError(f"the utilisation must lie above 0 and up to 1, not {self.utilisation:g}")
+
+    @cached_property
+    def all(self) -> tuple[Tenant, ...]:
+        """The tenants, and one for the requests that name none, with the share that is left."""
+        if any(one.name == OTHERS for one in self.tenants):
+            return self.tenants
+        left = max(0.0, 1 - sum(one.share for one in self.tenants))
+        return (*self.tenants, Tenant(name=OTHERS, share=left))
+
+    def named(self, name: str) -> Tenant:
+        """Return a tenant. Raises SchedulerError, naming those that there are."""
+        for one in self.tenants:
+            if one.name == name:
+                return one
+        known = ", ".join(one.name for one in self.tenants)
+        raise SchedulerError(f"a tenant must be one of {known}, not '{name:.60}'")
+
+    def with_tenant(self, tenant: Tenant) -> Tenancy:
+        """Return the tenancy with a tenant exchanged for one of the same name. Raises SchedulerError."""
+        self.named(tenant.name)
+        return dataclasses.replace(
+            self, tenants=tuple(tenant if one.name == tenant.name else one for one in self.tenants)
+        )
+
+
+_DURATIONS = {"burst": "burst_ns", "slo": "slo_ns"}
+_PLAIN = ("share", "priority", "mode", "at_limit", "borrow", "cooperative")
+KEYS = (*_PLAIN, "criteria", *_DURATIONS, "rate")
+
+
+def parse_tenants(text: str, source: str = "tenants") -> Tenancy:
+    """Read tenants from TOML text. Raises SchedulerError with the file, the tenant and the key."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SchedulerError(f"{source} must be TOML: {error}") from None
+    try:
+        if odd := sorted(set(raw) - {"tenant", "interval", "utilisation"}):
+            raise SchedulerError(f"there may be tenant, interval and utilisation, not {', '.join(odd)}")
+        rows = raw.get("tenant")
+        if not isinstance(rows, Mapping) or not rows or not all(isinstance(row, Mapping) for row in rows.values()):
+            raise SchedulerError("there must be a table [tenant.NAME] for each tenant, and there is none")
+        more: dict[str, Any] = {}
+        if "interval" in raw:
+            more["interval_ns"] = parse_duration_ns(_text("interval", raw["interval"]), "interval")
+        if "utilisation" in raw:
+            if not _number(raw["utilisation"]):
+                raise SchedulerError(f"utilisation must be a number, not {raw['utilisation']!r}")
+            more["utilisation"] = raw["utilisation"]
+        return Tenancy(tenants=tuple(changed(name, row) for name, row in rows.items()), **more)
+    except SchedulerError as error:
+        raise SchedulerError(f"{source}: {error}") from None
+
+
+def changed(name: str, row: Mapping[str, Any], before: Tenant | None = None) -> Tenant:
+    """Return a tenant from the keys of its table, those that are missing as before. Raises SchedulerError."""
+    where = f"tenant '{name}'"
+    if odd := sorted(map(str, set(row) - set(KEYS))):
+        raise SchedulerError(f"{where} may have {', '.join(KEYS)}, not {', '.join(odd)}")
+    if before is None and "share" not in row:
+        raise SchedulerError(f"{where} must have a share")
+    fields: dict[str, Any] = {key: row[key] for key in _PLAIN if key in row}
+    for key in ("borrow", "cooperative"):
+        if key in fields and type(fields[key]) is not bool:
+            raise SchedulerError(f"{where}: {key} must be true or false, not {fields[key]!r}")
+    try:
+        for key, field in _DURATIONS.items():
+            if key in row:
+                fields[field] = parse_duration_ns(_text(key, row[key]), key)
+        if "criteria" in row:
+            fields["criterion"] = parse_criterion(_text("criteria", row["criteria"]))
+    except SchedulerError as error:
+        raise SchedulerError(f"{where}: {error}") from None
+    if "rate" in row:
+        fields["rate_per_s"] = row["rate"]
+    return Tenant(name=name, **fields) if before is None else dataclasses.replace(before, **fields)
+
+
+def described(tenant: Tenant) -> dict[str, Any]:
+    """Return a tenant in the keys of its table, with plain JSON types; what is not set is left out."""
+    told: dict[str, Any] = {key: getattr(tenant, key) for key in _PLAIN}
+    told["burst"] = f"{tenant.burst_ns}ns"
+    if tenant.criterion is not None:
+        told["criteria"] = tenant.criterion.text
+    if tenant.rate_per_s is not None:
+        told["rate"] = tenant.rate_per_s
+    if tenant.slo_ns is not None:
+        told["slo"] = f"{tenant.slo_ns}ns"
+    return told
+
+
+def _text(key: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise SchedulerError(f"{key} must be a text in quotes, not {value!r}")
+    return value
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

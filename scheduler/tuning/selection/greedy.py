@@ -1,0 +1,147 @@
+"""PAME's selection of exits, one after another (sections 6.2 to 6.4), with its rule for later exits
+repaired.
+
+As printed, a later exit is chosen by an estimated tail, and Eq. 3 promises that no batch becomes late. Its
+last step fails: the new exit has a head, which the time beside it has not. Here later exits pass the same
+test as the first, and one is kept only if the exact average falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import SchedulerError
+from .answers import Answers, Chain, Outcome, expected_average_ns, outcome, pattern_matrix
+from .candidates import CandidateTable
+
+THRESHOLDS = (0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)
+LATE = 0.02  # tau_l: share of batches that may be late
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """The demand on a selection: eta, full batches of `batch`, and the share of batches that may be late.
+
+    `thresholds` are the values that every exit may have. Raises SchedulerError.
+    """
+
+    eta: float = 0.99
+    batch: int = 8
+    late: float = LATE
+    thresholds: tuple[float, ...] = THRESHOLDS
+
+    def __post_init__(self) -> None:
+        if not 0 < self.eta <= 2:
+            raise SchedulerError(f"eta must be a share above 0 of the reference's precision, not {self.eta}")
+        if not 0 <= self.late <= 1:
+            raise SchedulerError(f"the share of late batches must lie in 0..1, not {self.late}")
+        if not self.thresholds or list(self.thresholds) != sorted(set(self.thresholds)):
+            raise SchedulerError("thresholds to choose from must be distinct and ascend")
+
+    def met(self, found: Outcome) -> bool:
+        """True if precision and late batches are as demanded."""
+        return found.precision >= self.eta * found.reference and found.late_batches <= self.late
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstExit:
+    """One row of the first step: the exit's best threshold, Eq. 1 and 2, and its late batches.
+
+    `threshold` is None where no value keeps the precision.
+    """
+
+    exit: int
+    threshold: float | None
+    leaving: float = 0.0
+    precision: float = 0.0
+    average_ns: float = 0.0
+    late_batches: float = 0.0
+
+
+def first_exits(table: CandidateTable, answers: Answers, goal: Goal, interval: int = 1) -> tuple[FirstExit, ...]:
+    """Return each candidate as the only exit, as the paper judges it: Eq. 1, both matrices, Eq. 2.
+
+    `interval` is v, the step of batch sizes in the matrices; 1 is exact.
+    """
+    chosen = [_most_leaving(answers, exit, goal) for exit in range(table.exits)]
+    pattern = pattern_matrix(answers, [1.0 if one is None else one for one in chosen], goal.batch, interval)
+    times, alone = table.time_matrix(goal.batch, interval), table.single_ns(goal.batch)
+    rows = []
+    for exit, threshold in enumerate(chosen):
+        if threshold is None:
+            rows.append(FirstExit(exit=exit, threshold=None))
+            continue
+        rows.append(
+            FirstExit(
+                exit=exit,
+                threshold=threshold,
+                leaving=float(np.mean(answers.left_at(((exit, threshold),)) == exit)),
+                precision=float(answers.right_with(((exit, threshold),)).mean()),
+                average_ns=expected_average_ns(times[exit], pattern[exit], goal.batch, interval),
+                late_batches=float(pattern[exit][times[exit] > alone].sum() / pattern[exit].sum()),
+            )
+        )
+    return tuple(rows)
+
+
+def greedy(table: CandidateTable, answers: Answers, goal: Goal, *, later: bool = True) -> tuple[Chain, Outcome]:
+    """Choose exits one by one and return the chain with its outcome; empty where no exit helps.
+
+    `later`: also look for exits behind the first.
+    """
+    chain: Chain = ()
+    best = outcome(table, answers, chain, goal.batch)
+    while chain == () or later:
+        start = chain[-1][0] + 1 if chain else 0
+        found = [
+            (outcome(table, answers, more, goal.batch), more)
+            for exit in range(start, table.exits)
+            if (more := _extended(answers, chain, exit, goal)) is not None
+        ]
+        good = [(one.average_ns, more, one) for one, more in found if goal.met(one)]
+        if not good or min(good)[0] >= best.average_ns:
+            break
+        _, chain, best = min(good, key=lambda row: row[:2])
+    return chain, best
+
+
+def _most_leaving(answers: Answers, exit: int, goal: Goal) -> float | None:
+    found = _extended(answers, (), exit, goal)
+    return None if found is None else found[-1][1]
+
+
+def _extended(answers: Answers, chain: Chain, exit: int, goal: Goal) -> Chain | None:
+    """Add an exit with the lowest threshold that keeps the precision (Eq. 1); None where none does."""
+    left = answers.left_at(chain)
+    movers = left == answers.exits
+    settled = int(answers.right[np.arange(len(left)), left][~movers].sum())
+    values = len(goal.thresholds)
+    passed = np.searchsorted(np.array(goal.thresholds), answers.confidence[movers, exit], side="left")
+    leave, stay = (
+        np.bincount(passed, weights=answers.right[movers, one], minlength=values + 1) for one in (exit, answers.exits)
+    )
+    right = settled + leave.sum() - np.cumsum(leave)[:values] + np.cumsum(stay)[:values]
+    good = np.flatnonzero(right >= goal.eta * float(answers.reference.sum()))
+    return (*chain, (exit, goal.thresholds[int(good[0])])) if len(good) else None
+
+
+def thresholds_of(chain: Chain, exits: int) -> tuple[float, ...]:
+    """Return the threshold of every early exit: 1, which nobody exceeds, where the chain has none.
+
+    >>> thresholds_of(((1, 0.9),), 3)
+    (1.0, 0.9, 1.0)
+    """
+    known = dict(chain)
+    return tuple(known.get(exit, 1.0) for exit in range(exits))
+
+
+def described(chain: Chain, names: Sequence[str]) -> str:
+    """Write a chain for people.
+
+    >>> described(((0, 0.9),), ["exit1", "exit2"]), described((), ["exit1"])
+    ('exit1 above 0.9', 'no early exit')
+    """
+    return ", ".join(f"{names[exit]} above {threshold:g}" for exit, threshold in chain) or "no early exit"

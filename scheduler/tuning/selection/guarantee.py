@@ -1,0 +1,183 @@
+"""Thresholds with a guarantee: precision of at least eta of the reference's on data that was not seen.
+
+Maximising the leavers on some samples picks what was just lucky there, and misses eta elsewhere in about
+half of all cases. So samples are parted. One part proposes chains and orders them by its own evidence; the
+other tests them in that order and stops at the first that fails (fixed-sequence testing, as in "learn then
+test", Angelopoulos et al. 2021), so no correction for their number is needed. The test is an e-value: with
+D = right - eta * (the reference is right) the product of 1 + rate * D over n samples has a mean of at most
+1 where the mean of D is at most 0, and exceeds 1 / delta with probability delta at most (Markov). It holds
+for any n, without a normal approximation; the rate comes from the first part.
+
+>>> Test.of(same=1000, gained=0, lost=0, eta=0.99, delta=0.05, rate=0.9).passed
+True
+>>> least_samples(0.99, 0.05)
+314
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import SchedulerError
+from .answers import Answers, Chain, Outcome, outcome
+from .candidates import CandidateTable
+from .greedy import Goal, greedy
+from .proven import prove
+
+MOST_RATE = 0.95  # times 1 / eta, where a lost answer would take all
+STEP = 0.0005  # of eta, between proposals
+PROPOSING = 3  # one sample in so many proposes, the others test
+MOST_ETA = 1.1
+RATES = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Test:
+    """One test of a chain: answers that both have right, that only the chain has, that only the reference
+    has.
+
+    `log_evidence` is the logarithm of the e-value; it passes above -log(delta).
+    """
+
+    same: int
+    gained: int
+    lost: int
+    delta: float
+    log_evidence: float
+
+    @property
+    def passed(self) -> bool:
+        """True where the precision is guaranteed."""
+        return self.log_evidence >= -math.log(self.delta)
+
+    @classmethod
+    def of(cls, *, same: int, gained: int, lost: int, eta: float, delta: float, rate: float) -> Test:
+        """Test counts with a rate that was fixed before they were seen."""
+        return cls(
+            same=same, gained=gained, lost=lost, delta=delta, log_evidence=_evidence(same, gained, lost, eta, rate)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guaranteed:
+    """A selection and its proof. `chain` is the loosest chain that passed; None where none did.
+
+    `naive` is what maximising leavers on all samples gives: its outcome is in-sample. `needed` is an estimate
+    of the samples that the loosest proposal would need in all; None where it would never pass.
+    """
+
+    goal: Goal
+    delta: float
+    chain: Chain | None
+    found: Outcome | None  # on all samples
+    tested: tuple[tuple[Chain, Test], ...]
+    naive: Chain
+    naive_outcome: Outcome
+    kept_on_test: float | None  # precision over the reference's on the part that tested
+    samples: tuple[int, int]  # that proposed, that tested
+    needed: int | None
+
+    @property
+    def price_pct(self) -> float | None:
+        """Per cent of the naive selection's average latency that the guarantee costs; None without one."""
+        if self.found is None:
+            return None
+        return 100 * (self.found.average_ns / self.naive_outcome.average_ns - 1)
+
+
+def guaranteed(
+    table: CandidateTable, answers: Answers, goal: Goal, *, delta: float = 0.05, seed: int = 0, nodes: int = 0
+) -> Guaranteed:
+    """Select exits and thresholds so that eta holds on unseen samples with probability 1 - delta.
+
+    `nodes`: prefixes of the proven search for every proposal; 0 is greedy. Samples are parted by a seeded
+    shuffle. Raises SchedulerError where there are too few samples for any selection, with the number needed.
+    """
+    if not 0 < delta < 1:
+        raise SchedulerError(f"delta must lie between 0 and 1, not {delta}")
+    order = np.random.default_rng(seed).permutation(len(answers))
+    least = least_samples(goal.eta, delta)
+    most = math.ceil(least * PROPOSING / (PROPOSING - 1))
+    if len(answers) < most:
+        raise SchedulerError(
+            f"a guarantee of {100 * goal.eta:g} % of the reference's precision at {100 * (1 - delta):g} % confidence needs at "
+            f"least {most} labelled samples, even if exits changed no answer, and {len(answers)} came"
+        )
+    cut = len(order) // PROPOSING
+    first, second = answers[np.sort(order[:cut])], answers[np.sort(order[cut:])]
+    proposals = _proposals(table, first, goal, nodes)
+    ranked = sorted(((_best_rate(first, chain, goal.eta), chain) for chain in proposals), key=lambda row: -row[0][1])
+    tested: list[tuple[Chain, Test]] = []
+    chosen: Chain | None = None
+    for (rate, _), chain in ranked:
+        same, gained, lost = _counts(second, chain)
+        test = Test.of(same=same, gained=gained, lost=lost, eta=goal.eta, delta=delta, rate=rate)
+        tested.append((chain, test))
+        if not test.passed:
+            break
+        found = outcome(table, second, chain, goal.batch)
+        if chosen is None or found.average_ns < outcome(table, second, chosen, goal.batch).average_ns:
+            chosen = chain
+    naive, naive_outcome = greedy(table, answers, goal)
+    loosest = max(ranked, key=lambda row: row[0][1])[0][1] / len(first)
+    on_test = None if chosen is None else outcome(table, second, chosen, goal.batch).kept
+    return Guaranteed(
+        goal=goal,
+        delta=delta,
+        chain=chosen,
+        found=None if chosen is None else outcome(table, answers, chosen, goal.batch),
+        tested=tuple(tested),
+        naive=naive,
+        naive_outcome=naive_outcome,
+        kept_on_test=on_test,
+        samples=(len(first), len(second)),
+        needed=math.ceil(-math.log(delta) / loosest * PROPOSING / (PROPOSING - 1)) if loosest > 0 else None,
+    )
+
+
+def least_samples(eta: float, delta: float) -> int:
+    """Return the samples that a test needs at least: if both answer all of them rightly."""
+    if eta >= 1:
+        return 1
+    return math.ceil(-math.log(delta) / math.log1p(MOST_RATE / eta * (1 - eta)))
+
+
+def _proposals(table: CandidateTable, answers: Answers, goal: Goal, nodes: int) -> list[Chain]:
+    """Return the best chains under eta and stricter demands, without repetition; the last exit alone is
+    one.
+    """
+    found: dict[Chain, None] = {(): None}
+    eta = goal.eta
+    while eta < MOST_ETA:
+        strict = Goal(eta=eta, batch=goal.batch, late=goal.late, thresholds=goal.thresholds)
+        chain, kept = greedy(table, answers, strict)
+        if nodes:
+            proven = prove(table, answers, strict, nodes)
+            chain, kept = proven.chain, proven.outcome
+        if not chain:
+            break
+        found[chain] = None
+        eta = max(eta, kept.kept) + STEP  # up to what it keeps, it stays the best
+    return list(found)
+
+
+def _counts(answers: Answers, chain: Chain) -> tuple[int, int, int]:
+    """Return how many answers both have right, only the chain, and only the reference."""
+    right, reference = answers.right_with(chain), answers.reference
+    return int((right & reference).sum()), int((right & ~reference).sum()), int((~right & reference).sum())
+
+
+def _best_rate(answers: Answers, chain: Chain, eta: float) -> tuple[float, float]:
+    """Return the rate of most evidence on these samples, and that evidence."""
+    rates = MOST_RATE / eta * np.arange(RATES + 1) / RATES
+    counts = _counts(answers, chain)
+    grown = [_evidence(*counts, eta, float(rate)) for rate in rates]
+    best = int(np.argmax(grown))
+    return float(rates[best]), grown[best]
+
+
+def _evidence(same: int, gained: int, lost: int, eta: float, rate: float) -> float:
+    return same * math.log1p(rate * (1 - eta)) + gained * math.log1p(rate) + lost * math.log1p(-rate * eta)

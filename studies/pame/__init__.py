@@ -1,0 +1,1 @@
+"""The study of PAME: recorded networks of ours, the paper's statements, and the verdicts."""

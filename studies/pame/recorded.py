@@ -1,0 +1,61 @@
+"""Recorded answers of the study's networks: `data/fashion.npz` and `data/digits.npz`, made by `record.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+
+import numpy as np
+import numpy.typing as npt
+
+from fluidnpu.scheduler.tuning import Answers
+
+LEVELS = 65535  # that a share of 0..1 is recorded in
+CHECKS = ("confidence", "certainty", "margin")
+EASY = (1, 5, 7, 8, 9)  # trouser, sandal, sneaker, bag, boot
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recording:
+    """Answers to images nothing learned from: (N, K + 1); the single-exit reference and labels: (N,)."""
+
+    labels: npt.NDArray[np.int64]
+    classes: npt.NDArray[np.int64]
+    reference: npt.NDArray[np.int64]
+    shares: dict[str, npt.NDArray[np.float64]]  # of 0..1, by the name of the check
+    learned: int
+
+    def answers(self, check: str = "confidence", *, own_last: bool = False) -> Answers:
+        """Return answers under one check, against the reference or against the network's own last exit."""
+        right = self.classes == self.labels[:, None]
+        reference = right[:, -1] if own_last else self.reference == self.labels
+        return Answers(confidence=self.shares[check], right=right, reference=reference)
+
+
+@lru_cache
+def recording(name: str) -> Recording:
+    """Load the recording of that name."""
+    file = resources.files(__package__).joinpath("data").joinpath(f"{name}.npz")
+    with resources.as_file(file) as path, np.load(path, allow_pickle=False) as found:
+        return Recording(
+            labels=found["labels"].astype(np.int64),
+            classes=found["classes"].astype(np.int64),
+            reference=found["reference"].astype(np.int64),
+            shares={check: found[check].astype(np.float64) / LEVELS for check in CHECKS},
+            learned=int(found["learned"][0]),
+        )
+
+
+@lru_cache
+def shuffled(name: str) -> Recording:
+    """Return the recording in a fixed random order, so that every part is like the whole."""
+    found = recording(name)
+    order = np.random.default_rng(0).permutation(len(found.labels))
+    return Recording(
+        labels=found.labels[order],
+        classes=found.classes[order],
+        reference=found.reference[order],
+        shares={check: values[order] for check, values in found.shares.items()},
+        learned=found.learned,
+    )

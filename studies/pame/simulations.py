@@ -1,0 +1,259 @@
+"""Tasks of the study: each a pure function of its arguments and of the recordings, in plain JSON types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fluidnpu.scheduler import Request, World, make_policy, simulate
+from fluidnpu.scheduler.tuning import (
+    Answers,
+    CandidateTable,
+    Chain,
+    Goal,
+    Outcome,
+    allowed_by_work,
+    expected_average_ns,
+    first_exits,
+    greedy,
+    guaranteed,
+    outcome,
+    pattern_matrix,
+    prove,
+)
+
+from ..study import Size
+from ..writing import significant
+from .networks import BATCH, block_numbers, macs_of, table_of
+from .recorded import CHECKS, EASY, shuffled
+
+Answer = dict[str, Any]
+ETAS = (0.98, 0.99, 0.995)
+MOVERS = 0.216  # share that moves on behind H_13 of ResNet-101 (section 7.5)
+PAPER_EXIT = 13  # its block
+PROOF_NODES = 1500
+PROOF_SAMPLES = 1600
+SHOWN_SHARE = 0.5  # of samples that leave, where checks are compared
+
+
+def judged(found: Outcome, alone: int) -> Answer:
+    """Write an outcome beside the single-exit network's time."""
+    return {
+        "average_change_pct": significant(100 * (found.average_ns / alone - 1)),
+        "tail_change_pct": significant(100 * (found.tail_ns / alone - 1)),
+        "p99_change_pct": significant(100 * (found.p99_ns / alone - 1)),
+        "late_batches": significant(found.late_batches),
+        "late_samples": significant(found.late_samples),
+        "kept_pct": significant(100 * found.kept),
+        "rates": [significant(rate) for rate in found.rates],
+    }
+
+
+def chain_list(chain: Chain) -> list[list[float]]:
+    """Write a chain as [candidate from 1, threshold]."""
+    return [[exit + 1, threshold] for exit, threshold in chain]
+
+
+def accuracies(name: str) -> Answer:
+    """Give the accuracy of every exit, of the last and of the reference on unseen images (Figs. 2, 11)."""
+    found = shuffled(name)
+    answers = found.answers()
+    return {
+        "images": len(answers),
+        "learned": found.learned,
+        "exits_pct": [significant(100 * float(share)) for share in answers.right.mean(axis=0)],
+        "reference_pct": significant(100 * float(answers.reference.mean())),
+        "blocks": list(block_numbers(name)),
+    }
+
+
+def matrices(name: str) -> Answer:
+    """Compare Eq. 2 with what the simulator serves, at v = 1, 2 and 4, for each exit alone."""
+    table, answers = table_of(name), _some(name, 640)
+    thresholds = [0.7] * table.exits
+    errors: dict[str, list[float]] = {}
+    for interval in (1, 2, 4):
+        times, pattern = (
+            table.time_matrix(BATCH, interval),
+            pattern_matrix(answers, thresholds, BATCH, interval),
+        )
+        errors[str(interval)] = [
+            expected_average_ns(times[exit], pattern[exit], BATCH, interval)
+            / float(np.mean(served(table, answers, ((exit, 0.7),))))
+            - 1
+            for exit in range(table.exits)
+        ]
+    return {interval: [significant(100 * one) for one in rows] for interval, rows in errors.items()}
+
+
+def served(table: CandidateTable, answers: Answers, chain: Chain) -> NDArray[np.int64]:
+    """Serve full batches one after another in the simulator; return each sample's time in service."""
+    active = [exit for exit, _ in chain]
+    count, gap = len(answers) // BATCH * BATCH, 10 * table.single_ns(BATCH)
+    requests = [Request(index, index // BATCH * gap, 10**16) for index in range(count)]
+    place = {exit: index for index, exit in enumerate((*active, table.exits))}
+    exits = [place[int(exit)] for exit in answers.left_at(chain)[:count]]
+    rates = (np.bincount(exits, minlength=len(place)) / count).tolist()
+    done = simulate(
+        requests,
+        make_policy("greedy"),
+        World(latency=table.latency(active), exits=exits, exit_rates=rates, b_max=BATCH),
+    )
+    return np.array([record.end_ns - record.start_ns for record in done.records])
+
+
+def selection(name: str, eta: float) -> Answer:
+    """Select with eta of the network's own last exit: each exit alone, one by one, and with a proof."""
+    table, answers = table_of(name), _some(name, 100_000, own_last=True)
+    goal, alone = Goal(eta=eta, batch=BATCH), table.single_ns(BATCH)
+    single, one = greedy(table, answers, goal, later=False)
+    chain, many = greedy(table, answers, goal)
+    part = answers[: PROOF_SAMPLES // BATCH * BATCH]
+    best = prove(table, part, goal, PROOF_NODES)
+    beside = greedy(table, part, goal)[1]
+    return {
+        "alone": [
+            {
+                "threshold": row.threshold,
+                "moving": significant(1 - row.leaving),
+                "average_change_pct": significant(100 * (row.average_ns / alone - 1)),
+                "late_batches": significant(row.late_batches),
+            }
+            for row in first_exits(table, answers, goal)
+        ],
+        "first": {"chain": chain_list(single), **judged(one, alone)},
+        "greedy": {"chain": chain_list(chain), **judged(many, alone)},
+        "proven": {
+            "chain": chain_list(best.chain),
+            "average_change_pct": significant(100 * (best.outcome.average_ns / alone - 1)),
+            "gap_pct": significant(best.gap_pct),
+            "nodes": best.nodes,
+            "samples": len(part),
+            "greedy_above_pct": significant(100 * (beside.average_ns / best.outcome.average_ns - 1)),
+        },
+    }
+
+
+def splits(name: str, eta: float, group: int, count: int) -> Answer:
+    """Select on one random half of the unseen images, and judge on the other, `count` times."""
+    table, answers = table_of(name), shuffled(name).answers()
+    goal, alone = Goal(eta=eta, batch=BATCH), table.single_ns(BATCH)
+    rows = []
+    for index in range(count):
+        order = np.random.default_rng([group, index]).permutation(len(answers))
+        one, other = answers[order[: len(order) // 2]], answers[order[len(order) // 2 :]]
+        found = guaranteed(table, one, goal, seed=index)
+        naive = outcome(table, other, found.naive, BATCH)
+        ours = None if found.chain is None else outcome(table, other, found.chain, BATCH)
+        rows.append(
+            {
+                "naive": judged(naive, alone),
+                "guaranteed": None if ours is None else judged(ours, alone),
+                "chain": None if found.chain is None else chain_list(found.chain),
+            }
+        )
+    return {"rows": rows}
+
+
+def drift(name: str) -> Answer:
+    """Serve easy and hard images with exits chosen on the mix (Fig. 16), then raise the thresholds."""
+    found, table = shuffled(name), table_of(name)
+    answers = found.answers(own_last=True)
+    goal, alone = Goal(eta=0.99, batch=BATCH), table.single_ns(BATCH)
+    half = len(answers) // 2
+    chain, _ = greedy(table, answers[:half], goal)
+    rest, easy = answers[half:], np.isin(found.labels[half:], EASY)
+    parts = {"mix": rest, "easy": rest[np.flatnonzero(easy)], "hard": rest[np.flatnonzero(~easy)]}
+    result: Answer = {"chain": chain_list(chain)}
+    for label, part in parts.items():
+        result[label] = judged(outcome(table, part, chain, BATCH), alone)
+    raised = chain
+    while raised and outcome(table, parts["hard"], raised, BATCH).kept < goal.eta:
+        higher = [
+            (exit, min((one for one in goal.thresholds if one > threshold), default=1.0)) for exit, threshold in raised
+        ]
+        raised = tuple(higher)
+        if all(threshold == 1.0 for _, threshold in raised):
+            break
+    return result | {
+        "raised": chain_list(raised),
+        "hard, raised": judged(outcome(table, parts["hard"], raised, BATCH), alone),
+    }
+
+
+def checks(name: str) -> Answer:
+    """Compare exit checks at one share of leavers with leavers drawn at random, for each exit alone."""
+    found = shuffled(name)
+    rows: dict[str, list[float | None]] = {}
+    for check in CHECKS:
+        answers = found.answers(check)
+        rows[check] = [
+            significant(100 * _kept_at(answers, exit, answers.confidence[:, exit])) for exit in range(answers.exits)
+        ]
+    answers = found.answers()
+    agreeing = [
+        np.where(found.classes[:, exit] == found.classes[:, exit - 1], answers.confidence[:, exit], 0.0)
+        for exit in range(1, answers.exits)
+    ]
+    rows["agreement"] = [
+        None,
+        *(significant(100 * _kept_at(answers, exit, one)) for exit, one in enumerate(agreeing, 1)),
+    ]
+    dice = np.random.default_rng(0).random(len(answers))
+    rows["random"] = [significant(100 * _kept_at(answers, exit, dice)) for exit in range(answers.exits)]
+    return rows
+
+
+def _kept_at(answers: Answers, exit: int, sure: NDArray[np.float64]) -> float:
+    """Return the precision when the surest samples leave at an exit and the others at the end."""
+    leaving = np.zeros(len(answers), bool)
+    leaving[np.argsort(-sure, kind="stable")[: int(SHOWN_SHARE * len(answers))]] = True
+    return float(np.where(leaving, answers.right[:, exit], answers.right[:, -1]).mean())
+
+
+def resnet101(size: Size) -> Answer:
+    """Serve ResNet-101's times with the paper's share of movers behind H_13, batches always full."""
+    table, blocks = table_of("resnet101"), block_numbers("resnet101")
+    exit, alone = blocks.index(PAPER_EXIT), table.single_ns(BATCH)
+    rng = np.random.default_rng(0)
+    movers = rng.binomial(BATCH, MOVERS, max(1, size.requests // BATCH))
+    first = int(table.step(0, exit)[BATCH])
+    ends = first + table.step(exit + 1, table.exits)[movers]
+    times = np.repeat(np.array([first]), int((BATCH - movers).sum())).tolist() + np.repeat(ends, movers).tolist()
+    batch_end = np.where(movers > 0, ends, first)
+    segments, heads = macs_of("resnet101")
+    rest = [sum(segments[index + 1 :]) for index in range(table.exits)]
+    through = sum(table.heads[index][BATCH - 1] for index in range(table.exits))
+    return {
+        "blocks": list(blocks),
+        "single_ms": significant(alone / 1e6),
+        "average_change_pct": significant(100 * (float(np.mean(times)) / alone - 1)),
+        "p99_change_pct": significant(100 * (float(np.quantile(times, 0.99)) / alone - 1)),
+        "throughput_change_pct": significant(100 * (alone / float(batch_end.mean()) - 1)),
+        "late_batches": significant(float(np.mean(batch_end > alone))),
+        "allowed": list(table.allowed_movers(BATCH)),
+        "allowed_by_work": [allowed_by_work(BATCH, head, left) for head, left in zip(heads, rest, strict=True)],
+        "head_share_pct": significant(100 * heads[exit] / sum(segments)),
+        "stage_overhead_pct": significant(100 * through / alone),
+        "head_macs_pct": significant(100 * sum(heads) / sum(segments)),
+        "per_sample_at_16": significant(alone / BATCH / table.single_ns(1)),
+    }
+
+
+def simple_head() -> Answer:
+    """Count the Simple head's multiply-accumulates as the paper does, and without those by inserted zeros."""
+    printed = 14**2 * 16 * 2048 * 256 + 28**2 * 16 * 256**2 + 56**2 * 16 * 256**2 + 56**2 * 256 * 16
+    needed = (printed - 56**2 * 256 * 16) / 4 + 56**2 * 256 * 16
+    segments, _ = macs_of("resnet101")
+    return {
+        "printed_gmac": significant(printed / 1e9),
+        "needed_gmac": significant(needed / 1e9),
+        "printed_pct": significant(100 * printed / sum(segments)),
+        "needed_pct": significant(100 * needed / sum(segments)),
+    }
+
+
+def _some(name: str, count: int, *, own_last: bool = False) -> Answers:
+    return shuffled(name).answers(own_last=own_last)[:count]

@@ -1,0 +1,85 @@
+"""The study's tables as Markdown, for documentation: generated, so never edited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..writing import table_head, table_row
+from .verdicts import NAMES, mean_of, missed, split_rows
+
+Body = Mapping[str, Any]
+
+
+def tables_markdown(study: Body, command: str) -> str:
+    """Write the selections, the splits, the exit checks and the load change."""
+    parts = study["parts"]
+    blocks = [
+        ["# Tables of the study of PAME", "", f"Written by `{command}`; do not edit. Simulated."],
+        ["## Selections, eta of the own last exit, in-sample", "", *selections(parts["selection"])],
+        ["## Splits of Fashion-MNIST, eta 0.99 of the single exit trained as long", "", *splits(parts)],
+        ["## Precision (%) when the surest half leaves", "", *checks(parts["checks"])],
+        ["## Easy and hard garments", "", *drift(parts["drift"]["fashion"])],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def selections(part: Body) -> list[str]:
+    """Write a row a selection: the first exit alone, one by one, and the best that was found."""
+    lines = table_head(["images, eta", "selection", "exits", "average %", "tail %", "late batches", "precision kept %"])
+    for key in sorted(part):
+        for label, which in (("first exit", "first"), ("one by one", "greedy")):
+            one = part[key][which]
+            cells = [f"{one[name]:.1f}" for name in ("average_change_pct", "tail_change_pct")]
+            late = f"{100 * one['late_batches']:.1f} %"
+            lines.append(table_row([key, label, _chain(one["chain"]), *cells, late, f"{one['kept_pct']:.2f}"]))
+        best = part[key]["proven"]
+        bound = f"{best['average_change_pct']:.1f}"
+        text = f"gap at most {best['gap_pct']:.2f} %, greedy {best['greedy_above_pct']:.2f} % above it"
+        lines.append(table_row([key, f"best found on {best['samples']}", _chain(best["chain"]), bound, text, "", ""]))
+    return lines
+
+
+def _chain(chain: list[list[float]]) -> str:
+    return ", ".join(f"H{int(exit)} > {threshold:g}" for exit, threshold in chain) or "none"
+
+
+def splits(parts: Body) -> list[str]:
+    """Write the naive and the guaranteed selection over all splits."""
+    rows = split_rows(parts)
+    lines = table_head(["selection", "splits", "eta missed %", "average %", "tail %", "late batches %", "kept %"])
+    for which in ("naive", "guaranteed"):
+        keys = ("average_change_pct", "tail_change_pct", "late_batches", "kept_pct")
+        average, tail, late, kept = (mean_of(rows, which, key) for key in keys)
+        cells = [
+            f"{100 * missed(rows, which):.1f}",
+            f"{average:.1f}",
+            f"{tail:.1f}",
+            f"{100 * late:.2f}",
+            f"{kept:.2f}",
+        ]
+        lines.append(table_row([which, str(len(rows)), *cells]))
+    return lines
+
+
+def checks(part: Body) -> list[str]:
+    """Write a row a check, a column an exit."""
+    lines = []
+    for name in sorted(part):
+        rows = part[name]
+        count = len(rows["random"])
+        lines += ["", *table_head([NAMES[name], *(f"H{index}" for index in range(1, count + 1))])]
+        for check, values in rows.items():
+            lines.append(table_row([check, *("-" if one is None else f"{one:.2f}" for one in values)]))
+    return lines[1:]
+
+
+def drift(part: Body) -> list[str]:
+    """Write a row a load."""
+    lines = table_head(["images", "average %", "late batches %", "precision kept %", "leave at the first exit %"])
+    for label in ("mix", "easy", "hard", "hard, raised"):
+        one = part[label]
+        rates = f"{100 * one['rates'][0]:.1f}"
+        late = f"{100 * one['late_batches']:.1f}"
+        lines.append(table_row([label, f"{one['average_change_pct']:.1f}", late, f"{one['kept_pct']:.2f}", rates]))
+    return lines

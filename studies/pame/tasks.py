@@ -1,0 +1,23 @@
+"""The list of tasks of the study."""
+
+from __future__ import annotations
+
+from ..study import Size, Task
+from .simulations import ETAS, accuracies, checks, drift, matrices, resnet101, selection, simple_head, splits
+
+SPLITS = 200
+GROUPS = 10
+NAMES = ("fashion", "digits")
+
+
+def study_tasks(size: Size) -> list[Task]:
+    """Give every piece of the study, the longest first; few seeds mean few splits."""
+    groups = min(GROUPS, max(1, size.seeds // 3))
+    each = SPLITS // GROUPS if size.seeds >= GROUPS else 2
+    tasks = [Task("splits", f"{group}", splits, ("fashion", 0.99, group, each)) for group in range(groups)]
+    tasks += [Task("resnet101", "times", resnet101, (size,)), Task("resnet101", "simple", simple_head, ())]
+    for name in NAMES:
+        tasks += [Task("selection", f"{name}, {eta:g}", selection, (name, eta)) for eta in ETAS]
+        tasks += [Task("accuracy", name, accuracies, (name,)), Task("matrices", name, matrices, (name,))]
+        tasks += [Task("checks", name, checks, (name,))]
+    return [*tasks, Task("drift", "fashion", drift, ("fashion",))]

@@ -1,0 +1,259 @@
+"""Exits selected for batches: matrices as the simulator serves, the search as all chains, the guarantee."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fluidnpu.boards import load_board
+from fluidnpu.dse import explore
+from fluidnpu.models import NetworkError
+from fluidnpu.models.exits import attach_bridges, candidate_tensors, single_exit, workload_in_parts
+from fluidnpu.models.zoo import skeleton
+from fluidnpu.scheduler import Request, SchedulerError, World, make_policy, simulate
+from fluidnpu.scheduler.tuning import (
+    Answers,
+    CandidateTable,
+    Chain,
+    Goal,
+    allowed_by_work,
+    expected_average_ns,
+    first_exits,
+    greedy,
+    guaranteed,
+    least_samples,
+    outcome,
+    pattern_matrix,
+    prove,
+)
+from fluidnpu.scheduler.tuning.selection.guarantee import Test as Proof
+
+GRID = (0.2, 0.5, 0.8)
+
+
+def answers_of(seed: int, count: int = 96, exits: int = 3) -> Answers:
+    """Samples of a drawn difficulty: later exits are surer and more often right."""
+    rng = np.random.default_rng(seed)
+    hard = rng.random((count, 1))
+    skill = np.linspace(0.5, 0.9, exits + 1)
+    right = hard < skill + rng.normal(0, 0.1, (count, exits + 1))
+    confidence = np.clip(1 - hard + 0.3 * (skill - 0.5) + rng.normal(0, 0.1, right.shape), 0, 1)
+    return Answers(confidence=confidence, right=right, reference=right[:, -1])
+
+
+def table_of(seed: int, exits: int = 3, b_max: int = 4) -> CandidateTable:
+    rng = np.random.default_rng(seed)
+
+    def rows(count: int, base: int) -> tuple[tuple[int, ...], ...]:
+        return tuple(
+            tuple(int(x) for x in np.cumsum(rng.integers(base, 3 * base, b_max)) + 5 * base) for _ in range(count)
+        )
+
+    names = tuple(f"exit{index + 1}" for index in range(exits))
+    return CandidateTable(names=names, segments=rows(exits + 1, 1000), heads=rows(exits, 100))
+
+
+def served(table: CandidateTable, answers: Answers, chain: Chain, batch: int) -> list[int]:
+    """Serve full batches one after another in the simulator; give every sample's time in service."""
+    active = [exit for exit, _ in chain]
+    gap = 10 * table.single_ns(batch)
+    count = len(answers) // batch * batch
+    requests = [Request(index, index // batch * gap, 10**15) for index in range(count)]
+    place = {exit: index for index, exit in enumerate((*active, table.exits))}
+    exits = [place[int(exit)] for exit in answers.left_at(chain)[:count]]
+    rates = np.bincount(exits, minlength=len(place)) / count
+    world = World(latency=table.latency(active), exits=exits, exit_rates=rates.tolist(), b_max=batch)
+    done = simulate(requests, make_policy("greedy"), world)
+    return [record.end_ns - record.start_ns for record in done.records]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 4), st.data())
+def test_an_outcome_is_what_the_simulator_serves(seed: int, batch: int, data: st.DataObject) -> None:
+    table, answers = table_of(seed), answers_of(seed)
+    exits = sorted(data.draw(st.sets(st.integers(0, 2))))
+    chain = tuple((exit, data.draw(st.sampled_from(GRID))) for exit in exits)
+    found = outcome(table, answers, chain, batch)
+    times = served(table, answers, chain, batch)
+    assert found.average_ns == pytest.approx(np.mean(times), rel=1e-12)
+    assert found.late_samples == np.mean([time > table.single_ns(batch) for time in times])
+    assert found.p99_ns == np.quantile(times, 0.99, method="higher")
+    assert sum(found.rates) == pytest.approx(1)
+    assert found.precision == answers.right_with(chain).mean()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(GRID))
+def test_the_matrices_of_one_exit_give_the_served_average(seed: int, threshold: float) -> None:
+    """Eq. 2 with v = 1 is exact; a coarser step takes the lower edge of a bin and is never above it."""
+    table, answers, batch = table_of(seed), answers_of(seed), 4
+    fine = pattern_matrix(answers, [threshold] * 3, batch)
+    coarse = pattern_matrix(answers, [threshold] * 3, batch, interval=2)
+    assert (fine.sum(axis=1) == len(answers) // batch).all()
+    for exit in range(3):
+        exact = outcome(table, answers, ((exit, threshold),), batch)
+        assert expected_average_ns(table.time_matrix(batch)[exit], fine[exit], batch) == pytest.approx(exact.average_ns)
+        late = fine[exit][table.time_matrix(batch)[exit] > table.single_ns(batch)].sum() / fine[exit].sum()
+        assert late == pytest.approx(exact.late_batches)
+        paper = expected_average_ns(table.time_matrix(batch, 2)[exit], coarse[exit], batch, 2)
+        assert paper <= exact.average_ns * (1 + 1e-12)
+
+
+def test_parts_of_a_design_add_up_to_its_stages() -> None:
+    """A set of exits needs no search of its own: with one array, parts add up to the stages of any set."""
+    plain = single_exit(skeleton("resnet20"))
+    network = attach_bridges(plain, candidate_tensors(plain, 4))
+    board = load_board("zc706")
+    parts = explore(workload_in_parts(network), board, b_max=4, model="paper").design
+    whole = explore(network.workload, board, b_max=4, model="paper").design
+    assert parts.array == whole.array
+    table = CandidateTable.of(parts, [exit.name for exit in network.exits[:-1]])
+    assert table.names == ("exit1", "exit2", "exit3", "exit4")
+    added = np.array(table.latency(range(4)).ns)
+    assert np.abs(added - np.array(whole.latency.ns)).max() <= 2  # ns, rounded once a part
+    with pytest.raises(NetworkError, match="has none"):
+        workload_in_parts(plain)
+
+
+def test_the_closed_form_of_the_boundary() -> None:
+    """Fig. 13: where time is proportional to work, floor(n * (1 - h / r)) samples may move on."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        work, heads = rng.integers(100, 1000, 5), rng.integers(1, 400, 4)
+        table = CandidateTable(
+            names=tuple("abcd"),
+            segments=tuple(tuple(int(w) * n for n in range(1, 17)) for w in work),
+            heads=tuple(tuple(int(h) * n for n in range(1, 17)) for h in heads),
+        )
+        rest = [int(work[exit + 1 :].sum()) for exit in range(4)]
+        expected = tuple(max(-1, 16 * (r - int(h)) // r) for h, r in zip(heads, rest, strict=True))
+        assert table.allowed_movers(16) == expected
+        assert [max(0, one) for one in expected] == [
+            allowed_by_work(16, int(h), r) for h, r in zip(heads, rest, strict=True)
+        ]
+
+
+def all_chains(exits: int, grid: tuple[float, ...]) -> list[Chain]:
+    return [
+        tuple(zip(chosen, values, strict=True))
+        for count in range(exits + 1)
+        for chosen in combinations(range(exits), count)
+        for values in product(grid, repeat=count)
+    ]
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0.9, 0.97, 1.0]))
+def test_the_search_finds_the_best_of_all_chains(seed: int, eta: float) -> None:
+    table, answers, goal = table_of(seed), answers_of(seed), Goal(eta=eta, batch=4, late=0.5, thresholds=GRID)
+    every = [(outcome(table, answers, chain, 4), chain) for chain in all_chains(3, GRID)]
+    best = min(one.average_ns for one, _ in every if goal.met(one))
+    found = prove(table, answers, goal, nodes=10_000)
+    assert found.outcome.average_ns == pytest.approx(best)
+    assert goal.met(outcome(table, answers, found.chain, 4))
+    assert found.gap_pct == pytest.approx(0, abs=1e-9)
+    assert greedy(table, answers, goal)[1].average_ns >= best
+    for nodes in (1, 3, 8):
+        early = prove(table, answers, goal, nodes)
+        assert early.bound_ns <= best * (1 + 1e-12)
+        assert early.outcome.average_ns >= best * (1 - 1e-12)
+        assert early.nodes <= nodes
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.8, 1.05))
+def test_greedy_keeps_precision_and_tail(seed: int, eta: float) -> None:
+    table, answers, goal = table_of(seed), answers_of(seed), Goal(eta=eta, batch=4, late=0.1, thresholds=GRID)
+    chain, found = greedy(table, answers, goal)
+    assert found == outcome(table, answers, chain, 4)
+    if chain:
+        assert goal.met(found)
+        assert found.average_ns < outcome(table, answers, (), 4).average_ns
+    one, single = greedy(table, answers, goal, later=False)
+    assert len(one) <= 1
+    assert single.average_ns >= found.average_ns
+    for row in first_exits(table, answers, goal):
+        if row.threshold is not None:
+            assert row.precision >= eta * answers.reference.mean() - 1e-12
+
+
+def test_the_test_is_valid_where_the_precision_is_just_missed() -> None:
+    """Of 4,000 experiments at the boundary no more than delta pass, at any rate."""
+    rng = np.random.default_rng(0)
+    eta, delta, lost = 0.98, 0.1, 0.04
+    same = 0.85
+    gained = eta * (same + lost) - same  # precision is eta times the reference's, exactly
+    draws = rng.multinomial(600, [same, gained, lost, 1 - same - gained - lost], 4000)
+    for rate in (0.05, 0.2, 0.5):
+        passed = [
+            Proof.of(same=int(s), gained=int(g), lost=int(b), eta=eta, delta=delta, rate=rate).passed
+            for s, g, b, _ in draws
+        ]
+        assert np.mean(passed) <= delta
+    better = rng.multinomial(4000, [same + 0.03, gained, lost - 0.03, 1 - same - gained - lost], 200)
+    assert np.mean(
+        [Proof.of(same=int(s), gained=int(g), lost=int(b), eta=eta, delta=delta, rate=0.5).passed for s, g, b, _ in better]
+    ) > 0.95  # fmt: skip
+
+
+def test_the_least_number_of_samples_is_just_enough() -> None:
+    for eta, delta in ((0.99, 0.05), (0.95, 0.01), (0.995, 0.1)):
+        least = least_samples(eta, delta)
+        rate = 0.95 / eta
+        assert Proof.of(same=least, gained=0, lost=0, eta=eta, delta=delta, rate=rate).passed
+        assert not Proof.of(same=least - 1, gained=0, lost=0, eta=eta, delta=delta, rate=rate).passed
+    assert least_samples(1.0, 0.05) == 1
+
+
+def test_a_guarantee_holds_on_unseen_samples_where_the_naive_choice_misses() -> None:
+    table = table_of(1)
+    goal = Goal(eta=0.98, batch=4, late=0.5, thresholds=tuple(i / 20 for i in range(1, 20)))
+    population = answers_of(7, count=60_000)
+    missed, naive_missed, slower = 0, 0, []
+    for seed in range(30):
+        rows = np.random.default_rng(seed).permutation(len(population))[:1500]
+        found = guaranteed(table, population[rows], goal, seed=seed)
+        assert sum(found.samples) == 1500
+        naive_missed += outcome(table, population, found.naive, 4).kept < goal.eta
+        if found.chain is None:
+            continue
+        missed += outcome(table, population, found.chain, 4).kept < goal.eta
+        assert found.price_pct is not None
+        slower.append(found.price_pct)
+        assert all(test.passed for _, test in found.tested[:-1])
+        assert found.chain in {chain for chain, test in found.tested if test.passed}
+    assert missed <= 3  # of 30 at 95 %
+    assert naive_missed >= 8
+    assert len(slower) >= 25
+    assert np.mean(slower) > 0
+
+
+def test_refusals_carry_numbers() -> None:
+    table, answers = table_of(0), answers_of(0)
+    with pytest.raises(
+        SchedulerError, match=r"99 % of the reference's precision at 95 % confidence needs at least 471"
+    ):
+        guaranteed(table, answers, Goal(batch=4))
+    hopeless = Answers(
+        confidence=np.ones((1000, 2)), right=np.zeros((1000, 2), bool), reference=np.ones(1000, bool)
+    )  # fmt: skip
+    found = guaranteed(table_of(0, exits=1), hopeless, Goal(batch=4))
+    assert (found.chain, found.needed, found.price_pct) == (None, None, None)
+    with pytest.raises(SchedulerError, match="one batch needs 4 samples, and 3 came"):
+        outcome(table, answers[:3], (), 4)
+    with pytest.raises(SchedulerError, match=r"the batch must lie in 1\.\.4, not 5"):
+        outcome(table, answers, (), 5)
+    with pytest.raises(SchedulerError, match="as many exits, not of 2 and 3"):
+        outcome(table_of(0, exits=2), answers, (), 4)
+    with pytest.raises(SchedulerError, match="eta must be a share"):
+        Goal(eta=0)
+    with pytest.raises(SchedulerError, match="a head for each of its exits"):
+        CandidateTable(names=("a",), segments=((1,),), heads=((1,),))
+    with pytest.raises(SchedulerError, match="samples x exits"):
+        Answers(confidence=answers.confidence, right=answers.right[:5], reference=answers.reference)
+    with pytest.raises(SchedulerError, match="delta must lie"):
+        guaranteed(table, answers, Goal(batch=4), delta=0.0)
