@@ -151,5 +151,5 @@ def test_small_modules_meet_both_clocks_and_a_long_path_does_not(
 def test_shipped_designs_are_predicted(shipped: timing.Shipped) -> None:
     """`clocks.json` says what the RTL of today gives."""
     board = load_board(shipped.board)
-    lines = timing.lines_of(shipped.name, board, timing.parts_of(shipped.design(), board), model())
+    lines = timing.lines_of(shipped.name, board, timing.parts_of(shipped.design(), board, core=shipped.core), model())
     assert lines[0].mhz > 0

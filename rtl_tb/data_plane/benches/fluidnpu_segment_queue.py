@@ -1,5 +1,6 @@
-"""The segment queue against a list: every segment comes out once, in order, with the sum of its parts and with
-the oldest place that was given beside it.
+"""The segment queue against a list: every segment comes out once, in order, with the sum of its parts.
+
+The oldest place that was given beside it is shown with it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def drive(dut: Dut, which: str, offer: Offer | None) -> None:
 
 
 async def give(dut: Dut, rng: random.Random, pairs: list[tuple[int, list[Offer]]], pace: float) -> None:
-    """Offer pairs, or single segments, with the oldest place of each; what is offered stays until it is taken."""
+    """Offer pairs, or single segments, with the oldest place of each; an offer stays until it is taken."""
     for oldest, offers in pairs:
         while rng.random() > pace:
             await RisingEdge(dut.clk_i)
