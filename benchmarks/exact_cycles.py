@@ -1,7 +1,7 @@
 """Cycles of every layer of a full-size network, the exact model beside the RTL on Verilator, as Markdown.
 
-    python benchmarks/exact_cycles.py [--network resnet50] [--board zc706] [--memory pl] [--core hls] [--ideal]
-                                      [--latency N] [--batches 1,2,4,8] [--point T_P,T_C | --search]
+    python benchmarks/exact_cycles.py [--network resnet50] [--board zc706] [--memory pl] [--core hls]
+                                      [--ideal] [--latency N] [--batches 1,2,4,8] [--point T_P,T_C | --search]
                                       [--model-only] [--losses]
 
 `--memory`: of the board, its first by default (`DramModel.of`; simulated: efficiency, latency and refresh are
@@ -9,8 +9,9 @@ assumptions). `--core`: the one that must fit and place; both take the same cycl
 never lets the ports wait stands behind them instead. The array is the `paper` model's best that fits, the one
 named, or that of `search_exact`. `--model-only` leaves the RTL out, which takes minutes a batch size. Last
 comes the share of busy multipliers beside three references: the device's DSPs, the roofline of device and
-memory, and the `paper` model's dataflow on the same array. `--losses` says where the rest of the time went. What took how long goes to standard error. Exit code 1 when a
-layer differs. `make tables` makes the pages of docs/explanation/cycles.
+memory, and the `paper` model's dataflow on the same array. `--losses` says where the rest of the time
+went. What took how long goes to standard error. Exit code 1 when a layer differs. `make tables` makes the
+pages of docs/explanation/cycles.
 """
 
 from __future__ import annotations

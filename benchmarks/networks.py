@@ -3,7 +3,8 @@
     python benchmarks/networks.py [--batches 1,8] [--network NAME]... > docs/explanation/cycles/networks.md
 
 Each network runs on one array a board and memory, every layer with the plan that the exact model finds best.
-The arrays are those that searches found; `CASES` names them. Figures are simulated: cycles of our RTL at the
+The arrays are those that searches found; `CASES` names them. Their RAM is shared between accumulators and
+input buffer for the smallest of the batches. Figures are simulated: cycles of our RTL at the
 clock of the board file, of the NPU alone. What took how long goes to standard error.
 """
 
@@ -33,15 +34,25 @@ CASES = {
     "mobilenet_v2": ((28, 32), (28, 32), (54, 32)),
     "efficientnet_lite0": ((28, 32), (28, 32), (54, 32)),
 }
+HEAD = """
+`make figures` makes this page (`python benchmarks/networks.py`; simulated): cycles of the exact model, which
+equal those of the RTL, at 16 bits and the clock of the board file: 150 MHz (ZC706) and 200 MHz (ZCU104),
+which no tool has confirmed. The NPU alone, without the processor's share. The roofline is that of all DSPs of
+the device and of what the memory sustains ([ADR 28](../../adr/0028-memory-as-it-is.md)). Depthwise layers are
+lowered as [ADR 29](../../adr/0029-depthwise.md) says; their zeros do not count as work.
+""".lstrip()
 PUBLISHED = """
 | system | device or board | network | bits | clock, MHz | frames/s | source |
 |---|---|---|---:|---:|---:|---|
-| DPU, 2 x B4096, one thread / all | ZCU104 | ResNet-50 (7.7 GOP) | 8 | 300, DSPs 600 | 80.2 / 146.8 | README of github.com/Xilinx/AI-Model-Zoo, Vitis AI 1.1: end to end with pre- and post-processing |
-| the same | ZCU104 | Inception-v3 | 8 | 300, DSPs 600 | 60.5 / 117.3 | the same |
-| the same | ZCU104 | MobileNet-v2 | 8 | 300, DSPs 600 | 249 / 537 | the same |
+| DPU, 2 x B4096, one thread / all | ZCU104 | ResNet-50 | 8 | 300, DSPs 600 | 80.2 / 146.8 | (a) |
+| the same | ZCU104 | Inception-v3 | 8 | 300, DSPs 600 | 60.5 / 117.3 | (a) |
+| the same | ZCU104 | MobileNet-v2 | 8 | 300, DSPs 600 | 249 / 537 | (a) |
 | Snowflake | XC7Z045 | ResNet-50 | 16 | 250 | 17 (122 GOP/s) | Gokhale et al., arXiv 1708.02579 |
 | University of Calabria | XC7Z045 | VGG-16 | not looked up | not looked up | 11.8 | J. Low Power Electron. Appl. 10 (2020) 1 |
-| DNNBuilder | ZC706 | VGG-16 | 16 / 8 | 200 | 262 / 524 GOP/s | Zhang et al., ICCAD 2018; the figures are from memory, not looked up again |
+| DNNBuilder | ZC706 | VGG-16 | 16 / 8 | 200 | 262 / 524 GOP/s | Zhang et al., ICCAD 2018; from memory, not looked up |
+
+(a) README of github.com/Xilinx/AI-Model-Zoo of Vitis AI 1.1: end to end, with the processor's pre- and
+post-processing; ResNet-50 there has 7.7 GOP, ours (v1.5) 8.2.
 """.strip()
 
 
@@ -95,18 +106,15 @@ def count(network: str, board: str, memory: str, array: tuple[int, int], batches
     """Count a network on an array."""
     began, workload = time.process_time(), full_size(network).workload
     question = Question(
-        workload=workload,
-        board=load_board(board),
-        b_max=max(batches),
-        weights=tuple(float(b in batches) for b in range(1, max(batches) + 1)),
-        model="exact",
-        memory=memory,
-        core=CORE,
+        workload=workload, board=load_board(board), b_max=min(batches), model="exact", memory=memory, core=CORE
     )
     fitted = share_memory(question, Point(t_r=DEEPEST, t_p=array[0], t_c=array[1])).fit
     counted = evaluate_array(question, fitted, batches)
-    print(f"{network} on {board} {memory}: {time.process_time() - began:.1f} s", file=sys.stderr, flush=True)
-    return Row(network=network, workload=workload, question=question, counted=counted)
+    row = Row(network=network, workload=workload, question=question, counted=counted)
+    told = "; ".join(f"B = {batch}: {' '.join(row.cells(batch))}" for batch in batches)
+    seconds = time.process_time() - began
+    print(f"{network} on {board} {memory} {row.array}: {told} ({seconds:.1f} s)", file=sys.stderr, flush=True)
+    return row
 
 
 def main() -> None:
@@ -121,20 +129,7 @@ def main() -> None:
         for network in wanted.network or FULL_SIZE
         for place, array in zip(PLACES, CASES[network], strict=True)
     ]
-    print("# Four networks on both boards\n")
-    print(
-        "`make figures` makes this page (`python benchmarks/networks.py`; simulated): cycles of the exact model, which"
-    )
-    print(
-        "equal those of the RTL, at 16 bits and the clock of the board file: 150 MHz (ZC706) and 200 MHz (ZCU104), which"
-    )
-    print(
-        "no tool has confirmed. The NPU alone, without the processor's share. The roofline is that of all DSPs of the"
-    )
-    print(
-        "device and of what the memory sustains ([ADR 28](../../adr/0028-memory-as-it-is.md)). Depthwise layers are lowered as"
-    )
-    print("[ADR 29](../../adr/0029-depthwise.md) says; their zeros do not count as work.\n")
+    print(f"# Four networks on both boards\n\n{HEAD}")
     print(
         "| network | board, memory | array | B | frames/s | ms a batch | busy multipliers | roofline | reached of it |"
     )
@@ -144,7 +139,7 @@ def main() -> None:
             place = f"{row.question.board.name}, `{row.question.target.ports.name}`"
             print(f"| {row.network} | {place} | {row.array} | {batch} | {' | '.join(row.cells(batch))} |")
     print("\n## Published results on the same devices\n")
-    print("These ran on boards; ours are simulated. GOP of the same name differ by network version.\n")
+    print("These ran on boards; ours are simulated.\n")
     print(PUBLISHED)
     print(
         f"\n## What is left\n\nThe {WORST} layers that lose most, and their share of all cycles in which the array waits or"

@@ -217,7 +217,7 @@ def made(pattern: str) -> list[str]:
     if pattern == "reference/python/*":
         return [f"reference/python/{room}.md" for room in ROOMS]
     if pattern == "notebooks/*":
-        return [f"notebooks/{name}.md" for name in ("tutorial", "exploration", "serving")]
+        return [f"notebooks/{name}.md" for name in ("tutorial", "exploration", "serving", "exits")]
     return []
 
 

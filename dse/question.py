@@ -21,6 +21,7 @@ from fluidnpu.models import Workload
 from .design import B_MAX_LIMIT, Design
 from .errors import DesignError
 from .hardware.array import stream_words
+from .hardware.clock import at_predicted_clock
 from .hardware.dram import DramModel
 
 CORES = ("rtl", "hls")  # the reference core in SystemVerilog, and the one that Vivado HLS makes
@@ -115,7 +116,8 @@ class Question:
     `weights`: w_b of Eq. 2, b_max of them, all one by default. `objective`: "throughput", weighted over batch
     sizes, or "latency" of a single sample, which is throughput at b = 1 alone. `model`: "paper" or "exact".
     `memory`: the one of the board that tensors live in, its first by default. `core`: the one whose
-    accumulators must fit, "rtl" or "hls". `evaluations`: arrays that the exact model evaluates at most.
+    accumulators must fit, "rtl" or "hls". `evaluations`: arrays that the exact model evaluates at most. With
+    the model "exact" the board's clock becomes the predicted one where that is lower (`at_predicted_clock`).
     """
 
     workload: Workload
@@ -142,6 +144,7 @@ class Question:
         self.board.memory(self.memory)  # raises where there is no such memory
         if self.model == "exact":
             check_windows(self.workload)
+            object.__setattr__(self, "board", at_predicted_clock(self.board))
         check_b_max(self.b_max)
         check_weights(self.weights, self.b_max)
         if self.model == "exact" and self.evaluations < 1:

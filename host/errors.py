@@ -15,6 +15,7 @@
     ├── UnknownModelError (ValueError) a name or version that the server does not have
     ├── AccessError (RuntimeError)    a request without the token, or for the admin surface elsewhere
     ├── RemoteError (RuntimeError)    a server could not be reached, or failed in an unknown way
+    │   └── BoardError                a board of a fleet is silent, lost, or not the one of its bundle
     ├── ServerClosedError (RuntimeError) the server takes no more requests, or did not end in time
     └── DeviceError (RuntimeError)    the device, or the memory behind it, failed
         ├── BuildMismatch             the device was built from another design than the bundle
@@ -96,6 +97,14 @@ class AccessError(HostError, RuntimeError):
 
 class RemoteError(HostError, RuntimeError):
     """A server could not be reached, or failed in a way that has no class of its own here."""
+
+
+class BoardError(RemoteError):
+    """A board of a fleet is silent (it may be at work), lost, or not the one that its bundle was made for."""
+
+    def __init__(self, message: str, *, silent: bool = False) -> None:
+        super().__init__(message)
+        self.silent = silent
 
 
 class DeviceInUseError(HostError, RuntimeError):

@@ -18,10 +18,10 @@ from ..resources.columns import fewest_pieces
 
 
 def price_of_columns(question: Question, reached: float) -> str:
-    """Say how many arrays the DSP columns leave out, and what the most promising would reach, counted exactly.
+    """Say how many arrays the DSP columns leave out, and what the most promising would reach.
 
     `reached`: GOP/s weighted over batch sizes (or minus milliseconds) of the design found, as the search
-    weighs it. Takes as long as bounding the arrays and counting one.
+    weighs it. The array is counted exactly. Takes as long as bounding the arrays and counting one.
     """
     board = question.board
     if not board.dsp_columns:

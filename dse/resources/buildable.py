@@ -205,7 +205,7 @@ def _columns(shape: NpuShape, target: Target) -> Limit:
     )
     board, free = target.board, target.core == "hls" or not target.board.dsp_columns
     needed = 0 if free else shape.array.t_c
-    available = chains(board.dsp_columns, shape.array.t_p)
+    available = chains(board.dsp_columns, np.asarray(shape.array.t_p))
     return Limit(resource="dsp_columns", needed=needed, available=available, says=says, facts=_facts(shape, board))
 
 

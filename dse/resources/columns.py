@@ -11,18 +11,20 @@ are no multiple of T_P high. The HLS core leaves its adders to the tool, and ask
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import overload
 
-from ..hardware.array import N, ceil_div, floor_div
+from ..hardware.array import Ints, ceil_div
 
 Columns = Sequence[tuple[int, int]]  # (height, number of columns)
 
 
-def chains(columns: Columns, length: N) -> N:
-    """Chains of so many slices that fit whole into the columns."""
-    total: N = length * 0
-    for height, count in columns:
-        total = total + count * floor_div(height, length)
-    return total
+@overload
+def chains(columns: Columns, length: int) -> int: ...
+@overload
+def chains(columns: Columns, length: Ints) -> Ints: ...
+def chains(columns: Columns, length: int | Ints) -> int | Ints:
+    """Count the chains of `length` slices that fit into the columns, each whole."""
+    return sum((count * (height // length) for height, count in columns), start=length * 0)
 
 
 def fewest_pieces(columns: Columns, length: int, number: int) -> int | None:

@@ -156,7 +156,10 @@ def _with_chain(
     chosen = {table.names[exit]: threshold for exit, threshold in found.chain}
     if not keep:
         network = model_exits.keep_exits(network, list(chosen))
-    return model_exits.with_thresholds(network, [chosen.get(exit.name, 1.0) for exit in network.exits[:-1]])
+    network = model_exits.with_thresholds(network, [chosen.get(exit.name, 1.0) for exit in network.exits[:-1]])
+    assert found.found is not None
+    left = dict(zip([*chosen, network.exits[-1].name], found.found.rates, strict=True))
+    return model_exits.with_rates(network, [left.get(exit.name, 0.0) for exit in network.exits])
 
 
 def _refusal(found: tuning.Guaranteed, sure: float) -> str:

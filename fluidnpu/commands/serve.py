@@ -23,6 +23,7 @@ from .. import show
 from ..errors import UsageError, add_note
 from ..options import DATA, EXIT_RATES, JSON, PATH, numbers, takes
 from .networks import noise
+from .serve_fleet import serve_fleet
 from .serve_network import NetworkOptions, serve_network
 
 NOISE_IMAGES = 1000  # where no images are named
@@ -61,6 +62,9 @@ class ServeOptions:
     registers: str | None = None
     reserved: str | None = None
     criteria: str | None = None
+    fleet: Path | None = None
+    patience: float = 4.0
+    audit: int = 100
     as_json: bool = False
 
     @property
@@ -82,7 +86,13 @@ PORT = click.IntRange(0, 65535)
 
 
 @click.command("serve")
-@click.argument("bundles", nargs=-1, required=True, metavar="[NAME=]BUNDLE...")
+@click.argument("bundles", nargs=-1, metavar="[NAME=]BUNDLE...")
+@click.option(
+    "--fleet",
+    type=PATH,
+    metavar="FILE.toml",
+    help="serve the boards of a fleet file as one server: those with an address there, the others simulated here",
+)
 @click.option("--http", type=PORT, metavar="PORT", help="serve REST here (0: any free port), with a live page at /")
 @click.option("--grpc", type=PORT, metavar="PORT", help="serve gRPC here")
 @click.option(
@@ -153,19 +163,51 @@ PORT = click.IntRange(0, 65535)
     help="devmem: physical memory that Linux leaves to the NPU, such as 0x30000000:128MiB  [default: the programmable "
     "logic's own]",
 )
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=1),
+    default=4.0,
+    show_default=True,
+    metavar="BATCHES",
+    help="fleet: predicted batch times of silence after which a board is hung",
+)
+@click.option(
+    "--audit",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="fleet: one request in N of each board is asked of another, too, to compare the bits; 0: none",
+)
 @JSON
 @takes(ServeOptions)
 def command(options: ServeOptions) -> None:
     """Serve built BUNDLEs (or the projects around them) on simulated NPUs or on this board.
 
     With a port it is a server: the Open Inference Protocol v2 for any number of bundles, each under its
-    folder's name or NAME, until SIGTERM. Without a port, labelled images pass through one bundle as a Poisson
-    stream at --rate and --slo, and the outcome is measured.
+    folder's name or NAME, until SIGTERM. With --fleet the boards of a fleet file are one such server.
+    Without a port, labelled images pass through one bundle as a Poisson stream at --rate and --slo, and the
+    outcome is measured.
 
     Exit code: 0 all requests ended; 1 the device failed; 2 bad input; 130 or 143 the measured stream was
     stopped by Ctrl-C or SIGTERM.
     """
-    if options.network.wanted:
+    if options.fleet is not None:
+        _check_fleet(options)
+        serve_fleet(
+            options.fleet,
+            options.network,
+            policy=options.policy,
+            rate_per_s=options.rate,
+            slo=options.slo,
+            criteria=options.criteria,
+            patience=options.patience,
+            audit=options.audit,
+            as_json=options.as_json,
+        )
+    elif not options.bundles:
+        raise UsageError("serve must be given a bundle, several, or --fleet FILE.toml, and it has none")
+    elif options.network.wanted:
         if options.requests is not None or options.data is not None:
             raise UsageError("--requests and --data are for a measured stream, which has no --http, --grpc or --admin")
         serve_network(
@@ -181,6 +223,23 @@ def command(options: ServeOptions) -> None:
         )
     else:
         serve_bundle(options)
+
+
+def _check_fleet(options: ServeOptions) -> None:
+    """Refuse options that a fleet has no use for."""
+    if options.bundles:
+        raise UsageError(
+            f"--fleet names the bundles of every board, so none may be given, and {len(options.bundles)} are"
+        )
+    if options.device != "simulated" or options.registers is not None or options.reserved is not None:
+        raise UsageError(
+            "boards of a fleet that are no simulations must be served where they are: give their addresses"
+        )
+    for name, given in (("--requests", options.requests), ("--data", options.data), ("--decisions", options.decisions)):
+        if given is not None:
+            raise UsageError(f"{name} is for a server of its own, not for the front of a fleet")
+    if not options.network.wanted:
+        raise UsageError("the front of a fleet must have --http or --grpc, and it has neither")
 
 
 def serve_bundle(options: ServeOptions) -> None:

@@ -41,6 +41,21 @@ class NetworkOptions:
         """True when any surface is asked for."""
         return any(port is not None for port in (self.http, self.grpc, self.admin, self.admin_grpc))
 
+    @property
+    def surfaces(self) -> oip.ServeOptions:
+        """The same as the server takes it."""
+        return oip.ServeOptions(
+            host=self.host,
+            http=self.http,
+            grpc=self.grpc,
+            admin=self.admin,
+            admin_grpc=self.admin_grpc,
+            token_file=self.token_file,
+            certificate=self.tls_cert,
+            key=self.tls_key,
+            limits=dataclasses.replace(oip.Limits(), queue=self.max_queue, batch=self.max_batch),
+        )
+
 
 def serve_network(
     bundles: tuple[str, ...],
@@ -74,19 +89,8 @@ def serve_network(
         criteria=criteria,
     )
     models = serving.Models(serving.named_folders(bundles), model_options)
-    surfaces = oip.ServeOptions(
-        host=network.host,
-        http=network.http,
-        grpc=network.grpc,
-        admin=network.admin,
-        admin_grpc=network.admin_grpc,
-        token_file=network.token_file,
-        certificate=network.tls_cert,
-        key=network.tls_key,
-        limits=dataclasses.replace(oip.Limits(), queue=network.max_queue, batch=network.max_batch),
-    )
     oip.configure_logging(network.log_level, requests=network.log_requests)
-    oip.run_server(models, surfaces, lambda server: _started(out, server, as_json))
+    oip.run_server(models, network.surfaces, lambda server: _started(out, server, as_json))
     counts = {model.name: model.statistics.answered if model.statistics else 0 for model in models}
     if as_json:
         show.emit({"stopped": True, "answered": counts})

@@ -98,12 +98,11 @@ class NetworkServer:
         access = Access(read_token(self.options.token_file))
         limits, made = self.options.limits, self._served
         self.inference = Inference(made, limits, _version()) if isinstance(made, Models) else made(limits, _version())
+        sockets: dict[str, socket.socket] = {}
         try:
-            sockets = {
-                name: _bound(self.options.host, port)
-                for name, port in (("http", self.options.http), ("admin", self.options.admin))
-                if port is not None
-            }
+            for name, port in (("http", self.options.http), ("admin", self.options.admin)):
+                if port is not None:
+                    sockets[name] = _bound(self.options.host, port)
             self._bind_grpc(self.inference, access)
             await self.inference.start()
             for server in self._grpc:
@@ -112,6 +111,8 @@ class NetworkServer:
                 await self._start_http(name, listening, access)
         except BaseException:
             await self.stop()
+            for listening in sockets.values():
+                listening.close()
             raise
 
     def _bind_grpc(self, inference: Front, access: Access) -> None:

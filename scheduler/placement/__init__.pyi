@@ -8,7 +8,6 @@ from .fleet import DeviceType as DeviceType
 from .fleet import Fleet as Fleet
 from .fleet import Link as Link
 from .fleet import NetworkFacts as NetworkFacts
-from .fleet import parse_fleet as parse_fleet
 from .fleet import read_fleet as read_fleet
 from .plan import Job as Job
 from .plan import Plan as Plan
@@ -19,3 +18,8 @@ from .planner import Placement as Placement
 from .planner import place as place
 from .profile import Block as Block
 from .profile import Profile as Profile
+from .twin import Fault as Fault
+from .twin import Served as Served
+from .twin import goodput as goodput
+from .twin import serve_plan as serve_plan
+from .twin import serve_stream as serve_stream

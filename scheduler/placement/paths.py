@@ -129,9 +129,9 @@ class Paths:
             for factor in MOVES:
                 moved = np.maximum(prices, prices.max(initial=1e-12) * 1e-3)
                 moved[kind] *= factor
-                way = self._cheapest(moved)
-                if way is not None:
-                    self._add(way)
+                beside = self._cheapest(moved)
+                if beside is not None:
+                    self._add(beside)
 
     def _place(self, cell: Cell, option: Option) -> int:
         some = self.asked.space.pieces.get(cell, ())

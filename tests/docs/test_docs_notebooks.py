@@ -16,4 +16,4 @@ def test_a_notebook_prints_what_it_shows(path: Path, tmp_path: Path) -> None:
 
 
 def test_there_is_one_for_each_road() -> None:
-    assert [path.stem for path in NOTEBOOKS] == ["exploration", "serving", "tutorial"]
+    assert [path.stem for path in NOTEBOOKS] == ["exits", "exploration", "serving", "tutorial"]

@@ -81,7 +81,7 @@ def test_a_board_may_keep_slices_for_others() -> None:
 )
 def test_columns_that_cannot_be_are_refused(columns: tuple[tuple[int, ...], ...], says: str) -> None:
     with pytest.raises(BoardError, match=says):
-        replace(load_board("zc706"), dsp_columns=columns)
+        replace(load_board("zc706"), dsp_columns=columns)  # type: ignore[arg-type]
 
 
 def test_the_price_names_the_array_that_is_left_out() -> None:

@@ -178,6 +178,7 @@ def test_a_selection_is_guaranteed_printed_and_written(exits_that_agree: Path) -
     chosen = {row["name"]: row["threshold"] for row in found["guaranteed"]["exits"]}
     network = read_onnx(folder / "out.onnx")
     assert {exit.name: exit.threshold for exit in network.exits[:-1]} == chosen
+    assert [exit.rate for exit in network.exits] == pytest.approx(found["guaranteed"]["rates"])
     kept = answer(*words, "--keep", "--out", folder / "kept.onnx")
     assert kept["selection"]["reference"] == "the last exit"
     every = {exit.name: exit.threshold for exit in read_onnx(folder / "kept.onnx").exits[:-1]}

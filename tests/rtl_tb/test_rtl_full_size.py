@@ -31,8 +31,8 @@ FULL_SIZE = [
 )
 def test_every_layer_of_a_network_at_full_size(network: str, board: str, memory: str, point: Point) -> None:
     """The arrays of docs/explanation/cycles behind the memory of their board, at B = 1; `make tables` goes
-    on to B = 8, and to an ideal memory. The HLS core takes as many calls as this core takes cycles, and places
-    where the cascades of this one would not (ADR 27).
+    on to B = 8, and to an ideal memory. The HLS core takes as many calls as this core takes cycles, and
+    places where the cascades of this one would not (ADR 27).
     """
     qnet = quantise(random_full_size(network))
     design = build_design(qnet.network.workload, load_board(board), point, memory=memory, core="hls", b_max=1)

@@ -4,18 +4,24 @@ form of `make timing`, which a seeded long path fails.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from statistics import mean
 
 import pytest
 
 from fluidnpu.boards import load_board
+from fluidnpu.dse.hardware import clock as clock_of_designs
+from fluidnpu.dse.hardware.clock import clocks
 from fluidnpu.rtl_tb.synthesis import clock, timing
 from fluidnpu.rtl_tb.synthesis.arrivals import NetDelay, Netlist
+from fluidnpu.rtl_tb.synthesis.arrivals import Path as TimingPath
 from fluidnpu.rtl_tb.synthesis.clock import GRID, designs, factor, model
 from fluidnpu.rtl_tb.synthesis.delays import delays_of
+from fluidnpu.rtl_tb.synthesis.netlists import ModulePath
 
 NETS = NetDelay(400, 0)
 REGISTERS = ("AREG", "BREG", "CREG", "DREG", "ADREG", "MREG", "PREG")
@@ -144,6 +150,33 @@ def test_small_modules_meet_both_clocks_and_a_long_path_does_not(
     said = capsys.readouterr().out
     assert "(below 150)" in said
     assert said.endswith("1 of 1 modules may miss their board's clock\n")
+
+
+def test_what_is_kept_is_of_todays_rtl() -> None:
+    """Run `make timing` after a change of the RTL; an empty table says that nothing is predicted."""
+    kept = clocks()
+    if kept["designs"]:
+        assert kept["rtl"] == timing.rtl_digest(), "the RTL has changed since its clock was predicted: make timing"
+        assert set(kept["designs"]) == {one.name for one in timing.SHIPPED}
+
+
+def test_predictions_are_kept_by_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tmp_path / "resources" / "clocks.json"
+    kept.parent.mkdir()
+    monkeypatch.setattr(timing, "files", lambda _: tmp_path / "resources")
+    board, path = (
+        load_board("zc706"),
+        ModulePath(module="m", instance="", path=TimingPath(1000, 4, 2.0, (), "a_q", "b_q")),
+    )
+    line = timing.Line(design="one", board=board, path=path, low=100.0, mhz=150.0, high=225.0)
+    timing.write({"one": line}, model())
+    body = json.loads(kept.read_text())
+    assert body["rtl"] == timing.rtl_digest()
+    assert body["designs"]["one"]["part"] == board.part
+    monkeypatch.setattr(clock_of_designs, "clocks", lambda: body)
+    assert clock_of_designs.predicted_clock(board) == clock_of_designs.Prediction(
+        mhz=150.0, low_mhz=100.0, high_mhz=225.0, design="one", module="m"
+    )
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 import importlib.util
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,7 +129,7 @@ def test_a_network_that_fits_nowhere_is_named_with_need_and_room() -> None:
         Problem(**{**vars_of(problem), "demand": (0.0,) * 5})
 
 
-def vars_of(problem: Problem) -> dict[str, object]:
+def vars_of(problem: Problem) -> dict[str, Any]:
     names = ("devices", "networks", "kinds", "batches", "demand", "seconds", "need", "room")
     return {name: getattr(problem, name) for name in names}
 

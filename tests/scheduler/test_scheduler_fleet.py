@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from fluidnpu.dse import LatencyTable
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.scheduler.errors import FleetError
-from fluidnpu.scheduler.placement import Block, Fleet, Job, Plan, Pool, Profile, Route, parse_fleet, read_fleet
+from fluidnpu.scheduler.placement import Block, Fleet, Job, Plan, Pool, Profile, Route, read_fleet
+from fluidnpu.scheduler.placement.fleet import parse_fleet
 
 FLEET = """
 schema = 1

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,12 +44,12 @@ class Answer:
 
 @dataclass
 class Parts:
-    """What has come for one sample: logits by network, whatever the order."""
+    """The parts that have come for one sample: logits by network, in any order."""
 
     networks: tuple[str, ...]
     logits: dict[str, NDArray[np.int64]] = field(default_factory=dict)
 
-    def add(self, network: str, logits: Sequence[int] | NDArray[np.integer]) -> bool:
+    def add(self, network: str, logits: Sequence[int] | NDArray[Any]) -> bool:
         """Take one network's logits; False for a repeat, which changes nothing. Raises FleetError."""
         if network not in self.networks:
             raise FleetError(f"a part must come from one of {', '.join(self.networks)}, not '{network}'")

@@ -1,0 +1,87 @@
+"""`fluidnpu serve --fleet FILE.toml --http PORT --grpc PORT`: many boards as one server."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fluidnpu import scheduler
+from fluidnpu.host import fleet, oip
+
+from .. import show
+from ..errors import UsageError
+from .serve_network import NetworkOptions
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def serve_fleet(
+    file: Path,
+    network: NetworkOptions,
+    *,
+    policy: str,
+    rate_per_s: float | None,
+    slo: str | None,
+    criteria: str | None,
+    patience: float,
+    audit: int,
+    as_json: bool,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C, then drain: all that was taken is answered, and simulated boards end.
+
+    `rate_per_s` is that of the whole fleet; each board is told its share.
+    """
+    if network.admin is not None or network.admin_grpc is not None:
+        raise UsageError("models are loaded at the boards of a fleet, so its front has no --admin and no --admin-grpc")
+    out = show.console(as_json)
+    roster = fleet.Roster.read(file)
+    slo_ns = None if slo is None else scheduler.parse_duration_ns(slo, "--slo")
+    share = None if rate_per_s is None else rate_per_s / len(roster.seats)
+    boards = fleet.BoardOptions(
+        policy=policy,
+        slo_ns=slo_ns,
+        rate_per_s=share,
+        criteria=criteria,
+        queue=network.max_queue,
+        guarded=network.guarded,
+    )
+    dispatch = fleet.DispatchOptions(patience=patience, audit_every=audit, queue=network.max_queue, slo_ns=slo_ns)
+    oip.configure_logging(network.log_level, requests=network.log_requests)
+    fronts: list[fleet.FleetFront] = []
+
+    def opened(limits: oip.Limits, version: str) -> fleet.FleetFront:
+        fronts.append(fleet.FleetFront(roster, fleet.FleetOptions(dispatch=dispatch, boards=boards), limits, version))
+        return fronts[-1]
+
+    oip.run_server(opened, network.surfaces, lambda server: _started(out, server, fronts[0], as_json))
+    counts = {model: one.samples for model, one in fronts[0].counts.items()}
+    if as_json:
+        show.emit({"stopped": True, "answered": counts})
+    else:
+        out.print(f"drained: {sum(counts.values())} samples were answered")
+
+
+def _started(out: Console, server: oip.NetworkServer, front: fleet.FleetFront, as_json: bool) -> None:
+    """Say which boards serve what, and where the front listens."""
+    urls = {surface: server.url(surface) for surface in server.ports}
+    leaves = front.dispatcher.leaves
+    boards = [
+        {"name": one.name, "address": one.address, "models": list(one.times), "started": one.name in front.processes}
+        for one in leaves
+    ]
+    if as_json:
+        show.emit({"urls": urls, "boards": boards, "capacity_per_s": front.capacity_per_s})
+        sys.stdout.flush()
+        return
+    for leaf in leaves:
+        kind = "simulated here" if leaf.name in front.processes else "reached"
+        out.print(f"[bold]{leaf.name}[/] at {leaf.address} ({kind}): {', '.join(leaf.times)}")
+    for model, capacity in front.capacity_per_s.items():
+        slo_ms = front.counts[model].slo_ns / 1e6
+        out.print(f"{model}: predicted capacity {capacity:.0f}/s, objective {slo_ms:g} ms unless a request names one")
+    for surface, url in urls.items():
+        out.print(f"{surface}: {url}")
+    if "http" in urls:
+        out.print("[dim]the page at / shows it live, /metrics is for Prometheus; SIGTERM drains[/]")

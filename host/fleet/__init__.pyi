@@ -1,0 +1,10 @@
+from .board import BoardOptions as BoardOptions
+from .dispatcher import Dispatcher as Dispatcher
+from .dispatcher import DispatchOptions as DispatchOptions
+from .front import FleetFront as FleetFront
+from .front import FleetOptions as FleetOptions
+from .front import open_fleet as open_fleet
+from .leaf import Leaf as Leaf
+from .leaf import State as State
+from .leaf import Times as Times
+from .roster import Roster as Roster

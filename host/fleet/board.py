@@ -1,0 +1,119 @@
+"""One simulated board of a fleet in a process of its own: the usual server, on gRPC alone.
+
+    python -m fluidnpu.host.fleet.board --port 0 demo=project/bundle
+
+It prints its address as JSON when it takes requests, drains on SIGTERM, and ends with its standard input, so
+that no board outlives the front that started it. `--wrong-bits` is for campaigns: a device that lies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..bundle import Bundle
+from ..devices.device import Device, WallClock
+from ..devices.recall import Recall
+from ..devices.simulated import SimulatedNpu
+from ..oip.limits import Limits
+from ..oip.running import NetworkServer, ServeOptions, run_server
+from ..serving.model import ModelOptions
+from ..serving.models import Models, named_folders
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardOptions:
+    """The circumstances of a board that is started here: see `ModelOptions`."""
+
+    policy: str = "fluid"
+    slo_ns: int | None = None
+    rate_per_s: float | None = None
+    criteria: str | None = None
+    queue: int = 1024
+    guarded: bool = False
+    wrong_bits: float = 0.0
+
+    def words(self) -> list[str]:
+        """Return the command line that says the same."""
+        said = [
+            ("policy", self.policy),
+            ("slo-ns", self.slo_ns),
+            ("rate", self.rate_per_s),
+            ("criteria", self.criteria),
+        ]
+        said += [("queue", self.queue), ("wrong-bits", self.wrong_bits or None)]
+        words = [f"--{name}={value}" for name, value in said if value is not None]
+        return [*words, *(["--guarded"] if self.guarded else [])]
+
+
+class LyingNpu(SimulatedNpu):
+    """A simulated NPU that flips a bit in the results of a share of its jobs, and says nothing."""
+
+    def __init__(self, bundle: Bundle, share: float, seed: int = 0) -> None:
+        super().__init__(bundle.design, clock=WallClock(), recall=Recall(256 << 20))
+        self._share, self._random = share, random.Random(seed)
+        self.lies = 0
+
+    def _compute(self, job: object, until_ns: int) -> None:
+        steps, slots, before = job.steps, job.slots, job.ran  # type: ignore[attr-defined]
+        super()._compute(job, until_ns)  # type: ignore[arg-type]
+        ends_now = before < job.ran == len(steps)  # type: ignore[attr-defined]
+        if ends_now and self._random.random() < self._share:
+            for index in range(len(slots.active)):
+                result = steps[-1].output.inside(self._plane.slot(slots, index))
+                result[(0,) * result.ndim] ^= np.int16(1)
+            self.lies += 1
+
+
+def _lying(share: float) -> Callable[[Bundle], Device]:
+    return lambda bundle: LyingNpu(bundle, share)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Serve until SIGTERM, or until standard input ends."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("bundles", nargs="+", metavar="NAME=BUNDLE")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--policy", default="fluid")
+    parser.add_argument("--slo-ns", type=int)
+    parser.add_argument("--rate", type=float)
+    parser.add_argument("--criteria")
+    parser.add_argument("--queue", type=int, default=1024)
+    parser.add_argument("--guarded", action="store_true")
+    parser.add_argument("--wrong-bits", type=float, default=0.0, metavar="SHARE")
+    given = parser.parse_args(words)
+    options = ModelOptions(
+        policy=given.policy,
+        slo_ns=given.slo_ns,
+        rate_per_s=given.rate,
+        criteria=given.criteria,
+        queue=given.queue,
+        guarded=given.guarded,
+        opened=_lying(given.wrong_bits) if given.wrong_bits else None,
+    )
+    surfaces = ServeOptions(http=None, grpc=given.port, limits=Limits(queue=given.queue))
+    threading.Thread(target=_until_alone, name="stdin", daemon=True).start()
+    run_server(Models(named_folders(given.bundles), options), surfaces, _told)
+
+
+def _told(server: NetworkServer) -> None:
+    print(json.dumps({"address": server.url("grpc"), "pid": os.getpid()}), flush=True)
+
+
+def _until_alone() -> None:
+    """Drain when whoever started this process has gone."""
+    while os.read(0, 1 << 12):  # unbuffered: a buffer's lock would be held when the interpreter ends
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main()

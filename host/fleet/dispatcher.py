@@ -1,0 +1,600 @@
+"""The dispatcher: holds every unanswered request, gives it to a board, and asks another when that one is
+late.
+
+A request is cut into pieces of at most a batch; a piece is one message, with a deadline and an idempotency
+key. Boards are compared by predicted finish, two drawn at random. A board with work that is silent for
+`patience` batch times is hung: its pieces are asked elsewhere, and whatever answer comes first is the only
+one that leaves. Every `audit_every`th piece of a board is asked again of another; where the bits differ, the
+bundle's own arithmetic says who is sick. Everything runs on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import random
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import (
+    BoardError,
+    DeviceError,
+    DriverUsageError,
+    ExpiredError,
+    HostError,
+    ModelUnavailableError,
+    ProtocolError,
+    QueueFullError,
+    ServerClosedError,
+    UnknownModelError,
+)
+from ..oip.calls import Answer, Call, Parameter, Wishes
+from ..oip.tensors import Array
+from .leaf import RETURNING, Leaf, State
+from .link import write_request
+from .reference import Reference
+
+_log = logging.getLogger("fluidnpu.fleet")
+_JUDGED = ("label", "confidence", "exit", "logits")
+_PAUSE_S = 0.02  # before a board that refused is asked again, times the refusals so far
+_PROBE_S = (0.05, 0.1, 0.2, 0.5)  # between looks at a board that is away; the last one repeats
+_IDLE_PROBE_S = 1.0  # between looks at a board without work
+_LONGEST_QUIET_S = 5.0
+_AGAIN = (QueueFullError, ModelUnavailableError, ServerClosedError, DeviceError, UnknownModelError, ExpiredError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DispatchOptions:
+    """The dispatcher's patience, in predicted batch times and seconds. Raises DriverUsageError.
+
+    A board with work is hung when it has been silent for `patience` of its longest batches and `allowance_s`
+    more, which is for hosts and links that stall. `audit_every`: one piece in so many of each board is asked
+    twice (0: none). `queue`: samples without an answer. `hold_s`: time that a request waits where no board
+    can take it. `tries`: refusals of boards after which the last one is the answer. `slo_ns`: objective of a
+    request that names none (None: five lone latencies of the slowest board).
+    """
+
+    patience: float = 4.0
+    allowance_s: float = 0.1
+    audit_every: int = 100
+    queue: int = 1024
+    hold_s: float = 30.0
+    tries: int = 8
+    slo_ns: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("patience", 1), ("allowance_s", 0), ("audit_every", 0), ("queue", 1), ("tries", 1)):
+            if getattr(self, name) < least:
+                raise DriverUsageError(f"{name} must be at least {least}, not {getattr(self, name)}")
+
+
+@dataclass(eq=False)
+class _Piece:
+    """Samples that travel in one message, from the first sending to the answer."""
+
+    call: Call
+    inputs: Mapping[str, Array]
+    count: int
+    wishes: Wishes
+    born: float
+    key: str
+    future: asyncio.Future[Answer]
+    avoided: set[str] = field(default_factory=set)  # boards that are at work on it, or refused it
+    refusals: int = 0
+    sent: int = 0
+    audited: bool = False
+    timer: asyncio.TimerHandle | None = None  # while no board can take it
+    answered_by: str = ""
+
+
+@dataclass(eq=False)
+class _Attempt:
+    """One message to one board; `predicted_s` is the time until its answer without the lag."""
+
+    piece: _Piece
+    leaf: Leaf
+    work_s: float
+    sent_at: float
+    predicted_s: float
+    task: asyncio.Task[None] | None = None
+    timer: asyncio.TimerHandle | None = None
+    overdue: bool = False
+
+
+class Dispatcher:
+    """Routes pieces to leaves. `references` judge audits, by model; `counts` are of the whole fleet."""
+
+    def __init__(
+        self, leaves: Sequence[Leaf], references: Mapping[str, Reference], options: DispatchOptions | None = None
+    ) -> None:
+        self.leaves, self.options = tuple(leaves), options or DispatchOptions()
+        self.expected: dict[str, dict[str, dict[str, str]]] = {}  # identity by board and model
+        self.counts: Counter[str] = Counter()
+        self.waiting = 0  # samples without an answer
+        self.noticed_s: list[float] = []  # from the last sign of life of a board to the finding that it is hung
+        self._references = references
+        self._serving: dict[str, list[Leaf]] = {}
+        for leaf in leaves:
+            for model in leaf.times:
+                self._serving.setdefault(model, []).append(leaf)
+        self._rng = random.Random(self.options.seed)
+        self._held: dict[_Piece, None] = {}  # in the order of arrival
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._numbers = itertools.count()
+        self._prefix = secrets.token_hex(6)
+        self._closed = False
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Ask every board for its identity, then mind them all.
+
+        Raises BoardError for one that does not answer, is not the one of its bundle, or is named twice.
+        """
+        found = await asyncio.gather(*(self._identify(leaf, 5.0) for leaf in self.leaves))
+        instances: dict[str, Leaf] = {}
+        for leaf, instance in zip(self.leaves, found, strict=True):
+            other = instances.setdefault(instance, leaf)
+            if other is not leaf:
+                raise BoardError(
+                    f"boards must be servers of their own, and '{other.name}' at {other.address} and '{leaf.name}' at "
+                    f"{leaf.address} are one"
+                )
+        for leaf in self.leaves:
+            self._enter(leaf, State.READY, "")
+            self._spawn(self._mind(leaf))
+        self._spawn(self._watch())
+
+    async def close(self) -> None:
+        """End what is under way; requests without an answer end with ServerClosedError."""
+        self._closed = True
+        for piece in [*self._held, *(attempt.piece for leaf in self.leaves for attempt in leaf.attempts)]:
+            self._fail(piece, ServerClosedError("the fleet's front is closed"))
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(leaf.link.close() for leaf in self.leaves))
+
+    def drain(self, name: str) -> None:
+        """Give a board no more requests; what it has it may answer. Raises UnknownModelError."""
+        self._enter(self._leaf(name), State.DRAINED, "by order")
+
+    def restore(self, name: str) -> None:
+        """Take a drained or sick board back as soon as it answers. Raises UnknownModelError."""
+        leaf = self._leaf(name)
+        if leaf.state not in (State.READY, *RETURNING):
+            leaf.state, leaf.reason = State.STARTING, ""
+            self._spawn(self._mind(leaf))
+
+    def _leaf(self, name: str) -> Leaf:
+        for leaf in self.leaves:
+            if leaf.name == name:
+                return leaf
+        raise UnknownModelError(f"a board must be one of {', '.join(one.name for one in self.leaves)}, not '{name}'")
+
+    def boards_of(self, model: str) -> Sequence[Leaf]:
+        """Return the boards that serve a model, in any state."""
+        return self._serving.get(model, ())
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # -- requests --------------------------------------------------------------------------------------------
+
+    async def infer(self, call: Call, wishes: Wishes) -> Answer:
+        """Answer a call, whose samples may be spread over boards, in their order.
+
+        Raises what a board refuses it with, QueueFullError, ModelUnavailableError, ExpiredError.
+        """
+        count = _samples(call)
+        if self.waiting + count > self.options.queue:
+            raise QueueFullError(f"{self.waiting} samples wait for an answer already, and {self.options.queue} may")
+        pieces = list(self._cut(call, wishes, count))
+        self.waiting += count
+        try:
+            for piece in pieces:
+                self._send(piece)
+            if len(pieces) == 1:
+                return await pieces[0].future
+            return _joined(await asyncio.gather(*(piece.future for piece in pieces)))
+        finally:
+            self.waiting -= count
+            for piece in pieces:
+                self._let_go(piece)
+
+    def _cut(self, call: Call, wishes: Wishes, count: int) -> Iterable[_Piece]:
+        loop = asyncio.get_running_loop()
+        most = min(leaf.times[call.model].b_max for leaf in self._serving[call.model])
+        for first in range(0, max(1, count), most):
+            rows = min(most, count - first)
+            inputs = call.inputs
+            if rows < count:
+                inputs = {name: array[first : first + rows] for name, array in inputs.items()}
+            key = f"{self._prefix}.{next(self._numbers)}"
+            yield _Piece(call, inputs, max(1, rows), wishes, loop.time(), key, loop.create_future())
+
+    def _send(self, piece: _Piece) -> None:
+        """Give a piece to the better of two boards, or hold it until there is one."""
+        self._held.pop(piece, None)
+        if piece.future.done():
+            return
+        if (error := self._expired(piece)) is not None:
+            self._fail(piece, error)
+            return
+        fit = [leaf for leaf in self._serving[piece.call.model] if leaf.ready and leaf.name not in piece.avoided]
+        if not fit:
+            self._hold(piece)
+            return
+        two = self._rng.sample(fit, min(2, len(fit)))
+        leaf = min(two, key=lambda one: one.finish_s(piece.call.model, piece.count))
+        leaf.turns += 1
+        if self.options.audit_every and leaf.turns >= self.options.audit_every and not piece.sent:
+            leaf.turns, piece.audited = 0, True
+        self._attempt(piece, leaf)
+
+    def _attempt(self, piece: _Piece, leaf: Leaf) -> None:
+        loop, model = asyncio.get_running_loop(), piece.call.model
+        if not leaf.attempts:
+            leaf.since = loop.time()
+        finish_s, work_s = leaf.finish_s(model, piece.count), piece.count * leaf.times[model].sample_s
+        limit_s = self._limit_s(finish_s)
+        attempt = _Attempt(piece, leaf, work_s, loop.time(), finish_s - leaf.lag_s)
+        leaf.attempts[attempt] = None
+        leaf.work_s += attempt.work_s
+        leaf.counts["sent"] += 1
+        piece.avoided.add(leaf.name)
+        piece.sent += 1
+        if piece.sent > 1:
+            self.counts["resent"] += 1
+        attempt.timer = loop.call_later(limit_s, self._late, attempt)
+        attempt.task = self._spawn(self._exchange(attempt, limit_s))
+
+    def _limit_s(self, finish_s: float) -> float:
+        return self.options.patience * finish_s + self.options.allowance_s
+
+    async def _exchange(self, attempt: _Attempt, limit_s: float) -> None:
+        piece, leaf = attempt.piece, attempt.leaf
+        try:
+            answer = await leaf.link.infer(self._message(piece, limit_s), 2 * limit_s + 1)
+        except HostError as error:
+            self._take_back(attempt)
+            self._refused(attempt, error)
+        except asyncio.CancelledError:
+            self._take_back(attempt)
+            raise
+        except Exception as error:  # such as an answer that cannot be read: never leave a piece without an owner
+            self._take_back(attempt)
+            self._refused(attempt, BoardError(f"its answer cannot be read: {error}"))
+        else:
+            self._take_back(attempt)
+            self._answered(attempt, answer)
+
+    def _message(self, piece: _Piece, limit_s: float) -> Any:
+        """Return the request with the time that is left to it, and all outputs where it is judged."""
+        call, waited_s = piece.call, asyncio.get_running_loop().time() - piece.born
+        left_s = limit_s
+        if piece.wishes.timeout_ns is not None:
+            left_s = min(left_s, piece.wishes.timeout_ns / 1e9 - waited_s)
+        parameters: dict[str, Parameter] = {
+            **call.parameters,
+            "slo_ms": max(1e-3, self._slo_ns(piece) / 1e6 - 1e3 * waited_s),
+            "timeout": max(1, round(1e6 * left_s)),
+            "idempotency_key": piece.key,
+        }
+        parameters.pop("binary_data_output", None)
+        outputs = tuple(dict.fromkeys((*call.outputs, *_JUDGED))) if piece.audited and call.outputs else call.outputs
+        return write_request(call.model, piece.key, piece.inputs, outputs, parameters)
+
+    def _slo_ns(self, piece: _Piece) -> int:
+        if piece.wishes.slo_ns is not None:
+            return piece.wishes.slo_ns
+        if self.options.slo_ns is not None:
+            return self.options.slo_ns
+        return self.default_slo_ns(piece.call.model)
+
+    def default_slo_ns(self, model: str) -> int:
+        """Return five times the latency of one sample alone on the slowest board of a model."""
+        return 5 * max(round(1e9 * leaf.times[model].whole_s[0]) for leaf in self._serving[model])
+
+    def _take_back(self, attempt: _Attempt) -> None:
+        leaf = attempt.leaf
+        if leaf.attempts.pop(attempt, 0) is None:
+            leaf.work_s = leaf.work_s - attempt.work_s if leaf.attempts else 0.0
+        if attempt.timer is not None:
+            attempt.timer.cancel()
+
+    def _answered(self, attempt: _Attempt, answer: Answer) -> None:
+        piece, leaf = attempt.piece, attempt.leaf
+        leaf.since, leaf.strikes = asyncio.get_running_loop().time(), 0
+        leaf.learn(leaf.since - attempt.sent_at, attempt.predicted_s)
+        leaf.counts["answers"] += 1
+        if leaf.state is State.HUNG:
+            self._enter(leaf, State.READY, "")
+        if leaf.state is State.SICK:
+            leaf.counts["ignored"] += 1  # its pieces were asked elsewhere when it was found sick
+        elif piece.future.done():
+            leaf.counts["late"] += 1  # somebody was faster, or the client has gone
+        else:
+            piece.answered_by = leaf.name
+            piece.future.set_result(self._as_wanted(piece, answer))
+            if piece.audited:
+                self._spawn(self._audit(piece, leaf, answer))
+
+    def _as_wanted(self, piece: _Piece, answer: Answer) -> Answer:
+        wanted = piece.call.outputs or tuple(answer.outputs)
+        late = asyncio.get_running_loop().time() - piece.born > self._slo_ns(piece) / 1e9
+        parameters = {**answer.parameters, "met": not late, "board": piece.answered_by}
+        outputs = {name: answer.outputs[name] for name in wanted}
+        return Answer(piece.call.model, answer.version, piece.call.id, outputs, parameters)
+
+    def _refused(self, attempt: _Attempt, error: HostError) -> None:
+        """Ask another board, unless the refusal is the client's to hear."""
+        piece, leaf = attempt.piece, attempt.leaf
+        if isinstance(error, BoardError):
+            if not error.silent:
+                self._enter(leaf, State.LOST, str(error))
+            piece.avoided.discard(leaf.name)
+            self._send_again(piece)
+            return
+        leaf.since = asyncio.get_running_loop().time()
+        leaf.counts["refused"] += 1
+        if not isinstance(error, _AGAIN):
+            self._fail(piece, error)
+            return
+        if isinstance(error, ModelUnavailableError | ServerClosedError | UnknownModelError):
+            self._enter(leaf, State.AWAY, str(error))
+        piece.refusals += 1
+        if piece.refusals >= self.options.tries:
+            self._fail(piece, error)
+            return
+        if isinstance(error, ExpiredError):
+            leaf.learn(leaf.since - attempt.sent_at, attempt.predicted_s)
+            piece.avoided.discard(leaf.name)  # it was late, not unwilling
+        self._send_again(piece)
+
+    def _send_again(self, piece: _Piece) -> None:
+        if not piece.future.done() and not self._closed:
+            self._send(piece)
+
+    def _late(self, attempt: _Attempt) -> None:
+        """Ask another board for a piece whose answer is overdue."""
+        if not attempt.overdue and not attempt.piece.future.done():
+            attempt.overdue = True
+            attempt.leaf.counts["overdue"] += 1
+            self._send_again(attempt.piece)
+
+    def _hold(self, piece: _Piece) -> None:
+        """Keep a piece until a board returns; where all ready boards refused it, ask soon."""
+        loop = asyncio.get_running_loop()
+        if piece.timer is not None:
+            piece.timer.cancel()
+        at_work = {leaf.name for leaf in self.leaves for attempt in leaf.attempts if attempt.piece is piece}
+        ready = any(leaf.ready and leaf.name not in at_work for leaf in self._serving[piece.call.model])
+        if ready:
+            piece.avoided = at_work
+            piece.timer = loop.call_later(_PAUSE_S * max(1, piece.refusals), self._send, piece)
+            return
+        left_s = max(
+            0.0, min(self.options.hold_s, (piece.wishes.timeout_ns or 10**18) / 1e9) + piece.born - loop.time()
+        )
+        piece.timer = loop.call_later(left_s, self._give_up, piece)
+        self.counts["held"] += 1
+        self._held[piece] = None
+
+    def _give_up(self, piece: _Piece) -> None:
+        error: HostError | None = self._expired(piece)
+        if error is None:
+            states = ", ".join(f"'{one.name}' {one.state.value}" for one in self._serving[piece.call.model])
+            waited_s = asyncio.get_running_loop().time() - piece.born
+            error = ModelUnavailableError(
+                f"no board could answer for '{piece.call.model}' in {waited_s:.1f} s: {states}"
+            )
+        self._fail(piece, error)
+
+    def _expired(self, piece: _Piece) -> ExpiredError | None:
+        waited_ns = round(1e9 * (asyncio.get_running_loop().time() - piece.born))
+        if piece.wishes.timeout_ns is None or waited_ns < piece.wishes.timeout_ns:
+            return None
+        return ExpiredError(
+            f"the time that the request allowed passed in the fleet: {waited_ns / 1e6:.1f} ms", waited_ns
+        )
+
+    def _fail(self, piece: _Piece, error: HostError) -> None:
+        if not piece.future.done():
+            piece.future.set_exception(error)
+
+    def _let_go(self, piece: _Piece) -> None:
+        """Forget a piece whose client has its answer, or has gone; nobody need work for those who have."""
+        self._held.pop(piece, None)
+        if piece.timer is not None:
+            piece.timer.cancel()
+        if not piece.future.done():
+            piece.future.cancel()
+        if piece.future.cancelled():
+            for attempt in [one for leaf in self.leaves for one in leaf.attempts if one.piece is piece]:
+                if attempt.task is not None:
+                    attempt.task.cancel()
+        else:
+            piece.future.exception()  # seen: another piece of the call may have been the one that was told
+
+    # -- boards ----------------------------------------------------------------------------------------------
+
+    def _enter(self, leaf: Leaf, state: State, reason: str) -> None:
+        """Change a board's state, log it, and move its work where that is needed."""
+        kept = leaf.state in (State.SICK, State.DRAINED) and state is not State.SICK  # until `restore`
+        if leaf.state is state or kept:
+            return
+        before, leaf.state, leaf.reason = leaf.state, state, reason
+        leaf.counts[f"became_{state.name.lower()}"] += 1
+        facts = {"board": leaf.name, "address": leaf.address, "state": state.name, "before": before.name}
+        level = logging.INFO if state is State.READY else logging.WARNING
+        said = f": {reason}" if reason else ""
+        _log.log(level, "board '%s' %s%s", leaf.name, state.value, said, extra=facts)
+        if state is State.READY:
+            leaf.since = asyncio.get_running_loop().time()
+            for piece in list(self._held):
+                if piece.timer is not None:
+                    piece.timer.cancel()
+                self._send(piece)
+        elif state is not State.DRAINED:
+            for attempt in list(leaf.attempts):
+                self._late(attempt)
+
+    async def _watch(self) -> None:
+        """Find boards that have work and give no sign of life."""
+        loop = asyncio.get_running_loop()
+        pause_s = max(0.005, min(self._limit_s(leaf.longest_batch_s) for leaf in self.leaves) / 8)
+        while True:
+            before = loop.time()
+            await asyncio.sleep(pause_s)
+            stalled_s = loop.time() - before - pause_s  # this process was not running: nobody else is to blame
+            for leaf in self.leaves:
+                if stalled_s > pause_s:
+                    leaf.since += stalled_s
+                silent_s, limit_s = loop.time() - leaf.since, self._limit_s(leaf.longest_batch_s)
+                if leaf.ready and leaf.attempts and silent_s > limit_s:
+                    leaf.strikes += 1
+                    quiet_s = min(_LONGEST_QUIET_S, limit_s * 2 ** (leaf.strikes - 1))
+                    leaf.quiet_until = loop.time() + quiet_s
+                    self.noticed_s = [*self.noticed_s[-999:], silent_s]
+                    self._enter(leaf, State.HUNG, f"{len(leaf.attempts)} requests, silent for {silent_s:.3f} s")
+
+    async def _mind(self, leaf: Leaf) -> None:
+        """Look after a board that is idle or away, until it is taken out."""
+        loop, looks = asyncio.get_running_loop(), 0
+        while leaf.state in (State.READY, *RETURNING):
+            if leaf.ready:
+                looks = 0
+                await asyncio.sleep(_IDLE_PROBE_S)
+                if leaf.ready and leaf.attempts:
+                    continue
+                leaf.lag_s /= 2  # else a board that was slow once is never asked again
+            else:
+                await asyncio.sleep(_PROBE_S[min(looks, len(_PROBE_S) - 1)])
+                looks += 1
+            try:
+                await self._identify(leaf, max(0.5, self._limit_s(leaf.longest_batch_s)))
+            except BoardError as error:
+                if leaf.state is not State.HUNG or not error.silent:
+                    self._enter(leaf, _meant(error), str(error))
+            else:
+                if leaf.state is not State.READY and loop.time() >= leaf.quiet_until:
+                    self._enter(leaf, State.READY, "")
+
+    async def _identify(self, leaf: Leaf, timeout_s: float) -> str:
+        """Return the number of the process behind a board's address. Raises BoardError."""
+        instance = ""
+        for model in leaf.times:
+            where = f"board '{leaf.name}' at {leaf.address}"
+            try:
+                ready, known = await leaf.link.identity(model, timeout_s)
+            except BoardError as error:
+                raise BoardError(f"{where} must answer, and it does not: {error}", silent=error.silent) from None
+            except UnknownModelError:
+                raise _ForeignError(f"{where} must serve the model '{model}' of its bundle, and it does not") from None
+            except HostError as error:
+                raise _AwayError(f"{where} does not take requests: {error}") from None
+            for fact, wanted in self.expected.get(leaf.name, {}).get(model, {}).items():
+                if known.get(fact) != wanted:
+                    raise _ForeignError(
+                        f"{where} must serve the {fact} {wanted[:12]} that its bundle of '{model}' holds, not "
+                        f"{known.get(fact, 'an unknown one')[:12]}"
+                    )
+            if not ready:
+                raise _AwayError(f"{where} must take requests for '{model}', and it does not yet")
+            instance = known.get("instance", "")
+        return instance or leaf.address
+
+    # -- audits ----------------------------------------------------------------------------------------------
+
+    async def _audit(self, piece: _Piece, leaf: Leaf, answer: Answer) -> None:
+        """Ask another board for the same; where bits differ, find out who is sick and take it out."""
+        others = [one for one in self._serving[piece.call.model] if one.ready and one is not leaf]
+        if not others:
+            return
+        other = min(others, key=lambda one: one.finish_s(piece.call.model, piece.count))
+        self.counts["audits"] += 1
+        parameters: dict[str, Parameter] = {"priority": 8, "slo_ms": 1e6}  # behind everybody else's
+        if "criteria" in piece.call.parameters:
+            parameters["criteria"] = piece.call.parameters["criteria"]
+        asked = write_request(piece.call.model, f"{piece.key}.audit", piece.inputs, _JUDGED, parameters)
+        try:
+            second = await other.link.infer(asked, self.options.hold_s)
+        except HostError:
+            return  # it has other troubles, which others look after
+        if _same(answer, second):
+            return
+        self.counts["audits_differed"] += 1
+        for judged, said in ((leaf, answer), (other, second)):
+            await self._judge(piece, judged, said)
+
+    async def _judge(self, piece: _Piece, leaf: Leaf, answer: Answer) -> None:
+        (images,) = piece.inputs.values()
+        reference = self._references[piece.call.model]
+        loop = asyncio.get_running_loop()
+        objection = await loop.run_in_executor(None, reference.objection, images, answer.outputs)
+        if objection:
+            leaf.counts["wrong"] += 1
+            self._enter(leaf, State.SICK, f"{objection} (found after {leaf.counts['answers']} answers)")
+
+
+class _ForeignError(BoardError):
+    """The board is not the one of its bundle."""
+
+
+class _AwayError(BoardError):
+    """The board answers, and takes no requests."""
+
+
+def _meant(error: BoardError) -> State:
+    if isinstance(error, _ForeignError):
+        return State.FOREIGN
+    return State.AWAY if isinstance(error, _AwayError) else State.LOST
+
+
+def _samples(call: Call) -> int:
+    if not call.inputs:
+        raise ProtocolError("a request must have inputs, and it has none")
+    counts = {array.shape[0] if array.ndim else 0 for array in call.inputs.values()}
+    if len(counts) != 1:
+        raise ProtocolError(f"all inputs of a request must have as many samples, not {sorted(counts)}")
+    return int(counts.pop())
+
+
+def _same(a: Answer, b: Answer) -> bool:
+    """Tell if two answers have the same bits: exits and logits, which decide all else."""
+    return all(np.array_equal(a.outputs[name], b.outputs[name]) for name in ("exit", "logits", "label"))
+
+
+def _joined(answers: Sequence[Answer]) -> Answer:
+    """Join the answers of a call's pieces; parameters as one board gives them for a batch."""
+    first = answers[0]
+    outputs = {name: np.concatenate([one.outputs[name] for one in answers]) for name in first.outputs}
+    every = [one.parameters for one in answers]
+    deepest = max(every, key=lambda one: one["exit"])
+    return Answer(
+        first.model,
+        first.version,
+        first.id,
+        outputs,
+        {
+            "exit": deepest["exit"],
+            "confidence": min(one["confidence"] for one in every),
+            "outcome": "anytime" if any(one["outcome"] == "anytime" for one in every) else "exit",
+            "met": all(one["met"] for one in every),
+            **{name: max(one[name] for one in every) for name in ("queue_us", "npu_us", "batch")},
+            "left_because": deepest["left_because"],
+            "board": ", ".join(dict.fromkeys(str(one["board"]) for one in every)),
+        },
+    )

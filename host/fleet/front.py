@@ -1,0 +1,260 @@
+"""The fleet as one server: the Open Inference Protocol in front, a dispatcher and its boards behind."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..bundle import Bundle
+from ..errors import HostError, TooLargeError, UnknownModelError, UnsupportedError
+from ..oip.calls import Answer, Call, read_wishes
+from ..oip.inference import EXTENSIONS, NAME, PLATFORM
+from ..oip.interface import input_of, outputs_of
+from ..oip.limits import Limits
+from ..oip.openapi import document
+from ..serving.models import VERSION
+from .board import BoardOptions
+from .counts import ModelCounts
+from .dispatcher import Dispatcher, DispatchOptions
+from .leaf import Leaf, Times
+from .link import Link
+from .metrics import render_metrics
+from .page import live_page, snapshot
+from .processes import Process
+from .reference import Reference
+from .roster import Roster
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetOptions:
+    """The circumstances of a fleet. `boards`: of those started here; `token`: for those that are reached."""
+
+    dispatch: DispatchOptions = field(default_factory=DispatchOptions)
+    boards: BoardOptions = field(default_factory=BoardOptions)
+    token: str | None = None
+
+
+class FleetFront:
+    """A `Front` whose answers come from boards. It starts and ends the boards that have no address."""
+
+    def __init__(self, roster: Roster, options: FleetOptions, limits: Limits, version: str) -> None:
+        self.roster, self.options, self.limits, self.version = roster, options, limits, version
+        self.draining = False
+        self.counts = {model: ModelCounts() for model in roster.bundles}
+        self.since = time.monotonic()
+        self.processes: dict[str, Process] = {}
+        self.liars: dict[str, float] = {}  # of campaigns: share of jobs in which a board started here gives wrong bits
+        self._dispatcher: Dispatcher | None = None
+        self._instance = secrets.token_hex(8)
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """The dispatcher, from `start` on."""
+        assert self._dispatcher is not None
+        return self._dispatcher
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start the boards that have no address, reach all others, and refuse what does not fit.
+
+        Raises BoardError for a board that cannot be started or reached, or is not the one of its bundle.
+        """
+        loop = asyncio.get_running_loop()
+        references = {model: Reference(next(iter(one.values()))) for model, one in self.roster.bundles.items()}
+        for seat in self.roster.seats:
+            if not seat.address:
+                options = replace(self.options.boards, wrong_bits=self.liars.get(seat.name, 0.0))
+                self.processes[seat.name] = Process(seat.name, seat.folders, options)
+        started = [loop.run_in_executor(None, one.start) for one in self.processes.values()]
+        for one in await asyncio.gather(*started, return_exceptions=True):
+            if isinstance(one, BaseException):
+                raise one
+        leaves = []
+        for seat in self.roster.seats:
+            address = seat.address or self.processes[seat.name].address
+            token = self.options.token if seat.address else None
+            times = {model: times_of(bundle) for model, bundle in seat.bundles.items()}
+            leaves.append(Leaf(name=seat.name, address=address, link=Link(address, token), times=times))
+        self._dispatcher = Dispatcher(leaves, references, self.options.dispatch)
+        self._dispatcher.expected = {
+            seat.name: {model: expected_of(bundle) for model, bundle in seat.bundles.items()}
+            for seat in self.roster.seats
+        }
+        await self._dispatcher.start()
+        for model, counts in self.counts.items():
+            counts.slo_ns = self.options.dispatch.slo_ns or self._dispatcher.default_slo_ns(model)
+
+    async def close(self) -> None:
+        """End the dispatcher, then the boards that were started here."""
+        if self._dispatcher is not None:
+            await self._dispatcher.close()
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(*(loop.run_in_executor(None, one.close) for one in self.processes.values()))
+
+    # -- health and metadata ---------------------------------------------------------------------------------
+
+    @property
+    def live(self) -> bool:
+        """Always true: boards come and go without this process."""
+        return True
+
+    @property
+    def ready(self) -> bool:
+        """True when every model has a board."""
+        return not self.draining and all(self._boards(model) for model in self.counts)
+
+    def check(self, name: str, version: str = "") -> None:
+        """Raise UnknownModelError for a model that no board of the fleet file has."""
+        if name not in self.counts:
+            raise UnknownModelError(
+                f"a model of this fleet must be one of {', '.join(self.counts)}, not '{name[:100]}'"
+            )
+        if version not in ("", VERSION):
+            raise UnknownModelError(f"model '{name}' has version {VERSION} only, not '{version[:100]}'")
+
+    def is_ready(self, name: str, version: str = "") -> bool:
+        """Tell if a model has a board. Raises UnknownModelError."""
+        self.check(name, version)
+        return not self.draining and bool(self._boards(name))
+
+    def _boards(self, model: str) -> list[Leaf]:
+        return [leaf for leaf in self.dispatcher.boards_of(model) if leaf.ready]
+
+    def identity(self, name: str) -> dict[str, str]:
+        """Return the number of this process: a front is no board."""
+        return {"instance": self._instance}
+
+    def server_metadata(self) -> dict[str, Any]:
+        """Return the server's metadata."""
+        return {"name": NAME, "version": self.version, "extensions": list(EXTENSIONS)}
+
+    def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
+        """Return a model's metadata. Raises UnknownModelError."""
+        self.check(name, version)
+        program = self.bundle(name).program
+        return {
+            "name": name,
+            "versions": [VERSION],
+            "platform": PLATFORM,
+            "inputs": [input_of(program).to_json()],
+            "outputs": [each.to_json() for each in outputs_of(program)],
+        }
+
+    def bundle(self, model: str) -> Bundle:
+        """Return one of the bundles of a model."""
+        return next(iter(self.roster.bundles[model].values()))
+
+    # -- inference -------------------------------------------------------------------------------------------
+
+    async def infer(self, call: Call) -> Answer:
+        """Answer a call from the boards. Raises as `Dispatcher.infer`, ProtocolError and TooLargeError."""
+        self.check(call.model, call.version)
+        wishes, counts, began = read_wishes(call.parameters), self.counts[call.model], time.perf_counter_ns()
+        count = max((array.shape[0] for array in call.inputs.values() if array.ndim), default=0)
+        if count > self.limits.batch:
+            raise TooLargeError(f"a request must hold at most {self.limits.batch} samples, not {count}")
+        try:
+            answer = await self.dispatcher.infer(call, wishes)
+        except HostError as error:
+            counts.errors[type(error).__name__] += 1
+            raise
+        counts.answered(count, time.perf_counter_ns() - began, met=bool(answer.parameters["met"]))
+        return answer
+
+    # -- statistics and repository ---------------------------------------------------------------------------
+
+    def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
+        """Return the statistics extension's object; boards have the details. Raises UnknownModelError."""
+        if name:
+            self.check(name, version)
+        return {"model_stats": [self._statistics(model) for model in ([name] if name else self.counts)]}
+
+    def _statistics(self, model: str) -> dict[str, Any]:
+        counts, none = self.counts[model], {"count": 0, "ns": 0}
+        unknown = ("queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss")
+        return {
+            "name": model,
+            "version": VERSION,
+            "last_inference": counts.last_ms,
+            "inference_count": counts.samples,
+            "execution_count": sum(leaf.counts["answers"] for leaf in self.dispatcher.boards_of(model)),
+            "inference_stats": {
+                "success": {"count": counts.samples, "ns": counts.latency.sum_ns},
+                "fail": {"count": sum(counts.errors.values()), "ns": 0},
+                **dict.fromkeys(unknown, none),
+            },
+            "batch_stats": [],
+        }
+
+    def index(self, ready_only: bool = False) -> list[dict[str, str]]:
+        """Return name, version, state and reason of every model."""
+        found = []
+        for model in self.counts:
+            ready = self.is_ready(model)
+            away = [one for one in self.dispatcher.boards_of(model) if not one.ready]
+            reason = "; ".join(f"{one.name} {one.state.value}" for one in away)
+            if ready or not ready_only:
+                state = "READY" if ready else "UNAVAILABLE"
+                found.append({"name": model, "version": VERSION, "state": state, "reason": reason})
+        return found
+
+    async def load(self, name: str, parameters: Any = None) -> None:
+        """Raise UnsupportedError: a board is loaded at its own admin surface."""
+        raise UnsupportedError("a model must be loaded at the admin surface of a board: the front of a fleet has none")
+
+    async def unload(self, name: str) -> None:
+        """Raise UnsupportedError: a board is unloaded at its own admin surface."""
+        await self.load(name)
+
+    # -- pages -----------------------------------------------------------------------------------------------
+
+    def metrics(self) -> bytes:
+        """Return the text exposition of all Prometheus metrics."""
+        return render_metrics(self.dispatcher, self.counts)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the numbers that the live page draws."""
+        return snapshot(self.roster.name, self.version, self.dispatcher, self.counts)
+
+    def page(self) -> str:
+        """Return the live page."""
+        return live_page()
+
+    def openapi(self, *, admin: bool) -> dict[str, Any]:
+        """Return the document of the REST surface."""
+        programs = {model: self.bundle(model).program for model in self.counts}
+        return document(self.version, programs, admin=admin)
+
+    @property
+    def capacity_per_s(self) -> dict[str, float]:
+        """Predicted samples a second by model, of the boards that are ready, as if each served it alone."""
+        return {
+            model: sum(1 / leaf.times[model].sample_s for leaf in self.dispatcher.boards_of(model) if leaf.ready)
+            for model in self.counts
+        }
+
+
+def times_of(bundle: Bundle, exit_rates: Sequence[float] | None = None) -> Times:
+    """Return the predicted times of a bundle, by its design's exit rates or equal ones."""
+    design = bundle.design
+    rates = exit_rates or design.exit_rates or (1 / design.stages,) * design.stages
+    return Times.of(design.latency, rates)
+
+
+def expected_of(bundle: Bundle) -> dict[str, str]:
+    """Return the facts that a board of this bundle must show."""
+    return {"design": bundle.design.digest, "program": bundle.program.digest}
+
+
+def open_fleet(roster: Roster, options: FleetOptions | None = None) -> Any:
+    """Return the function that `NetworkServer` makes its front with."""
+
+    def opened(limits: Limits, version: str) -> FleetFront:
+        return FleetFront(roster, options or FleetOptions(), limits, version)
+
+    return opened

@@ -1,0 +1,104 @@
+"""One board as the dispatcher sees it: its state, the work it has been given, and the time that will take.
+
+>>> from fluidnpu.dse import LatencyTable
+>>> times = Times.of(LatencyTable(ns=((2_000_000, 3_000_000), (1_000_000, 1_500_000))), (0.5, 0.5))
+>>> times.batch_s(2), times.batch_s(5)
+(0.0045, 0.0045)
+>>> round(1 / times.sample_s)
+444
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from fluidnpu.dse import LatencyTable
+from fluidnpu.scheduler import Serving
+
+from .link import Link
+
+
+class State(Enum):
+    """The states of a board; only a READY one is given requests."""
+
+    STARTING = "has not answered yet"
+    READY = "takes requests"
+    HUNG = "has work and is silent"
+    LOST = "cannot be reached"
+    AWAY = "answers, and takes no requests"
+    FOREIGN = "is not the board of its bundle"
+    SICK = "gave wrong bits"
+    DRAINED = "was taken out"
+
+
+_WEIGHT = 0.05  # of the latest answer in a board's lag
+_LONGEST_LAG_S = 1.0  # an answer that was later says no more than that
+RETURNING = (State.STARTING, State.HUNG, State.LOST, State.AWAY, State.FOREIGN)  # those that may be READY again
+
+
+@dataclass(frozen=True, kw_only=True)
+class Times:
+    """Predicted times of one model on one board, in seconds; `sample_s` is a sample's share at full load."""
+
+    whole_s: tuple[float, ...]  # the whole network by batch size
+    sample_s: float
+
+    @classmethod
+    def of(cls, latency: LatencyTable, exit_rates: Sequence[float]) -> Times:
+        """Predict from a latency table and the share of samples that leaves at each exit."""
+        whole = tuple(latency.between(0, latency.stages - 1, b) / 1e9 for b in range(1, len(latency.ns[0]) + 1))
+        return cls(whole_s=whole, sample_s=Serving(latency=latency, exit_rates=tuple(exit_rates)).least_load(1.0))
+
+    @property
+    def b_max(self) -> int:
+        """The largest batch."""
+        return len(self.whole_s)
+
+    def batch_s(self, count: int) -> float:
+        """Time of a batch through the whole network; a larger one than fits counts as a full one."""
+        return self.whole_s[min(count, self.b_max) - 1]
+
+
+@dataclass(eq=False)
+class Leaf:
+    """A board: link, predicted times by model, state and counts. `since` is when it last gave a sign of
+    life.
+    """
+
+    name: str
+    address: str
+    link: Link
+    times: Mapping[str, Times]
+    state: State = State.STARTING
+    reason: str = ""
+    work_s: float = 0.0  # predicted, of what it has been given and has not answered
+    since: float = 0.0
+    quiet_until: float = 0.0  # a board that was found hung again and again waits longer and longer
+    strikes: int = 0
+    attempts: dict[Any, None] = field(default_factory=dict)  # in the order of sending
+    counts: Counter[str] = field(default_factory=Counter)
+    turns: int = 0  # pieces since the last audit
+    lag_s: float = 0.0  # measured less predicted time of its answers, smoothed: the host, the link, a slow board
+
+    @property
+    def ready(self) -> bool:
+        """True while it is given requests."""
+        return self.state is State.READY
+
+    @property
+    def longest_batch_s(self) -> float:
+        """The time until the longest batch of any of its models is answered."""
+        return self.lag_s + max(times.whole_s[-1] for times in self.times.values())
+
+    def finish_s(self, model: str, count: int) -> float:
+        """Return the predicted time until a new request would be answered: the work before it and its own."""
+        return self.lag_s + self.work_s + self.times[model].batch_s(count)
+
+    def learn(self, took_s: float, predicted_s: float) -> None:
+        """Take note of the time that an answer took, beside the predicted one."""
+        late_s = min(max(0.0, took_s - predicted_s), _LONGEST_LAG_S)
+        self.lag_s += _WEIGHT * (late_s - self.lag_s)

@@ -1,0 +1,96 @@
+"""The wire to one board: the Open Inference Protocol over gRPC, as it is served to everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import grpc
+
+from ..errors import BoardError, HostError
+from ..oip.calls import Answer, Parameter
+from ..oip.grpc_edge import read_parameters, set_parameter
+from ..oip.messages import SERVICE, message
+from ..oip.statuses import error_named
+from ..oip.tensors import DTYPES, Array, from_bytes
+
+_DATATYPES = {dtype: name for name, dtype in DTYPES.items()}
+_PREFIX = "fluidnpu-"
+_OPTIONS = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.use_local_subchannel_pool", 1),  # a board's failures are its own
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.enable_retries", 0),  # who asks again, and whom, is the dispatcher's business
+]
+
+
+class Link:
+    """A channel to one board. Every call has a time limit; errors are the board's own, or BoardError."""
+
+    def __init__(self, address: str, token: str | None = None) -> None:
+        self._channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+        self._metadata = () if token is None else (("authorization", f"Bearer {token}"),)
+        self._infer, self._ready = self._method("ModelInfer"), self._method("ModelReady")
+
+    def _method(self, name: str) -> Any:
+        return self._channel.unary_unary(
+            f"/{SERVICE}/{name}",
+            request_serializer=message(f"{name}Request").SerializeToString,
+            response_deserializer=message(f"{name}Response").FromString,
+        )
+
+    async def infer(self, request: Any, timeout_s: float) -> Answer:
+        """Return the answer to a ModelInferRequest."""
+        try:
+            return _read_answer(await self._infer(request, timeout=timeout_s, metadata=self._metadata))
+        except grpc.aio.AioRpcError as error:
+            raise _error_of(error) from None
+
+    async def identity(self, model: str, timeout_s: float) -> tuple[bool, dict[str, str]]:
+        """Tell if the board takes requests for a model, and by which design, program and process."""
+        call = self._ready(message("ModelReadyRequest")(name=model), timeout=timeout_s, metadata=self._metadata)
+        try:
+            said, facts = await call, await call.trailing_metadata()
+        except grpc.aio.AioRpcError as error:
+            raise _error_of(error) from None
+        known = {key.removeprefix(_PREFIX): str(value) for key, value in facts or () if key.startswith(_PREFIX)}
+        return bool(said.ready), known
+
+    async def close(self) -> None:
+        """Close the channel; calls that wait on it end."""
+        await self._channel.close()
+
+
+def _error_of(error: Any) -> HostError:
+    """Return the error that the board named; one that it did not name is the link's."""
+    for key, value in error.trailing_metadata() or ():
+        if key == "error-type":
+            return error_named(str(value), str(error.details()))
+    silent = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    return BoardError(str(error.details()), silent=silent)
+
+
+def write_request(
+    model: str, id: str, inputs: Mapping[str, Array], outputs: tuple[str, ...], parameters: Mapping[str, Parameter]
+) -> Any:
+    """Return a ModelInferRequest with its tensors as raw bytes."""
+    made = message("ModelInferRequest")(model_name=model, id=id)
+    for name, array in inputs.items():
+        made.inputs.add(name=name, datatype=_DATATYPES[array.dtype], shape=array.shape)
+        made.raw_input_contents.append(array.tobytes())
+    for name in outputs:
+        made.outputs.add(name=name)
+    for key, value in parameters.items():
+        set_parameter(made.parameters[key], value)
+    return made
+
+
+def _read_answer(said: Any) -> Answer:
+    outputs = {
+        one.name: from_bytes(one.name, one.datatype, tuple(one.shape), raw)
+        for one, raw in zip(said.outputs, said.raw_output_contents, strict=True)
+    }
+    return Answer(said.model_name, said.model_version, said.id, outputs, read_parameters(said.parameters))

@@ -1,0 +1,62 @@
+"""The live page of a fleet: one HTML file, and the numbers that it asks for twice a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from .counts import ModelCounts
+from .dispatcher import Dispatcher
+
+_COUNTS = ("sent", "answers", "late", "overdue", "refused", "wrong", "ignored")
+
+
+@cache
+def live_page() -> str:
+    """Return the page."""
+    return resources.files(__package__).joinpath("fleet.html").read_text(encoding="utf-8")
+
+
+def snapshot(name: str, version: str, dispatcher: Dispatcher, models: Mapping[str, ModelCounts]) -> dict[str, Any]:
+    """Return the numbers that the page draws: a record a board and a model, times in microseconds."""
+    return {
+        "fleet": name,
+        "version": version,
+        "waiting": dispatcher.waiting,
+        "counts": {key: dispatcher.counts[key] for key in ("resent", "held", "audits", "audits_differed")},
+        "boards": [
+            {
+                "name": leaf.name,
+                "address": leaf.address,
+                "state": leaf.state.name,
+                "says": leaf.state.value,
+                "reason": leaf.reason,
+                "models": list(leaf.times),
+                "open": len(leaf.attempts),
+                "work_us": round(1e6 * leaf.work_s),
+                "lag_us": round(1e6 * leaf.lag_s),
+                "capacity_per_s": {model: round(1 / times.sample_s, 1) for model, times in leaf.times.items()},
+                **{key: leaf.counts[key] for key in _COUNTS},
+            }
+            for leaf in dispatcher.leaves
+        ],
+        "models": [_of(model, counts) for model, counts in models.items()],
+    }
+
+
+def _of(model: str, counts: ModelCounts) -> dict[str, Any]:
+    latencies = sorted(latency for _, latency in counts.recent)
+    return {
+        "name": model,
+        "slo_us": counts.slo_ns // 1_000,
+        "answered": counts.samples,
+        "violations": counts.violations,
+        "errors": dict(counts.errors),
+        "recent": [list(one) for one in counts.recent],
+        "recent_us": {
+            name: latencies[min(len(latencies) - 1, int(share * len(latencies)))] if latencies else None
+            for name, share in (("p50", 0.5), ("p99", 0.99))
+        },
+    }

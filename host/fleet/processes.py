@@ -1,0 +1,107 @@
+"""Boards that this machine simulates, each a process of its own, started again when it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..errors import BoardError
+from .board import BoardOptions
+
+_log = logging.getLogger("fluidnpu.fleet")
+_PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)  # between restarts of a board that ends again and again
+_DRAIN_S = 40.0
+
+
+class Process:
+    """One board's process. It keeps its port over restarts, since the dispatcher knows it by that."""
+
+    def __init__(self, name: str, folders: Mapping[str, Path], options: BoardOptions) -> None:
+        self.name, self._folders, self._options = name, folders, options
+        self.address, self.restarts = "", 0
+        self._closing = threading.Event()
+        self._process: subprocess.Popen[str] | None = None
+        self._keeper: threading.Thread | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process of the moment."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> str:
+        """Start the board and return its address. Raises BoardError."""
+        self.address = self._begin(0)
+        self._keeper = threading.Thread(target=self._keep, name=f"keeper of {self.name}", daemon=True)
+        self._keeper.start()
+        return self.address
+
+    def _begin(self, port: int) -> str:
+        words = [f"{model}={folder}" for model, folder in self._folders.items()]
+        self._process = process = subprocess.Popen(
+            [sys.executable, "-m", "fluidnpu.host.fleet.board", f"--port={port}", *self._options.words(), *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            start_new_session=True,  # Ctrl-C is for the front, which drains its boards when it has drained itself
+        )
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        try:
+            return str(json.loads(line)["address"])
+        except (ValueError, KeyError):
+            process.wait()
+            raise BoardError(
+                f"board '{self.name}' must start on this machine, and its process ended with {process.returncode}"
+            ) from None
+
+    def _keep(self) -> None:
+        """Start the process again whenever it ends, until `close`."""
+        quick = 0
+        while not self._closing.is_set():
+            assert self._process is not None
+            began = time.monotonic()
+            code = self._process.wait()
+            self._let_go()
+            quick = quick + 1 if time.monotonic() - began < 10 * _PAUSES_S[-1] else 0
+            if self._closing.wait(_PAUSES_S[min(quick, len(_PAUSES_S) - 1)]):
+                return
+            _log.warning("board '%s' ended with %s and is started again", self.name, code, extra={"board": self.name})
+            with contextlib.suppress(BoardError):  # the port may not be free yet
+                self._begin(int(self.address.rpartition(":")[2]))
+                self.restarts += 1
+
+    def close(self) -> None:
+        """Drain the board and wait for its end."""
+        self._closing.set()
+        self._end()
+        if self._keeper is not None:
+            self._keeper.join()
+        self._end()  # what the keeper was just starting
+        self._let_go()
+
+    def _end(self) -> None:
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_DRAIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _let_go(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout) if self._process is not None else ():
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()

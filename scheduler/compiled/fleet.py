@@ -1,0 +1,539 @@
+"""One event loop over many boards, compiled by Numba: deliveries, decisions, hand-overs, losses.
+
+A board is a `State` of its own, cut out of arrays that all share, and its policy is a twin as `loop.py` runs
+it, so one board alone behaves as in the simulator. Requests are named by their place in the stream. A request
+visits the pools of its route; `Stream.leaves` is its exit in the table of the pool where it is.
+
+Events at one nanosecond come in the order: a board is lost or returns, a request is delivered, a board is
+asked.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .loop import act
+from .state import at, decide, deepest, jit, run
+from .twin import ACTION, COUNTS, NEVER, RUN, WAIT, Ints, Npu, Records, State, Stream
+from .wrappers import answer_early, shed_hopeless
+
+DONE, REFUSED, OVERFLOW = range(3)
+FAULT, DELIVER, ASK = range(3)  # kinds of an event, in their order at one time
+KINDS = 4
+NOBODY = -1
+LOST, BACK = 0, 1  # kinds of a fault
+SHARES = 2**31 - 1  # of which routes have theirs
+
+
+class TurnsTwin(NamedTuple):
+    """The policy of a plan: splits in turns, each at its own full batch.
+
+    `begins[stage]`: 1 where a split begins, so samples of several runs may be fused there; elsewhere the
+    batch in flight goes on. `batch[stage]`: the full batch of the split.
+    """
+
+    begins: Ints
+    batch: Ints
+
+    @jit
+    def decide(self, state: State, npu: Npu, stream: Stream) -> None:
+        """Go on inside a split; else run the deepest full split, else the deepest that waits."""
+        stages = len(state.many)
+        for stage in range(stages - 1, 0, -1):
+            if state.many[stage] and not self.begins[stage]:
+                run(state, stage, min(state.many[stage], npu.b_max))
+                return
+        free = npu.slots - state.counts[0].held
+        for stage in range(stages - 1, 0, -1):
+            if state.many[stage] >= self.batch[stage] and self.begins[stage]:
+                run(state, stage, min(self.batch[stage], npu.b_max))
+                return
+        size = min(state.many[0], self.batch[0], free)
+        stage = deepest(state)
+        if size > 0 and (size >= self.batch[0] or stage == 0):
+            run(state, 0, size)
+        else:
+            run(state, stage, min(state.many[stage], self.batch[stage], npu.b_max))
+
+
+class Boards(NamedTuple):
+    """Every board's waiting lines (as `State`, a row a board), and what the front knows of it.
+
+    `pool[board]`. `busy`: end of the run in progress; `asked`: time of the next question, NEVER for none.
+    `alive` and `known` (to the front): 1 or 0. `owed`: requests sent and not back. `each`: ns of one more
+    request, by which the front predicts. `free`: time from which the board's link is idle.
+    """
+
+    queue: Ints
+    line: Ints
+    many: Ints
+    counts: Records
+    action: Records
+    batch: Ints
+    gone: Ints
+    pool: Ints
+    busy: Ints
+    asked: Ints
+    alive: Ints
+    known: Ints
+    owed: Ints
+    each: Ints
+    free: Ints
+
+    @classmethod
+    def empty(cls, pool: Ints, each: Ints, stages: int, slots: int, queue: int) -> Boards:
+        """Return idle boards with room for `queue` waiting requests each."""
+        n, wide = len(pool), max(queue, slots + 1)
+        return cls(
+            queue=np.empty((n, queue), np.int64),
+            line=np.empty((n, stages, slots + 1), np.int64),
+            many=np.zeros((n, stages), np.int64),
+            counts=np.zeros(n, COUNTS).view(np.recarray),
+            action=np.zeros(n, ACTION).view(np.recarray),
+            batch=np.empty((n, wide), np.int64),
+            gone=np.empty((n, wide), np.int64),
+            pool=pool,
+            busy=np.zeros(n, np.int64),
+            asked=np.full(n, NEVER, np.int64),
+            alive=np.ones(n, np.int64),
+            known=np.ones(n, np.int64),
+            owed=np.zeros(n, np.int64),
+            each=each,
+            free=np.zeros(n, np.int64),
+        )
+
+
+class Pools(NamedTuple):
+    """Tables by pool: stages, durations (pool, stage, batch - 1), limits, members and links.
+
+    `members[first[p] : first[p + 1]]` are a pool's boards. `in_ns`, `out_ns` and `answer_ns`: time on the
+    board's link of a sample that comes, goes on or is answered; `hop_ns`: the link's delay.
+    `local[p, exit]`: the stage of the pool at which a sample of that exit leaves, or -1 when it goes on.
+    """
+
+    stages: Ints
+    believed: Ints
+    took: Ints
+    b_max: Ints
+    slots: Ints
+    first: Ints
+    members: Ints
+    in_ns: Ints
+    out_ns: Ints
+    answer_ns: Ints
+    hop_ns: Ints
+    local: Ints
+
+
+class Routes(NamedTuple):
+    """Pools by route and hop, -1 past the end; `until[r]`: shares of the routes, summed, of SHARES."""
+
+    pools: Ints
+    until: Ints
+
+
+class Front(NamedTuple):
+    """Settings of the front: ns of a sample on its link, ns until a lost board is noticed, seed, choices."""
+
+    head_ns: int
+    notice_ns: int
+    seed: int
+    choices: int
+
+
+class Requests(NamedTuple):
+    """Columns by request: exit of the network, route, hop, board, times sent; and the answer's time."""
+
+    exit: Ints
+    route: Ints
+    hop: Ints
+    board: Ints
+    sent: Ints
+    answered: Ints
+    start: Ints
+
+
+class Heap(NamedTuple):
+    """A binary heap of events: rows of time and kind, board, request; `size[0]` of them."""
+
+    rows: Ints
+    size: Ints
+
+
+@jit
+def push(heap: Heap, time: int, kind: int, board: int, request: int) -> bool:
+    """Add an event; False when the heap is full."""
+    k = heap.size[0]
+    if k == len(heap.rows):
+        return False
+    key = time * KINDS + kind
+    rows = heap.rows
+    while k > 0:
+        above = (k - 1) >> 1
+        if not before(key, board, request, rows[above, 0], rows[above, 1], rows[above, 2]):
+            break
+        rows[k, 0], rows[k, 1], rows[k, 2] = rows[above, 0], rows[above, 1], rows[above, 2]
+        k = above
+    rows[k, 0], rows[k, 1], rows[k, 2] = key, board, request
+    heap.size[0] += 1
+    return True
+
+
+@jit
+def before(key: int, board: int, request: int, key2: int, board2: int, request2: int) -> bool:
+    """Order of events: time and kind, then request, then board."""
+    if key != key2:
+        return bool(key < key2)
+    if request != request2:
+        return bool(request < request2)
+    return bool(board < board2)
+
+
+@jit
+def pop(heap: Heap) -> tuple[int, int, int]:
+    """Take the first event: time and kind, board, request."""
+    rows = heap.rows
+    first = (rows[0, 0], rows[0, 1], rows[0, 2])
+    heap.size[0] -= 1
+    n = heap.size[0]
+    key, board, request = rows[n, 0], rows[n, 1], rows[n, 2]
+    k = 0
+    while True:
+        child = 2 * k + 1
+        if child >= n:
+            break
+        right = child + 1
+        if right < n and before(
+            rows[right, 0], rows[right, 1], rows[right, 2], rows[child, 0], rows[child, 1], rows[child, 2]
+        ):
+            child = right
+        if not before(rows[child, 0], rows[child, 1], rows[child, 2], key, board, request):
+            break
+        rows[k, 0], rows[k, 1], rows[k, 2] = rows[child, 0], rows[child, 1], rows[child, 2]
+        k = child
+    rows[k, 0], rows[k, 1], rows[k, 2] = key, board, request
+    return first
+
+
+@jit
+def drawn(seed: int, request: int, salt: int) -> int:
+    """A number of 0..SHARES - 1 that depends on nothing but its arguments; 64 bits hold every product."""
+    h = (request * 64 + salt + 1) % SHARES
+    h = (h * 48271 + seed % SHARES) % SHARES
+    h = ((h ^ (h >> 15)) * 69621 + 12345) % SHARES
+    return ((h ^ (h >> 13)) * 48271 + salt) % SHARES
+
+
+@jit
+def state_of(boards: Boards, b: int, stages: int) -> State:
+    """Cut one board's state out of the arrays."""
+    return State(
+        boards.queue[b],
+        boards.line[b],
+        boards.many[b, :stages],
+        boards.counts[b : b + 1],
+        boards.action[b : b + 1],
+        boards.batch[b],
+        boards.gone[b],
+    )
+
+
+@jit
+def npu_of(pools: Pools, p: int) -> Npu:
+    """Cut one pool's table out of the arrays."""
+    stages, b_max = pools.stages[p], pools.b_max[p]
+    return Npu(pools.believed[p, :stages, :b_max], pools.took[p, :stages, :b_max], b_max, pools.slots[p])
+
+
+@jit
+def pick(boards: Boards, pools: Pools, front: Front, now: int, pool: int, request: int, salt: int) -> int:
+    """The board of a pool whose predicted finish is first among a few drawn; NOBODY where none is known."""
+    first, last = pools.first[pool], pools.first[pool + 1]
+    best, finish = NOBODY, 0
+    for k in range(front.choices):
+        b = pools.members[first + drawn(front.seed, request, salt + k) % (last - first)]
+        if not boards.known[b]:
+            continue
+        here = max(boards.busy[b], boards.free[b], now) + boards.owed[b] * boards.each[b]
+        if best == NOBODY or here < finish:
+            best, finish = b, here
+    if best == NOBODY:
+        for k in range(first, last):
+            b = pools.members[k]
+            here = max(boards.busy[b], boards.free[b], now) + boards.owed[b] * boards.each[b]
+            if boards.known[b] and (best == NOBODY or here < finish):
+                best, finish = b, here
+    return best
+
+
+@jit
+def send(
+    boards: Boards,
+    pools: Pools,
+    routes: Routes,
+    front: Front,
+    requests: Requests,
+    heap: Heap,
+    head: Ints,
+    now: int,
+    request: int,
+) -> bool:
+    """Send a request to a board of the pool where its route goes on; False when the heap is full.
+
+    Where no board of the pool is known, the front tries again after its time of notice.
+    """
+    hop = requests.hop[request]
+    leaves_front = hop == 0
+    if leaves_front:
+        best, finish, chosen = NOBODY, 0, 0
+        for k in range(front.choices):
+            salt = (requests.sent[request] % 8) * 8 + 2 * k
+            share, r = drawn(front.seed, request, salt), 0
+            while routes.until[r] <= share:
+                r += 1
+            b = pick(boards, pools, Front(0, 0, front.seed, 1), now, routes.pools[r, 0], request, salt + 1)
+            if b == NOBODY:
+                continue
+            here = max(boards.busy[b], boards.free[b], now) + boards.owed[b] * boards.each[b]
+            if best == NOBODY or here < finish:
+                best, finish, chosen = b, here, r
+        for r in range(len(routes.pools)):
+            if best == NOBODY:
+                best, chosen = pick(boards, pools, front, now, routes.pools[r, 0], request, 7), r
+        requests.route[request] = chosen
+    else:
+        pool = routes.pools[requests.route[request], hop]
+        best = pick(boards, pools, front, now, pool, request, 32 + hop)
+    requests.sent[request] += 1
+    requests.board[request] = best
+    if best == NOBODY:
+        return push(heap, now + front.notice_ns, DELIVER, NOBODY, request)
+    pool = boards.pool[best]
+    leaving = now
+    if leaves_front and front.head_ns:
+        head[0] = max(head[0], now) + front.head_ns
+        leaving = head[0]
+    boards.free[best] = max(boards.free[best], leaving) + pools.in_ns[pool]
+    boards.owed[best] += 1
+    return push(heap, boards.free[best] + pools.hop_ns[pool], DELIVER, best, request)
+
+
+@jit
+def admit(boards: Boards, state: State, b: int, request: int) -> bool:
+    """Put a request into a board's queue, in order of the stream; False when the queue is full."""
+    counts, queue = state.counts[0], state.queue
+    if counts.head + state.many[0] == len(queue):
+        if counts.head == 0:
+            return False
+        for k in range(state.many[0]):
+            queue[k] = queue[counts.head + k]
+        counts.head = 0
+    k = state.many[0]
+    while k > 0 and queue[counts.head + k - 1] > request:
+        queue[counts.head + k] = queue[counts.head + k - 1]
+        k -= 1
+    queue[counts.head + k] = request
+    state.many[0] += 1
+    return True
+
+
+@jit
+def finished(
+    boards: Boards,
+    pools: Pools,
+    routes: Routes,
+    front: Front,
+    requests: Requests,
+    stream: Stream,
+    heap: Heap,
+    head: Ints,
+    fates: Ints,
+    b: int,
+    now: int,
+) -> bool:
+    """End a board's run: answers go back to the front, samples that are not done go on to the next pool."""
+    pool, action = boards.pool[b], boards.action[b]
+    for k in range(action.samples):
+        request = boards.gone[b, k]
+        if stream.leaves[request] != action.stage:
+            continue
+        boards.owed[b] -= 1
+        if pools.local[pool, requests.exit[request]] >= 0:
+            fates[request, 2] = requests.exit[request]
+            requests.answered[request] = now + pools.answer_ns[pool] + pools.hop_ns[pool]
+            continue
+        requests.hop[request] += 1
+        if not send(boards, pools, routes, front, requests, heap, head, now + pools.out_ns[pool], request):
+            return False
+    action.samples = 0
+    return True
+
+
+@jit
+def lose(
+    boards: Boards,
+    pools: Pools,
+    front: Front,
+    requests: Requests,
+    stream: Stream,
+    heap: Heap,
+    fates: Ints,
+    b: int,
+    now: int,
+) -> bool:
+    """Lose a board with all that waits and runs on it; the front sends them again when it has noticed."""
+    stages = pools.stages[boards.pool[b]]
+    state = state_of(boards, b, stages)
+    action, counts = state.action[0], state.counts[0]
+    again = now + front.notice_ns
+    for k in range(action.samples):  # of the run in progress; those that stay stand in a line
+        request = state.gone[k]
+        if stream.leaves[request] == action.stage:
+            for column in range(4):
+                fates[request, column] = -1
+            if not push(heap, again, DELIVER, NOBODY, request):
+                return False
+    for stage in range(stages):
+        for k in range(state.many[stage]):
+            request = at(state, stage, k)
+            fates[request, 0] = -1
+            if not push(heap, again, DELIVER, NOBODY, request):
+                return False
+        state.many[stage] = 0
+    counts.head, counts.held, action.samples = 0, 0, 0
+    boards.alive[b], boards.asked[b], boards.busy[b], boards.owed[b] = 0, NEVER, now, 0
+    return push(heap, again, FAULT, b, -2)
+
+
+@jit
+def wake(boards: Boards, pools: Pools, heap: Heap, now: int) -> bool:
+    """Ask every board that waits for an arrival, once no further one will come."""
+    for b in range(len(boards.pool)):
+        waiting = boards.counts[b].held
+        for stage in range(pools.stages[boards.pool[b]]):
+            waiting += boards.many[b, stage]
+        if boards.alive[b] and boards.busy[b] <= now and boards.asked[b] == NEVER and waiting:
+            boards.asked[b] = now
+            if not push(heap, now, ASK, b, 0):
+                return False
+    return True
+
+
+@jit.entry
+def serve_fleet(
+    stream: Stream,
+    requests: Requests,
+    boards: Boards,
+    pools: Pools,
+    routes: Routes,
+    front: Front,
+    policies: Any,
+    faults: Ints,
+    heap: Heap,
+    fates: Ints,
+    tally: Ints,
+) -> int:
+    """Serve the stream; DONE, REFUSED or OVERFLOW (more room is needed).
+
+    `faults`: rows of time, board and kind. `tally`: events, decisions, requests sent again, and then the
+    number of runs by pool and batch.
+    """
+    head = np.zeros(1, np.int64)
+    n, arrived = len(stream.arrival), 0
+    for k in range(len(faults)):
+        if not push(heap, faults[k, 0], FAULT, faults[k, 1], -1 if faults[k, 2] == LOST else -3):
+            return OVERFLOW
+    while True:
+        due = heap.size[0] > 0
+        if arrived < n and (not due or stream.arrival[arrived] * KINDS + DELIVER <= heap.rows[0, 0]):
+            now, request = stream.arrival[arrived], arrived
+            arrived += 1
+            tally[0] += 1
+            if not send(boards, pools, routes, front, requests, heap, head, now, request):
+                return OVERFLOW
+            if arrived == n and not wake(boards, pools, heap, now):
+                return OVERFLOW
+            continue
+        if not due:
+            return DONE
+        key, b, request = pop(heap)
+        now, kind = key // KINDS, key % KINDS
+        tally[0] += 1
+        if kind == FAULT:
+            if request == -1:
+                if boards.alive[b] and not lose(boards, pools, front, requests, stream, heap, fates, b, now):
+                    return OVERFLOW
+            elif request == -2:
+                boards.known[b] = boards.alive[b]
+            else:
+                boards.alive[b] = boards.known[b] = 1
+            continue
+        if kind == DELIVER:
+            if b == NOBODY:
+                tally[2] += 1
+                requests.hop[request] = 0
+                if not send(boards, pools, routes, front, requests, heap, head, now, request):
+                    return OVERFLOW
+            elif not boards.alive[b]:
+                boards.owed[b] = 0
+                if not push(heap, now + front.notice_ns, DELIVER, NOBODY, request):
+                    return OVERFLOW
+            else:
+                pool = boards.pool[b]
+                leave = pools.local[pool, requests.exit[request]]
+                stream.leaves[request] = leave if leave >= 0 else pools.stages[pool] - 1
+                if not admit(boards, state_of(boards, b, pools.stages[pool]), b, request):
+                    return OVERFLOW
+                if boards.busy[b] <= now and boards.asked[b] != now:
+                    boards.asked[b] = now
+                    if not push(heap, now, ASK, b, 0):
+                        return OVERFLOW
+            continue
+        if boards.asked[b] != now or not boards.alive[b]:
+            continue
+        pool = boards.pool[b]
+        state, npu = state_of(boards, b, pools.stages[pool]), npu_of(pools, pool)
+        counts, action = state.counts[0], state.action[0]
+        counts.now, counts.closed = now, np.int64(arrived == n)
+        if action.samples and not finished(boards, pools, routes, front, requests, stream, heap, head, fates, b, now):
+            return OVERFLOW
+        # What left the front at this very nanosecond is in the queue before the policy is asked.
+        if heap.size[0] and heap.rows[0, 0] <= now * KINDS + DELIVER:
+            if not push(heap, now, ASK, b, 0):
+                return OVERFLOW
+            continue
+        boards.asked[b] = NEVER
+        while state.many[0] or counts.held:
+            tally[1] += 1
+            policy = policies[pool]
+            wrappers = policy.wrappers
+            if not (wrappers.shed and shed_hopeless(state, npu, stream)):
+                decide(policy.twin, state, npu, stream)
+                if wrappers.anytime > 0:
+                    answer_early(state, npu, stream, wrappers)
+            if action.kind == WAIT:
+                if counts.closed and action.until == NEVER:
+                    return REFUSED
+                action.samples = 0
+                if action.until != NEVER:
+                    if action.until <= now:
+                        return REFUSED
+                    boards.asked[b] = action.until
+                    if not push(heap, action.until, ASK, b, 0):
+                        return OVERFLOW
+                break
+            if not act(state, npu, stream, fates):
+                return REFUSED
+            if action.kind == RUN:
+                tally[3 + pool * pools.believed.shape[2] + action.samples - 1] += 1
+                boards.busy[b] = boards.asked[b] = action.end
+                if not push(heap, action.end, ASK, b, 0):
+                    return OVERFLOW
+                break
+            for k in range(action.samples):
+                request = state.gone[k]
+                boards.owed[b] -= 1
+                requests.answered[request] = now + pools.answer_ns[pool] + pools.hop_ns[pool]
+            action.samples = 0

@@ -1,0 +1,73 @@
+"""Fleets for tests: a small network on boards that take milliseconds, as processes or as servers in here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from host_worlds import HostWorld, world
+from oip_worlds import bundle_of
+
+from fluidnpu.host.fleet import BoardOptions, DispatchOptions, FleetFront, FleetOptions, Roster
+from fluidnpu.host.fleet.processes import Process
+from fluidnpu.host.oip import NetworkServer, ServeOptions, in_background
+
+NAME = "small"
+FLEET = """
+schema = 1
+name = "a small fleet"
+[networks.small]
+[links.loopback]
+bytes_per_s = 117_700_000
+[types.board]
+memory_bytes = 1_000_000_000
+networks.small.bundle = "bundle"
+"""
+
+
+def slow_world() -> HostWorld:
+    """A network whose stages take 1.4 to 4 ms, so that a host can keep up."""
+    return world(3, loaded=False, millis=True)
+
+
+def fleet_file(folder: Path, devices: str, w: HostWorld | None = None) -> Path:
+    """Write a bundle and a fleet file with these devices."""
+    bundle_of(slow_world() if w is None else w, folder / "bundle")
+    path = folder / "fleet.toml"
+    path.write_text(FLEET + devices)
+    return path
+
+
+@contextmanager
+def boards(*folders: Path) -> Iterator[list[str]]:
+    """Serve bundles on simulated boards, each a process; yield their addresses.
+
+    In processes also because grpc.aio shares one queue between all event loops of a process, and complains.
+    """
+    made = [Process(folder.name, {NAME: folder}, BoardOptions(slo_ns=10**9)) for folder in folders]
+    try:
+        yield [one.start() for one in made]
+    finally:
+        for one in made:
+            one.close()
+
+
+@contextmanager
+def fleet(
+    path: Path, *, boards: BoardOptions | None = None, **dispatch: Any
+) -> Iterator[tuple[NetworkServer, FleetFront]]:
+    """Serve a fleet file in the background."""
+    options = FleetOptions(
+        boards=boards or BoardOptions(slo_ns=10**9),
+        dispatch=DispatchOptions(**{"slo_ns": 10**9, **dispatch}),
+    )
+    fronts: list[FleetFront] = []
+
+    def opened(limits: Any, version: str) -> FleetFront:
+        fronts.append(FleetFront(Roster.read(path), options, limits, version))
+        return fronts[-1]
+
+    with in_background(opened, ServeOptions(http=0, grpc=0)) as server:
+        yield server, fronts[0]

@@ -1,0 +1,159 @@
+"""The twin of a fleet: one board is the simulator, nothing is lost, and the same seed gives the same bits."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from fluidnpu.dse import LatencyTable, has_numba
+from fluidnpu.scheduler import Action, Request, View, World, make_policy, simulate
+from fluidnpu.scheduler.errors import FleetError
+from fluidnpu.scheduler.placement import Fault, Fleet, Job, Plan, Pool, Route, goodput, place, serve_plan, serve_stream
+from fluidnpu.scheduler.placement.testing import toy_fleet
+
+pytestmark = pytest.mark.skipif(not has_numba(), reason="without Numba the loop takes minutes")
+MS = 10**6
+
+
+def alone() -> tuple[Fleet, Plan]:
+    """One board on a link that takes no time, with the whole network in batches up to 4."""
+    fleet = toy_fleet(1)
+    facts = dataclasses.replace(fleet.networks["toy"], input_bytes=0, answer_bytes=0)
+    links = {"lan": dataclasses.replace(fleet.links["lan"], latency_ns=0)}
+    fleet = dataclasses.replace(fleet, links=links, networks={"toy": facts})
+    pool = Pool(type="board", devices=("board-0",), jobs=(Job(network="toy", first=0, last=3, batch=4),))
+    route = Route(network="toy", pools=(0,), rate_per_s=100.0)
+    plan = Plan(
+        fleet=fleet.digest, objective="goodput", slo_ns=60 * MS, pools=(pool,), routes=(route,), rate_per_s=100.0
+    )
+    return fleet, plan
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["fluid", *(pytest.param(n, marks=pytest.mark.long) for n in ("serial", "greedy", "fluid-repaired", "adaptive-l"))],
+)
+@pytest.mark.parametrize("rate", [40.0, 160.0])
+def test_one_board_alone_is_the_simulator(name: str, rate: float) -> None:
+    fleet, plan = alone()
+    rng = np.random.default_rng(5)
+    arrival = np.cumsum(rng.exponential(1e9 / rate, 600)).astype(np.int64)
+    arrival[100:110] = arrival[100]
+    exits = rng.integers(0, 2, 600)
+    table: LatencyTable = fleet.types["board"].profiles["toy"].latency
+    requests = [Request(k, int(t), int(t) + plan.slo_ns) for k, t in enumerate(arrival)]
+    world = World(latency=table, exits=exits.tolist(), exit_rates=(0.4, 0.6), slots=8)
+    policy = make_policy(name)
+    expected = simulate(requests, policy, world)
+    served = serve_stream(fleet, plan, arrival, exits, policy=policy)
+    assert served.end_ns.tolist() == list(expected.end_ns)
+    assert served.exit.tolist() == list(expected.exit)
+    assert served.decisions >= len(expected.runs)
+    assert int(served.runs.sum()) == len(expected.runs)
+
+
+def test_a_policy_with_a_memory_is_refused_since_boards_would_share_it() -> None:
+    fleet, plan = alone()
+    with pytest.raises(FleetError, match="has no compiled twin that many boards can share"):
+        serve_plan(fleet, plan, rate_per_s=10, count=10, policy=Foreign())
+
+
+class Foreign:
+    name = "foreign"
+
+    def reset(self) -> None:
+        """Nothing to forget."""
+
+    def decide(self, view: View) -> Action:
+        raise AssertionError("never asked")
+
+
+def test_everybody_is_answered_once_though_boards_are_lost_and_come_back() -> None:
+    fleet = toy_fleet(20)
+    plan = place(fleet, slo_ns=100 * MS).plan
+    faults = [Fault(at_ns=(200 + 37 * k) * MS, device=f"board-{k}") for k in range(6)]
+    faults += [Fault(at_ns=1500 * MS, device="board-2", back=True)]
+    served = serve_plan(fleet, plan, rate_per_s=0.6 * plan.rate_per_s, count=6000, seed=3, faults=faults)
+    assert served.answered == 6000
+    assert (served.latency_ns > 0).all()
+    assert served.again > 0
+    assert (served.sent >= 1).all()
+    assert int((served.sent - 1).sum()) == served.again
+    calm = serve_plan(fleet, plan, rate_per_s=0.6 * plan.rate_per_s, count=6000, seed=3)
+    assert calm.again == 0
+    assert calm.in_time >= served.in_time
+    assert np.array_equal(np.bincount(served.exit), np.bincount(calm.exit)), "a request sent again exits as before"
+
+
+def test_the_same_seed_gives_the_same_bits() -> None:
+    fleet = toy_fleet(6)
+    plan = place(fleet, slo_ns=100 * MS).plan
+    lost = [Fault(at_ns=300 * MS, device="board-1")]
+    one, two, other = (
+        serve_plan(fleet, plan, rate_per_s=0.5 * plan.rate_per_s, count=3000, seed=seed, faults=lost)
+        for seed in (1, 1, 2)
+    )
+    for column in ("end_ns", "exit", "sent", "runs"):
+        assert np.array_equal(getattr(one, column), getattr(two, column))
+    assert one.events == two.events
+    assert not np.array_equal(one.end_ns, other.end_ns)
+
+
+def test_a_pipeline_hands_on_who_does_not_leave_and_takes_the_links_time() -> None:
+    fleet = toy_fleet(2, bytes_per_s=10**8)
+    front = Pool(type="board", devices=("board-0",), jobs=(Job(network="toy", first=0, last=1, batch=4),))
+    rear = Pool(type="board", devices=("board-1",), jobs=(Job(network="toy", first=2, last=3, batch=4),))
+    route = Route(network="toy", pools=(0, 1), rate_per_s=100.0)
+    plan = Plan(
+        fleet=fleet.digest,
+        objective="goodput",
+        slo_ns=200 * MS,
+        pools=(front, rear),
+        routes=(route,),
+        rate_per_s=100.0,
+    )
+    arrival = np.arange(50, dtype=np.int64) * 100 * MS
+    exits = np.arange(50) % 2
+    served = serve_stream(fleet, plan, arrival, exits)
+    blocks, link = fleet.types["board"].profiles["toy"].blocks, fleet.links["lan"]
+    first = blocks[0].ns[0] + blocks[1].ns[0] + blocks[1].head_ns[0]
+    second = blocks[2].ns[0] + blocks[3].ns[0] + blocks[3].head_ns[0]
+    hop, enter, answer = link.latency_ns, link.transfer_ns(10_000), link.transfer_ns(100)
+    cut = link.transfer_ns(100_000)
+    early = enter + hop + first + answer + hop
+    late = enter + hop + first + cut + cut + hop + second + answer + hop
+    assert set(served.latency_ns[exits == 1].tolist()) == {late}
+    assert set(served.latency_ns[exits == 0].tolist()) == {early}
+    assert served.runs.sum(axis=1).tolist() == [50, 25]
+
+
+def test_the_head_is_a_wall_for_the_twin_too() -> None:
+    fleet = toy_fleet(8)
+    links = {**fleet.links, "thin": dataclasses.replace(fleet.links["lan"], name="thin", bytes_per_s=2_000_000)}
+    walled = dataclasses.replace(fleet, links=links, head="thin")
+    plan = place(walled, slo_ns=500 * MS, headroom=0.0).plan
+    served = serve_plan(walled, plan, rate_per_s=400, count=2000)
+    assert served.rate_per_s == pytest.approx(200, rel=0.02)
+
+
+def test_goodput_is_the_rate_at_which_nearly_all_are_in_time() -> None:
+    fleet = toy_fleet(4)
+    plan = place(fleet, slo_ns=100 * MS).plan
+    found = goodput(fleet, plan, count=4000, steps=6)
+    assert 0.8 * plan.rate_per_s < found < 1.15 * plan.rate_per_s / 0.9
+    assert serve_plan(fleet, plan, rate_per_s=found, count=4000).in_time >= 0.99
+
+
+@pytest.mark.long
+def test_a_thousand_boards_lose_a_hundred_and_answer_all_twice_alike() -> None:
+    fleet = toy_fleet(1000)
+    plan = place(fleet, slo_ns=100 * MS, forms=["data parallel", "serial"]).plan
+    faults = [Fault(at_ns=500 * MS, device=f"board-{10 * k}") for k in range(100)]
+    one, two = (
+        serve_plan(fleet, plan, rate_per_s=0.7 * plan.rate_per_s, count=300_000, seed=1, faults=faults)
+        for _ in range(2)
+    )
+    assert one.answered == 300_000
+    assert one.in_time > 0.98
+    for column in ("end_ns", "exit", "sent"):
+        assert np.array_equal(getattr(one, column), getattr(two, column))
