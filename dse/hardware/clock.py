@@ -34,7 +34,7 @@ class Prediction:
 @cache
 def clocks() -> dict[str, Any]:
     """Return `clocks.json`: the digest of the RTL that was timed, and the clock of each shipped design."""
-    body: dict[str, Any] = json.loads(resources.files("fluidnpu.dse").joinpath("resources", "clocks.json").read_text())
+    body: dict[str, Any] = json.loads((resources.files("fluidnpu.dse") / "resources" / "clocks.json").read_text())
     return body
 
 

@@ -46,7 +46,7 @@ class PlaceOptions:
 
 @click.command("place")
 @click.argument("fleet", type=PATH, metavar="FLEET.toml")
-@click.option("--network", metavar="NAME", help="network to plan  [default: the fleet's, where it has one]")
+@click.option("--network", metavar="NAME", help="network to plan  [default: all of the fleet, side by side]")
 @click.option("--slo", default="200ms", show_default=True, metavar="200ms", help="latency objective of every request")
 @click.option("--rate", type=float, help="least cost for so many requests a second, instead of most goodput")
 @click.option("--budget", type=float, metavar="X", help="most goodput for at most this cost an hour")
@@ -69,12 +69,16 @@ class PlaceOptions:
 def command(options: PlaceOptions) -> None:
     """Plan what runs on which device of a fleet: whole networks, splits in turns, pipelines, or a mix.
 
+    A fleet with several networks is an ensemble: each device takes turns among its networks by planned
+    shares, and the rate is that of the whole.
+
     Every form is solved, the narrowest of the best is taken, and its value stands beside a bound that no plan
     of the space can pass. Rates are planned, not measured.
 
     Exit code: 0 planned; 1 no plan keeps the objective or carries the rate; 2 bad input.
     """
-    found = planned(options)
+    fleet = read_fleet(options.fleet, options.lost)
+    found = together(fleet, options) if options.network is None and len(fleet.networks) > 1 else planned(fleet, options)
     if options.out is not None:
         files.write_file(options.out, found.plan.dumps())
     if options.as_json:
@@ -88,15 +92,29 @@ def command(options: PlaceOptions) -> None:
         out.print(f"plan written to [bold]{options.out}[/]")
 
 
-def planned(options: PlaceOptions) -> placement.Placement:
-    """Read the fleet and plan. Raises UsageError and the errors of `scheduler`."""
+def together(fleet: placement.Fleet, options: PlaceOptions) -> placement.Placement:
+    """Plan all networks of a fleet side by side. Raises UsageError and the errors of `scheduler`."""
+    if options.rate is not None or options.budget is not None:
+        raise UsageError("--rate and --budget are for one network; name it with --network")
+    plan = placement.place_together(
+        fleet,
+        slo_ns=scheduler.parse_duration_ns(options.slo, "--slo"),
+        slack=share("--slack", options.slack),
+        headroom=share("--headroom", options.headroom),
+        nodes=options.nodes,
+    )
+    return placement.Placement(plan=plan, forms=())
+
+
+def planned(fleet: placement.Fleet, options: PlaceOptions) -> placement.Placement:
+    """Plan one network. Raises UsageError and the errors of `scheduler`."""
     if options.rate is not None and options.budget is not None:
         raise UsageError("--rate asks for least cost and --budget for most goodput; give one of them")
     for name, value in (("--rate", options.rate), ("--budget", options.budget)):
         if value is not None and not 0 < value < 1e12:
             raise UsageError(f"{name} must be above zero, not {value:g}")
     return placement.place(
-        read_fleet(options.fleet, options.lost),
+        fleet,
         options.network,
         slo_ns=scheduler.parse_duration_ns(options.slo, "--slo"),
         rate_per_s=options.rate,
@@ -125,7 +143,7 @@ def share(option: str, text: str) -> float:
 
 def proof(plan: placement.Plan) -> dict[str, Any]:
     """Give value, bound and gap of a plan."""
-    goodput = plan.objective == "goodput"
+    goodput = plan.objective != "cost"
     return {
         "value": plan.rate_per_s if goodput else plan.cost_micros / MICROS,
         "bound": plan.bound_per_s if goodput else plan.bound_micros / MICROS,
@@ -152,12 +170,13 @@ def print_placement(out: Console, found: placement.Placement) -> list[str]:
         )
         for form in found.forms
     ]
-    out.print(show.table("Forms of serving (planned, on simulated or measured times)", heads, rows))
-    columns = ["pool", "type", "devices", "blocks", "batch", "ramps", "entering/s"]
-    out.print()
+    if rows:
+        out.print(show.table("Forms of serving (planned, on simulated or measured times)", heads, rows))
+        out.print()
+    columns = ["pool", "type", "devices", "network", "blocks", "batch", "ramps", "share", "entering/s"]
     out.print(show.table(f"The plan: {plan.form}", columns, list(pool_rows(plan)), left=2))
     value = proof(plan)
-    unit = "requests/s" if plan.objective == "goodput" else "an hour"
+    unit = "an hour" if plan.objective == "cost" else "requests/s"
     out.print(
         f"\nvalue {value['value']:.6g} {unit}, bound {value['bound']:.6g} {unit}, gap {value['gap_pct']:.2f} %: "
         f"no plan of the space can be better by more"
@@ -180,9 +199,11 @@ def pool_rows(plan: placement.Plan) -> list[tuple[str, ...]]:
                     str(index) if first else "",
                     pool.type if first else "",
                     named(pool.devices) if first else "in turns",
+                    job.network,
                     f"{job.first}..{job.last}",
                     str(job.batch),
                     job.ramps,
+                    f"{100 * job.weight:.3g} %",
                     f"{job.rate_per_s:.4g}",
                 )
             )

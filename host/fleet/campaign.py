@@ -222,7 +222,7 @@ class _Asking:
         self._input, self._stop, self._pause_s, self.found = input, stop, pause_s, Findings()
 
     def run(self) -> None:
-        """Ask until the end, whatever comes."""
+        """Ask until the end; note errors of any kind."""
         try:
             if "//" in self._url:
                 self._one_by_one()

@@ -219,7 +219,8 @@ class FleetFront:
 
     def snapshot(self) -> dict[str, Any]:
         """Return the numbers that the live page draws."""
-        return snapshot(self.roster.name, self.version, self.dispatcher, self.counts)
+        pids = {name: process.pid for name, process in self.processes.items()}
+        return snapshot(self.roster.name, self.version, self.dispatcher, self.counts, pids)
 
     def page(self) -> str:
         """Return the live page."""

@@ -19,8 +19,13 @@ def live_page() -> str:
     return resources.files(__package__).joinpath("fleet.html").read_text(encoding="utf-8")
 
 
-def snapshot(name: str, version: str, dispatcher: Dispatcher, models: Mapping[str, ModelCounts]) -> dict[str, Any]:
-    """Return the numbers that the page draws: a record a board and a model, times in microseconds."""
+def snapshot(
+    name: str, version: str, dispatcher: Dispatcher, models: Mapping[str, ModelCounts], pids: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the numbers that the page draws: a record a board and a model, times in microseconds.
+
+    `pids`: the processes of boards that were started here.
+    """
     return {
         "fleet": name,
         "version": version,
@@ -30,6 +35,7 @@ def snapshot(name: str, version: str, dispatcher: Dispatcher, models: Mapping[st
             {
                 "name": leaf.name,
                 "address": leaf.address,
+                "pid": pids.get(leaf.name),
                 "state": leaf.state.name,
                 "says": leaf.state.value,
                 "reason": leaf.reason,

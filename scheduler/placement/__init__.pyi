@@ -1,7 +1,6 @@
 from .ensembles.allocation import Problem as Problem
 from .ensembles.combine import Answer as Answer
 from .ensembles.combine import Rule as Rule
-from .ensembles.optimum import Allocation as Allocation
 from .ensembles.optimum import allocate as allocate
 from .fleet import Device as Device
 from .fleet import DeviceType as DeviceType
@@ -18,6 +17,7 @@ from .planner import Placement as Placement
 from .planner import place as place
 from .profile import Block as Block
 from .profile import Profile as Profile
+from .together import place_together as place_together
 from .twin import Fault as Fault
 from .twin import Served as Served
 from .twin import goodput as goodput

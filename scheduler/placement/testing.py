@@ -83,3 +83,26 @@ def random_fleet(
     rates[-1] = 1 - rates[:-1].sum()
     facts = NetworkFacts(name="net", exit_rates=tuple(map(float, rates)), input_bytes=1000, answer_bytes=10)
     return Fleet(name="random", networks={"net": facts}, types=types, links=links, devices=tuple(devices))
+
+
+def two_networks(boards: int = 3) -> Fleet:
+    """Make a fleet of equal boards with room for both of two networks, one four times the other."""
+
+    def profile(name: str, scale: int) -> Profile:
+        ns = tuple(scale * (1_000_000 + 500_000 * b) for b in range(1, 5))
+        block = Block(name="all", ns=ns, exit="final", weights_bytes=scale * 1_000_000)
+        return Profile(network=name, blocks=(block,), slot_bytes=100_000, source="made up")
+
+    kind = DeviceType(
+        name="board", memory_bytes=20_000_000, profiles={"big": profile("big", 4), "small": profile("small", 1)}
+    )
+    facts = {
+        name: NetworkFacts(name=name, exit_rates=(1.0,), input_bytes=1000, answer_bytes=40) for name in ("big", "small")
+    }
+    return Fleet(
+        name="two networks",
+        networks=facts,
+        types={"board": kind},
+        links={"lan": Link(name="lan", bytes_per_s=10**8)},
+        devices=tuple(Device(name=f"board-{k}", type="board", link="lan") for k in range(boards)),
+    )

@@ -76,7 +76,7 @@ def _splits(rows: list[Body]) -> str:
             label=which,
         )
     axis.axvline(99, color=INK, linewidth=0.8, linestyle="--")
-    axis.set_xlabel("precision kept on the other half (%)", fontsize=9, color=INK)
+    axis.set_xlabel("precision kept on the other quarter (%)", fontsize=9, color=INK)
     axis.set_title("Fashion-MNIST: average in service (%) of each split", fontsize=10, color=INK, loc="left")
     axis.legend(frameon=False, fontsize=9, labelcolor=INK)
     return to_svg(figure)

@@ -33,7 +33,7 @@ Answer = dict[str, Any]
 ETAS = (0.98, 0.99, 0.995)
 MOVERS = 0.216  # share that moves on behind H_13 of ResNet-101 (section 7.5)
 PAPER_EXIT = 13  # its block
-PROOF_NODES = 1500
+PROOF_NODES = 20_000
 PROOF_SAMPLES = 1600
 SHOWN_SHARE = 0.5  # of samples that leave, where checks are compared
 
@@ -137,13 +137,13 @@ def selection(name: str, eta: float) -> Answer:
 
 
 def splits(name: str, eta: float, group: int, count: int) -> Answer:
-    """Select on one random half of the unseen images, and judge on the other, `count` times."""
+    """Select on a random three quarters of the unseen images, and judge on the others, `count` times."""
     table, answers = table_of(name), shuffled(name).answers()
     goal, alone = Goal(eta=eta, batch=BATCH), table.single_ns(BATCH)
     rows = []
     for index in range(count):
         order = np.random.default_rng([group, index]).permutation(len(answers))
-        one, other = answers[order[: len(order) // 2]], answers[order[len(order) // 2 :]]
+        one, other = answers[order[: 3 * len(order) // 4]], answers[order[3 * len(order) // 4 :]]
         found = guaranteed(table, one, goal, seed=index)
         naive = outcome(table, other, found.naive, BATCH)
         ours = None if found.chain is None else outcome(table, other, found.chain, BATCH)

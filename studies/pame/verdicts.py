@@ -15,6 +15,7 @@ MISSED = 0.05  # of splits, where 95 % is guaranteed
 LOWER_PCT = -60.0  # average in service that we promise on Fashion-MNIST
 NEAR_BEST_PCT = 1.0
 SMALL_GAIN = 2.0  # points of average latency that a second exit brings: "not dramatically"
+ETAS = ("0.98", "0.99", "0.995")
 NAMES = {"fashion": "Fashion-MNIST", "digits": "digits"}
 
 
@@ -37,14 +38,15 @@ def split_rows(parts: Body) -> list[Body]:
 
 
 def missed(rows: Sequence[Body], which: str, eta: float = 0.99) -> float:
-    """Give the share of splits whose precision on the other half is below eta; no selection misses none."""
+    """Give the share of splits whose precision on the other part is below eta; no selection misses none."""
     found = [row[which] for row in rows if row[which] is not None]
     return sum(one["kept_pct"] < 100 * eta for one in found) / max(1, len(rows))
 
 
 def mean_of(rows: Sequence[Body], which: str, key: str) -> float:
-    """Give the mean over the splits that have a selection; no selection is the single-exit network."""
-    return sum(0.0 if row[which] is None else row[which][key] for row in rows) / max(1, len(rows))
+    """Give the mean over all splits; one without a selection is the single-exit network."""
+    none = 100.0 if key == "kept_pct" else 0.0
+    return sum(none if row[which] is None else row[which][key] for row in rows) / max(1, len(rows))
 
 
 def _motivation(parts: Body) -> Iterator[Verdict]:
@@ -129,7 +131,7 @@ def _precision(parts: Body) -> Iterator[Verdict]:
         where="Fig. 11, Fashion-MNIST",
         statement="eta = 0.99 holds",
         paper="99.68 % of the original on average",
-        ours=f"on the other half of {len(rows)} splits the paper's rule misses 0.99 in {100 * naive:.0f} % of them",
+        ours=f"on the other quarter of {len(rows)} splits the paper's rule misses 0.99 in {100 * naive:.0f} % of them",
         verdict=judged(naive <= MISSED),
         why="seven of the paper's nine tasks average 99.02 %: the rule goes to the edge, and half fall off it elsewhere; "
         "eta refers to the single-exit network trained as long, in int16",
@@ -144,7 +146,7 @@ def _precision(parts: Body) -> Iterator[Verdict]:
         ours=f"misses in {100 * ours:.1f} % of {len(rows)} splits ({none} without a selection), {change:.1f} % average against "
         f"{mean_of(rows, 'naive', 'average_change_pct'):.1f} % for the naive rule, {tail:.1f} % tail, {100 * late:.2f} % late batches",
         verdict=judged(ours <= MISSED and none <= MISSED * len(rows), fast, late <= LATE and tail <= 0),
-        why="ADR 33: proposed on a third of one half, tested on the rest, judged on the other half",
+        why="ADR 33: proposed on a quarter of the images, tested on a half, judged on the last quarter",
     )
 
 
@@ -179,15 +181,17 @@ def _selection(parts: Body) -> Iterator[Verdict]:
             verdict=judged(v1 == 0, v2 <= WITHIN_PCT),
             why="Eq. 2 takes a bin's lower edge; times add up on an NPU, so v = 1 needs no profiling",
         )
-        best = at["proven"]
+        best = {eta: parts["selection"][f"{name}, {eta}"]["proven"] for eta in ETAS}
+        above = {eta: one["greedy_above_pct"] for eta, one in best.items()}
         yield Verdict(
             where=f"section 6.1, {NAMES[name]}",
             statement="choosing exits one by one is near the optimum",
             paper="near-optimal",
-            ours=f"greedy is {best['greedy_above_pct']:.2f} % above the best found for {len(at['alone'])} candidates, which is at "
-            f"most {best['gap_pct']:.2f} % above any ({best['nodes']} prefixes, {best['samples']} images)",
-            verdict=judged(best["greedy_above_pct"] <= NEAR_BEST_PCT, best["gap_pct"] <= NEAR_BEST_PCT),
-            why="search with bounds over all chains and thresholds",
+            ours=f"greedy is {', '.join(f'{value:.2f} % at {eta}' for eta, value in above.items())} above the best found for "
+            f"{len(at['alone'])} candidates, which is at most {max(one['gap_pct'] for one in best.values()):.2f} % above any "
+            f"(up to {max(one['nodes'] for one in best.values())} prefixes, {best['0.99']['samples']} images)",
+            verdict=judged(*(value <= NEAR_BEST_PCT for value in above.values())),
+            why="search with bounds over all chains and thresholds, eta of the own last exit",
         )
     times = parts["resnet101"]["times"]
     allowed = dict(zip(times["blocks"], times["allowed"], strict=True))
@@ -204,7 +208,7 @@ def _selection(parts: Body) -> Iterator[Verdict]:
 
 
 def _load(parts: Body) -> Iterator[Verdict]:
-    moving = {eta: parts["selection"][f"fashion, {eta}"]["first"]["rates"][-1] for eta in ("0.98", "0.99", "0.995")}
+    moving = {eta: parts["selection"][f"fashion, {eta}"]["first"]["rates"][-1] for eta in ETAS}
     said = ", ".join(f"{100 * share:.1f} % at {eta}" for eta, share in moving.items())
     ordered = list(moving.values())
     yield Verdict(

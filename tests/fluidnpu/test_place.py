@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from fluidnpu.cli import main
 from fluidnpu.models import shipped_file
 from fluidnpu.scheduler.placement import Plan
-from fluidnpu.scheduler.placement.testing import toy_fleet
+from fluidnpu.scheduler.placement.testing import toy_fleet, two_networks
 
 FLEET = """schema = 1
 name = "toy"
@@ -82,6 +82,26 @@ def test_what_cannot_be_planned_is_said_in_one_sentence(fleet: Path, words: list
     assert result.exit_code == code, result.output
     assert said in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_several_networks_are_planned_side_by_side(tmp_path: Path) -> None:
+    fleet = two_networks(3)
+    text = (
+        FLEET.split("[networks.toy]")[0] + "[networks.big]\n[networks.small]\n[links.lan]\nbytes_per_s = 117_700_000\n"
+    )
+    text += "[types.board]\nmemory_bytes = 20_000_000\n"
+    for name, profile in fleet.types["board"].profiles.items():
+        (tmp_path / f"{name}.json").write_text(profile.dumps())
+        text += f'networks.{name}.profile = "{name}.json"\n'
+    (tmp_path / "two.toml").write_text(text + '[[devices]]\ntype = "board"\ncount = 3\n')
+    shown = run("place", tmp_path / "two.toml")
+    assert shown.exit_code == 0, shown.output
+    assert "several networks" in shown.stdout
+    assert "equal turns of the same matrix" in shown.stdout
+    assert "in turns" in shown.stdout
+    assert run("place", tmp_path / "two.toml", "--rate", "5").exit_code == 2
+    alone = run("place", tmp_path / "two.toml", "--network", "small", "--json")
+    assert json.loads(alone.stdout)["form"] == "data parallel"
 
 
 def test_a_bundle_is_a_type(tmp_path: Path) -> None:

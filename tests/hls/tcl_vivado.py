@@ -130,6 +130,10 @@ class Vivado:
     def _current_fileset(self, options: Mapping[str, str]) -> str:
         return "fileset:"
 
+    def _get_sites(self, options: Mapping[str, str], pattern: str) -> str:
+        assert pattern == "DSP48*"
+        return "DSP48_X0Y0 DSP48_X0Y1 DSP48_X1Y0"
+
     def _get_runs(self, options: Mapping[str, str], name: str) -> str:
         return f"run:{name}"
 

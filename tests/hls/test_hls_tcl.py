@@ -198,6 +198,7 @@ def test_a_bitstream_without_timing_stays_in_build_unless_it_is_asked_for(
         assert bool(implement(at, files, "2022.1", **words).said) == bool(allowed)
     assert (at / "build/fluidnpu.bit").exists()
     assert (at / "build/fluidnpu.xsa").exists()
+    assert (at / "build/dsp_columns.txt").read_text() == "DSP48_X0 2\nDSP48_X1 1\n"
     assert (at / "bundle/fluidnpu.bit").exists() == (float(slack) >= 0 or allowed == "1")
 
 

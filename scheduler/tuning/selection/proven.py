@@ -18,7 +18,7 @@ from .candidates import CandidateTable
 from .greedy import Goal, greedy
 
 Longs = NDArray[np.int64]
-NODES = 4000
+NODES = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +121,10 @@ class _Search:
         self._judge(node, exit, ended, ended_right)
         if exit + 1 >= table.exits:
             return []
-        soonest = np.minimum.reduce([table.step(exit + 1, one) for one in range(exit + 1, table.exits + 1)])[staying]
-        bounds = paid + (staying * (elapsed[:, None] + soonest)).sum(axis=0)
+        soonest, beyond = self._least_times(exit + 1)
+        bounds = paid + (staying * (elapsed[:, None] + soonest[staying])).sum(axis=0)
+        there = right + self._sums(passed, self.right[movers, exit + 1], leaving=False)
+        bounds += np.maximum(0, np.ceil(self.wanted - there)).astype(np.int64) * beyond
         hope = right + self._sums(passed, self.hope[movers, exit + 1], leaving=False)
         children: list[tuple[float, _Node]] = []
         seen = -1
@@ -137,6 +139,23 @@ class _Search:
                 (float(bounds[value]), _Node(chain, exit + 1, keep, elapsed, int(paid[value]), int(right[value])))
             )
         return children
+
+    def _least_times(self, exit: int) -> tuple[Longs, int]:
+        """Return the least time to leave by batch, at this exit or later, and what a sample that leaves later
+        than at this one pays beyond it at least.
+
+        So many must leave later as right answers are missing if all leave here.
+        """
+        table = self.table
+        ways = [table.step(exit, one) for one in range(exit, table.exits + 1)]
+        soonest = np.minimum.reduce(ways)
+        if len(ways) == 1:
+            return soonest, 0
+        skipped = (np.minimum.reduce(ways[1:]) - soonest)[1:].min()
+        passed = (ways[0] - soonest)[1:].min() + min(
+            int(table.step(exit + 1, one)[1]) for one in range(exit + 1, table.exits + 1)
+        )
+        return soonest, int(max(0, min(skipped, passed)))
 
     def _sums(self, passed: Longs, values: Longs, *, leaving: bool) -> Longs:
         """Return the sum of values over samples that leave, or stay, at each threshold."""

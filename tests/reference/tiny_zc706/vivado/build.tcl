@@ -28,6 +28,16 @@ if {[get_property PROGRESS [get_runs impl_1]] ne "100%"} {
 open_run impl_1
 report_utilization -file build/utilization.rpt -hierarchical
 report_timing_summary -file build/timing.rpt
+# The columns of DSP slices as the tool has them, a line each: those of the board's file are derived.
+set columns [list]
+foreach site [get_sites -quiet DSP48*] {
+    lappend columns [lindex [split $site Y] 0]
+}
+set report [open build/dsp_columns.txt w]
+foreach column [lsort -unique $columns] {
+    puts $report "$column [llength [lsearch -all -exact $columns $column]]"
+}
+close $report
 # What was built stays in build/ in any case. Only what meets timing reaches the board's bundle, unless
 # ALLOW_SLACK=1 asks for a bitstream to bring a board up with.
 file copy -force build/vivado/system.runs/impl_1/system_wrapper.bit build/fluidnpu.bit

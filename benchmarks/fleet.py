@@ -1,0 +1,170 @@
+"""Goodput of a fleet of simulated boards over loopback, predicted and served, and the CPU time of a request.
+
+    python benchmarks/fleet.py --boards 1,2,4 --per-board 25 --seconds 20
+
+The demo's network runs on its design with every time multiplied, so that a board serves about `--per-board`
+images a second and this machine has time for the protocol. Predicted: the largest Poisson rate at which the
+simulator, with the boards' policy, answers 99 % within the objective, times the boards. Served: the share
+within the objective at shares of that rate, with real processes, the real protocol and an open-loop client;
+the objective is five latencies of a lone image. The last columns are CPU milliseconds a request.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import grpc
+import numpy as np
+from front_end import cpu_s, demo_bundle
+
+import fluidnpu
+from fluidnpu.dse import Design, LatencyTable
+from fluidnpu.host import Bundle, Driver, SimulatedNpu
+from fluidnpu.host.oip.messages import SERVICE, message
+from fluidnpu.models import shipped_images
+from fluidnpu.scheduler import Serving, World, make_policy, measure, poisson, simulate
+
+IMAGES, GOOD = 256, 0.99
+FLEET = """schema = 1
+name = "{count} boards"
+[networks.demo]
+[links.loopback]
+bytes_per_s = 117_700_000
+[types.board]
+memory_bytes = 1_073_741_824
+networks.demo.bundle = "slowed"
+[[devices]]
+type = "board"
+count = {count}
+"""
+
+
+def slowed(bundle: Bundle, per_board: float) -> Bundle:
+    """Multiply every time of the bundle's design, and have it know its exit rates."""
+    driver = Driver(SimulatedNpu(bundle.design), bundle.program, bundle.design)
+    driver.load()
+    rates = driver.measure_exit_rates(list(shipped_images(IMAGES).images))
+    factor = per_board * Serving.of(bundle.design, rates).least_load(1.0)
+    rows = tuple(tuple(round(ns / factor) for ns in row) for row in bundle.design.latency.ns)
+    design = replace(bundle.design, exit_rates=rates, latency=LatencyTable(ns=rows))
+    return Bundle(design=design, program=replace(bundle.program, design_digest=design.digest))
+
+
+def predicted(design: Design, slo_ns: int) -> float:
+    """The largest rate of one board at which the simulator answers 99 % in time, to 2 %."""
+    serving = Serving.of(design)
+    low, high = 0.0, 1 / serving.least_load(1.0)
+    while high - low > 0.02 * high:
+        rate, rng = (low + high) / 2, np.random.default_rng(0)
+        requests = poisson(rate, 3000, slo_ns=slo_ns, rng=rng)
+        exits = [int(one) for one in rng.choice(design.stages, len(requests), p=serving.exit_rates)]
+        world = World(latency=design.latency, exits=exits, exit_rates=serving.exit_rates)
+        done = simulate(requests, make_policy("fluid", serving.setting(rate, slo_ns)), world)
+        enough = measure(done, warmup=0).violations_pct <= 100 * (1 - GOOD)
+        low, high = (rate, high) if enough else (low, rate)
+    return low
+
+
+def offered(place: str, rate: float, seconds: float, slo_s: float, seed: int = 1) -> tuple[float, int, int]:
+    """Send a Poisson stream; return the share answered in time, the requests and the errors."""
+    rng, images = np.random.default_rng(seed), shipped_images(IMAGES).images
+    at = np.cumsum(rng.exponential(1 / rate, max(50, int(rate * seconds))))
+    due: dict[str, float] = {}
+    met: list[bool] = []
+    errors = 0
+    asked: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+
+    def send() -> None:
+        began = time.perf_counter()
+        for number, moment in enumerate(at):
+            time.sleep(max(0.0, began + moment - time.perf_counter()))
+            image = images[rng.integers(IMAGES)]
+            made = message("ModelInferRequest")(model_name="demo", id=str(number))
+            made.inputs.add(name="image", datatype="UINT8", shape=(1, *image.shape))
+            made.raw_input_contents.append(image.tobytes())
+            due[str(number)] = began + float(moment) + slo_s  # as planned: a client that is late is late
+            asked.put(made.SerializeToString())
+        asked.put(None)
+
+    with grpc.insecure_channel(place) as channel:
+        threading.Thread(target=send, daemon=True).start()
+        said = message("ModelStreamInferResponse")
+        for raw in channel.stream_stream(f"/{SERVICE}/ModelStreamInfer")(iter(asked.get, None)):
+            answer = said.FromString(raw)
+            errors += bool(answer.error_message)
+            met.append(not answer.error_message and time.perf_counter() <= due[answer.infer_response.id])
+    return sum(met) / len(at), len(at), errors
+
+
+def served(folder: Path, count: int, goodput: float, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield a row a share of the predicted goodput."""
+    design = Bundle.read(folder / "slowed").design
+    slo_ns = 5 * design.latency.between(0, design.stages - 1, 1)
+    (folder / "fleet.toml").write_text(FLEET.format(count=count))
+    command = [sys.executable, "-c", "from fluidnpu.cli import main; main()", "serve", "--fleet", "fleet.toml"]
+    command += ["--http", "0", "--grpc", "0", "--json", "--max-queue", "20000", "--rate", str(goodput * count)]
+    front = subprocess.Popen([*command, "--slo", f"{slo_ns}ns"], cwd=folder, stdout=subprocess.PIPE, text=True)
+    assert front.stdout is not None
+    try:
+        urls = json.loads(front.stdout.readline())["urls"]
+        with fluidnpu.connect(urls["http"]) as npu:
+            for image in itertools.chain(*[shipped_images(IMAGES).images] * (2 * count)):
+                npu.infer(image, slo_ms=1e5)  # so that boards recall, and compute nothing while they are measured
+        for share in map(float, given.shares.split(",")):
+            with urlopen(urls["http"] + "/live.json") as answer:
+                pids = [one["pid"] for one in json.load(answer)["boards"]]
+            before = cpu_s(front.pid), sum(map(cpu_s, pids))
+            good, requests, errors = offered(urls["grpc"], share * goodput * count, given.seconds, slo_ns / 1e9)
+            boards_s = sum(map(cpu_s, pids)) - before[1]
+            front_s = cpu_s(front.pid) - before[0] - boards_s
+            with urlopen(urls["http"] + "/live.json") as answer:
+                resent = json.load(answer)["counts"]["resent"]
+            yield {
+                "boards": count,
+                "share": share,
+                "rate_per_s": round(share * goodput * count, 1),
+                "in_time_pct": round(100 * good, 2),
+                "errors": errors,
+                "resent": resent,
+                "front_cpu_ms": round(1e3 * front_s / requests, 2),
+                "boards_cpu_ms": round(1e3 * boards_s / requests, 2),
+            }
+    finally:
+        front.terminate()
+        front.wait(60)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--boards", default="1,2,4")
+    parser.add_argument("--per-board", type=float, default=25.0, help="images a second that a board can serve")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each stream")
+    parser.add_argument("--shares", default="0.5,0.7,0.9,1.0", help="of the predicted goodput")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        bundle = slowed(Bundle.read(demo_bundle(folder / "bundle")), given.per_board)
+        bundle.write(folder / "slowed")
+        slo_ns = 5 * bundle.design.latency.between(0, bundle.design.stages - 1, 1)
+        goodput = predicted(bundle.design, slo_ns)
+        print(f"one board: predicted goodput {goodput:.1f}/s within {slo_ns / 1e6:.0f} ms, 99 %", flush=True)
+        for count in map(int, given.boards.split(",")):
+            for row in served(folder, count, goodput, given):
+                print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The command line of a fleet: bad input is one sentence and exit code 2, a silent board 1."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from fluidnpu.cli import main
+
+FLEET = """
+schema = 1
+name = "nobody"
+[networks.demo]
+[links.loopback]
+bytes_per_s = 1_000_000
+[types.board]
+memory_bytes = 1_000_000
+networks.demo.bundle = "missing"
+[[devices]]
+type = "board"
+addresses = ["127.0.0.1:1"]
+"""
+
+
+def said(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(main, ["serve", *words])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "serve must be given a bundle, several, or --fleet FILE.toml"),
+        (("--fleet", "F"), "must have --http or --grpc"),
+        (("--fleet", "F", "--http", "0", "bundle"), "none may be given, and 1 are"),
+        (("--fleet", "F", "--http", "0", "--device", "pynq"), "give their addresses"),
+        (("--fleet", "F", "--http", "0", "--requests", "5"), "--requests is for a server of its own"),
+        (("--fleet", "F", "--http", "0", "--admin", "0"), "its front has no --admin"),
+        (("--fleet", "F", "--http", "0"), "must be a bundle with a readable design.json"),
+        (("--fleet", "nowhere.toml", "--http", "0"), "nowhere.toml"),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(FLEET)
+    code, printed = said(*(str(path) if word == "F" else word for word in words))
+    assert code == 2
+    assert sentence in printed
+    assert "Traceback" not in printed

@@ -1,0 +1,343 @@
+"""The dispatcher alone, between scripted boards: routing, asking again, refusals, hangs, audits, ends."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fluidnpu.dse import LatencyTable
+from fluidnpu.host import DriverUsageError, GaveUpError, QueueFullError, ServerClosedError
+from fluidnpu.host.errors import (
+    BoardError,
+    ExpiredError,
+    HostError,
+    ModelUnavailableError,
+    ProtocolError,
+    UnknownModelError,
+)
+from fluidnpu.host.fleet import Dispatcher, DispatchOptions, Leaf, State, Times
+from fluidnpu.host.oip.calls import Answer, Call, read_wishes
+
+MODEL = "m"
+TIMES = Times.of(LatencyTable(ns=((1_000_000, 1_200_000, 1_400_000, 1_600_000),)), (1.0,))  # 1 to 1.6 ms
+Act = Callable[["Scripted", Any], Awaitable[Answer]]
+
+
+class Scripted:
+    """A link to a board that does as it is told; `asked` holds its requests, `wrong` adds to every logit."""
+
+    def __init__(self, name: str, *acts: Act) -> None:
+        self.name, self.acts = name, list(acts)
+        self.asked: list[Any] = []
+        self.wrong, self.instance, self.reachable = 0.0, name, True
+
+    async def infer(self, request: Any, timeout_s: float) -> Answer:
+        self.asked.append(request)
+        act = self.acts.pop(0) if self.acts else answers
+        return await asyncio.wait_for(act(self, request), timeout_s)
+
+    async def identity(self, model: str, timeout_s: float) -> tuple[bool, dict[str, str]]:
+        if not self.reachable:
+            raise BoardError("nothing there")
+        return True, {"instance": self.instance}
+
+    async def close(self) -> None:
+        pass
+
+
+async def answers(link: Scripted, request: Any) -> Answer:
+    """The double of every pixel is the logit, at once."""
+    await asyncio.sleep(0)
+    shape = tuple(request.inputs[0].shape)
+    pixels = np.frombuffer(request.raw_input_contents[0], np.uint8).reshape(shape)
+    logits = 2 * pixels.reshape(shape[0], -1).astype(np.float32) + np.float32(link.wrong)
+    zeros = np.zeros(shape[0], np.int32)
+    outputs: dict[str, Any] = {"label": logits.argmax(1).astype(np.int32), "exit": zeros, "confidence": logits[:, 0]}
+    parameters: dict[str, Any] = {
+        "exit": 0,
+        "confidence": 1.0,
+        "outcome": "exit",
+        "met": True,
+        "queue_us": 0,
+        "npu_us": 1,
+        "batch": 1,
+    }
+    return Answer(MODEL, "1", request.id, {**outputs, "logits": logits}, {**parameters, "left_because": "last exit"})
+
+
+def fails(error: HostError) -> Act:
+    async def act(link: Scripted, request: Any) -> Answer:
+        raise error
+
+    return act
+
+
+def after(seconds: float) -> Act:
+    async def act(link: Scripted, request: Any) -> Answer:
+        await asyncio.sleep(seconds)
+        return await answers(link, request)
+
+    return act
+
+
+class Doubles:
+    """The judge of these boards."""
+
+    def objection(self, images: Any, outputs: Any) -> str:
+        right = 2 * images.reshape(len(images), -1).astype(np.float32)
+        return "" if np.array_equal(right, outputs["logits"]) else "wrong bits"
+
+
+def call(*pixels: int, **parameters: Any) -> Call:
+    images = np.array([[[[one, one + 1]]] for one in pixels], np.uint8)
+    return Call(MODEL, inputs={"x": images}, parameters=parameters)
+
+
+async def ask(dispatcher: Dispatcher, one: Call) -> Answer:
+    return await dispatcher.infer(one, read_wishes(one.parameters))
+
+
+def run(links: list[Scripted], work: Callable[[Dispatcher], Awaitable[Any]], **options: Any) -> Any:
+    """Run a coroutine on a dispatcher with a patience of four batches of 1.6 ms and 20 ms."""
+
+    async def main() -> Any:
+        given = DispatchOptions(**{"allowance_s": 0.02, "audit_every": 0, **options})
+        leaves = [Leaf(name=one.name, address=one.name, link=one, times={MODEL: TIMES}) for one in links]  # type: ignore[arg-type]
+        dispatcher = Dispatcher(leaves, {MODEL: Doubles()}, given)  # type: ignore[dict-item]
+        try:
+            await dispatcher.start()
+            found = await work(dispatcher)
+            assert dispatcher.waiting == 0
+            return found
+        finally:
+            await dispatcher.close()
+
+    return asyncio.run(main())
+
+
+def logits(answer: Answer) -> list[list[float]]:
+    return [list(map(float, row)) for row in answer.outputs["logits"]]
+
+
+def test_samples_are_cut_into_batches_and_come_back_in_order() -> None:
+    links = [Scripted("a", after(0.004)), Scripted("b")]
+
+    async def work(dispatcher: Dispatcher) -> None:
+        answer = await ask(dispatcher, call(*range(9)))
+        assert logits(answer) == [[2.0 * i, 2.0 * i + 2] for i in range(9)]
+        assert set(str(answer.parameters["board"]).split(", ")) <= {"a", "b"}
+        sizes = sorted(request.inputs[0].shape[0] for link in links for request in link.asked)
+        assert sizes == [1, 4, 4]
+
+    run(links, work)
+
+
+def test_a_message_says_key_objective_and_deadline() -> None:
+    links = [Scripted("a")]
+
+    async def work(dispatcher: Dispatcher) -> None:
+        await ask(dispatcher, call(1, slo_ms=50, priority=2))
+        await ask(dispatcher, call(1))
+        first, second = (request.parameters for request in links[0].asked)
+        assert first["idempotency_key"].string_param != second["idempotency_key"].string_param
+        assert 49 < first["slo_ms"].double_param <= 50
+        assert first["priority"].int64_param == 2
+        assert 4.9 < second["slo_ms"].double_param <= 5, "five lone latencies where nothing is said"
+        assert 24_000 <= first["timeout"].int64_param <= 26_500, "four times 1 ms, and the allowance of 20 ms"
+
+    run(links, work)
+
+
+def test_a_lost_board_costs_nothing_but_time() -> None:
+    links = [Scripted("a", fails(BoardError("reset"))), Scripted("b", fails(BoardError("reset")))]
+    links[0].reachable = False
+
+    async def work(dispatcher: Dispatcher) -> None:
+        links[0].reachable = False
+        answer = await ask(dispatcher, call(3))
+        assert logits(answer) == [[6.0, 8.0]]
+        assert dispatcher.counts["resent"] >= 1
+
+    for link in links:
+        link.reachable = True
+    run(links, work)
+
+
+def test_a_hung_board_is_noticed_and_its_late_answer_dropped() -> None:
+    """Noticed within four batch times and the allowance; what it says later leaves nobody's door."""
+    links = [Scripted("a", after(0.12)), Scripted("b")]
+
+    async def work(dispatcher: Dispatcher) -> None:
+        dispatcher.drain("b")
+        asked = asyncio.ensure_future(ask(dispatcher, call(5)))
+        await asyncio.sleep(0.002)
+        dispatcher.restore("b")
+        began = asyncio.get_running_loop().time()
+        answer = await asked
+        assert answer.parameters["board"] == "b"
+        assert asyncio.get_running_loop().time() - began < 0.115
+        a = dispatcher.leaves[0]
+        await asyncio.sleep(0.15)
+        assert a.counts["late"] == 1
+        assert a.counts["overdue"] == 1
+
+    run(links, work)
+
+
+def test_refusals_are_passed_on_or_asked_elsewhere() -> None:
+    async def told(dispatcher: Dispatcher) -> None:
+        with pytest.raises(ProtocolError, match="shape"):
+            await ask(dispatcher, call(1))
+
+    async def elsewhere(dispatcher: Dispatcher) -> None:
+        for _ in range(4):
+            assert logits(await ask(dispatcher, call(1))) == [[2.0, 4.0]]
+
+    async def given_up(dispatcher: Dispatcher) -> None:
+        with pytest.raises(QueueFullError):
+            await ask(dispatcher, call(1))
+
+    run([Scripted("a", fails(ProtocolError("a shape")))], told)
+    for error in (QueueFullError("full"), GaveUpError("device"), ServerClosedError("closed"), ExpiredError("late")):
+        run([Scripted("a", fails(error)), Scripted("b", fails(error))], elsewhere)
+    run([Scripted("a", *[fails(QueueFullError("full"))] * 9)], given_up, tries=3)
+
+
+def test_requests_are_held_until_a_board_returns_or_their_time_is_up() -> None:
+    links = [Scripted("a")]
+
+    async def work(dispatcher: Dispatcher) -> None:
+        dispatcher.drain("a")
+        waits = asyncio.ensure_future(ask(dispatcher, call(7)))
+        with pytest.raises(ExpiredError):
+            await ask(dispatcher, call(8, timeout=20_000))
+        with pytest.raises(ModelUnavailableError, match="'a' was taken out"):
+            await asyncio.gather(ask(dispatcher, call(8)), waits)
+        waits = asyncio.ensure_future(ask(dispatcher, call(7)))
+        await asyncio.sleep(0.01)
+        dispatcher.restore("a")
+        assert logits(await waits) == [[14.0, 16.0]]
+
+    run(links, work, hold_s=0.2)
+
+
+def test_a_full_fleet_and_a_closed_one_say_so() -> None:
+    async def full(dispatcher: Dispatcher) -> None:
+        with pytest.raises(QueueFullError, match="4 may"):
+            await ask(dispatcher, call(*range(5)))
+        open_ = asyncio.ensure_future(ask(dispatcher, call(1)))
+        await asyncio.sleep(0.001)
+        await dispatcher.close()
+        with pytest.raises(ServerClosedError):
+            await open_
+
+    run([Scripted("a", after(5.0))], full, queue=4)
+
+
+def test_a_client_that_goes_takes_its_requests_along() -> None:
+    links = [Scripted("a", after(5.0))]
+
+    async def work(dispatcher: Dispatcher) -> None:
+        asked = asyncio.ensure_future(ask(dispatcher, call(1)))
+        await asyncio.sleep(0.002)
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        await asyncio.sleep(0.002)
+        assert not dispatcher.leaves[0].attempts
+        assert dispatcher.leaves[0].work_s == 0
+
+    run(links, work)
+
+
+@pytest.mark.parametrize("sick", [0, 1])
+def test_an_audit_finds_the_board_that_is_wrong(sick: int) -> None:
+    links = [Scripted("a"), Scripted("b")]
+    links[sick].wrong = 0.25
+
+    async def work(dispatcher: Dispatcher) -> None:
+        for _ in range(40):
+            await ask(dispatcher, call(1))
+        await asyncio.sleep(0.05)
+        states = [leaf.state for leaf in dispatcher.leaves]
+        assert states[sick] is State.SICK
+        assert states[1 - sick] is State.READY
+        before = len(links[sick].asked)
+        for _ in range(10):
+            assert logits(await ask(dispatcher, call(2))) == [[4.0, 6.0]]
+        assert len(links[sick].asked) == before, "it is asked no more"
+        dispatcher.restore(links[sick].name)
+        await asyncio.sleep(0.2)
+        assert dispatcher.leaves[sick].state is State.READY, "a repaired board comes back by order"
+
+    run(links, work, audit_every=5)
+
+
+def test_two_names_of_one_board_are_refused() -> None:
+    links = [Scripted("a"), Scripted("b")]
+    links[1].instance = "a"
+
+    async def nothing(dispatcher: Dispatcher) -> None:
+        raise AssertionError("it must not start")
+
+    with pytest.raises(BoardError, match="are one"):
+        run(links, nothing)
+
+
+def test_more_work_goes_to_the_board_that_ends_first() -> None:
+    """A board four times as fast gets most requests of a burst."""
+    slow, fast = Scripted("slow"), Scripted("fast")
+
+    async def work(dispatcher: Dispatcher) -> None:
+        dispatcher.leaves[0].times = {MODEL: Times.of(LatencyTable(ns=((4_000_000, 6_400_000),)), (1.0,))}
+        await asyncio.gather(*(ask(dispatcher, call(1)) for _ in range(60)))
+        assert len(fast.asked) > 2.5 * len(slow.asked)
+
+    run([slow, fast], work)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_every_request_is_answered_once_and_rightly_whatever_boards_do(seed: int) -> None:
+    rng = random.Random(seed)
+
+    def script() -> list[Act]:
+        kinds = (
+            answers,
+            after(0.001),
+            after(0.06),
+            fails(BoardError("reset")),
+            fails(BoardError("nothing", silent=True)),
+            fails(QueueFullError("full")),
+            fails(GaveUpError("device")),
+            fails(ModelUnavailableError("loading")),
+        )
+        return rng.choices(kinds, (6, 6, 1, 1, 1, 1, 1, 1), k=30)
+
+    links = [Scripted(name, *script()) for name in "abc"]
+
+    async def work(dispatcher: Dispatcher) -> None:
+        values = [rng.randrange(200) for _ in range(40)]
+        found = await asyncio.gather(*(ask(dispatcher, call(one)) for one in values))
+        assert [logits(one) for one in found] == [[[2.0 * one, 2.0 * one + 2]] for one in values]
+        for leaf in dispatcher.leaves:
+            assert leaf.counts["sent"] >= leaf.counts["answers"] + leaf.counts["refused"]
+
+    run(links, work, tries=50)
+
+
+def test_options_and_names_are_checked() -> None:
+    with pytest.raises(DriverUsageError, match="patience must be at least 1, not 0"):
+        DispatchOptions(patience=0)
+
+    async def work(dispatcher: Dispatcher) -> None:
+        with pytest.raises(UnknownModelError, match="a board must be one of a, not 'z'"):
+            dispatcher.drain("z")
+        with pytest.raises(ProtocolError, match="must have inputs"):
+            await ask(dispatcher, Call(MODEL))
+
+    run([Scripted("a")], work)

@@ -1,0 +1,101 @@
+"""A fleet of two processes behind one front: bits of the golden model, both transports, pages, drains."""
+
+import json
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from fleet_worlds import NAME, fleet, fleet_file, slow_world
+
+import fluidnpu
+from fluidnpu.host.errors import AccessError, ProtocolError, TooLargeError, UnknownModelError
+from fluidnpu.host.fleet import State
+from fluidnpu.host.oip.messages import SERVICE, message
+from fluidnpu.models import golden
+
+DEVICES = '[[devices]]\ntype = "board"\ncount = 2\n'
+
+
+def test_a_fleet_is_one_server(tmp_path: Path) -> None:
+    """One start of two processes for all of it: each costs seconds."""
+    w = slow_world()
+    images = w.images(12)
+    exits, classes, _ = golden.early_exit(w.qnet, images)
+    stored = golden.run(w.qnet, images)
+    right = [np.float32(w.qnet.logits(exit, stored[exit])[row]).tobytes() for row, exit in enumerate(exits)]
+    with fleet(fleet_file(tmp_path, DEVICES, w)) as (server, front):
+        with fluidnpu.connect(server.url(), NAME) as npu:
+            answer = npu.infer(images)
+            assert answer.outputs["label"].tolist() == classes.tolist()
+            assert answer.outputs["exit"].tolist() == exits.tolist()
+            assert [row.tobytes() for row in answer.outputs["logits"]] == right
+            assert answer.parameters["board"] in ("board-0, board-1", "board-1, board-0")
+            alone = [npu.infer(image) for image in images[:4]]
+            assert [one.logits.tobytes() for one in alone] == right[:4]
+            assert npu.ready()
+            assert npu.metadata()["inputs"][0]["shape"][1:] == list(images.shape[1:])
+            assert npu.statistics()["inference_count"] == 16
+            _refused(server.url(), npu, images)
+        _over_grpc(server.url("grpc"), w.program.input, images, classes)
+        _pages(server.url(), front)
+        front.dispatcher.drain("board-0")
+        with fluidnpu.connect(server.url(), NAME) as npu:
+            assert {npu.infer(image).parameters["board"] for image in images[:3]} == {"board-1"}
+        assert front.index()[0] == {
+            "name": NAME,
+            "version": "1",
+            "state": "READY",
+            "reason": "board-0 was taken out",
+        }
+        pids = [one.pid for one in front.processes.values()]
+    assert not [pid for pid in pids if Path(f"/proc/{pid}/exe").exists()], "boards end with their front"
+
+
+def _refused(url: str, npu: Any, images: Any) -> None:
+    with pytest.raises(ProtocolError, match="shape"):
+        npu.infer(np.zeros((1, 2, 2, 1), np.uint8))
+    with pytest.raises(ProtocolError, match="slo_ms"):
+        npu.infer(images[0], slo_ms=-1)
+    with pytest.raises(TooLargeError, match="at most 64"):
+        npu.infer(np.repeat(images, 6, axis=0))
+    with pytest.raises(ProtocolError, match="at least one sample"):
+        npu.infer(images[:0])
+    with fluidnpu.connect(url, "other") as other, pytest.raises(UnknownModelError, match="one of small, not 'other'"):
+        other.metadata()
+    with pytest.raises(AccessError):
+        npu.load()
+
+
+def _over_grpc(place: str, input: str, images: Any, classes: Any) -> None:
+    asked = message("ModelInferRequest")(model_name=NAME, id="7")
+    asked.inputs.add(name=input, datatype="UINT8", shape=images.shape)
+    asked.outputs.add(name="label")
+    asked.raw_input_contents.append(images.tobytes())
+    with grpc.insecure_channel(place) as channel:
+        said = channel.unary_unary(f"/{SERVICE}/ModelInfer")(asked.SerializeToString(), timeout=30)
+    answer = message("ModelInferResponse").FromString(said)
+    assert (answer.id, [one.name for one in answer.outputs]) == ("7", ["label"])
+    assert np.frombuffer(answer.raw_output_contents[0], np.int32).tolist() == classes.tolist()
+
+
+def _pages(url: str, front: Any) -> None:
+    def got(path: str) -> str:
+        with urllib.request.urlopen(url + path) as answer:
+            return str(answer.read().decode())
+
+    found = json.loads(got("/live.json"))
+    assert [one["state"] for one in found["boards"]] == ["READY", "READY"]
+    assert found["models"][0]["answered"] == 28
+    page = got("/")
+    assert all(f"one.{key}" in page or f'"{key}"' in page for key in ("answers", "overdue", "late", "wrong", "lag_us"))
+    metrics = got("/metrics")
+    assert 'fluidnpu_fleet_answered_total{model="small"} 28.0' in metrics
+    assert 'fluidnpu_board_state{board="board-0",state="ready"} 1.0' in metrics
+    sent = sum(leaf.counts["sent"] for leaf in front.dispatcher.leaves)
+    assert sum(int(float(line.split()[-1])) for line in metrics.splitlines() if "board_sent_total{" in line) == sent
+    assert json.loads(got("/openapi.json"))["info"]["version"] == front.version
+    assert got("/v2/health/ready") == '{"ready":true}'
+    assert all(leaf.state is State.READY for leaf in front.dispatcher.leaves)
