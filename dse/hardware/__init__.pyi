@@ -1,4 +1,5 @@
 from .array import pool_beats as pool_beats
+from .clock import told_clock as told_clock
 from .layer import LayerGeometry as LayerGeometry
 from .roofline import roofline_cycles as roofline_cycles
 from .row_buffer import InputRows as InputRows

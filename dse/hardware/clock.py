@@ -58,14 +58,16 @@ def at_predicted_clock(board: Board) -> Board:
 
 
 def told_clock(board: Board) -> str:
-    """Say in words what is known of a board's clock.
+    """Say a board's clock, and in brackets if it is the board file's or predicted, with the interval.
 
     >>> from fluidnpu.boards import load_board
-    >>> told_clock(load_board("zc706")).startswith("150 MHz of the board file, ")
+    >>> told_clock(load_board("zc706")).partition(" (")[0].endswith(" MHz")
     True
     """
-    own, predicted = f"{board.clock_hz / 1e6:g} MHz of the board file", predicted_clock(board)
+    clock, predicted = f"{board.clock_hz / 1e6:g} MHz", predicted_clock(board)
     if predicted is None:
-        return f"{own}, not predicted"
+        return f"{clock} (the board file's clock, not yet timed)"
     interval = f"{predicted.low_mhz:.0f} to {predicted.high_mhz:.0f}"
-    return f"{own}, predicted {predicted.mhz:.0f} MHz ({interval}) by the path into {predicted.module}"
+    if board.clock_hz == int(1e6 * predicted.mhz):
+        return f"{clock} (predicted, {interval})"
+    return f"{clock} (the board file's clock; {predicted.mhz:.0f} predicted, {interval})"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fluidnpu import boards, dse, models
+from fluidnpu.dse.hardware import told_clock
 from fluidnpu.models import files
 from fluidnpu.models import images as model_images
 
@@ -176,7 +177,7 @@ def print_design(out: Console, found: dse.Exploration) -> None:
     out.print(f"[bold]{found.workload.name} on {board.title}: array {show.point(design)}[/]")
     memory = board.memory(design.memory)
     facts = (
-        f"{design.clock_hz / 1e6:g} MHz (the board file's clock, not yet timed)",
+        told_clock(board),
         f"memory '{design.memory}', {memory.sustained_pct} % of {memory.bytes_per_s / 1e9:.1f} GB/s",
         f"{found.core} core",
     )
