@@ -26,6 +26,7 @@ UNITS: Mapping[str, Mapping[str, int]] = {
     "fluidnpu_output_writer": {"BMax": 4, "OutWords": 3, "PortWords": 8},
     "fluidnpu_row_walker": {"BMax": 4},
     "fluidnpu_window_segments": {"TP": 4, "BMax": 4, "LineWords": 16, "PortBytes": 16},
+    "fluidnpu_segment_queue": {"CountWidth": 4, "Depth": 16},
     "fluidnpu_planner": {"TP": 6, "TC": 8, "WeightSlots": 2, "PortBytes": 16, "Split": 1},
     "fluidnpu_sequencer": {"TC": 8, "InWords": 8, "BMax": 4},
 }
@@ -48,6 +49,7 @@ FREE = (
     "fluidnpu_batching_engine",
     "fluidnpu_regs",
     "fluidnpu_unpack",
+    "fluidnpu_segment_queue",
 )
 
 _ELSEWHERE: Mapping[str, str] = {
@@ -58,6 +60,7 @@ _ELSEWHERE: Mapping[str, str] = {
     "axi_stripe_cut": "axi_striped_masters_top",
     "axi_gather_fifo": "axi_striped_masters_top",
     "common_skid": "fluidnpu_core",
+    "fluidnpu_beat_builder": "fluidnpu_row_buffer",
 }
 
 

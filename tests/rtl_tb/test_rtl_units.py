@@ -50,6 +50,7 @@ ELSEWHERE = {
     "axi_stripe_cut": "axi_striped_masters_top",
     "axi_gather_fifo": "axi_striped_masters_top",
     "common_skid": "fluidnpu_core",
+    "fluidnpu_beat_builder": "fluidnpu_row_buffer",
 }
 MODULES = {name.removesuffix(".sv") for name in sources() if not name.endswith("_pkg.sv")}
 

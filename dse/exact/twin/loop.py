@@ -29,7 +29,8 @@ from .parameters import MAX_SLOTS, Counts, Layer, Setup
 from .queues import step_queue
 from .records import ints, jit, jit_apart, table, values, zeros
 from .residuals import ResidualReader, next_residuals, reset_residuals, step_residuals
-from .row_buffer import RowBuffer, load_row, reset_row_buffer, write_word
+from .row_buffer import RowBuffer, load_row, reset_row_buffer, serve_segments, write_word
+from .segments import SegmentQueue, reset_segments
 from .sequencer import (
     BEGIN,
     COMMANDS,
@@ -57,6 +58,7 @@ class Npu:
     weights: WeightStreamer
     rows: RowBuffer
     windows: Windows
+    segments: SegmentQueue
     residuals: ResidualReader
     outputs: OutputWriter
     core: Core
@@ -80,13 +82,12 @@ def _begin_layer(npu: Npu, layer: Layer, setup: Setup) -> None:
     reset_residuals(npu.residuals, layer)
     reset_row_buffer(npu.rows, layer)
     reset_windows(npu.windows, layer, setup)
+    reset_segments(npu.segments)
 
 
 @jit
 def _look(npu: Npu, layer: Layer) -> None:
     sequencer, rows = npu.sequencer, npu.rows
-    place = npu.windows.walker.start
-    rows.oldest = place.sample * layer.sample_pitch + place.row * layer.rise * layer.pitch
     rows.arrives = rows.asked != rows.arrived and npu.masters.m1.level != 0
     npu.core.cmd_ready = cmd_ready(npu.commands, layer)
     sequencer.may_issue = sequencer.state == COMMANDS and may_issue(npu.commands, npu.weights, layer)
@@ -106,7 +107,8 @@ def _step_inputs(npu: Npu, layer: Layer, setup: Setup) -> None:
     rows, m1 = npu.rows, npu.masters.m1
     feed_core(npu.core, rows.beats)
     load_row(rows, m1, layer, setup)
-    step_windows(npu.windows, rows, layer, npu.commands)
+    step_windows(npu.windows, npu.segments, layer, npu.commands)
+    serve_segments(rows, npu.segments)
     if rows.arrives:
         write_word(rows)
         m1.data_ready = 1

@@ -1,4 +1,4 @@
-"""The buffer of input rows that windows share: twin of `fluidnpu_row_buffer`.
+"""The buffer of input rows that windows share: twin of `fluidnpu_row_buffer` and `fluidnpu_beat_builder`.
 
 Rows are loaded ahead of the windows as far as the buffer has room.
 """
@@ -12,9 +12,11 @@ from .masters import ReadMaster, req_ready, request
 from .parameters import Layer, Setup
 from .queues import Queue
 from .records import jit
+from .segments import SegmentQueue, show_next, shown_pair
 
 ROW_QUEUE = 8
-BEAT_QUEUE = 8
+BEAT_QUEUE = 16
+BUILD_STEPS = 5  # cycles from taking a beat's last segment to the push of the beat
 
 
 @dataclass(slots=True)
@@ -46,8 +48,7 @@ class RowBuffer:
     asked: int  # rows
     arrived: int
     beat: int  # port words of the oldest requested row that were written
-    s1_valid: int  # a segment was read in the cycle before,
-    s1_ends: int  # which ended its beat
+    building: int  # bit n: segments taken n + 1 cycles ago ended a beat (`fluidnpu_beat_builder`)
     beats: Queue  # of the core's input
     # ports
     arrives: int  # a port word is written in this cycle
@@ -61,6 +62,7 @@ def reset_row_buffer(rows: RowBuffer, layer: Layer) -> None:
     """Begin a layer: lane 0 loads all samples, or the first b_r where samples share beats."""
     first = layer.b_r if layer.sample_lanes else layer.batch
     rows.turn = 0
+    rows.oldest = 0
     for index in range(2):
         lane = rows.lanes[index]
         lane.sample = first if index else 0
@@ -126,3 +128,26 @@ def write_word(rows: RowBuffer) -> None:
         rows.beat = 0
         rows.arrived += 1
         rows.lanes[row.lane].loaded += 1
+
+
+@jit
+def serve_segments(rows: RowBuffer, queue: SegmentQueue) -> None:
+    """Take the segment that is shown, or both of a pair if no port word is written, and show the next."""
+    rows.beats.push = rows.building >> BUILD_STEPS - 1 & 1
+    rows.building = rows.building << 1 & (1 << BUILD_STEPS) - 1
+    if queue.valid:
+        if rows.beats.level + BUILD_STEPS + 1 > BEAT_QUEUE:
+            return
+        pair = shown_pair(queue)
+        second_there = rows.lanes[pair.second_lane].loaded >= pair.second_rows
+        if not queue.first_gone:
+            if rows.lanes[pair.lane].loaded < pair.rows:
+                return
+            if pair.two and (rows.arrives or not second_there):
+                queue.first_gone = 1
+                return
+        elif not second_there:
+            return
+        rows.building |= pair.ends
+    if show_next(queue):
+        rows.oldest = shown_pair(queue).oldest

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from .commands import Commands, place_of
 from .parameters import Layer, Setup
 from .records import jit
-from .row_buffer import BEAT_QUEUE, RowBuffer
+from .segments import SegmentQueue, add_addresses, has_room, next_pair
 from .walker import Walker, begin_pass, ends_beat, reset_walker, walk
 
 
@@ -39,6 +39,7 @@ class Windows:
     command: int  # number of the current one
     position: int
     half: int  # the beat of a max pool has one of its two taps
+    ends: int  # the segments of this cycle end their beat
     line: int  # largest number of words of a segment
     run_words: int  # contiguous words of a window
     window: Window
@@ -89,21 +90,26 @@ def _cut(windows: Windows, layer: Layer, segment: Segment, position: int) -> Non
 
 
 @jit
-def _rows_ready(windows: Windows, rows: RowBuffer, layer: Layer, other: bool) -> bool:
-    """Tell if the input rows of the current window are loaded, or of the `other` one in its beat."""
+def _lane(windows: Windows, layer: Layer, other: bool) -> int:
+    """Lane of the row buffer that holds the current window, or the `other` one in its beat."""
+    return 1 if layer.sample_lanes and (other or windows.walker.lane) else 0
+
+
+@jit
+def _rows_needed(windows: Windows, layer: Layer, other: bool) -> int:
+    """Count the input rows of the lane that must be loaded for the current window, or the `other` one."""
     walker = windows.walker
     sample, row = walker.now.sample, walker.now.row
     if other and layer.row_lanes and walker.now.column + 1 == layer.out_w:
         row += 1
         if row == layer.out_h:
             sample, row = sample + 1, 0
-    lane = 1 if layer.sample_lanes and (other or walker.lane) else 0
-    return rows.lanes[lane].loaded >= sample * layer.sample_rows + row * layer.rise + layer.span
+    return sample * layer.sample_rows + row * layer.rise + layer.span
 
 
 @jit
-def _cut_rows(windows: Windows, rows: RowBuffer, layer: Layer) -> int:
-    """Cut one segment, or two of a beat if no port word is written. Returns the number of rows that end."""
+def _cut_rows(windows: Windows, queue: SegmentQueue, layer: Layer) -> int:
+    """Cut one segment, or two of a beat. Returns the number of rows that end."""
     first, behind, walker = windows.first, windows.behind, windows.walker
     max_pool = layer.max_pool != 0
     beat_start = windows.position == 0
@@ -114,10 +120,8 @@ def _cut_rows(windows: Windows, rows: RowBuffer, layer: Layer) -> int:
     if layer.pool:
         beat_ends = first.fills != 0 and (not max_pool or windows.half != 0 or first.row_ends != 0)
     row_ends, walks, two = first.row_ends, 1, False
-    if rows.arrives:
-        pass
-    elif first.row_ends:
-        if not lane_ends and beat_start and _rows_ready(windows, rows, layer, True):
+    if first.row_ends:
+        if not lane_ends and beat_start:
             two, beat_ends, walks = True, True, 2
     elif not layer.pool:
         _cut(windows, layer, behind, position)
@@ -128,8 +132,15 @@ def _cut_rows(windows: Windows, rows: RowBuffer, layer: Layer) -> int:
         two, row_ends, beat_ends = True, behind.row_ends, True
     windows.half = max_pool and not two and not beat_ends and (windows.half != 0 or first.fills != 0)
     windows.position = 0 if row_ends or (layer.pool and first.fills) else position
-    rows.s1_valid = 1
-    rows.s1_ends = beat_ends
+    windows.ends = beat_ends
+    pair, start = next_pair(queue), walker.start
+    pair.rows = _rows_needed(windows, layer, False)
+    pair.lane = _lane(windows, layer, False)
+    pair.two = two
+    pair.second_rows = _rows_needed(windows, layer, True) if walks == 2 else pair.rows
+    pair.second_lane = _lane(windows, layer, walks == 2)
+    pair.ends = beat_ends
+    pair.oldest = start.sample * layer.sample_pitch + start.row * layer.rise * layer.pitch
     return walks if row_ends else 0
 
 
@@ -158,19 +169,18 @@ def _begin_command(windows: Windows, number: int) -> None:
 
 
 @jit
-def step_windows(windows: Windows, rows: RowBuffer, layer: Layer, commands: Commands) -> None:
+def step_windows(windows: Windows, queue: SegmentQueue, layer: Layer, commands: Commands) -> None:
     """Cut the segments of a cycle, and begin the next pass and command."""
     walker = windows.walker
-    rows.beats.push = rows.s1_valid & rows.s1_ends
-    rows.s1_valid = 0
+    add_addresses(queue)
     busy, pass_open = windows.busy, windows.pass_open
     last_tile = layer.pool != 0 or windows.tile + 1 == layer.p_tiles
     last_pass = layer.pool != 0 or windows.tile + pass_open + 1 == layer.p_tiles
     tile_ends = False
-    if walker.active and rows.beats.level + 2 <= BEAT_QUEUE and _rows_ready(windows, rows, layer, False):
-        walks = _cut_rows(windows, rows, layer)
+    if walker.active and has_room(queue):
+        walks = _cut_rows(windows, queue, layer)
         if walks:
-            tile_ends = rows.s1_ends != 0 and walker.beat + 1 == walker.beats
+            tile_ends = windows.ends != 0 and walker.beat + 1 == walker.beats
             _end_rows(windows, layer, walks, tile_ends)
     if tile_ends:
         windows.pass_open = 0

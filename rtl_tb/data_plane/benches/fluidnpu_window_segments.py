@@ -19,8 +19,18 @@ from .cases import DESIGN, PORT_BYTES, Case, random_case
 LINE_WORDS = setting("LINE_WORDS", 16)
 IN_WORDS = setting("IN_WORDS", 2 * DESIGN.t_p)
 
-PORTS = ("addr", "lane", "rows", "words", "place", "ends_beat")
-Segment = tuple[int, ...]
+PARTS = (1, 24, 24, 32, 32, 32, 32)  # bits of `parts_t`, its last field first: lane, top, word, four distances
+Segment = tuple[int, ...]  # address, lane, rows, words, place, ends beat
+
+
+def added_up(parts: int, span: int) -> tuple[int, int, int]:
+    """Return address, lane and rows of a segment from its parts, as `fluidnpu_segment_queue` adds them up."""
+    fields = []
+    for bits in PARTS:
+        fields.append(parts & (1 << bits) - 1)
+        parts >>= bits
+    lane, top, word, *distances = fields
+    return sum(distances) + 2 * word & 0xFFFF_FFFF, lane, top + span
 
 
 def put_together(case: Case, segments: list[Segment]) -> list[int]:
@@ -53,13 +63,16 @@ class Taker:
     cycle.
     """
 
-    def __init__(self, dut: Dut, rng: random.Random) -> None:
-        self.dut, self.rng, self.got, self.pairs = dut, rng, list[Segment](), set[str]()
+    def __init__(self, dut: Dut, rng: random.Random, span: int) -> None:
+        self.dut, self.rng, self.span, self.got, self.pairs = dut, rng, span, list[Segment](), set[str]()
 
     def _offered(self, which: str) -> Segment | None:
         if not getattr(self.dut, f"{which}_valid_o").value:
             return None
-        return tuple(int(getattr(self.dut, f"{which}_{port}_o").value) for port in PORTS)
+        words, place, ends = (
+            int(getattr(self.dut, f"{which}_{port}_o").value) for port in ("words", "place", "ends_beat")
+        )
+        return (*added_up(int(getattr(self.dut, f"{which}_parts_o").value), self.span), words, place, ends)
 
     async def run(self) -> None:
         """Drive the ports until cancelled."""
@@ -92,7 +105,7 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> set[str]:
     await pulse(dut, "layer_start_i")
     commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
     commands.items.extend((TILE.pack(command),) for command in case.commands())
-    segments = Taker(dut, rng)
+    segments = Taker(dut, rng, case.rows.span)
     expected = beats_of(case.streams.input)
     with running(commands, segments):
         await until(

@@ -64,9 +64,6 @@
       if (second_valid_i) assume (32'(second_place_i) + 32'(second_words_i) <= InWords);
       if (second_valid_i) assume (segment_valid_i && (!second_lane_i || what.sample_lanes));
       if (second_valid_i) assume (32'(second_rows_i) <= times(32'(what.rows), samples[second_lane_i]));
-      // Shown by the proof `guard`
-      if (s1_valid_q) assume (32'(s1_place_q[0]) + 32'(s1_words_q[0]) <= InWords);
-      if (s1_valid_q && s1_two_q) assume (32'(s1_place_q[1]) + 32'(s1_words_q[1]) <= InWords);
     end
   end
 
@@ -93,9 +90,13 @@
 
   // -- the queues, by the contract that the proof `fifo` shows; what is in flight, oldest first. The queue of rows is a small one here.
   localparam int unsigned Flight = 2;
-  logic [3:0]              level_q, beats_q, behind;
+  logic [3:0]              level_q, behind;
+  logic [4:0]              beats_q;
+  logic [3:0]              building_q;  // beats in the builder, by age
   logic [Flight-1:0]       lane_of_q;
   logic [Flight-1:0][11:0] place_of_q;
+  logic [31:0] building;
+  assign building = 32'(building_q[0]) + 32'(building_q[1]) + 32'(building_q[2]) + 32'(building_q[3]) + 32'(s1_valid_q && s1_ends_q);
   assign behind = level_q - 4'(row_ends);
   function automatic logic [PlaceBits-1:0] ring(logic of, logic [31:0] port_word);
     ring = port_word[PlaceBits-1:0];
@@ -119,9 +120,11 @@
     if (!rst_ni) begin
       level_q <= '0;
       beats_q <= '0;
+      building_q <= '0;
     end else begin
       level_q <= behind + 4'(ask);
-      beats_q <= beats_q + 4'(s1_valid_q && s1_ends_q) - 4'(beat_valid_o && beat_ready_i);
+      beats_q <= beats_q + 5'(built) - 5'(beat_valid_o && beat_ready_i);
+      building_q <= {building_q[2:0], s1_valid_q && s1_ends_q};
     end
   end
   always_comb begin
@@ -131,7 +134,8 @@
         assume (head.lane == lane_of_q[0] && head.place == ring(lane_of_q[0], port_word(32'(place_of_q[0]))));
         assume (32'(head.beats) == length(32'(place_of_q[0])));
       end
-      assume (beat_valid_o == (beats_q != '0) && 4'(beat_level) == beats_q && out_ready == (beats_q != 4'(BeatQueue)));
+      assume (beat_valid_o == (beats_q != '0) && beat_level == beats_q && out_ready == (beats_q != 5'(BeatQueue)));
+      assume (built == building_q[3]);  // shown by the proof `guard`
     end
   end
 
@@ -153,9 +157,11 @@
 
   always_comb begin
     if (past_q) begin
-      assert (level_q <= 4'(Flight) && beats_q <= 4'(BeatQueue) && 32'(beats_q) + 32'(s1_valid_q) <= BeatQueue);
+      assert (level_q <= 4'(Flight) && 32'(beats_q) + building <= BeatQueue);
       if (!started_q) assert (more == '0 && level_q == '0 && asked_q == '0 && loaded_q == '0 && beat_q == '0 && !fallen_q);
       if (level_q == '0) assert (beat_q == '0);
+      if (s1_valid_q) assert (s1_words_q[0] != '0 && 32'(s1_place_q[0]) + 32'(s1_words_q[0]) <= InWords);
+      if (s1_valid_q && s1_two_q) assert (s1_words_q[1] != '0 && 32'(s1_place_q[1]) + 32'(s1_words_q[1]) <= InWords);
       if (running) begin
         for (int l = 0; l < 2; l++) begin
           assert (index_q[l] <= samples[l] && next_q[l] < what.rows && (index_q[l] != samples[l] || next_q[l] == '0));

@@ -52,17 +52,18 @@
         if (ask) assume (at[PortBits-1:0] == addr[PortBits-1:0]);
       end
       assume (!segment_valid_i || there || more[segment_lane_i] || asked_q[segment_lane_i] != loaded_q[segment_lane_i]);
-      // Shown by the proof `guard`
-      if (s1_valid_q) assume (32'(s1_place_q[0]) + 32'(s1_words_q[0]) <= InWords);
-      if (s1_valid_q && s1_two_q) assume (32'(s1_place_q[1]) + 32'(s1_words_q[1]) <= InWords);
     end
   end
 
   // -- the queues, by the contract that the proof `fifo` shows; what is in flight, oldest first. The queue of rows is a small one here.
   localparam int unsigned Flight = 2;
-  logic [3:0]              level_q, beats_q, behind;
+  logic [3:0]              level_q, behind;
+  logic [4:0]              beats_q;
+  logic [3:0]              building_q;  // beats in the builder, by age
   logic [Flight-1:0]       lane_of_q;
   logic [Flight-1:0][11:0] place_of_q, limit_of_q;
+  logic [31:0] building;
+  assign building = 32'(building_q[0]) + 32'(building_q[1]) + 32'(building_q[2]) + 32'(building_q[3]) + 32'(s1_valid_q && s1_ends_q);
   assign behind = level_q - 4'(row_ends);
   function automatic logic [PlaceBits-1:0] ring(logic of, logic [31:0] port_word);
     ring = port_word[PlaceBits-1:0];
@@ -88,9 +89,11 @@
     if (!rst_ni) begin
       level_q <= '0;
       beats_q <= '0;
+      building_q <= '0;
     end else begin
       level_q <= behind + 4'(ask);
-      beats_q <= beats_q + 4'(s1_valid_q && s1_ends_q) - 4'(beat_valid_o && beat_ready_i);
+      beats_q <= beats_q + 5'(built) - 5'(beat_valid_o && beat_ready_i);
+      building_q <= {building_q[2:0], s1_valid_q && s1_ends_q};
     end
   end
   always_comb begin
@@ -100,7 +103,8 @@
         assume (head.lane == lane_of_q[0] && head.place == ring(lane_of_q[0], port_word(32'(place_of_q[0]))));
         assume (32'(head.beats) == length(32'(place_of_q[0])));
       end
-      assume (beat_valid_o == (beats_q != '0) && 4'(beat_level) == beats_q && out_ready == (beats_q != 4'(BeatQueue)));
+      assume (beat_valid_o == (beats_q != '0) && beat_level == beats_q && out_ready == (beats_q != 5'(BeatQueue)));
+      assume (built == building_q[3]);  // shown by the proof `guard`
     end
   end
 
@@ -154,7 +158,7 @@
 
   always_comb begin
     if (past_q) begin
-      assert (level_q <= 4'(Flight) && beats_q <= 4'(BeatQueue) && 32'(beats_q) + 32'(s1_valid_q) <= BeatQueue);
+      assert (level_q <= 4'(Flight) && 32'(beats_q) + building <= BeatQueue);
       if (!started_q) assert (more == '0 && level_q == '0 && asked_q == '0 && loaded_q == '0 && beat_q == '0 && !fallen_q && !written_q);
       if (level_q == '0) assert (beat_q == '0);
       if (running) begin
@@ -194,7 +198,7 @@
       end
       // What a segment is given
       for (int i = 0; i < 2; i++) begin
-        if (s1_valid_q && given_q[i]) assert (cut[i][given_at_q[i]*16+:16] == value_q && 32'(given_at_q[i]) < 32'(s1_words_q[i]));
+        if (s1_valid_q && given_q[i]) assert (16'((s1_bank_q[i] ? {bank_q[i][0], bank_q[i][1]} : {bank_q[i][1], bank_q[i][0]}) >> {32'(s1_offset_q[i]) + 32'(given_at_q[i]), 4'd0}) == value_q && 32'(given_at_q[i]) < 32'(s1_words_q[i]));
       end
       if (s1_valid_q && given_q[1]) assert (s1_two_q);
     end

@@ -5,6 +5,19 @@
 // just the one that would come next, were it not taken with the first: of the same row behind it, or the
 // whole of the row of lane 1. Of a max pool a beat has two neighbouring taps.
 `ifdef FORMAL
+  // What `fluidnpu_segment_queue` makes of the parts
+  logic [31:0] segment_addr_o, second_addr_o;
+  logic [23:0] segment_rows_o, second_rows_o;
+  logic        segment_lane_o, second_lane_o;
+  assign segment_addr_o = segment_parts_o.base + segment_parts_o.offset + segment_parts_o.row_reach + segment_parts_o.column_reach
+      + {7'd0, segment_parts_o.word, 1'b0};
+  assign second_addr_o  = second_parts_o.base + second_parts_o.offset + second_parts_o.row_reach + second_parts_o.column_reach
+      + {7'd0, second_parts_o.word, 1'b0};
+  assign segment_rows_o = segment_parts_o.top + layer_i.span;
+  assign second_rows_o  = second_parts_o.top + layer_i.span;
+  assign segment_lane_o = segment_parts_o.lane;
+  assign second_lane_o  = second_parts_o.lane;
+
   (* anyconst *) logic [1:0]  kernel_h, kernel_w;
   (* anyconst *) logic [2:0]  run;        // words of a run
   (* anyconst *) logic        is_pool, in_one_run, by_samples;

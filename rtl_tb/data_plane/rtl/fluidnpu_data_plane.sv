@@ -299,14 +299,29 @@ module fluidnpu_data_plane #(
   logic [BMax-1:0][31:0] base;
   logic [PortBytes*8-1:0] row_data;
   logic [BeatCount-1:0] segment_words, segment_place, second_words, second_place;
+  logic cut_valid, cut_ready, cut_ends, cut_two, cut_second_ends;
+  logic [31:0] cut_oldest;
+  logic [BeatCount-1:0] cut_words, cut_place, cut_second_words, cut_second_place;
+  fluidnpu_pkg::parts_t cut_parts, cut_second_parts;
 
   fluidnpu_window_segments #(.TP(TP), .InWords(InWords), .BMax(BMax), .LineWords(LineWords), .PortBytes(PortBytes)) windows (
     .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .base_i(base), .layer_i(running), .command_valid_i(input_valid),
-    .command_ready_o(input_take), .command_i(input_command), .segment_valid_o(segment_valid), .segment_ready_i(segment_ready),
-    .segment_addr_o(segment_addr), .segment_lane_o(segment_lane), .segment_rows_o(segment_rows), .segment_words_o(segment_words),
-    .segment_place_o(segment_place), .segment_ends_beat_o(segment_ends), .second_valid_o(second_valid), .second_ready_i(second_ready),
-    .second_addr_o(second_addr), .second_lane_o(second_lane), .second_rows_o(second_rows), .second_words_o(second_words),
-    .second_place_o(second_place), .second_ends_beat_o(second_ends), .oldest_o(oldest)
+    .command_ready_o(input_take), .command_i(input_command), .segment_valid_o(cut_valid), .segment_ready_i(cut_ready),
+    .segment_parts_o(cut_parts), .segment_words_o(cut_words), .segment_place_o(cut_place), .segment_ends_beat_o(cut_ends),
+    .second_valid_o(cut_two), .second_ready_i(1'b1), .second_parts_o(cut_second_parts), .second_words_o(cut_second_words),
+    .second_place_o(cut_second_place), .second_ends_beat_o(cut_second_ends), .oldest_o(cut_oldest)
+  );
+
+  fluidnpu_segment_queue #(.CountWidth(BeatCount)) segments (
+    .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .span_i(running.span), .oldest_i(cut_oldest),
+    .segment_valid_i(cut_valid), .segment_ready_o(cut_ready), .segment_parts_i(cut_parts), .segment_words_i(cut_words),
+    .segment_place_i(cut_place), .segment_ends_beat_i(cut_ends), .second_valid_i(cut_two), .second_parts_i(cut_second_parts),
+    .second_words_i(cut_second_words), .second_place_i(cut_second_place), .second_ends_beat_i(cut_second_ends),
+    .oldest_o(oldest), .segment_valid_o(segment_valid), .segment_ready_i(segment_ready), .segment_addr_o(segment_addr),
+    .segment_lane_o(segment_lane), .segment_rows_o(segment_rows), .segment_words_o(segment_words), .segment_place_o(segment_place),
+    .segment_ends_beat_o(segment_ends), .second_valid_o(second_valid), .second_ready_i(second_ready), .second_addr_o(second_addr),
+    .second_lane_o(second_lane), .second_rows_o(second_rows), .second_words_o(second_words), .second_place_o(second_place),
+    .second_ends_beat_o(second_ends)
   );
 
   fluidnpu_row_buffer #(

@@ -3,4 +3,15 @@
 package fluidnpu_pkg;
   localparam int unsigned AddrWidth = 40;
   localparam int unsigned MaxSlots = 32;
+
+  // Where a segment lies: the parts of its address, which are added on the way to the row buffer.
+  typedef struct packed {
+    logic [31:0] base;          // of the sample in the lane's part of the buffer
+    logic [31:0] offset;        // of the window
+    logic [31:0] row_reach;     // of the tap in the window
+    logic [31:0] column_reach;
+    logic [23:0] word;          // in the tap
+    logic [23:0] top;           // first input row of the window, counted through the lane
+    logic        lane;
+  } parts_t;
 endpackage

@@ -38,13 +38,12 @@ module fluidnpu_planner #(
 
   // Checks
   logic [Words-1:0][31:0] words;
-  logic [31:0] sum, part;
-  logic        odd, zero, gemm, unknown, malformed;
+  logic [31:0] sum_q, part;
+  logic [$clog2(Words):0] word_q;  // words of the sum so far
+  logic        odd, zero, gemm, unknown, faulty_q, malformed_q, checked_q, refused;
   fluidnpu_formats_pkg::mode_e mode;
   assign words = descriptor_i;
   always_comb begin
-    sum = '0;
-    for (int i = 0; i < Words; i++) sum = sum + words[i];
     odd = descriptor_i.in_offset[0] || descriptor_i.in_row_bytes[0] || descriptor_i.in_pixel_bytes[0]
         || descriptor_i.out_offset[0] || descriptor_i.out_row_bytes[0] || descriptor_i.out_pixel_bytes[0]
         || descriptor_i.residual_offset[0] || descriptor_i.residual_row_bytes[0] || descriptor_i.residual_pixel_bytes[0];
@@ -65,13 +64,27 @@ module fluidnpu_planner #(
       fluidnpu_formats_pkg::ModeLanes:  part = descriptor_i.weights[2];
       default:                          part = descriptor_i.weights[3];
     endcase
-    malformed = descriptor_i.magic != fluidnpu_formats_pkg::DescriptorMagic || sum != '0 || odd || zero || unknown
+  end
+  assign pool_o = !gemm;
+
+  // The checksum is added up word by word while the first operations run; all of them take longer.
+  always_ff @(posedge clk_i) begin
+    faulty_q <= descriptor_i.magic != fluidnpu_formats_pkg::DescriptorMagic || odd || zero || unknown
         || descriptor_i.shift > fluidnpu_formats_pkg::DescriptorShiftMost
         || descriptor_i.residual_shift > fluidnpu_formats_pkg::DescriptorResidualShiftMost
         || $signed(descriptor_i.lo) > $signed(descriptor_i.hi) || (!gemm && descriptor_i.groups != 16'd1)
         || (gemm && (part == fluidnpu_formats_pkg::DescriptorNoWeights || part[5:0] != '0));
+    if (start_i) begin
+      sum_q  <= '0;
+      word_q <= '0;
+    end else if (32'(word_q) != Words) begin
+      sum_q  <= sum_q + words[word_q[$clog2(Words)-1:0]];
+      word_q <= word_q + 1'b1;
+    end
+    malformed_q <= faulty_q || sum_q != '0;
+    checked_q   <= rst_ni && !start_i && 32'(word_q) == Words;
   end
-  assign pool_o = !gemm;
+  assign refused = checked_q && (malformed_q || plan_bad_i);
 
   // One operation after another: a * b, or a / b with remainder.
   localparam int unsigned Steps = 27;
@@ -85,7 +98,7 @@ module fluidnpu_planner #(
   logic [31:0] tiles_q, last_cols_q, last_bias_q, last_tile_q, last_beats_q, full_beats_q, group_beats_q, layer_beats_q;
   logic [31:0] block_words_q, width, columns, last_slots;
   logic [31:0] across_q, reach_w_q, channels_q, above_q, step_h_q, tap_h_q, sample_bytes_q;
-  logic [31:0] row_step, row_bytes, apart, pitch, rise, sample_rows;
+  logic [31:0] row_step, row_bytes_q, apart, pitch_q, rise, sample_rows_q;
   logic        flat;
   logic        odd_rows, contiguous;
 
@@ -163,9 +176,9 @@ module fluidnpu_planner #(
       5'd21: begin a = tap_w_q; b = 32'(descriptor_i.kernel_w) - 32'd1; end                       // first to last tap of a row
       5'd22: begin a = 32'(descriptor_i.group_words); b = 32'(descriptor_i.groups); end           // words of a pixel
       5'd23: begin a = rise; b = 32'(descriptor_i.out_h) - 32'd1; end                             // rows above a sample's last window
-      5'd24: begin a = pitch; b = rise; end
-      5'd25: begin a = pitch; b = 32'(descriptor_i.dilation_h); end
-      5'd26: begin a = pitch; b = sample_rows; end
+      5'd24: begin a = pitch_q; b = rise; end
+      5'd25: begin a = pitch_q; b = 32'(descriptor_i.dilation_h); end
+      5'd26: begin a = pitch_q; b = sample_rows_q; end
       default: ;
     endcase
   end
@@ -183,9 +196,9 @@ module fluidnpu_planner #(
       busy_q <= 1'b1;
       run_q  <= 1'b0;
       step_q <= '0;
-    end else if (busy_q && (malformed || plan_bad_i || step_q == 5'(Steps))) begin
+    end else if (busy_q && (refused || (checked_q && step_q == 5'(Steps)))) begin
       busy_q <= 1'b0;
-    end else if (busy_q && !run_q) begin
+    end else if (busy_q && !run_q && step_q != 5'(Steps)) begin
       run_q  <= 1'b1;
       acc_q  <= '0;
       rest_q <= '0;
@@ -252,18 +265,20 @@ module fluidnpu_planner #(
   assign flat        = descriptor_i.kernel_h == 8'd1;
   assign row_step    = flat ? jump_q : descriptor_i.in_row_bytes;
   assign rise        = flat ? 32'd1 : 32'(descriptor_i.stride_h);
-  assign sample_rows = above_q + reach_h_q + 32'd1;
-  assign row_bytes   = across_q + reach_w_q + (channels_q << 1);
-  assign apart       = row_bytes + 32'(PortBytes - 2);
-  assign pitch       = apart + ((row_step - apart) & 32'(PortBytes - 1));
+  assign apart       = row_bytes_q + 32'(PortBytes - 2);
+  always_ff @(posedge clk_i) begin  // settled two cycles behind what they depend on: the next operation takes as long
+    sample_rows_q <= above_q + reach_h_q + 32'd1;
+    row_bytes_q   <= across_q + reach_w_q + (channels_q << 1);
+    pitch_q       <= apart + ((row_step - apart) & 32'(PortBytes - 1));
+  end
 
   assign odd_rows   = rows_q[0] && b_act_i[0];
   assign contiguous = !pool_o && descriptor_i.dilation_w == 8'd1 && descriptor_i.in_pixel_bytes == {15'd0, descriptor_i.group_words, 1'b0};
 
-  assign bad_o   = busy_q && (malformed || plan_bad_i);
-  assign cause_o = malformed && !(descriptor_i.magic == fluidnpu_formats_pkg::DescriptorMagic && sum == '0 && plan_bad_i)
+  assign bad_o   = busy_q && refused;
+  assign cause_o = malformed_q && !(descriptor_i.magic == fluidnpu_formats_pkg::DescriptorMagic && sum_q == '0 && plan_bad_i)
       ? fluidnpu_registers_pkg::CauseBadDescriptor : fluidnpu_registers_pkg::CauseBadFbcb;
-  assign done_o  = busy_q && !bad_o && step_q == 5'(Steps);
+  assign done_o  = busy_q && checked_q && !refused && step_q == 5'(Steps);
 
   always_comb begin
     layer_o                 = '0;
@@ -294,12 +309,12 @@ module fluidnpu_planner #(
     layer_o.residual_pixel  = descriptor_i.residual_pixel_bytes;
     layer_o.step_w          = step_w_q;
     layer_o.tap_w           = tap_w_q;
-    layer_o.row_bytes       = row_bytes;
+    layer_o.row_bytes       = row_bytes_q;
     layer_o.row_step        = row_step;
-    layer_o.sample_rows     = sample_rows[23:0];
+    layer_o.sample_rows     = sample_rows_q[23:0];
     layer_o.rise            = rise[23:0];
     layer_o.span            = reach_h_q[23:0] + 24'd1;
-    layer_o.pitch           = pitch;
+    layer_o.pitch           = pitch_q;
     layer_o.sample_pitch    = (sample_bytes_q + 32'(PortBytes - 1)) & ~32'(PortBytes - 1);
     layer_o.step_h          = step_h_q;
     layer_o.tap_h           = tap_h_q;

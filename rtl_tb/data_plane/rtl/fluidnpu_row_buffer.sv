@@ -4,8 +4,8 @@
 /// A ring of lines in two banks, so that a segment may begin anywhere and straddle two lines. Rows follow one
 /// another in the order in which windows reach them, `layer_t.pitch` apart; with lanes by samples each lane
 /// has half of the ring. A segment waits until the rows of its window are loaded. Two segments of a beat
-/// issue together if both are resident and no fill uses the shared RAM port this cycle. In a max pool a word
-/// that is covered twice is the larger one. `stuck_o`: a window waits for a row for which nothing can make
+/// issue together if both are resident and no fill uses the shared RAM port this cycle; `fluidnpu_beat_builder`
+/// makes beats of them. `stuck_o`: a window waits for a row for which nothing can make
 /// room, so this row block does not fit.
 module fluidnpu_row_buffer #(
   parameter int unsigned BMax = 4,
@@ -62,7 +62,8 @@ module fluidnpu_row_buffer #(
   localparam int unsigned PartBits = $clog2(Parts);
   localparam int unsigned PlaceBits = LineBits + PartBits;  // number of a port word in the ring
   localparam logic [31:0] Capacity = 32'(2 * Sets * LineWords * 2);
-  localparam int unsigned BeatQueue = 8;
+  localparam int unsigned BeatQueue = 16;
+  localparam int unsigned BuildSteps = 5;  // cycles from the RAM's answer to the beat, that one included
   localparam int unsigned RowQueue = 8;
 
   if (LineWords < PortWords || LineWords % PortWords != 0 || (LineWords & (LineWords - 1)) != 0) begin : gen_illegal_line
@@ -182,7 +183,7 @@ module fluidnpu_row_buffer #(
   end
 
   // Serve: both banks are read, segments are cut out and put in their places.
-  logic                              there, other_there, take, take_two, s1_valid_q, s1_two_q, s1_ends_q, maximum;
+  logic                              there, other_there, take, take_two, s1_valid_q, s1_two_q, s1_ends_q;
   logic [1:0]                        s1_bank_q;  // of each segment, as what follows
   logic [1:0][OffsetBits-1:0]        s1_offset_q;
   logic [1:0][CountWidth-1:0]        s1_words_q, s1_place_q;
@@ -204,7 +205,7 @@ module fluidnpu_row_buffer #(
 
   assign there           = loaded_q[segment_lane_i] >= segment_rows_i;
   assign other_there     = loaded_q[second_lane_i] >= second_rows_i;
-  assign segment_ready_o = there && 32'(beat_level) + 2 <= BeatQueue;
+  assign segment_ready_o = there && 32'(beat_level) + BuildSteps + 1 <= BeatQueue;
   assign second_ready_o  = other_there && !arrive;
   assign take            = segment_valid_i && segment_ready_o;
   assign take_two        = take && second_valid_i && second_ready_o;
@@ -236,62 +237,9 @@ module fluidnpu_row_buffer #(
     end
   end
 
-  logic [1:0][LineWords*16-1:0] cut;
-  logic [1:0][InWords-1:0]      covers;
-  logic [1:0][InWords*16-1:0]   placed;
-  logic [InWords*16-1:0]        beat_d, part_q;
-  logic [InWords-1:0]           covered_d, covered_q;
-
-  assign maximum = layer_i.mode == fluidnpu_formats_pkg::ModeMaxPool;
-  for (genvar i = 0; i < 2; i++) begin : gen_segments
-    logic [2*LineWords*16-1:0] lines;
-    logic [InWords*16-1:0]     piece;
-    assign lines  = s1_bank_q[i] ? {bank_q[i][0], bank_q[i][1]} : {bank_q[i][1], bank_q[i][0]};
-    assign cut[i] = (LineWords * 16)'(lines >> {s1_offset_q[i], 4'd0});
-    always_comb begin
-      piece = '0;
-      for (int unsigned w = 0; w < InWords && w < LineWords; w++) begin
-        if (w < 32'(s1_words_q[i])) piece[w*16+:16] = cut[i][w*16+:16];
-      end
-      covers[i] = '0;
-      for (int unsigned w = 0; w < InWords; w++) begin
-        covers[i][w] = (i == 0 || s1_two_q) && w >= 32'(s1_place_q[i]) && w < 32'(s1_place_q[i]) + 32'(s1_words_q[i]);
-      end
-      placed[i] = i == 0 || s1_two_q ? piece << {s1_place_q[i], 4'd0} : '0;
-    end
-  end
-
-  function automatic logic signed [15:0] larger(logic signed [15:0] a, logic signed [15:0] b);
-    larger = a > b ? a : b;
-  endfunction
-
-  always_comb begin
-    beat_d    = part_q | placed[0] | placed[1];
-    covered_d = covered_q | covers[0] | covers[1];
-    if (maximum) begin
-      beat_d    = part_q;
-      covered_d = covered_q;
-      for (int unsigned i = 0; i < 2; i++) begin
-        for (int unsigned w = 0; w < InWords; w++) begin
-          if (covers[i][w]) beat_d[w*16+:16] = covered_d[w] ? larger(beat_d[w*16+:16], placed[i][w*16+:16]) : placed[i][w*16+:16];
-        end
-        covered_d = covered_d | covers[i];
-      end
-    end
-  end
-
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
-      s1_valid_q <= 1'b0;
-      part_q     <= '0;
-      covered_q  <= '0;
-    end else begin
-      s1_valid_q <= take;
-      if (s1_valid_q) begin
-        part_q    <= s1_ends_q ? '0 : beat_d;
-        covered_q <= s1_ends_q ? '0 : covered_d;
-      end
-    end
+    if (!rst_ni) s1_valid_q <= 1'b0;
+    else s1_valid_q <= take;
     if (take) begin
       s1_two_q       <= take_two;
       s1_ends_q      <= take_two ? second_ends_beat_i : segment_ends_beat_i;
@@ -306,15 +254,23 @@ module fluidnpu_row_buffer #(
     end
   end
 
+  logic                  built;
+  logic [InWords*16-1:0] built_beat;
+  fluidnpu_beat_builder #(.InWords(InWords), .LineWords(LineWords)) builder (
+    .clk_i, .rst_ni, .maximum_i(layer_i.mode == fluidnpu_formats_pkg::ModeMaxPool),
+    .valid_i(s1_valid_q), .two_i(s1_two_q), .ends_i(s1_ends_q), .lines_i(bank_q), .odd_i(s1_bank_q), .offset_i(s1_offset_q),
+    .words_i(s1_words_q), .place_i(s1_place_q), .beat_valid_o(built), .beat_o(built_beat)
+  );
+
   logic out_ready;
   common_fifo #(.Width(InWords * 16), .Depth(BeatQueue)) beats (
-    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(s1_valid_q && s1_ends_q), .ready_o(out_ready), .data_i(beat_d),
+    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(built), .ready_o(out_ready), .data_i(built_beat),
     .valid_o(beat_valid_o), .ready_i(beat_ready_i), .data_o(beat_o), .level_o(beat_level)
   );
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      if (s1_valid_q && s1_ends_q) assert (out_ready);
+      if (built) assert (out_ready);
       if (take) assert (32'(segment_words_i) <= LineWords && segment_words_i != '0 && !segment_addr_i[0]);
       if (take_two) assert (32'(second_words_i) <= LineWords && second_words_i != '0 && !second_addr_i[0]);
       if (s1_valid_q) assert (32'(s1_place_q[0]) + 32'(s1_words_q[0]) <= InWords);

@@ -26,18 +26,14 @@ module fluidnpu_window_segments #(
   input  fluidnpu_formats_pkg::tile_t  command_i,
   output logic                         segment_valid_o,
   input  logic                         segment_ready_i,
-  output logic [31:0]                  segment_addr_o,   // in the lane's part of the buffer, which repeats itself
-  output logic                         segment_lane_o,
-  output logic [23:0]                  segment_rows_o,   // input rows of the lane that must be there
+  output fluidnpu_pkg::parts_t         segment_parts_o,
   output logic [CountWidth-1:0]        segment_words_o,
   output logic [CountWidth-1:0]        segment_place_o,  // first word in the beat
   output logic                         segment_ends_beat_o,
   // taken together with the segment above, or not at all
   output logic                         second_valid_o,
   input  logic                         second_ready_i,
-  output logic [31:0]                  second_addr_o,
-  output logic                         second_lane_o,
-  output logic [23:0]                  second_rows_o,
+  output fluidnpu_pkg::parts_t         second_parts_o,
   output logic [CountWidth-1:0]        second_words_o,
   output logic [CountWidth-1:0]        second_place_o,
   output logic                         second_ends_beat_o,
@@ -150,8 +146,18 @@ module fluidnpu_window_segments #(
     cut = piece;
   endfunction
 
-  function automatic logic [31:0] reach(window_t window);
-    reach = window.row_offset + window.column_offset + {7'd0, window.word, 1'b0};
+  function automatic fluidnpu_pkg::parts_t parts(
+    logic [31:0] base, logic [31:0] offset, logic [23:0] top, logic lane, window_t window
+  );
+    fluidnpu_pkg::parts_t made;
+    made.base         = base;
+    made.offset       = offset;
+    made.row_reach    = window.row_offset;
+    made.column_reach = window.column_offset;
+    made.word         = window.word;
+    made.top          = top;
+    made.lane         = lane && layer_i.sample_lanes;
+    parts = made;
   endfunction
 
   always_comb begin
@@ -171,18 +177,17 @@ module fluidnpu_window_segments #(
   assign same_row  = !first.row_ends && (!pool || two_taps);
   assign other_row = first.row_ends && !row_ends_beat && position_q == '0;  // the row of lane 1 is cut as this one
 
+  always_comb begin
+    segment_parts_o = parts(base_i[row_index], row_offset, row_top, row_lane, window_q);
+    if (same_row) second_parts_o = parts(base_i[row_index], row_offset, row_top, row_lane, first.next);
+    else second_parts_o = parts(base_i[other_index], other_offset, other_top, 1'b1, window_q);
+  end
   assign segment_valid_o     = row_valid;
-  assign segment_addr_o      = base_i[row_index] + row_offset + reach(window_q);
-  assign segment_lane_o      = row_lane && layer_i.sample_lanes;
-  assign segment_rows_o      = row_top + layer_i.span;
   assign segment_words_o     = first.words;
   assign segment_place_o     = position_q + (row_lane ? CountWidth'(TP) : '0);
   assign segment_ends_beat_o = pool ? first.fills && (!max_pool || half_q || first.row_ends) : first.row_ends && row_ends_beat;
 
   assign second_valid_o     = row_valid && (same_row || other_row);
-  assign second_addr_o      = same_row ? base_i[row_index] + row_offset + reach(first.next) : base_i[other_index] + other_offset + reach(window_q);
-  assign second_lane_o      = (row_lane || !same_row) && layer_i.sample_lanes;
-  assign second_rows_o      = (same_row ? row_top : other_top) + layer_i.span;
   assign second_words_o     = same_row ? behind.words : first.words;
   assign second_place_o     = !same_row ? CountWidth'(TP) : pool ? '0 : segment_place_o + first.words;
   assign second_ends_beat_o = pool || !same_row || (behind.row_ends && row_ends_beat);

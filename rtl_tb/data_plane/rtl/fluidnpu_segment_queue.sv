@@ -1,0 +1,166 @@
+/// Adds up the addresses of segments and keeps segments until the row buffer takes them, so that windows are
+/// cut ahead of their rows.
+///
+/// Takes one segment a cycle, or two of the same beat, whenever it has room, and shows them in the same order:
+/// a pair that came together is shown together, and what is left of it when only the first was taken. With
+/// each pair goes the oldest place that it and all later ones need. Addresses are sums of five parts, added in
+/// two steps; three cycles later than the parts a segment is shown.
+module fluidnpu_segment_queue #(
+  parameter int unsigned CountWidth = 4,
+  parameter int unsigned Depth = 16  // pairs
+) (
+  input  logic                      clk_i,
+  input  logic                      rst_ni,
+  input  logic                      layer_start_i,
+  input  logic [23:0]               span_i,  // input rows of a window
+  input  logic [31:0]               oldest_i,
+  input  logic                      segment_valid_i,
+  output logic                      segment_ready_o,  // of both
+  input  fluidnpu_pkg::parts_t      segment_parts_i,
+  input  logic [CountWidth-1:0]     segment_words_i,
+  input  logic [CountWidth-1:0]     segment_place_i,
+  input  logic                      segment_ends_beat_i,
+  input  logic                      second_valid_i,
+  input  fluidnpu_pkg::parts_t      second_parts_i,
+  input  logic [CountWidth-1:0]     second_words_i,
+  input  logic [CountWidth-1:0]     second_place_i,
+  input  logic                      second_ends_beat_i,
+  output logic [31:0]               oldest_o,
+  output logic                      segment_valid_o,
+  input  logic                      segment_ready_i,
+  output logic [31:0]               segment_addr_o,
+  output logic                      segment_lane_o,
+  output logic [23:0]               segment_rows_o,
+  output logic [CountWidth-1:0]     segment_words_o,
+  output logic [CountWidth-1:0]     segment_place_o,
+  output logic                      segment_ends_beat_o,
+  output logic                      second_valid_o,
+  input  logic                      second_ready_i,
+  output logic [31:0]               second_addr_o,
+  output logic                      second_lane_o,
+  output logic [23:0]               second_rows_o,
+  output logic [CountWidth-1:0]     second_words_o,
+  output logic [CountWidth-1:0]     second_place_o,
+  output logic                      second_ends_beat_o
+);
+  typedef struct packed {
+    logic [31:0]           addr;
+    logic                  lane;
+    logic [23:0]           rows;
+    logic [CountWidth-1:0] words;
+    logic [CountWidth-1:0] place;
+    logic                  ends_beat;
+  } segment_t;
+  typedef struct packed {
+    logic [31:0] oldest;
+    logic        two;
+    segment_t    first;
+    segment_t    second;
+  } pair_t;
+
+  logic                         parts_valid_q, sums_valid_q, parts_two_q, shown_q, first_gone_q, next, both, take, next_valid;
+  fluidnpu_pkg::parts_t         parts_q, second_parts_q;
+  logic [1:0][CountWidth-1:0]   words_q, place_q;
+  logic [1:0]                   ends_q;
+  logic [31:0]                  parts_oldest_q;
+  logic [1:0][31:0]             reach_q;
+  pair_t                        sums_q, sums_d, pushed, head, shown_pair_q;
+  logic [$clog2(Depth+1)-1:0]   level;
+
+  // What is on its way must fit as well: two pairs, besides this one.
+  assign segment_ready_o = 32'(level) + 3 <= Depth;
+
+  function automatic segment_t sums(
+    fluidnpu_pkg::parts_t parts, logic [CountWidth-1:0] words, logic [CountWidth-1:0] place, logic ends_beat
+  );
+    segment_t made;
+    made.addr      = parts.base + parts.offset;
+    made.lane      = parts.lane;
+    made.rows      = parts.top + span_i;
+    made.words     = words;
+    made.place     = place;
+    made.ends_beat = ends_beat;
+    sums = made;
+  endfunction
+
+  always_comb begin
+    sums_d        = '0;
+    sums_d.oldest = parts_oldest_q;
+    sums_d.two    = parts_two_q;
+    sums_d.first  = sums(parts_q, words_q[0], place_q[0], ends_q[0]);
+    sums_d.second = sums(second_parts_q, words_q[1], place_q[1], ends_q[1]);
+    pushed             = sums_q;
+    pushed.first.addr  = sums_q.first.addr + reach_q[0];
+    pushed.second.addr = sums_q.second.addr + reach_q[1];
+  end
+
+  always_ff @(posedge clk_i) begin
+    parts_q        <= segment_parts_i;
+    second_parts_q <= second_parts_i;
+    words_q        <= {second_words_i, segment_words_i};
+    place_q        <= {second_place_i, segment_place_i};
+    ends_q         <= {second_ends_beat_i, segment_ends_beat_i};
+    parts_two_q    <= second_valid_i;
+    parts_oldest_q <= oldest_i;
+    sums_q         <= sums_d;
+    reach_q[0]     <= parts_q.row_reach + parts_q.column_reach + {7'd0, parts_q.word, 1'b0};
+    reach_q[1]     <= second_parts_q.row_reach + second_parts_q.column_reach + {7'd0, second_parts_q.word, 1'b0};
+    if (!rst_ni) begin
+      parts_valid_q <= 1'b0;
+      sums_valid_q  <= 1'b0;
+    end else begin
+      parts_valid_q <= segment_valid_i && segment_ready_o;
+      sums_valid_q  <= parts_valid_q;
+    end
+  end
+
+  logic room;
+  common_fifo #(.Width($bits(pushed)), .Depth(Depth)) pairs (
+    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(sums_valid_q), .ready_o(room), .data_i(pushed),
+    .valid_o(next_valid), .ready_i(next), .data_o(head), .level_o(level)
+  );
+
+  assign take = segment_valid_o && segment_ready_i;
+  assign both = take && (!second_valid_o || second_ready_i);  // nothing is left of the pair
+  assign next = !shown_q || both;
+
+  always_ff @(posedge clk_i) begin
+    if (next) shown_pair_q <= head;
+    if (!rst_ni) begin
+      shown_q      <= 1'b0;
+      first_gone_q <= 1'b0;
+      oldest_o     <= '0;
+    end else begin
+      if (next) begin
+        shown_q      <= next_valid;
+        first_gone_q <= 1'b0;
+        if (next_valid) oldest_o <= head.oldest;
+      end else if (take) begin
+        first_gone_q <= 1'b1;
+      end
+      if (layer_start_i) oldest_o <= '0;
+    end
+  end
+
+  segment_t shown;
+  assign shown               = first_gone_q ? shown_pair_q.second : shown_pair_q.first;
+  assign segment_valid_o     = shown_q;
+  assign segment_addr_o      = shown.addr;
+  assign segment_lane_o      = shown.lane;
+  assign segment_rows_o      = shown.rows;
+  assign segment_words_o     = shown.words;
+  assign segment_place_o     = shown.place;
+  assign segment_ends_beat_o = shown.ends_beat;
+  assign second_valid_o      = shown_q && !first_gone_q && shown_pair_q.two;
+  assign second_addr_o       = shown_pair_q.second.addr;
+  assign second_lane_o       = shown_pair_q.second.lane;
+  assign second_rows_o       = shown_pair_q.second.rows;
+  assign second_words_o      = shown_pair_q.second.words;
+  assign second_place_o      = shown_pair_q.second.place;
+  assign second_ends_beat_o  = shown_pair_q.second.ends_beat;
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni && sums_valid_q) assert (room);
+    if (rst_ni && second_valid_i) assert (segment_valid_i);
+  end
+endmodule
