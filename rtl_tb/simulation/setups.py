@@ -128,5 +128,6 @@ def _parameters(top: str, array: Design) -> dict[str, int]:
 def _follows(known: list[str], array: Design, stripes: int = 1) -> dict[str, int]:
     """Parameters of a module that follow from an array."""
     all_of = array.rtl_parameters() | {"PortWords": array.port_bytes // 2, "BeatWords": array.out_words}
+    all_of["CountWidth"] = array.input_words.bit_length()  # of words in a beat, from none to all
     all_of |= {"DataBytes": array.port_bytes} | ({"Ports": stripes} if stripes > 1 else {})
     return {name: all_of[name] for name in known if name in all_of and name not in _KEPT}

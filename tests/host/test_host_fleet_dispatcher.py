@@ -146,9 +146,9 @@ def test_a_message_says_key_objective_and_deadline() -> None:
         await ask(dispatcher, call(1))
         first, second = (request.parameters for request in links[0].asked)
         assert first["idempotency_key"].string_param != second["idempotency_key"].string_param
-        assert 49 < first["slo_ms"].double_param <= 50
+        assert 25 < first["slo_ms"].double_param <= 50, "what is left of it when it is sent"
         assert first["priority"].int64_param == 2
-        assert 4.9 < second["slo_ms"].double_param <= 5, "five lone latencies where nothing is said"
+        assert 2.5 < second["slo_ms"].double_param <= 5, "five lone latencies where nothing is said"
         assert 24_000 <= first["timeout"].int64_param <= 26_500, "four times 1 ms, and the allowance of 20 ms"
 
     run(links, work)
