@@ -326,6 +326,8 @@ class Dispatcher:
             leaf.counts["ignored"] += 1  # its pieces were asked elsewhere when it was found sick
         elif piece.future.done():
             leaf.counts["late"] += 1  # somebody was faster, or the client has gone
+            if piece.audited:
+                self._audit_next(leaf)
         else:
             piece.answered_by = leaf.name
             piece.future.set_result(self._as_wanted(piece, answer))
@@ -527,10 +529,15 @@ class Dispatcher:
 
     # -- audits ----------------------------------------------------------------------------------------------
 
+    def _audit_next(self, leaf: Leaf) -> None:
+        """Audit the next piece of a leaf, since an audit that was due came to nothing."""
+        leaf.turns = self.options.audit_every
+
     async def _audit(self, piece: _Piece, leaf: Leaf, answer: Answer) -> None:
         """Ask another board for the same; where bits differ, find out who is sick and take it out."""
         others = [one for one in self._serving[piece.call.model] if one.ready and one is not leaf]
         if not others:
+            self._audit_next(leaf)
             return
         other = min(others, key=lambda one: one.finish_s(piece.call.model, piece.count))
         self.counts["audits"] += 1
@@ -540,8 +547,9 @@ class Dispatcher:
         asked = write_request(piece.call.model, f"{piece.key}.audit", piece.inputs, _JUDGED, parameters)
         try:
             second = await other.link.infer(asked, self.options.hold_s)
-        except HostError:
-            return  # it has other troubles, which others look after
+        except HostError:  # it has other troubles, which others look after
+            self._audit_next(leaf)
+            return
         if _same(answer, second):
             return
         self.counts["audits_differed"] += 1

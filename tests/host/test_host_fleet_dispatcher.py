@@ -146,9 +146,10 @@ def test_a_message_says_key_objective_and_deadline() -> None:
         await ask(dispatcher, call(1))
         first, second = (request.parameters for request in links[0].asked)
         assert first["idempotency_key"].string_param != second["idempotency_key"].string_param
-        assert 25 < first["slo_ms"].double_param <= 50, "what is left of it when it is sent"
+        assert 0 < first["slo_ms"].double_param <= 50, "what is left of it when it is sent"
         assert first["priority"].int64_param == 2
-        assert 2.5 < second["slo_ms"].double_param <= 5, "five lone latencies where nothing is said"
+        assert dispatcher.default_slo_ns(MODEL) == 5_000_000, "five lone latencies where nothing is said"
+        assert 0 < second["slo_ms"].double_param <= 5
         assert 24_000 <= first["timeout"].int64_param <= 26_500, "four times 1 ms, and the allowance of 20 ms"
 
     run(links, work)
@@ -274,6 +275,27 @@ def test_an_audit_finds_the_board_that_is_wrong(sick: int) -> None:
         dispatcher.restore(links[sick].name)
         await asyncio.sleep(0.2)
         assert dispatcher.leaves[sick].state is State.READY, "a repaired board comes back by order"
+
+    run(links, work, audit_every=5)
+
+
+def test_an_audit_that_comes_to_nothing_is_made_good_by_the_next_answer() -> None:
+    refusals = iter([True] * 3)
+
+    async def busy(link: Scripted, request: Any) -> Answer:
+        if request.id.endswith(".audit") and next(refusals, False):
+            raise QueueFullError("no room")
+        return await answers(link, request)
+
+    links = [Scripted("a"), Scripted("b", busy)]
+    links[0].wrong = 0.25
+
+    async def work(dispatcher: Dispatcher) -> None:
+        while dispatcher.leaves[0].state is State.READY:
+            await ask(dispatcher, call(1))
+            await asyncio.sleep(0.1)  # the audit of this answer is judged in a thread
+            assert len(links[0].asked) <= 5 + 3, "the fifth answer and the three behind the audits that were refused"
+        assert dispatcher.leaves[0].state is State.SICK
 
     run(links, work, audit_every=5)
 
