@@ -280,7 +280,7 @@ def test_an_audit_finds_the_board_that_is_wrong(sick: int) -> None:
 
 
 def test_an_audit_that_comes_to_nothing_is_made_good_by_the_next_answer() -> None:
-    refused = []
+    refused: list[str] = []
 
     async def busy(link: Scripted, request: Any) -> Answer:
         if request.id.endswith(".audit") and (link.name == "a" or len(refused) < 3):
