@@ -7,10 +7,13 @@ is printed on a light one.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from ..statements import Verdict, tally
 from .canvas import GRID, INK, PAPER
 
 SHELL = "fluidnpu.studies.drawing"  # its templates hold `page.html.j2`, which every page extends, and the style
@@ -47,3 +50,26 @@ def page_template(package: str, name: str) -> Template:
         lstrip_blocks=True,
     )
     return environment.get_template(name)
+
+
+def statements_page(
+    *,
+    title: str,
+    lead: str,
+    caution: str,
+    command: str,
+    verdicts: Sequence[Verdict],
+    figures: Mapping[str, str],
+    tables: Mapping[str, Any],
+) -> str:
+    """Render a page of statements, figures (SVG texts by name) and tables (rows by name)."""
+    return page_template(SHELL, "statements.html.j2").render(
+        title=title,
+        lead=lead,
+        caution=caution,
+        command=command,
+        verdicts=verdicts,
+        tally=tally(verdicts),
+        figures={name: inline_figure(svg) for name, svg in figures.items()},
+        tables=tables,
+    )

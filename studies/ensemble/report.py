@@ -7,8 +7,7 @@ from typing import Any
 
 from ..drawing.canvas import INK, new_figure, to_svg
 from ..drawing.charts import looks
-from ..drawing.page import SHELL, inline_figure, page_template
-from ..statements import tally
+from ..drawing.page import statements_page
 from ..writing import table_head, table_row
 from .tasks import GPUS
 from .verdicts import verdicts
@@ -72,15 +71,13 @@ def study_figures(study: Body) -> dict[str, str]:
 
 def render_study(study: Body, command: str, figures: Mapping[str, str]) -> str:
     """Render the page."""
-    judgements = verdicts(study)
-    return page_template(SHELL, "statements.html.j2").render(
+    return statements_page(
         title=TITLE,
         lead="Several networks on several devices as a matrix: what the paper says, and what came out here.",
         caution=CAUTION,
         command=command,
-        verdicts=judgements,
-        tally=tally(judgements),
-        figures={name: inline_figure(svg) for name, svg in figures.items()},
+        verdicts=verdicts(study),
+        figures=figures,
         tables=rows_of(study),
     )
 
