@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import log
@@ -44,7 +45,7 @@ class Forecast(Protocol):
 
 
 @dataclass
-class _Base:
+class _Base(ABC):
     exits: int
     seen: list[Floats] = field(default_factory=list)
     name: str = ""
@@ -60,8 +61,8 @@ class _Base:
     def learn(self, reach: Floats) -> None:
         self.seen.append(reach)
 
-    def expected(self) -> Floats:
-        raise NotImplementedError
+    @abstractmethod
+    def expected(self) -> Floats: ...
 
     def rates(self) -> tuple[float, ...]:
         if not self.seen:
