@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import log
 from typing import Any, Protocol
@@ -128,7 +128,7 @@ class Arima(_Base):
 
 def make_forecast(name: str, exits: int) -> Forecast:
     """Make a forecast by its name. Raises FleetError for an unknown one, and where statsmodels is missing."""
-    kinds = {"last": Last, "ewma": Ewma, "arima": Arima}
+    kinds: dict[str, Callable[..., Forecast]] = {"last": Last, "ewma": Ewma, "arima": Arima}
     if name not in kinds:
         raise FleetError(f"a forecast must be one of {', '.join(FORECASTS)}, not '{name}'")
     if name == "arima" and importlib.util.find_spec("statsmodels") is None:
