@@ -69,7 +69,9 @@ class Schedule:
     """The whole schedule. Per-request columns are aligned with `requests`, in order of arrival.
 
     `because`: why each request left where it did, a clause of its criterion or the reason of an action; empty
-    where exits were drawn beforehand. Schedules are equal whatever they say there.
+    where exits were drawn beforehand. Schedules are equal whatever they say there. `shadows`: ids of requests
+    whose samples ran on after their answer. `adapted`: exits could be inactive, so that an anytime answer may
+    be that of an exit before the last one reached.
     """
 
     policy: str
@@ -84,6 +86,8 @@ class Schedule:
     log: tuple[tuple[int, Action], ...]
     run_end_ns: tuple[int, ...]
     because: tuple[str, ...] = field(default=(), compare=False)
+    shadows: tuple[int, ...] = ()
+    adapted: bool = False
 
     @property
     def records(self) -> Iterator[Record]:
@@ -116,6 +120,7 @@ class Schedule:
         """
         ends: dict[int, int] = {}
         stage_of: dict[int, int] = {}
+        shadows = set(self.shadows)
         busy_until = 0
         for run in self.runs:
             _must(run.start_ns >= busy_until and run.end_ns >= run.start_ns, f"runs overlap at {run.start_ns} ns")
@@ -130,15 +135,25 @@ class Schedule:
         for record in self.records:
             key = record.request.id
             _must(record.request.arrival_ns <= record.start_ns <= record.end_ns, f"request {key} ends before it starts")
-            _must(record.exit == stage_of.get(key, 0) - 1, f"request {key} left at an exit that it did not reach last")
-            if record.outcome is Outcome.EXIT:
+            reached, on = stage_of.get(key, 0) - 1, key in shadows
+            _must(
+                record.exit == reached
+                or (record.exit < reached and (on or (self.adapted and record.outcome is Outcome.ANYTIME))),
+                f"request {key} left at an exit that it did not reach last",
+            )
+            if record.outcome is Outcome.EXIT and not on:
                 _must(record.end_ns == ends[key], f"request {key} was not answered when its run ended")
         _must(len(stage_of) == sum(o != Outcome.SHED for o in self.outcome), "a request is missing")
-        self._check_slots()
+        self._check_slots({key: ends[key] for key in shadows})
 
-    def _check_slots(self) -> None:
+    def _check_slots(self, ran_on: Mapping[int, int]) -> None:
+        """Check the slots held; a sample that ran on held its own until the end of its last run."""
         events = [(s, 1) for s, o in zip(self.start_ns, self.outcome, strict=True) if o != Outcome.SHED]
-        events += [(e, -1) for e, o in zip(self.end_ns, self.outcome, strict=True) if o != Outcome.SHED]
+        events += [
+            (ran_on.get(request.id, e), -1)
+            for request, e, o in zip(self.requests, self.end_ns, self.outcome, strict=True)
+            if o != Outcome.SHED
+        ]
         held = 0
         for at, step in sorted(events):  # leaving sorts before entering at the same nanosecond
             held += step
