@@ -357,7 +357,7 @@ class Runtime:
         outcome: Outcome,
     ) -> Reply:
         npu_ns, batch = self._worked[request.id]
-        given = self.driver.outputs([self._slot[request.id]], exit)
+        given = self.driver.outputs([self._slot[request.id]], exit) if self.driver.program.outputs else {}
         return Reply(
             request_id=request.id,
             prediction=label,
