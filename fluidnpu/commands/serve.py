@@ -65,6 +65,7 @@ class ServeOptions:
     tenants: Path | None = None
     power: str | None = None
     fleet: Path | None = None
+    plan: Path | None = None
     patience: float = 4.0
     audit: int = 100
     board_token_file: Path | None = None
@@ -95,6 +96,12 @@ PORT = click.IntRange(0, 65535)
     type=PATH,
     metavar="FILE.toml",
     help="serve the boards of a fleet file as one server: those with an address there, the others simulated here",
+)
+@click.option(
+    "--plan",
+    type=PATH,
+    metavar="PLAN.json",
+    help="fleet: what runs where, as `place --out` wrote it  [default: every board serves all its networks]",
 )
 @click.option("--http", type=PORT, metavar="PORT", help="serve REST here (0: any free port), with a live page at /")
 @click.option("--grpc", type=PORT, metavar="PORT", help="serve gRPC here")
@@ -205,11 +212,14 @@ def command(options: ServeOptions) -> None:
     Exit code: 0 all requests ended; 1 the device failed; 2 bad input; 130 or 143 the measured stream was
     stopped by Ctrl-C or SIGTERM.
     """
+    if options.plan is not None and options.fleet is None:
+        raise UsageError("--plan says what the boards of a fleet serve, so it needs --fleet FILE.toml")
     if options.fleet is not None:
         _check_fleet(options)
         serve_fleet(
             options.fleet,
             options.network,
+            plan=options.plan,
             policy=options.policy,
             rate_per_s=options.rate,
             slo=options.slo,
