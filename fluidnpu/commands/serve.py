@@ -51,6 +51,7 @@ class ServeOptions(NetworkOptions):
     tenants: Path | None = None
     power: str | None = None
     fleet: Path | None = None
+    plan: Path | None = None
     patience: float = 4.0
     audit: int = 100
     board_token_file: Path | None = None
@@ -72,6 +73,12 @@ class ServeOptions(NetworkOptions):
     type=PATH,
     metavar="FILE.toml",
     help="serve the boards of a fleet file as one server: those with an address there, the others simulated here",
+)
+@click.option(
+    "--plan",
+    type=PATH,
+    metavar="PLAN.json",
+    help="fleet: what runs where, as `place --out` wrote it  [default: every board serves all its networks]",
 )
 @surfaces
 @click.option(
@@ -159,11 +166,14 @@ def command(options: ServeOptions) -> None:
     Exit code: 0 all requests ended; 1 the device failed; 2 bad input; 130 or 143 the measured stream was
     stopped by Ctrl-C or SIGTERM.
     """
+    if options.plan is not None and options.fleet is None:
+        raise UsageError("--plan says what the boards of a fleet serve, so it needs --fleet FILE.toml")
     if options.fleet is not None:
         _check_fleet(options)
         serve_fleet(
             options.fleet,
             options,
+            plan=options.plan,
             policy=options.policy,
             rate_per_s=options.rate,
             slo=options.slo,
