@@ -1,12 +1,13 @@
-"""Co-located networks as their plan says: the rate that a fleet of simulated boards serves beside the planned one.
+"""Co-located networks as their plan says: the rate that a fleet of simulated boards serves beside the
+planned one.
 
     python benchmarks/plans.py --boards 2 --seconds 30
 
-Networks are the demo's, each with its design's times multiplied, so that they differ and this machine has time
-for the protocol. `place_together` plans them without headroom; the front executes the plan over real processes
-and the real protocol, with clients that always have requests open. Each case is served twice: in turns by
-planned weights, and first come, first served (the same front without lines). `together`: an ensemble of all
-networks. `apart`: one client a network, the first of which keeps ten times as much open.
+Networks are the demo's, each with its design's times multiplied, so that they differ and this machine has
+time for the protocol. `place_together` plans them without headroom; the front executes the plan over real
+processes and the real protocol, with clients that always have requests open. Each case is served twice: in
+turns by planned weights, and first come, first served (the same front without lines). `together`: an
+ensemble of all networks. `apart`: one client a network, the first of which keeps ten times as much open.
 """
 
 from __future__ import annotations
