@@ -1,12 +1,13 @@
-"""Co-located networks as their plan says: the rate that a fleet of simulated boards serves beside the planned one.
+"""Co-located networks as their plan says: the rate that a fleet of simulated boards serves beside the
+planned one.
 
     python benchmarks/plans.py --boards 2 --seconds 30
 
-Networks are the demo's, each with its design's times multiplied, so that they differ and this machine has time
-for the protocol. `place_together` plans them without headroom; the front executes the plan over real processes
-and the real protocol, with clients that always have requests open. Each case is served twice: in turns by
-planned weights, and first come, first served (the same front without lines). `together`: an ensemble of all
-networks. `apart`: one client a network, the first of which keeps ten times as much open.
+Networks are the demo's, each with its design's times multiplied, so that they differ and this machine has
+time for the protocol. `place_together` plans them without headroom; the front executes the plan over real
+processes and the real protocol, with clients that always have requests open. Each case is served twice: in
+turns by planned weights, and first come, first served (the same front without lines). `together`: an
+ensemble of all networks. `apart`: one client a network, the first of which keeps ten times as much open.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +114,7 @@ def served(path: Path, windows: dict[str, int], images: int, seconds: float, *, 
         fronts.append(FleetFront(Roster.read(path, path.with_name("plan.json")), options, limits, version))
         return fronts[-1]
 
-    with in_background(opened, replace(ServeOptions(http=0, grpc=0))) as server:
+    with in_background(opened, ServeOptions(http=0, grpc=0)) as server:
         for leaf in fronts[0].dispatcher.leaves:
             leaf.line = leaf.line if turns else None
         clients = Clients(server.url(), windows, images)
