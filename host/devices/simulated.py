@@ -22,7 +22,7 @@ from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, Register, regis
 from fluidnpu.hls.program import DESCRIPTOR_BYTES
 
 from ..identity import build_id_word, shape_word
-from .dataplane import DataPlane, LayerError, Slots, Step
+from .dataplane import DataPlane, Fetch, LayerError, Slots, Step
 from .device import ArrayBuffer, Buffer, Clock, VirtualClock
 from .memory import SimulatedMemory
 from .occupancy import Occupancy
@@ -298,6 +298,11 @@ class SimulatedNpu:
             self._clock.sleep_until(start)
         job = _Job(first=first, slots=slots, start_ns=start, steps=[], ends_ns=[])
         job.end_ns = start + times[-1]
+        fetch = self._fetched(first, last, slots)
+        steps = None if fault is not None else self._plane.checked(fetch, slots)
+        if steps is not None:
+            job.steps, job.ends_ns = steps, [start + end for end in times]
+            return self._watch(job)
         for index, end in zip(range(first, last + 1), times, strict=True):
             try:
                 if fault is not None and index - first == min(fault.layer, last - first):
@@ -310,7 +315,20 @@ class SimulatedNpu:
             except LayerError as error:
                 job.cause, job.end_ns = error.cause, job.ends_ns[-1] if job.ends_ns else start
                 break
+        if fault is None and not job.cause:
+            self._plane.keep(fetch, job.steps)
         return self._watch(job)
+
+    def _fetched(self, first: int, last: int, slots: Slots) -> Fetch:
+        b_max, batch = self.design.b_max, len(slots.active)
+        return Fetch(
+            program=self._address("PROGRAM") + first * DESCRIPTOR_BYTES,
+            weights=self._address("WEIGHTS"),
+            words=tuple(self._fbcb[first * b_max + batch - 1 : last * b_max + batch : b_max]),
+            batch=batch,
+            slots=slots.base,
+            stride=slots.stride,
+        )
 
     def _fetch(self, index: int, slots: Slots) -> Step:
         descriptor = self._plane.descriptor(self._address("PROGRAM") + index * DESCRIPTOR_BYTES)
