@@ -18,7 +18,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +114,7 @@ def served(path: Path, windows: dict[str, int], images: int, seconds: float, *, 
         fronts.append(FleetFront(Roster.read(path, path.with_name("plan.json")), options, limits, version))
         return fronts[-1]
 
-    with in_background(opened, replace(ServeOptions(http=0, grpc=0))) as server:
+    with in_background(opened, ServeOptions(http=0, grpc=0)) as server:
         for leaf in fronts[0].dispatcher.leaves:
             leaf.line = leaf.line if turns else None
         clients = Clients(server.url(), windows, images)

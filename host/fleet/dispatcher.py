@@ -437,9 +437,9 @@ class Dispatcher:
             piece.avoided = at_work
             piece.timer = loop.call_later(_PAUSE_S * max(1, piece.refusals), self._send, piece)
             return
-        left_s = max(
-            0.0, min(self.options.hold_s, (piece.wishes.timeout_ns or 10**18) / 1e9) + piece.born - loop.time()
-        )
+        left_s = self.options.hold_s
+        if piece.wishes.timeout_ns is not None:
+            left_s = min(left_s, max(0.0, piece.wishes.timeout_ns / 1e9 + piece.born - loop.time()))
         piece.timer = loop.call_later(left_s, self._give_up, piece)
         self.counts["held"] += 1
         self._held[piece] = None
