@@ -189,7 +189,7 @@ class Dispatcher:
             self.end(pieces)
 
     def begin(self, call: Call, wishes: Wishes) -> list[Piece]:
-        """Cut a call into pieces and send them; whoever begins must `end` them. Raises as `infer`."""
+        """Cut a call into pieces and send them; the caller must `end` them. Raises as `infer`."""
         count = _samples(call)
         if self.waiting + count > self.options.queue:
             raise QueueFullError(f"{self.waiting} samples wait for an answer already, and {self.options.queue} may")
