@@ -93,7 +93,7 @@ class Target:
             memory=design.memory,
             core=core,
             b_max=design.b_max,
-            layers=len(design.layers),
+            layers=design.hardware_layers,
             acc_bits=design.acc_bits,
             stackable=design.stackable,
         )

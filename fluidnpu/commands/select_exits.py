@@ -150,6 +150,7 @@ def selected(out: Console, network: models.Network, options: Selecting) -> tuple
             classes=classes,
             truths=truths,
             reference=answers.reference,
+            times=table,
         )
         files.write_file(options.plan, plan.content())
     return _with_chain(network, table, found, options.keep), report

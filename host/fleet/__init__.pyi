@@ -1,6 +1,8 @@
 from .board import BoardOptions as BoardOptions
 from .dispatcher import Dispatcher as Dispatcher
 from .dispatcher import DispatchOptions as DispatchOptions
+from .duties import Duty as Duty
+from .ensemble import Ensemble as Ensemble
 from .front import FleetFront as FleetFront
 from .front import FleetOptions as FleetOptions
 from .front import open_fleet as open_fleet

@@ -45,8 +45,9 @@ class FleetFront:
     def __init__(self, roster: Roster, options: FleetOptions, limits: Limits, version: str) -> None:
         self.roster, self.options, self.limits, self.version = roster, options, limits, version
         self.draining = False
-        self.counts = {model: ModelCounts() for model in roster.bundles}
-        self.repeats = {model: Repeats() for model in roster.bundles}
+        names = (*roster.bundles, *roster.ensembles)
+        self.counts = {model: ModelCounts() for model in names}
+        self.repeats = {model: Repeats() for model in names}
         self.processes: dict[str, Process] = {}
         self.liars: dict[str, float] = {}  # of campaigns: share of jobs in which a board started here gives wrong bits
         self._dispatcher: Dispatcher | None = None
@@ -79,8 +80,10 @@ class FleetFront:
         for seat in self.roster.seats:
             address = seat.address or self.processes[seat.name].address
             token = self.options.token if seat.address else None
-            times = {model: times_of(bundle) for model, bundle in seat.bundles.items()}
-            leaves.append(Leaf(name=seat.name, address=address, link=Link(address, token), times=times))
+            rates = self.roster.exit_rates
+            times = {model: times_of(bundle, rates.get(model)) for model, bundle in seat.bundles.items()}
+            link = Link(address, token)
+            leaves.append(Leaf(name=seat.name, address=address, link=link, times=times, duties=seat.duties))
         self._dispatcher = Dispatcher(leaves, references, self.options.dispatch)
         self._dispatcher.expected = {
             seat.name: {model: expected_of(bundle) for model, bundle in seat.bundles.items()}
@@ -88,7 +91,7 @@ class FleetFront:
         }
         await self._dispatcher.start()
         for model, counts in self.counts.items():
-            counts.slo_ns = self.options.dispatch.slo_ns or self._dispatcher.default_slo_ns(model)
+            counts.slo_ns = self._dispatcher.objective_ns(self._networks(model), Wishes())
 
     async def close(self) -> None:
         """End the dispatcher, then the boards that were started here."""
@@ -107,7 +110,7 @@ class FleetFront:
     @property
     def ready(self) -> bool:
         """True when every model has a board."""
-        return not self.draining and all(self._boards(model) for model in self.counts)
+        return not self.draining and all(self._boards(model) for model in self.roster.bundles)
 
     def check(self, name: str, version: str = "") -> None:
         """Raise UnknownModelError for a model that no board of the fleet file has."""
@@ -121,10 +124,19 @@ class FleetFront:
     def is_ready(self, name: str, version: str = "") -> bool:
         """Tell if a model has a board. Raises UnknownModelError."""
         self.check(name, version)
-        return not self.draining and bool(self._boards(name))
+        return not self.draining and all(self._boards(model) for model in self._networks(name))
+
+    def _networks(self, name: str) -> tuple[str, ...]:
+        """Return the networks of an ensemble, or the model itself."""
+        return self.roster.ensembles[name].rule.networks if name in self.roster.ensembles else (name,)
 
     def _boards(self, model: str) -> list[Leaf]:
         return [leaf for leaf in self.dispatcher.boards_of(model) if leaf.ready]
+
+    def _serving(self, name: str) -> list[Leaf]:
+        """Return the boards of a model, or of an ensemble's networks, in any state."""
+        found = {leaf.name: leaf for one in self._networks(name) for leaf in self.dispatcher.boards_of(one)}
+        return list(found.values())
 
     def identity(self, name: str) -> dict[str, str]:
         """Return the number of this process: a front is no board."""
@@ -137,6 +149,8 @@ class FleetFront:
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
         """Return a model's metadata. Raises UnknownModelError."""
         self.check(name, version)
+        if name in self.roster.ensembles:
+            return self.roster.ensembles[name].metadata()
         program = self.bundle(name).program
         return {
             "name": name,
@@ -168,8 +182,12 @@ class FleetFront:
         count = max((array.shape[0] for array in call.inputs.values() if array.ndim), default=0)
         if count > self.limits.batch:
             raise TooLargeError(f"a request must hold at most {self.limits.batch} samples, not {count}")
+        ensemble = self.roster.ensembles.get(call.model)
         try:
-            answer = await self.dispatcher.infer(call, wishes)
+            if ensemble is None:
+                answer = await self.dispatcher.infer(call, wishes)
+            else:
+                answer = await ensemble.infer(self.dispatcher, call, wishes)
         except HostError as error:
             counts.errors[type(error).__name__] += 1
             raise
@@ -192,7 +210,7 @@ class FleetFront:
             "version": VERSION,
             "last_inference": counts.last_ms,
             "inference_count": counts.samples,
-            "execution_count": sum(leaf.counts["answers"] for leaf in self.dispatcher.boards_of(model)),
+            "execution_count": sum(leaf.counts["answers"] for leaf in self._serving(model)),
             "inference_stats": {
                 "success": {"count": counts.samples, "ns": counts.latency.sum_ns},
                 "fail": {"count": sum(counts.errors.values()), "ns": 0},
@@ -207,7 +225,7 @@ class FleetFront:
         found = []
         for model in self.counts:
             ready = self.is_ready(model)
-            away = [one for one in self.dispatcher.boards_of(model) if not one.ready]
+            away = [one for one in self._serving(model) if not one.ready]
             reason = "; ".join(f"{one.name} {one.state.value}" for one in away)
             if ready or not ready_only:
                 state = "READY" if ready else "UNAVAILABLE"
@@ -259,16 +277,24 @@ class FleetFront:
 
     def openapi(self, *, admin: bool) -> dict[str, Any]:
         """Return the document of the REST surface."""
-        programs = {model: self.bundle(model).program for model in self.counts}
+        programs = {
+            model: self.bundle(model).program if model in self.roster.bundles else None for model in self.counts
+        }
         return document(self.version, programs, admin=admin)
 
     @property
     def capacity_per_s(self) -> dict[str, float]:
-        """Predicted samples a second by model, of the boards that are ready, as if each served it alone."""
-        return {
-            model: sum(1 / leaf.times[model].sample_s for leaf in self.dispatcher.boards_of(model) if leaf.ready)
-            for model in self.counts
+        """Predicted samples a second by model, of the boards that are ready: at their planned shares, or
+        else alone.
+
+        That of an ensemble is its scarcest network's.
+        """
+        found = {
+            model: sum(leaf.capacity_per_s(model) for leaf in self._boards(model)) for model in self.roster.bundles
         }
+        for name in self.roster.ensembles:
+            found[name] = min(found[network] for network in self._networks(name))
+        return found
 
 
 def times_of(bundle: Bundle, exit_rates: Sequence[float] | None = None) -> Times:

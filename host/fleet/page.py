@@ -43,7 +43,9 @@ def snapshot(
                 "open": len(leaf.attempts),
                 "work_us": round(1e6 * leaf.work_s),
                 "lag_us": round(1e6 * leaf.lag_s),
-                "capacity_per_s": {model: round(1 / times.sample_s, 1) for model, times in leaf.times.items()},
+                "waiting": 0 if leaf.line is None else len(leaf.line),
+                "capacity_per_s": {model: round(leaf.capacity_per_s(model), 1) for model in leaf.times},
+                "shares": {model: round(duty.weight, 4) for model, duty in leaf.duties.items()},
                 **{key: leaf.counts[key] for key in _COUNTS},
             }
             for leaf in dispatcher.leaves

@@ -13,7 +13,8 @@ import heapq
 import logging
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -54,6 +55,9 @@ class Runtime:
     `schedule`; a server that runs for weeks does not. `observers` are told of all that happens, in order.
     `active`: exits that may be inactive and change meanwhile; `watch` is told of every run, and chooses whose
     samples run on after their answer.
+
+    With several programs there is a rule for each, and `networks` names by tenant the program that its
+    requests are for; exits of replies are then those of their network, and stages are numbered through.
     """
 
     def __init__(
@@ -62,29 +66,38 @@ class Runtime:
         policy: Policy,
         *,
         exit_rates: Sequence[float] | None = None,
-        rule: ExitRule | Criteria | None = None,
+        rule: ExitRule | Criteria | Sequence[ExitRule | Criteria] | None = None,
         costs: StageCosts | None = None,
         attempts: int = 3,
         record: bool = True,
         observers: Sequence[Observer] = (),
         active: ActiveExits | None = None,
         watch: Watcher | None = None,
+        networks: Mapping[str, int] | None = None,
     ) -> None:
         if attempts < 1:
             raise DriverUsageError(f"attempts must be at least 1, not {attempts}")
         design = driver.design
-        rates = _believed_rates(design, exit_rates)
+        self.networks = driver.networks(networks or {})
+        rates = _believed_rates(driver.parts, exit_rates)
         self.driver, self.policy = driver, policy
         self.failures: deque[DeviceError] = deque(maxlen=None if record else 1)
         self.failed = 0  # jobs, over all time
         self.lost_in_a_row = 0  # jobs given up since one ended well
         self._attempts, self._record = attempts, record
         if rule is None:
-            rule = usual_criteria(driver)
-        self._check = driver.program.check
-        self.criteria = rule if isinstance(rule, Criteria) else None
-        self._exits = RuledExits(rule=rule, costs=StageCosts.of(design) if costs is None else costs)
-        self._ledger = Ledger(stages=design.stages, b_max=design.b_max, slots=driver.slots, policy=policy.name)
+            rule = [usual_criteria(driver, network=index) for index in range(len(driver.parts))]
+        rules = tuple(rule) if isinstance(rule, Sequence) else (rule,)
+        if len(rules) != len(driver.parts):
+            raise DriverUsageError(f"there must be a rule for each of {len(driver.parts)} networks, not {len(rules)}")
+        self.criteria = tuple(one for one in rules if isinstance(one, Criteria))
+        self._exits = [
+            RuledExits(rule=one, costs=StageCosts.of(part) if costs is None else costs)
+            for one, part in zip(rules, driver.parts, strict=True)
+        ]
+        self._ledger = Ledger(
+            stages=design.stages, b_max=design.b_max, slots=driver.slots, policy=policy.name, networks=self.networks
+        )
         waiting = self._ledger.waiting
         self._view = View(0, waiting, design.latency, rates, design.b_max, slots=driver.slots)
         self.active, self._watch = active, watch
@@ -95,9 +108,11 @@ class Runtime:
         self._adopted: InForce | None = None  # since the last run
         self.adoption_ns: deque[int] = deque(maxlen=1000)  # from the decision of a change to the next batch
         if active is not None:
+            if len(driver.parts) > 1:
+                raise DriverUsageError(f"active exits are those of one network, and the driver has {len(driver.parts)}")
             self._view.unanswerable = self._unanswerable
             self._view.latency, self._view.exit_rates = active.now.latency, active.now.rates
-        self._free = list(range(driver.slots))
+        self._free = [list(slots) for slots in driver.slots_of]
         self._images: dict[int, Image] = {}
         self._slot: dict[int, int] = {}
         self._start: dict[int, int] = {}
@@ -130,8 +145,8 @@ class Runtime:
 
     @property
     def queue(self) -> Sequence[Request]:
-        """The requests that wait for their first run, in order of (arrival, id)."""
-        return self._ledger.waiting[0]
+        """The requests that wait for their first run, in order of (arrival, id) by network."""
+        return list(chain(*self._ledger.queues))
 
     @property
     def held(self) -> int:
@@ -143,8 +158,8 @@ class Runtime:
         self._images[request.id] = image
         if terms is not PLAIN:
             self._terms[request.id] = terms
-            if terms.criterion is not None and self.criteria is not None:
-                self.criteria.set(terms.criterion, request=request.id)
+            if terms.criterion is not None and self.criteria:
+                self.criteria[self.networks.of(request)].set(terms.criterion, request=request.id)
         self._ledger.admit(request)
         for observer in self._observers:
             observer.admitted(request)
@@ -185,7 +200,7 @@ class Runtime:
             end
             for stage, line in enumerate(self._ledger.waiting)
             for request in line
-            if (end := self._terms.get(request.id, PLAIN).end_ns(request, stage)) is not None
+            if (end := self._terms.get(request.id, PLAIN).end_ns(request, self._local(stage))) is not None
             and request.id not in self._unanswerable
         ]
         return min(times, default=None) if self._terms else None
@@ -233,25 +248,30 @@ class Runtime:
 
     # -- actions ---------------------------------------------------------------------------------------------
 
+    def _local(self, stage: int) -> int:
+        """Return the number of a stage within its network."""
+        return stage - self.networks.first[self.networks.of_stage[stage]]
+
     def _overdue(self, now: int) -> Action | None:
         """Return the action that the terms of a waiting request demand now, if any do."""
         for stage, line in enumerate(self._ledger.waiting):
             ended = tuple(
                 request
                 for request in line
-                if (end := self._terms.get(request.id, PLAIN).end_ns(request, stage)) is not None
+                if (end := self._terms.get(request.id, PLAIN).end_ns(request, self._local(stage))) is not None
                 and end <= now
                 and request.id not in self._unanswerable
             )
             if ended:
-                return Answer(ended, reason=OVERDUE) if stage else Shed(ended, reason=EXPIRED)
+                return Answer(ended, reason=OVERDUE) if self._local(stage) else Shed(ended, reason=EXPIRED)
         return None
 
     def _run(self, now: int, run: Run) -> list[Fate]:
         stage, batch = run.stage, run.requests
         self._ledger.begin(now, run)
-        if stage == 0:
-            self._launch(now, batch)
+        network, exit = self.networks.of_stage[stage], self._local(stage)
+        if exit == 0:
+            self._launch(now, batch, network)
         slots = [self._slot[request.id] for request in batch]
         if self._adopted is not None:
             self.adoption_ns.append(time.perf_counter_ns() - self._adopted.decided_ns)
@@ -266,13 +286,14 @@ class Runtime:
             self._pass_by(run, now, end)
             return []
         logits = self.driver.logits(slots, stage)
-        last = stage == self._ledger.stages - 1
+        last = stage == self.networks.last[network]
         fates: list[Fate] = []
         staying = []
         sures = confidence(logits).tolist()
-        checked = sures if self._check is ExitCheck.TOP else self._checked(batch, logits)
+        check = self.driver.programs[network].check
+        checked = sures if check is ExitCheck.TOP else self._checked(batch, logits, check)
         started = [self._start[request.id] for request in batch]
-        reasons = [LAST] * len(batch) if last else self._exits.leaving(batch, started, stage, end, checked)
+        reasons = [LAST] * len(batch) if last else self._exits[network].leaving(batch, started, exit, end, checked)
         labels = top_class(logits).tolist()
         on = self._watched(end, run, reasons, labels)
         rows = zip(batch, logits, sures, labels, reasons, strict=True)
@@ -285,12 +306,12 @@ class Runtime:
                 continue
             before = self._worked.get(request.id, (0, 0))[0]
             self._worked[request.id] = (before + end - now, len(batch))
-            answered = self._answered_meanwhile(request, stage)
+            answered = self._answered_meanwhile(request, exit)
             if reason and not answered and request.id in on and not last:
-                fates.append(self._made(request, end, stage, label, sure, row, reason, Outcome.EXIT))
+                fates.append(self._made(request, end, exit, label, sure, row, reason, Outcome.EXIT))
                 staying.append(self._run_on(request))
             elif answered or reason:
-                reply = self._reply(request, end, stage, label, sure, row, because=reason)
+                reply = self._reply(request, end, exit, label, sure, row, because=reason)
                 fates += [] if answered else [reply]
                 if answered and not reason and self._watch is not None:
                     self._watch.gone(request.id)
@@ -302,7 +323,7 @@ class Runtime:
                     self._unanswerable.discard(request.id)
                 if self._terms.get(request.id, PLAIN).anytime:
                     self._passed[request.id] = self._made(
-                        request, end, stage, label, sure, row, OVERDUE, Outcome.ANYTIME
+                        request, end, exit, label, sure, row, OVERDUE, Outcome.ANYTIME
                     )
         self._ledger.finish(run, staying)
         return fates
@@ -324,11 +345,11 @@ class Runtime:
         self._unanswerable.discard(request.id)
         self._shadows[request.id] = None
         self._ran_on.append(request.id)
-        if self.criteria is not None:
-            self.criteria.forget(request.id)
+        for criteria in self.criteria:
+            criteria.forget(request.id)
         return shadow_of(request)
 
-    def _checked(self, batch: Sequence[Request], logits: Image) -> list[float]:
+    def _checked(self, batch: Sequence[Request], logits: Image, check: ExitCheck) -> list[float]:
         """Return what the network's own exit check makes of the logits; some look at the exit before, too.
 
         That is the last exit whose head ran, which may differ in a batch whose exits have just changed.
@@ -338,7 +359,7 @@ class Runtime:
         for group, known in ((sorted(passed), True), ([k for k in range(len(batch)) if k not in passed], False)):
             if group:
                 before = top_class(np.stack([passed[k] for k in group])) if known else None
-                found[group] = sureness(logits[group], self._check, before)
+                found[group] = sureness(logits[group], check, before)
         checked: list[float] = found.tolist()
         return checked
 
@@ -348,10 +369,10 @@ class Runtime:
             return False
         return self._passed.pop(request.id, None) is None
 
-    def _launch(self, now: int, batch: Sequence[Request]) -> None:
+    def _launch(self, now: int, batch: Sequence[Request], network: int) -> None:
         """Give every request of a first run a slot, and its image to the slot."""
         for request in batch:
-            slot = heapq.heappop(self._free)
+            slot = heapq.heappop(self._free[network])
             self.driver.write_sample(slot, self._images[request.id])
             self._slot[request.id] = slot
             self._start[request.id] = now
@@ -402,16 +423,17 @@ class Runtime:
         again = [self._slot[request.id] for request in suspect]
         for request, slot in zip(suspect, again, strict=True):
             self.driver.write_sample(slot, self._images[request.id])
-        if again and run.stage:
+        if again and self._local(run.stage):
             self.driver.activate(again)
-            self.driver.run_to_exit(run.stage - 1)
+            self.driver.run_to_exit(run.stage - 1, run.stage - self._local(run.stage))
         job = self._run_once(run, slots)
         self._suspect.difference_update(request.id for request in suspect)
         return job
 
     def _answer(self, now: int, action: Answer) -> list[Fate]:
         fates: list[Fate] = []
-        for request, passed in self._ledger.answer(now, action):
+        for request, stage in self._ledger.answer(now, action):
+            passed = self._local(stage)
             if request.id in self._shadows:
                 self._forget(request)
                 continue
@@ -475,7 +497,8 @@ class Runtime:
         outcome: Outcome,
     ) -> Reply:
         npu_ns, batch = self._worked[request.id]
-        given = self.driver.outputs([self._slot[request.id]], exit)
+        stage = self.networks.entry(request) + exit
+        given = self.driver.outputs([self._slot[request.id]], stage) if self.driver.program.outputs else {}
         return Reply(
             request_id=request.id,
             prediction=label,
@@ -498,14 +521,14 @@ class Runtime:
         """Free the request's slot, if it has one, and drop all that is known of it."""
         slot = self._slot.pop(request.id, None)
         if slot is not None:
-            heapq.heappush(self._free, slot)
+            heapq.heappush(self._free[self.networks.of(request)], slot)
         self._suspect.discard(request.id)
         tables = (self._images, self._start, self._logits, self._worked, self._terms, self._passed)
         for known in (*tables, self._asked_exit, self._shadows):
             known.pop(request.id, None)
         self._unanswerable.discard(request.id)
-        if self.criteria is not None:
-            self.criteria.forget(request.id)
+        for criteria in self.criteria:
+            criteria.forget(request.id)
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -519,29 +542,33 @@ class Runtime:
             requests=tuple(requests),
             start_ns=tuple(reply.start_ns for reply in replies),
             end_ns=tuple(reply.end_ns for reply in replies),
-            exit=tuple(reply.exit if isinstance(reply, Reply) else -1 for reply in replies),
+            exit=tuple(
+                self.networks.entry(request) + reply.exit if isinstance(reply, Reply) else -1
+                for request, reply in zip(requests, replies, strict=True)
+            ),
             outcome=tuple(reply.outcome for reply in replies),
             log=tuple(self._log),
             run_end_ns=tuple(self._run_ends),
             because=tuple(reply.because if isinstance(reply, Reply) else reply.reason for reply in replies),
             shadows=tuple(sorted(self._ran_on)),
             adapted=self.active is not None,
+            networks=self.networks if len(self.networks) > 1 else None,
         )
 
 
-def usual_criteria(driver: Driver, profile: ExitProfile | None = None) -> Criteria:
+def usual_criteria(driver: Driver, profile: ExitProfile | None = None, network: int = 0) -> Criteria:
     """Return the criteria of a program that nobody gave any: its thresholds, over the profile of its
     design.
     """
-    profile = ExitProfile.of(driver.design) if profile is None else profile
-    return Criteria(profile, Criterion.of_thresholds(driver.program.thresholds[: profile.exits - 1]))
+    profile = ExitProfile.of(driver.parts[network]) if profile is None else profile
+    return Criteria(profile, Criterion.of_thresholds(driver.programs[network].thresholds[: profile.exits - 1]))
 
 
-def _believed_rates(design: Design, given: Sequence[float] | None) -> tuple[float, ...]:
-    """Return the exit shares that the policy believes: those given, the design's, or equal ones."""
-    rates = design.exit_rates if given is None else given
-    if rates is None:
-        rates = (1 / design.stages,) * design.stages
-    if len(rates) != design.stages:
-        raise DriverUsageError(f"exit_rates must name {design.stages} shares, one per exit, not {len(rates)}")
-    return tuple(rates)
+def _believed_rates(parts: Sequence[Design], given: Sequence[float] | None) -> tuple[float, ...]:
+    """Return the exit shares that the policy believes: those given, the designs', or equal ones."""
+    if given is None:
+        return tuple(chain(*(part.exit_rates or (1 / part.stages,) * part.stages for part in parts)))
+    stages = sum(part.stages for part in parts)
+    if len(given) != stages:
+        raise DriverUsageError(f"exit_rates must name {stages} shares, one per exit, not {len(given)}")
+    return tuple(given)

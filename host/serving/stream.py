@@ -6,7 +6,7 @@ On a virtual clock the schedule equals that of `scheduler.simulate` for the same
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fluidnpu.scheduler import Policy, Request, Schedule, Wait
@@ -49,9 +49,10 @@ def serve_requests(
     driver: Driver,
     *,
     exit_rates: Sequence[float] | None = None,
-    rule: ExitRule | Criteria | None = None,
+    rule: ExitRule | Criteria | Sequence[ExitRule | Criteria] | None = None,
     costs: StageCosts | None = None,
     attempts: int = 3,
+    networks: Mapping[str, int] | None = None,
     progress: Callable[[int, int], None] | None = None,
     active: ActiveExits | None = None,
     watch: Watcher | None = None,
@@ -61,7 +62,7 @@ def serve_requests(
     On a virtual clock this takes as long as the arithmetic. The driver must be loaded. Every request gets
     exactly one reply, also when jobs fail; GaveUpError when one fails `attempts` times in a row.
     `progress(answered, total)` is called as replies come; shed requests do not count as answered. For `rule`,
-    `costs`, `active` and `watch` see `Runtime`.
+    `costs`, `networks`, `active` and `watch` see `Runtime`.
     """
     if len(requests) != len(images):
         raise DriverUsageError(f"each of {len(requests)} requests needs an image, and {len(images)} came")
@@ -80,6 +81,7 @@ def serve_requests(
                 attempts=attempts,
                 active=active,
                 watch=watch,
+                networks=networks,
             ),
             progress,
         )

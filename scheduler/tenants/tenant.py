@@ -20,8 +20,8 @@ import dataclasses
 import math
 import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -52,7 +52,7 @@ class Tenant:
     may use time that nobody else wants. `priority`: weight of its demand where shares are made anew, which
     happens to those that are `cooperative`. `mode`: how its criterion follows its share; `criterion` None
     is that of the network. `rate_per_s` and `slo_ns` are expectations, for simulations and until rates are
-    known.
+    known. `network`: the one that its requests are for, where several share the NPU.
     """
 
     name: str
@@ -66,6 +66,7 @@ class Tenant:
     cooperative: bool = False
     rate_per_s: float | None = None
     slo_ns: int | None = None
+    network: str = ""
 
     def __post_init__(self) -> None:
         where = f"tenant '{self.name}'"
@@ -87,11 +88,16 @@ class Tenant:
 
 @dataclass(frozen=True, kw_only=True)
 class Tenancy:
-    """All tenants of one NPU, the interval at which rates are read, and the load that modes plan for."""
+    """All tenants of one NPU, the interval at which rates are read, and the load that modes plan for.
+
+    `confidences`: by network the file of its recorded confidences, as it was written down; that of the only
+    network is under "".
+    """
 
     tenants: tuple[Tenant, ...]
     interval_ns: int = INTERVAL_NS
     utilisation: float = 0.9  # of a share that modes spend: at 1 the queue of a random stream has no end
+    confidences: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.tenants:
@@ -99,6 +105,8 @@ class Tenancy:
         names = [one.name for one in self.tenants]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise SchedulerError(f"tenants must have names of their own, and two are called '{twice}'")
+        if self.networks and (lost := next((one.name for one in self.tenants if not one.network), None)):
+            raise SchedulerError(f"tenant '{lost}' must name its network, as others do")
         total = sum(one.share for one in self.tenants)
         if total > 1 + 1e-9:
             raise SchedulerError(f"the shares of all tenants must sum to at most 1, not {total:g}")
@@ -106,9 +114,17 @@ class Tenancy:
             raise SchedulerError(f"the utilisation must lie above 0 and up to 1, not {self.utilisation:g}")
 
     @cached_property
+    def networks(self) -> tuple[str, ...]:
+        """The networks that tenants name, in the order of the file; none where they are not told apart."""
+        return tuple(dict.fromkeys(one.network for one in self.tenants if one.network))
+
+    @cached_property
     def all(self) -> tuple[Tenant, ...]:
-        """The tenants, and one for the requests that name none, with the share that is left."""
-        if any(one.name == OTHERS for one in self.tenants):
+        """The tenants, and one for the requests that name none, with the share that is left.
+
+        Where tenants name networks there is none, since nobody knows which network it would be for.
+        """
+        if self.networks or any(one.name == OTHERS for one in self.tenants):
             return self.tenants
         left = max(0.0, 1 - sum(one.share for one in self.tenants))
         return (*self.tenants, Tenant(name=OTHERS, share=left))
@@ -130,7 +146,8 @@ class Tenancy:
 
 _DURATIONS = {"burst": "burst_ns", "slo": "slo_ns"}
 _PLAIN = ("share", "priority", "mode", "at_limit", "borrow", "cooperative")
-KEYS = (*_PLAIN, "criteria", *_DURATIONS, "rate")
+KEYS = (*_PLAIN, "criteria", *_DURATIONS, "rate", "network")
+TABLES = ("tenant", "interval", "utilisation", "confidences", "network")
 
 
 def parse_tenants(text: str, source: str = "tenants") -> Tenancy:
@@ -140,8 +157,8 @@ def parse_tenants(text: str, source: str = "tenants") -> Tenancy:
     except tomllib.TOMLDecodeError as error:
         raise SchedulerError(f"{source} must be TOML: {error}") from None
     try:
-        if odd := sorted(set(raw) - {"tenant", "interval", "utilisation"}):
-            raise SchedulerError(f"there may be tenant, interval and utilisation, not {', '.join(odd)}")
+        if odd := sorted(set(raw) - set(TABLES)):
+            raise SchedulerError(f"there may be {', '.join(TABLES)}, not {', '.join(odd)}")
         rows = raw.get("tenant")
         if not isinstance(rows, Mapping) or not rows or not all(isinstance(row, Mapping) for row in rows.values()):
             raise SchedulerError("there must be a table [tenant.NAME] for each tenant, and there is none")
@@ -152,9 +169,31 @@ def parse_tenants(text: str, source: str = "tenants") -> Tenancy:
             if not _number(raw["utilisation"]):
                 raise SchedulerError(f"utilisation must be a number, not {raw['utilisation']!r}")
             more["utilisation"] = raw["utilisation"]
-        return Tenancy(tenants=tuple(changed(name, row) for name, row in rows.items()), **more)
+        tenants = tuple(changed(name, row) for name, row in rows.items())
+        files = _files(raw, {one.network for one in tenants if one.network})
+        return Tenancy(tenants=tenants, confidences=files, **more)
     except SchedulerError as error:
         raise SchedulerError(f"{source}: {error}") from None
+
+
+def _files(raw: Mapping[str, Any], networks: Collection[str]) -> dict[str, str]:
+    """Read which file holds the recorded confidences of each network."""
+    files = {}
+    if "confidences" in raw:
+        if networks:
+            raise SchedulerError("confidences must stand in the table [network.NAME] of their network")
+        files[""] = _text("confidences", raw["confidences"])
+    tables = raw.get("network", {})
+    if not isinstance(tables, Mapping) or not all(isinstance(row, Mapping) for row in tables.values()):
+        raise SchedulerError("network must be a table [network.NAME] for each network")
+    for name, row in tables.items():
+        if name not in networks:
+            raise SchedulerError(f"network '{name}' must be that of a tenant, and no tenant names it")
+        if odd := sorted(map(str, set(row) - {"confidences"})):
+            raise SchedulerError(f"network '{name}' may have confidences, not {', '.join(odd)}")
+        if "confidences" in row:
+            files[name] = _text(f"network '{name}': confidences", row["confidences"])
+    return files
 
 
 def changed(name: str, row: Mapping[str, Any], before: Tenant | None = None) -> Tenant:
@@ -178,6 +217,11 @@ def changed(name: str, row: Mapping[str, Any], before: Tenant | None = None) -> 
         raise SchedulerError(f"{where}: {error}") from None
     if "rate" in row:
         fields["rate_per_s"] = row["rate"]
+    if "network" in row:
+        network = _text(f"{where}: network", row["network"])
+        if before is not None and network != before.network:
+            raise SchedulerError(f"{where}: a tenant keeps its network '{before.network}', so it cannot be {network!r}")
+        fields["network"] = network
     return Tenant(name=name, **fields) if before is None else dataclasses.replace(before, **fields)
 
 
@@ -185,6 +229,8 @@ def described(tenant: Tenant) -> dict[str, Any]:
     """Return a tenant in the keys of its table, with plain JSON types; what is not set is left out."""
     told: dict[str, Any] = {key: getattr(tenant, key) for key in _PLAIN}
     told["burst"] = f"{tenant.burst_ns}ns"
+    if tenant.network:
+        told["network"] = tenant.network
     if tenant.criterion is not None:
         told["criteria"] = tenant.criterion.text
     if tenant.rate_per_s is not None:

@@ -11,7 +11,7 @@ from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import Request, Schedule, World, make_policy, simulate
 from fluidnpu.scheduler.exits import Criteria, ExitProfile, RuledExits
 from fluidnpu.scheduler.simulation import ActiveExits, PartTimes
-from fluidnpu.scheduler.tuning import Adaptation, AdaptationPlan, Goal, Watching
+from fluidnpu.scheduler.tuning import Adaptation, AdaptationPlan, CandidateTable, Goal, Watching
 
 EARLY = 3
 BATCH = 8
@@ -45,7 +45,9 @@ def times(head: float = 0.03) -> PartTimes:
 
 def plan(recorded: Load, chain: tuple[tuple[int, float], ...], eta: float = 0.99) -> AdaptationPlan:
     """A plan on a recorded load, with its own last exit as the reference."""
-    truths = np.zeros(len(recorded.classes), np.int64)
+    truths, parts = np.zeros(len(recorded.classes), np.int64), times()
+    rows = zip(parts.whole.ns[:-1], parts.bare.ns[:-1], strict=True)
+    heads = tuple(tuple(a - b for a, b in zip(*row, strict=True)) for row in rows)
     return AdaptationPlan(
         names=NAMES,
         goal=Goal(eta=eta, batch=BATCH),
@@ -54,6 +56,7 @@ def plan(recorded: Load, chain: tuple[tuple[int, float], ...], eta: float = 0.99
         classes=recorded.classes,
         truths=truths,
         reference=recorded.classes[:, -1] == 0,
+        times=CandidateTable(names=NAMES, segments=parts.bare.ns, heads=heads),
     )
 
 

@@ -157,6 +157,7 @@ def test_a_plan_goes_through_its_file(tmp_path: Path) -> None:
     assert (again.names, again.goal, again.chain, again.exits) == (NAMES, PLAN.goal, CHAIN, PLAN.exits)
     assert again.expected(again.exits, times()) == PLAN.expected(PLAN.exits, times())
     again.check((*NAMES, "final"))
+    assert again.part_times == PLAN.part_times == times()
 
 
 def test_a_plan_of_another_network_and_a_damaged_one_are_refused(tmp_path: Path) -> None:

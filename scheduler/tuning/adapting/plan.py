@@ -18,6 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fluidnpu.dse import LatencyTable
+
 from ...errors import SchedulerError
 from ...simulation.active import ExitSet, PartTimes
 from ..selection.answers import Answers, Chain, outcome
@@ -50,7 +52,7 @@ class AdaptationPlan:
     """A selection with the samples it was made on. Raises SchedulerError.
 
     `confidence` and `classes` are (N, K + 1), `truths` and `reference` (N,): the class of each sample, and
-    where the single-exit network is right.
+    where the single-exit network is right. `times`: those that the selection went by; a server takes its own.
     """
 
     names: tuple[str, ...]  # of the K early exits
@@ -60,6 +62,7 @@ class AdaptationPlan:
     classes: NDArray[np.int64]
     truths: NDArray[np.int64]
     reference: NDArray[np.bool_]
+    times: CandidateTable | None = None
 
     def __post_init__(self) -> None:
         wanted = (len(self.truths), len(self.names) + 1)
@@ -89,6 +92,17 @@ class AdaptationPlan:
         """The share of recorded samples that leaves at each exit under the selected set."""
         left = self.answers.left_at(self.chain)
         return tuple(float(np.mean(left == exit)) for exit in range(len(self.names) + 1))
+
+    @property
+    def part_times(self) -> PartTimes:
+        """The times that the selection went by. Raises SchedulerError where the plan has none."""
+        if self.times is None:
+            raise SchedulerError("the plan must hold the times that its selection went by, and it holds none")
+        heads = (*self.times.heads, (0,) * self.times.b_max)
+        whole = tuple(
+            tuple(a + b for a, b in zip(*rows, strict=True)) for rows in zip(self.times.segments, heads, strict=True)
+        )
+        return PartTimes(whole=LatencyTable(ns=whole), bare=LatencyTable(ns=self.times.segments))
 
     def thresholds(self, times: PartTimes) -> tuple[float | None, ...]:
         """Return the threshold that each exit would have as the only one (PAME, Eq. 1); None where none
@@ -150,6 +164,8 @@ class AdaptationPlan:
             "late": self.goal.late,
             "thresholds": list(self.goal.thresholds),
         }
+        if self.times is not None:
+            head |= {"segments_ns": self.times.segments, "heads_ns": self.times.heads}
         out = io.BytesIO()
         np.savez_compressed(
             out,
@@ -170,8 +186,13 @@ class AdaptationPlan:
                 head = json.loads(bytes(found["head"]))
             if head["plan"] != KIND or head["schema"] != SCHEMA:
                 raise ValueError(f"it must say {KIND!r} and schema {SCHEMA}")
+            names, times = tuple(map(str, head["names"])), None
+            if "segments_ns" in head:
+                segments, heads = (tuple(map(tuple, head[key])) for key in ("segments_ns", "heads_ns"))
+                times = CandidateTable(names=names, segments=segments, heads=heads)
             return cls(
-                names=tuple(map(str, head["names"])),
+                times=times,
+                names=names,
                 goal=Goal(
                     eta=float(head["eta"]),
                     batch=int(head["batch"]),
