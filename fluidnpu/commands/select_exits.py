@@ -127,7 +127,7 @@ def selected(out: Console, network: models.Network, options: Selecting) -> tuple
     goal = tuning.Goal(
         eta=DEFAULT_ETA if options.eta is None else options.eta,
         batch=options.batch or DEFAULT_BATCH,
-        late=tuning.LATE if options.late is None else options.late,
+        late=tuning.Goal().late if options.late is None else options.late,
     )
     sure = DEFAULT_SURE if options.sure is None else options.sure
     if not 0 < sure < 1:

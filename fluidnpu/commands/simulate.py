@@ -14,7 +14,7 @@ import click
 
 from fluidnpu import dse, models, scheduler, studies
 from fluidnpu.models import files
-from fluidnpu.scheduler import comparison, exits, simulation, tuning
+from fluidnpu.scheduler import comparison, exits, simulation
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
@@ -33,6 +33,7 @@ COMPILED_BYTES, LOGGED_BYTES, SEED_BYTES = 300, 1500, 2000  # of memory: a reque
 MANY_SEEDS = 1_000_000
 USUAL = "serial,greedy,fluid"
 USUAL_REQUESTS, DRIFTING = 20_000, 6_000  # a seed, and where a load drifts
+USUAL_SEEDS, DRIFTS = 30, 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +72,13 @@ class SimulateOptions(Circumstances):
 )
 @click.option("--rate", type=float, help="mean arrivals per second (with a trace: default its own)")
 @click.option("--slo", metavar="200ms", help="latency objective of every request (with a trace: default its own)")
-@click.option("--requests", type=click.IntRange(min=1), default=USUAL_REQUESTS, show_default=True, help="requests per seed")
+@click.option(
+    "--requests", type=click.IntRange(min=1), default=USUAL_REQUESTS, show_default=True, help="requests per seed"
+)
 @click.option(
     "--seeds",
     type=click.IntRange(min=1),
-    default=30,
+    default=USUAL_SEEDS,
     show_default=True,
     help="independent runs; intervals are over them",
 )
@@ -140,7 +143,7 @@ class SimulateOptions(Circumstances):
 )
 @click.option(
     "--drift",
-    type=click.Choice(tuning.DRIFTS),
+    type=click.Choice(["hard", "easy", "none"]),
     help="with --adapt: the half of the classes that the middle third of the requests is of  [default: hard]",
 )
 @click.option(
@@ -193,8 +196,9 @@ def command(options: SimulateOptions) -> None:
         if len(policies) != 1:
             raise UsageError(f"--policy must be one policy with --adapt, not {len(policies)}")
         requests = options if options.requests != USUAL_REQUESTS else dataclasses.replace(options, requests=DRIFTING)
+        seeds = DRIFTS if options.seeds == USUAL_SEEDS else options.seeds
         drift_simulated(
-            requests, options.adapt, options.drift or "hard", policies[0], seed=0, as_json=options.as_json
+            requests, options.adapt, options.drift or "hard", policies[0], seeds=seeds, as_json=options.as_json
         )
     elif options.drift is not None:
         raise UsageError("--drift is a change of the load that exits adapt to, so it needs --adapt PLAN.npz")

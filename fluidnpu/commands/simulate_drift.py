@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from statistics import fmean
 
 from fluidnpu import scheduler
 from fluidnpu.scheduler import tuning
@@ -16,7 +17,9 @@ LOADED_HALF = 0.5  # of what the selected exits can serve: the load where no rat
 SLO_OVER_LATENCY = 5
 
 
-def drift_simulated(options: Circumstances, plan_file: Path, drift: str, policy: str, *, seed: int, as_json: bool) -> None:
+def drift_simulated(
+    options: Circumstances, plan_file: Path, drift: str, policy: str, *, seeds: int, as_json: bool
+) -> None:
     """Serve the plan's samples, a third of them of hard or easy classes alone, and print what happened."""
     if options.table is not None:
         raise UsageError("a plan has the times of its selection, so --adapt takes no DESIGN or TABLE.json")
@@ -31,34 +34,52 @@ def drift_simulated(options: Circumstances, plan_file: Path, drift: str, policy:
     else:
         slo_ns = scheduler.parse_duration_ns(options.slo, "--slo")
     with show.progress(out, "simulating a drift") as step:
-        step(0, 1)
-        found = tuning.simulate_drift(
-            plan, drift, rate_per_s=rate, slo_ns=slo_ns, requests=options.requests, policy=policy, seed=seed
-        )
-        step(1, 1)
-    if as_json:
-        show.emit({"rate_per_s": rate, "slo_ms": slo_ns / 1e6, **dataclasses.asdict(found)}, sort=False)
-        return
-    rows = []
-    for name, phases in (("fixed", found.fixed), ("adapting", found.adapted)):
-        for phase in phases:
-            rows.append(
-                (
-                    name if phase is phases[0] else "",
-                    phase.name,
-                    f"{100 * phase.early:.1f} %",
-                    f"{100 * phase.kept:.2f} %",
-                    f"{phase.average_ms:.3f}",
-                    f"{phase.p99_ms:.3f}",
+        streams = []
+        for seed in range(seeds):
+            step(seed, seeds)
+            streams.append(
+                tuning.simulate_drift(
+                    plan, drift, rate_per_s=rate, slo_ns=slo_ns, requests=options.requests, policy=policy, seed=seed
                 )
             )
+    if as_json:
+        told = [dataclasses.asdict(one) for one in streams]
+        show.emit({"rate_per_s": rate, "slo_ms": slo_ns / 1e6, "streams": told}, sort=False)
+        return
+    rows = []
+    for name, phases in (("fixed", [one.fixed for one in streams]), ("adapting", [one.adapted for one in streams])):
+        for same in zip(*phases, strict=True):
+            rows.append(
+                (
+                    name if same[0].name == "before" else "",
+                    same[0].name,
+                    f"{100 * fmean(one.early for one in same):.1f} %",
+                    f"{100 * fmean(one.kept for one in same):.2f} %",
+                    f"{fmean(one.average_ms for one in same):.3f}",
+                    f"{fmean(one.p99_ms for one in same):.3f}",
+                )
+            )
+    found, third = streams[0], options.requests // 3
     classes = ", ".join(map(str, found.classes))
-    title = f"{options.requests} requests at {rate:.0f}/s, the middle third of classes {classes} (simulated)"
-    out.print(show.table(title, ("exits", "load", "left early", "precision kept", "average ms", "p99 ms"), rows, left=2))
+    title = (
+        f"{options.requests} requests at {rate:.0f}/s, the middle third of classes {classes}; means of {seeds} streams "
+        "(simulated)"
+    )
+    out.print(
+        show.table(title, ("exits", "load", "left early", "precision kept", "average ms", "p99 ms"), rows, left=2)
+    )
+    out.print("adaptation in the first stream:")
     for event in found.events:
-        out.print(f"request {event.requests}, {event.kind}: {event.why}")
-        out.print(f"  [dim]{event.exits}[/]")
+        out.print(f"  request {event.requests}, {event.kind}: {event.why}; [dim]{event.exits}[/]")
+    early = sum(event.kind == "alarm" and event.requests <= third for one in streams for event in one.events)
+    out.print(f"alarms before the change: {early} in {seeds * third} requests")
     if drift != "none":
-        said = "was not noticed" if found.noticed is None else f"was noticed after {found.noticed} requests"
-        out.print(f"the change of the load {said}; samples that ran on took {found.shadow_pct:.1f} % more NPU time")
+        noticed = [one.noticed for one in streams if one.noticed is not None]
+        said = (
+            f"after {min(noticed)} to {max(noticed)} requests, {fmean(noticed):.0f} on average" if noticed else "never"
+        )
+        missed = f"; in {seeds - len(noticed)} streams never" if 0 < len(noticed) < seeds else ""
+        out.print(f"the change was noticed {said}{missed}")
+    shadows = fmean(one.shadow_pct for one in streams)
+    out.print(f"samples that ran on took {shadows:.1f} % more NPU time")
     out.print("[dim]samples are drawn from the plan's own, so before and after are in-sample[/]")

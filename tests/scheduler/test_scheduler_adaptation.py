@@ -66,6 +66,15 @@ def test_all_charts_together_keep_the_distance_on_the_recorded_load() -> None:
     assert min(found) < longest  # alarms do come
 
 
+def test_where_nearly_all_leave_nothing_alarms() -> None:
+    """A share of 0.99 cannot rise by much, and a chart that assumes less would alarm all the time."""
+    easy = load(3000, 0.02, 6)
+    easy_plan = plan(easy, ((0, 0.3),))
+    assert easy_plan.rates[0] > 0.98
+    _, watch, _ = served(easy_plan, times(), load(3000, 0.02, 7))
+    assert not watch.events
+
+
 def test_a_harder_load_is_noticed_within_a_hundred_requests() -> None:
     delays = []
     for seed in range(8):

@@ -332,18 +332,23 @@ class Adaptation:
 
     # -- alarms ----------------------------------------------------------------------------------------------
 
-    def _pair(self, share: float) -> tuple[Chart, Chart]:
-        """Return the charts for leave rates that fall and rise."""
-        odds, each = self.watching.odds, self._each
-        lower, higher = min(share, 1 - 1 / GRID), max(share, 1 / GRID)  # on the careful side: alarms are rarer
-        return Chart.of(lower, odds=1 / odds, distance=each), Chart.of(higher, odds=odds, distance=each)
+    def _pair(self, share: float) -> tuple[Chart | None, Chart | None]:
+        """Return the charts for leave rates that fall and rise.
+
+        Assumed shares are moved to the side where alarms are rarer; where that cannot be, there is no chart:
+        hardly more can leave where nearly all do.
+        """
+        odds, each, edge = self.watching.odds, self._each, 1 / GRID
+        fall = Chart.of(min(share, 1 - edge), odds=1 / odds, distance=each) if share >= edge else None
+        rise = Chart.of(max(share, edge), odds=odds, distance=each) if share <= 1 - edge else None
+        return fall, rise
 
     def _expect(self, expected: Expected | None, leaving: Sequence[float | None] | None = None) -> None:
         """Begin anew with expected leave rates; None where they are to be learned."""
         self._window = Window.of(len(self.plan.names))
         self._leaving = list(leaving if leaving is not None else expected.leaving if expected is not None else [])
         self._learning = expected is None and leaving is None
-        self._charts: dict[int, tuple[Chart, Chart]] = {}
+        self._charts: dict[int, tuple[Chart | None, Chart | None]] = {}
         self._climbs: dict[int, tuple[_Climb, _Climb]] = {}
         self._late = self._wrong = 0
         if self._learning:
@@ -355,7 +360,7 @@ class Adaptation:
             if leaving is None:
                 self._charts[exit] = self._pair(share)
             else:  # learned: the next place of the grid on the careful side of each
-                low, high = max(1, int(share * GRID)), min(GRID - 1, int(share * GRID) + 1)
+                low, high = int(share * GRID), int(share * GRID) + 1
                 self._charts[exit] = (self._pair(low / GRID)[0], self._pair(high / GRID)[1])
             self._climbs[exit] = (_Climb(), _Climb())
 
@@ -365,6 +370,8 @@ class Adaptation:
         if charts is None or self._alarmed:
             return
         for which, (climb, chart) in enumerate(zip(self._climbs[exit], charts, strict=True)):
+            if chart is None:
+                continue
             climb.level = chart.next(climb.level, left)
             if not climb.level:
                 climb.seen = climb.left = 0
