@@ -69,7 +69,7 @@ class ExitSet:
         return ExitSet(tuple(changed))
 
     def folded(self, rates: Sequence[float]) -> tuple[float, ...]:
-        """Return exit rates under this set: whoever would leave at an inactive exit leaves at the next.
+        """Return exit rates under this set: leavers of an inactive exit leave at the next.
 
         >>> ExitSet((None, 0.5)).folded((0.3, 0.3, 0.4))
         (0.0, 0.6, 0.4)

@@ -187,7 +187,7 @@ class Adaptation:
 
     @property
     def alarmed(self) -> str:
-        """Why shadows run now; empty while nothing is amiss."""
+        """The reason for which shadows run now; empty while nothing is amiss."""
         return self._alarmed
 
     @property

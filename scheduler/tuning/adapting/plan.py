@@ -31,7 +31,7 @@ KIND, SCHEMA = "fluidnpu adaptation", 1
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What a set of exits does on recorded samples, by early exit; shares of 1.
+    """The effect of a set of exits on recorded samples, by early exit; shares of 1.
 
     `leaving`: of those that reach an active exit. `disagreeing`: of its leavers, those whose last exit would
     name another class. `losing`: right answers lost, less those gained, for each of them. `rates`: of all
