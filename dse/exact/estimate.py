@@ -15,7 +15,7 @@ BatchPlan(k=<Stack.TWO: '2'>, b_r=1, row_lanes=False, block=224)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
