@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,7 +21,7 @@ from fluidnpu.scheduler.placement import Profile
 onnxruntime = pytest.importorskip("onnxruntime")
 
 
-def ran(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def ran(model: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, Any]:
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     names = [one.name for one in session.get_outputs()]
     return dict(zip(names, session.run(names, feeds), strict=True))

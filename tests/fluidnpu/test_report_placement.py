@@ -30,10 +30,11 @@ def mixed(seed: int) -> placement.Fleet:
     )
 
 
-@pytest.mark.parametrize("seed", [3, 4])
-def test_the_picture_shows_every_pool_job_and_load(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "form"), [(3, "serial"), (4, "pipeline")])
+def test_the_picture_shows_every_pool_job_and_load(seed: int, form: str) -> None:
     fleet = mixed(seed)
-    plan = placement.place(fleet, slo_ns=SLO_NS, nodes=5).plan
+    plan = placement.place(fleet, slo_ns=SLO_NS, forms=(form,)).plan
+    assert ("pipeline" in plan.form) == (form == "pipeline")
     svg = str(plan_picture(fleet, plan))
     said = texts(svg)
     for pool, load in zip(plan.pools, placement.parts.loads(fleet, plan), strict=True):
