@@ -52,7 +52,7 @@ class Connections:
         asyncio.run_coroutine_threadsafe(self._open(count), self._loop).result()
 
     def _message(self, model: str, image: Any) -> bytes:
-        tensor = {"name": "image", "datatype": "UINT8", "shape": [1, *image.shape]}
+        tensor: dict[str, Any] = {"name": "image", "datatype": "UINT8", "shape": [1, *image.shape]}
         tensor["parameters"] = {"binary_data_size": image.nbytes}
         wanted = [{"name": "label", "parameters": {"binary_data": True}}]
         head = json.dumps({"inputs": [tensor], "outputs": wanted}).encode()

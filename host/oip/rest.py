@@ -311,7 +311,8 @@ class _Until:
 class _InTime:
     """Awaits a coroutine as `_Until` does, but sets no timer where the coroutine need not wait at all."""
 
-    def __init__(self, work: Coroutine[Any, Any, Any], at: float) -> None:
+    def __init__(self, work: Awaitable[Any], at: float) -> None:
+        assert isinstance(work, Coroutine)  # as uvicorn's are; the protocol names any awaitable
         self._work, self._at = work, at
 
     def __await__(self) -> Generator[Any, Any, Any]:
