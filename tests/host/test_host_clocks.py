@@ -12,6 +12,7 @@ from host_worlds import traffic_of, world
 from oip_worlds import NAME, served
 
 import fluidnpu
+from fluidnpu.hls import register
 from fluidnpu.host import Server, WallClock, serve_requests
 from fluidnpu.host.errors import ExpiredError
 from fluidnpu.scheduler import Serving, make_policy
@@ -57,6 +58,23 @@ def test_a_schedule_is_the_same(jump: str, monkeypatch: pytest.MonkeyPatch) -> N
     found = serve_requests(requests, images, make_policy("fluid", setting), w.driver)
     assert found.schedule == expected.schedule
     assert found.replies == expected.replies
+
+
+def test_a_host_that_is_held_up_before_a_start_waits_as_long_as_ever() -> None:
+    """A busy machine may take the processor away between the look at the clock and the START."""
+    w = world(3)
+    w.driver.write_sample(0, w.images(1)[0])
+    w.driver.activate([0])
+    write = w.npu.write
+
+    def held_up(offset: int, value: int) -> None:
+        if offset == register("CTRL").offset and value == register("CTRL").field("START").mask:
+            w.npu.clock.sleep_until(w.npu.clock.now_ns() + 10**9)
+        write(offset, value)
+
+    w.npu.write = held_up  # type: ignore[method-assign]
+    job = w.driver.run_stage(0)
+    assert job.end_ns - job.start_ns >= 10**9
 
 
 @EVERY
