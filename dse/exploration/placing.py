@@ -5,6 +5,7 @@ keep off a board.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from ..exact.search import Evaluation, evaluate_array
 from ..hardware.array import Array
@@ -48,11 +49,11 @@ def chains_in_pieces(array: Array[int]) -> str:
 
 
 def _cost(question: Question, ours: Evaluation, theirs: Evaluation, batches: list[int]) -> str:
-    layers = question.workload.layers
     costs = []
     for batch in batches:
-        more, of = ours.total(layers, batch) - theirs.total(layers, batch), theirs.total(layers, batch)
-        costs.append(f"{more:,} of {of:,} cycles ({100 * more / of:.3f} %) at batch {batch}")
+        of, with_breaks = (question.weighed(partial(one.total, batch=batch)) for one in (theirs, ours))
+        more = with_breaks - of
+        costs.append(f"{more:,.0f} of {of:,.0f} cycles ({100 * more / of:.3f} %) at batch {batch}")
     return " and ".join(costs)
 
 
