@@ -490,8 +490,7 @@ class Design:
         body = asdict(self)
         body["layers"] = [layer.facts() for layer in self.layers]
         array = body.pop("array")
-        body |= {name: array[name] for name in _ARRAY_FIELDS}
-        body |= {name: array[name] for name in _CHAIN_FIELDS if array[name]}
+        body |= {name: array[name] for name in (*_ARRAY_FIELDS, *_CHAIN_FIELDS)}
         body["plans"] = [
             [[plan.k.value, plan.b_r, int(plan.row_lanes), plan.block] for plan in row] for row in self.plans
         ]
