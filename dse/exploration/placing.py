@@ -5,6 +5,7 @@ them would reach.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -41,8 +42,8 @@ def price_of_columns(question: Question, reached: float) -> str:
     shared = share_memory(free, point).fit
     batches = sorted({1, question.b_max})
     counted = evaluate_array(free, shared, batches)
-    clock, layers = board.clock_hz, question.workload.layers
-    rates = " and ".join(f"{b * clock / counted.total(layers, b):.1f} at batch {b}" for b in batches)
+    cycles = {b: question.weighed(partial(counted.total, batch=b)) for b in batches}
+    rates = " and ".join(f"{b * board.clock_hz / cycles[b]:.1f} at batch {b}" for b in batches)
     return (
         f"the columns of DSP slices leave out {len(left)} arrays; the most promising, <{shared.t_r}, {point.t_p}, {point.t_c}>, "
         f"would give {rates} frames/s, and its chains would have to break into {_pieces(question, point)} pieces each"

@@ -51,6 +51,10 @@ class ServeOptions(NetworkOptions):
     tenants: Path | None = None
     power: str | None = None
     fleet: Path | None = None
+    plan: Path | None = None
+    engine: str = "local"
+    shard: int = 32
+    ray_address: str | None = None
     patience: float = 4.0
     audit: int = 100
     board_token_file: Path | None = None
@@ -72,6 +76,32 @@ class ServeOptions(NetworkOptions):
     type=PATH,
     metavar="FILE.toml",
     help="serve the boards of a fleet file as one server: those with an address there, the others simulated here",
+)
+@click.option(
+    "--plan",
+    type=PATH,
+    metavar="PLAN.json",
+    help="fleet: what runs where, as `place --out` wrote it  [default: every board serves all its networks]",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="fleet: one dispatcher here, or one a shard of boards, in actors that Ray places and restarts",
+)
+@click.option(
+    "--shard",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    metavar="BOARDS",
+    help="fleet, ray: most boards of one actor",
+)
+@click.option(
+    "--ray-address",
+    metavar="HOST:PORT",
+    help="fleet, ray: of a cluster whose nodes have the resource npu_boards  [default: this machine alone]",
 )
 @surfaces
 @click.option(
@@ -159,11 +189,17 @@ def command(options: ServeOptions) -> None:
     Exit code: 0 all requests ended; 1 the device failed; 2 bad input; 130 or 143 the measured stream was
     stopped by Ctrl-C or SIGTERM.
     """
+    if options.plan is not None and options.fleet is None:
+        raise UsageError("--plan says what the boards of a fleet serve, so it needs --fleet FILE.toml")
     if options.fleet is not None:
         _check_fleet(options)
         serve_fleet(
             options.fleet,
             options,
+            plan=options.plan,
+            engine=options.engine,
+            shard=options.shard,
+            ray_address=options.ray_address,
             policy=options.policy,
             rate_per_s=options.rate,
             slo=options.slo,

@@ -30,6 +30,7 @@ SCHEMA = 1
 SCHEMA_WITH_OUTPUTS = 2  # for programs that give out more than logits; older readers would lose it in silence
 ALIGNMENT = 64  # bytes; tensors, weight parts and slots begin on multiples of it
 WORD_BYTES = 2
+ADDRESS_LIMIT = 1 << 32  # offsets in descriptors and SLOT_BYTES have 32 bits
 
 Int16 = npt.NDArray[np.int16]
 
@@ -178,11 +179,6 @@ class Program:
         return self.intake or Intake.of(None, _shape(place))
 
     # -- what the host writes --------------------------------------------------------------------------------
-
-    @property
-    def build_id(self) -> int:
-        """The value that the BUILD_ID register must read."""
-        return digest_build_id(self.design_digest)
 
     @property
     def fbcb(self) -> npt.NDArray[np.uint32]:

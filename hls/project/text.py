@@ -140,12 +140,12 @@ class ProjectText:
     @property
     def digest12(self) -> str:
         """The first digits of the design's digest, enough to tell designs apart."""
-        return self.design.digest[:12]
+        return self.design.hardware_digest[:12]
 
     @property
     def build_id(self) -> str:
         """BUILD_ID in hexadecimal."""
-        return f"{digest_build_id(self.design.digest):08x}"
+        return f"{digest_build_id(self.design.hardware_digest):08x}"
 
     @property
     def clock_mhz(self) -> str:
@@ -192,7 +192,9 @@ class ProjectText:
     @property
     def data_plane_parameters(self) -> tuple[tuple[str, int], ...]:
         """Parameters of the data plane: the design's, its build id, and the RAM of the input buffer."""
-        build = {"BuildId": digest_build_id(self.design.digest)} | ({"UltraBuffer": 1} if self.board.uram288 else {})
+        build = {"BuildId": digest_build_id(self.design.hardware_digest)} | (
+            {"UltraBuffer": 1} if self.board.uram288 else {}
+        )
         return tuple((self.design.rtl_parameters() | build).items())
 
     @property

@@ -25,6 +25,7 @@ from ..identity import build_id_word, shape_word
 from .dataplane import DataPlane, Fetch, LayerError, Slots, Step
 from .device import ArrayBuffer, Buffer, Clock, VirtualClock
 from .memory import SimulatedMemory
+from .occupancy import Occupancy
 from .recall import Recall
 from .timing import JobTimes
 
@@ -83,7 +84,8 @@ class SimulatedNpu:
     """A `Device` made from a design, without a board.
 
     `build` overrides BUILD_ID, to imitate a foreign bitstream; `faults` may be extended at any time; with
-    `recall` a job that has been computed before is not computed again.
+    `recall` a job that has been computed before is not computed again; with `occupancy` its jobs wait for
+    those of others that share it, all on one clock.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class SimulatedNpu:
         faults: Sequence[Fault] = (),
         build: int | None = None,
         recall: Recall | None = None,
+        occupancy: Occupancy | None = None,
     ) -> None:
         self.design = design
         self.memory = SimulatedMemory() if memory is None else memory
@@ -103,7 +106,7 @@ class SimulatedNpu:
         self._clock: Clock = VirtualClock() if clock is None else clock
         self._times = JobTimes(design)
         self._plane = DataPlane(design, self.memory)
-        self._recall = recall
+        self._recall, self._occupancy = recall, occupancy
         self._fbcb = [0] * (len(design.layers) * design.b_max)
         self._stored = {r.name: r.reset for r in REGISTERS if r.access is Access.RW}
         self._irq, self._cycles, self._saturations = 0, 0, 0
@@ -288,7 +291,11 @@ class SimulatedNpu:
         active = tuple(i for i in range(32) if self._state.active >> i & 1)
         slots = Slots(base=self._address("SLOT_BASE"), stride=self._stored["SLOT_BYTES"], active=active)
         fault = next((f for f in self.faults if f.job == self.jobs), None)
-        start, times = self._clock.now_ns(), self._times.layer_ends(first, last, len(active))
+        times = self._times.layer_ends(first, last, len(active))
+        start = self._clock.now_ns()
+        if self._occupancy is not None:
+            start = self._occupancy.reserve(start, times[-1])
+            self._clock.sleep_until(start)
         job = _Job(first=first, slots=slots, start_ns=start, steps=[], ends_ns=[])
         job.end_ns = start + times[-1]
         fetch = self._fetched(first, last, slots)

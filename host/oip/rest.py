@@ -11,7 +11,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from starlette.applications import Starlette
@@ -309,24 +309,23 @@ class _Until:
 
 
 class _InTime:
-    """Awaits a coroutine as `_Until` does, but sets no timer where the coroutine need not wait at all."""
+    """Awaits as `_Until` does, but sets no timer where there is nothing to wait for."""
 
     def __init__(self, work: Awaitable[Any], at: float) -> None:
-        assert isinstance(work, Coroutine)  # as uvicorn's are; the protocol names any awaitable
-        self._work, self._at = work, at
+        self._steps, self._at = work.__await__(), at
 
     def __await__(self) -> Generator[Any, Any, Any]:
         """Take the first step, then the others under the clock."""
         try:
-            waited = self._work.send(None)
+            waited = next(self._steps)
         except StopIteration as done:
             return done.value
         with _Until(self._at):
-            return (yield from _rest(self._work, waited))
+            return (yield from _rest(self._steps, waited))
 
 
-def _rest(work: Coroutine[Any, Any, Any], waited: Any) -> Generator[Any, Any, Any]:
-    """Drive a coroutine to its end from what it waits for now, as `yield from` would."""
+def _rest(work: Generator[Any, Any, Any], waited: Any) -> Generator[Any, Any, Any]:
+    """Drive an awaitable to its end from what it waits for now, as `yield from` would."""
     while True:
         try:
             try:
