@@ -52,7 +52,7 @@ class Connections:
         asyncio.run_coroutine_threadsafe(self._open(count), self._loop).result()
 
     def _message(self, model: str, image: Any) -> bytes:
-        tensor = {"name": "image", "datatype": "UINT8", "shape": [1, *image.shape]}
+        tensor: dict[str, Any] = {"name": "image", "datatype": "UINT8", "shape": [1, *image.shape]}
         tensor["parameters"] = {"binary_data_size": image.nbytes}
         wanted = [{"name": "label", "parameters": {"binary_data": True}}]
         head = json.dumps({"inputs": [tensor], "outputs": wanted}).encode()
@@ -161,7 +161,7 @@ def main() -> int:
     parser.add_argument("--latency-ms", type=float, default=20.0, help="target of the 99th percentile")
     parser.add_argument("--policy", default="fluid")
     parser.add_argument("--transport", choices=["http", "grpc"], default="http")
-    parser.add_argument("--find", action="store_true", help="halve the interval of shares five times")
+    parser.add_argument("--find", action="store_true", help="halve the shares from 0 to --share five times")
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="run each share on this tree, too")
     given = parser.parse_args()
     trees = [Path(fluidnpu.__file__).parent.parent, *([given.before] if given.before else [])]
@@ -170,7 +170,7 @@ def main() -> int:
         if not given.find:
             return max(run(tree, bundle, given.share, given, Path(scratch)) for tree in trees)
         for tree in trees:
-            low, high = 0.0, 1.0
+            low, high = 0.0, given.share
             for _ in range(5):
                 share = (low + high) / 2
                 valid = not run(tree, bundle, share, given, Path(scratch))

@@ -55,6 +55,9 @@ class ServeOptions(NetworkOptions):
     shadow: float | None = None
     fleet: Path | None = None
     plan: Path | None = None
+    engine: str = "local"
+    shard: int = 32
+    ray_address: str | None = None
     patience: float = 4.0
     audit: int = 100
     board_token_file: Path | None = None
@@ -82,6 +85,26 @@ class ServeOptions(NetworkOptions):
     type=PATH,
     metavar="PLAN.json",
     help="fleet: what runs where, as `place --out` wrote it  [default: every board serves all its networks]",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="fleet: one dispatcher here, or one a shard of boards, in actors that Ray places and restarts",
+)
+@click.option(
+    "--shard",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    metavar="BOARDS",
+    help="fleet, ray: most boards of one actor",
+)
+@click.option(
+    "--ray-address",
+    metavar="HOST:PORT",
+    help="fleet, ray: of a cluster whose nodes have the resource npu_boards  [default: this machine alone]",
 )
 @surfaces
 @click.option(
@@ -195,6 +218,9 @@ def command(options: ServeOptions) -> None:
             options.fleet,
             options,
             plan=options.plan,
+            engine=options.engine,
+            shard=options.shard,
+            ray_address=options.ray_address,
             policy=options.policy,
             rate_per_s=options.rate,
             slo=options.slo,

@@ -24,6 +24,9 @@ def serve_fleet(
     network: NetworkOptions,
     *,
     plan: Path | None,
+    engine: str,
+    shard: int,
+    ray_address: str | None,
     policy: str,
     rate_per_s: float | None,
     slo: str | None,
@@ -39,6 +42,8 @@ def serve_fleet(
     """
     if network.admin is not None or network.admin_grpc is not None:
         raise UsageError("models are loaded at the boards of a fleet, so its front has no --admin and no --admin-grpc")
+    if engine == "local" and ray_address is not None:
+        raise UsageError("--ray-address is for --engine ray")
     out = show.console(as_json)
     roster = fleet.Roster.read(file, plan)
     slo_ns = None if slo is None else scheduler.parse_duration_ns(slo, "--slo")
@@ -57,7 +62,11 @@ def serve_fleet(
     fronts: list[fleet.FleetFront] = []
 
     def opened(limits: oip.Limits, version: str) -> fleet.FleetFront:
-        fronts.append(fleet.FleetFront(roster, options, limits, version))
+        if engine == "local":
+            fronts.append(fleet.FleetFront(roster, options, limits, version))
+        else:
+            shards = fleet.ShardOptions(boards=shard, address=ray_address or "")
+            fronts.append(fleet.ShardedFront(roster, options, limits, version, file=file, plan=plan, shards=shards))
         return fronts[-1]
 
     oip.run_server(opened, network.surfaces, lambda server: _started(out, server, fronts[0], as_json))
@@ -87,7 +96,7 @@ def _started(out: Console, server: oip.NetworkServer, front: fleet.FleetFront, a
         sys.stdout.flush()
         return
     for leaf in leaves:
-        kind = "simulated here" if leaf.name in front.processes else "reached"
+        kind = "simulated here" if leaf.name in front.processes else "an actor of Ray" if leaf.shard else "reached"
         out.print(
             f"[bold]{leaf.name}[/] at {leaf.address} ({kind}): {', '.join(map(partial(_served, leaf), leaf.times))}"
         )

@@ -16,7 +16,7 @@ from fluidnpu.scheduler import exits, tuning
 from .. import show
 from ..errors import UsageError
 from ..options import PATH, Decorated
-from .tenants import read_tenancy
+from .tenants import read_recorded, read_tenancy
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -127,6 +127,8 @@ def serve_network(
             f"--device {device} keeps its own time, so it cannot serve a network: use simulated, pynq or devmem"
         )
     out = show.console(as_json)
+    tenancy = None if tenants is None else read_tenancy(tenants)
+    recorded = {} if tenancy is None or tenants is None else read_recorded(tenancy, tenants)
     model_options = serving.ModelOptions(
         device=device,
         policy=policy,
@@ -138,7 +140,8 @@ def serve_network(
         reserved=reserved,
         decisions=network.decisions,
         criteria=criteria,
-        tenancy=None if tenants is None else read_tenancy(tenants),
+        tenancy=tenancy,
+        recorded=recorded,
         power=power,
         adapt=None if adapt is None else tuning.AdaptationPlan.read(adapt),
         watching=watching,

@@ -50,6 +50,7 @@ class SimulateOptions(Circumstances):
     tenants: Path | None
     adapt: Path | None
     drift: str | None
+    budgets: str | None
     out: Path
     explain: bool
     as_json: bool
@@ -147,6 +148,11 @@ class SimulateOptions(Circumstances):
     help="with --adapt: the half of the classes that the middle third of the requests is of  [default: hard]",
 )
 @click.option(
+    "--budgets",
+    metavar="R,R,...",
+    help="with --tenants: energy budgets over the board's idle power, one after another, such as 1.1,1.3,2",
+)
+@click.option(
     "--log",
     type=FILE_OUT,
     metavar="FILE.jsonl",
@@ -185,6 +191,8 @@ def command(options: SimulateOptions) -> None:
     Exit code: 0 compared (in --json an unstable policy has "unstable": true); 1 --replay found a difference;
     2 bad input.
     """
+    if options.budgets is not None and options.tenants is None:
+        raise UsageError("--budgets are those of tenants that share an NPU, so it needs --tenants")
     if options.study is not None:
         _check_memory(options)
         write_study(options.study, options)
@@ -212,6 +220,7 @@ def command(options: SimulateOptions) -> None:
             options,
             options.tenants,
             policies,
+            budgets=options.budgets,
             seeds=options.seeds,
             explain=options.explain,
             as_json=options.as_json,

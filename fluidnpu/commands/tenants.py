@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fluidnpu import models, scheduler
 from fluidnpu.scheduler import exits, tenants
 
 from .. import show
 from ..errors import UsageError
-from .circumstances import Circumstances, record_network
+from ..options import numbers, read_power
+from .circumstances import Circumstances, record_network, serving_power
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 NAMELESS = "(others)"
 
@@ -36,9 +42,16 @@ def read_tenancy(path: Path) -> tenants.Tenancy:
 
 
 def simulate_tenants(
-    options: Circumstances, path: Path, policies: Sequence[str], *, seeds: int, explain: bool, as_json: bool
+    options: Circumstances,
+    path: Path,
+    policies: Sequence[str],
+    *,
+    budgets: str | None,
+    seeds: int,
+    explain: bool,
+    as_json: bool,
 ) -> None:
-    """Serve all tenants together over seeds, and print a row a tenant."""
+    """Serve all tenants together over seeds, and print a row a tenant, or with `budgets` a row a budget."""
     if options.rate is not None:
         raise UsageError("--rate does not fit --tenants: each tenant has a rate of its own")
     if options.traffic != "poisson":
@@ -49,16 +62,32 @@ def simulate_tenants(
     tenancy = read_tenancy(path)
     hosted = read_hosted(options, tenancy, path)
     slo_ns = None if options.slo is None else scheduler.parse_duration_ns(options.slo, "--slo")
-    with show.progress(out, "simulating tenants") as step:
-        found = tenants.compare_tenants(
+    power = read_power(options.power) or serving_power(hosted[0].serving)
+
+    def compared(of: tenants.Tenancy, step: show.Step) -> tenants.TenantComparison:
+        return tenants.compare_tenants(
             hosted,
-            tenancy,
+            of,
             policy,
             requests=options.requests,
             seeds=seeds,
             slo_ns=slo_ns,
+            power=power,
             progress=step,
         )
+
+    if budgets is not None:
+        over_idle = numbers("--budgets", budgets) or ()
+        if tenancy.energy is None:
+            raise UsageError(f"--budgets needs the table [energy] in '{path}', whose battery they fill")
+        each = [
+            dataclasses.replace(tenancy, energy=dataclasses.replace(tenancy.energy, over_idle=x)) for x in over_idle
+        ]
+        with show.progress(out, "simulating budgets") as step:
+            _print_budgets(out, [compared(one, step) for one in each], each, as_json=as_json)
+        return
+    with show.progress(out, "simulating tenants") as step:
+        found = compared(tenancy, step)
     network = tenants.network_of_tenants(tenancy, [one.name for one in hosted])
     profiles = [exits.ExitProfile.of_stages(one.serving.latency, one.serving.macs) for one in hosted]
     warnings = [text for one in tenancy.tenants for text in warned(one, profiles[network[one.name]])]
@@ -96,10 +125,42 @@ def simulate_tenants(
         f"[dim]Jain's index of NPU time over share {found.jain.mean:.3f}; NPU busy {found.busy_pct.mean:.1f} %; "
         f"{found.mixed_pct.mean:.1f} % of the runs with samples of several tenants[/]"
     )
+    if tenancy.energy is not None and found.power_over_idle is not None:
+        out.print(
+            f"[dim]mean power over the idle one {found.power_over_idle.mean:.3f} of {tenancy.energy.over_idle:g} that "
+            "the budget allows (modelled)[/]"
+        )
     for name, text in found.criteria.items():
         out.print(f"[dim]{name or NAMELESS} leaves where: {escape(text)}[/]")
     if explain:
         show.explain(out, columns)
+
+
+def _print_budgets(
+    out: Console, found: Sequence[tenants.TenantComparison], each: Sequence[tenants.Tenancy], *, as_json: bool
+) -> None:
+    """Print a row a budget: what was spent over the idle power, and what it bought."""
+    rows, body = [], []
+    for one, tenancy in zip(found, each, strict=True):
+        assert one.power_over_idle is not None
+        assert tenancy.energy is not None
+        row = one.over_all()
+        body.append({"over_idle": tenancy.energy.over_idle, **one.to_dict()})
+        rows.append(
+            (
+                f"{tenancy.energy.over_idle:g}",
+                f"{one.power_over_idle.mean:.3f}",
+                f"{one.busy_pct.mean:.1f}",
+                f"{row['violations_pct']:.1f}",
+                f"{row['p99_ms']:.3g}",
+                *([f"{row['accuracy_pct']:.2f}"] if "accuracy_pct" in row else []),
+            )
+        )
+    if as_json:
+        show.emit({"budgets": body}, sort=False)
+        return
+    columns = ["budget over idle", "spent over idle", "NPU busy %", "violations %", "worst p99 ms", "accuracy %"]
+    out.print(show.table("energy budgets (modelled power, simulated time)", columns[: len(rows[0])], rows))
 
 
 def read_hosted(options: Circumstances, tenancy: tenants.Tenancy, path: Path) -> list[tenants.Hosted]:
@@ -125,8 +186,17 @@ def read_hosted(options: Circumstances, tenancy: tenants.Tenancy, path: Path) ->
     hosted = []
     for index, part in enumerate(design.parts):
         own = recorded.get(part.network)
-        rates = None if own is None else (1 / part.stages,) * part.stages
-        serving = scheduler.Serving.of(design.part(index), part.exit_rates or rates)
+        mine = [one for one in tenancy.tenants if one.network == part.network]
+        ruled = own is not None or usual is not None or all(one.criterion is not None for one in mine)
+        rates = tenancy.exit_rates.get(part.network, part.exit_rates)
+        if rates is None and ruled:  # believed until criteria show others
+            rates = (1 / part.stages,) * part.stages
+        if rates is None:
+            raise UsageError(
+                f"how many samples of '{part.network}' leave at each exit is not known: say it in '{path}', as "
+                f"exit_rates or confidences in the table [network.{part.network}], or give its tenants criteria"
+            )
+        serving = scheduler.Serving.of(design.part(index), rates)
         hosted.append(tenants.Hosted(serving=serving, name=part.network, recorded=own, usual=usual))
     return hosted
 

@@ -70,7 +70,7 @@ def plan_picture(fleet: placement.Fleet, plan: placement.Plan) -> Markup:
     columns = _columns(plan)
     shown = [column[:MOST_CARDS] for column in columns]
     width = max(LEAST_CARD, (WIDTH - HEAD_W - len(columns) * GAP) / len(columns))
-    whole = HEAD_W + len(columns) * (GAP + width)
+    whole = HEAD_W + len(columns) * (GAP + width) + 2
     cards: dict[int, _Card] = {}
     heights = []
     for place, column in enumerate(shown):
@@ -126,11 +126,13 @@ def _flows(
         enter = [(key, rate) for key, rate in bands.items() if key[1] == pool and (key[0] < 0 or key[0] in cards)]
         for nth, ((start, _, network), rate) in enumerate(sorted(enter), 1):
             begin = head.right if start < 0 else cards[start].right
-            end = card.x, card.y + card.h * nth / (len(enter) + 1)
+            place = card.x, card.y + card.h * nth / (len(enter) + 1)
             width = 1.5 + 12 * rate / max(total[network], 1e-9) / len(plan.networks)
-            sheet.flow(begin, end, width, colour[network])
+            sheet.flow(begin, place, width, colour[network])
             if len(enter) <= MOST_LABELS:
-                sheet.text(end[0] - 6, end[1] - 6, f"{rate:.4g}/s", size=11, ink="var(--soft)", text_anchor="end")
+                halo = {"paint_order": "stroke", "stroke": "var(--paper)", "stroke_width": "3"}
+                said = f"{rate:.4g}/s"
+                sheet.text(place[0] - 6, place[1] - 6, said, size=11, ink="var(--soft)", text_anchor="end", **halo)
 
 
 def _head(sheet: _Sheet, fleet: placement.Fleet, plan: placement.Plan, card: _Card) -> None:

@@ -10,3 +10,5 @@ from .leaf import Leaf as Leaf
 from .leaf import State as State
 from .leaf import Times as Times
 from .roster import Roster as Roster
+from .shards import ShardedFront as ShardedFront
+from .shards import ShardOptions as ShardOptions

@@ -384,7 +384,9 @@ class Dispatcher:
     def _as_wanted(self, piece: Piece, answer: Answer) -> Answer:
         wanted = piece.call.outputs or tuple(answer.outputs)
         late = asyncio.get_running_loop().time() - piece.born > self._slo_ns(piece) / 1e9
-        parameters = {**answer.parameters, "met": not late, "board": piece.answered_by}
+        inside = answer.parameters.get("board")  # where a shard of boards has answered
+        board = f"{piece.answered_by}/{inside}" if inside else piece.answered_by
+        parameters = {**answer.parameters, "met": not late, "board": board}
         outputs = {name: answer.outputs[name] for name in wanted}
         return Answer(piece.call.model, answer.version, piece.call.id, outputs, parameters)
 

@@ -21,7 +21,7 @@ from ..serving.models import VERSION
 from .board import BoardOptions
 from .counts import ModelCounts
 from .dispatcher import Dispatcher, DispatchOptions
-from .leaf import Leaf, Times
+from .leaf import Leaf
 from .link import Link
 from .metrics import render_metrics
 from .page import live_page, snapshot
@@ -66,8 +66,15 @@ class FleetFront:
 
         Raises BoardError for a board that cannot be started or reached, or is not the one of its bundle.
         """
+        leaves = await self._open()
+        self._dispatcher = self._made(leaves)
+        await self._dispatcher.start()
+        for model, counts in self.counts.items():
+            counts.slo_ns = self._dispatcher.objective_ns(self._networks(model), Wishes())
+
+    async def _open(self) -> list[Leaf]:
+        """Start or reach what answers for this front, and return it. Raises BoardError."""
         loop = asyncio.get_running_loop()
-        references = {model: Reference(next(iter(one.values()))) for model, one in self.roster.bundles.items()}
         for seat in self.roster.seats:
             if not seat.address:
                 options = replace(self.options.boards, wrong_bits=self.liars.get(seat.name, 0.0))
@@ -79,19 +86,21 @@ class FleetFront:
         leaves = []
         for seat in self.roster.seats:
             address = seat.address or self.processes[seat.name].address
-            token = self.options.token if seat.address else None
-            rates = self.roster.exit_rates
-            times = {model: times_of(bundle, rates.get(model)) for model, bundle in seat.bundles.items()}
-            link = Link(address, token)
-            leaves.append(Leaf(name=seat.name, address=address, link=link, times=times, duties=seat.duties))
-        self._dispatcher = Dispatcher(leaves, references, self.options.dispatch)
-        self._dispatcher.expected = {
+            link = Link(address, self.options.token if seat.address else None)
+            leaves.append(
+                Leaf(name=seat.name, address=address, link=link, times=self.roster.times(seat), duties=seat.duties)
+            )
+        return leaves
+
+    def _made(self, leaves: Sequence[Leaf]) -> Dispatcher:
+        """Return the dispatcher, which knows by what facts to tell the boards."""
+        references = {model: Reference(next(iter(one.values()))) for model, one in self.roster.bundles.items()}
+        dispatcher = Dispatcher(leaves, references, self.options.dispatch)
+        dispatcher.expected = {
             seat.name: {model: expected_of(bundle) for model, bundle in seat.bundles.items()}
             for seat in self.roster.seats
         }
-        await self._dispatcher.start()
-        for model, counts in self.counts.items():
-            counts.slo_ns = self._dispatcher.objective_ns(self._networks(model), Wishes())
+        return dispatcher
 
     async def close(self) -> None:
         """End the dispatcher, then the boards that were started here."""
@@ -295,13 +304,6 @@ class FleetFront:
         for name in self.roster.ensembles:
             found[name] = min(found[network] for network in self._networks(name))
         return found
-
-
-def times_of(bundle: Bundle, exit_rates: Sequence[float] | None = None) -> Times:
-    """Return the predicted times of a bundle, by its design's exit rates or equal ones."""
-    design = bundle.design
-    rates = exit_rates or design.exit_rates or (1 / design.stages,) * design.stages
-    return Times.of(design.latency, rates)
 
 
 def expected_of(bundle: Bundle) -> dict[str, str]:

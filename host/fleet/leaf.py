@@ -61,6 +61,21 @@ class Times:
             expected_s=tuple(ns / 1e9 for ns in placement.parts.expected_ns(latency, exit_rates)),
         )
 
+    @classmethod
+    def of_many(cls, boards: Sequence[Times]) -> Times:
+        """Predict a shard of boards: samples are spread, the slowest board ends last, and rates add."""
+        most = sum(one.b_max for one in boards)
+
+        def spread(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+            share = [-(-count // len(rows)) for count in range(1, most + 1)]
+            return tuple(max(row[min(n, len(row)) - 1] for row in rows) for n in share)
+
+        return cls(
+            whole_s=spread([one.whole_s for one in boards]),
+            sample_s=1 / sum(1 / one.sample_s for one in boards),
+            expected_s=spread([one.expected_s for one in boards]),
+        )
+
     @property
     def b_max(self) -> int:
         """The largest batch."""
@@ -76,7 +91,8 @@ class Leaf:
     """A board: link, predicted times by model, state and counts. `since` is when it last gave a sign of
     life.
 
-    `duties`: of a plan; where they are of several networks, pieces wait in a `line` for their turns.
+    `duties`: of a plan; where they are of several networks, pieces wait in a `line` for their turns. A
+    `shard` has boards of its own, and their turns are taken there.
     """
 
     name: str
@@ -84,6 +100,7 @@ class Leaf:
     link: Link
     times: Mapping[str, Times]
     duties: Mapping[str, Duty] = field(default_factory=dict)
+    shard: bool = False
     state: State = State.STARTING
     reason: str = ""
     work_s: float = 0.0  # predicted, of what it has been given and has not answered
@@ -97,7 +114,7 @@ class Leaf:
     lag_s: float = 0.0  # measured less predicted time of its answers, smoothed: the host, the link, a slow board
 
     def __post_init__(self) -> None:
-        self.line = Line(self.duties) if len(self.duties) > 1 else None
+        self.line = Line(self.duties) if len(self.duties) > 1 and not self.shard else None
 
     @property
     def ready(self) -> bool:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from importlib import resources
 from typing import Any
 
+from ..oip.page import assembled
 from .counts import ModelCounts
 from .dispatcher import Dispatcher
 
 _COUNTS = ("sent", "answers", "late", "overdue", "refused", "wrong", "ignored")
 
 
-@cache
 def live_page() -> str:
     """Return the page."""
-    return resources.files(__package__).joinpath("fleet.html").read_text(encoding="utf-8")
+    return assembled(__package__, "fleet.html")
 
 
 def snapshot(

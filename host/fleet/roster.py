@@ -6,8 +6,8 @@ A board with an address is reached there; one without is started on this machine
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from ..bundle import Bundle
 from ..errors import BundleError, DriverUsageError
 from .duties import Duty, duties_of
 from .ensemble import Ensemble
+from .leaf import Times
 from .reference import Reference
 
 _PROBES = 3  # random images on which bundles of different designs are compared
@@ -67,6 +68,21 @@ class Roster:
             for model, bundle in seat.bundles.items():
                 found.setdefault(model, {})[seat.name] = bundle
         return found
+
+    def times(self, seat: Seat) -> dict[str, Times]:
+        """Return the predicted times of a board by model, by the file's exit rates, the design's, or equal
+        ones.
+        """
+        found = {}
+        for model, bundle in seat.bundles.items():
+            design = bundle.design
+            rates = self.exit_rates.get(model) or design.exit_rates or (1 / design.stages,) * design.stages
+            found[model] = Times.of(design.latency, rates)
+        return found
+
+    def only(self, names: Collection[str]) -> Roster:
+        """Return the same fleet with some of its boards, and without ensembles, which need all of them."""
+        return replace(self, seats=tuple(seat for seat in self.seats if seat.name in names), ensembles={})
 
     @classmethod
     def read(cls, path: Path | str, plan: Path | str | None = None) -> Roster:

@@ -108,7 +108,7 @@ class EnsembleFacts:
         Rule(networks=self.networks, name=self.rule, weights=self.weights)
 
     def of_bits(self, fractions: tuple[int, ...]) -> Rule:
-        """Give the rule for networks whose logits have these numbers of fraction bits. Raises FleetError."""
+        """Give the rule for networks with these fraction bits of their logits. Raises FleetError."""
         return Rule(networks=self.networks, name=self.rule, weights=self.weights, fractions=fractions)
 
 

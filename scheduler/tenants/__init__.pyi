@@ -1,4 +1,6 @@
 from .accounts import Accounts as Accounts
+from .battery import Budget as Budget
+from .battery import Charge as Charge
 from .measures import TenantMetrics as TenantMetrics
 from .measures import measure_tenants as measure_tenants
 from .measures import npu_ns_by_tenant as npu_ns_by_tenant

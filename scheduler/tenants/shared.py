@@ -31,11 +31,13 @@ from fluidnpu.dse import LatencyTable
 from ..errors import PolicyError, SchedulerError
 from ..exits.adaptation import Mode
 from ..exits.criteria import Criteria
+from ..exits.profile import PowerModel
 from ..policies.registry import make_policy
 from ..policies.setting import Setting
 from ..policy import Action, Policy, Request, Run, Shed, View, Wait
 from ..simulation.networks import Networks
 from .accounts import Accounts
+from .battery import Charge
 from .demand import Demand
 from .lines import Lines
 from .shares import cooperative_shares
@@ -52,7 +54,7 @@ class Shared:
     slots than its largest batch. Requests that name no tenant share what is left.
 
     With several `networks` each tenant has its own, and there are as many settings and criteria as networks.
-    Raises SchedulerError.
+    `power`: watts of the board, by which a tenancy with an energy budget spends it. Raises SchedulerError.
     """
 
     def __init__(
@@ -64,8 +66,10 @@ class Shared:
         criteria: Criteria | Sequence[Criteria] | None = None,
         modes: Mapping[str, Mode] | None = None,
         networks: Networks | None = None,
+        power: PowerModel | None = None,
     ) -> None:
-        self.tenancy, self._networks = tenancy, networks
+        self.tenancy, self._networks, self._power = tenancy, networks, power
+        self.check_energy(tenancy, power)
         self.name = f"tenants of {inner}" if isinstance(inner, str) else "tenants"
         count = 1 if networks is None else len(networks)
         settings = (setting,) * count if setting is None or isinstance(setting, Setting) else tuple(setting)
@@ -84,9 +88,23 @@ class Shared:
                 raise SchedulerError(f"tenant '{one.name}' has the mode {one.mode}, and no such mode was made for it")
         self.reset()
 
+    @staticmethod
+    def check_energy(tenancy: Tenancy, power: PowerModel | None) -> None:
+        """Raise SchedulerError for an energy budget on a board whose power is not known."""
+        if tenancy.energy is None:
+            return
+        if power is None:
+            raise SchedulerError(
+                "an energy budget must have a power model of the board, the table [power] of its file, and there is none"
+            )
+        tenancy.energy.duty(power)
+
     def reset(self) -> None:
         """Fill all buckets, forget all rates and put the first criteria in force."""
         self.accounts = Accounts(self.tenancy)
+        self.charge: Charge | None = None
+        if self.tenancy.energy is not None and self._power is not None:
+            self.charge = Charge(self.tenancy.energy, self._power)
         self.demand = Demand(self.tenancy)
         self._inner: dict[str, Policy] = {}
         self._network = {one.name: self._of_tenant.get(one.name, 0) for one in self.tenancy.all}
@@ -126,6 +144,8 @@ class Shared:
         if self._changed is not None:
             self._apply(self._changed)
         self.accounts.refill(view.now_ns)
+        if self.charge is not None:
+            self.charge.refill(view.now_ns)
         views = self._apart(view)
         new = [request for lines, mine in zip(self._lines, views, strict=True) for request in lines.read(mine.waiting)]
         if self.demand.read(view.now_ns, new):
@@ -136,6 +156,8 @@ class Shared:
         with_tokens = [name for name in order if self.accounts.balance_ns[name] > 0]
         if dropped := self._dropped(order, with_tokens, lines):
             return dropped
+        if self.charge is not None and self.charge.level_nj <= 0 and not view.closed:
+            return Wait(view.now_ns + self.charge.ready_ns(), "the energy budget is spent")
         held = Counter({name: sum(map(len, line[1:])) for name, line in lines.items()})
         waits: list[int] = []
         for name in order:
@@ -237,7 +259,10 @@ class Shared:
             self._lines[network].remove(batch)
         counts = Counter(request.tenant for request in batch)
         samples = {name: counts.pop(name), **counts}
-        self.accounts.pay(samples, view.latency.ns[stage][len(batch) - 1], lent=lent)
+        run_ns = view.latency.ns[stage][len(batch) - 1]
+        self.accounts.pay(samples, run_ns, lent=lent)
+        if self.charge is not None:
+            self.charge.spend(run_ns)
         turn = f"{name or 'others'}'s turn" + (" on lent time" if lent else "")
         with_others = f", with {joined.total()} of others" if joined else ""
         first = 0 if self._networks is None else self._networks.first[network]
@@ -300,7 +325,8 @@ class Shared:
             mode, rate = self._modes.get(one.name), self.demand.rate_per_s(one.name)
             if one.mode == "fixed" or mode is None or not rate:
                 continue
-            budget_ns = self.tenancy.utilisation * self.accounts.shares[one.name] / rate * 1e9
+            allowed = 1.0 if self.charge is None else self.charge.share(self.tenancy.interval_ns)
+            budget_ns = self.tenancy.utilisation * allowed * self.accounts.shares[one.name] / rate * 1e9
             self._criteria[self._network[one.name]].set(mode.criterion(budget_ns), tenant=one.name)
 
 

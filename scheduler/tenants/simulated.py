@@ -27,7 +27,7 @@ from ..exits.adaptation import make_mode
 from ..exits.criteria import Criteria
 from ..exits.criterion import NEVER, Criterion
 from ..exits.evaluation import Bound
-from ..exits.profile import ExitProfile
+from ..exits.profile import ExitProfile, PowerModel
 from ..exits.recorded import Recorded
 from ..exits.ruled import RuledExits
 from ..policy import Request
@@ -92,10 +92,21 @@ class TenantComparison:
     busy_pct: Interval
     mixed_pct: Interval
     criteria: Mapping[str, str] = field(default_factory=dict)  # in force at the end of the first seed
+    power_over_idle: Interval | None = None  # mean, modelled; None without a power model
 
     def interval(self, tenant: str, metric: str) -> Interval:
         """Return one metric of a tenant over the seeds."""
         return within(interval([float(getattr(one, metric)) for one in self.tenants[tenant]]), metric)
+
+    def over_all(self) -> dict[str, float]:
+        """Return means over all requests, the worst tenant's p99, and the accuracy where it is known."""
+        names = list(self.tenants)
+        weights = [self.tenants[name][0].requests for name in names]
+        found = {"p99_ms": max(self.interval(name, "p99_ms").mean for name in names)}
+        for key in ("violations_pct", "accuracy_pct"):
+            if all(self.tenants[name][0].to_dict()[key] is not None for name in names):
+                found[key] = float(np.average([self.interval(name, key).mean for name in names], weights=weights))
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types: per tenant each metric as mean, low and high (95 %)."""
@@ -120,6 +131,7 @@ class TenantComparison:
             "busy_pct": self.busy_pct.to_dict(),
             "mixed_batches_pct": self.mixed_pct.to_dict(),
             "tenants": rows,
+            **({} if self.power_over_idle is None else {"power_over_idle_modelled": self.power_over_idle.to_dict()}),
         }
 
 
@@ -134,13 +146,14 @@ def compare_tenants(
     recorded: Recorded | None = None,
     usual: Criterion | None = None,
     slots: int | None = None,
+    power: PowerModel | None = None,
     progress: Progress | None = None,
 ) -> TenantComparison:
     """Serve the tenants' Poisson streams together, `requests` in all a seed, and return what each got.
 
     With recorded samples criteria decide who leaves where (`usual`: of tenants that have none), without them
     exits are drawn by rates and criteria may not ask for confidence. `slots`: default the largest batch and
-    one a tenant.
+    one a tenant. `power`: watts of the board, for energies, all modelled.
 
     Networks side by side come as a sequence, each with its own samples and criterion. Raises SchedulerError.
     """
@@ -148,7 +161,7 @@ def compare_tenants(
     tell = progress or (lambda done, of: None)
     tell(0, len(chosen))
     hosted = (Hosted(serving=serving, recorded=recorded, usual=usual),) if isinstance(serving, Serving) else serving
-    streams = _Streams(hosted, tenancy, requests, slo_ns, slots)
+    streams = _Streams(hosted, tenancy, requests, slo_ns, slots, power)
     rows: list[dict[str, TenantMetrics]] = []
     fair, busy, mixed = [], [], []
     criteria: dict[str, str] = {}
@@ -175,6 +188,7 @@ def compare_tenants(
         jain=dataclasses.replace(interval(fair), least=0.0, most=1.0),
         busy_pct=within(interval(busy), "busy_pct"),
         mixed_pct=within(interval(mixed), "mixed_pct"),
+        power_over_idle=None if power is None else interval([_over_idle(power, pct / 100) for pct in busy]),
         criteria=criteria,
     )
 
@@ -195,7 +209,9 @@ class _Streams:
         requests: int,
         slo_ns: int | None,
         slots: int | None,
+        power: PowerModel | None,
     ) -> None:
+        self.power = power
         self.hosted, self.tenancy, self.requests = tuple(hosted), tenancy, requests
         self.latency = LatencyTable(ns=tuple(row for one in self.hosted for row in one.serving.latency.ns))
         self.exit_rates = tuple(rate for one in self.hosted for rate in one.serving.exit_rates)
@@ -216,7 +232,7 @@ class _Streams:
                 raise SchedulerError(f"tenant '{one.name}' must have an slo, or --slo must be given for all")
             self.slo_ns[one.name] = slo
         self.usual = [NEVER if one.usual is None else one.usual for one in self.hosted]
-        self.profiles = [_profile(one) for one in self.hosted]
+        self.profiles = [_profile(one, power) for one in self.hosted]
         ruled = [one for one in tenancy.tenants if one.criterion is not None or one.mode != "fixed"]
         named = any(one.recorded is not None or one.usual is not None for one in self.hosted)
         self.ruled = named or bool(ruled)
@@ -279,7 +295,7 @@ class _Streams:
                 mine = network == n
                 first = 0 if self.side is None else self.side.first[n]
                 leave[mine] = first + draw_exits(host.serving.exit_rates, int(mine.sum()), rngs[n])
-            policy = Shared(self.tenancy, inner, setting=settings, networks=self.side)
+            policy = Shared(self.tenancy, inner, setting=settings, networks=self.side, power=self.power)
             return stream, leave.tolist(), policy, None
         rules, ruled = [], []
         for n, host in enumerate(self.hosted):
@@ -291,7 +307,15 @@ class _Streams:
                 confidences = dict(zip(mine.tolist(), rows_of, strict=True))
             rules.append(criteria)
             ruled.append(RuledExits(rule=criteria, confidences=confidences))
-        policy = Shared(self.tenancy, inner, setting=settings, criteria=rules, modes=self.modes, networks=self.side)
+        policy = Shared(
+            self.tenancy,
+            inner,
+            setting=settings,
+            criteria=rules,
+            modes=self.modes,
+            networks=self.side,
+            power=self.power,
+        )
         exits = ruled[0] if self.side is None else SideBySide(networks=self.side, exits=tuple(ruled))
         return stream, exits, policy, samples if np.any(samples >= 0) else None
 
@@ -329,8 +353,13 @@ def network_of_tenants(tenancy: Tenancy, names: Sequence[str]) -> dict[str, int]
     return found
 
 
-def _profile(one: Hosted) -> ExitProfile:
-    profile = ExitProfile.of_stages(one.serving.latency, one.serving.macs)
+def _over_idle(power: PowerModel, busy: float) -> float:
+    """Return the mean power over the idle one of an NPU that works that share of the time."""
+    return (busy * power.active_w + (1 - busy) * power.idle_w) / power.idle_w if power.idle_w else float("nan")
+
+
+def _profile(one: Hosted, power: PowerModel | None = None) -> ExitProfile:
+    profile = ExitProfile.of_stages(one.serving.latency, one.serving.macs, power)
     if one.recorded is None:
         return profile
     return dataclasses.replace(profile, accuracy=one.recorded.accuracy, samples=one.recorded.samples)

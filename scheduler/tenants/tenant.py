@@ -30,6 +30,7 @@ from ..exits.adaptation import MODES
 from ..exits.criterion import Criterion
 from ..exits.parsing import parse_criterion
 from ..simulation.units import parse_duration_ns
+from .battery import Budget
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -37,6 +38,7 @@ else:  # a board's image may have Python 3.10
     import tomli as tomllib
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_JOULES = re.compile(r"([0-9]+(?:\.[0-9]*)?)\s*(mJ|J)", re.ASCII)
 AT_LIMIT = {"delay": "its requests wait for tokens", "drop": "its requests are refused while others want the NPU"}
 BURST_NS = 50_000_000
 INTERVAL_NS = 1_000_000_000
@@ -91,13 +93,16 @@ class Tenancy:
     """All tenants of one NPU, the interval at which rates are read, and the load that modes plan for.
 
     `confidences`: by network the file of its recorded confidences, as it was written down; that of the only
-    network is under "".
+    network is under "". `exit_rates`: by network the share of samples that leaves at each exit. `energy`:
+    what all together may spend over time.
     """
 
     tenants: tuple[Tenant, ...]
     interval_ns: int = INTERVAL_NS
     utilisation: float = 0.9  # of a share that modes spend: at 1 the queue of a random stream has no end
     confidences: Mapping[str, str] = field(default_factory=dict)
+    exit_rates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    energy: Budget | None = None
 
     def __post_init__(self) -> None:
         if not self.tenants:
@@ -147,7 +152,7 @@ class Tenancy:
 _DURATIONS = {"burst": "burst_ns", "slo": "slo_ns"}
 _PLAIN = ("share", "priority", "mode", "at_limit", "borrow", "cooperative")
 KEYS = (*_PLAIN, "criteria", *_DURATIONS, "rate", "network")
-TABLES = ("tenant", "interval", "utilisation", "confidences", "network")
+TABLES = ("tenant", "interval", "utilisation", "confidences", "network", "energy")
 
 
 def parse_tenants(text: str, source: str = "tenants") -> Tenancy:
@@ -169,16 +174,30 @@ def parse_tenants(text: str, source: str = "tenants") -> Tenancy:
             if not _number(raw["utilisation"]):
                 raise SchedulerError(f"utilisation must be a number, not {raw['utilisation']!r}")
             more["utilisation"] = raw["utilisation"]
+        if "energy" in raw:
+            more["energy"] = _energy(raw["energy"])
         tenants = tuple(changed(name, row) for name, row in rows.items())
-        files = _files(raw, {one.network for one in tenants if one.network})
-        return Tenancy(tenants=tenants, confidences=files, **more)
+        files, rates = _networks(raw, {one.network for one in tenants if one.network})
+        return Tenancy(tenants=tenants, confidences=files, exit_rates=rates, **more)
     except SchedulerError as error:
         raise SchedulerError(f"{source}: {error}") from None
 
 
-def _files(raw: Mapping[str, Any], networks: Collection[str]) -> dict[str, str]:
-    """Read which file holds the recorded confidences of each network."""
-    files = {}
+def _energy(row: object) -> Budget:
+    """Read the table [energy]: a budget over the idle power, and a battery."""
+    if not isinstance(row, Mapping) or set(row) != {"over_idle", "battery"}:
+        raise SchedulerError("the table [energy] must have over_idle and battery, and nothing else")
+    if not _number(row["over_idle"]):
+        raise SchedulerError(f"energy: over_idle must be a number such as 1.3, not {row['over_idle']!r}")
+    match = _JOULES.fullmatch(_text("energy: battery", row["battery"]))
+    if match is None:
+        raise SchedulerError(f"energy: battery must be a number with a unit (mJ or J), not {row['battery']!r}")
+    return Budget(over_idle=row["over_idle"], battery_j=float(match[1]) * (1e-3 if match[2] == "mJ" else 1.0))
+
+
+def _networks(raw: Mapping[str, Any], networks: Collection[str]) -> tuple[dict[str, str], dict[str, tuple[float, ...]]]:
+    """Read which file holds the recorded confidences of each network, and its exit rates."""
+    files, rates = {}, {}
     if "confidences" in raw:
         if networks:
             raise SchedulerError("confidences must stand in the table [network.NAME] of their network")
@@ -189,11 +208,16 @@ def _files(raw: Mapping[str, Any], networks: Collection[str]) -> dict[str, str]:
     for name, row in tables.items():
         if name not in networks:
             raise SchedulerError(f"network '{name}' must be that of a tenant, and no tenant names it")
-        if odd := sorted(map(str, set(row) - {"confidences"})):
-            raise SchedulerError(f"network '{name}' may have confidences, not {', '.join(odd)}")
+        if odd := sorted(map(str, set(row) - {"confidences", "exit_rates"})):
+            raise SchedulerError(f"network '{name}' may have confidences and exit_rates, not {', '.join(odd)}")
         if "confidences" in row:
             files[name] = _text(f"network '{name}': confidences", row["confidences"])
-    return files
+        if "exit_rates" in row:
+            given = row["exit_rates"]
+            if not isinstance(given, list) or not all(_number(one) and 0 <= one <= 1 for one in given):
+                raise SchedulerError(f"network '{name}': exit_rates must be shares of 0..1, not {given!r}")
+            rates[name] = tuple(map(float, given))
+    return files, rates
 
 
 def changed(name: str, row: Mapping[str, Any], before: Tenant | None = None) -> Tenant:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,19 +11,21 @@ import pytest
 from host_worlds import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from network_worlds import EXITS, NAMES, any_company, joint_design, pair
+from network_worlds import EXITS, NAMES, PairWorld, any_company, joint_design, pair
 from rtl_worlds import ROUGH, SMALL, Forged, model
 
+import fluidnpu
 from fluidnpu.dse import BatchPlan
 from fluidnpu.hls import compile_program
-from fluidnpu.host import Driver, DriverUsageError, Server, SimulatedNpu, serve_requests
-from fluidnpu.host.serving import IntegrityError
+from fluidnpu.host import Bundle, BundleError, Driver, DriverUsageError, Server, SimulatedNpu, serve_requests
+from fluidnpu.host.oip import NetworkServer, ServeOptions, in_background
+from fluidnpu.host.serving import IntegrityError, ModelOptions, Models, ProtocolError
 from fluidnpu.models import confidence
 from fluidnpu.rtl_tb import RtlNpu
 from fluidnpu.scheduler import Request, SchedulerError, World, simulate
-from fluidnpu.scheduler.exits import Criteria, ExitProfile, RuledExits
+from fluidnpu.scheduler.exits import Criteria, ExitProfile, Recorded, RuledExits
 from fluidnpu.scheduler.simulation import Networks, SideBySide
-from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, measure_tenants
+from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, measure_tenants, parse_tenants
 
 OF = {"doors": 0, "cameras": 1, "hall": 1}
 
@@ -202,3 +205,122 @@ def test_what_does_not_fit_together_is_refused() -> None:
         Shared(tenancy_of("doors"), networks=Networks(stages=(2, 2), slots=(4, 4)))
     other = world(3, exits=2).design
     assert compile_program(w.qnets[0], w.design.part(0)).design_digest != other.digest
+
+
+# -- over the network ----------------------------------------------------------------------------------------
+
+
+TENANTS = """
+interval = "100ms"
+[tenant.porch]
+share = 0.4
+network = "doors"
+[tenant.yard]
+share = 0.3
+network = "cameras"
+criteria = "exit_number == 1"
+[tenant.road]
+share = 0.3
+network = "cameras"
+mode = "pareto"
+"""
+EVEN = Recorded(confidences=[[0.2, 0.9], [0.9, 0.9]] * 40, correct=[[0, 1], [1, 1]] * 40)
+
+
+def folders_of(w: PairWorld, folder: Path) -> dict[str, Path]:
+    """Write a bundle of each network; together they are the NPU of both."""
+    for index, (name, program) in enumerate(zip(NAMES, w.programs, strict=True)):
+        Bundle(design=w.design.part(index), program=program).write(folder / name)
+    return {name: folder / name for name in NAMES}
+
+
+@pytest.fixture(scope="module")
+def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PairWorld, NetworkServer]]:
+    w = pair(millis=True)
+    folder = tmp_path_factory.mktemp("pair")
+    options = ModelOptions(slo_ns=10**10, tenancy=parse_tenants(TENANTS), recorded={"cameras": EVEN})
+    with in_background(Models(folders_of(w, folder), options), ServeOptions(http=0, admin=0)) as server:
+        yield w, server
+
+
+def test_two_bundles_are_served_on_one_npu_under_their_names(listening: tuple[PairWorld, NetworkServer]) -> None:
+    w, server = listening
+    doors, cameras = (server.models.find(name) for name in NAMES)
+    assert doors.serving is cameras.serving  # one NPU
+    assert doors.loads == 1  # loaded once, not once a name
+    with fluidnpu.connect(server.url(), model="doors") as npu:
+        for tenant in ("", "porch"):  # the only tenant of its network need not be named
+            image = w.images(0, 1, seed=5)[0]
+            answer = npu.infer(image, tenant=tenant, criteria="false")
+            assert answer.prediction == int(w.golden(0, image[None])[-1][0].argmax())
+        with pytest.raises(ProtocolError, match="a tenant must be one of porch, not 'yard'"):
+            npu.infer(image, tenant="yard")
+    with fluidnpu.connect(server.url(), model="cameras") as npu:
+        image = w.images(1, 1, seed=6)[0]
+        assert npu.infer(image, tenant="yard").left_because == "exit_number == 1"
+        answer = npu.infer(image, tenant="road", criteria="false")
+        assert (answer.exit, answer.prediction) == (1, int(w.golden(1, image[None])[-1][0].argmax()))
+        with pytest.raises(ProtocolError, match="must name its tenant, one of yard, road"):
+            npu.infer(image)
+    assert doors.statistics is not None
+    assert cameras.statistics is not None
+    assert (doors.statistics.answered, cameras.statistics.answered) == (2, 2)
+    assert set(doors.statistics.batches) <= {(0, 1), (1, 1)}  # stages of its own
+
+
+def test_tenants_of_a_network_are_changed_under_its_name_only(listening: tuple[PairWorld, NetworkServer]) -> None:
+    w, server = listening
+    doors, cameras = (server.models.find(name) for name in NAMES)
+    assert set(cameras.tenants()["tenants"]) == {"yard", "road"}
+    with pytest.raises(ProtocolError, match="a tenant must be one of porch, not 'yard'"):
+        doors.change(None, {"yard": {"share": 0.1}})
+    with pytest.raises(ProtocolError, match="keeps its network 'cameras'"):
+        cameras.change(None, {"yard": {"network": "doors"}})
+    with pytest.raises(ProtocolError, match="sum to at most 1"):
+        cameras.change(None, {"yard": {"share": 0.9}})
+    usual = doors.tenants()["criteria"]
+    cameras.change("exit_number == 2", {"yard": {"criteria": "false"}})
+    assert doors.tenants()["criteria"] == usual
+    cameras.load()  # both are loaded again; what was changed stays
+    assert doors.loads == 2
+    with fluidnpu.connect(server.url(), model="cameras") as npu:
+        assert npu.infer(w.images(1, 1)[0], tenant="yard").left_because == "last exit"
+    with fluidnpu.connect(server.url(), model="doors") as npu:
+        assert npu.infer(w.images(0, 1)[0]).exit in (0, 1)
+
+
+def test_a_fronts_thresholds_follow_share_and_rate_on_a_server(listening: tuple[PairWorld, NetworkServer]) -> None:
+    """The mode pareto, from recorded confidences that the server was given."""
+    w, server = listening
+    cameras = server.models.find("cameras")
+    image = w.images(1, 1)[0]
+    with fluidnpu.connect(server.url(), model="cameras") as npu:
+        for _ in range(200):
+            npu.infer(image, tenant="road")
+            said = cameras.tenants()["tenants"]["road"].get("criteria", "")
+            if said.startswith(("confidence", "exit_number")):
+                return
+    pytest.fail(f"no interval of 100 ms changed the criterion, which is {said!r}")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (TENANTS.replace('"cameras"', '"yards"'), "must name every bundle, doors, cameras, and no other; see 'yards'"),
+        ("[tenant.a]\nshare = 1\nnetwork = 'doors'", "must name every bundle, doors, cameras, and no other; see 'cam"),
+    ],
+)
+def test_tenants_and_bundles_must_name_the_same_networks(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(DriverUsageError, match=says):
+        Models(folders_of(pair(), tmp_path), ModelOptions(tenancy=parse_tenants(text)))
+
+
+def test_bundles_of_different_npus_are_not_served_together(tmp_path: Path) -> None:
+    folders = folders_of(pair(), tmp_path)
+    other = world(3, exits=2, loaded=False)
+    Bundle(design=other.design, program=other.program).write(folders["cameras"])
+    models = Models(folders, ModelOptions(tenancy=parse_tenants(TENANTS.replace('mode = "pareto"', ""))))
+    with pytest.raises(BundleError, match="networks side by side must have one NPU"):
+        models.find("doors").load()
+    with pytest.raises(DriverUsageError, match="decisions can be logged of an NPU with one network"):
+        Models(folders, ModelOptions(tenancy=parse_tenants(TENANTS), decisions=tmp_path))

@@ -187,7 +187,8 @@ def test_tenants_of_two_networks_compared_over_seeds() -> None:
     [
         ("confidences = 'x'\n" + TWO, r"must stand in the table \[network.NAME\]"),
         (TWO + "[network.none]\n", "network 'none' must be that of a tenant"),
-        (TWO.replace("confidences =", "rates ="), "network 'large' may have confidences, not rates"),
+        (TWO.replace("confidences =", "rates ="), "network 'large' may have confidences and exit_rates, not rates"),
+        (TWO.replace('confidences = "large.npz"', "exit_rates = [2]"), r"exit_rates must be shares of 0\.\.1"),
         (TWO.replace('network = "small"', ""), "tenant 'doors' must name its network, as others do"),
         (TWO.replace('network = "small"', "network = 3"), "network must be a text in quotes"),
         ("network = 3\n" + TWO.replace("[network.large]\nconfidences", "#"), "network must be a table"),
