@@ -489,8 +489,7 @@ class Design:
         """Plain JSON types, with schema number and digest; the array's choices stand beside the others."""
         body = asdict(self)
         array = body.pop("array")
-        body |= {name: array[name] for name in _ARRAY_FIELDS}
-        body |= {name: array[name] for name in _CHAIN_FIELDS if array[name]}
+        body |= {name: array[name] for name in (*_ARRAY_FIELDS, *_CHAIN_FIELDS)}
         body["plans"] = [
             [[plan.k.value, plan.b_r, int(plan.row_lanes), plan.block] for plan in row] for row in self.plans
         ]
