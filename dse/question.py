@@ -200,10 +200,12 @@ class Question:
         """The cost of a request: that of all layers, or on average that of the networks of the mix."""
         if not self.mix:
             return cost(self.workload.layers)
-        total, at = None, 0
+        total: Any = 0  # numbers and arrays alike
+        at = 0
         for work, share in self.mix:
             each: Any = cost(self.workload.layers[at : at + len(work.layers)])
-            total, at = share * each if total is None else total + share * each, at + len(work.layers)
+            total = total + share * each
+            at += len(work.layers)
         return total  # type: ignore[no-any-return]
 
     @cached_property
