@@ -1,13 +1,11 @@
 """Prints throughput and latency against the largest batch: tenants that share batches, and tenants apart.
-apart.
 
     python benchmarks/tenants.py [--requests N] [--seeds N]
 
 Simulated. Four tenants with a quarter of the NPU each serve one network in four stages, on arrays for three
 full-size networks (quick search by the paper's model). *Together* tenants share batches; *apart* each
 tenant has batches of its own, as if its network were another one. Both meet the same arrivals, at nine
-tenths of what the NPU serves with full batches, so a smaller largest batch is overloaded: its throughput is
-its capacity.
+tenths of what the NPU serves with full batches.
 """
 
 from __future__ import annotations

@@ -29,9 +29,11 @@ from .hardware.array import Array, Mode, input_words
 SCHEMA = 3  # 2: plans limit their row blocks; 3: memory, its ports, the input buffer
 B_MAX_LIMIT = 16  # a slot mask has 32 bits: twice the largest batch, so that new samples load while a batch runs
 _ARRAY_FIELDS = ("t_r", "t_p", "t_c", "stackable", "split", "weight_slots", "out_words")  # as the file has them
+_CHAIN_FIELDS = ("piece", "broken")  # likewise, absent where no chain breaks
+_CORE_PARAMETERS = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "InWords", "Stackable", "Split")
 _WHOLE = ("clock_hz", "b_max", "port_bits", "stripes", "buffer_words", "published_t_r")
 _OF_THE_NPU = ("board", "memory", "model", "acc_bits", "array", "hardware", *_WHOLE)  # what networks side by side share
-_OPTIONAL = {"joins", "parts", "hardware"}  # fields that a file has only where they say something
+_OPTIONAL = {"joins", "parts", "hardware", *_CHAIN_FIELDS}  # fields that a file has only where they say something
 _T = TypeVar("_T")
 
 
@@ -256,7 +258,7 @@ class Design:
         >>> tiny_design().changed(t_p=7, port_bits=512).input_words
         32
         """
-        inside = {name: numbers.pop(name) for name in _ARRAY_FIELDS if name in numbers}
+        inside = {name: numbers.pop(name) for name in (*_ARRAY_FIELDS, *_CHAIN_FIELDS) if name in numbers}
         array = _behind(replace(self.array, **inside), numbers.get("port_bits", self.port_bits))
         return replace(self, array=array, **numbers)
 
@@ -384,6 +386,16 @@ class Design:
             "Sets": self.buffer_words // (2 * self.line_words),
         }
 
+    def core_parameters(self) -> dict[str, int]:
+        """Numbers for `fluidnpu_core`: its own of `rtl_parameters`, and how its chains break where they do.
+
+        >>> from fluidnpu.dse.testing import tiny_design
+        >>> tiny_design().changed(piece=2, broken=2).core_parameters()["Piece"]
+        2
+        """
+        numbers = {name: value for name, value in self.rtl_parameters().items() if name in _CORE_PARAMETERS}
+        return numbers | ({"Piece": self.array.piece, "Broken": self.array.broken} if self.array.broken else {})
+
     def matches(self, workload: Workload) -> bool:
         """Tell if this design was made for these layers and exits; names and exit rates may differ.
 
@@ -476,8 +488,10 @@ class Design:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types, with schema number and digest; the array's choices stand beside the others."""
         body = asdict(self)
+        body["layers"] = [layer.facts() for layer in self.layers]
         array = body.pop("array")
         body |= {name: array[name] for name in _ARRAY_FIELDS}
+        body |= {name: array[name] for name in _CHAIN_FIELDS if array[name]}
         body["plans"] = [
             [[plan.k.value, plan.b_r, int(plan.row_lanes), plan.block] for plan in row] for row in self.plans
         ]
@@ -510,7 +524,7 @@ class Design:
                 f"{source} must be a design of schema {SCHEMA}, not {schema!r}; make it again with `fluidnpu dse`"
             )
         body = {key: value for key, value in raw.items() if key not in ("schema", "digest")}
-        names = {f.name for f in fields(cls)} - {"array"} | set(_ARRAY_FIELDS)
+        names = {f.name for f in fields(cls)} - {"array"} | {*_ARRAY_FIELDS, *_CHAIN_FIELDS}
         if set(body) | _OPTIONAL != names:
             odd = sorted((set(body) | _OPTIONAL) ^ names)
             raise DesignError(
@@ -530,6 +544,7 @@ class Design:
     def _of_fields(cls, body: dict[str, Any]) -> Design:
         """The design of a file's fields, as JSON has them."""
         inside = {name: body.pop(name) for name in _ARRAY_FIELDS}
+        inside |= {name: body.pop(name) for name in _CHAIN_FIELDS if name in body}
         return cls(
             **{
                 **body,

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from fluidnpu.boards import Board, Dram
 from fluidnpu.models import LayerShape, Workload
@@ -200,12 +200,13 @@ class Question:
         """The cost of a request: that of all layers, or on average that of the networks of the mix."""
         if not self.mix:
             return cost(self.workload.layers)
-        total: Any = None
+        total: Any = 0  # numbers and arrays alike
         at = 0
         for work, share in self.mix:
             each: Any = cost(self.workload.layers[at : at + len(work.layers)])
-            total, at = share * each if total is None else total + share * each, at + len(work.layers)
-        return cast(_T, total)
+            total = total + share * each
+            at += len(work.layers)
+        return total  # type: ignore[no-any-return]
 
     @cached_property
     def target(self) -> Target:

@@ -375,8 +375,10 @@ class Driver:
         self._aim(first, last, limit_ns)
         if self.guarded:
             self._place_canaries(last)
-        start = self.device.clock.now_ns()
         self._bus.write(_OFFSETS["CTRL"], _START)
+        # From after START: a host that was held up before it has not waited yet, and a simulated NPU that
+        # others share begins when it is free.
+        start = self.device.clock.now_ns()
         told, status = self._wait_job(start + 2 * limit_ns + _GRACE_NS)
         end = self.device.clock.now_ns()
         self._bus.write(_OFFSETS["IRQ_STATUS"], _EVENTS)

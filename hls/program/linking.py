@@ -17,7 +17,7 @@ from .program import ADDRESS_LIMIT, Program, align
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """What an NPU holds of all its programs.
+    """All programs of an NPU as one image of its memory.
 
     `content`: descriptors, then weights from `weights_offset` on, for a 64-byte boundary. `first_layers[p]`
     is the number of program p's first layer. `slot_bytes`: of a slot of any program, so the largest.

@@ -57,7 +57,7 @@ class TensorPlace:
     channels: int
     halo: tuple[int, int, int, int] = (0, 0, 0, 0)
 
-    @property
+    @cached_property
     def stored_shape(self) -> tuple[int, int, int]:
         """(height, width, channels) with the halo."""
         top, left, bottom, right = self.halo
@@ -68,12 +68,12 @@ class TensorPlace:
         """Distance between neighbouring pixels of a row."""
         return WORD_BYTES * self.channels
 
-    @property
+    @cached_property
     def row_bytes(self) -> int:
         """Distance between rows."""
         return self.stored_shape[1] * self.pixel_bytes
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Bytes with the halo."""
         return self.stored_shape[0] * self.row_bytes

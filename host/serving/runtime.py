@@ -378,7 +378,8 @@ class Runtime:
         outcome: Outcome,
     ) -> Reply:
         npu_ns, batch = self._worked[request.id]
-        given = self.driver.outputs([self._slot[request.id]], self.networks.entry(request) + exit)
+        stage = self.networks.entry(request) + exit
+        given = self.driver.outputs([self._slot[request.id]], stage) if self.driver.program.outputs else {}
         return Reply(
             request_id=request.id,
             prediction=label,
