@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -30,6 +31,7 @@ SCHEMA = 1
 SCHEMA_WITH_OUTPUTS = 2  # for programs that give out more than logits; older readers would lose it in silence
 ALIGNMENT = 64  # bytes; tensors, weight parts and slots begin on multiples of it
 WORD_BYTES = 2
+ADDRESS_LIMIT = 1 << 32  # offsets in descriptors and SLOT_BYTES have 32 bits
 
 Int16 = npt.NDArray[np.int16]
 
@@ -56,7 +58,7 @@ class TensorPlace:
     channels: int
     halo: tuple[int, int, int, int] = (0, 0, 0, 0)
 
-    @property
+    @cached_property
     def stored_shape(self) -> tuple[int, int, int]:
         """(height, width, channels) with the halo."""
         top, left, bottom, right = self.halo
@@ -67,12 +69,12 @@ class TensorPlace:
         """Distance between neighbouring pixels of a row."""
         return WORD_BYTES * self.channels
 
-    @property
+    @cached_property
     def row_bytes(self) -> int:
         """Distance between rows."""
         return self.stored_shape[1] * self.pixel_bytes
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Bytes with the halo."""
         return self.stored_shape[0] * self.row_bytes
@@ -172,17 +174,41 @@ class Program:
         return tuple(1.0 if exit.threshold is None else exit.threshold for exit in self.exits[:-1])
 
     @cached_property
+    def segments(self) -> tuple[int, ...]:
+        """The last layer of each stage that a later stage or an output needs; the exit's head follows it.
+
+        It is the layer before the stage where nothing of a stage is needed later. Layers are told from each
+        other by the places of the tensors that they read and write, since no two tensors share a place.
+        """
+        names = sorted(self.tensors, key=lambda name: self.tensors[name].offset)
+        starts = [self.tensors[name].offset for name in names]
+
+        def tensor(offset: int) -> str:
+            return names[bisect_right(starts, offset) - 1]
+
+        wanted = {one.output.tensor for one in self.outputs}
+        ends = [last for _, last in self.stages]
+        for stage in range(len(self.stages) - 1, -1, -1):
+            first, last = self.stages[stage]
+            whole = stage == len(self.stages) - 1
+            ends[stage] = last if whole else first - 1
+            for index in range(last, first - 1, -1):
+                layer = self.descriptors[index]
+                if not whole and tensor(layer.out_offset) not in wanted:
+                    continue
+                ends[stage] = max(ends[stage], index)
+                wanted.add(tensor(layer.in_offset))
+                if layer.has_residual:
+                    wanted.add(tensor(layer.residual_offset))
+        return tuple(ends)
+
+    @cached_property
     def input_intake(self) -> Intake:
         """The intake, with the default one in place of None."""
         place = self.tensors[self.input]
         return self.intake or Intake.of(None, _shape(place))
 
     # -- what the host writes --------------------------------------------------------------------------------
-
-    @property
-    def build_id(self) -> int:
-        """The value that the BUILD_ID register must read."""
-        return digest_build_id(self.design_digest)
 
     @property
     def fbcb(self) -> npt.NDArray[np.uint32]:

@@ -25,6 +25,7 @@ _MIDDLE = 4
 KNOWN = ("slo_ms", "timeout", "priority", "anytime", "criteria", "tenant", "idempotency_key", "binary_data_output")
 LONGEST_ID = 256
 LONGEST_CRITERIA = 4096
+LONGEST_WHY = 200  # characters of the reason for a change of exits
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ def read_id(id: Any) -> str:
 
 def read_names(what: str, names: Sequence[Any]) -> tuple[str, ...]:
     """Check names of tensors, each of which may come once. Raises ProtocolError."""
-    if not all(isinstance(name, str) and name for name in names):
+    if not (set(map(type, names)) <= {str} and all(names)):
         raise ProtocolError(f"every {what} must have a name")
     if len(set(names)) != len(names):
         raise ProtocolError(f"every {what} must be named once, and one is named twice")

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import heapq
 import logging
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -33,6 +35,7 @@ from fluidnpu.scheduler import (
     Wait,
 )
 from fluidnpu.scheduler.exits import LAST, Criteria, Criterion, ExitProfile, ExitRule, RuledExits, StageCosts
+from fluidnpu.scheduler.simulation import ActiveExits, InForce, Watcher, shadow_of
 
 from ..driver import Driver, Job
 from ..errors import DeviceError, DriverUsageError, GaveUpError
@@ -50,6 +53,11 @@ class Runtime:
     tried before GaveUpError. Then its requests are dropped and their slots free, while all others still wait,
     so a caller that catches the error may `Driver.recover` and go on. `record` keeps log and replies for
     `schedule`; a server that runs for weeks does not. `observers` are told of all that happens, in order.
+    `active`: exits that may be inactive and change meanwhile; `watch` is told of every run, and chooses whose
+    samples run on after their answer.
+
+    With several programs there is a rule for each, and `networks` names by tenant the program that its
+    requests are for; exits of replies are then those of their network, and stages are numbered through.
     """
 
     def __init__(
@@ -58,30 +66,53 @@ class Runtime:
         policy: Policy,
         *,
         exit_rates: Sequence[float] | None = None,
-        rule: ExitRule | Criteria | None = None,
+        rule: ExitRule | Criteria | Sequence[ExitRule | Criteria] | None = None,
         costs: StageCosts | None = None,
         attempts: int = 3,
         record: bool = True,
         observers: Sequence[Observer] = (),
+        active: ActiveExits | None = None,
+        watch: Watcher | None = None,
+        networks: Mapping[str, int] | None = None,
     ) -> None:
         if attempts < 1:
             raise DriverUsageError(f"attempts must be at least 1, not {attempts}")
         design = driver.design
-        rates = _believed_rates(design, exit_rates)
+        self.networks = driver.networks(networks or {})
+        rates = _believed_rates(driver.parts, exit_rates)
         self.driver, self.policy = driver, policy
         self.failures: deque[DeviceError] = deque(maxlen=None if record else 1)
         self.failed = 0  # jobs, over all time
         self.lost_in_a_row = 0  # jobs given up since one ended well
         self._attempts, self._record = attempts, record
         if rule is None:
-            rule = usual_criteria(driver)
-        self._check = driver.program.check
-        self.criteria = rule if isinstance(rule, Criteria) else None
-        self._exits = RuledExits(rule=rule, costs=StageCosts.of(design) if costs is None else costs)
-        self._ledger = Ledger(stages=design.stages, b_max=design.b_max, slots=driver.slots, policy=policy.name)
+            rule = [usual_criteria(driver, network=index) for index in range(len(driver.parts))]
+        rules = tuple(rule) if isinstance(rule, Sequence) else (rule,)
+        if len(rules) != len(driver.parts):
+            raise DriverUsageError(f"there must be a rule for each of {len(driver.parts)} networks, not {len(rules)}")
+        self.criteria = tuple(one for one in rules if isinstance(one, Criteria))
+        self._exits = [
+            RuledExits(rule=one, costs=StageCosts.of(part) if costs is None else costs)
+            for one, part in zip(rules, driver.parts, strict=True)
+        ]
+        self._ledger = Ledger(
+            stages=design.stages, b_max=design.b_max, slots=driver.slots, policy=policy.name, networks=self.networks
+        )
         waiting = self._ledger.waiting
         self._view = View(0, waiting, design.latency, rates, design.b_max, slots=driver.slots)
-        self._free = list(range(driver.slots))
+        self.active, self._watch = active, watch
+        self._shadows: dict[int, None] = {}  # requests that are answered and run on, in order
+        self._ran_on: list[int] = []
+        self._unanswerable: set[int] = set()  # past stage 0 without an exit whose head ran
+        self._asked_exit: dict[int, int] = {}  # by request past an exit whose head ran: the last such exit
+        self._adopted: InForce | None = None  # since the last run
+        self.adoption_ns: deque[int] = deque(maxlen=1000)  # from the decision of a change to the next batch
+        if active is not None:
+            if len(driver.parts) > 1:
+                raise DriverUsageError(f"active exits are those of one network, and the driver has {len(driver.parts)}")
+            self._view.unanswerable = self._unanswerable
+            self._view.latency, self._view.exit_rates = active.now.latency, active.now.rates
+        self._free = [list(slots) for slots in driver.slots_of]
         self._images: dict[int, Image] = {}
         self._slot: dict[int, int] = {}
         self._start: dict[int, int] = {}
@@ -114,8 +145,8 @@ class Runtime:
 
     @property
     def queue(self) -> Sequence[Request]:
-        """The requests that wait for their first run, in order of (arrival, id)."""
-        return self._ledger.waiting[0]
+        """The requests that wait for their first run, in order of (arrival, id) by network."""
+        return list(chain(*self._ledger.queues))
 
     @property
     def held(self) -> int:
@@ -127,8 +158,8 @@ class Runtime:
         self._images[request.id] = image
         if terms is not PLAIN:
             self._terms[request.id] = terms
-            if terms.criterion is not None and self.criteria is not None:
-                self.criteria.set(terms.criterion, request=request.id)
+            if terms.criterion is not None and self.criteria:
+                self.criteria[self.networks.of(request)].set(terms.criterion, request=request.id)
         self._ledger.admit(request)
         for observer in self._observers:
             observer.admitted(request)
@@ -141,6 +172,8 @@ class Runtime:
         """
         now = self.now_ns
         self._view.now_ns, self._view.closed = now, closed
+        if self.active is not None and (state := self.active.adopt()) is not None:
+            self._adopt(now, state)
         action = (self._overdue(now) if self._terms else None) or self.policy.decide(self._view)
         if self._record:
             self._log.append((now, action))
@@ -167,7 +200,8 @@ class Runtime:
             end
             for stage, line in enumerate(self._ledger.waiting)
             for request in line
-            if (end := self._terms.get(request.id, PLAIN).end_ns(request, stage)) is not None
+            if (end := self._terms.get(request.id, PLAIN).end_ns(request, self._local(stage))) is not None
+            and request.id not in self._unanswerable
         ]
         return min(times, default=None) if self._terms else None
 
@@ -178,7 +212,45 @@ class Runtime:
         """
         return self._passed.pop(request_id, None)  # one operation, so that only one thread gets it
 
+    # -- active exits ----------------------------------------------------------------------------------------
+
+    def _adopt(self, now: int, state: InForce) -> None:
+        """Let a change of the active exits hold from now on."""
+        self._view.latency, self._view.exit_rates = state.latency, state.rates
+        self._adopted = state
+        for observer in self._observers:
+            observer.adapted(now, state)
+
+    def _runs_head(self, stage: int) -> bool:
+        return self.active is None or self.active.now.exits.runs_head(stage)
+
+    def _watched(self, now: int, run: Run, reasons: Sequence[str], labels: Sequence[int] | None) -> frozenset[int]:
+        """Tell the watcher of a run; return the ids of the leavers that run on as shadows."""
+        if self._watch is None or self.active is None:
+            return frozenset()
+        seen = [k for k, request in enumerate(run.requests) if request.id not in self._shadows]
+        if not seen:
+            return frozenset()
+        return self._watch.ran(
+            now,
+            self.active.now,
+            run.stage,
+            [run.requests[k] for k in seen],
+            [reasons[k] for k in seen],
+            None if labels is None else [labels[k] for k in seen],
+        )
+
+    def _end_shadow(self, request: Request, now: int, label: int | None) -> None:
+        """Free the slot of a sample that ran on; its request was answered before."""
+        self._forget(request)
+        if self._watch is not None:
+            self._watch.shadow_ended(now, request.id, label)
+
     # -- actions ---------------------------------------------------------------------------------------------
+
+    def _local(self, stage: int) -> int:
+        """Return the number of a stage within its network."""
+        return stage - self.networks.first[self.networks.of_stage[stage]]
 
     def _overdue(self, now: int) -> Action | None:
         """Return the action that the terms of a waiting request demand now, if any do."""
@@ -186,56 +258,110 @@ class Runtime:
             ended = tuple(
                 request
                 for request in line
-                if (end := self._terms.get(request.id, PLAIN).end_ns(request, stage)) is not None and end <= now
+                if (end := self._terms.get(request.id, PLAIN).end_ns(request, self._local(stage))) is not None
+                and end <= now
+                and request.id not in self._unanswerable
             )
             if ended:
-                return Answer(ended, reason=OVERDUE) if stage else Shed(ended, reason=EXPIRED)
+                return Answer(ended, reason=OVERDUE) if self._local(stage) else Shed(ended, reason=EXPIRED)
         return None
 
     def _run(self, now: int, run: Run) -> list[Fate]:
         stage, batch = run.stage, run.requests
         self._ledger.begin(now, run)
-        if stage == 0:
-            self._launch(now, batch)
+        network, exit = self.networks.of_stage[stage], self._local(stage)
+        if exit == 0:
+            self._launch(now, batch, network)
         slots = [self._slot[request.id] for request in batch]
+        if self._adopted is not None:
+            self.adoption_ns.append(time.perf_counter_ns() - self._adopted.decided_ns)
+            self._adopted = None
         job = self._work(run, slots)
         end = self.now_ns
         if self._record:
             self._run_ends.append(end)
         for observer in self._observers:
             observer.ran(run, now, end, job)
+        if not self._runs_head(stage):
+            self._pass_by(run, now, end)
+            return []
         logits = self.driver.logits(slots, stage)
-        last = stage == self._ledger.stages - 1
+        last = stage == self.networks.last[network]
         fates: list[Fate] = []
         staying = []
         sures = confidence(logits).tolist()
-        checked = sures if self._check is ExitCheck.TOP else self._checked(batch, logits)
+        check = self.driver.programs[network].check
+        checked = sures if check is ExitCheck.TOP else self._checked(batch, logits, check)
         started = [self._start[request.id] for request in batch]
-        reasons = [LAST] * len(batch) if last else self._exits.leaving(batch, started, stage, end, checked)
-        rows = zip(batch, logits, sures, top_class(logits).tolist(), reasons, strict=True)
+        reasons = [LAST] * len(batch) if last else self._exits[network].leaving(batch, started, exit, end, checked)
+        labels = top_class(logits).tolist()
+        on = self._watched(end, run, reasons, labels)
+        rows = zip(batch, logits, sures, labels, reasons, strict=True)
         for request, row, sure, label, reason in rows:
+            if request.id in self._shadows:
+                if last:
+                    self._end_shadow(request, end, label)
+                else:
+                    staying.append(request)
+                continue
             before = self._worked.get(request.id, (0, 0))[0]
             self._worked[request.id] = (before + end - now, len(batch))
-            answered = self._answered_meanwhile(request, stage)
-            if answered or reason:
-                reply = self._reply(request, end, stage, label, sure, row, because=reason)
+            answered = self._answered_meanwhile(request, exit)
+            if reason and not answered and request.id in on and not last:
+                fates.append(self._made(request, end, exit, label, sure, row, reason, Outcome.EXIT))
+                staying.append(self._run_on(request))
+            elif answered or reason:
+                reply = self._reply(request, end, exit, label, sure, row, because=reason)
                 fates += [] if answered else [reply]
+                if answered and not reason and self._watch is not None:
+                    self._watch.gone(request.id)
             else:
                 staying.append(request)
                 self._logits[request.id] = row
+                if self.active is not None:
+                    self._asked_exit[request.id] = stage
+                    self._unanswerable.discard(request.id)
                 if self._terms.get(request.id, PLAIN).anytime:
                     self._passed[request.id] = self._made(
-                        request, end, stage, label, sure, row, OVERDUE, Outcome.ANYTIME
+                        request, end, exit, label, sure, row, OVERDUE, Outcome.ANYTIME
                     )
         self._ledger.finish(run, staying)
         return fates
 
-    def _checked(self, batch: Sequence[Request], logits: Image) -> list[float]:
-        """Return what the network's own exit check makes of the logits; some look at the exit before, too."""
-        passed = [self._logits[request.id] for request in batch if request.id in self._logits]
-        before = top_class(np.stack(passed)) if len(passed) == len(batch) else None
-        found: list[float] = sureness(logits, self._check, before).tolist()
-        return found
+    def _pass_by(self, run: Run, start_ns: int, end_ns: int) -> None:
+        """Let a batch run on past an inactive exit."""
+        self._watched(end_ns, run, [""] * len(run.requests), None)
+        for request in run.requests:
+            before = self._worked.get(request.id, (0, 0))[0]
+            self._worked[request.id] = (before + end_ns - start_ns, len(run.requests))
+            if request.id not in self._logits and request.id not in self._shadows:
+                self._unanswerable.add(request.id)
+        self._ledger.finish(run, run.requests)
+
+    def _run_on(self, request: Request) -> Request:
+        """Keep the sample of a request that has its answer; nobody waits for the shadow."""
+        for known in (self._logits, self._terms, self._passed, self._asked_exit):
+            known.pop(request.id, None)
+        self._unanswerable.discard(request.id)
+        self._shadows[request.id] = None
+        self._ran_on.append(request.id)
+        for criteria in self.criteria:
+            criteria.forget(request.id)
+        return shadow_of(request)
+
+    def _checked(self, batch: Sequence[Request], logits: Image, check: ExitCheck) -> list[float]:
+        """Return what the network's own exit check makes of the logits; some look at the exit before, too.
+
+        That is the last exit whose head ran, which may differ in a batch whose exits have just changed.
+        """
+        passed = {k: self._logits[request.id] for k, request in enumerate(batch) if request.id in self._logits}
+        found = np.empty(len(batch))
+        for group, known in ((sorted(passed), True), ([k for k in range(len(batch)) if k not in passed], False)):
+            if group:
+                before = top_class(np.stack([passed[k] for k in group])) if known else None
+                found[group] = sureness(logits[group], check, before)
+        checked: list[float] = found.tolist()
+        return checked
 
     def _answered_meanwhile(self, request: Request, stage: int) -> bool:
         """Tell if another thread took the answer of the last exit; if not, it is void from now on."""
@@ -243,10 +369,10 @@ class Runtime:
             return False
         return self._passed.pop(request.id, None) is None
 
-    def _launch(self, now: int, batch: Sequence[Request]) -> None:
+    def _launch(self, now: int, batch: Sequence[Request], network: int) -> None:
         """Give every request of a first run a slot, and its image to the slot."""
         for request in batch:
-            slot = heapq.heappop(self._free)
+            slot = heapq.heappop(self._free[network])
             self.driver.write_sample(slot, self._images[request.id])
             self._slot[request.id] = slot
             self._start[request.id] = now
@@ -271,12 +397,15 @@ class Runtime:
                 return job
         self.lost_in_a_row += 1
         self._ledger.finish(run, ())
+        shadows = set(self._shadows)
         for request in run.requests:
             self._forget(request)
+            if self._watch is not None:
+                self._watch.gone(request.id)
         last = self.failures[-1]
         lost = GaveUpError(
             f"stage {run.stage} failed {self._attempts} times in a row; the last time: {last}",
-            request_ids=tuple(request.id for request in run.requests),
+            request_ids=tuple(request.id for request in run.requests if request.id not in shadows),
         )
         for observer in self._observers:
             observer.failed(lost)
@@ -284,7 +413,9 @@ class Runtime:
 
     def _run_once(self, run: Run, slots: Sequence[int]) -> Job:
         self.driver.activate(slots)
-        return self.driver.run_stage(run.stage)
+        if self._runs_head(run.stage):
+            return self.driver.run_stage(run.stage)
+        return self.driver.run_segment(run.stage, self._view.latency.ns[run.stage][len(slots) - 1])
 
     def _run_again(self, run: Run, slots: Sequence[int]) -> Job:
         """Run the suspect samples of the batch up to the stage before, from their images; then the stage."""
@@ -292,16 +423,25 @@ class Runtime:
         again = [self._slot[request.id] for request in suspect]
         for request, slot in zip(suspect, again, strict=True):
             self.driver.write_sample(slot, self._images[request.id])
-        if again and run.stage:
+        if again and self._local(run.stage):
             self.driver.activate(again)
-            self.driver.run_to_exit(run.stage - 1)
+            self.driver.run_to_exit(run.stage - 1, run.stage - self._local(run.stage))
         job = self._run_once(run, slots)
         self._suspect.difference_update(request.id for request in suspect)
         return job
 
     def _answer(self, now: int, action: Answer) -> list[Fate]:
         fates: list[Fate] = []
-        for request, passed in self._ledger.answer(now, action):
+        for request, stage in self._ledger.answer(now, action):
+            passed = self._local(stage)
+            if request.id in self._shadows:
+                self._forget(request)
+                continue
+            if request.id in self._unanswerable:
+                self._ledger.refuse(now, f"answers request {request.id}, which has passed no active exit")
+            passed = self._asked_exit.get(request.id, passed)
+            if self._watch is not None:
+                self._watch.gone(request.id)
             answered = self._answered_meanwhile(request, passed + 1)
             logits = self._logits[request.id]
             label, sure = int(top_class(logits)), float(confidence(logits))
@@ -357,7 +497,8 @@ class Runtime:
         outcome: Outcome,
     ) -> Reply:
         npu_ns, batch = self._worked[request.id]
-        given = self.driver.outputs([self._slot[request.id]], exit)
+        stage = self.networks.entry(request) + exit
+        given = self.driver.outputs([self._slot[request.id]], stage) if self.driver.program.outputs else {}
         return Reply(
             request_id=request.id,
             prediction=label,
@@ -380,12 +521,14 @@ class Runtime:
         """Free the request's slot, if it has one, and drop all that is known of it."""
         slot = self._slot.pop(request.id, None)
         if slot is not None:
-            heapq.heappush(self._free, slot)
+            heapq.heappush(self._free[self.networks.of(request)], slot)
         self._suspect.discard(request.id)
-        for known in (self._images, self._start, self._logits, self._worked, self._terms, self._passed):
+        tables = (self._images, self._start, self._logits, self._worked, self._terms, self._passed)
+        for known in (*tables, self._asked_exit, self._shadows):
             known.pop(request.id, None)
-        if self.criteria is not None:
-            self.criteria.forget(request.id)
+        self._unanswerable.discard(request.id)
+        for criteria in self.criteria:
+            criteria.forget(request.id)
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -399,27 +542,33 @@ class Runtime:
             requests=tuple(requests),
             start_ns=tuple(reply.start_ns for reply in replies),
             end_ns=tuple(reply.end_ns for reply in replies),
-            exit=tuple(reply.exit if isinstance(reply, Reply) else -1 for reply in replies),
+            exit=tuple(
+                self.networks.entry(request) + reply.exit if isinstance(reply, Reply) else -1
+                for request, reply in zip(requests, replies, strict=True)
+            ),
             outcome=tuple(reply.outcome for reply in replies),
             log=tuple(self._log),
             run_end_ns=tuple(self._run_ends),
             because=tuple(reply.because if isinstance(reply, Reply) else reply.reason for reply in replies),
+            shadows=tuple(sorted(self._ran_on)),
+            adapted=self.active is not None,
+            networks=self.networks if len(self.networks) > 1 else None,
         )
 
 
-def usual_criteria(driver: Driver, profile: ExitProfile | None = None) -> Criteria:
+def usual_criteria(driver: Driver, profile: ExitProfile | None = None, network: int = 0) -> Criteria:
     """Return the criteria of a program that nobody gave any: its thresholds, over the profile of its
     design.
     """
-    profile = ExitProfile.of(driver.design) if profile is None else profile
-    return Criteria(profile, Criterion.of_thresholds(driver.program.thresholds[: profile.exits - 1]))
+    profile = ExitProfile.of(driver.parts[network]) if profile is None else profile
+    return Criteria(profile, Criterion.of_thresholds(driver.programs[network].thresholds[: profile.exits - 1]))
 
 
-def _believed_rates(design: Design, given: Sequence[float] | None) -> tuple[float, ...]:
-    """Return the exit shares that the policy believes: those given, the design's, or equal ones."""
-    rates = design.exit_rates if given is None else given
-    if rates is None:
-        rates = (1 / design.stages,) * design.stages
-    if len(rates) != design.stages:
-        raise DriverUsageError(f"exit_rates must name {design.stages} shares, one per exit, not {len(rates)}")
-    return tuple(rates)
+def _believed_rates(parts: Sequence[Design], given: Sequence[float] | None) -> tuple[float, ...]:
+    """Return the exit shares that the policy believes: those given, the designs', or equal ones."""
+    if given is None:
+        return tuple(chain(*(part.exit_rates or (1 / part.stages,) * part.stages for part in parts)))
+    stages = sum(part.stages for part in parts)
+    if len(given) != stages:
+        raise DriverUsageError(f"exit_rates must name {stages} shares, one per exit, not {len(given)}")
+    return tuple(given)
