@@ -50,8 +50,10 @@ class Phase(NamedTuple):
 
 
 def phases(*, size: int, outputs: int, kernel: int, stride: int, dilation: int, begin: int) -> list[Phase]:
-    """Part the outputs of a transposed convolution along an axis; input i meets output i * stride + k *
-    dilation - begin through tap k. A phase without taps has none, at input 0.
+    """Part the outputs of a transposed convolution along an axis.
+
+    Input i meets output i * stride + k * dilation - begin through tap k. A phase without taps has none, at
+    input 0.
     """
     found = []
     for first in range(min(stride, outputs)):
@@ -381,8 +383,9 @@ _Weights = Callable[[int, int, int, Fraction], tuple[int, tuple[Fraction, ...]]]
 def resized(
     *, size: int, outputs: int, weights: _Weights, scale: Fraction | None = None, rate: Fraction | None = None
 ) -> list[Run]:
-    """Part the outputs of a resize along an axis, as far as MOST_LAYERS: output a * q + phase reads inputs
-    b * q + at on, where b / a is the rate of inputs to outputs.
+    """Part the outputs of a resize along an axis, as far as MOST_LAYERS.
+
+    Output a * q + phase reads inputs b * q + at on, where b / a is the rate of inputs to outputs.
     """
     scale = Fraction(outputs, size) if scale is None else scale
     rate = 1 / scale if rate is None else rate
