@@ -28,7 +28,7 @@ from fluidnpu.scheduler import Request, make_policy
 from fluidnpu.scheduler.simulation import ActiveExits, ExitSet, InForce
 from fluidnpu.scheduler.tuning import AdaptationPlan, Goal, Watching, greedy, simulate_drift
 from fluidnpu.studies.pame.recorded import shuffled
-from fluidnpu.studies.pame.simulations import table_of
+from fluidnpu.studies.pame.tables import table_of
 
 CHANGES = 200
 STREAMS = 10
