@@ -27,8 +27,8 @@ from fluidnpu.models import quantise, read_onnx, shipped_file, shipped_images
 from fluidnpu.scheduler import Request, make_policy
 from fluidnpu.scheduler.simulation import ActiveExits, ExitSet, InForce
 from fluidnpu.scheduler.tuning import AdaptationPlan, Goal, Watching, greedy, simulate_drift
+from fluidnpu.studies.pame.networks import table_of
 from fluidnpu.studies.pame.recorded import shuffled
-from fluidnpu.studies.pame.tables import table_of
 
 CHANGES = 200
 STREAMS = 10
