@@ -252,6 +252,9 @@ class _Watch:
             self._work.uncancel()
 
     def _ended(self, done: asyncio.Task[None]) -> None:
+        if done.cancelled():
+            return
+        done.exception()  # a connection that broke is gone, too
         self.gone = True
         self._work.cancel()
 

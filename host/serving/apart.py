@@ -1,4 +1,4 @@
-"""What happens on an NPU with several networks, told to an observer of each: its own stages and requests."""
+"""The events of an NPU with several networks, told to an observer of each: its own stages and requests."""
 
 from __future__ import annotations
 

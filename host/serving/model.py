@@ -572,7 +572,7 @@ class Model:
         )
 
     def _check_policy(self, bundles: Sequence[Bundle]) -> None:
-        """Refuse what does not fit the designs, before anything is stopped."""
+        """Refuse a policy, a criterion or a plan that does not fit a design, before anything is stopped."""
         designs = [bundle.design for bundle in bundles]
         joined_design(bundles)
         if self.options.adapt is not None:
