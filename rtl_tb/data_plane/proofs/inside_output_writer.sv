@@ -87,12 +87,12 @@
         assert (rest_q != '0 && rest_q <= cols_q && !row_first_q[0] && row_first_q < (AddrWidth)'(1) << (AddrWidth - 1));
         assert (addr == {page_q, offset_q, 1'b0} && last_q == is_last_q);
         if (rest_q == cols_q) assert (new_q == (page_q != ended_q) || !any_q);
-        else assert (!new_q && (full_q || page_q == ended_q));
+        else assert (!new_q && page_q == (full_q || (!any_q && page_q != ended_q) ? ended_q + 1'b1 : ended_q));
         assert (32'(in_beat_q) == OutWords - 32'(word) % OutWords);
       end else begin
         assert (32'(in_beat_q) == OutWords);
       end
-      if (any_q) assert (pack_page_q == ended_q || full_q);
+      if (any_q) assert (pack_page_q == ended_q);
       if (move) begin
         assert (piece != '0 && addr >= row_first_q && addr + AddrWidth'({piece, 1'b0}) <= row_end_at);
         for (int unsigned i = 0; i < 2 * PortWords; i++) begin

@@ -96,7 +96,7 @@ module fluidnpu_row_addresses #(
   end
 
   logic fits;
-  common_fifo #(.Width($bits(row_t)), .Depth(Depth)) queue (
+  common_fifo #(.Width($bits(pushed)), .Depth(Depth)) queue (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(valid_q[2]), .ready_o(fits), .data_i(pushed),
     .valid_o(row_valid_o), .ready_i(row_ready_i), .data_o(head), .level_o(level)
   );
