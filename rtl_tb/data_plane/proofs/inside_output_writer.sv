@@ -10,14 +10,20 @@
   logic [11:0]          cols_q, word;
   logic                 is_last_q;
   logic [31:0]          piece, offset;  // words that are packed in this cycle, the first one's place in the port word
+  logic [31:0]          taken_q;        // of the beat; a row begins at one
   assign word       = cols_q - rest_q;
   assign addr       = row_first_q + AddrWidth'({word, 1'b0});
   assign row_end_at = row_first_q + AddrWidth'({cols_q, 1'b0});
   assign offset     = 32'(addr[PortBits-1:0]) / 2;
   always_comb begin
-    piece = OutWords - 32'(word) % OutWords;  // a row begins at a beat
+    piece = OutWords - taken_q;
     if (piece > 32'(rest_q)) piece = 32'(rest_q);
     if (piece > PortWords - offset) piece = PortWords - offset;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) taken_q <= '0;
+    else if (move) taken_q <= piece == 32'(rest_q) || taken_q + piece == OutWords ? '0 : taken_q + piece;
   end
 
   // The port word where the row before ended.
@@ -42,7 +48,7 @@
   logic [31:0]            lane, source;
   logic [PortWords-1:0]   packed_q, packing;  // words of the port word at hand that were packed
   assign place  = addr + AddrWidth'({which, 1'b0});
-  assign source = (32'(word) + 32'(which)) % OutWords;
+  assign source = taken_q + 32'(which);
   assign lane   = 32'(place_q[PortBits-1:0]) / 2;
   always_comb begin
     for (int unsigned i = 0; i < PortWords; i++) packing[i] = move && i >= offset && i < offset + piece;
@@ -83,14 +89,14 @@
     // Rows of a layer do not overlap in memory: so the program lays them out.
     if (move && any_q && !push) assume ((strobe_q & strobe) == '0);
     if (past_q) begin
+      assert (taken_q < OutWords && 32'(in_beat_q) == OutWords - taken_q);
       if (have_q) begin
         assert (rest_q != '0 && rest_q <= cols_q && !row_first_q[0] && row_first_q < (AddrWidth)'(1) << (AddrWidth - 1));
         assert (addr == {page_q, offset_q, 1'b0} && last_q == is_last_q);
         if (rest_q == cols_q) assert (new_q == (page_q != ended_q) || !any_q);
         else assert (!new_q && page_q == (full_q || (!any_q && page_q != ended_q) ? ended_q + 1'b1 : ended_q));
-        assert (32'(in_beat_q) == OutWords - 32'(word) % OutWords);
       end else begin
-        assert (32'(in_beat_q) == OutWords);
+        assert (taken_q == '0);
       end
       if (any_q) assert (pack_page_q == ended_q);
       if (move) begin
@@ -118,7 +124,7 @@
       end
       // The row and the beat are taken with their last words, no sooner and no later.
       if (move) assert (row_ends == (piece == 32'(rest_q)));
-      if (move) assert (beat_ready_o == (row_ends || piece == OutWords - 32'(word) % OutWords));
+      if (move) assert (beat_ready_o == (row_ends || taken_q + piece == OutWords));
       if (!move) assert (!beat_ready_o && row_ready == !have_q);
     end
   end
