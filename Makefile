@@ -6,7 +6,7 @@ DEPS   := pyproject.toml constraints.txt Makefile
 # The tests mix BLAS threads with worker processes: one thread each is faster on few cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-rtl test-long test-matrix tables timing figures docs lint format clean help
+.PHONY: demo test coverage test-rtl test-long test-matrix tables timing figures docs lint format clean help
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -14,7 +14,11 @@ help: ## show this list
 demo: $(VENV)/.installed-demo ## design, verify and serve the shipped early-exit network on the simulated NPU; report in out/demo
 	@$(VENV)/bin/fluidnpu demo --out out/demo
 
-test: $(VENV)/.installed-test lint ## lint, types and the default tests with coverage
+test: $(VENV)/.installed-test lint ## lint, types and the default tests
+	$(PY) -m pytest -q -n 2 -m "not long"
+
+# Tracing costs half as much again in the tests' own processes, so it is a target of its own.
+coverage: $(VENV)/.installed-test ## the default tests with the share of lines that they run, by file
 	$(PY) -m pytest -q -n 2 -m "not long" --cov --cov-report=term:skip-covered
 
 # What only measures the RTL is part of test-long.

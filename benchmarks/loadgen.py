@@ -1,23 +1,28 @@
 """MLPerf LoadGen's Server scenario against a served demo bundle on a simulated board in real time.
 
     python benchmarks/loadgen.py --share 0.9 --seconds 20
+    python benchmarks/loadgen.py --find --before CHECKOUT   # the highest valid rate, here and there
 
-LoadGen sends queries one by one at Poisson arrivals; each goes as its own request over one gRPC stream and is
-reported complete when its answer comes. The server is a process of its own. Images that the board has
-seen before cost it the predicted time, not this machine's arithmetic; each is sent once before the run. The
-last line says VALID or INVALID, as LoadGen does, and which share of the predicted capacity was offered.
+LoadGen sends queries one by one at Poisson arrivals; each goes as its own request, over connections that are
+kept (HTTP, binary tensors) or over one gRPC stream, and is reported complete when its answer comes. The
+server is a process of its own. Images that the board has seen before cost it the predicted time, not this
+machine's arithmetic; each is sent once before the run. The last line says VALID or INVALID, as LoadGen does,
+and which share of the predicted capacity was offered.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
+import os
 import queue
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +35,82 @@ from fluidnpu.host.oip.messages import SERVICE, message
 from fluidnpu.models import shipped_images
 
 IMAGES = 256
+
+
+class Connections:
+    """HTTP connections to the server, each with one request at a time; a thread of their own drives them."""
+
+    def __init__(self, url: str, model: str, images: Any, count: int = 128) -> None:
+        self._place = url.removeprefix("http://")
+        self._messages = [self._message(model, image) for image in images]
+        self._waiting: deque[tuple[int, bytes]] = deque()
+        self._idle: list[_Connection] = []
+        self.errors = self.answers = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._open(count), self._loop).result()
+
+    def _message(self, model: str, image: Any) -> bytes:
+        tensor: dict[str, Any] = {"name": "image", "datatype": "UINT8", "shape": [1, *image.shape]}
+        tensor["parameters"] = {"binary_data_size": image.nbytes}
+        wanted = [{"name": "label", "parameters": {"binary_data": True}}]
+        head = json.dumps({"inputs": [tensor], "outputs": wanted}).encode()
+        lines = [f"POST /v2/models/{model}/infer HTTP/1.1", f"Host: {self._place}"]
+        lines += [f"Inference-Header-Content-Length: {len(head)}", f"Content-Length: {len(head) + image.nbytes}"]
+        return "\r\n".join([*lines, "", ""]).encode() + head + bytes(image.tobytes())
+
+    async def _open(self, count: int) -> None:
+        host, _, port = self._place.rpartition(":")
+        for _ in range(count):
+            _, one = await self._loop.create_connection(lambda: _Connection(self._done), host, int(port))
+            self._idle.append(one)
+
+    def issue(self, samples: list[Any]) -> None:
+        for sample in samples:
+            self._loop.call_soon_threadsafe(self._send, sample.id, self._messages[sample.index])
+
+    def _send(self, id: int, asked: bytes) -> None:
+        if self._idle:
+            self._idle.pop().send(id, asked)
+        else:
+            self._waiting.append((id, asked))
+
+    def _done(self, one: _Connection, id: int, good: bool) -> None:
+        self.answers += 1
+        self.errors += not good
+        lg.QuerySamplesComplete([lg.QuerySampleResponse(id, 0, 0)])
+        if self._waiting:
+            one.send(*self._waiting.popleft())
+        else:
+            self._idle.append(one)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+
+class _Connection(asyncio.Protocol):
+    """One connection; it reads no more of an answer than its status and length."""
+
+    def __init__(self, done: Callable[[_Connection, int, bool], None]) -> None:
+        self._done, self._said, self._id = done, b"", 0
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def send(self, id: int, asked: bytes) -> None:
+        self._id = id
+        self._transport.write(asked)
+
+    def data_received(self, data: bytes) -> None:
+        self._said += data
+        head, end, body = self._said.partition(b"\r\n\r\n")
+        if end:
+            size = int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
+            if len(body) >= size:
+                self._said = b""
+                self._done(self, self._id, head.startswith(b"HTTP/1.1 200"))
 
 
 class Stream:
@@ -79,30 +160,72 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--latency-ms", type=float, default=20.0, help="target of the 99th percentile")
     parser.add_argument("--policy", default="fluid")
+    parser.add_argument("--transport", choices=["http", "grpc"], default="http")
+    parser.add_argument("--find", action="store_true", help="halve the shares from 0 to --share five times")
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="run each share on this tree, too")
     given = parser.parse_args()
+    trees = [Path(fluidnpu.__file__).parent.parent, *([given.before] if given.before else [])]
     with tempfile.TemporaryDirectory() as scratch:
         bundle = demo_bundle(Path(scratch) / "bundle")
-        command = [sys.executable, "-c", "from fluidnpu.cli import main; main()", "serve", f"demo={bundle}"]
-        command += ["--http", "0", "--grpc", "0", "--json", "--policy", given.policy, "--slo", f"{given.latency_ms}ms"]
-        server = subprocess.Popen([*command, "--max-queue", "20000"], stdout=subprocess.PIPE, text=True)
+        if not given.find:
+            return max(run(tree, bundle, given.share, given, Path(scratch)) for tree in trees)
+        for tree in trees:
+            low, high = 0.0, given.share
+            for _ in range(5):
+                share = (low + high) / 2
+                valid = not run(tree, bundle, share, given, Path(scratch))
+                low, high = (share, high) if valid else (low, share)
+            print(f"{tree}: the highest valid share found is {low:.0%}; {high:.0%} was not valid", flush=True)
+    return 0
+
+
+def run(tree: Path, bundle: Path, share: float, given: argparse.Namespace, scratch: Path) -> int:
+    """Serve by a tree's code and run LoadGen once; 1 where it says INVALID."""
+    command = [sys.executable, "-c", "from fluidnpu.cli import main; main()", "serve", f"demo={bundle}"]
+    command += ["--http", "0", "--grpc", "0", "--json", "--policy", given.policy, "--slo", f"{given.latency_ms}ms"]
+    environment = os.environ | {"PYTHONPATH": str(tree)}
+    with subprocess.Popen(
+        [*command, "--max-queue", "20000"], stdout=subprocess.PIPE, text=True, env=environment, cwd=tree
+    ) as server:
         assert server.stdout is not None
         try:
-            said = json.loads(server.stdout.readline())
-            return run(said, server.pid, given, Path(scratch))
+            return drive(json.loads(server.stdout.readline()), server.pid, tree, share, given, scratch)
         finally:
             server.terminate()
-            server.wait(60)
 
 
-def run(said: dict[str, Any], pid: int, given: argparse.Namespace, scratch: Path) -> int:
+def drive(said: dict[str, Any], pid: int, tree: Path, share: float, given: argparse.Namespace, scratch: Path) -> int:
     capacity, images = said["models"][0]["capacity_per_s"], shipped_images(IMAGES).images
     with fluidnpu.connect(said["urls"]["http"]) as npu:
         for image in images:  # computed once; for every batch an image is recalled on its own
             npu.infer(image)
-    stream = Stream(said["urls"]["grpc"], "demo", images)
+    kinds: dict[str, Callable[[str, str, Any], Connections | Stream]] = {"http": Connections, "grpc": Stream}
+    under_test = kinds[given.transport](said["urls"][given.transport], "demo", images)
+    before = cpu_s(pid)
+    summary = loadgen(under_test, share * capacity, given, scratch)
+    spent = cpu_s(pid) - before
+    under_test.close()
+    for line in summary.splitlines():
+        if any(
+            word in line for word in ("Result is", "Completed samples", "99.00 percentile", "Performance constraints")
+        ):
+            print(line.strip())
+    verdict = "VALID" if "Result is : VALID" in summary and not under_test.errors else "INVALID"
+    print(
+        f"{verdict}: {share:.1%} of {capacity:.0f}/s offered over {given.transport}, p99 target "
+        f"{given.latency_ms:g} ms, {under_test.answers} answers, {under_test.errors} errors, "
+        f"{1e3 * spent / max(1, under_test.answers):.3f} CPU ms a request in the server of {tree}, the simulated "
+        f"board included; load average {os.getloadavg()[0]:.1f}",
+        flush=True,
+    )
+    return int(verdict != "VALID")
+
+
+def loadgen(under_test: Connections | Stream, rate_per_s: float, given: argparse.Namespace, scratch: Path) -> str:
+    """Run LoadGen's Server scenario and return its summary."""
     settings = lg.TestSettings()
     settings.scenario, settings.mode = lg.TestScenario.Server, lg.TestMode.PerformanceOnly
-    settings.server_target_qps = given.share * capacity
+    settings.server_target_qps = rate_per_s
     settings.server_target_latency_ns = int(given.latency_ms * 1e6)
     settings.server_target_latency_percentile = 0.99
     settings.min_duration_ms = int(1e3 * given.seconds)
@@ -112,27 +235,12 @@ def run(said: dict[str, Any], pid: int, given: argparse.Namespace, scratch: Path
     output.outdir, output.copy_summary_to_stdout = str(scratch), False
     log = lg.LogSettings()
     log.log_output = output
-    before = cpu_s(pid)
-    sut = lg.ConstructSUT(stream.issue, lambda: None)
+    sut = lg.ConstructSUT(under_test.issue, lambda: None)
     qsl = lg.ConstructQSL(IMAGES, IMAGES, lambda indices: None, lambda indices: None)
     lg.StartTestWithLogSettings(sut, qsl, settings, log)
     lg.DestroyQSL(qsl)
     lg.DestroySUT(sut)
-    spent = cpu_s(pid) - before
-    stream.close()
-    summary = (scratch / "mlperf_log_summary.txt").read_text()
-    for line in summary.splitlines():
-        if any(
-            word in line for word in ("Result is", "Completed samples", "99.00 percentile", "Performance constraints")
-        ):
-            print(line.strip())
-    verdict = "VALID" if "Result is : VALID" in summary else "INVALID"
-    print(
-        f"{verdict}: {given.share:.0%} of {capacity:.0f}/s offered, p99 target {given.latency_ms:g} ms, "
-        f"{stream.answers} answers, {stream.errors} errors, {1e3 * spent / max(1, stream.answers):.3f} CPU ms a request "
-        "in the server, the simulated board included"
-    )
-    return int(verdict != "VALID")
+    return (scratch / "mlperf_log_summary.txt").read_text()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ class NullNpu:
     """A `Device` whose registers hold what is written; all results are whatever the slots held before."""
 
     def __init__(self, design: Design) -> None:
-        self._memory, self._clock = SimulatedMemory(), WallClock()
+        self._memory = SimulatedMemory()
+        self._clock: Clock = WallClock()
         self._words = {
             register("BUILD_ID").offset: build_id_word(design),
             register("SHAPE").offset: shape_word(design),

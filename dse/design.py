@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from itertools import accumulate
+from typing import Any, TypeVar
 
 from fluidnpu.boards import STRIPES
 from fluidnpu.models import Kind, LayerShape, Workload
@@ -28,7 +29,12 @@ from .hardware.array import Array, Mode, input_words
 SCHEMA = 3  # 2: plans limit their row blocks; 3: memory, its ports, the input buffer
 B_MAX_LIMIT = 16  # a slot mask has 32 bits: twice the largest batch, so that new samples load while a batch runs
 _ARRAY_FIELDS = ("t_r", "t_p", "t_c", "stackable", "split", "weight_slots", "out_words")  # as the file has them
+_CHAIN_FIELDS = ("piece", "broken")  # likewise, absent where no chain breaks
+_CORE_PARAMETERS = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "InWords", "Stackable", "Split")
 _WHOLE = ("clock_hz", "b_max", "port_bits", "stripes", "buffer_words", "published_t_r")
+_OF_THE_NPU = ("board", "memory", "model", "acc_bits", "array", "hardware", *_WHOLE)  # what networks side by side share
+_OPTIONAL = {"joins", "parts", "hardware", *_CHAIN_FIELDS}  # fields that a file has only where they say something
+_T = TypeVar("_T")
 
 
 class Stack(str, Enum):
@@ -99,6 +105,29 @@ class LatencyTable:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Part:
+    """One network of a design that is for several: its layers and stages follow those of the parts before.
+
+    `share`: of all requests, as the search weighed it.
+    """
+
+    network: str
+    workload_digest: str
+    layers: int
+    stages: int
+    share: float
+    exit_rates: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hardware:
+    """The NPU that a network's design shares with others: the digest of their design, and its layers."""
+
+    digest: str
+    layers: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Design:
     """One NPU for one workload on one board. Raises DesignError.
 
@@ -108,6 +137,9 @@ class Design:
     `buffer_words`: 16-bit words of the input buffer, a power of two. `plans[layer][batch - 1]` is the FBCB.
     `latency` follows from `model` (`paper` or `exact`). `joins[layer]`: groups of a grouped layer that the
     array computes as one, with zeros between them (ADR 29); empty where every layer keeps its own.
+
+    A design for several networks has `parts`, and its layers and stages are theirs, one after another (ADR
+    40). `part` is the design of one of them, whose `hardware` is the NPU of all.
     """
 
     network: str
@@ -129,6 +161,8 @@ class Design:
     stripes: int = 1
     buffer_words: int = 1 << 15
     joins: tuple[int, ...] = ()
+    parts: tuple[Part, ...] = ()
+    hardware: Hardware | None = None
 
     def __post_init__(self) -> None:
         for name in _WHOLE:
@@ -152,6 +186,7 @@ class Design:
         if rates is not None and (len(rates) != len(self.exits) or not all(0 <= rate <= 1 for rate in rates)):
             raise DesignError(f"exit_rates must be {len(self.exits)} shares of 0..1, not {rates}")
         self._check_joins()
+        self._check_parts()
         for layer, row in zip(self.layers, self.plans, strict=True):
             if len(row) != self.b_max:
                 raise DesignError(
@@ -187,6 +222,19 @@ class Design:
         if set(self.joins) == {1}:
             object.__setattr__(self, "joins", ())
 
+    def _check_parts(self) -> None:
+        layers, stages = (sum(getattr(part, name) for part in self.parts) for name in ("layers", "stages"))
+        if self.parts and (len(self.parts) < 2 or (layers, stages) != (len(self.layers), len(self.exits))):
+            raise DesignError(
+                f"the networks of a design must be two or more with {len(self.layers)} layers and {len(self.exits)} "
+                f"stages together, not {len(self.parts)} with {layers} and {stages}"
+            )
+        names = [part.network for part in self.parts]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise DesignError(f"the networks of a design must have names of their own, and two are called '{twice}'")
+        if self.hardware is not None and self.hardware.layers < len(self.layers):
+            raise DesignError(f"the NPU must have room for {len(self.layers)} layers, not for {self.hardware.layers}")
+
     def _check_plan(self, layer: LayerShape, batch: int, plan: BatchPlan) -> None:
         where = f"layer '{layer.name}' at batch {batch}"
         if not 1 <= plan.b_r <= batch:
@@ -210,7 +258,7 @@ class Design:
         >>> tiny_design().changed(t_p=7, port_bits=512).input_words
         32
         """
-        inside = {name: numbers.pop(name) for name in _ARRAY_FIELDS if name in numbers}
+        inside = {name: numbers.pop(name) for name in (*_ARRAY_FIELDS, *_CHAIN_FIELDS) if name in numbers}
         array = _behind(replace(self.array, **inside), numbers.get("port_bits", self.port_bits))
         return replace(self, array=array, **numbers)
 
@@ -332,11 +380,21 @@ class Design:
             "InWords": self.input_words,
             "Stackable": int(self.stackable),
             "Split": int(self.split),
-            "Layers": len(self.layers),
+            "Layers": self.hardware_layers,
             "PortBytes": self.port_bytes,
             "LineWords": self.line_words,
             "Sets": self.buffer_words // (2 * self.line_words),
         }
+
+    def core_parameters(self) -> dict[str, int]:
+        """Numbers for `fluidnpu_core`: its own of `rtl_parameters`, and how its chains break where they do.
+
+        >>> from fluidnpu.dse.testing import tiny_design
+        >>> tiny_design().changed(piece=2, broken=2).core_parameters()["Piece"]
+        2
+        """
+        numbers = {name: value for name, value in self.rtl_parameters().items() if name in _CORE_PARAMETERS}
+        return numbers | ({"Piece": self.array.piece, "Broken": self.array.broken} if self.array.broken else {})
 
     def matches(self, workload: Workload) -> bool:
         """Tell if this design was made for these layers and exits; names and exit rates may differ.
@@ -345,6 +403,86 @@ class Design:
         """
         return self.layers == workload.layers and self.exits == workload.exits
 
+    # -- several networks ---------------------------------------------------------------------------------
+
+    @property
+    def hardware_digest(self) -> str:
+        """The digest that the NPU is known by: its own, or that of the design for all of its networks."""
+        return self.digest if self.hardware is None else self.hardware.digest
+
+    @property
+    def hardware_layers(self) -> int:
+        """Layers that the NPU's FBCB has room for."""
+        return len(self.layers) if self.hardware is None else self.hardware.layers
+
+    def part(self, index: int) -> Design:
+        """The design of one of the networks: its layers, stages, plans and latencies, on the NPU of all."""
+        part = self.parts[index]
+        layer = sum(one.layers for one in self.parts[:index])
+        stage = sum(one.stages for one in self.parts[:index])
+        layers, stages = slice(layer, layer + part.layers), slice(stage, stage + part.stages)
+        return replace(
+            self,
+            network=part.network,
+            workload_digest=part.workload_digest,
+            layers=tuple(replace(one, stage=one.stage - stage) for one in self.layers[layers]),
+            exits=self.exits[stages],
+            exit_rates=part.exit_rates,
+            plans=self.plans[layers],
+            joins=self.joins[layers],
+            latency=LatencyTable(ns=self.latency.ns[stages]),
+            parts=(),
+            hardware=self.hardware or Hardware(digest=self.digest, layers=len(self.layers)),
+        )
+
+    def part_for(self, workload: Workload) -> Design | None:
+        """The design for these layers and exits: itself, one of its parts, or None."""
+        each = [self.part(index) for index in range(len(self.parts))] or [self]
+        return next((one for one in each if one.matches(workload)), None)
+
+    @classmethod
+    def joined(cls, designs: Sequence[Design], shares: Sequence[float] | None = None) -> Design:
+        """One design for several networks, the inverse of `part`; a single design is returned as it is.
+
+        `shares` are of requests, equal ones by default. Raises DesignError where their NPUs differ.
+        """
+        first, *others = designs
+        if not others:
+            return first
+        for other in others:
+            odd = [name for name in _OF_THE_NPU if getattr(other, name) != getattr(first, name)]
+            if odd:
+                raise DesignError(
+                    f"networks side by side must have one NPU, and the designs of '{first.network}' and "
+                    f"'{other.network}' differ in {', '.join(odd)}"
+                )
+        shifts = list(accumulate((one.stages for one in designs), initial=0))[:-1]
+        layers = [replace(one, stage=one.stage + at) for d, at in zip(designs, shifts, strict=True) for one in d.layers]
+        rates = [one.exit_rates for one in designs]
+        names = [one.network for one in designs]
+        return replace(
+            first,
+            network="+".join(names),
+            workload_digest=Workload(name="", layers=tuple(layers), exits=tuple(_all(d.exits for d in designs))).digest,
+            layers=tuple(layers),
+            exits=tuple(_all(d.exits for d in designs)),
+            exit_rates=None if None in rates else tuple(_all(one for one in rates if one is not None)),
+            plans=tuple(_all(d.plans for d in designs)),
+            joins=tuple(_all(d.joins or (1,) * len(d.layers) for d in designs)),
+            latency=LatencyTable(ns=tuple(_all(d.latency.ns for d in designs))),
+            parts=tuple(
+                Part(
+                    network=one.network,
+                    workload_digest=one.workload_digest,
+                    layers=len(one.layers),
+                    stages=one.stages,
+                    share=share,
+                    exit_rates=one.exit_rates,
+                )
+                for one, share in zip(designs, shares or (1 / len(names),) * len(names), strict=True)
+            ),
+        )
+
     # -- JSON ---------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
@@ -352,12 +490,14 @@ class Design:
         body = asdict(self)
         array = body.pop("array")
         body |= {name: array[name] for name in _ARRAY_FIELDS}
+        body |= {name: array[name] for name in _CHAIN_FIELDS if array[name]}
         body["plans"] = [
             [[plan.k.value, plan.b_r, int(plan.row_lanes), plan.block] for plan in row] for row in self.plans
         ]
         body["latency"] = {"ns": [list(row) for row in self.latency.ns]}
-        if not self.joins:  # absent, as in files of earlier versions
-            del body["joins"]
+        for name in _OPTIONAL:  # absent, as in files of earlier versions
+            if not body[name]:
+                del body[name]
         text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return {"schema": SCHEMA, "digest": hashlib.sha256(text.encode()).hexdigest(), **body}
 
@@ -383,9 +523,9 @@ class Design:
                 f"{source} must be a design of schema {SCHEMA}, not {schema!r}; make it again with `fluidnpu dse`"
             )
         body = {key: value for key, value in raw.items() if key not in ("schema", "digest")}
-        names = {f.name for f in fields(cls)} - {"array"} | set(_ARRAY_FIELDS)
-        if set(body) | {"joins"} != names:
-            odd = sorted((set(body) | {"joins"}) ^ names)
+        names = {f.name for f in fields(cls)} - {"array"} | {*_ARRAY_FIELDS, *_CHAIN_FIELDS}
+        if set(body) | _OPTIONAL != names:
+            odd = sorted((set(body) | _OPTIONAL) ^ names)
             raise DesignError(
                 f"{source} must have exactly the fields of a design; missing or unknown: {', '.join(odd)}"
             )
@@ -403,6 +543,7 @@ class Design:
     def _of_fields(cls, body: dict[str, Any]) -> Design:
         """The design of a file's fields, as JSON has them."""
         inside = {name: body.pop(name) for name in _ARRAY_FIELDS}
+        inside |= {name: body.pop(name) for name in _CHAIN_FIELDS if name in body}
         return cls(
             **{
                 **body,
@@ -415,9 +556,20 @@ class Design:
                     for row in body["plans"]
                 ),
                 "joins": tuple(body.get("joins", ())),
+                "parts": tuple(_part(**part) for part in body.get("parts", ())),
+                "hardware": Hardware(**body["hardware"]) if "hardware" in body else None,
                 "latency": LatencyTable(ns=tuple(tuple(row) for row in body["latency"]["ns"])),
             }
         )
+
+
+def _all(parts: Iterable[Sequence[_T]]) -> list[_T]:
+    """The items of all parts, one after another."""
+    return [item for part in parts for item in part]
+
+
+def _part(exit_rates: Sequence[float] | None, **facts: Any) -> Part:
+    return Part(**facts, exit_rates=None if exit_rates is None else tuple(exit_rates))
 
 
 def _behind(array: Array[int], port_bits: Any) -> Array[int]:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
 from fluidnpu.boards import Board, Dram
-from fluidnpu.models import Workload
+from fluidnpu.models import LayerShape, Workload
 
 from .design import B_MAX_LIMIT, Design
 from .errors import DesignError
@@ -30,6 +31,7 @@ OBJECTIVES = ("throughput", "latency")  # the sum of w_b GOP/s over batch sizes,
 EVALUATIONS = 24  # arrays that the exact model evaluates, at the most: seconds each for a large network
 
 Progress = Callable[[int, int], None]  # (steps done, steps in all)
+_T = TypeVar("_T")
 
 
 def check_b_max(b_max: int) -> None:
@@ -65,6 +67,16 @@ def check_macs(workload: Workload) -> None:
         raise DesignError(f"'{workload.name}' must have at least one GEMM layer to search for, and it has none")
 
 
+def side_by_side(works: Sequence[Workload]) -> Workload:
+    """The layers and exits of several workloads, one after another, with stages numbered through."""
+    layers: list[LayerShape] = []
+    exits: tuple[str, ...] = ()
+    for work in works:
+        layers += [replace(layer, stage=layer.stage + len(exits)) for layer in work.layers]
+        exits += work.exits
+    return Workload(name="+".join(work.name for work in works), layers=tuple(layers), exits=exits)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """A place for an NPU, its array left open: board, memory, core and the other sizes in on-chip RAM.
@@ -93,7 +105,7 @@ class Target:
             memory=design.memory,
             core=core,
             b_max=design.b_max,
-            layers=len(design.layers),
+            layers=design.hardware_layers,
             acc_bits=design.acc_bits,
             stackable=design.stackable,
         )
@@ -118,6 +130,9 @@ class Question:
     `memory`: the one of the board that tensors live in, its first by default. `core`: the one whose
     accumulators must fit, "rtl" or "hls". `evaluations`: arrays that the exact model evaluates at most. With
     the model "exact" the board's clock becomes the predicted one where that is lower (`at_predicted_clock`).
+
+    `mix`: networks with their shares of requests, for one array that serves them all; `workload` then has
+    their layers one after another (`of_mix`). Work and time are those of a request on average.
     """
 
     workload: Workload
@@ -130,8 +145,11 @@ class Question:
     core: str = CORES[0]
     acc_bits: int = 48
     evaluations: int = EVALUATIONS
+    mix: tuple[tuple[Workload, float], ...] = ()
 
     def __post_init__(self) -> None:
+        if self.mix and self.workload != side_by_side([work for work, _ in self.mix]):
+            raise DesignError("the workload of a mix must be its networks side by side")
         if self.model not in MODELS:
             raise DesignError(f"model must be 'paper' or 'exact', not {self.model!r}")
         _ = self.target  # looks at the core
@@ -149,6 +167,46 @@ class Question:
         check_weights(self.weights, self.b_max)
         if self.model == "exact" and self.evaluations < 1:
             raise DesignError(f"evaluations must be at least 1, not {self.evaluations}")
+
+    @classmethod
+    def of_mix(cls, mix: Sequence[tuple[Workload, float]], board: Board, **more: Any) -> Question:
+        """The question of one array for several networks; shares are scaled to sum to one.
+
+        Raises DesignError or BoardError.
+        """
+        names, shares = [work.name for work, _ in mix], [share for _, share in mix]
+        if len(mix) < 2 or len(set(names)) != len(names):
+            raise DesignError(f"a mix must be of two networks or more with names of their own, not of {names}")
+        if any(not math.isfinite(share) or share <= 0 for share in shares):
+            raise DesignError(f"the shares of a mix must be above zero, not {shares}")
+        scaled = tuple((work, share / sum(shares)) for work, share in mix)
+        return cls(workload=side_by_side([work for work, _ in mix]), board=board, mix=scaled, **more)
+
+    @cached_property
+    def macs(self) -> float:
+        """Multiply-accumulates of a request: of the one network, or on average of the mix."""
+        if not self.mix:
+            return self.workload.macs
+        return sum(share * work.macs for work, share in self.mix)
+
+    @cached_property
+    def layer_shares(self) -> tuple[float, ...]:
+        """For each layer the share of requests that run it."""
+        if not self.mix:
+            return (1,) * len(self.workload.layers)
+        return tuple(share for work, share in self.mix for _ in work.layers)
+
+    def weighed(self, cost: Callable[[Sequence[LayerShape]], _T]) -> _T:
+        """The cost of a request: that of all layers, or on average that of the networks of the mix."""
+        if not self.mix:
+            return cost(self.workload.layers)
+        total: Any = 0  # numbers and arrays alike
+        at = 0
+        for work, share in self.mix:
+            each: Any = cost(self.workload.layers[at : at + len(work.layers)])
+            total = total + share * each
+            at += len(work.layers)
+        return total  # type: ignore[no-any-return]
 
     @cached_property
     def target(self) -> Target:

@@ -64,11 +64,11 @@ def design_for(
     )
 
 
-def tiny_design() -> Design:
-    """Two layers, two stages, 4 x 8 MACs.
+def tiny_design(b_max: int = 4) -> Design:
+    """Two layers, two stages, 4 x 8 MACs, batches of at most `b_max`.
 
     >>> tiny_design().latency.ns[0]
     (48, 96, 144, 192)
     """
     layers = (LayerShape(name="conv", r=16, p=9, c=8), LayerShape(name="fc", r=1, p=8, c=4, stage=1))
-    return design_for(Workload(name="tiny", layers=layers, exits=("early", "final")))
+    return design_for(Workload(name="tiny", layers=layers, exits=("early", "final")), b_max=b_max)

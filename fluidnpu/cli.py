@@ -27,6 +27,7 @@ COMMANDS = {
     "dse": "dse",
     "exits": "exits",
     "import-reports": "import_reports",
+    "measure": "measure",
     "place": "place",
     "prepare": "prepare",
     "serve": "serve",

@@ -1,23 +1,27 @@
-"""The driver: it runs one program on any `Device` and bounds every wait.
+"""The driver: it runs one program, or several side by side, on any `Device` and bounds every wait.
 
 Order of use: `load`, then any number of `write_sample`, `activate` (or `merge` and `exit`), `run_stage`,
-`logits`. After an `NpuTimeout` or `NpuError`, `reset` empties the batch; samples stay in their slots, so the
-same stage can run again. An OSError of the device becomes a `DeviceAccessError`, so every failure of the
-device is a `DeviceError`.
+`logits`. After an `NpuTimeout` or `NpuError`, `reset` empties the batch; samples stay in their slots, so
+the same stage can run again. Programs side by side have their stages numbered through, and slots of their
+own: halos are zeroed once, so a slot holds samples of one network only (ADR 40). An OSError of the device
+becomes a `DeviceAccessError`, so every failure of the device is a `DeviceError`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design
 from fluidnpu.hls import Cause, Program, register
+from fluidnpu.hls.program import link
 from fluidnpu.models import NetworkError as ImageError
 from fluidnpu.models.exits import decide_exits, sureness_of_exits
+from fluidnpu.scheduler.simulation import Networks
 
 from .bus import Bus
 from .devices import claims
@@ -75,37 +79,42 @@ class Job:
 
 
 class Driver:
-    """One program on one device.
+    """One program on one device, or several programs side by side on it.
 
-    `slots`: samples that can be held at once. The watchdog drops a job after `patience` times its predicted
-    time; the host itself waits twice as long, in case the device is too broken to report it. `guarded`:
-    nothing that a job computed is believed before program, registers and results are checked (see
-    `_check_job`); a damage is an IntegrityError, and `recover` writes everything again.
+    `slots`: samples that can be held at once; of several programs a number for each, by default as many as
+    a batch has, as far as there are. `design` is then `Design.joined` of theirs. The watchdog drops a job
+    after `patience` times its predicted time; the host itself waits twice as long, in case the device is
+    too broken to report it. `guarded`: nothing that a job computed is believed before program, registers
+    and results are checked (see `_check_job`); a damage is an IntegrityError, and `recover` writes
+    everything again.
     """
 
     def __init__(
         self,
         device: Device,
-        program: Program,
+        program: Program | Sequence[Program],
         design: Design,
         *,
-        slots: int | None = None,
+        slots: int | Sequence[int] | None = None,
         patience: float = PATIENCE,
         guarded: bool = False,
     ) -> None:
-        if program.design_digest != design.digest:
+        self.programs = (program,) if isinstance(program, Program) else tuple(program)
+        self.parts = tuple(design.part(index) for index in range(len(design.parts))) or (design,)
+        if [one.design_digest for one in self.programs] != [part.digest for part in self.parts]:
             raise DriverUsageError("the program must be compiled for this design, and it was compiled for another one")
-        slots = design.b_max if slots is None else slots
-        if not design.b_max <= slots <= MASK_SLOTS:
-            raise DriverUsageError(f"slots must lie in b_max = {design.b_max}..{MASK_SLOTS}, not {slots}")
         if not patience >= 1:
             raise DriverUsageError(f"patience must be at least 1, not {patience}")
-        self.device, self.program, self.design = device, program, design
-        self.slots = slots
+        self.device, self.program, self.design = device, self.programs[0], design
+        self.slots_of = _divided(slots, len(self.programs), design.b_max)
+        self.slots = self.slots_of[-1].stop
+        self._owner = [index for index, held in enumerate(self.slots_of) for _ in held]  # by slot: its program
+        self._stages = [(p, stage) for p, one in enumerate(self.programs) for stage in range(len(one.stages))]
+        self._linked = link(self.programs)
         self.missed_interrupts = 0  # jobs that ended without an interrupt by the deadline
         self._bus = Bus(device)
         self._patience, self.guarded = patience, guarded
-        self._image = np.frombuffer(program.image(), np.uint8)
+        self._image = np.frombuffer(self._linked.content, np.uint8)
         self._canary = _CANARIES[0]
         self._buffers: list[Buffer] = []
         self._settings: dict[str, int] = {}  # contents of the registers that `load` writes
@@ -113,6 +122,11 @@ class Driver:
         self._active = 0
         self._first = self._last = -1  # contents of FIRST_LAYER and LAST_LAYER
         self._watchdog = -1
+
+    def networks(self, of_tenant: Mapping[str, int]) -> Networks:
+        """The stages and slots of each program, with the program that each tenant's requests are for."""
+        slots = tuple(len(held) for held in self.slots_of)
+        return Networks(stages=tuple(part.stages for part in self.parts), slots=slots, of_tenant=dict(of_tenant))
 
     # -- setting up ------------------------------------------------------------------------------------------
 
@@ -126,9 +140,10 @@ class Driver:
         self.reset()
         self.close()
         self._buffers.append(self._bus.allocate(len(self._image) + _ALIGNMENT))
-        self._buffers.append(self._bus.allocate(self.slots * self.program.slot_bytes + _ALIGNMENT))
+        size = self.slots * self._linked.slot_bytes
+        self._buffers.append(self._bus.allocate(size + _ALIGNMENT))
         data, _ = _aligned(self._buffers[1])
-        self._memory = data[: self.slots * self.program.slot_bytes].view(np.int16).reshape(self.slots, -1)
+        self._memory = data[:size].view(np.int16).reshape(self.slots, -1)
         self._bus.flush(self._buffers[1])
         self._configure()
 
@@ -149,8 +164,8 @@ class Driver:
         (code, code_at), (_, data_at) = (_aligned(buffer) for buffer in self._buffers)
         code[: len(self._image)] = self._image
         self._bus.flush(self._buffers[0])
-        addresses = {"PROGRAM": code_at, "WEIGHTS": code_at + self.program.weights_offset, "SLOT_BASE": data_at}
-        self._settings = {"SLOT_BYTES": self.program.slot_bytes, "LAYERS": len(self.program.descriptors)}
+        addresses = {"PROGRAM": code_at, "WEIGHTS": code_at + self._linked.weights_offset, "SLOT_BASE": data_at}
+        self._settings = {"SLOT_BYTES": self._linked.slot_bytes, "LAYERS": self._linked.layers}
         for name, address in addresses.items():
             self._settings |= {f"{name}_LO": address & 0xFFFF_FFFF, f"{name}_HI": address >> 32}
         for name, word in self._settings.items():
@@ -173,9 +188,9 @@ class Driver:
     def _load_fbcb(self) -> None:
         """Write every word; the index counts them, and ERROR is set by a word that the device cannot hold."""
         self._write("FBCB_INDEX", 0)
-        for word in self.program.fbcb_words:
+        for word in self._linked.fbcb_words:
             self._write("FBCB_DATA", word)
-        self._expect("FBCB_INDEX", len(self.program.fbcb_words))
+        self._expect("FBCB_INDEX", len(self._linked.fbcb_words))
         if _STATUS.field("ERROR").get(self._read("STATUS")):
             raise self._npu_error()
 
@@ -187,14 +202,15 @@ class Driver:
 
     # -- samples ---------------------------------------------------------------------------------------------
 
-    def encode(self, image: npt.NDArray[np.generic]) -> npt.NDArray[np.int16]:
-        """Convert one image (H, W, C) to the input's int16, as a copy.
+    def encode(self, image: npt.NDArray[np.generic], network: int = 0) -> npt.NDArray[np.int16]:
+        """Convert one image (H, W, C) to the int16 of a network's input, as a copy.
 
         It may hold uint8 pixels, floats of the range that the network declares (0..1 without a record), or
         int16 as stored. The network's preprocessing is applied to pixels and floats, so they may also come
         as (C, H, W), and in another size where it resizes. Raises DriverUsageError.
         """
-        intake = self.program.input_intake
+        program = self.programs[network]
+        intake = program.input_intake
         shape = intake.shape
         if not isinstance(image, np.ndarray):
             raise DriverUsageError(f"a sample must be a NumPy array of shape {shape}, not {type(image).__name__}")
@@ -207,44 +223,50 @@ class Driver:
         if not 1 <= image.ndim <= 3:
             raise DriverUsageError(f"a sample must be of shape {shape}, not {image.shape}")
         try:
-            return np.asarray(intake.codes(image[None], self.program.input_scale)[0])
+            return np.asarray(intake.codes(image[None], program.input_scale)[0])
         except ImageError as error:
             raise DriverUsageError(f"a sample must be one that the network takes: {error}") from None
 
     def write_sample(self, slot: int, image: npt.NDArray[np.generic]) -> None:
-        """Write one image into a slot; see `encode`."""
+        """Write one image into a slot of its network; see `encode`."""
         self._check_slots((slot,))
-        self.program.write_tensor(self._memory[slot], self.program.input, self.encode(image))
-        self._bus.flush(self._buffers[1], *self._bytes_of(slot, self.program.input))
+        program = self.programs[self._owner[slot]]
+        program.write_tensor(self._memory[slot], program.input, self.encode(image, self._owner[slot]))
+        self._bus.flush(self._buffers[1], *self._bytes_of(slot, program.input))
 
     def stored_logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.int16]:
         """Read an exit's logits as stored, int16 (len(slots), classes); no classes, no columns."""
-        self._check_slots(slots)
-        if not 0 <= exit_index < len(self.program.exits):
-            raise DriverUsageError(f"an exit must lie in 0..{len(self.program.exits) - 1}, not {exit_index}")
-        tensor = self.program.exits[exit_index].tensor
+        if not 0 <= exit_index < len(self._stages):
+            raise DriverUsageError(f"an exit must lie in 0..{len(self._stages) - 1}, not {exit_index}")
+        network, exit_index = self._stages[exit_index]
+        self._check_slots(slots, network)
+        program = self.programs[network]
+        tensor = program.exits[exit_index].tensor
         if tensor is None:
             return np.zeros((len(slots), 0), np.int16)
         for slot in slots:
             self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, tensor))
-        return np.stack([self.program.read_tensor(self._memory[slot], tensor).reshape(-1) for slot in slots])
+        return np.stack([program.read_tensor(self._memory[slot], tensor).reshape(-1) for slot in slots])
 
     def logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.float64]:
         """Read an exit's logits in their unit, float64 (len(slots), classes)."""
-        return self.stored_logits(slots, exit_index) * self.program.exits[exit_index].scale
+        stored = self.stored_logits(slots, exit_index)
+        network, exit_index = self._stages[exit_index]
+        return stored * self.programs[network].exits[exit_index].scale
 
     def stored_outputs(self, slots: Sequence[int], stage: int) -> dict[str, npt.NDArray[np.int16]]:
         """Read the outputs that are no exits after a stage, int16 (len(slots), *shape), by name.
 
         Those of earlier stages are among them: a sample keeps its slot, and no tensor shares its place.
         """
-        self._check_slots(slots)
-        found = {}
-        for one in self.program.outputs:
+        network, stage = self._stages[stage]
+        self._check_slots(slots, network)
+        program, found = self.programs[network], {}
+        for one in program.outputs:
             if one.output.stage <= stage:
                 for slot in slots:
                     self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, one.output.tensor))
-                tensors = [self.program.read_tensor(self._memory[slot], one.output.tensor) for slot in slots]
+                tensors = [program.read_tensor(self._memory[slot], one.output.tensor) for slot in slots]
                 found[one.output.name] = one.output.arranged(np.stack(tensors))
         return found
 
@@ -253,7 +275,7 @@ class Driver:
 
         float32 (len(slots), *shape), by name.
         """
-        scales = {one.output.name: one for one in self.program.outputs}
+        scales = {one.output.name: one for one in self.programs[self._stages[stage][0]].outputs}
         return {
             name: scales[name].output.activated(stored * scales[name].scale)
             for name, stored in self.stored_outputs(slots, stage).items()
@@ -261,6 +283,8 @@ class Driver:
 
     def measure_exit_rates(self, images: Sequence[npt.NDArray[np.generic]]) -> tuple[float, ...]:
         """Run images to the last exit, in batches; return the share that the thresholds let go at each.
+
+        With several programs, of the first.
 
         Nothing else may run meanwhile; the batch is empty afterwards. Raises as `encode` and `run_stage`.
         """
@@ -327,14 +351,17 @@ class Driver:
 
         Raises NpuError or NpuTimeout; then `reset` must come next.
         """
-        stages = self.program.stages
-        if not 0 <= first_stage <= stage < len(stages):
+        if not 0 <= first_stage <= stage < len(self._stages):
             raise DriverUsageError(
-                f"stages must be ordered and lie in 0..{len(stages) - 1}, not {first_stage}..{stage}"
+                f"stages must be ordered and lie in 0..{len(self._stages) - 1}, not {first_stage}..{stage}"
             )
+        (network, first), (other, last) = self._stages[first_stage], self._stages[stage]
+        if network != other or any(self._owner[slot] != network for slot in self.active):
+            raise DriverUsageError("a job must be of one network, and so must the samples in its batch")
+        at, stages = self._linked.first_layers[network], self.programs[network].stages
         batch = max(1, self._active.bit_count())
         return self.run_layers(
-            stages[first_stage][0], stages[stage][1], self.design.latency.between(first_stage, stage, batch)
+            at + stages[first][0], at + stages[last][1], self.design.latency.between(first_stage, stage, batch)
         )
 
     def run_layers(self, first: int, last: int, predicted_ns: float) -> Job:
@@ -348,8 +375,10 @@ class Driver:
         self._aim(first, last, limit_ns)
         if self.guarded:
             self._place_canaries(last)
-        start = self.device.clock.now_ns()
         self._bus.write(_OFFSETS["CTRL"], _START)
+        # From after START: a host that was held up before it has not waited yet, and a simulated NPU that
+        # others share begins when it is free.
+        start = self.device.clock.now_ns()
         told, status = self._wait_job(start + 2 * limit_ns + _GRACE_NS)
         end = self.device.clock.now_ns()
         self._bus.write(_OFFSETS["IRQ_STATUS"], _EVENTS)
@@ -383,7 +412,7 @@ class Driver:
         """Fill the logits that a job will write with a word that is no result; it changes from job to job."""
         self._canary = _CANARIES[self._canary == _CANARIES[0]]
         for slot, tensor in self._results(last):
-            self.program.tensors[tensor].view(self._memory[slot])[...] = self._canary
+            self._tensor(slot, tensor)[...] = self._canary
             self._bus.flush(self._buffers[1], *self._bytes_of(slot, tensor))
 
     def _check_job(self, first: int, last: int) -> None:
@@ -394,7 +423,7 @@ class Driver:
         """
         for slot, tensor in self._results(last):
             self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, tensor))
-            if (self.program.tensors[tensor].view(self._memory[slot]) == self._canary).all():
+            if (self._tensor(slot, tensor) == self._canary).all():
                 raise IntegrityError(f"the NPU reports the end of layers {first}..{last}, and has written no results")
         expected = self._settings | {"FIRST_LAYER": first, "LAST_LAYER": last, "ACTIVE": self._active}
         for name, word in expected.items():
@@ -407,10 +436,12 @@ class Driver:
 
     def _results(self, last: int) -> Iterator[tuple[int, str]]:
         """Yield (slot, tensor) of the logits of the exit whose stage ends with this layer, by active slot."""
-        for (_, end), exit in zip(self.program.stages, self.program.exits, strict=True):
-            if end == last and exit.tensor is not None:
+        for network, stage in self._stages:
+            program, at = self.programs[network], self._linked.first_layers[network]
+            tensor = program.exits[stage].tensor
+            if at + program.stages[stage][1] == last and tensor is not None:
                 for slot in self.active:
-                    yield slot, exit.tensor
+                    yield slot, tensor
 
     def _aim(self, first: int, last: int, limit_ns: int) -> None:
         """Write those of the job's registers that changed."""
@@ -476,17 +507,22 @@ class Driver:
     def _layer(self, index: int) -> str:
         return self.design.layers[index].name if index < len(self.design.layers) else "beyond the program"
 
-    def _check_slots(self, slots: Iterable[int]) -> None:
+    def _check_slots(self, slots: Iterable[int], network: int | None = None) -> None:
         if not len(self._memory):
             raise DriverUsageError("the program must be loaded first")
+        mine = range(self.slots) if network is None else self.slots_of[network]
         for slot in slots:
-            if not 0 <= slot < self.slots:
-                raise DriverUsageError(f"a slot must lie in 0..{self.slots - 1}, not {slot}")
+            if slot not in mine:
+                raise DriverUsageError(f"a slot must lie in {mine.start}..{mine.stop - 1}, not {slot}")
+
+    def _tensor(self, slot: int, tensor: str) -> npt.NDArray[np.int16]:
+        return self.programs[self._owner[slot]].tensors[tensor].view(self._memory[slot])
 
     def _bytes_of(self, slot: int, tensor: str) -> tuple[int, int]:
         """The bytes start..stop of a slot's tensor in the buffer of the slots, halo included."""
-        place, skip = self.program.tensors[tensor], -self._buffers[1].physical_address % _ALIGNMENT
-        start = skip + slot * self.program.slot_bytes + place.offset
+        place = self.programs[self._owner[slot]].tensors[tensor]
+        skip = -self._buffers[1].physical_address % _ALIGNMENT
+        start = skip + slot * self._linked.slot_bytes + place.offset
         return start, start + place.size
 
     def _mask(self, slots: Iterable[int]) -> int:
@@ -496,6 +532,20 @@ class Driver:
         for slot in chosen:
             mask |= 1 << slot
         return mask
+
+
+def _divided(slots: int | Sequence[int] | None, programs: int, b_max: int) -> tuple[range, ...]:
+    """The slots of each program; a network alone has a batch at least. Raises DriverUsageError."""
+    if slots is None:
+        slots = (min(b_max, MASK_SLOTS // programs),) * programs
+    counts = (slots,) if isinstance(slots, int) else tuple(slots)
+    least = b_max if programs == 1 else 1
+    if len(counts) != programs or min(counts) < least or sum(counts) > MASK_SLOTS:
+        if programs == 1:
+            raise DriverUsageError(f"slots must lie in b_max = {b_max}..{MASK_SLOTS}, not {counts[0]}")
+        raise DriverUsageError(f"slots must be one for each of {programs} programs and {MASK_SLOTS} together at most")
+    ends = list(accumulate(counts, initial=0))
+    return tuple(range(first, last) for first, last in pairwise(ends))
 
 
 def _bits(mask: int) -> tuple[int, ...]:

@@ -13,8 +13,8 @@ from fluidnpu.hls.program import digest_build_id
 
 
 def build_id_word(design: Design) -> int:
-    """Return the word in BUILD_ID: the first 32 bits of the design's digest."""
-    return digest_build_id(design.digest)
+    """Return the word in BUILD_ID: the first 32 bits of the digest of its NPU."""
+    return digest_build_id(design.hardware_digest)
 
 
 def shape_word(design: Design) -> int:

@@ -15,7 +15,7 @@ BatchPlan(k=<Stack.TWO: '2'>, b_r=1, row_lanes=False, block=224)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -189,8 +189,13 @@ class EstimatedPlans:
     joins: tuple[int, ...]
 
 
-def estimated_plans(workload: Workload, machine: Machine, dram: DramModel, b_max: int) -> EstimatedPlans:
-    """The plan of each layer at each batch size, and its joined groups, by the estimate."""
+def estimated_plans(
+    workload: Workload, machine: Machine, dram: DramModel, b_max: int, shares: Sequence[float] | None = None
+) -> EstimatedPlans:
+    """The plan of each layer at each batch size, and its joined groups, by the estimate.
+
+    `shares`: of requests that run each layer, all by default.
+    """
     known: dict[LayerShape, tuple[float, int, tuple[BatchPlan, ...]]] = {}
     for layer in workload.layers:
         if (key := layer_key(layer)) not in known:
@@ -200,7 +205,7 @@ def estimated_plans(workload: Workload, machine: Machine, dram: DramModel, b_max
             )
     rows = [known[layer_key(layer)] for layer in workload.layers]
     return EstimatedPlans(
-        total=sum(total for total, _, _ in rows),
+        total=sum(share * total for share, (total, _, _) in zip(shares or (1,) * len(rows), rows, strict=True)),
         plans=tuple(plans for _, _, plans in rows),
         joins=tuple(count for _, count, _ in rows),
     )

@@ -113,6 +113,8 @@ class Machine:
             out_words=parameters["OutWords"],
             stackable=bool(parameters["Stackable"]),
             split=bool(parameters["Split"]),
+            broken=parameters.get("Broken", 0),
+            piece=parameters["Piece"] if parameters.get("Broken", 0) else 0,
         )
         return cls(
             array=array,
@@ -137,7 +139,7 @@ class Machine:
             "weight_slots": array.weight_slots,
             "in_words": array.in_words,
             "out_words": array.out_words,
-            "late": array.t_p + 3 + int(array.stackable),
+            "late": array.late,
             "port_words": self.port_words,
             "buffer_bytes": 2 * self.buffer_words,
             "biases_per_beat": array.biases_per_beat,

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from math import inf
 from typing import TypeVar
@@ -255,14 +255,25 @@ def lower_bounds(question: Question, space: Space, batches: Sequence[int], progr
         stripes=target.ports.stripes,
         dram=question.dram,
     )
+    return question.weighed(lambda layers: _bounds_of(layers, on, len(space), batches, progress))
+
+
+def _bounds_of(
+    layers: Sequence[LayerShape],
+    on: Candidates,
+    points: int,
+    batches: Sequence[int],
+    progress: Progress | None,
+) -> Floats:
+    """Lower bound of the cycles of some layers, shape (batches, points)."""
     counts: dict[LayerShape, int] = {}
-    for layer in question.workload.layers:
+    for layer in layers:
         counts[layer_key(layer)] = counts.get(layer_key(layer), 0) + 1
-    total = np.full((len(batches), len(space)), float(JOB_CYCLES))
+    total = np.full((len(batches), points), float(JOB_CYCLES))
     for done, (layer, times) in enumerate(counts.items()):
         lowered = [layer.joined(count) for count in joins(layer, on.array)]
         for row, batch in enumerate(batches):
-            lowest = np.full(len(space), inf)
+            lowest = np.full(points, inf)
             for joined, mapping in ((one, mapping) for one in lowered for mapping in mappings(one, batch)):
                 for least, most in pairwise((0, *block_sizes(joined, mapping))):
                     bound = lower_bound(joined, mapping, np.array(float(most)), on, np.array(least + 1.0))
@@ -346,7 +357,7 @@ class _Race:
         for row, batch in enumerate(self.question.batches):
             more = evaluate_array(self.question, fitted, [batch])
             evaluation = more if evaluation is None else merge_batches(evaluation, more)
-            cycles[row] = evaluation.total(self.question.workload.layers, batch)
+            cycles[row] = self.question.weighed(partial(evaluation.total, batch=batch))
             value = float(self.objective(cycles)[0])
             if value <= self.value:
                 break
@@ -382,7 +393,7 @@ class _Race:
 
 def objective_of(question: Question) -> Callable[[Floats], Floats]:
     """The number to maximise, of cycles (batches, points): GOP/s over batch sizes, or time at b = 1."""
-    clock_hz, macs, weights = question.board.clock_hz, question.workload.macs, question.batch_weights
+    clock_hz, macs, weights = question.board.clock_hz, question.macs, question.batch_weights
     if question.objective == "latency":
         return lambda cycles: -1e3 * cycles[0] / clock_hz
 

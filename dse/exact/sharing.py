@@ -53,7 +53,7 @@ def share_memory(question: Question, point: Point) -> Shared:
     shares = []
     for fitted in trade_offs(point, target, _most_buffer_words(workload, b_max)):
         machine = Machine.on(target, fitted.array, fitted.buffer_words)
-        shares.append((estimated_plans(workload, machine, question.dram, b_max), fitted))
+        shares.append((estimated_plans(workload, machine, question.dram, b_max, question.layer_shares), fitted))
     found, best = min(shares, key=lambda share: share[0].total)
     if found.total == inf:
         least, layer = max((_least_buffer_bytes(layer), layer.name) for layer in workload.layers)

@@ -10,13 +10,14 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 
 from fluidnpu.boards import Board
-from fluidnpu.models import Kind, Workload
+from fluidnpu.models import Kind, LayerShape, Workload
 
-from ..design import Design, LatencyTable
+from ..design import Design, LatencyTable, Part
 from ..errors import FitError
 from ..exact.search import LEAST, ExactRanking, search_exact
 from ..exact.sharing import Shared, share_memory
@@ -74,16 +75,23 @@ def answer(question: Question, progress: Progress | None = None) -> Exploration:
 
 
 def _paper_answer(question: Question, ranking: Ranking) -> Exploration:
-    workload, clock_hz = question.workload, question.board.clock_hz
+    clock_hz = question.board.clock_hz
     point, shared, why_not = _first_that_fits(question, ranking)
     design, fitted = _paper_design(question, shared, published_t_r=point.t_r), shared.fit
-    words, lowered = fitted.array.out_words, design.lowered_layers
+    words = fitted.array.out_words
     batches = range(1, question.b_max + 1)
-    ticks = {b: total_ticks(lowered, fitted.point, b, words) for b in batches}
+    lowered = dict(zip(question.workload.layers, design.lowered_layers, strict=True))
+
+    def ticks(layers: Sequence[LayerShape], batch: int) -> float:
+        return total_ticks([lowered[layer] for layer in layers], fitted.point, batch, words)
+
     return Exploration(
         question=question,
         ranking=ranking,
-        fitted_gops=tuple(gops(workload.macs, b, ticks[b], clock_hz, words) for b in batches),
+        fitted_gops=tuple(
+            gops(question.macs, b, question.weighed(partial(ticks, batch=b)), clock_hz, words) for b in batches
+        ),
+        part_gops=_of_parts(question, design, batches, lambda b, ls: ticks(ls, b) / words),
         design=design,
         fit=fitted,
         notes=_notes(question, ranking, point, design, why_not),
@@ -95,7 +103,7 @@ def _exact_answer(question: Question, ranking: Ranking, exact: ExactRanking) -> 
     latency = best.latency(layers, clock_hz)
     shared = Shared(fit=best.fit, plans=best.fbcb(layers), joins=best.layer_joins(layers))
     design = _design(question, shared, latency, published_t_r=best.fit.t_r)
-    seconds = ((b, best.total(layers, b) / clock_hz) for b in best.batches)
+    seconds = ((b, question.weighed(partial(best.total, batch=b)) / clock_hz) for b in best.batches)
     others = (
         f"none of the others could be more than {exact.gap_pct:.1f} % better"
         if exact.gap_pct
@@ -104,7 +112,8 @@ def _exact_answer(question: Question, ranking: Ranking, exact: ExactRanking) -> 
     return Exploration(
         question=question,
         ranking=ranking,
-        fitted_gops=tuple(2e-9 * b * question.workload.macs / s for b, s in seconds),
+        fitted_gops=tuple(2e-9 * b * question.macs / s for b, s in seconds),
+        part_gops=_of_parts(question, design, best.batches, lambda b, ls: best.total(ls, b)),
         design=design,
         fit=best.fit,
         notes=(
@@ -118,6 +127,20 @@ def _exact_answer(question: Question, ranking: Ranking, exact: ExactRanking) -> 
         evaluated=exact.evaluated,
         gap_pct=exact.gap_pct,
     )
+
+
+def _of_parts(
+    question: Question,
+    design: Design,
+    batches: Sequence[int],
+    cycles: Callable[[int, Sequence[LayerShape]], float],
+) -> tuple[tuple[float, ...], ...]:
+    """GOP/s of each network of a mix at each batch size; nothing for a network alone."""
+    found, at = [], 0
+    for work, _ in question.mix:
+        layers, at = question.workload.layers[at : at + len(work.layers)], at + len(work.layers)
+        found.append(tuple(2e-9 * b * work.macs * design.clock_hz / cycles(b, layers) for b in batches))
+    return tuple(found)
 
 
 def _first_that_fits(question: Question, ranking: Ranking) -> tuple[Point, Shared, FitError | None]:
@@ -219,6 +242,19 @@ def _paper_design(question: Question, shared: Shared, *, published_t_r: int) -> 
 
 def _design(question: Question, shared: Shared, latency: LatencyTable, *, published_t_r: int) -> Design:
     workload, ports, fitted = question.workload, question.target.ports, shared.fit
+    parts = tuple(
+        Part(
+            network=work.name,
+            workload_digest=work.digest,
+            layers=len(work.layers),
+            stages=len(work.exits),
+            share=share,
+            exit_rates=work.exit_rates,
+        )
+        for work, share in question.mix
+    )
+    rates = [part.exit_rates for part in parts]
+    together = None if None in rates else tuple(rate for row in rates for rate in row or ())
     return Design(
         network=workload.name,
         workload_digest=workload.digest,
@@ -228,7 +264,8 @@ def _design(question: Question, shared: Shared, latency: LatencyTable, *, publis
         b_max=question.b_max,
         layers=workload.layers,
         exits=workload.exits,
-        exit_rates=workload.exit_rates,
+        exit_rates=together if parts else workload.exit_rates,
+        parts=parts,
         plans=shared.plans,
         joins=shared.joins,
         latency=latency,

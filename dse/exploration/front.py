@@ -70,8 +70,7 @@ def front(question: Question) -> Front:
     words = question.target.out_words
     batches, ticks = _times(question, designs.space, words)
     gops = {
-        b: operations_rate(question.workload.macs, b, board.clock_hz, words) / row
-        for b, row in zip(batches, ticks, strict=True)
+        b: operations_rate(question.macs, b, board.clock_hz, words) / row for b, row in zip(batches, ticks, strict=True)
     }
     objective = np.asarray(sum(weights[b - 1] * row for b, row in gops.items()))
     latency = 1e3 * ticks[0] / words / board.clock_hz
@@ -87,7 +86,9 @@ def _times(question: Question, space: Space, words: int) -> tuple[list[int], Flo
         batches = sorted({1, *question.batches})
         return batches, words * lower_bounds(question, space, batches)
     batches = list(range(1, question.b_max + 1))
-    return batches, evaluate(space, question.workload.layers, b_max=question.b_max, words_per_cycle=words)
+    return batches, question.weighed(
+        lambda layers: evaluate(space, layers, b_max=question.b_max, words_per_cycle=words)
+    )
 
 
 def _at_depths(space: Space) -> Space:

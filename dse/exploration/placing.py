@@ -1,64 +1,69 @@
-"""The price of columns: arrays that the cascades of the reference core keep off a board, and what the best of
-them would reach.
+"""The price of columns of DSP slices: chains of the reference core that break for them, and arrays that they
+keep off a board.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-import numpy as np
-
-from ..exact.search import evaluate_array, lower_bounds, objective_of
-from ..exact.sharing import share_memory
-from ..paper.model import Point
+from ..exact.search import Evaluation, evaluate_array
+from ..hardware.array import Array
 from ..paper.search import Space, legal_space
 from ..question import Question
 from ..resources.buildable import buildable
-from ..resources.columns import fewest_pieces
+from ..resources.columns import MOST_BREAKS
+from ..resources.fit import Fit
 
 
-def price_of_columns(question: Question, reached: float) -> str:
-    """Say how many arrays the DSP columns leave out, and what the most promising would reach.
+def price_of_columns(question: Question, fitted: Fit) -> str:
+    """Say which chains of an array break for the DSP columns, what that costs, and what arrays are left out.
 
-    `reached`: GOP/s weighted over batch sizes (or minus milliseconds) of the design found, as the search
-    weighs it. The array is counted exactly. Takes as long as bounding the arrays and counting one.
+    The cost is counted by the exact model, beside the same array with whole chains: it takes as long as
+    counting two arrays.
     """
-    board = question.board
+    board, array = question.board, fitted.array
     if not board.dsp_columns:
         return f"the file of board '{board.name}' says nothing of its columns of DSP slices"
     if question.core == "hls":
         return "the HLS core asks nothing of the columns of DSP slices; the reference core does (--core rtl)"
-    free = replace(question, board=replace(board, dsp_columns=(), sources={}))
-    left = _left_out(question, free)
-    if not len(left):
-        return "the columns of DSP slices leave out no array"
-    bounds = lower_bounds(free, left, free.batches)
-    values = objective_of(free)(bounds)
-    best = int(np.argmax(values))
-    if values[best] <= reached:
-        return f"the columns of DSP slices leave out {len(left)} arrays, none of which could be better"
-    point = left[best]
-    shared = share_memory(free, point).fit
+    left = _left_out(question)
+    out = f"; {left} arrays are left out, whose chains would need more than {MOST_BREAKS} breaks" if left else ""
+    if not array.broken:
+        return f"each of the {array.t_c} chains of {array.t_p} lies whole in a column of DSP slices{out}"
+    whole = replace(fitted, array=replace(array, piece=0, broken=0))
     batches = sorted({1, question.b_max})
-    counted = evaluate_array(free, shared, batches)
-    clock, layers = board.clock_hz, question.workload.layers
-    rates = " and ".join(f"{b * clock / counted.total(layers, b):.1f} at batch {b}" for b in batches)
-    return (
-        f"the columns of DSP slices leave out {len(left)} arrays; the most promising, <{shared.t_r}, {point.t_p}, {point.t_c}>, "
-        f"would give {rates} frames/s, and its chains would have to break into {_pieces(question, point)} pieces each"
+    ours, theirs = (evaluate_array(question, one, batches) for one in (fitted, whole))
+    return f"{chains_in_pieces(array)}, which costs {_cost(question, ours, theirs, batches)}{out}"
+
+
+def chains_in_pieces(array: Array[int]) -> str:
+    """Say which chains of an array break, and into what.
+
+    >>> chains_in_pieces(Array(t_r=64, t_p=27, t_c=64, weight_slots=1, in_words=54, piece=18, broken=10))
+    '10 of 64 chains of 27 break into pieces of 18 and 9 to fit the columns of DSP slices'
+    """
+    pieces = [min(array.piece, array.t_p - at) for at in range(0, array.t_p, array.piece)]
+    told = " and ".join((", ".join(map(str, pieces[:-1])), str(pieces[-1])))
+    return f"{array.broken} of {array.t_c} chains of {array.t_p} break into pieces of {told} to fit the columns of DSP slices"
+
+
+def _cost(question: Question, ours: Evaluation, theirs: Evaluation, batches: list[int]) -> str:
+    costs = []
+    for batch in batches:
+        of, with_breaks = (question.weighed(partial(one.total, batch=batch)) for one in (theirs, ours))
+        more = with_breaks - of
+        costs.append(f"{more:,.0f} of {of:,.0f} cycles ({100 * more / of:.3f} %) at batch {batch}")
+    return " and ".join(costs)
+
+
+def _left_out(question: Question) -> int:
+    """The number of arrays that could be built if columns did not matter."""
+    free = replace(question, board=replace(question.board, dsp_columns=(), sources={}))
+    return _pairs(buildable(legal_space(free.board), free.target).space) - _pairs(
+        buildable(legal_space(question.board), question.target).space
     )
 
 
-def _left_out(question: Question, free: Question) -> Space:
-    """Arrays that could be built if columns did not matter."""
-    every = buildable(legal_space(free.board), free.target).space
-    placed = buildable(legal_space(question.board), question.target).space
-    pairs = set(zip(placed.t_p.tolist(), placed.t_c.tolist(), strict=True))
-    pe = zip(every.t_p.tolist(), every.t_c.tolist(), strict=True)
-    return every.only(np.array([pair not in pairs for pair in pe], dtype=bool))
-
-
-def _pieces(question: Question, point: Point) -> int:
-    found = fewest_pieces(question.board.dsp_columns, point.t_p, point.t_c)
-    assert found is not None, "an array within the DSPs of the device has room in pieces of one slice"
-    return found
+def _pairs(space: Space) -> int:
+    return len(set(zip(space.t_p.tolist(), space.t_c.tolist(), strict=True)))

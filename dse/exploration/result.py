@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,7 +28,8 @@ class Exploration:
     `ranking` holds the points of the `paper` model. `fitted_gops[b - 1]` are GOP/s of the design by its own
     model at batch b. `layer_cycles`: of every layer at every batch size, where the `exact` model counted
     them. `arrays` can be built, `evaluated` of them were counted by the `exact` model, and none of the others
-    can be more than `gap_pct` per cent better. `notes` are sentences for the reader.
+    can be more than `gap_pct` per cent better. `notes` are sentences for the reader. `part_gops`: of each
+    network of a mix.
     """
 
     question: Question
@@ -41,6 +42,26 @@ class Exploration:
     arrays: int = 0
     evaluated: int = 0
     gap_pct: float = 0.0
+    part_gops: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def parts(self) -> tuple[Exploration, ...]:
+        """The answer for each network of a mix, alone on the array of all; empty for a network alone."""
+        found, at = [], 0
+        for index, (work, _) in enumerate(self.question.mix):
+            cycles = None if self.layer_cycles is None else self.layer_cycles[at : at + len(work.layers)]
+            at += len(work.layers)
+            found.append(
+                replace(
+                    self,
+                    question=replace(self.question, workload=work, mix=()),
+                    design=self.design.part(index),
+                    fitted_gops=self.part_gops[index],
+                    layer_cycles=cycles,
+                    part_gops=(),
+                )
+            )
+        return tuple(found)
 
     @property
     def workload(self) -> Workload:
@@ -73,12 +94,10 @@ class Exploration:
         return faster_memories(self.board, self.design.memory)
 
     def price_of_columns(self) -> str:
-        """Say what the columns of DSP slices cost; takes as long as bounding a search again."""
-        walls = self.walls(1)
-        if walls is None:
+        """Say what the columns of DSP slices cost; takes as long as counting two arrays."""
+        if self.layer_cycles is None:
             return "what columns of DSP slices cost is counted by the exact model (--cycles exact)"
-        milliseconds = self.question.objective == "latency"
-        return price_of_columns(self.question, -self.batch_ms[0] if milliseconds else self.objective_gops)
+        return price_of_columns(self.question, self.fit)
 
     @property
     def published(self) -> Point:
@@ -120,8 +139,11 @@ class Exploration:
 
     @property
     def frames_per_second(self) -> tuple[float, ...]:
-        """Images a second at each batch size, each through the whole network, by the design's own model."""
-        return tuple(1e9 * value / (2 * self.workload.macs) for value in self.fitted_gops)
+        """Images a second at each batch size, each through the whole network, by the design's own model.
+
+        Of a mix, images of all networks in their shares.
+        """
+        return tuple(1e9 * value / (2 * self.question.macs) for value in self.fitted_gops)
 
     @property
     def batch_ms(self) -> tuple[float, ...]:
@@ -129,12 +151,17 @@ class Exploration:
         return tuple(1e3 * b / value for b, value in enumerate(self.frames_per_second, 1))
 
     def walls(self, batch: int) -> Walls | None:
-        """Divide the cycles of a batch among the walls; None where the `exact` model did not count them."""
-        return None if self.layer_cycles is None else walls(self.design, self._cycles(batch), batch)
+        """Divide the cycles of a batch among the walls.
+
+        None where the `exact` model did not count them, and of a mix, whose `parts` have their own.
+        """
+        return (
+            None if self.layer_cycles is None or self.question.mix else walls(self.design, self._cycles(batch), batch)
+        )
 
     def waste(self, batch: int) -> list[str]:
         """Sentences on layers that leave the array empty; none where the `exact` model did not count."""
-        return [] if self.layer_cycles is None else waste(self.design, self._cycles(batch), batch)
+        return [] if self.layer_cycles is None or self.question.mix else waste(self.design, self._cycles(batch), batch)
 
     def _cycles(self, batch: int) -> list[int]:
         return [row[batch - 1] for row in self.layer_cycles or ()]
@@ -227,9 +254,22 @@ class Exploration:
                 "latency_ns": [list(row) for row in self.design.latency.ns],
                 "digest": self.design.digest,
             },
+            **({"mix": self._mix()} if self.question.mix else {}),
             "search": {"arrays": self.arrays, "evaluated": self.evaluated, "gap_pct": self.gap_pct},
             "notes": list(self.notes),
         }
+
+    def _mix(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "network": part.workload.name,
+                "share": share,
+                "frames_per_second": list(part.frames_per_second),
+                "batch_ms": list(part.batch_ms),
+                "latency_ns": [list(row) for row in part.design.latency.ns],
+            }
+            for part, (_, share) in zip(self.parts, self.question.mix, strict=True)
+        ]
 
 
 def _share(used: int, available: int) -> dict[str, float]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ Floats = npt.NDArray[np.float64]
 N = TypeVar("N", int, Ints, Floats)
 
 _NUMBERS = ("t_r", "t_p", "t_c", "weight_slots", "in_words")  # of an array, each with a value of its own in a space
+_CHAINS = ("piece", "broken")  # likewise; zero where no chain breaks
 BIAS_WORDS = 3  # words of a weight slot that hold one 48-bit bias (ADR 4)
 
 
@@ -129,8 +130,9 @@ class Array(Generic[N]):
 
     `t_r`: rows of an accumulator bank. `t_p`: words of a PE's adder tree. `t_c`: PEs. `weight_slots`: slots
     of `t_p` weights in a beat. `in_words`, `out_words`: words of a beat of inputs and of outputs.
-    `stackable`: pairs of PEs join (k = 2) or make two lanes. `split`: trees split (k = 1/2). Raises
-    DesignError.
+    `stackable`: pairs of PEs join (k = 2) or make two lanes. `split`: trees split (k = 1/2). `broken`: PEs of
+    the reference core whose chain of multiply-accumulates breaks into pieces of `piece` words, the last
+    shorter (ADR 39); both zero where none does. Raises DesignError.
     """
 
     t_r: N
@@ -141,6 +143,8 @@ class Array(Generic[N]):
     out_words: int = 8
     stackable: bool = True
     split: bool = False
+    piece: N | int = 0
+    broken: N | int = 0
 
     def __post_init__(self) -> None:
         for name in (*_NUMBERS, "out_words"):
@@ -152,6 +156,22 @@ class Array(Generic[N]):
             raise DesignError(f"t_c must be at least 2 when stackable PEs are on, not {self.t_c}")
         if self.split and (np.any(self.t_p % 2) or np.any(self.t_r < 2)):
             raise DesignError(f"t_p must be even and t_r at least 2 when trees split, not {self.t_p} and {self.t_r}")
+        self._check_chains()
+
+    def _check_chains(self) -> None:
+        for name in _CHAINS:
+            value = getattr(self, name)
+            if not isinstance(value, int | np.ndarray) or isinstance(value, bool) or np.any(np.less(value, 0)):
+                raise DesignError(f"{name} must be a whole number of at least 0, not {value!r}")
+        breaks = np.greater(self.broken, 0)
+        if np.any(breaks & (np.less(self.piece, 1) | np.greater_equal(self.piece, self.t_p))):
+            raise DesignError(f"a piece of a chain of {self.t_p} must have 1 to t_p - 1 words, not {self.piece}")
+        if np.any(~breaks & np.greater(self.piece, 0)):
+            raise DesignError(f"piece must be 0 where no chain breaks, not {self.piece}")
+        if np.any(np.greater(self.broken, self.t_c)) or (self.split and np.any(breaks)):
+            raise DesignError(f"at most t_c chains break, and none where trees split, not {self.broken}")
+        if self.stackable and np.any(np.equal(np.mod(self.t_c, 2), 0) & np.not_equal(np.mod(self.broken, 2), 0)):
+            raise DesignError(f"both chains of a pair must break, or none: broken must be even, not {self.broken}")
 
     @classmethod
     def on(cls, board: Board, memory: str | None, *, t_r: N, t_p: N, t_c: N, stackable: bool = True) -> Array[N]:
@@ -169,18 +189,22 @@ class Array(Generic[N]):
 
     def only(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> Array[Ints]:
         """Some of many arrays, by mask or by indices."""
-        picked = {name: np.asarray(getattr(self, name))[keep] for name in _NUMBERS}
+        picked = {name: self._many(name)[keep] for name in (*_NUMBERS, *_CHAINS)}
         return Array(**picked, out_words=self.out_words, stackable=self.stackable, split=self.split)
 
     def at(self, index: int) -> Array[int]:
         """One of many arrays."""
-        picked = {name: int(np.asarray(getattr(self, name))[index]) for name in _NUMBERS}
+        picked = {name: int(self._many(name)[index]) for name in (*_NUMBERS, *_CHAINS)}
         return Array(**picked, out_words=self.out_words, stackable=self.stackable, split=self.split)
 
     def side_by_side(self) -> Array[Floats]:
         """The same numbers in float64: one array becomes a row of one."""
-        picked = {name: np.atleast_1d(np.asarray(getattr(self, name), float)) for name in _NUMBERS}
+        picked = {name: np.atleast_1d(self._many(name).astype(float)) for name in (*_NUMBERS, *_CHAINS)}
         return Array(**picked, out_words=self.out_words, stackable=self.stackable, split=self.split)
+
+    def _many(self, name: str) -> npt.NDArray[Any]:
+        """A number with as many values as there are arrays."""
+        return np.broadcast_to(np.asarray(getattr(self, name)), np.shape(self.t_c))
 
     def tile(self, mode: Mode) -> tuple[N, N]:
         """Width of a P-tile in words and of a column tile in columns (ADR 4's W and N).
@@ -231,6 +255,24 @@ class Array(Generic[N]):
     def macs(self) -> N:
         """Multiply-accumulates of the whole array in one cycle: one DSP each."""
         return self.t_p * self.t_c
+
+    @property
+    def breaks(self) -> N | int:
+        """Cycles by which a chain in pieces is later: one for each place where it breaks.
+
+        >>> Array(t_r=64, t_p=27, t_c=64, weight_slots=1, in_words=54, piece=9, broken=4).breaks
+        2
+        """
+        piece: Any = self.piece
+        if isinstance(piece, int):
+            return ceil_div(self.t_p, piece) - 1 if piece else 0
+        many: Any = np.where(piece > 0, ceil_div(self.t_p, np.maximum(piece, 1)) - 1, 0)
+        return many
+
+    @property
+    def late(self) -> N:
+        """Cycles from a beat to the last sums that it finishes, which may be read that many cycles later."""
+        return self.t_p + (3 + int(self.stackable) + self.breaks)
 
     @property
     def columns(self) -> N:

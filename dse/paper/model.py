@@ -213,7 +213,7 @@ def distinct(layers: Iterable[LayerShape]) -> Counter[LayerShape]:
     )
 
 
-def gops(macs: int, batch: int, ticks: int, clock_hz: int, words_per_cycle: int) -> float:
+def gops(macs: float, batch: int, ticks: float, clock_hz: int, words_per_cycle: int) -> float:
     """T(d, b) of Eq. 2 in GOP/s: two operations a multiply-accumulate, `batch` samples in `ticks`.
 
     >>> gops(macs=1000, batch=1, ticks=16, clock_hz=100_000_000, words_per_cycle=8)  # in two cycles
@@ -222,6 +222,6 @@ def gops(macs: int, batch: int, ticks: int, clock_hz: int, words_per_cycle: int)
     return operations_rate(macs, batch, clock_hz, words_per_cycle) / ticks
 
 
-def operations_rate(macs: int, batch: int, clock_hz: int, words_per_cycle: int) -> float:
+def operations_rate(macs: float, batch: int, clock_hz: int, words_per_cycle: int) -> float:
     """GOP/s times ticks: the factor of `gops` that does not depend on the design point."""
     return 2 * batch * macs * words_per_cycle * clock_hz / 1e9

@@ -251,17 +251,19 @@ def rank(
 ) -> Ranking:
     """Rank every legal point of a question's board under Eq. 2. Raises DesignError."""
     check_macs(question.workload)
-    macs, board = question.workload.macs, question.board
+    macs, board = question.macs, question.board
     space = legal_space(board)
     words = board.paper_words_per_cycle
-    ticks = evaluate(
-        space,
-        question.workload.layers,
-        b_max=question.b_max,
-        words_per_cycle=words,
-        batching=batching,
-        stackable=stackable,
-        progress=progress,
+    ticks = question.weighed(
+        lambda layers: evaluate(
+            space,
+            layers,
+            b_max=question.b_max,
+            words_per_cycle=words,
+            batching=batching,
+            stackable=stackable,
+            progress=progress,
+        )
     )
     gops = np.empty_like(ticks)
     objective = np.zeros(len(space))

@@ -1,7 +1,10 @@
 from .buildable import HLS_BEAT_BITS as HLS_BEAT_BITS
 from .buildable import ram_bits as ram_bits
 from .calibration import Measure as Measure
+from .columns import Cut as Cut
+from .columns import Place as Place
 from .columns import chains as chains
+from .columns import lay as lay
 from .logic import LOGIC_KINDS as LOGIC_KINDS
 from .logic import logic_table as logic_table
 from .logic import logic_terms as logic_terms

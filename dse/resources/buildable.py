@@ -30,7 +30,7 @@ from ..hardware.array import Array, Floats, Ints, ceil_div
 from ..hardware.row_buffer import BUFFER_WORDS
 from ..paper.search import Space
 from ..question import Target
-from .columns import chains
+from .columns import MOST_BREAKS, chains, cuts
 from .logic import interval_pct, npu_logic
 from .primitives import NpuShape, accumulator_ramb18, buffer_uram288, dsp, fixed_ramb18, ultra_banks, uram288
 
@@ -143,7 +143,10 @@ def buildable(space: Space, target: Target, *, buffer_words: int = BUFFER_WORDS,
     t_r = np.maximum(2, np.minimum(space.t_r, MAX_T_R) // 2 * 2)
     array = Array.on(board, target.memory, t_r=t_r, t_p=space.t_p, t_c=space.t_c, stackable=target.stackable)
     shape = NpuShape.at(target, array, buffer_words)
-    for need in (_beat, _dsp, _columns, _buffer):
+    for need in (_beat, _dsp):
+        shape = shape[judge(need(shape, target), len(shape))]
+    shape = _in_pieces(shape, target)
+    for need in (_columns, _buffer):
         shape = shape[judge(need(shape, target), len(shape))]
     shape, ramb18 = _deepest(shape, board)
     keep = judge(_rams(shape, ramb18, board), len(shape))
@@ -197,15 +200,32 @@ def _dsp(shape: NpuShape, target: Target) -> Limit:
     return Limit(resource="dsp", needed=dsp(shape), available=most, says=says, facts=_facts(shape, board))
 
 
+def _asks_columns(target: Target) -> bool:
+    return target.core != "hls" and bool(target.board.dsp_columns)
+
+
+def _in_pieces(shape: NpuShape, target: Target) -> NpuShape:
+    """The NPUs with as few breaks in the chains of the reference core as columns of DSP slices allow."""
+    if not _asks_columns(target):
+        return shape
+    array = shape.array
+    piece, broken = cuts(
+        target.board.dsp_columns, np.asarray(array.t_p), np.asarray(array.t_c), stackable=target.stackable
+    )
+    return replace(shape, array=replace(array, piece=piece, broken=broken))
+
+
 def _columns(shape: NpuShape, target: Target) -> Limit:
-    """Cascades of the reference core lie in one column each."""
+    """Cascades of the reference core lie in one column each, whole or in pieces."""
     says = (
         "the columns of DSP slices of board '{board}' hold {available} whole chains of {t_p}, and {t_c} PEs of the "
-        "reference core need {needed}; the HLS core has no such chains"
+        f"reference core need {{needed}}: no way was found to break the others into at most {MOST_BREAKS + 1} pieces "
+        "each; the HLS core has no such chains"
     )
-    board, free = target.board, target.core == "hls" or not target.board.dsp_columns
-    needed = 0 if free else shape.array.t_c
-    available = chains(board.dsp_columns, np.asarray(shape.array.t_p))
+    board, array = target.board, shape.array
+    held = chains(board.dsp_columns, np.asarray(array.t_p))
+    needed = array.t_c if _asks_columns(target) else 0
+    available = np.where(np.greater(array.broken, 0), array.t_c, held)
     return Limit(resource="dsp_columns", needed=needed, available=available, says=says, facts=_facts(shape, board))
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..hardware.array import Floats, Ints, log2_ceil
+from .columns import MOST_BREAKS
 from .memories import block_chunks, ultra_chunks
 from .primitives import PARTS, Memory, NpuShape, core_memories, data_plane_memories, data_plane_queues, mapped
 
@@ -96,7 +97,7 @@ def _core_luts(s: NpuShape) -> dict[str, Any]:
         "one": 1,
         "slice bits": _slice_bits(s),
         "memory LUTs": _stored(core_memories(s), s.family),
-        "shift registers": _skews(s) * 16 * _shift_luts(s.array.t_p),
+        "shift registers": _skews(s) * 16 * _shift_luts(s.array.t_p) + _lags(s)[1],
         "lanes": lanes,
         "lane bits": lanes * acc,
         "gather bits": gathered + lanes * acc * _mux(clusters),
@@ -119,8 +120,8 @@ def _core_ffs(s: NpuShape) -> dict[str, Any]:
         "lane bits": 7 * lanes * acc,
         "gather bits": _gather_bits(s)[0] + lanes * acc,
         "pool bits": 2 * _POOL_BITS * np.asarray(s.array.in_words),
-        "skews": _skews(s) * 48,
-        "load bits": np.asarray(s.array.macs),
+        "skews": _skews(s) * 48 + _lags(s)[0],
+        "load bits": np.asarray(s.array.macs) + np.asarray(s.array.broken) * s.array.breaks,
         "pair bits": stackable * (np.asarray(s.array.t_c) // 2) * acc,
         "split bits": split * np.asarray(s.array.t_c) * acc,
         "bank selects": _bank_selects(s),
@@ -200,6 +201,21 @@ def _shift_luts(t_p: Ints | int) -> Ints:
     partial = np.asarray(t_p) - whole * _SRL_DELAY
     total = _SRL_DELAY * whole * (whole + 1) // 2 + partial * (whole + 1)
     return np.asarray(np.maximum(0, total - (_SHORTEST_SRL - 1)))
+
+
+def _lags(s: NpuShape) -> tuple[Ints, Ints]:
+    """Flip-flops and LUTs that delay words for chains in pieces: a cycle for each piece before theirs.
+
+    Words of inputs for both halves of pairs, and of the lanes of the weight bus that such chains listen to.
+    """
+    t_p, piece = np.asarray(s.array.t_p), np.asarray(s.array.piece)
+    halves = 1 + int(s.array.stackable)
+    pairs = -(-np.asarray(s.array.broken) // halves)
+    vectors = halves * (pairs > 0) + np.minimum(_weight_bus(s)[0], halves * np.minimum(s.array.weight_slots, pairs))
+    words = [np.clip(t_p - cycles * piece, 0, piece) for cycles in range(1, MOST_BREAKS + 1)]
+    flops = sum(cycles * count for cycles, count in enumerate(words, 1) if cycles < _SHORTEST_SRL)
+    shifted = sum(count for cycles, count in enumerate(words, 1) if cycles >= _SHORTEST_SRL)
+    return np.asarray(16 * vectors * flops), np.asarray(16 * vectors * shifted)
 
 
 def _mux(inputs: Ints | int) -> Ints:

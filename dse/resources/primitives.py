@@ -72,7 +72,7 @@ class NpuShape:
             array=design.array,
             acc_bits=design.acc_bits,
             b_max=design.b_max,
-            layers=len(design.layers),
+            layers=design.hardware_layers,
             port_bytes=design.port_bytes,
             stripes=design.stripes,
             buffer_words=design.buffer_words,

@@ -9,6 +9,7 @@ import click
 
 from fluidnpu import boards, dse, hls, models, rtl_tb
 from fluidnpu.hls import core as hls_core
+from fluidnpu.hls import program as hls_program
 from fluidnpu.hls import project as hls_project
 from fluidnpu.models import exits as model_exits
 from fluidnpu.models import numeric
@@ -104,7 +105,7 @@ def build_project(options: BuildOptions) -> None:
         "folder": str(folder),
         "files": len(files),
         "design": design.digest,
-        "build_id": f"{program.build_id:08x}",
+        "build_id": f"{hls_program.digest_build_id(design.hardware_digest):08x}",
         "float_accuracy": None if guard is None else guard.float_accuracy,
         "int16_accuracy": None if guard is None else guard.int16_accuracy,
         "exit_rates": None if design.exit_rates is None else list(design.exit_rates),

@@ -37,6 +37,16 @@ class Circumstances:
     criteria: str | None = None
     power: str | None = None
 
+    def read_parts(self) -> dse.Design | None:
+        """Read the design for several networks that the table is; None for any other table."""
+        if self.table is None:
+            return None
+        text = models.read_text(self.table, "a design or a table in JSON")
+        if '"parts"' not in text:
+            return None
+        design = dse.Design.loads(text, str(self.table))
+        return design if design.parts else None
+
     def read_table(self) -> tuple[scheduler.Serving, exits.Recorded | None, exits.Criterion | None]:
         """Read the table, recorded samples and the usual criterion, for tenants with traffic of their own.
 
@@ -198,6 +208,10 @@ def read_serving(path: Path, rates: tuple[float, ...] | None, *, assumed: bool =
         raw = json.loads(text)
     except (json.JSONDecodeError, RecursionError):
         return scheduler.Serving.loads(text, str(path))  # says what is wrong
+    if isinstance(raw, dict) and raw.get("parts"):
+        raise UsageError(
+            f"'{path}' is a design for several networks, which are served together: say by which tenants with --tenants"
+        )
     if not isinstance(raw, dict) or (rates is None and not assumed):
         return scheduler.Serving.loads(text, str(path))
     if "digest" in raw:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fluidnpu import boards, dse, models
 from fluidnpu.hls import program as hls_program
@@ -46,8 +47,14 @@ def default_cycles() -> str:
     return "paper" if importlib.util.find_spec("numba") is None else DEFAULT_CYCLES
 
 
-def explored(out: Console, work: models.Workload, board: boards.Board, search: Search) -> dse.Exploration:
-    """Search the designs of a board, with progress on the screen.
+def explored(
+    out: Console,
+    work: models.Workload,
+    board: boards.Board,
+    search: Search,
+    mix: tuple[tuple[models.Workload, float], ...] = (),
+) -> dse.Exploration:
+    """Search the designs of a board, with progress on the screen; of a `mix` for several networks at once.
 
     Raises UsageError and the errors of `dse`.
     """
@@ -57,23 +64,25 @@ def explored(out: Console, work: models.Workload, board: boards.Board, search: S
             "pip install 'fluidnpu[fast]', or ask for the publication's model with --cycles paper"
         )
     b_max = DEFAULT_B_MAX if search.b_max is None else search.b_max
+    works = [one for one, _ in mix] or [work]
+    asked: dict[str, Any] = {
+        "board": board,
+        "b_max": b_max,
+        "model": search.cycle_model,
+        "memory": search.memory,
+        "weights": _weights(search.weights),
+        "objective": search.objective,
+        "core": search.core,
+        "evaluations": quick_evaluations(works, b_max) if search.evaluations is None else search.evaluations,
+    }
     try:
-        question = dse.Question(
-            workload=work,
-            board=board,
-            b_max=b_max,
-            model=search.cycle_model,
-            memory=search.memory,
-            weights=_weights(search.weights),
-            objective=search.objective,
-            core=search.core,
-            evaluations=quick_evaluations(work, b_max) if search.evaluations is None else search.evaluations,
-        )
+        question = dse.Question.of_mix(mix, **asked) if mix else dse.Question(workload=work, **asked)
     except dse.DesignError as error:
-        if search.cycle_model == "exact" and any(layer.window is None for layer in work.layers):
+        if search.cycle_model == "exact" and any(layer.window is None for one in works for layer in one.layers):
             add_note(error, "or ask for the publication's model, which needs no windows, with --cycles paper")
         raise
-    log.info("searching designs for %s on %s by the %s model", work.name, board.name, search.cycle_model)
+    name = question.workload.name
+    log.info("searching designs for %s on %s by the %s model", name, board.name, search.cycle_model)
     label = "bounding" if search.cycle_model == "exact" else "ranking"
     with show.progress(out, f"{label} arrays for {board.name}") as step:
         found = dse.answer(question, _relabelled(step, question, board.name))
@@ -81,12 +90,12 @@ def explored(out: Console, work: models.Workload, board: boards.Board, search: S
     return found
 
 
-def quick_evaluations(work: models.Workload, b_max: int) -> int:
-    """Give the number of arrays that a quick search counts: the more, the smaller the network.
+def quick_evaluations(works: Sequence[models.Workload], b_max: int) -> int:
+    """Give the number of arrays that a quick search counts: the more, the smaller the networks.
 
     It depends on nothing but the question, so that the answer does not depend on the machine.
     """
-    counted = max(1, work.macs * b_max * (b_max + 1) // 2)
+    counted = max(1, sum(work.macs for work in works) * b_max * (b_max + 1) // 2)
     return max(1, min(QUICK_MOST, QUICK_MACS // counted))
 
 
@@ -125,5 +134,10 @@ def chosen_design(
         raise UsageError(f"'{design_file}' must be a design for batches up to {search.b_max}, not up to {design.b_max}")
     if search.memory not in (None, design.memory):
         raise UsageError(f"'{design_file}' must be a design for memory '{search.memory}', not for '{design.memory}'")
+    part = design.part_for(network.workload)
+    if part is None and design.parts:
+        made_for = ", ".join(f"'{one.network}'" for one in design.parts)
+        raise UsageError(f"'{design_file}' is a design for {made_for}, and '{network.name}' has other layers or exits")
+    design = design if part is None else part
     hls_program.check_made_for(design, network)
     return with_rates_of(design, network)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 class DseOptions(Search):
     """The command line of `fluidnpu dse`."""
 
-    model: Path
+    models: tuple[str, ...]
     board: str
     exits: str | None
     exit_rates: str | None
@@ -59,9 +59,14 @@ class DseOptions(Search):
     explain: bool
     as_json: bool
 
+    @property
+    def model(self) -> Path:
+        """The only model."""
+        return Path(self.models[0])
+
 
 @click.command("dse")
-@click.argument("model", type=PATH)
+@click.argument("models", nargs=-1, required=True, metavar="MODEL | MODEL=SHARE MODEL=SHARE...")
 @BOARD
 @click.option("--b-max", default=DEFAULT_B_MAX, show_default=True, metavar="N", help="largest batch, 1 to 16")
 @MEMORY
@@ -105,19 +110,23 @@ def command(options: DseOptions) -> None:
 
     Names: resnet50, inception_v3, mobilenet_v2, efficientnet_lite0. Shows frames a second, milliseconds and
     what limits them; the same question as `build` asks.
+
+    Several models, each with its share of the requests, get one array for all of them: the best for a
+    request on average. Build each with the same design, and serve them on one NPU with --tenants.
     """
     search_design(options)
 
 
 def search_design(options: DseOptions) -> None:
     """Search the whole space; print the published point and the design that fits; write the design."""
-    work = workload_of(options)
+    mix = mix_of(options)
+    work = workload_of(options) if not mix else mix[0][0]
     out = show.console(options.as_json)
     board = boards.load_board(options.board)
     record = None if options.calibration is None else read_record(options.calibration)
     smaller, reasons = (board, ()) if record is None else dse.calibrated_board(record, board)
     try:
-        exploration = explored(out, work, smaller, options)
+        exploration = explored(out, work, smaller, options, mix)
     except dse.FitError as error:
         raise NegativeAnswerError("; ".join((str(error), *reasons))) from None
     exploration = dataclasses.replace(exploration, notes=(*reasons, *exploration.notes))
@@ -136,6 +145,8 @@ def search_design(options: DseOptions) -> None:
         )
         return
     print_design(out, exploration)
+    if mix:
+        _print_mix(out, exploration)
     for reason in reasons:
         out.print(reason)
     if exploration.design.model == "paper":
@@ -150,6 +161,42 @@ def search_design(options: DseOptions) -> None:
     for path, what in ((options.out, "design"), (options.report, "report")):
         if path is not None:
             out.print(f"{what} written to [bold]{path}[/]", soft_wrap=True)
+
+
+def mix_of(options: DseOptions) -> tuple[tuple[models.Workload, float], ...]:
+    """Give several models with their shares of the requests; nothing for a single one. Raises UsageError."""
+    if len(options.models) == 1:
+        return ()
+    single = {
+        "--exits": options.exits,
+        "--exit-rates": options.exit_rates,
+        "--data": options.data,
+        "--calibration": options.calibration,
+        "--report": options.report,
+    }
+    if wrong := [name for name, value in single.items() if value is not None]:
+        raise UsageError(f"{wrong[0]} is for one model, and {len(options.models)} are given")
+    mix = []
+    for word in options.models:
+        path, equals, text = word.rpartition("=")
+        values = numbers("MODEL=SHARE", text) if equals else None
+        if values is None or len(values) != 1:
+            raise UsageError(f"each of several models must have its share of the requests, MODEL=0.5, not '{word}'")
+        model = read_model_or_name(Path(path))
+        mix.append((model if isinstance(model, models.Workload) else model.workload, values[0]))
+    return tuple(mix)
+
+
+def _print_mix(out: Console, found: dse.Exploration) -> None:
+    """Print what each network of a mix reaches on the array of all."""
+    rows = []
+    for part, (work, share) in zip(found.parts, found.question.mix, strict=True):
+        for batch in sorted({1, found.b_max}):
+            walls = part.walls(batch)
+            row = (work.name, f"{100 * share:.0f}", str(batch), f"{part.frames_per_second[batch - 1]:.1f}")
+            rows.append((*row, f"{part.batch_ms[batch - 1]:.3f}", "-" if walls is None else walls.first))
+    columns = ("network", "share %", "batch", "frames/s", "ms a batch", "limited by")
+    out.print(show.table("each network alone on this array", columns, rows))
 
 
 def workload_of(options: DseOptions) -> models.Workload:
@@ -187,11 +234,12 @@ def print_design(out: Console, found: dse.Exploration) -> None:
     parts = {"DSP": resources["dsp"], **show.memories(resources), "LUT": resources["lut"], "FF": resources["ff"]}
     shares = ", ".join(f"{r['percent']:.0f} % {kind}" for kind, r in parts.items())
     out.print(f"takes {shares} of the device (LUT and FF estimated)")
-    walls, faster = found.walls(1), found.faster_memories
-    if walls is not None and walls.first == "memory" and faster:
+    walls, faster = [one.walls(1) for one in found.parts or (found,)], found.faster_memories
+    if faster and any(one is not None and one.first == "memory" for one in walls):
         out.print(f"the board has a faster memory: --memory {' or '.join(faster)}")
-    for said in found.waste(found.b_max):
-        out.print(f"[yellow]{said}[/]")
+    for one in found.parts or (found,):
+        for said in one.waste(one.b_max):
+            out.print(f"[yellow]{said}[/]" + (f" (in {one.workload.name})" if found.parts else ""))
     out.print(f"[dim]{how_far(found)}[/]")
 
 

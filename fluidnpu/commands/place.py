@@ -21,6 +21,8 @@ from .fleets import read_fleet
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..reports.placement import Asked
+
 MICROS = 1_000_000
 
 
@@ -40,6 +42,7 @@ class PlaceOptions:
     gap: str
     nodes: int
     out: Path | None
+    report: Path | None
     explain: bool
     as_json: bool
 
@@ -63,6 +66,7 @@ class PlaceOptions:
     help="most nodes of branch and bound; more of them take longer and bring value and bound together",
 )
 @click.option("--out", type=FILE_OUT, metavar="PLAN.json", help="where to write the plan")
+@click.option("--report", type=FILE_OUT, metavar="FILE.html", help="where to write the plan as a picture, with curves")
 @EXPLAIN
 @JSON
 @takes(PlaceOptions)
@@ -81,6 +85,10 @@ def command(options: PlaceOptions) -> None:
     found = together(fleet, options) if options.network is None and len(fleet.networks) > 1 else planned(fleet, options)
     if options.out is not None:
         files.write_file(options.out, found.plan.dumps())
+    if options.report is not None:
+        from ..reports.placement import render_placement
+
+        files.write_file(options.report, render_placement(fleet, found, asked(options)))
     if options.as_json:
         show.emit({"plan": found.plan.to_dict(), "forms": [asdict(form) for form in found.forms], **proof(found.plan)})
         return
@@ -90,6 +98,24 @@ def command(options: PlaceOptions) -> None:
         show.explain(out, columns)
     if options.out is not None:
         out.print(f"plan written to [bold]{options.out}[/]")
+    if options.report is not None:
+        out.print(f"report written to [bold]{options.report}[/]")
+
+
+def asked(options: PlaceOptions) -> Asked:
+    """Give the question for the report, which asks it again at other rates. Raises UsageError."""
+    from ..reports.placement import Asked
+
+    return Asked(
+        network=options.network,
+        slo_ns=scheduler.parse_duration_ns(options.slo, "--slo"),
+        slack=share("--slack", options.slack),
+        headroom=share("--headroom", options.headroom),
+        nodes=options.nodes,
+        rate_per_s=options.rate,
+        budget_micros=None if options.budget is None else round(options.budget * MICROS),
+        overlap=not options.wait_for_links,
+    )
 
 
 def together(fleet: placement.Fleet, options: PlaceOptions) -> placement.Placement:

@@ -24,7 +24,7 @@ from ..errors import UsageError, add_note
 from ..options import DATA, EXIT_RATES, JSON, PATH, POWER, numbers, read_power, takes
 from .networks import noise
 from .serve_fleet import serve_fleet
-from .serve_network import NetworkOptions, serve_network
+from .serve_network import NetworkOptions, serve_network, surfaces
 
 NOISE_IMAGES = 1000  # where no images are named
 RATED_IMAGES = 256  # on which exit rates are measured before the first request
@@ -33,7 +33,7 @@ _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeOptions:
+class ServeOptions(NetworkOptions):
     """The command line of `fluidnpu serve`, as text and numbers."""
 
     bundles: tuple[str, ...]
@@ -41,20 +41,6 @@ class ServeOptions:
     policy: str
     rate: float | None
     slo: str | None
-    http: int | None
-    grpc: int | None
-    admin: int | None
-    admin_grpc: int | None
-    host: str
-    max_queue: int
-    max_batch: int
-    token_file: Path | None
-    tls_cert: Path | None
-    tls_key: Path | None
-    decisions: Path | None
-    guarded: bool
-    log_level: str
-    log_requests: bool
     requests: int | None = None
     seed: int = 0
     data: Path | None = None
@@ -65,16 +51,14 @@ class ServeOptions:
     tenants: Path | None = None
     power: str | None = None
     fleet: Path | None = None
+    plan: Path | None = None
+    engine: str = "local"
+    shard: int = 32
+    ray_address: str | None = None
     patience: float = 4.0
     audit: int = 100
     board_token_file: Path | None = None
     as_json: bool = False
-
-    @property
-    def network(self) -> NetworkOptions:
-        """The options that are about the network."""
-        names = (field.name for field in dataclasses.fields(NetworkOptions))
-        return NetworkOptions(**{name: getattr(self, name) for name in names})
 
     @property
     def addresses(self) -> dict[str, Any]:
@@ -85,9 +69,6 @@ class ServeOptions:
         }
 
 
-PORT = click.IntRange(0, 65535)
-
-
 @click.command("serve")
 @click.argument("bundles", nargs=-1, metavar="[NAME=]BUNDLE...")
 @click.option(
@@ -96,30 +77,33 @@ PORT = click.IntRange(0, 65535)
     metavar="FILE.toml",
     help="serve the boards of a fleet file as one server: those with an address there, the others simulated here",
 )
-@click.option("--http", type=PORT, metavar="PORT", help="serve REST here (0: any free port), with a live page at /")
-@click.option("--grpc", type=PORT, metavar="PORT", help="serve gRPC here")
 @click.option(
-    "--admin", type=PORT, metavar="PORT", help="REST here may also load and unload models  [default: none may]"
+    "--plan",
+    type=PATH,
+    metavar="PLAN.json",
+    help="fleet: what runs where, as `place --out` wrote it  [default: every board serves all its networks]",
 )
-@click.option("--admin-grpc", type=PORT, metavar="PORT", help="the same for gRPC")
-@click.option("--host", default="127.0.0.1", show_default=True, help="address to listen on; 0.0.0.0 is every one")
 @click.option(
-    "--max-queue", type=click.IntRange(1, 1 << 20), default=1024, show_default=True, help="requests without an answer"
-)
-@click.option("--max-batch", type=click.IntRange(1, 4096), default=64, show_default=True, help="images in one request")
-@click.option("--token-file", type=PATH, metavar="FILE", help="requests must carry the bearer token in this file")
-@click.option("--tls-cert", type=PATH, metavar="FILE.pem", help="certificate: all surfaces speak TLS")
-@click.option("--tls-key", type=PATH, metavar="FILE.pem", help="its key")
-@click.option("--decisions", type=PATH, metavar="FOLDER", help="log every decision, for simulate --replay")
-@click.option("--guarded", is_flag=True, help="check program, registers and results after every job")
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="warning",
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
     show_default=True,
-    help="of the JSON lines on standard error",
+    help="fleet: one dispatcher here, or one a shard of boards, in actors that Ray places and restarts",
 )
-@click.option("--log-requests", is_flag=True, help="log a line a request, too")
+@click.option(
+    "--shard",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    metavar="BOARDS",
+    help="fleet, ray: most boards of one actor",
+)
+@click.option(
+    "--ray-address",
+    metavar="HOST:PORT",
+    help="fleet, ray: of a cluster whose nodes have the resource npu_boards  [default: this machine alone]",
+)
+@surfaces
 @click.option(
     "--device",
     default="simulated",
@@ -205,11 +189,17 @@ def command(options: ServeOptions) -> None:
     Exit code: 0 all requests ended; 1 the device failed; 2 bad input; 130 or 143 the measured stream was
     stopped by Ctrl-C or SIGTERM.
     """
+    if options.plan is not None and options.fleet is None:
+        raise UsageError("--plan says what the boards of a fleet serve, so it needs --fleet FILE.toml")
     if options.fleet is not None:
         _check_fleet(options)
         serve_fleet(
             options.fleet,
-            options.network,
+            options,
+            plan=options.plan,
+            engine=options.engine,
+            shard=options.shard,
+            ray_address=options.ray_address,
             policy=options.policy,
             rate_per_s=options.rate,
             slo=options.slo,
@@ -221,12 +211,12 @@ def command(options: ServeOptions) -> None:
         )
     elif not options.bundles:
         raise UsageError("serve must be given a bundle, several, or --fleet FILE.toml, and it has none")
-    elif options.network.wanted:
+    elif options.wanted:
         if options.requests is not None or options.data is not None:
             raise UsageError("--requests and --data are for a measured stream, which has no --http, --grpc or --admin")
         serve_network(
             options.bundles,
-            options.network,
+            options,
             device=options.device,
             policy=options.policy,
             rate_per_s=options.rate,
@@ -258,7 +248,7 @@ def _check_fleet(options: ServeOptions) -> None:
     for name, given in (("--requests", options.requests), ("--data", options.data), ("--decisions", options.decisions)):
         if given is not None:
             raise UsageError(f"{name} is for a server of its own, not for the front of a fleet")
-    if not options.network.wanted:
+    if not options.wanted:
         raise UsageError("the front of a fleet must have --http or --grpc, and it has neither")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,10 @@ def serve_fleet(
     file: Path,
     network: NetworkOptions,
     *,
+    plan: Path | None,
+    engine: str,
+    shard: int,
+    ray_address: str | None,
     policy: str,
     rate_per_s: float | None,
     slo: str | None,
@@ -36,8 +42,10 @@ def serve_fleet(
     """
     if network.admin is not None or network.admin_grpc is not None:
         raise UsageError("models are loaded at the boards of a fleet, so its front has no --admin and no --admin-grpc")
+    if engine == "local" and ray_address is not None:
+        raise UsageError("--ray-address is for --engine ray")
     out = show.console(as_json)
-    roster = fleet.Roster.read(file)
+    roster = fleet.Roster.read(file, plan)
     slo_ns = None if slo is None else scheduler.parse_duration_ns(slo, "--slo")
     share = None if rate_per_s is None else rate_per_s / len(roster.seats)
     boards = fleet.BoardOptions(
@@ -54,7 +62,11 @@ def serve_fleet(
     fronts: list[fleet.FleetFront] = []
 
     def opened(limits: oip.Limits, version: str) -> fleet.FleetFront:
-        fronts.append(fleet.FleetFront(roster, options, limits, version))
+        if engine == "local":
+            fronts.append(fleet.FleetFront(roster, options, limits, version))
+        else:
+            shards = fleet.ShardOptions(boards=shard, address=ray_address or "")
+            fronts.append(fleet.ShardedFront(roster, options, limits, version, file=file, plan=plan, shards=shards))
         return fronts[-1]
 
     oip.run_server(opened, network.surfaces, lambda server: _started(out, server, fronts[0], as_json))
@@ -70,7 +82,13 @@ def _started(out: Console, server: oip.NetworkServer, front: fleet.FleetFront, a
     urls = {surface: server.url(surface) for surface in server.ports}
     leaves = front.dispatcher.leaves
     boards = [
-        {"name": one.name, "address": one.address, "models": list(one.times), "started": one.name in front.processes}
+        {
+            "name": one.name,
+            "address": one.address,
+            "models": list(one.times),
+            "started": one.name in front.processes,
+            "duties": {model: asdict(duty) for model, duty in one.duties.items()},
+        }
         for one in leaves
     ]
     if as_json:
@@ -78,8 +96,18 @@ def _started(out: Console, server: oip.NetworkServer, front: fleet.FleetFront, a
         sys.stdout.flush()
         return
     for leaf in leaves:
-        kind = "simulated here" if leaf.name in front.processes else "reached"
-        out.print(f"[bold]{leaf.name}[/] at {leaf.address} ({kind}): {', '.join(leaf.times)}")
+        kind = "simulated here" if leaf.name in front.processes else "an actor of Ray" if leaf.shard else "reached"
+        out.print(
+            f"[bold]{leaf.name}[/] at {leaf.address} ({kind}): {', '.join(map(partial(_served, leaf), leaf.times))}"
+        )
+    if (plan := front.roster.plan) is not None:
+        out.print(
+            f"plan {plan.digest[:12]}: {plan.form}, {plan.rate_per_s:.4g}/s, at most {plan.gap_pct:.1f} % below the best"
+        )
+    for name, ensemble in front.roster.ensembles.items():
+        rule = ensemble.rule
+        until = f" within {1e3 * ensemble.wait_s:g} ms, or of those that came" if ensemble.wait_s else ""
+        out.print(f"[bold]{name}[/]: {rule.name} of {', '.join(rule.networks)}{until}")
     for model, capacity in front.capacity_per_s.items():
         slo_ms = front.counts[model].slo_ns / 1e6
         out.print(f"{model}: predicted capacity {capacity:.0f}/s, objective {slo_ms:g} ms unless a request names one")
@@ -87,3 +115,9 @@ def _started(out: Console, server: oip.NetworkServer, front: fleet.FleetFront, a
         out.print(f"{surface}: {url}")
     if "http" in urls:
         out.print("[dim]the page at / shows it live, /metrics is for Prometheus; SIGTERM drains[/]")
+
+
+def _served(leaf: fleet.Leaf, model: str) -> str:
+    """Name a model with what the plan gives it, where there is one."""
+    duty = leaf.duties.get(model)
+    return model if duty is None else f"{model} (batch {duty.batch}, {100 * duty.weight:.3g} % of its time)"

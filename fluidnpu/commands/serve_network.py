@@ -7,16 +7,61 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from fluidnpu import scheduler
 from fluidnpu.host import oip, serving
 from fluidnpu.scheduler import exits
 
 from .. import show
 from ..errors import UsageError
-from .tenants import read_tenancy
+from ..options import PATH, Decorated
+from .tenants import read_recorded, read_tenancy
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+PORT = click.IntRange(0, 65535)
+_SURFACES = (
+    click.option("--http", type=PORT, metavar="PORT", help="serve REST here (0: any free port), with a live page at /"),
+    click.option("--grpc", type=PORT, metavar="PORT", help="serve gRPC here"),
+    click.option(
+        "--admin", type=PORT, metavar="PORT", help="REST here may also load and unload models  [default: none may]"
+    ),
+    click.option("--admin-grpc", type=PORT, metavar="PORT", help="the same for gRPC"),
+    click.option("--host", default="127.0.0.1", show_default=True, help="address to listen on; 0.0.0.0 is every one"),
+    click.option(
+        "--max-queue",
+        type=click.IntRange(1, 1 << 20),
+        default=1024,
+        show_default=True,
+        help="requests without an answer",
+    ),
+    click.option(
+        "--max-batch", type=click.IntRange(1, 4096), default=64, show_default=True, help="images in one request"
+    ),
+    click.option("--token-file", type=PATH, metavar="FILE", help="requests must carry the bearer token in this file"),
+    click.option("--tls-cert", type=PATH, metavar="FILE.pem", help="certificate: all surfaces speak TLS"),
+    click.option("--tls-key", type=PATH, metavar="FILE.pem", help="its key"),
+    click.option("--decisions", type=PATH, metavar="FOLDER", help="log every decision, for simulate --replay"),
+    click.option("--guarded", is_flag=True, help="check program, registers and results after every job"),
+    click.option(
+        "--log-level",
+        type=click.Choice(["debug", "info", "warning", "error"]),
+        default="warning",
+        show_default=True,
+        help="of the JSON lines on standard error",
+    ),
+    click.option("--log-requests", is_flag=True, help="log a line a request, too"),
+)
+
+
+def surfaces(command: Decorated) -> Decorated:
+    """Add the options of `NetworkOptions` to a command, in the order that its help shows."""
+    for option in reversed(_SURFACES):
+        command = option(command)
+    return command
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +125,8 @@ def serve_network(
             f"--device {device} keeps its own time, so it cannot serve a network: use simulated, pynq or devmem"
         )
     out = show.console(as_json)
+    tenancy = None if tenants is None else read_tenancy(tenants)
+    recorded = {} if tenancy is None or tenants is None else read_recorded(tenancy, tenants)
     model_options = serving.ModelOptions(
         device=device,
         policy=policy,
@@ -91,7 +138,8 @@ def serve_network(
         reserved=reserved,
         decisions=network.decisions,
         criteria=criteria,
-        tenancy=None if tenants is None else read_tenancy(tenants),
+        tenancy=tenancy,
+        recorded=recorded,
         power=power,
     )
     models = serving.Models(serving.named_folders(bundles), model_options)

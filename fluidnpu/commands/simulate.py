@@ -45,6 +45,7 @@ class SimulateOptions(Circumstances):
     report: Path | None
     study: str | None
     tenants: Path | None
+    budgets: str | None
     out: Path
     explain: bool
     as_json: bool
@@ -129,6 +130,11 @@ class SimulateOptions(Circumstances):
     help="tenants that share the NPU, each with its own share, rate and criterion; one --policy is that of each",
 )
 @click.option(
+    "--budgets",
+    metavar="R,R,...",
+    help="with --tenants: energy budgets over the board's idle power, one after another, such as 1.1,1.3,2",
+)
+@click.option(
     "--log",
     type=FILE_OUT,
     metavar="FILE.jsonl",
@@ -167,6 +173,8 @@ def command(options: SimulateOptions) -> None:
     Exit code: 0 compared (in --json an unstable policy has "unstable": true); 1 --replay found a difference;
     2 bad input.
     """
+    if options.budgets is not None and options.tenants is None:
+        raise UsageError("--budgets are those of tenants that share an NPU, so it needs --tenants")
     if options.study is not None:
         _check_memory(options)
         write_study(options.study, options)
@@ -182,6 +190,7 @@ def command(options: SimulateOptions) -> None:
             options,
             options.tenants,
             policies,
+            budgets=options.budgets,
             seeds=options.seeds,
             explain=options.explain,
             as_json=options.as_json,

@@ -9,5 +9,7 @@ from .fbcb import encode_fbcb as encode_fbcb
 from .layout import pack_weights as pack_weights
 from .layout import part_words as part_words
 from .layout import unpack_weights as unpack_weights
+from .linking import Image as Image
+from .linking import link as link
 from .program import digest_build_id as digest_build_id
 from .row_buffer import buffer_bytes as buffer_bytes

@@ -15,13 +15,12 @@ from ..formats.table import NO_WEIGHTS, KindCode
 from .descriptor import Descriptor
 from .fbcb import decode_for, encode_fbcb
 from .layout import BIAS_WORDS, join_groups, pack_weights
-from .program import ALIGNMENT, WORD_BYTES, ExitOutput, Program, TensorOutput, TensorPlace, align
+from .program import ADDRESS_LIMIT, ALIGNMENT, WORD_BYTES, ExitOutput, Program, TensorOutput, TensorPlace, align
 from .row_buffer import buffer_bytes
 
 KIND_CODE = {kind: KindCode[kind.name] for kind in Kind}
 BEATS_LIMIT = (1 << 16) - 1  # fields of a command (ADR 4)
 COLS_LIMIT = (1 << 12) - 1
-ADDRESS_LIMIT = 1 << 32  # offsets in descriptors and SLOT_BYTES have 32 bits
 
 
 def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:

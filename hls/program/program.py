@@ -30,6 +30,7 @@ SCHEMA = 1
 SCHEMA_WITH_OUTPUTS = 2  # for programs that give out more than logits; older readers would lose it in silence
 ALIGNMENT = 64  # bytes; tensors, weight parts and slots begin on multiples of it
 WORD_BYTES = 2
+ADDRESS_LIMIT = 1 << 32  # offsets in descriptors and SLOT_BYTES have 32 bits
 
 Int16 = npt.NDArray[np.int16]
 
@@ -56,7 +57,7 @@ class TensorPlace:
     channels: int
     halo: tuple[int, int, int, int] = (0, 0, 0, 0)
 
-    @property
+    @cached_property
     def stored_shape(self) -> tuple[int, int, int]:
         """(height, width, channels) with the halo."""
         top, left, bottom, right = self.halo
@@ -67,12 +68,12 @@ class TensorPlace:
         """Distance between neighbouring pixels of a row."""
         return WORD_BYTES * self.channels
 
-    @property
+    @cached_property
     def row_bytes(self) -> int:
         """Distance between rows."""
         return self.stored_shape[1] * self.pixel_bytes
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Bytes with the halo."""
         return self.stored_shape[0] * self.row_bytes
@@ -178,11 +179,6 @@ class Program:
         return self.intake or Intake.of(None, _shape(place))
 
     # -- what the host writes --------------------------------------------------------------------------------
-
-    @property
-    def build_id(self) -> int:
-        """The value that the BUILD_ID register must read."""
-        return digest_build_id(self.design_digest)
 
     @property
     def fbcb(self) -> npt.NDArray[np.uint32]:

@@ -15,7 +15,6 @@ from dataclasses import replace
 
 from fluidnpu.boards import Board
 from fluidnpu.dse import Design
-from fluidnpu.dse.resources import chains
 
 from ..core.banks import hls_core_lacks, hls_ultra_banks
 from ..core.render import render, render_core
@@ -23,6 +22,7 @@ from ..core.vectors import vector_files
 from ..errors import ProjectError
 from ..program.program import Program
 from ..views.registers import render_c_header, render_register_table
+from .chains import chain_places
 from .checks.pragmas import check_pragmas
 from .checks.tcl import check_tcl
 from .design_views import render_register_json, render_sv_package
@@ -73,6 +73,8 @@ def render_project(
         files[path] = _text(path.split("/")[1], p)
     for name in ("package.tcl", "block_design.tcl", "build.tcl", "fluidnpu.xdc"):
         files[f"vivado/{name}"] = _text(name, p)
+    if p.breaks:
+        files["vivado/chains.tcl"] = _text("chains.tcl", p)
     if p.pl_memory:
         files["vivado/mig.prj"] = memory_project()
     files |= {"Makefile": _text("Makefile", p), "README.md": _text("README.md", p)}
@@ -109,12 +111,8 @@ def _check(design: Design, program: Program | None, board: Board, core: str, rtl
             f"masters of memory '{memory.name}' of board '{board.name}' must be as wide as the design's, "
             f"{design.port_bits} bits on {design.stripes} ports, and they have {memory.port_bits} on {memory.stripes}"
         )
-    held = chains(board.dsp_columns, design.t_p)
-    if core == "rtl" and board.dsp_columns and held < design.t_c:
-        raise ProjectError(
-            f"{design.t_c} chains of {design.t_p} multiply-accumulates must each lie in one column of DSP slices, and "
-            f"the columns of board '{board.name}' hold {held}: search a design with --core rtl, or build the HLS core"
-        )
+    if core == "rtl" and board.dsp_columns:
+        chain_places(design, board)  # raises where they have no room
     for name in (board.part, board.board_part):
         if not re.fullmatch(r"[A-Za-z0-9_.:-]+", name):
             raise ProjectError(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fluidnpu.boards import Board
 from fluidnpu.dse import Design
-from fluidnpu.dse.resources import NpuShape, ultra_banks
+from fluidnpu.dse.resources import NpuShape, Place, ultra_banks
 
 from ..core.banks import hls_ultra_banks
 from ..core.render import row_distance
@@ -15,6 +15,7 @@ from ..program.program import digest_build_id
 from ..registers import REGISTERS, Register
 from ..views.names import one_word
 from .axi import ADDRESS_BITS, MEMORY_MASTERS, WRITING_MASTERS, BusPort, axi_lite, axi_master, npu_ports, stripe
+from .chains import chain_places
 from .platform import (
     CLOCK_CELL,
     CLOCK_VLNV,
@@ -140,12 +141,12 @@ class ProjectText:
     @property
     def digest12(self) -> str:
         """The first digits of the design's digest, enough to tell designs apart."""
-        return self.design.digest[:12]
+        return self.design.hardware_digest[:12]
 
     @property
     def build_id(self) -> str:
         """BUILD_ID in hexadecimal."""
-        return f"{digest_build_id(self.design.digest):08x}"
+        return f"{digest_build_id(self.design.hardware_digest):08x}"
 
     @property
     def clock_mhz(self) -> str:
@@ -192,7 +193,9 @@ class ProjectText:
     @property
     def data_plane_parameters(self) -> tuple[tuple[str, int], ...]:
         """Parameters of the data plane: the design's, its build id, and the RAM of the input buffer."""
-        build = {"BuildId": digest_build_id(self.design.digest)} | ({"UltraBuffer": 1} if self.board.uram288 else {})
+        build = {"BuildId": digest_build_id(self.design.hardware_digest)} | (
+            {"UltraBuffer": 1} if self.board.uram288 else {}
+        )
         return tuple((self.design.rtl_parameters() | build).items())
 
     @property
@@ -201,11 +204,19 @@ class ProjectText:
 
         Empty for the HLS core, whose text holds its numbers.
         """
-        wanted = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "InWords", "Stackable", "Split")
-        given = self.design.rtl_parameters() | {"Cells": DSP_CELLS[self.board.dsp_primitive]}
         banks = int(ultra_banks(NpuShape.of(self.design, self.board), self.board))
-        ultra = (("UltraBanks", banks),) if banks else ()
-        return () if self.hls else (*((name, given[name]) for name in (*wanted, "Cells")), *ultra)
+        given = self.design.core_parameters() | {"Cells": DSP_CELLS[self.board.dsp_primitive]}
+        return () if self.hls else tuple((given | ({"UltraBanks": banks} if banks else {})).items())
+
+    @property
+    def breaks(self) -> bool:
+        """True where chains of the reference core break into pieces for the columns of DSP slices."""
+        return not self.hls and self.design.array.broken > 0 and bool(self.board.dsp_columns)
+
+    @property
+    def chain_places(self) -> tuple[Place, ...]:
+        """The place of every piece of every chain."""
+        return chain_places(self.design, self.board)
 
     @property
     def pl_memory(self) -> PlMemory | None:

@@ -24,6 +24,7 @@ from .memory import BusError, SimulatedMemory
 Int16s = npt.NDArray[np.int16]
 
 ALIGNMENT = 64  # of a program, of the weight image, of every weight part and of slots
+MOST_JOBS = 512  # whose layers are kept: stages by batch sizes, and those of damaged programs
 _KINDS = (Kind.GEMM, Kind.MAX_POOL, Kind.SUM_POOL)
 
 
@@ -61,9 +62,13 @@ class Region:
     def span(self, slots: Slots) -> tuple[int, int]:
         """Return (address, bytes) from its first word in the first active slot to its last in the last."""
         first, last = slots.active[0], slots.active[-1]
+        return slots.base + first * slots.stride + self.offset, (last - first) * slots.stride + self.size
+
+    @property
+    def size(self) -> int:
+        """Bytes from its first word to the end of its last, in one slot."""
         height, width, channels = self.shape
-        size = (height - 1) * self.row + (width - 1) * self.pixel + 2 * channels
-        return slots.base + first * slots.stride + self.offset, (last - first) * slots.stride + size
+        return (height - 1) * self.row + (width - 1) * self.pixel + 2 * channels
 
     def inside(self, slot: npt.NDArray[np.uint8]) -> Int16s:
         """View the tensor in one slot's bytes, int16 of its shape."""
@@ -80,6 +85,32 @@ class Step:
     output: Region
 
 
+@dataclass(frozen=True, kw_only=True)
+class Fetch:
+    """All that the layers of a job are decoded from, beside the bytes in DRAM.
+
+    `program` is the address of the first layer's descriptor, `words` are the FBCB's, one a layer; slot i
+    lies at `slots + i * stride` bytes.
+    """
+
+    program: int
+    weights: int
+    words: tuple[int, ...]
+    batch: int
+    slots: int
+    stride: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Checked:
+    """The layers of a job that was checked, the bytes they were decoded from, and their reach in a slot."""
+
+    steps: list[Step]
+    generation: int  # of the memory
+    sources: tuple[tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]], ...]  # view of DRAM, and copy
+    reach: tuple[int, int]
+
+
 class DataPlane:
     """Fetches, decodes and runs layers. A decoded layer is cached until its bytes in DRAM change."""
 
@@ -88,6 +119,7 @@ class DataPlane:
         self._decoded: dict[tuple[Descriptor, int, Mode], tuple[int, Step]] = {}
         self._descriptors: dict[bytes, Descriptor] = {}
         self._modes: dict[tuple[Descriptor, int, int], Mode] = {}
+        self._checked: dict[Fetch, _Checked] = {}
 
     def descriptor(self, address: int) -> Descriptor:
         """Fetch one descriptor. Raises LayerError with BUS_READ or BAD_DESCRIPTOR."""
@@ -112,6 +144,39 @@ class DataPlane:
             self._bytes(step.residual, slots, Cause.BUS_READ)
         self._bytes(step.output, slots, Cause.BUS_WRITE)
         return step
+
+    def checked(self, fetch: Fetch, slots: Slots) -> list[Step] | None:
+        """Return the layers of a job that was kept, if every byte that they came from is as it was."""
+        known = self._checked.get(fetch)
+        if known is None or known.generation != self._memory.generation:
+            return None
+        first, last = slots.active[0], slots.active[-1]
+        low, high = known.reach
+        try:
+            self._memory.view(slots.base + first * slots.stride + low, (last - first) * slots.stride + high - low)
+        except BusError:
+            return None
+        return known.steps if all((view == copy).all() for view, copy in known.sources) else None
+
+    def keep(self, fetch: Fetch, steps: list[Step]) -> None:
+        """Keep the layers of a job that passed `check`."""
+        sources = []
+        for index, word in enumerate(fetch.words):
+            address = fetch.program + index * DESCRIPTOR_BYTES
+            descriptor = self.descriptor(address)
+            sources.append(self._read(address, DESCRIPTOR_BYTES))
+            if not descriptor.kind:
+                weights = self._weights(descriptor, self._mode(descriptor, word, fetch.batch), fetch.weights)
+                sources.append(weights.view(np.uint8))
+        regions = [one for step in steps for one in (step.input, step.residual, step.output) if one is not None]
+        if len(self._checked) >= MOST_JOBS:
+            self._checked.clear()
+        self._checked[fetch] = _Checked(
+            steps=steps,
+            generation=self._memory.generation,
+            sources=tuple((view, view.copy()) for view in map(_in_words, sources)),
+            reach=(min(one.offset for one in regions), max(one.offset + one.size for one in regions)),
+        )
 
     def run(self, step: Step, slots: Slots) -> int:
         """Compute a checked layer for every active slot; return the number of saturated outputs."""
@@ -240,6 +305,11 @@ class DataPlane:
             return self._memory.view(address, size)
         except BusError:
             raise LayerError(Cause.BUS_READ) from None
+
+
+def _in_words(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.generic]:
+    """View bytes as the widest words that divide them, which compare the faster."""
+    return data.view(np.uint64) if not len(data) % 8 else data
 
 
 def _indices(slots: Slots) -> Sequence[int]:

@@ -1,24 +1,22 @@
-"""A simulated NPU that fails in every way a board does: buses, interrupts, results, memories, registers.
+"""A device that fails in every way a board does: buses, interrupts, results, memories, registers.
 
-Each `Mishap` names a kind, the job at which it strikes and, where it needs one, a place. The device stays a
-`Device`; whether a driver notices is what campaigns find out (`host/oip/campaign.py`).
+Each `Mishap` names a kind, the job at which it strikes and, where it needs one, a place. Whether a driver
+notices is what campaigns find out (`host/oip/campaign.py`).
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from fluidnpu.dse import Design
-from fluidnpu.hls import Cause, register
+from fluidnpu.hls import register
 
-from .device import Clock
-from .simulated import Fault, SimulatedNpu
+from .device import Buffer, Clock, Device
 
 _STATUS, _CTRL = register("STATUS"), register("CTRL")
-_START = _CTRL.field("START").mask
+_START, _RESET = _CTRL.field("START").mask, _CTRL.field("SOFT_RESET").mask
 _DONE, _IDLE = _STATUS.field("DONE").mask, _STATUS.field("IDLE").mask
 _SETTINGS = ("PROGRAM_LO", "WEIGHTS_LO", "SLOT_BASE_LO", "SLOT_BYTES", "LAYERS", "FIRST_LAYER", "LAST_LAYER")
 
@@ -48,53 +46,98 @@ class Mishap:
     place: int = 0
 
 
-class FaultyNpu(SimulatedNpu):
-    """A `SimulatedNpu` with mishaps. `struck` lists those that have happened."""
+class FaultyDevice:
+    """Any `Device` with mishaps at its registers, its interrupt and its memory. `struck` lists what happened.
 
-    def __init__(self, design: Design, mishaps: Iterable[Mishap], *, clock: Clock | None = None) -> None:
-        super().__init__(design, clock=clock)
+    The device behind it is whole: it never sees a START that hangs or ends without work, and errors, damages
+    and watchdogs are brought about by registers and memory, so that simulated and RTL devices fail alike.
+    """
+
+    def __init__(self, device: Device, mishaps: Iterable[Mishap]) -> None:
+        self.device = device
         self.struck: list[Mishap] = []
+        self.jobs = 0  # started so far
         self._due = sorted(mishaps, key=lambda one: one.job, reverse=True)
         self._silent_until_ns = 0
         self._failing: set[Mischief] = set()  # bus failures that strike at the next access
-        self._lost = self._spurious = self._stuck = False
+        self._now: Mischief | None = None  # what ails the present job, where that is not a thing of the past
+        self._buffers: list[Buffer] = []
+        self._fbcb: dict[int, int] = {}
+        self._index = 0
+
+    @property
+    def due(self) -> int:
+        """Mishaps that are still to strike."""
+        return len(self._due)
+
+    # -- Device ----------------------------------------------------------------------------------------------
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the device."""
+        return self.device.clock
 
     def read(self, offset: int) -> int:
         """Read a register, if the bus works."""
         self._fail_on(Mischief.BUS_READ)
         self._check_silence()
-        word = super().read(offset)
-        if self._stuck and offset == _STATUS.offset:
+        word = self.device.read(offset)
+        if offset == _STATUS.offset and self._now is Mischief.STUCK_DONE:
             return word | _DONE | _IDLE
+        if offset == _STATUS.offset and self._now is Mischief.HANG:
+            return word & ~(_DONE | _IDLE)
         return word
 
     def write(self, offset: int, value: int) -> None:
         """Write a register, if the bus works; a START may bring the next mishap."""
         self._check_silence()
-        if offset == _CTRL.offset and value == _START:
-            self._lost = self._spurious = self._stuck = False
+        start = offset == _CTRL.offset and value == _START
+        if start:
+            self._now = None
             if self._due and self._due[-1].job <= self.jobs:
                 self._strike(self._due.pop())
         self._fail_on(Mischief.BUS_WRITE)
-        super().write(offset, value)
+        self.jobs += start
+        if start and self._now in (Mischief.HANG, Mischief.STUCK_DONE):
+            return
+        if offset == _CTRL.offset and value == _RESET and self._now is Mischief.HANG:
+            self._now = None
+        self._note_fbcb(offset, value)
+        self.device.write(offset, value)
+
+    def allocate(self, size: int) -> Buffer:
+        """Allocate from the device's memory."""
+        self._check_silence()
+        self._buffers.append(self.device.allocate(size))
+        return self._buffers[-1]
+
+    def free(self, buffer: Buffer) -> None:
+        """Free a buffer of `allocate`."""
+        self._buffers = [one for one in self._buffers if one is not buffer]
+        self.device.free(buffer)
 
     def wait_interrupt(self, deadline_ns: int) -> bool:
         """Wait as a board would, with interrupts lost, or coming for no reason."""
         self._check_silence()
-        if self._spurious:
-            self._spurious = False
+        if self._now is Mischief.SPURIOUS_INTERRUPT:
+            self._now = None
             return True
-        if self._lost:
+        if self._now is Mischief.STUCK_DONE:
+            return True
+        if self._now in (Mischief.LOST_INTERRUPT, Mischief.HANG):
             self.clock.sleep_until(deadline_ns)
-            self._advance()
             return False
-        if self._stuck:
-            return True
-        return super().wait_interrupt(deadline_ns)
+        return self.device.wait_interrupt(deadline_ns)
 
-    def _compute(self, job: object, until_ns: int) -> None:
-        if not self._stuck:
-            super()._compute(job, until_ns)  # type: ignore[arg-type]
+    # -- mishaps ---------------------------------------------------------------------------------------------
+
+    def _note_fbcb(self, offset: int, value: int) -> None:
+        """Remember the words of the FBCB, which the host cannot read back."""
+        if offset == register("FBCB_INDEX").offset:
+            self._index = value
+        elif offset == register("FBCB_DATA").offset:
+            self._fbcb[self._index] = value
+            self._index += 1
 
     def _fail_on(self, kind: Mischief) -> None:
         if kind in self._failing:
@@ -108,35 +151,29 @@ class FaultyNpu(SimulatedNpu):
     def _strike(self, mishap: Mishap) -> None:
         self.struck.append(mishap)
         kind, place = mishap.kind, mishap.place
-        acts: dict[Mischief, Callable[[], None]] = {
-            Mischief.BUS_READ: lambda: self._failing.add(kind),
-            Mischief.BUS_WRITE: lambda: self._failing.add(kind),
-            Mischief.HANG: lambda: self.faults.append(Fault(job=self.jobs, layer=place % 4)),
-            Mischief.NPU_ERROR: lambda: self.faults.append(
-                Fault(job=self.jobs, layer=place % 4, cause=(Cause.BUS_READ, Cause.BUS_WRITE)[place % 2])
-            ),
-            Mischief.LOST_INTERRUPT: lambda: setattr(self, "_lost", True),
-            Mischief.SPURIOUS_INTERRUPT: lambda: setattr(self, "_spurious", True),
-            Mischief.STUCK_DONE: lambda: setattr(self, "_stuck", True),
-            Mischief.DAMAGED_PROGRAM: lambda: self._damage_program(place),
-            Mischief.DAMAGED_FBCB: lambda: self._damage_fbcb(place),
-            Mischief.DAMAGED_REGISTER: lambda: self._damage_register(place),
-            Mischief.VANISHED: lambda: setattr(
-                self, "_silent_until_ns", self.clock.now_ns() + 1_000_000 * (1 + place % 40)
-            ),
-        }
-        acts[kind]()
+        if kind in (Mischief.BUS_READ, Mischief.BUS_WRITE):
+            self._failing.add(kind)
+        elif kind is Mischief.HANG and place % 2:
+            self.device.write(register("WATCHDOG").offset, 1)  # the NPU itself finds it
+        elif kind is Mischief.NPU_ERROR:
+            self._flip_register(("SLOT_BASE_HI", "PROGRAM_HI")[place % 2], 6)
+        elif kind is Mischief.DAMAGED_PROGRAM:
+            bytes_ = self._buffers[0].array
+            bytes_[place % len(bytes_)] ^= 1 << place % 8
+        elif kind is Mischief.DAMAGED_FBCB:
+            at = place % len(self._fbcb)
+            self.device.write(register("FBCB_INDEX").offset, at)
+            self.device.write(register("FBCB_DATA").offset, self._fbcb[at] ^ 1 << place % 13)
+        elif kind is Mischief.DAMAGED_REGISTER:
+            self._flip_register(_SETTINGS[place % len(_SETTINGS)], place // 7 % 16)
+        elif kind is Mischief.VANISHED:
+            self._silent_until_ns = self.clock.now_ns() + 1_000_000 * (1 + place % 40)
+        else:
+            self._now = kind
 
-    def _damage_program(self, place: int) -> None:
-        """Flip a bit of the buffer that the program lies in."""
-        buffer = self.memory.buffers[0].array
-        buffer[place % len(buffer)] ^= 1 << place % 8
-
-    def _damage_fbcb(self, place: int) -> None:
-        self._fbcb[place % len(self._fbcb)] ^= 1 << place % 13
-
-    def _damage_register(self, place: int) -> None:
-        self._stored[_SETTINGS[place % len(_SETTINGS)]] ^= 1 << (place // 7) % 16
+    def _flip_register(self, name: str, bit: int) -> None:
+        offset = register(name).offset
+        self.device.write(offset, self.device.read(offset) ^ 1 << bit)
 
 
 def random_mishaps(count: int, rng: random.Random, *, every: int = 4) -> list[Mishap]:

@@ -32,6 +32,8 @@ class SimulatedMemory:
             size = len(storage)
         self._base, self._size, self._storage = base, size, storage
         self._buffers: list[ArrayBuffer] = []
+        self._spans: list[tuple[int, int, Bytes]] = []  # first address, end and bytes of every buffer
+        self.generation = 0  # grows whenever a buffer comes or goes: views of before may be of freed memory
 
     @property
     def buffers(self) -> tuple[ArrayBuffer, ...]:
@@ -63,16 +65,23 @@ class SimulatedMemory:
             array[:] = 0
         buffer = ArrayBuffer(array, address)
         self._buffers.insert(index, buffer)
+        self._changed()
         return buffer
+
+    def _changed(self) -> None:
+        self.generation += 1
+        self._spans = [
+            (one.physical_address, one.physical_address + len(one.array), one.array) for one in self._buffers
+        ]
 
     def free(self, buffer: Buffer) -> None:
         """Free a buffer; access to its addresses is a bus error from now on."""
         self._buffers = [b for b in self._buffers if b.physical_address != buffer.physical_address]
+        self._changed()
 
     def view(self, address: int, size: int) -> Bytes:
         """Return a view of `size` bytes at an address. Raises BusError unless they lie inside one buffer."""
-        for buffer in self._buffers:
-            start = address - buffer.physical_address
-            if start >= 0 and start + size <= len(buffer.array):
-                return buffer.array[start : start + size]
+        for start, end, array in self._spans:
+            if start <= address and address + size <= end:
+                return array[address - start : address - start + size]
         raise BusError(f"{size} bytes at {address:#x}")

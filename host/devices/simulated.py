@@ -22,9 +22,10 @@ from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, Register, regis
 from fluidnpu.hls.program import DESCRIPTOR_BYTES
 
 from ..identity import build_id_word, shape_word
-from .dataplane import DataPlane, LayerError, Slots, Step
+from .dataplane import DataPlane, Fetch, LayerError, Slots, Step
 from .device import ArrayBuffer, Buffer, Clock, VirtualClock
 from .memory import SimulatedMemory
+from .occupancy import Occupancy
 from .recall import Recall
 from .timing import JobTimes
 
@@ -83,7 +84,8 @@ class SimulatedNpu:
     """A `Device` made from a design, without a board.
 
     `build` overrides BUILD_ID, to imitate a foreign bitstream; `faults` may be extended at any time; with
-    `recall` a job that has been computed before is not computed again.
+    `recall` a job that has been computed before is not computed again; with `occupancy` its jobs wait for
+    those of others that share it, all on one clock.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class SimulatedNpu:
         faults: Sequence[Fault] = (),
         build: int | None = None,
         recall: Recall | None = None,
+        occupancy: Occupancy | None = None,
     ) -> None:
         self.design = design
         self.memory = SimulatedMemory() if memory is None else memory
@@ -103,7 +106,7 @@ class SimulatedNpu:
         self._clock: Clock = VirtualClock() if clock is None else clock
         self._times = JobTimes(design)
         self._plane = DataPlane(design, self.memory)
-        self._recall = recall
+        self._recall, self._occupancy = recall, occupancy
         self._fbcb = [0] * (len(design.layers) * design.b_max)
         self._stored = {r.name: r.reset for r in REGISTERS if r.access is Access.RW}
         self._irq, self._cycles, self._saturations = 0, 0, 0
@@ -288,9 +291,18 @@ class SimulatedNpu:
         active = tuple(i for i in range(32) if self._state.active >> i & 1)
         slots = Slots(base=self._address("SLOT_BASE"), stride=self._stored["SLOT_BYTES"], active=active)
         fault = next((f for f in self.faults if f.job == self.jobs), None)
-        start, times = self._clock.now_ns(), self._times.layer_ends(first, last, len(active))
+        times = self._times.layer_ends(first, last, len(active))
+        start = self._clock.now_ns()
+        if self._occupancy is not None:
+            start = self._occupancy.reserve(start, times[-1])
+            self._clock.sleep_until(start)
         job = _Job(first=first, slots=slots, start_ns=start, steps=[], ends_ns=[])
         job.end_ns = start + times[-1]
+        fetch = self._fetched(first, last, slots)
+        steps = None if fault is not None else self._plane.checked(fetch, slots)
+        if steps is not None:
+            job.steps, job.ends_ns = steps, [start + end for end in times]
+            return self._watch(job)
         for index, end in zip(range(first, last + 1), times, strict=True):
             try:
                 if fault is not None and index - first == min(fault.layer, last - first):
@@ -303,7 +315,20 @@ class SimulatedNpu:
             except LayerError as error:
                 job.cause, job.end_ns = error.cause, job.ends_ns[-1] if job.ends_ns else start
                 break
+        if fault is None and not job.cause:
+            self._plane.keep(fetch, job.steps)
         return self._watch(job)
+
+    def _fetched(self, first: int, last: int, slots: Slots) -> Fetch:
+        b_max, batch = self.design.b_max, len(slots.active)
+        return Fetch(
+            program=self._address("PROGRAM") + first * DESCRIPTOR_BYTES,
+            weights=self._address("WEIGHTS"),
+            words=tuple(self._fbcb[first * b_max + batch - 1 : last * b_max + batch : b_max]),
+            batch=batch,
+            slots=slots.base,
+            stride=slots.stride,
+        )
 
     def _fetch(self, index: int, slots: Slots) -> Step:
         descriptor = self._plane.descriptor(self._address("PROGRAM") + index * DESCRIPTOR_BYTES)

@@ -1,6 +1,8 @@
 from .board import BoardOptions as BoardOptions
 from .dispatcher import Dispatcher as Dispatcher
 from .dispatcher import DispatchOptions as DispatchOptions
+from .duties import Duty as Duty
+from .ensemble import Ensemble as Ensemble
 from .front import FleetFront as FleetFront
 from .front import FleetOptions as FleetOptions
 from .front import open_fleet as open_fleet
@@ -8,3 +10,5 @@ from .leaf import Leaf as Leaf
 from .leaf import State as State
 from .leaf import Times as Times
 from .roster import Roster as Roster
+from .shards import ShardedFront as ShardedFront
+from .shards import ShardOptions as ShardOptions

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..bundle import Bundle
 from ..devices.device import Device, WallClock
+from ..devices.occupancy import Occupancy
 from ..devices.recall import Recall
 from ..devices.simulated import SimulatedNpu
 from ..oip.limits import Limits
@@ -57,8 +58,8 @@ class BoardOptions:
 class LyingNpu(SimulatedNpu):
     """A simulated NPU that flips a bit in the results of a share of its jobs, and says nothing."""
 
-    def __init__(self, bundle: Bundle, share: float, seed: int = 0) -> None:
-        super().__init__(bundle.design, clock=WallClock(), recall=Recall(256 << 20))
+    def __init__(self, bundle: Bundle, share: float, seed: int = 0, occupancy: Occupancy | None = None) -> None:
+        super().__init__(bundle.design, clock=WallClock(), recall=Recall(256 << 20), occupancy=occupancy)
         self._share, self._random = share, random.Random(seed)
         self.lies = 0
 
@@ -73,8 +74,16 @@ class LyingNpu(SimulatedNpu):
             self.lies += 1
 
 
-def _lying(share: float) -> Callable[[Bundle], Device]:
-    return lambda bundle: LyingNpu(bundle, share)
+def _one_npu(lying: float) -> Callable[[Bundle], Device]:
+    """Return the function that opens a bundle's device; all bundles of this board share its NPU's time."""
+    occupancy = Occupancy()
+
+    def opened(bundle: Bundle) -> Device:
+        if lying:
+            return LyingNpu(bundle, lying, occupancy=occupancy)
+        return SimulatedNpu(bundle.design, clock=WallClock(), recall=Recall(256 << 20), occupancy=occupancy)
+
+    return opened
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -97,7 +106,7 @@ def main(words: Sequence[str] | None = None) -> None:
         criteria=given.criteria,
         queue=given.queue,
         guarded=given.guarded,
-        opened=_lying(given.wrong_bits) if given.wrong_bits else None,
+        opened=_one_npu(given.wrong_bits),
     )
     surfaces = ServeOptions(http=None, grpc=given.port, limits=Limits(queue=given.queue))
     threading.Thread(target=_until_alone, name="stdin", daemon=True).start()

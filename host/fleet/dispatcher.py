@@ -18,7 +18,7 @@ import random
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,9 @@ from ..errors import (
     UnknownModelError,
 )
 from ..oip.calls import Answer, Call, Parameter, Wishes
-from ..oip.tensors import Array
 from .leaf import RETURNING, Leaf, State
 from .link import write_request
+from .piece import Piece
 from .reference import Reference
 
 _log = logging.getLogger("fluidnpu.fleet")
@@ -77,29 +77,10 @@ class DispatchOptions:
 
 
 @dataclass(eq=False)
-class _Piece:
-    """Samples that travel in one message, from the first sending to the answer."""
-
-    call: Call
-    inputs: Mapping[str, Array]
-    count: int
-    wishes: Wishes
-    born: float
-    key: str
-    future: asyncio.Future[Answer]
-    avoided: set[str] = field(default_factory=set)  # boards that are at work on it, or refused it
-    refusals: int = 0
-    sent: int = 0
-    audited: bool = False
-    timer: asyncio.TimerHandle | None = None  # while no board can take it
-    answered_by: str = ""
-
-
-@dataclass(eq=False)
 class _Attempt:
     """One message to one board; `predicted_s` is the time until its answer without the lag."""
 
-    piece: _Piece
+    piece: Piece
     leaf: Leaf
     work_s: float
     sent_at: float
@@ -126,7 +107,7 @@ class Dispatcher:
             for model in leaf.times:
                 self._serving.setdefault(model, []).append(leaf)
         self._rng = random.Random(self.options.seed)
-        self._held: dict[_Piece, None] = {}  # in the order of arrival
+        self._held: dict[Piece, None] = {}  # in the order of arrival
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count()
         self._prefix = secrets.token_hex(6)
@@ -156,7 +137,8 @@ class Dispatcher:
     async def close(self) -> None:
         """End what is under way; requests without an answer end with ServerClosedError."""
         self._closed = True
-        for piece in [*self._held, *(attempt.piece for leaf in self.leaves for attempt in leaf.attempts)]:
+        lines = [piece for leaf in self.leaves if leaf.line is not None for piece in leaf.line.empty()]
+        for piece in [*self._held, *lines, *(attempt.piece for leaf in self.leaves for attempt in leaf.attempts)]:
             self._fail(piece, ServerClosedError("the fleet's front is closed"))
         tasks = list(self._tasks)
         for task in tasks:
@@ -198,34 +180,62 @@ class Dispatcher:
 
         Raises what a board refuses it with, QueueFullError, ModelUnavailableError, ExpiredError.
         """
-        count = _samples(call)
-        if self.waiting + count > self.options.queue:
-            raise QueueFullError(f"{self.waiting} samples wait for an answer already, and {self.options.queue} may")
-        pieces = list(self._cut(call, wishes, count))
-        self.waiting += count
+        pieces = self.begin(call, wishes)
         try:
-            for piece in pieces:
-                self._send(piece)
             if len(pieces) == 1:
                 return await pieces[0].future
             return _joined(await asyncio.gather(*(piece.future for piece in pieces)))
         finally:
-            self.waiting -= count
-            for piece in pieces:
-                self._let_go(piece)
+            self.end(pieces)
 
-    def _cut(self, call: Call, wishes: Wishes, count: int) -> Iterable[_Piece]:
-        loop = asyncio.get_running_loop()
-        most = min(leaf.times[call.model].b_max for leaf in self._serving[call.model])
-        for first in range(0, max(1, count), most):
-            rows = min(most, count - first)
+    def begin(self, call: Call, wishes: Wishes) -> list[Piece]:
+        """Cut a call into pieces and send them; the caller must `end` them. Raises as `infer`."""
+        count = _samples(call)
+        if self.waiting + count > self.options.queue:
+            raise QueueFullError(f"{self.waiting} samples wait for an answer already, and {self.options.queue} may")
+        pieces = list(self._cut(call, wishes, count))
+        self.waiting += sum(piece.count for piece in pieces)
+        try:
+            for piece in pieces:
+                self._send(piece)
+        except BaseException:
+            self.end(pieces)
+            raise
+        return pieces
+
+    def end(self, pieces: Sequence[Piece]) -> None:
+        """Forget pieces, with or without an answer; those without need none any more."""
+        for piece in pieces:
+            self.waiting -= piece.count
+            self._let_go(piece)
+
+    def _cut(self, call: Call, wishes: Wishes, count: int) -> Iterable[Piece]:
+        loop, first, serving = asyncio.get_running_loop(), 0, self._serving[call.model]
+        most = min(leaf.times[call.model].b_max for leaf in serving)
+        while not first or first < count:
+            leaf = self._drawn(call.model, serving, 1)[0]
+            rows = min(leaf.batch(call.model) if leaf.duties else most, count - first)
             inputs = call.inputs
             if rows < count:
                 inputs = {name: array[first : first + rows] for name, array in inputs.items()}
             key = f"{self._prefix}.{next(self._numbers)}"
-            yield _Piece(call, inputs, max(1, rows), wishes, loop.time(), key, loop.create_future())
+            future: asyncio.Future[Answer] = loop.create_future()
+            yield Piece(call, inputs, first, max(1, rows), wishes, loop.time(), key, future, drawn=leaf.name)
+            first += max(1, rows)
 
-    def _send(self, piece: _Piece) -> None:
+    def _drawn(self, model: str, leaves: Sequence[Leaf], count: int) -> list[Leaf]:
+        """Draw so many boards, each at most once: by their planned rates, or alike where there is no plan."""
+        count, drawn = min(count, len(leaves)), list[Leaf]()
+        left = [(leaf, leaf.duties[model].rate_per_s) for leaf in leaves if model in leaf.duties]
+        if not any(rate for _, rate in left):
+            return self._rng.sample(leaves, count)
+        while left and len(drawn) < count:
+            one = self._rng.choices(left, [rate or 1e-9 for _, rate in left])[0]
+            left.remove(one)
+            drawn.append(one[0])
+        return drawn
+
+    def _send(self, piece: Piece) -> None:
         """Give a piece to the better of two boards, or hold it until there is one."""
         self._held.pop(piece, None)
         if piece.future.done():
@@ -233,22 +243,53 @@ class Dispatcher:
         if (error := self._expired(piece)) is not None:
             self._fail(piece, error)
             return
-        fit = [leaf for leaf in self._serving[piece.call.model] if leaf.ready and leaf.name not in piece.avoided]
+        model = piece.call.model
+        fit = [leaf for leaf in self._serving[model] if leaf.ready and leaf.name not in piece.avoided]
         if not fit:
             self._hold(piece)
             return
-        two = self._rng.sample(fit, min(2, len(fit)))
-        leaf = min(two, key=lambda one: one.finish_s(piece.call.model, piece.count))
+        first = [leaf for leaf in fit if leaf.name == piece.drawn and not piece.sent]
+        others = [leaf for leaf in fit if leaf not in first]
+        two = [*first, *self._drawn(model, others, 2 - len(first))]
+        leaf = min(two, key=lambda one: one.finish_s(model, piece.count))
+        if leaf.line is None:
+            self._attempt(piece, leaf)
+        else:
+            leaf.line.put(piece)
+            self._time_out(piece)
+            self._pump(leaf)
+
+    def _time_out(self, piece: Piece) -> None:
+        """End a piece in a line when the time that its request allows has passed."""
+        if piece.timer is not None:
+            piece.timer.cancel()
+            piece.timer = None
+        if piece.wishes.timeout_ns is not None:
+            loop = asyncio.get_running_loop()
+            left_s = piece.wishes.timeout_ns / 1e9 + piece.born - loop.time()
+            piece.timer = loop.call_later(max(0.0, left_s), self._give_up, piece)
+
+    def _pump(self, leaf: Leaf) -> None:
+        """Send turns of a line to its board, as long as that may run out of work."""
+        while leaf.line is not None and leaf.ready and leaf.work_s <= leaf.lead_s:
+            turn = leaf.line.take(leaf.cost_s)
+            if not turn:
+                return
+            for piece in turn:
+                if piece.timer is not None:
+                    piece.timer.cancel()
+                    piece.timer = None
+                self._attempt(piece, leaf)
+
+    def _attempt(self, piece: Piece, leaf: Leaf) -> None:
+        loop, model = asyncio.get_running_loop(), piece.call.model
         leaf.turns += 1
         if self.options.audit_every and leaf.turns >= self.options.audit_every and not piece.sent:
             leaf.turns, piece.audited = 0, True
-        self._attempt(piece, leaf)
-
-    def _attempt(self, piece: _Piece, leaf: Leaf) -> None:
-        loop, model = asyncio.get_running_loop(), piece.call.model
         if not leaf.attempts:
             leaf.since = loop.time()
-        finish_s, work_s = leaf.finish_s(model, piece.count), piece.count * leaf.times[model].sample_s
+        finish_s = leaf.sent_finish_s(model, piece.count)
+        work_s = piece.count * leaf.times[model].sample_s if leaf.line is None else leaf.cost_s(model, piece.count)
         limit_s = self._limit_s(finish_s)
         attempt = _Attempt(piece, leaf, work_s, loop.time(), finish_s - leaf.lag_s)
         leaf.attempts[attempt] = None
@@ -267,7 +308,7 @@ class Dispatcher:
     async def _exchange(self, attempt: _Attempt, limit_s: float) -> None:
         piece, leaf = attempt.piece, attempt.leaf
         try:
-            answer = await leaf.link.infer(self._message(piece, limit_s), 2 * limit_s + 1)
+            answer = await leaf.link.infer(self._message(piece, leaf, limit_s), 2 * limit_s + 1)
         except HostError as error:
             self._take_back(attempt)
             self._refused(attempt, error)
@@ -281,7 +322,7 @@ class Dispatcher:
             self._take_back(attempt)
             self._answered(attempt, answer)
 
-    def _message(self, piece: _Piece, limit_s: float) -> Any:
+    def _message(self, piece: Piece, leaf: Leaf, limit_s: float) -> Any:
         """Return the request with the time that is left to it, and all outputs where it is judged."""
         call, waited_s = piece.call, asyncio.get_running_loop().time() - piece.born
         left_s = limit_s
@@ -294,15 +335,20 @@ class Dispatcher:
             "idempotency_key": piece.key,
         }
         parameters.pop("binary_data_output", None)
+        criteria = duty.criteria if (duty := leaf.duties.get(call.model)) is not None else None
+        if criteria is not None:
+            parameters.setdefault("criteria", criteria)
         outputs = tuple(dict.fromkeys((*call.outputs, *_JUDGED))) if piece.audited and call.outputs else call.outputs
         return write_request(call.model, piece.key, piece.inputs, outputs, parameters)
 
-    def _slo_ns(self, piece: _Piece) -> int:
-        if piece.wishes.slo_ns is not None:
-            return piece.wishes.slo_ns
-        if self.options.slo_ns is not None:
-            return self.options.slo_ns
-        return self.default_slo_ns(piece.call.model)
+    def _slo_ns(self, piece: Piece) -> int:
+        return self.objective_ns((piece.call.model,), piece.wishes)
+
+    def objective_ns(self, models: Sequence[str], wishes: Wishes) -> int:
+        """Return the objective of a request, or the default one of the slowest of its models."""
+        if wishes.slo_ns is not None:
+            return wishes.slo_ns
+        return self.options.slo_ns or max(map(self.default_slo_ns, models))
 
     def default_slo_ns(self, model: str) -> int:
         """Return five times the latency of one sample alone on the slowest board of a model."""
@@ -314,6 +360,7 @@ class Dispatcher:
             leaf.work_s = leaf.work_s - attempt.work_s if leaf.attempts else 0.0
         if attempt.timer is not None:
             attempt.timer.cancel()
+        self._pump(leaf)
 
     def _answered(self, attempt: _Attempt, answer: Answer) -> None:
         piece, leaf = attempt.piece, attempt.leaf
@@ -334,10 +381,12 @@ class Dispatcher:
             if piece.audited:
                 self._spawn(self._audit(piece, leaf, answer))
 
-    def _as_wanted(self, piece: _Piece, answer: Answer) -> Answer:
+    def _as_wanted(self, piece: Piece, answer: Answer) -> Answer:
         wanted = piece.call.outputs or tuple(answer.outputs)
         late = asyncio.get_running_loop().time() - piece.born > self._slo_ns(piece) / 1e9
-        parameters = {**answer.parameters, "met": not late, "board": piece.answered_by}
+        inside = answer.parameters.get("board")  # where a shard of boards has answered
+        board = f"{piece.answered_by}/{inside}" if inside else piece.answered_by
+        parameters = {**answer.parameters, "met": not late, "board": board}
         outputs = {name: answer.outputs[name] for name in wanted}
         return Answer(piece.call.model, answer.version, piece.call.id, outputs, parameters)
 
@@ -368,7 +417,7 @@ class Dispatcher:
             piece.avoided.discard(leaf.name)  # it was late, not unwilling
         self._send_again(piece)
 
-    def _send_again(self, piece: _Piece) -> None:
+    def _send_again(self, piece: Piece) -> None:
         if not piece.future.done() and not self._closed:
             self._send(piece)
 
@@ -379,7 +428,7 @@ class Dispatcher:
             attempt.leaf.counts["overdue"] += 1
             self._send_again(attempt.piece)
 
-    def _hold(self, piece: _Piece) -> None:
+    def _hold(self, piece: Piece) -> None:
         """Keep a piece until a board returns; where all ready boards refused it, ask soon."""
         loop = asyncio.get_running_loop()
         if piece.timer is not None:
@@ -390,14 +439,14 @@ class Dispatcher:
             piece.avoided = at_work
             piece.timer = loop.call_later(_PAUSE_S * max(1, piece.refusals), self._send, piece)
             return
-        left_s = max(
-            0.0, min(self.options.hold_s, (piece.wishes.timeout_ns or 10**18) / 1e9) + piece.born - loop.time()
-        )
+        left_s = self.options.hold_s
+        if piece.wishes.timeout_ns is not None:
+            left_s = min(left_s, max(0.0, piece.wishes.timeout_ns / 1e9 + piece.born - loop.time()))
         piece.timer = loop.call_later(left_s, self._give_up, piece)
         self.counts["held"] += 1
         self._held[piece] = None
 
-    def _give_up(self, piece: _Piece) -> None:
+    def _give_up(self, piece: Piece) -> None:
         error: HostError | None = self._expired(piece)
         if error is None:
             states = ", ".join(f"'{one.name}' {one.state.value}" for one in self._serving[piece.call.model])
@@ -407,7 +456,7 @@ class Dispatcher:
             )
         self._fail(piece, error)
 
-    def _expired(self, piece: _Piece) -> ExpiredError | None:
+    def _expired(self, piece: Piece) -> ExpiredError | None:
         waited_ns = round(1e9 * (asyncio.get_running_loop().time() - piece.born))
         if piece.wishes.timeout_ns is None or waited_ns < piece.wishes.timeout_ns:
             return None
@@ -415,11 +464,11 @@ class Dispatcher:
             f"the time that the request allowed passed in the fleet: {waited_ns / 1e6:.1f} ms", waited_ns
         )
 
-    def _fail(self, piece: _Piece, error: HostError) -> None:
+    def _fail(self, piece: Piece, error: HostError) -> None:
         if not piece.future.done():
             piece.future.set_exception(error)
 
-    def _let_go(self, piece: _Piece) -> None:
+    def _let_go(self, piece: Piece) -> None:
         """Forget a piece whose client has its answer, or has gone; nobody need work for those who have."""
         self._held.pop(piece, None)
         if piece.timer is not None:
@@ -453,8 +502,11 @@ class Dispatcher:
                 if piece.timer is not None:
                     piece.timer.cancel()
                 self._send(piece)
+            self._pump(leaf)
             return
         leaf.fell.set()
+        for piece in leaf.line.empty() if leaf.line is not None else ():
+            self._send_again(piece)
         if state is not State.DRAINED:
             for attempt in list(leaf.attempts):
                 self._late(attempt)
@@ -533,7 +585,7 @@ class Dispatcher:
         """Audit the next piece of a leaf, since an audit that was due came to nothing."""
         leaf.turns = self.options.audit_every
 
-    async def _audit(self, piece: _Piece, leaf: Leaf, answer: Answer) -> None:
+    async def _audit(self, piece: Piece, leaf: Leaf, answer: Answer) -> None:
         """Ask another board for the same; where bits differ, find out who is sick and take it out."""
         others = [one for one in self._serving[piece.call.model] if one.ready and one is not leaf]
         if not others:
@@ -542,8 +594,9 @@ class Dispatcher:
         other = min(others, key=lambda one: one.finish_s(piece.call.model, piece.count))
         self.counts["audits"] += 1
         parameters: dict[str, Parameter] = {"priority": 8, "slo_ms": 1e6}  # behind everybody else's
-        if "criteria" in piece.call.parameters:
-            parameters["criteria"] = piece.call.parameters["criteria"]
+        duty = leaf.duties.get(piece.call.model)
+        if criteria := piece.call.parameters.get("criteria", None if duty is None else duty.criteria):
+            parameters["criteria"] = criteria
         asked = write_request(piece.call.model, f"{piece.key}.audit", piece.inputs, _JUDGED, parameters)
         try:
             second = await other.link.infer(asked, self.options.hold_s)
@@ -556,7 +609,7 @@ class Dispatcher:
         for judged, said in ((leaf, answer), (other, second)):
             await self._judge(piece, judged, said)
 
-    async def _judge(self, piece: _Piece, leaf: Leaf, answer: Answer) -> None:
+    async def _judge(self, piece: Piece, leaf: Leaf, answer: Answer) -> None:
         (images,) = piece.inputs.values()
         reference = self._references[piece.call.model]
         loop = asyncio.get_running_loop()

@@ -21,7 +21,7 @@ from ..serving.models import VERSION
 from .board import BoardOptions
 from .counts import ModelCounts
 from .dispatcher import Dispatcher, DispatchOptions
-from .leaf import Leaf, Times
+from .leaf import Leaf
 from .link import Link
 from .metrics import render_metrics
 from .page import live_page, snapshot
@@ -45,8 +45,9 @@ class FleetFront:
     def __init__(self, roster: Roster, options: FleetOptions, limits: Limits, version: str) -> None:
         self.roster, self.options, self.limits, self.version = roster, options, limits, version
         self.draining = False
-        self.counts = {model: ModelCounts() for model in roster.bundles}
-        self.repeats = {model: Repeats() for model in roster.bundles}
+        names = (*roster.bundles, *roster.ensembles)
+        self.counts = {model: ModelCounts() for model in names}
+        self.repeats = {model: Repeats() for model in names}
         self.processes: dict[str, Process] = {}
         self.liars: dict[str, float] = {}  # of campaigns: share of jobs in which a board started here gives wrong bits
         self._dispatcher: Dispatcher | None = None
@@ -65,8 +66,15 @@ class FleetFront:
 
         Raises BoardError for a board that cannot be started or reached, or is not the one of its bundle.
         """
+        leaves = await self._open()
+        self._dispatcher = self._made(leaves)
+        await self._dispatcher.start()
+        for model, counts in self.counts.items():
+            counts.slo_ns = self._dispatcher.objective_ns(self._networks(model), Wishes())
+
+    async def _open(self) -> list[Leaf]:
+        """Start or reach what answers for this front, and return it. Raises BoardError."""
         loop = asyncio.get_running_loop()
-        references = {model: Reference(next(iter(one.values()))) for model, one in self.roster.bundles.items()}
         for seat in self.roster.seats:
             if not seat.address:
                 options = replace(self.options.boards, wrong_bits=self.liars.get(seat.name, 0.0))
@@ -78,17 +86,21 @@ class FleetFront:
         leaves = []
         for seat in self.roster.seats:
             address = seat.address or self.processes[seat.name].address
-            token = self.options.token if seat.address else None
-            times = {model: times_of(bundle) for model, bundle in seat.bundles.items()}
-            leaves.append(Leaf(name=seat.name, address=address, link=Link(address, token), times=times))
-        self._dispatcher = Dispatcher(leaves, references, self.options.dispatch)
-        self._dispatcher.expected = {
+            link = Link(address, self.options.token if seat.address else None)
+            leaves.append(
+                Leaf(name=seat.name, address=address, link=link, times=self.roster.times(seat), duties=seat.duties)
+            )
+        return leaves
+
+    def _made(self, leaves: Sequence[Leaf]) -> Dispatcher:
+        """Return the dispatcher, which knows by what facts to tell the boards."""
+        references = {model: Reference(next(iter(one.values()))) for model, one in self.roster.bundles.items()}
+        dispatcher = Dispatcher(leaves, references, self.options.dispatch)
+        dispatcher.expected = {
             seat.name: {model: expected_of(bundle) for model, bundle in seat.bundles.items()}
             for seat in self.roster.seats
         }
-        await self._dispatcher.start()
-        for model, counts in self.counts.items():
-            counts.slo_ns = self.options.dispatch.slo_ns or self._dispatcher.default_slo_ns(model)
+        return dispatcher
 
     async def close(self) -> None:
         """End the dispatcher, then the boards that were started here."""
@@ -107,7 +119,7 @@ class FleetFront:
     @property
     def ready(self) -> bool:
         """True when every model has a board."""
-        return not self.draining and all(self._boards(model) for model in self.counts)
+        return not self.draining and all(self._boards(model) for model in self.roster.bundles)
 
     def check(self, name: str, version: str = "") -> None:
         """Raise UnknownModelError for a model that no board of the fleet file has."""
@@ -121,10 +133,19 @@ class FleetFront:
     def is_ready(self, name: str, version: str = "") -> bool:
         """Tell if a model has a board. Raises UnknownModelError."""
         self.check(name, version)
-        return not self.draining and bool(self._boards(name))
+        return not self.draining and all(self._boards(model) for model in self._networks(name))
+
+    def _networks(self, name: str) -> tuple[str, ...]:
+        """Return the networks of an ensemble, or the model itself."""
+        return self.roster.ensembles[name].rule.networks if name in self.roster.ensembles else (name,)
 
     def _boards(self, model: str) -> list[Leaf]:
         return [leaf for leaf in self.dispatcher.boards_of(model) if leaf.ready]
+
+    def _serving(self, name: str) -> list[Leaf]:
+        """Return the boards of a model, or of an ensemble's networks, in any state."""
+        found = {leaf.name: leaf for one in self._networks(name) for leaf in self.dispatcher.boards_of(one)}
+        return list(found.values())
 
     def identity(self, name: str) -> dict[str, str]:
         """Return the number of this process: a front is no board."""
@@ -137,6 +158,8 @@ class FleetFront:
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
         """Return a model's metadata. Raises UnknownModelError."""
         self.check(name, version)
+        if name in self.roster.ensembles:
+            return self.roster.ensembles[name].metadata()
         program = self.bundle(name).program
         return {
             "name": name,
@@ -168,8 +191,12 @@ class FleetFront:
         count = max((array.shape[0] for array in call.inputs.values() if array.ndim), default=0)
         if count > self.limits.batch:
             raise TooLargeError(f"a request must hold at most {self.limits.batch} samples, not {count}")
+        ensemble = self.roster.ensembles.get(call.model)
         try:
-            answer = await self.dispatcher.infer(call, wishes)
+            if ensemble is None:
+                answer = await self.dispatcher.infer(call, wishes)
+            else:
+                answer = await ensemble.infer(self.dispatcher, call, wishes)
         except HostError as error:
             counts.errors[type(error).__name__] += 1
             raise
@@ -192,7 +219,7 @@ class FleetFront:
             "version": VERSION,
             "last_inference": counts.last_ms,
             "inference_count": counts.samples,
-            "execution_count": sum(leaf.counts["answers"] for leaf in self.dispatcher.boards_of(model)),
+            "execution_count": sum(leaf.counts["answers"] for leaf in self._serving(model)),
             "inference_stats": {
                 "success": {"count": counts.samples, "ns": counts.latency.sum_ns},
                 "fail": {"count": sum(counts.errors.values()), "ns": 0},
@@ -207,7 +234,7 @@ class FleetFront:
         found = []
         for model in self.counts:
             ready = self.is_ready(model)
-            away = [one for one in self.dispatcher.boards_of(model) if not one.ready]
+            away = [one for one in self._serving(model) if not one.ready]
             reason = "; ".join(f"{one.name} {one.state.value}" for one in away)
             if ready or not ready_only:
                 state = "READY" if ready else "UNAVAILABLE"
@@ -247,23 +274,24 @@ class FleetFront:
 
     def openapi(self, *, admin: bool) -> dict[str, Any]:
         """Return the document of the REST surface."""
-        programs = {model: self.bundle(model).program for model in self.counts}
+        programs = {
+            model: self.bundle(model).program if model in self.roster.bundles else None for model in self.counts
+        }
         return document(self.version, programs, admin=admin)
 
     @property
     def capacity_per_s(self) -> dict[str, float]:
-        """Predicted samples a second by model, of the boards that are ready, as if each served it alone."""
-        return {
-            model: sum(1 / leaf.times[model].sample_s for leaf in self.dispatcher.boards_of(model) if leaf.ready)
-            for model in self.counts
+        """Predicted samples a second by model, of the boards that are ready: at their planned shares, or
+        else alone.
+
+        That of an ensemble is its scarcest network's.
+        """
+        found = {
+            model: sum(leaf.capacity_per_s(model) for leaf in self._boards(model)) for model in self.roster.bundles
         }
-
-
-def times_of(bundle: Bundle, exit_rates: Sequence[float] | None = None) -> Times:
-    """Return the predicted times of a bundle, by its design's exit rates or equal ones."""
-    design = bundle.design
-    rates = exit_rates or design.exit_rates or (1 / design.stages,) * design.stages
-    return Times.of(design.latency, rates)
+        for name in self.roster.ensembles:
+            found[name] = min(found[network] for network in self._networks(name))
+        return found
 
 
 def expected_of(bundle: Bundle) -> dict[str, str]:

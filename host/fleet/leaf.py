@@ -18,8 +18,10 @@ from enum import Enum
 from typing import Any
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import Serving
+from fluidnpu.scheduler import Serving, placement
 
+from .duties import Duty
+from .line import Line
 from .link import Link
 
 
@@ -47,12 +49,32 @@ class Times:
 
     whole_s: tuple[float, ...]  # the whole network by batch size
     sample_s: float
+    expected_s: tuple[float, ...]  # as samples leave at exits, by batch size
 
     @classmethod
     def of(cls, latency: LatencyTable, exit_rates: Sequence[float]) -> Times:
         """Predict from a latency table and the share of samples that leaves at each exit."""
         whole = tuple(latency.between(0, latency.stages - 1, b) / 1e9 for b in range(1, len(latency.ns[0]) + 1))
-        return cls(whole_s=whole, sample_s=Serving(latency=latency, exit_rates=tuple(exit_rates)).least_load(1.0))
+        return cls(
+            whole_s=whole,
+            sample_s=Serving(latency=latency, exit_rates=tuple(exit_rates)).least_load(1.0),
+            expected_s=tuple(ns / 1e9 for ns in placement.parts.expected_ns(latency, exit_rates)),
+        )
+
+    @classmethod
+    def of_many(cls, boards: Sequence[Times]) -> Times:
+        """Predict a shard of boards: samples are spread, the slowest board ends last, and rates add."""
+        most = sum(one.b_max for one in boards)
+
+        def spread(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+            share = [-(-count // len(rows)) for count in range(1, most + 1)]
+            return tuple(max(row[min(n, len(row)) - 1] for row in rows) for n in share)
+
+        return cls(
+            whole_s=spread([one.whole_s for one in boards]),
+            sample_s=1 / sum(1 / one.sample_s for one in boards),
+            expected_s=spread([one.expected_s for one in boards]),
+        )
 
     @property
     def b_max(self) -> int:
@@ -68,12 +90,17 @@ class Times:
 class Leaf:
     """A board: link, predicted times by model, state and counts. `since` is when it last gave a sign of
     life.
+
+    `duties`: of a plan; where they are of several networks, pieces wait in a `line` for their turns. A
+    `shard` has boards of its own, and their turns are taken there.
     """
 
     name: str
     address: str
     link: Link
     times: Mapping[str, Times]
+    duties: Mapping[str, Duty] = field(default_factory=dict)
+    shard: bool = False
     state: State = State.STARTING
     reason: str = ""
     work_s: float = 0.0  # predicted, of what it has been given and has not answered
@@ -86,6 +113,9 @@ class Leaf:
     turns: int = 0  # pieces since the last audit
     lag_s: float = 0.0  # measured less predicted time of its answers, smoothed: the host, the link, a slow board
 
+    def __post_init__(self) -> None:
+        self.line = Line(self.duties) if len(self.duties) > 1 and not self.shard else None
+
     @property
     def ready(self) -> bool:
         """True while it is given requests."""
@@ -96,8 +126,39 @@ class Leaf:
         """The time until the longest batch of any of its models is answered."""
         return self.lag_s + max(times.whole_s[-1] for times in self.times.values())
 
+    def batch(self, model: str) -> int:
+        """Samples of a model that one message may hold: the planned batch, or the largest."""
+        most = self.times[model].b_max
+        return min(most, self.duties[model].batch) if model in self.duties else most
+
+    def cost_s(self, model: str, count: int) -> float:
+        """Return the expected time of a batch; one that is larger than the largest goes in several."""
+        times = self.times[model].expected_s
+        full, rest = divmod(count, len(times))
+        return full * times[-1] + (times[rest - 1] if rest else 0.0)
+
+    @property
+    def lead_s(self) -> float:
+        """The expected time of the longest planned batch: the work that must be there beside the running
+        one.
+        """
+        return max(self.cost_s(model, self.batch(model)) for model in self.times)
+
+    def capacity_per_s(self, model: str) -> float:
+        """Return the predicted samples of a model in a second: at its planned share and batch, or alone."""
+        if self.line is None:
+            return 1 / self.times[model].sample_s
+        batch = self.batch(model)
+        return self.duties[model].weight * batch / self.cost_s(model, batch)
+
     def finish_s(self, model: str, count: int) -> float:
         """Return the predicted time until a new request would be answered: the work before it and its own."""
+        if self.line is None:
+            return self.sent_finish_s(model, count)
+        return self.lag_s + self.line.wait_s(model, self.work_s, self.cost_s) + self.times[model].batch_s(count)
+
+    def sent_finish_s(self, model: str, count: int) -> float:
+        """Return the predicted time until a message that is sent now would be answered."""
         return self.lag_s + self.work_s + self.times[model].batch_s(count)
 
     def learn(self, took_s: float, predicted_s: float) -> None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from importlib import resources
 from typing import Any
 
+from ..oip.page import assembled
 from .counts import ModelCounts
 from .dispatcher import Dispatcher
 
 _COUNTS = ("sent", "answers", "late", "overdue", "refused", "wrong", "ignored")
 
 
-@cache
 def live_page() -> str:
     """Return the page."""
-    return resources.files(__package__).joinpath("fleet.html").read_text(encoding="utf-8")
+    return assembled(__package__, "fleet.html")
 
 
 def snapshot(
@@ -43,7 +41,9 @@ def snapshot(
                 "open": len(leaf.attempts),
                 "work_us": round(1e6 * leaf.work_s),
                 "lag_us": round(1e6 * leaf.lag_s),
-                "capacity_per_s": {model: round(1 / times.sample_s, 1) for model, times in leaf.times.items()},
+                "waiting": 0 if leaf.line is None else len(leaf.line),
+                "capacity_per_s": {model: round(leaf.capacity_per_s(model), 1) for model in leaf.times},
+                "shares": {model: round(duty.weight, 4) for model, duty in leaf.duties.items()},
                 **{key: leaf.counts[key] for key in _COUNTS},
             }
             for leaf in dispatcher.leaves

@@ -123,7 +123,7 @@ def read_id(id: Any) -> str:
 
 def read_names(what: str, names: Sequence[Any]) -> tuple[str, ...]:
     """Check names of tensors, each of which may come once. Raises ProtocolError."""
-    if not all(isinstance(name, str) and name for name in names):
+    if not (set(map(type, names)) <= {str} and all(names)):
         raise ProtocolError(f"every {what} must have a name")
     if len(set(names)) != len(names):
         raise ProtocolError(f"every {what} must be named once, and one is named twice")

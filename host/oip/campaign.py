@@ -1,10 +1,11 @@
 """A campaign of injected failures through the network: nothing may be wrong, nothing without an end.
 
     python -m fluidnpu.host.oip.campaign out/demo/zc706/bundle --faults 10000
+    python -m fluidnpu.host.oip.campaign out/demo/zc706/bundle --faults 20 --device rtl   # in Verilator
 
-The bundle is served on a `FaultyNpu` in real time, with its guard, while clients of both transports ask for
-answers that are known, and others are slow, half-open or gone. Every answer is compared with that of an NPU
-without failures.
+The bundle is served on a `FaultyDevice`, with its guard. A simulated NPU works in real time, while clients of
+both transports ask for answers that are known, and others are slow, half-open or gone; the RTL keeps its own
+time and serves no network. Every answer is compared with that of an NPU without failures.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,17 +30,19 @@ import grpc
 import numpy as np
 
 from fluidnpu.models import shipped_images
-from fluidnpu.scheduler import Request, make_policy
+from fluidnpu.scheduler import Request, Serving, Wait, make_policy
 
 from ..bundle import Bundle
 from ..devices.device import WallClock
-from ..devices.faulty import FaultyNpu, Mishap, random_mishaps
+from ..devices.faulty import FaultyDevice, Mishap, random_mishaps
+from ..devices.opening import open_device
 from ..devices.simulated import SimulatedNpu
-from ..driver import Driver
-from ..errors import HostError, RemoteError
+from ..driver import PATIENCE, Driver
+from ..errors import DeviceError, GaveUpError, HostError, RemoteError
 from ..serving.model import ModelOptions
 from ..serving.models import Models
-from ..serving.replies import Image
+from ..serving.replies import Image, Reply
+from ..serving.runtime import Runtime
 from ..serving.stream import serve_requests
 from .client import connect
 from .messages import SERVICE, message
@@ -47,6 +50,8 @@ from .running import ServeOptions, in_background
 from .statuses import error_named
 
 NAME = "campaign"
+ENDURED = 16  # images that `endure` serves after the last mishap
+REOPENED = 50  # attempts at a device that fails when it is loaded or recovered
 LONGEST_S = 60.0  # a request without an answer by then has none
 
 
@@ -93,10 +98,11 @@ def run_campaign(
 ) -> Findings:
     """Inject `faults` failures while clients ask, and return what they saw."""
     bundle, rng = Bundle.read(folder), random.Random(seed)
-    expected, npus = _expected(bundle, images), []
+    expected = [(reply.exit, reply.prediction) for reply in answers_of(bundle, images)]
+    npus: list[FaultyDevice] = []
 
-    def opened(made: Bundle) -> FaultyNpu:
-        npus.append(FaultyNpu(made.design, random_mishaps(faults, rng), clock=WallClock()))
+    def opened(made: Bundle) -> FaultyDevice:
+        npus.append(FaultyDevice(SimulatedNpu(made.design, clock=WallClock()), random_mishaps(faults, rng)))
         return npus[-1]
 
     options = ModelOptions(guarded=True, opened=opened, slo_ns=10**9, attempts=3)
@@ -139,19 +145,86 @@ def run_campaign(
     return found
 
 
-def _expected(bundle: Bundle, images: Sequence[Image] | Image) -> list[tuple[int, int]]:
-    """Return exit and class of every image on an NPU without failures."""
+def endure(
+    npu: FaultyDevice,
+    bundle: Bundle,
+    images: Sequence[Image] | Image,
+    expected: Sequence[Reply],
+    *,
+    patience: float = PATIENCE,
+) -> Findings:
+    """Serve images on a device that keeps its own time, until all its mishaps have struck and ended.
+
+    `expected`: the answer to each image, of which exit and logits must come. Times of recovery are on the
+    device's clock. Raises DeviceError for a device that does not come back.
+    """
+    began, found, slo_ns = time.monotonic(), Findings(), 10**12
+    driver = Driver(npu, bundle.program, bundle.design, guarded=True, patience=patience)
+    _until_it_answers(npu, driver.load)
+    rates = (1 / bundle.design.stages,) * bundle.design.stages
+    policy = make_policy("fluid", Serving.of(bundle.design, rates).setting(1.0, slo_ns))
+    runtime = Runtime(driver, policy, record=False)
+    asked: dict[int, int] = {}  # images by request
+    ids, since, struck, least = itertools.count(), list[int](), 0, ENDURED
+    while npu.due or least > 0 or asked:
+        least = ENDURED if npu.due else least
+        while len(asked) < bundle.design.b_max and least > 0:
+            id, now = next(ids), runtime.now_ns
+            asked[id], least = id % len(images), least - 1
+            runtime.admit(Request(id, now, now + slo_ns), images[asked[id]])
+        try:
+            fates = runtime.step(closed=True)
+        except GaveUpError as error:
+            found.errors["GaveUpError"] += len(error.request_ids)
+            for id in error.request_ids:
+                del asked[id]
+            _until_it_answers(npu, driver.recover)
+            fates = []
+        since += [npu.clock.now_ns()] * (len(npu.struck) - struck)
+        struck = len(npu.struck)
+        if isinstance(fates, Wait):
+            assert fates.until_ns is not None  # nothing else will come, and the policy was told so
+            runtime.sleep_until(fates.until_ns)
+            continue
+        for fate in fates:
+            assert isinstance(fate, Reply)  # no policy here sheds
+            right = expected[asked.pop(fate.request_id)]
+            assert fate.logits is not None and right.logits is not None
+            if fate.exit == right.exit and np.array_equal(fate.logits, right.logits):
+                found.right += 1
+                found.recovered_ms += [(npu.clock.now_ns() - at) / 1e6 for at in since]
+                since.clear()
+            else:
+                found.wrong += 1
+    found.struck = Counter(one.kind.name.lower() for one in npu.struck)
+    found.took_s = time.monotonic() - began
+    return found
+
+
+def _until_it_answers(npu: FaultyDevice, work: Callable[[], None]) -> None:
+    """Do the work; where the device fails, again after a pause on its clock, `REOPENED` times at most."""
+    for attempt in itertools.count(1):
+        try:
+            work()
+            return
+        except DeviceError:
+            if attempt == REOPENED:
+                raise
+            npu.clock.sleep_until(npu.clock.now_ns() + 10_000_000)
+
+
+def answers_of(bundle: Bundle, images: Sequence[Image] | Image) -> tuple[Reply, ...]:
+    """Return the answer to every image of an NPU without failures."""
     driver = Driver(SimulatedNpu(bundle.design), bundle.program, bundle.design)
     driver.load()
     requests = [Request(i, i, 10**15) for i in range(len(images))]
-    served = serve_requests(requests, images, make_policy("serial"), driver)
-    return [(reply.exit, reply.prediction) for reply in served.answers]
+    return serve_requests(requests, images, make_policy("serial"), driver).answers
 
 
 class _Watch:
     """Notes the time from each failure to the next right answer."""
 
-    def __init__(self, npu: FaultyNpu) -> None:
+    def __init__(self, npu: FaultyDevice) -> None:
         self._npu, self._seen, self._lock = npu, 0, threading.Lock()
         self._since: list[int] = []
         self.recovered_ms: list[float] = []
@@ -264,9 +337,16 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("bundle", type=Path)
     parser.add_argument("--faults", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", choices=["simulated", "rtl", "cosim"], default="simulated")
     given = parser.parse_args(words)
     logging.getLogger("fluidnpu").setLevel(logging.CRITICAL)  # thousands of failures are meant
-    found = run_campaign(given.bundle, shipped_images(64).images, given.faults, seed=given.seed)
+    images = shipped_images(64).images
+    if given.device == "simulated":
+        found = run_campaign(given.bundle, images, given.faults, seed=given.seed)
+    else:  # it keeps its own time, which no client shares
+        bundle, mishaps = Bundle.read(given.bundle), random_mishaps(given.faults, random.Random(given.seed))
+        with open_device(given.device, bundle, given.bundle) as device:
+            found = endure(FaultyDevice(device, mishaps), bundle, images, answers_of(bundle, images))
     print(json.dumps(found.summary(), indent=1))
     return int(bool(found.wrong or found.unanswered))
 

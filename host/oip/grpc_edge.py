@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -170,7 +170,7 @@ class _Edge:
             if _requests.isEnabledFor(logging.INFO):
                 log_request(call, status, began, trace)
 
-    async def ModelStreamInfer(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:  # noqa: N802
+    async def ModelStreamInfer(self, requests: Any, context: Any) -> None:  # noqa: N802
         """Answer the requests of a stream as they are done, not in the order of their arrival."""
         try:
             self._check("ModelStreamInfer", context)
@@ -187,7 +187,7 @@ class _Edge:
                 room.release()
 
         async def read() -> None:
-            async for request in requests:
+            while (request := await context.read()) is not grpc.aio.EOF:
                 await room.acquire()  # the client's flow control stops it, instead of a queue without bound
                 task = asyncio.create_task(serve(request))
                 tasks.add(task)
@@ -199,7 +199,7 @@ class _Edge:
         reader.add_done_callback(lambda _: done.put_nowait(None))
         try:
             while (answer := await done.get()) is not None:
-                yield answer
+                await context.write(answer)
         finally:
             reader.cancel()
             for task in tasks:

@@ -7,12 +7,12 @@ hands finished requests over through one `Mailbox`.
 from __future__ import annotations
 
 import asyncio
-import functools
 import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from .metrics import render_metrics
 from .openapi import document
 from .page import live_page, snapshot
 from .repeats import Repeats
-from .tensors import Array
+from .tensors import Array, TensorInfo
 
 NAME = "fluidnpu"
 PLATFORM = "fluidnpu"
@@ -69,6 +69,16 @@ class Mailbox:
                 future.set_result(None)
 
 
+@dataclass(frozen=True, slots=True)
+class _Face:
+    """The tensors of a model as its clients see them, made once a bundle."""
+
+    bundle: Bundle
+    input: TensorInfo
+    outputs: tuple[str, ...]
+    others: tuple[Output, ...]  # the outputs that are no exits
+
+
 class Inference:
     """The calls of the protocol on a set of models."""
 
@@ -79,6 +89,7 @@ class Inference:
         self.repeats: dict[str, Repeats] = {}  # by model
         self._instance = secrets.token_hex(8)
         self._digests: dict[str, tuple[Bundle, str]] = {}  # of programs, by model; a digest reads all weights
+        self._faces: dict[str, _Face] = {}  # by model
 
     async def start(self) -> None:
         """Load every model. Raises as `Model.load`."""
@@ -154,7 +165,8 @@ class Inference:
         model = self.models.find(call.model, call.version)
         criterion = None if wishes.criteria is None else model.criterion(wishes.criteria)
         tenant = model.check_tenant(wishes.tenant)
-        samples, wanted = self._samples(model, call), self._wanted(model, call)
+        face = self._face(model)
+        samples, wanted = self._samples(model, call, face.input), _wanted(call, face.outputs)
         futures: list[Future[Reply]] = []
         try:
             for sample in samples:
@@ -179,19 +191,25 @@ class Inference:
             call.model,
             VERSION,
             call.id,
-            joined(replies, wanted, tuple(one.output for one in model.bundle.program.outputs)),
+            joined(replies, wanted, face.others),
             parameters_of(replies, model.energy_nj),
         )
 
-    def _samples(self, model: Model, call: Call) -> list[Array]:
-        expected = input_of(model.bundle.program)
-        if set(call.inputs) != {expected.name}:
+    def _face(self, model: Model) -> _Face:
+        bundle, known = model.bundle, self._faces.get(model.name)
+        if known is None or known.bundle is not bundle:
+            program = bundle.program
+            names = tuple(each.name for each in outputs_of(program))
+            known = _Face(bundle, input_of(program), names, tuple(one.output for one in program.outputs))
+            self._faces[model.name] = known
+        return known
+
+    def _samples(self, model: Model, call: Call, expected: TensorInfo) -> list[Array]:
+        if len(call.inputs) != 1 or expected.name not in call.inputs:
             names = ", ".join(f"'{name:.60}'" for name in call.inputs) or "none"
             raise ProtocolError(f"model '{model.name}' must have the input '{expected.name}' alone, not {names}")
         array = call.inputs[expected.name]
-        if array.ndim != len(expected.shape) or any(
-            want not in (-1, got) for want, got in zip(expected.shape, array.shape, strict=True)
-        ):
+        if array.shape[1:] != expected.shape[1:] and not _fits(array.shape, expected.shape):
             raise ProtocolError(
                 f"input '{expected.name}' must have the shape {list(expected.shape)}, not {list(array.shape)}"
             )
@@ -203,18 +221,10 @@ class Inference:
             raise QueueFullError(f"the queue takes {model.options.queue} samples, and the request holds {len(array)}")
         return list(array)
 
-    def _wanted(self, model: Model, call: Call) -> tuple[str, ...]:
-        names = tuple(each.name for each in outputs_of(model.bundle.program))
-        for name in call.outputs:
-            if name not in names:
-                raise ProtocolError(f"an output must be one of {', '.join(names)}, not '{name:.60}'")
-        return call.outputs or names
-
     async def _all_done(self, futures: Sequence[Future[Reply]]) -> None:
         """Wait until all are done, or one has failed."""
         arrived = asyncio.get_running_loop().create_future()
-        left = len(futures)
-        lock = threading.Lock()
+        left, lock = len(futures), threading.Lock()
 
         def told(done: Future[Reply]) -> None:
             nonlocal left
@@ -314,19 +324,32 @@ class Inference:
 
 def joined(replies: Sequence[Reply], wanted: Sequence[str], others: Sequence[Output] = ()) -> dict[str, Array]:
     """Return the outputs of a request's samples, in their order; `others` are those that are no exits."""
+    return {name: _OWN[name](replies) if name in _OWN else _stacked(name, replies, others) for name in wanted}
 
-    def stacked(output: Output) -> Array:
-        none = np.full(output.shape, np.nan, np.float32)
-        return np.stack([reply.outputs.get(output.name, none) for reply in replies])
 
-    made: dict[str, Callable[[], Array]] = {
-        "label": lambda: np.array([reply.prediction for reply in replies], np.int32),
-        "confidence": lambda: np.array([reply.confidence for reply in replies], np.float32),
-        "exit": lambda: np.array([reply.exit for reply in replies], np.int32),
-        "logits": lambda: np.array([reply.logits for reply in replies], np.float32),
-    }
-    made |= {called(output): functools.partial(stacked, output) for output in others}
-    return {name: made[name]() for name in wanted}
+def _stacked(name: str, replies: Sequence[Reply], others: Sequence[Output]) -> Array:
+    output = next(one for one in others if called(one) == name)
+    none = np.full(output.shape, np.nan, np.float32)
+    return np.stack([reply.outputs.get(output.name, none) for reply in replies])
+
+
+_OWN: dict[str, Callable[[Sequence[Reply]], Array]] = {
+    "label": lambda replies: np.array([reply.prediction for reply in replies], np.int32),
+    "confidence": lambda replies: np.array([reply.confidence for reply in replies], np.float32),
+    "exit": lambda replies: np.array([reply.exit for reply in replies], np.int32),
+    "logits": lambda replies: np.array([reply.logits for reply in replies], np.float32),
+}
+
+
+def _wanted(call: Call, names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in call.outputs:
+        if name not in names:
+            raise ProtocolError(f"an output must be one of {', '.join(names)}, not '{name:.60}'")
+    return call.outputs or names
+
+
+def _fits(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
+    return len(shape) == len(expected) and all(want in (-1, got) for want, got in zip(expected, shape, strict=True))
 
 
 def parameters_of(replies: Sequence[Reply], energy_nj: Sequence[float] | None = None) -> dict[str, Parameter]:

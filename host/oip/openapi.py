@@ -28,6 +28,7 @@ _REFUSALS = {
     404: "there is no such model or version",
     405: "the method is not for this path",
     408: "the body took too long",
+    409: "the idempotency key came before with another content",
     413: "the body, the batch or a tensor is too large",
     429: "the queue is full",
     500: "the server failed",
@@ -102,7 +103,7 @@ def _answers(answer: str, *refusals: int) -> Schema:
 
 
 def _infer() -> Schema:
-    made = _operation("inference", "InferResponse", 400, 404, 408, 413, 429, 501, 503, 504)
+    made = _operation("inference", "InferResponse", 400, 404, 408, 409, 413, 429, 501, 503, 504)
     content = made["responses"]["200"]["content"]
     content["application/octet-stream"] = {"schema": {}}  # JSON, then binary tensors
     made["requestBody"] = {"required": True, "content": {"application/json": {"schema": _ref("InferRequest")}}}

@@ -13,9 +13,17 @@ SHOWN_RUNS = 240
 
 
 @cache
+def assembled(package: str, name: str) -> str:
+    """Return a page of a package, with the style and the script that all live pages share in its place."""
+    page = resources.files(package).joinpath(name).read_text(encoding="utf-8")
+    for part in ("live.css", "live.js"):
+        page = page.replace(f"{{{part}}}\n", resources.files(__package__).joinpath(part).read_text(encoding="utf-8"))
+    return page
+
+
 def live_page() -> str:
     """Return the page."""
-    return resources.files(__package__).joinpath("live.html").read_text(encoding="utf-8")
+    return assembled(__package__, "live.html")
 
 
 def snapshot(version: str, models: Models) -> dict[str, Any]:

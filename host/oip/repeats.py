@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ProtocolError
+from ..errors import ConflictError
 from .calls import Answer, Call
 
 ENTRIES = 1024
@@ -41,14 +41,14 @@ class Repeats:
     async def once(self, key: str, call: Call, work: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
         """Return the answer of a key, at work or kept, or that of the work.
 
-        The work ends when all who wait for it have gone. Raises what the work raises, and ProtocolError for
+        The work ends when all who wait for it have gone. Raises what the work raises, and ConflictError for
         a key that came before with another content.
         """
         content, entry = content_of(call), self._known.get(key)
         if entry is None:
             entry = self._known[key] = _Entry(content, asyncio.ensure_future(work()))
         elif entry.content != content:
-            raise ProtocolError(
+            raise ConflictError(
                 f"an idempotency_key must belong to one request, and '{key:.60}' came before with another content"
             )
         else:

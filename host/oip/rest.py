@@ -11,7 +11,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from starlette.applications import Starlette
@@ -33,6 +33,7 @@ _requests = logging.getLogger("fluidnpu.requests")
 _log = logging.getLogger(__name__)
 _PROMPT_S = 0.05  # an answer that comes sooner is not worth a look at its client
 TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+INFER = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?/infer")
 _JSON = [(b"content-type", b"application/json")]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -157,14 +158,19 @@ class _Infer:
         self._edge = edge
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers, parameters = dict(scope["headers"]), scope["path_params"]
+        await self.answer(parameters["name"], parameters.get("version", ""), scope, headers, receive, send)
+
+    async def answer(
+        self, name: str, version: str, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send
+    ) -> None:
+        """Answer an inference request, errors included."""
         inference, began = self._edge.inference, time.perf_counter()
-        headers = dict(scope["headers"])
         trace, call = headers.get(b"traceparent", b""), None
         reply = list(_JSON)
         if TRACEPARENT.fullmatch(trace):
             reply.append((b"traceparent", trace))
         try:
-            name, version = scope["path_params"]["name"], scope["path_params"].get("version", "")
             inference.check(name, version)
             body = await read_body(scope, receive, inference.limits.body_bytes, headers)
             call = read_call(name, version, body, _head_bytes(headers))
@@ -188,20 +194,49 @@ class _Infer:
 
 
 async def _unless_gone(work: Awaitable[Any], receive: Receive) -> Any:
-    """Return the result of the work, or None when the client goes first."""
-    task = asyncio.ensure_future(work)
-    await asyncio.wait((task,), timeout=_PROMPT_S)
-    if task.done():
-        return task.result()
-    gone = asyncio.ensure_future(_until_gone(receive))
+    """Return the result of the work, or None when the client goes first; a watch begins after `_PROMPT_S`."""
+    watch = _Watch(receive)
+    timer = asyncio.get_running_loop().call_later(_PROMPT_S, watch.begin)
     try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        task.cancel()
+        return await work
+    except asyncio.CancelledError:
+        if not watch.gone:
+            raise
+        watch.forgive()
         return None
     finally:
-        gone.cancel()
+        timer.cancel()
+        watch.end()
+
+
+class _Watch:
+    """Cancels the task that made it when the client goes."""
+
+    def __init__(self, receive: Receive) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._work, self._receive, self.gone = task, receive, False
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Look at the client from now on."""
+        self._task = asyncio.ensure_future(_until_gone(self._receive))
+        self._task.add_done_callback(self._ended)
+
+    def end(self) -> None:
+        """Look no longer."""
+        if self._task is not None:
+            self._task.remove_done_callback(self._ended)
+            self._task.cancel()
+
+    def forgive(self) -> None:
+        """Take the cancellation back."""
+        if hasattr(self._work, "uncancel"):
+            self._work.uncancel()
+
+    def _ended(self, done: asyncio.Task[None]) -> None:
+        self.gone = True
+        self._work.cancel()
 
 
 async def _until_gone(receive: Receive) -> None:
@@ -273,17 +308,47 @@ class _Until:
             raise asyncio.TimeoutError from None
 
 
+class _InTime:
+    """Awaits as `_Until` does, but sets no timer where there is nothing to wait for."""
+
+    def __init__(self, work: Awaitable[Any], at: float) -> None:
+        self._steps, self._at = work.__await__(), at
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        """Take the first step, then the others under the clock."""
+        try:
+            waited = next(self._steps)
+        except StopIteration as done:
+            return done.value
+        with _Until(self._at):
+            return (yield from _rest(self._steps, waited))
+
+
+def _rest(work: Generator[Any, Any, Any], waited: Any) -> Generator[Any, Any, Any]:
+    """Drive an awaitable to its end from what it waits for now, as `yield from` would."""
+    while True:
+        try:
+            try:
+                sent = yield waited
+            except BaseException as error:
+                waited = work.throw(error)
+            else:
+                waited = work.send(sent)
+        except StopIteration as done:
+            return done.value
+
+
 class _Guarded:
     """Asks for the token, bounds the times of slow clients, and turns room errors of any route into JSON."""
 
     def __init__(self, app: ASGIApp, edge: _Edge) -> None:
-        self._app, self._edge = app, edge
+        self._app, self._edge, self._infer = app, edge, _Infer(edge)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return  # no websockets, no lifespan
-        limits = self._edge.inference.limits
-        deadline = asyncio.get_running_loop().time() + limits.body_s
+        limits, now = self._edge.inference.limits, asyncio.get_running_loop().time
+        deadline = now() + limits.body_s
         whole = False
 
         async def receive_in_time() -> Message:
@@ -291,20 +356,24 @@ class _Guarded:
             if whole:
                 return await receive()
             try:
-                with _Until(deadline):
-                    message = await receive()
+                message: Message = await _InTime(receive(), deadline)
             except asyncio.TimeoutError:
                 raise SlowClientError(f"the whole body must come within {limits.body_s:g} s, and it did not") from None
             whole = not message.get("more_body", False)
             return message
 
         async def send_in_time(message: Message) -> None:
-            with _Until(asyncio.get_running_loop().time() + limits.write_s):
-                await send(message)
+            await _InTime(send(message), now() + limits.write_s)
 
         try:
-            self._edge.access.check(scope["path"], dict(scope["headers"]).get(b"authorization", b""))
-            await self._app(scope, receive_in_time, send_in_time)
+            headers, path = dict(scope["headers"]), scope["path"]
+            self._edge.access.check(path, headers.get(b"authorization", b""))
+            found = INFER.fullmatch(path) if scope["method"] == "POST" else None
+            if found is None:
+                await self._app(scope, receive_in_time, send_in_time)
+            else:  # at once: the routes and their layers cost as much as the rest of a request
+                name, version = found[1], found[2] or ""
+                await self._infer.answer(name, version, scope, headers, receive_in_time, send_in_time)
         except HostError as error:
             await _error_response(error)(scope, receive, send)
         except asyncio.TimeoutError:  # uvicorn closes the connection

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from .. import errors
 from ..errors import (
     AccessError,
+    ConflictError,
     DeviceError,
     DriverUsageError,
     ExpiredError,
@@ -43,6 +44,7 @@ class Status:
 _INTERNAL = Status(500, "INTERNAL")
 _TABLE: tuple[tuple[type[Exception], Status], ...] = (  # the first that fits, so the special ones come first
     (TooLargeError, Status(413, "RESOURCE_EXHAUSTED")),
+    (ConflictError, Status(409, "ALREADY_EXISTS")),
     (UnsupportedError, Status(501, "UNIMPLEMENTED")),
     (UnknownModelError, Status(404, "NOT_FOUND")),
     (ProtocolError, Status(400, "INVALID_ARGUMENT")),

@@ -74,7 +74,7 @@ def checked_shape(name: str, shape: Any) -> tuple[int, ...]:
     """Return a shape that can be held. Raises ProtocolError, TooLargeError."""
     if not isinstance(shape, Sequence) or isinstance(shape, str) or not 1 <= len(shape) <= MOST_DIMENSIONS:
         raise ProtocolError(f"tensor '{name}' must have a shape of 1 to {MOST_DIMENSIONS} dimensions")
-    if not all(isinstance(size, int) and not isinstance(size, bool) and size >= 0 for size in shape):
+    if set(map(type, shape)) != {int} or min(shape) < 0:
         raise ProtocolError(f"tensor '{name}' must have a shape of whole numbers from 0, not {list(shape)!r:.80}")
     if math.prod(shape) > MOST_ELEMENTS:
         raise TooLargeError(f"tensor '{name}' must have at most {MOST_ELEMENTS} elements, not {math.prod(shape):.3g}")

@@ -1,4 +1,4 @@
-"""One bundle served on one NPU: opened, reloaded, recovered and closed, without losing a request.
+"""One bundle on one NPU, or several side by side: opened, reloaded, recovered, closed, no request lost.
 
 A model outlives its server: a reload drains the old one while new requests are held back, and a device that
 failed is opened again until it answers. All methods may be called from any thread; `load`, `unload` and
@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fluidnpu.boards import list_boards, load_board
-from fluidnpu.dse import Design
+from fluidnpu.dse import Design, DesignError
 from fluidnpu.scheduler import Outcome, Policy, SchedulerError, Serving, make_policy
 from fluidnpu.scheduler.exits import (
     Bound,
@@ -29,10 +29,19 @@ from fluidnpu.scheduler.exits import (
     ExitProfile,
     Mode,
     PowerModel,
+    Recorded,
     make_mode,
     parse_criterion,
 )
-from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, changed, described
+from fluidnpu.scheduler.tenants import (
+    Shared,
+    Tenancy,
+    Tenant,
+    changed,
+    described,
+    network_of_tenants,
+    room_for,
+)
 from fluidnpu.scheduler.tuning import deployed
 
 from ..bundle import Bundle
@@ -42,6 +51,7 @@ from ..devices.recall import Recall
 from ..devices.simulated import SimulatedNpu
 from ..driver import MASK_SLOTS, Driver
 from ..errors import (
+    BundleError,
     DeviceError,
     DriverUsageError,
     HostError,
@@ -50,6 +60,7 @@ from ..errors import (
     QueueFullError,
     ServerClosedError,
 )
+from .apart import Apart
 from .decisions import DecisionLog
 from .replies import Image, Observer, Reply
 from .runtime import usual_criteria
@@ -73,7 +84,8 @@ class ModelOptions:
     that a simulated NPU keeps, so that it works in real time on images that it has seen. `decisions`: a
     folder for the decision logs, one a model. `criteria`: when requests leave that do not say so themselves
     (None: the program's thresholds). `tenancy`: the tenants that share each model's NPU; `policy` is then
-    that of each. `power`: watts of the board, by default those of its file.
+    that of each. `power`: watts of the board, by default those of its file. `recorded`: by model the
+    confidences of labelled samples, for tenants whose mode is "pareto"; that of the only model under "".
     """
 
     device: str = "simulated"
@@ -93,6 +105,7 @@ class ModelOptions:
     criteria: str | None = None
     tenancy: Tenancy | None = None
     power: PowerModel | None = None
+    recorded: Mapping[str, Recorded] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,16 +120,30 @@ class _Held:
 
 
 class Model:
-    """A bundle under a name. It is not served before `load`."""
+    """A bundle under a name. It is not served before `load`.
 
-    def __init__(self, name: str, folder: Path | str, options: ModelOptions | None = None) -> None:
-        self.name, self.folder = name, Path(folder)
+    `folders` of several bundles by their names are networks side by side on one NPU (`resident.Resident`).
+    """
+
+    _network = 0
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path | str,
+        options: ModelOptions | None = None,
+        *,
+        folders: Mapping[str, Path | str] | None = None,
+    ) -> None:
+        every = {name: folder} if folders is None else folders
+        self.name, self.folder, self.names = name, Path(folder), tuple(every)
+        self._folders = tuple(Path(one) for one in every.values())
         self.options = ModelOptions() if options is None else options
         self.state, self.reason = UNAVAILABLE, "not loaded yet"
         self.loads = 0
         self.recoveries: list[float] = []  # seconds from the failure of a device to its next server
-        self.statistics: Statistics | None = None
-        self._bundle: Bundle | None = None
+        self.counts: tuple[Statistics, ...] = ()  # by network
+        self._bundles: tuple[Bundle, ...] = ()
         self._server: Server | None = None
         self._driver: Driver | None = None
         self._device = ExitStack()
@@ -127,7 +154,7 @@ class Model:
         self._since = time.monotonic()
         self._lost_before = 0
         self._log: DecisionLog | None = None
-        self._usual, self._tenancy = self.options.criteria, self.options.tenancy
+        self._usual, self._tenancy = [self.options.criteria] * len(self.names), self.options.tenancy
         self.shared: Shared | None = None
 
     # -- what is served --------------------------------------------------------------------------------------
@@ -135,9 +162,19 @@ class Model:
     @property
     def bundle(self) -> Bundle:
         """The bundle as last loaded. Raises ModelUnavailableError before the first load."""
-        if self._bundle is None:
+        return self.bundles[0]
+
+    @property
+    def bundles(self) -> tuple[Bundle, ...]:
+        """The bundles of all networks as last loaded. Raises ModelUnavailableError before the first load."""
+        if not self._bundles:
             raise ModelUnavailableError(f"model '{self.name}' must be loaded, and it is not: {self.reason}")
-        return self._bundle
+        return self._bundles
+
+    @property
+    def statistics(self) -> Statistics | None:
+        """The counts of the only network, or of the first; None before the first load."""
+        return self.counts[0] if self.counts else None
 
     @property
     def serving(self) -> Server | None:
@@ -182,8 +219,7 @@ class Model:
         return time.monotonic() - self._since
 
     def _longest_s(self) -> float:
-        table = self.bundle.design.latency.ns
-        longest_ns = max(max(row) for row in table)
+        longest_ns = max(max(row) for bundle in self.bundles for row in bundle.design.latency.ns)
         return self.options.attempts * (2 * 16 * longest_ns / 1e9 + 1.0)
 
     def criterion(self, text: str) -> Criterion:
@@ -201,7 +237,7 @@ class Model:
     def energy_nj(self) -> tuple[float, ...] | None:
         """The modelled energy of a sample up to each exit, where the board's power is known."""
         server = self._server
-        return None if server is None else server.criteria.profile.energy_nj
+        return None if server is None else server.criteria_of(self._network).profile.energy_nj
 
     @property
     def tenancy_tenants(self) -> tuple[Tenant, ...]:
@@ -209,15 +245,20 @@ class Model:
         return () if self._tenancy is None else self._tenancy.tenants
 
     def check_tenant(self, name: str) -> str:
-        """Return the name of a tenant that there is. Raises ProtocolError."""
-        if not name:
-            return name
-        if self._tenancy is None:
+        """Return the name of a tenant that there is, of a network's only tenant also for none.
+
+        Raises ProtocolError.
+        """
+        known = [one.name for one in self.tenancy_tenants]
+        if self._tenancy is None and name:
             raise ProtocolError(f"model '{self.name}' has no tenants, so a request must name none, not '{name:.60}'")
-        try:
-            return self._tenancy.named(name).name
-        except SchedulerError as error:
-            raise ProtocolError(str(error)) from None
+        if not name and self._tenancy is not None and self._tenancy.networks:
+            if len(known) == 1:
+                return known[0]
+            raise ProtocolError(f"a request to '{self.name}' must name its tenant, one of {', '.join(known)}")
+        if name and name not in known:
+            raise ProtocolError(f"a tenant must be one of {', '.join(known)}, not '{name:.60}'")
+        return name
 
     def tenants(self) -> dict[str, Any]:
         """Return the criterion in force and the tenants, as their file has them, with what each has now.
@@ -225,7 +266,10 @@ class Model:
         Raises ModelUnavailableError.
         """
         rows, shared, counts = {}, self.shared, self.statistics
+        criteria = self.server.criteria_of(self._network)
         for one in () if self._tenancy is None else self._tenancy.all:
+            if self._tenancy is not None and self._tenancy.networks and one not in self.tenancy_tenants:
+                continue  # of another network
             row = described(one)
             if shared is not None:
                 row["share_now"] = shared.shares.get(one.name, 0.0)
@@ -234,21 +278,21 @@ class Model:
                 mine = counts.tenants[one.name]
                 row["answered"] = sum(mine.outcomes.values()) - mine.outcomes[Outcome.SHED]
                 row["npu_ms"] = mine.npu_ns / 1e6
-            if (criterion := self.server.criteria.tenants.get(one.name)) is not None:
+            if (criterion := criteria.tenants.get(one.name)) is not None:
                 row["criteria"] = criterion.text
             rows[one.name] = row
-        return {"criteria": self.server.criteria.usual.text, "tenants": rows}
+        return {"criteria": criteria.usual.text, "tenants": rows}
 
-    def change(self, criteria: str | None, tenants: Mapping[str, Mapping[str, Any]]) -> None:
+    def change(self, criteria: str | None, tenants: Mapping[str, Mapping[str, Any]], network: int = 0) -> None:
         """Change the usual criterion (None: not) and the keys of tenants that are named, all or nothing.
 
-        It takes effect at the next decision and the next exit, and outlives a reload. Raises ProtocolError
-        and ModelUnavailableError.
+        The criterion is that of one of the networks. It takes effect at the next decision and the next
+        exit, and outlives a reload. Raises ProtocolError and ModelUnavailableError.
         """
         with self._gate:
             server = self.server
             try:
-                usual = None if criteria is None else server.criteria.bound(criteria)
+                usual = None if criteria is None else server.criteria_of(network).bound(criteria)
                 tenancy = self._tenancy
                 if tenants and tenancy is None:
                     raise ProtocolError(f"model '{self.name}' has no tenants that could be changed")
@@ -257,12 +301,12 @@ class Model:
                     tenancy = old.with_tenants(
                         {name: changed(name, row, old.named(name)) for name, row in tenants.items()}
                     )
-                    modes_of(tenancy, self._profile(self.bundle.design))
+                    self._modes(tenancy, [bundle.design for bundle in self.bundles])
             except SchedulerError as error:
                 raise ProtocolError(str(error)) from None
             if usual is not None:
-                server.criteria.set(usual.criterion)
-                self._usual = usual.criterion.text
+                server.criteria_of(network).set(usual.criterion)
+                self._usual[network] = usual.criterion.text
             if tenancy is not None and self.shared is not None and tenants:
                 self.shared.change(tenancy)
                 self._tenancy = tenancy
@@ -323,17 +367,17 @@ class Model:
         DeviceError, DriverUsageError and what `open_device` raises.
         """
         with self._work:
-            bundle = Bundle.read(self.folder)
-            self._check_policy(bundle.design)
-            before = self._bundle
+            bundles = tuple(Bundle.read(folder) for folder in self._folders)
+            self._check_policy(bundles)
+            before = self._bundles
             with self._gate:
                 self._held = []
                 self.state, self.reason = LOADING, ""
             try:
                 self._stop_server()
-                self._serve(bundle)
+                self._serve(bundles)
             except Exception as error:
-                if before is not None:
+                if before:
                     self._serve(before)
                 else:
                     self.state, self.reason = UNAVAILABLE, str(error)
@@ -342,7 +386,7 @@ class Model:
                 self._let_in()
             self._wanted = True
             self.loads += 1
-            _log.info("model '%s' is served: %s", self.name, bundle.design.digest[:12])
+            _log.info("model '%s' is served: %s", self.name, bundles[0].design.hardware_digest[:12])
 
     def unload(self) -> None:
         """Answer what was taken, then close the device; later requests are refused."""
@@ -376,60 +420,78 @@ class Model:
         if server is not None:
             server.close()
 
-    def _serve(self, bundle: Bundle) -> None:
-        """Open the device if the design needs another one, load the program and start a server."""
-        driver = self._driver
-        if driver is None or self._bundle is None or bundle.design.digest != self._bundle.design.digest:
+    def _serve(self, bundles: tuple[Bundle, ...]) -> None:
+        """Open the device if the design needs another one, load the programs and start a server."""
+        driver, design = self._driver, joined_design(bundles)
+        if driver is None or design.digest != driver.design.digest:
             self._device.close()
             self._driver = None
-            device = self._open(bundle)
+            device = self._open(bundles, design)
         else:
             device = driver.device
             driver.close()
-        slots = self.options.slots
+        slots: int | tuple[int, ...] | None = self.options.slots
         if slots is None and self._tenancy is not None:  # one of its own for each, beside the largest batch
-            slots = min(MASK_SLOTS, bundle.design.b_max + len(self._tenancy.tenants))
-        driver = Driver(device, bundle.program, bundle.design, slots=slots, guarded=self.options.guarded)
+            networks = list(network_of_tenants(self._tenancy, self.names).values())
+            counts = [networks.count(index) for index in range(len(bundles))]
+            counts = [len(self._tenancy.tenants)] if len(bundles) == 1 else counts
+            slots = room_for(design.b_max, counts)
+        programs = tuple(bundle.program for bundle in bundles)
+        driver = Driver(device, programs, design, slots=slots, guarded=self.options.guarded)
         driver.load()
-        self._driver, self._bundle = driver, bundle
-        if self.statistics is None:
-            self.statistics = Statistics(bundle.design)
+        self._driver, self._bundles = driver, bundles
+        if not self.counts:
+            self.counts = tuple(Statistics(bundle.design) for bundle in bundles)
         self._start(driver)
 
-    def _open(self, bundle: Bundle) -> Device:
+    def _open(self, bundles: tuple[Bundle, ...], design: Design) -> Device:
         options = self.options
         if options.opened is not None:
-            return options.opened(bundle)
+            return options.opened(bundles[0])
         if options.device == "simulated":
             recall = Recall(options.recall_bytes) if options.recall_bytes else None
-            return SimulatedNpu(bundle.design, clock=options.clock(), recall=recall)
+            return SimulatedNpu(design, clock=options.clock(), recall=recall)
         context = open_device(
-            options.device, bundle, self.folder, registers=options.registers, reserved=options.reserved
+            options.device, bundles[0], self._folders[0], registers=options.registers, reserved=options.reserved
         )
         return self._device.enter_context(context)
 
     def _start(self, driver: Driver) -> None:
-        assert self.statistics is not None
-        setting = setting_of(driver.design, self.options, self.folder)
-        observers: list[Observer] = [self.statistics]
+        settings = [
+            setting_of(part, self.options, folder) for part, folder in zip(driver.parts, self._folders, strict=True)
+        ]
+        setting, of_tenant = settings[0], {}
+        if self._tenancy is not None:
+            of_tenant = network_of_tenants(self._tenancy, self.names)
+        side = driver.networks(of_tenant)
+        observers: list[Observer] = [self.counts[0] if len(side) == 1 else Apart(side, self.counts)]
         if self.options.decisions is not None:
             if self._log is None:
                 self._log = DecisionLog(self.options.decisions / f"{self.name}.jsonl", self.options.policy)
             self._log.expect(setting, shared=self._tenancy is not None)
             observers.append(self._log)
-        criteria = criteria_of(driver, self._usual, self.options.power)
+        criteria = [
+            criteria_of(driver, self._usual[network], self.options.power, network)
+            for network in range(len(driver.parts))
+        ]
         policy: Policy
         if self._tenancy is None:
             policy = make_policy(self.options.policy, setting)
         else:
-            modes = modes_of(self._tenancy, criteria.profile)
             policy = self.shared = Shared(
-                self._tenancy, self.options.policy, setting=setting, criteria=criteria, modes=modes
+                self._tenancy,
+                self.options.policy,
+                setting=settings,
+                criteria=criteria,
+                modes=self._modes(self._tenancy, driver.parts),
+                networks=None if len(side) == 1 else side,
+                power=self._power(driver.design),
             )
         server = Server(
             driver,
             policy,
             rule=criteria,
+            networks=of_tenant,
             attempts=self.options.attempts,
             queue_limit=self.options.queue,
             observers=observers,
@@ -439,17 +501,36 @@ class Model:
             self.state, self.reason = READY, ""
         threading.Thread(target=self._supervise, args=(server,), name="npu-supervisor", daemon=True).start()
 
-    def _check_policy(self, design: Design) -> None:
-        """Refuse a policy or a criterion that does not fit the design, before anything is stopped."""
-        if self._usual is not None:
-            Bound(parse_criterion(self._usual), self._profile(design))
+    def _check_policy(self, bundles: Sequence[Bundle]) -> None:
+        """Refuse a policy or a criterion that does not fit the designs, before anything is stopped."""
+        designs = [bundle.design for bundle in bundles]
+        joined_design(bundles)
+        for design, folder, usual in zip(designs, self._folders, self._usual, strict=True):
+            if usual is not None:
+                Bound(parse_criterion(usual), self._profile(design))
+            make_policy(self.options.policy, setting_of(design, self.options, folder))
         if self._tenancy is not None:
-            modes_of(self._tenancy, self._profile(design))
+            network_of_tenants(self._tenancy, self.names)
+            self._modes(self._tenancy, designs)
+            Shared.check_energy(self._tenancy, self._power(designs[0]))
             if len(self._tenancy.tenants) >= MASK_SLOTS:
                 raise DriverUsageError(
                     f"an NPU has room for {MASK_SLOTS - 1} tenants, not {len(self._tenancy.tenants)}"
                 )
-        make_policy(self.options.policy, setting_of(design, self.options, self.folder))
+
+    def _power(self, design: Design) -> PowerModel | None:
+        """Return the watts that were given, or those of the board."""
+        return power_of(design.board) if self.options.power is None else self.options.power
+
+    def _modes(self, tenancy: Tenancy, designs: Sequence[Design]) -> dict[str, Mode]:
+        """Return the modes of all tenants, each over its network's profile. Raises SchedulerError."""
+        network = network_of_tenants(tenancy, self.names)
+        recorded = [self.options.recorded.get(name, self.options.recorded.get("")) for name in self.names]
+        found: dict[str, Mode] = {}
+        for index, design in enumerate(designs):
+            mine = [one for one in tenancy.tenants if network[one.name] == index]
+            found |= modes_of(mine, self._profile(design), recorded[index])
+        return found
 
     # -- recovery --------------------------------------------------------------------------------------------
 
@@ -488,18 +569,30 @@ def profile_of(design: Design, power: PowerModel | None = None) -> ExitProfile:
     return ExitProfile.of(design, power_of(design.board) if power is None else power)
 
 
-def modes_of(tenancy: Tenancy, profile: ExitProfile) -> dict[str, Mode]:
+def modes_of(tenants: Sequence[Tenant], profile: ExitProfile, recorded: Recorded | None = None) -> dict[str, Mode]:
     """Return the modes of tenants whose criterion follows their share. Raises SchedulerError.
 
-    A server has no recorded samples, so it has no fronts.
+    Fronts need the recorded confidences of labelled samples.
     """
     modes = {}
-    for one in tenancy.tenants:
+    if recorded is not None:
+        if len(recorded.accuracy) != profile.exits:
+            raise SchedulerError(f"recorded confidences must be of {profile.exits} exits, not {len(recorded.accuracy)}")
+        profile = replace(profile, accuracy=recorded.accuracy, samples=recorded.samples)
+    for one in tenants:
         usual = parse_criterion("false") if one.criterion is None else one.criterion
         Bound(usual, profile)
         if one.mode != "fixed":
-            modes[one.name] = make_mode(one.mode, profile, usual)
+            modes[one.name] = make_mode(one.mode, profile, usual, recorded)
     return modes
+
+
+def joined_design(bundles: Sequence[Bundle]) -> Design:
+    """Return the design of all bundles on one NPU. Raises BundleError where they are for different ones."""
+    try:
+        return Design.joined([bundle.design for bundle in bundles])
+    except DesignError as error:
+        raise BundleError(str(error)) from None
 
 
 def power_of(board: str) -> PowerModel | None:
@@ -508,10 +601,10 @@ def power_of(board: str) -> PowerModel | None:
     return None if power is None else PowerModel(idle_w=power.idle_w, active_w=power.active_w)
 
 
-def criteria_of(driver: Driver, text: str | None, power: PowerModel | None = None) -> Criteria:
+def criteria_of(driver: Driver, text: str | None, power: PowerModel | None = None, network: int = 0) -> Criteria:
     """Return the criteria of a loaded program: those of a text, or its thresholds. Raises CriterionError."""
-    profile = profile_of(driver.design, power)
-    return usual_criteria(driver, profile) if text is None else Criteria(profile, text)
+    profile = profile_of(driver.parts[network], power)
+    return usual_criteria(driver, profile, network) if text is None else Criteria(profile, text)
 
 
 def default_slo_ns(design: Design) -> int:

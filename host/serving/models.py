@@ -1,4 +1,7 @@
-"""The models of one server by their names: bundles on NPUs, each with an NPU of its own."""
+"""The models of one server by their names: bundles on NPUs of their own, or side by side on one.
+
+Where tenants name their networks, the bundles of these names share one NPU.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 
 from ..errors import DriverUsageError, UnknownModelError
 from .model import Model, ModelOptions
+from .resident import Resident
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 VERSION = "1"  # of every model: a reload replaces it
@@ -20,14 +24,15 @@ class Models:
     def __init__(self, folders: Mapping[str, Path | str], options: ModelOptions) -> None:
         if not folders:
             raise DriverUsageError("a server must have at least one bundle, and none came")
-        if options.device in BOARDS and len(folders) > 1:
+        shared = options.tenancy is not None and bool(options.tenancy.networks)
+        if options.device in BOARDS and len(folders) > 1 and not shared:
             raise DriverUsageError(
                 f"this machine has one NPU behind '{options.device}', so one bundle can be served, not {len(folders)}"
             )
         for name in folders:
             if not NAME.fullmatch(name):
                 raise DriverUsageError(f"a model's name must be letters, digits, '_', '.' or '-', not '{name}'")
-        self._models = {name: Model(name, folder, options) for name, folder in folders.items()}
+        self._models = _together(folders, options)
 
     def __iter__(self) -> Iterator[Model]:
         """Yield every model, loaded or not."""
@@ -47,6 +52,23 @@ class Models:
         """Unload every model, answering all requests first."""
         for model in self:
             model.close()
+
+
+def _together(folders: Mapping[str, Path | str], options: ModelOptions) -> dict[str, Model]:
+    """Return a model for each name: on an NPU of its own, or with the others that tenants name."""
+    networks = () if options.tenancy is None else options.tenancy.networks
+    if not networks:
+        return {name: Model(name, folder, options) for name, folder in folders.items()}
+    if set(networks) != set(folders):
+        odd = next(iter([name for name in networks if name not in folders] or set(folders) - set(networks)))
+        raise DriverUsageError(
+            f"tenants that name networks must name every bundle, {', '.join(folders)}, and no other; see '{odd}'"
+        )
+    if options.decisions is not None and len(folders) > 1:
+        raise DriverUsageError("decisions can be logged of an NPU with one network, not of several side by side")
+    first = next(iter(folders))
+    npu = Model("+".join(folders), folders[first], options, folders=folders)
+    return {name: Resident(name, npu) if len(folders) > 1 else npu for name in folders}
 
 
 def named_folders(words: Sequence[str]) -> dict[str, Path]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -50,6 +51,9 @@ class Runtime:
     tried before GaveUpError. Then its requests are dropped and their slots free, while all others still wait,
     so a caller that catches the error may `Driver.recover` and go on. `record` keeps log and replies for
     `schedule`; a server that runs for weeks does not. `observers` are told of all that happens, in order.
+
+    With several programs there is a rule for each, and `networks` names by tenant the program that its
+    requests are for; exits of replies are then those of their network, and stages are numbered through.
     """
 
     def __init__(
@@ -58,30 +62,39 @@ class Runtime:
         policy: Policy,
         *,
         exit_rates: Sequence[float] | None = None,
-        rule: ExitRule | Criteria | None = None,
+        rule: ExitRule | Criteria | Sequence[ExitRule | Criteria] | None = None,
         costs: StageCosts | None = None,
         attempts: int = 3,
         record: bool = True,
         observers: Sequence[Observer] = (),
+        networks: Mapping[str, int] | None = None,
     ) -> None:
         if attempts < 1:
             raise DriverUsageError(f"attempts must be at least 1, not {attempts}")
         design = driver.design
-        rates = _believed_rates(design, exit_rates)
+        self.networks = driver.networks(networks or {})
+        rates = _believed_rates(driver.parts, exit_rates)
         self.driver, self.policy = driver, policy
         self.failures: deque[DeviceError] = deque(maxlen=None if record else 1)
         self.failed = 0  # jobs, over all time
         self.lost_in_a_row = 0  # jobs given up since one ended well
         self._attempts, self._record = attempts, record
         if rule is None:
-            rule = usual_criteria(driver)
-        self._check = driver.program.check
-        self.criteria = rule if isinstance(rule, Criteria) else None
-        self._exits = RuledExits(rule=rule, costs=StageCosts.of(design) if costs is None else costs)
-        self._ledger = Ledger(stages=design.stages, b_max=design.b_max, slots=driver.slots, policy=policy.name)
+            rule = [usual_criteria(driver, network=index) for index in range(len(driver.parts))]
+        rules = tuple(rule) if isinstance(rule, Sequence) else (rule,)
+        if len(rules) != len(driver.parts):
+            raise DriverUsageError(f"there must be a rule for each of {len(driver.parts)} networks, not {len(rules)}")
+        self.criteria = tuple(one for one in rules if isinstance(one, Criteria))
+        self._exits = [
+            RuledExits(rule=one, costs=StageCosts.of(part) if costs is None else costs)
+            for one, part in zip(rules, driver.parts, strict=True)
+        ]
+        self._ledger = Ledger(
+            stages=design.stages, b_max=design.b_max, slots=driver.slots, policy=policy.name, networks=self.networks
+        )
         waiting = self._ledger.waiting
         self._view = View(0, waiting, design.latency, rates, design.b_max, slots=driver.slots)
-        self._free = list(range(driver.slots))
+        self._free = [list(slots) for slots in driver.slots_of]
         self._images: dict[int, Image] = {}
         self._slot: dict[int, int] = {}
         self._start: dict[int, int] = {}
@@ -114,8 +127,8 @@ class Runtime:
 
     @property
     def queue(self) -> Sequence[Request]:
-        """The requests that wait for their first run, in order of (arrival, id)."""
-        return self._ledger.waiting[0]
+        """The requests that wait for their first run, in order of (arrival, id) by network."""
+        return list(chain(*self._ledger.queues))
 
     @property
     def held(self) -> int:
@@ -127,8 +140,8 @@ class Runtime:
         self._images[request.id] = image
         if terms is not PLAIN:
             self._terms[request.id] = terms
-            if terms.criterion is not None and self.criteria is not None:
-                self.criteria.set(terms.criterion, request=request.id)
+            if terms.criterion is not None and self.criteria:
+                self.criteria[self.networks.of(request)].set(terms.criterion, request=request.id)
         self._ledger.admit(request)
         for observer in self._observers:
             observer.admitted(request)
@@ -167,7 +180,7 @@ class Runtime:
             end
             for stage, line in enumerate(self._ledger.waiting)
             for request in line
-            if (end := self._terms.get(request.id, PLAIN).end_ns(request, stage)) is not None
+            if (end := self._terms.get(request.id, PLAIN).end_ns(request, self._local(stage))) is not None
         ]
         return min(times, default=None) if self._terms else None
 
@@ -180,23 +193,29 @@ class Runtime:
 
     # -- actions ---------------------------------------------------------------------------------------------
 
+    def _local(self, stage: int) -> int:
+        """Return the number of a stage within its network."""
+        return stage - self.networks.first[self.networks.of_stage[stage]]
+
     def _overdue(self, now: int) -> Action | None:
         """Return the action that the terms of a waiting request demand now, if any do."""
         for stage, line in enumerate(self._ledger.waiting):
             ended = tuple(
                 request
                 for request in line
-                if (end := self._terms.get(request.id, PLAIN).end_ns(request, stage)) is not None and end <= now
+                if (end := self._terms.get(request.id, PLAIN).end_ns(request, self._local(stage))) is not None
+                and end <= now
             )
             if ended:
-                return Answer(ended, reason=OVERDUE) if stage else Shed(ended, reason=EXPIRED)
+                return Answer(ended, reason=OVERDUE) if self._local(stage) else Shed(ended, reason=EXPIRED)
         return None
 
     def _run(self, now: int, run: Run) -> list[Fate]:
         stage, batch = run.stage, run.requests
         self._ledger.begin(now, run)
-        if stage == 0:
-            self._launch(now, batch)
+        network, exit = self.networks.of_stage[stage], self._local(stage)
+        if exit == 0:
+            self._launch(now, batch, network)
         slots = [self._slot[request.id] for request in batch]
         job = self._work(run, slots)
         end = self.now_ns
@@ -205,36 +224,37 @@ class Runtime:
         for observer in self._observers:
             observer.ran(run, now, end, job)
         logits = self.driver.logits(slots, stage)
-        last = stage == self._ledger.stages - 1
+        last = stage == self.networks.last[network]
         fates: list[Fate] = []
         staying = []
         sures = confidence(logits).tolist()
-        checked = sures if self._check is ExitCheck.TOP else self._checked(batch, logits)
+        check = self.driver.programs[network].check
+        checked = sures if check is ExitCheck.TOP else self._checked(batch, logits, check)
         started = [self._start[request.id] for request in batch]
-        reasons = [LAST] * len(batch) if last else self._exits.leaving(batch, started, stage, end, checked)
+        reasons = [LAST] * len(batch) if last else self._exits[network].leaving(batch, started, exit, end, checked)
         rows = zip(batch, logits, sures, top_class(logits).tolist(), reasons, strict=True)
         for request, row, sure, label, reason in rows:
             before = self._worked.get(request.id, (0, 0))[0]
             self._worked[request.id] = (before + end - now, len(batch))
-            answered = self._answered_meanwhile(request, stage)
+            answered = self._answered_meanwhile(request, exit)
             if answered or reason:
-                reply = self._reply(request, end, stage, label, sure, row, because=reason)
+                reply = self._reply(request, end, exit, label, sure, row, because=reason)
                 fates += [] if answered else [reply]
             else:
                 staying.append(request)
                 self._logits[request.id] = row
                 if self._terms.get(request.id, PLAIN).anytime:
                     self._passed[request.id] = self._made(
-                        request, end, stage, label, sure, row, OVERDUE, Outcome.ANYTIME
+                        request, end, exit, label, sure, row, OVERDUE, Outcome.ANYTIME
                     )
         self._ledger.finish(run, staying)
         return fates
 
-    def _checked(self, batch: Sequence[Request], logits: Image) -> list[float]:
+    def _checked(self, batch: Sequence[Request], logits: Image, check: ExitCheck) -> list[float]:
         """Return what the network's own exit check makes of the logits; some look at the exit before, too."""
         passed = [self._logits[request.id] for request in batch if request.id in self._logits]
         before = top_class(np.stack(passed)) if len(passed) == len(batch) else None
-        found: list[float] = sureness(logits, self._check, before).tolist()
+        found: list[float] = sureness(logits, check, before).tolist()
         return found
 
     def _answered_meanwhile(self, request: Request, stage: int) -> bool:
@@ -243,10 +263,10 @@ class Runtime:
             return False
         return self._passed.pop(request.id, None) is None
 
-    def _launch(self, now: int, batch: Sequence[Request]) -> None:
+    def _launch(self, now: int, batch: Sequence[Request], network: int) -> None:
         """Give every request of a first run a slot, and its image to the slot."""
         for request in batch:
-            slot = heapq.heappop(self._free)
+            slot = heapq.heappop(self._free[network])
             self.driver.write_sample(slot, self._images[request.id])
             self._slot[request.id] = slot
             self._start[request.id] = now
@@ -292,16 +312,17 @@ class Runtime:
         again = [self._slot[request.id] for request in suspect]
         for request, slot in zip(suspect, again, strict=True):
             self.driver.write_sample(slot, self._images[request.id])
-        if again and run.stage:
+        if again and self._local(run.stage):
             self.driver.activate(again)
-            self.driver.run_to_exit(run.stage - 1)
+            self.driver.run_to_exit(run.stage - 1, run.stage - self._local(run.stage))
         job = self._run_once(run, slots)
         self._suspect.difference_update(request.id for request in suspect)
         return job
 
     def _answer(self, now: int, action: Answer) -> list[Fate]:
         fates: list[Fate] = []
-        for request, passed in self._ledger.answer(now, action):
+        for request, stage in self._ledger.answer(now, action):
+            passed = self._local(stage)
             answered = self._answered_meanwhile(request, passed + 1)
             logits = self._logits[request.id]
             label, sure = int(top_class(logits)), float(confidence(logits))
@@ -357,7 +378,8 @@ class Runtime:
         outcome: Outcome,
     ) -> Reply:
         npu_ns, batch = self._worked[request.id]
-        given = self.driver.outputs([self._slot[request.id]], exit)
+        stage = self.networks.entry(request) + exit
+        given = self.driver.outputs([self._slot[request.id]], stage) if self.driver.program.outputs else {}
         return Reply(
             request_id=request.id,
             prediction=label,
@@ -380,12 +402,12 @@ class Runtime:
         """Free the request's slot, if it has one, and drop all that is known of it."""
         slot = self._slot.pop(request.id, None)
         if slot is not None:
-            heapq.heappush(self._free, slot)
+            heapq.heappush(self._free[self.networks.of(request)], slot)
         self._suspect.discard(request.id)
         for known in (self._images, self._start, self._logits, self._worked, self._terms, self._passed):
             known.pop(request.id, None)
-        if self.criteria is not None:
-            self.criteria.forget(request.id)
+        for criteria in self.criteria:
+            criteria.forget(request.id)
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -399,27 +421,31 @@ class Runtime:
             requests=tuple(requests),
             start_ns=tuple(reply.start_ns for reply in replies),
             end_ns=tuple(reply.end_ns for reply in replies),
-            exit=tuple(reply.exit if isinstance(reply, Reply) else -1 for reply in replies),
+            exit=tuple(
+                self.networks.entry(request) + reply.exit if isinstance(reply, Reply) else -1
+                for request, reply in zip(requests, replies, strict=True)
+            ),
             outcome=tuple(reply.outcome for reply in replies),
             log=tuple(self._log),
             run_end_ns=tuple(self._run_ends),
             because=tuple(reply.because if isinstance(reply, Reply) else reply.reason for reply in replies),
+            networks=self.networks if len(self.networks) > 1 else None,
         )
 
 
-def usual_criteria(driver: Driver, profile: ExitProfile | None = None) -> Criteria:
+def usual_criteria(driver: Driver, profile: ExitProfile | None = None, network: int = 0) -> Criteria:
     """Return the criteria of a program that nobody gave any: its thresholds, over the profile of its
     design.
     """
-    profile = ExitProfile.of(driver.design) if profile is None else profile
-    return Criteria(profile, Criterion.of_thresholds(driver.program.thresholds[: profile.exits - 1]))
+    profile = ExitProfile.of(driver.parts[network]) if profile is None else profile
+    return Criteria(profile, Criterion.of_thresholds(driver.programs[network].thresholds[: profile.exits - 1]))
 
 
-def _believed_rates(design: Design, given: Sequence[float] | None) -> tuple[float, ...]:
-    """Return the exit shares that the policy believes: those given, the design's, or equal ones."""
-    rates = design.exit_rates if given is None else given
-    if rates is None:
-        rates = (1 / design.stages,) * design.stages
-    if len(rates) != design.stages:
-        raise DriverUsageError(f"exit_rates must name {design.stages} shares, one per exit, not {len(rates)}")
-    return tuple(rates)
+def _believed_rates(parts: Sequence[Design], given: Sequence[float] | None) -> tuple[float, ...]:
+    """Return the exit shares that the policy believes: those given, the designs', or equal ones."""
+    if given is None:
+        return tuple(chain(*(part.exit_rates or (1 / part.stages,) * part.stages for part in parts)))
+    stages = sum(part.stages for part in parts)
+    if len(given) != stages:
+        raise DriverUsageError(f"exit_rates must name {stages} shares, one per exit, not {len(given)}")
+    return tuple(given)

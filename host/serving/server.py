@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -49,10 +49,10 @@ class Server:
     """Serves requests from `start` (or `with`) to `close`.
 
     `queue_limit` bounds the requests without a reply; beyond it `submit` raises QueueFullError. `rule`,
-    `costs` and `observers`: see `Runtime`. A job that fails `attempts` times ends its own requests with
-    GaveUpError; the device is reset, and all others are served on. The server closes only when
-    `lost_in_a_row` jobs end so one after another, when the device cannot be reset or when the policy breaks
-    the rules: all remaining requests end with that error, and every later `submit` names it.
+    `costs`, `networks` and `observers`: see `Runtime`. A job that fails `attempts` times ends its own
+    requests with GaveUpError; the device is reset, and all others are served on. The server closes only
+    when `lost_in_a_row` jobs end so one after another, when the device cannot be reset or when the policy
+    breaks the rules: all remaining requests end with that error, and every later `submit` names it.
     """
 
     def __init__(
@@ -61,9 +61,10 @@ class Server:
         policy: Policy,
         *,
         exit_rates: Sequence[float] | None = None,
-        rule: ExitRule | Criteria | None = None,
+        rule: ExitRule | Criteria | Sequence[ExitRule | Criteria] | None = None,
         costs: StageCosts | None = None,
         attempts: int = 3,
+        networks: Mapping[str, int] | None = None,
         queue_limit: int | None = None,
         lost_in_a_row: int = LOST_IN_A_ROW,
         observers: Sequence[Observer] = (),
@@ -82,6 +83,7 @@ class Server:
             attempts=attempts,
             record=False,
             observers=observers,
+            networks=networks,
         )
         self._changed = threading.Condition()
         self._inbox: dict[int, deque[_Ticket]] = {}  # by priority, 0 being the first; empty lines are dropped
@@ -135,12 +137,13 @@ class Server:
         QueueFullError, ServerClosedError at once.
         """
         slo_ns = _objective(slo_ns)
-        criterion = None if criteria is None else self.criteria.bound(criteria).criterion
-        if tenant:
-            self._check_tenant(tenant)
+        network = self._network_of(tenant)
+        criterion = None if criteria is None else self.criteria_of(network).bound(criteria).criterion
         if timeout_ns is not None:
             timeout_ns = _objective(timeout_ns)
-        stored = self._driver.encode(image)  # in the caller's thread: a bad image is the caller's, and a copy is made
+        stored = self._driver.encode(
+            image, network
+        )  # in the caller's thread: a bad image is the caller's, and a copy is made
         future: Future[Reply] = Future()
         with self._changed:
             self._refuse_closed()
@@ -191,9 +194,13 @@ class Server:
 
         Raises DriverUsageError on a server whose exits are decided by a rule of one's own.
         """
-        if self._runtime.criteria is None:
+        return self.criteria_of(0)
+
+    def criteria_of(self, network: int) -> Criteria:
+        """Return the criteria of one of several networks. Raises as `criteria`."""
+        if not self._runtime.criteria:
             raise DriverUsageError("a server whose exits are decided by a rule of one's own has no criteria")
-        return self._runtime.criteria
+        return self._runtime.criteria[network]
 
     @property
     def waiting(self) -> int:
@@ -236,11 +243,15 @@ class Server:
         """The error that closed the server; None while it is open or when `close` was called."""
         return self._failure
 
-    def _check_tenant(self, tenant: str) -> None:
-        policy = self._runtime.policy
+    def _network_of(self, tenant: str) -> int:
+        """Return the network of a tenant's requests. Raises SchedulerError and DriverUsageError."""
+        policy, networks = self._runtime.policy, self._runtime.networks
+        if not tenant and len(networks) == 1 and not (isinstance(policy, Shared) and policy.tenancy.networks):
+            return 0
         if not isinstance(policy, Shared):
             raise DriverUsageError(f"a server without tenants takes requests that name none, not '{tenant:.60}'")
         policy.tenancy.named(tenant)
+        return networks.of_tenant.get(tenant, 0)
 
     def _refuse_closed(self) -> None:
         if self._failure is not None:

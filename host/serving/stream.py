@@ -6,7 +6,7 @@ On a virtual clock the schedule equals that of `scheduler.simulate` for the same
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fluidnpu.scheduler import Policy, Request, Schedule, Wait
@@ -48,17 +48,18 @@ def serve_requests(
     driver: Driver,
     *,
     exit_rates: Sequence[float] | None = None,
-    rule: ExitRule | Criteria | None = None,
+    rule: ExitRule | Criteria | Sequence[ExitRule | Criteria] | None = None,
     costs: StageCosts | None = None,
     attempts: int = 3,
+    networks: Mapping[str, int] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ServeResult:
     """Serve requests with known arrivals on the device's own clock, `images[i]` (H, W, C) for request i.
 
     On a virtual clock this takes as long as the arithmetic. The driver must be loaded. Every request gets
     exactly one reply, also when jobs fail; GaveUpError when one fails `attempts` times in a row.
-    `progress(answered, total)` is called as replies come; shed requests do not count as answered. For `rule`
-    and `costs` see `Runtime`.
+    `progress(answered, total)` is called as replies come; shed requests do not count as answered. For `rule`,
+    `costs` and `networks` see `Runtime`.
     """
     if len(requests) != len(images):
         raise DriverUsageError(f"each of {len(requests)} requests needs an image, and {len(images)} came")
@@ -68,7 +69,9 @@ def serve_requests(
         return _served(
             requests,
             images,
-            Runtime(driver, policy, exit_rates=exit_rates, rule=rule, costs=costs, attempts=attempts),
+            Runtime(
+                driver, policy, exit_rates=exit_rates, rule=rule, costs=costs, attempts=attempts, networks=networks
+            ),
             progress,
         )
 

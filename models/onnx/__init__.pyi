@@ -6,3 +6,6 @@ from .reader import OPERATORS as OPERATORS
 from .reader import read_model as read_model
 from .reader import read_onnx as read_onnx
 from .rewriting import rewritten as rewritten
+from .timing import measure_stages as measure_stages
+from .timing import measured_on as measured_on
+from .timing import peak_bytes as peak_bytes

@@ -28,7 +28,6 @@ Int16 = npt.NDArray[np.int16]
 Cycles = npt.NDArray[np.uint64]
 
 TOP = "fluidnpu_core"
-PARAMETERS = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "InWords", "Stackable", "Split")
 STREAMS = ("cmd", "input", "weight", "residual", "output")
 _DRIVER = "core_driver.cpp"
 _FAILURES = {
@@ -40,9 +39,8 @@ _FAILURES = {
 
 
 def core_parameters(design: Design) -> dict[str, int]:
-    """The parameters of `fluidnpu_core`, out of `design.rtl_parameters()`."""
-    numbers = design.rtl_parameters()
-    return {name: numbers[name] for name in PARAMETERS}
+    """The parameters of `fluidnpu_core`."""
+    return design.core_parameters()
 
 
 class _Stream(ctypes.Structure):

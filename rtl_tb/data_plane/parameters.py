@@ -35,7 +35,7 @@ def data_plane_parameters(
     )
     return {
         **built.rtl_parameters(),
-        "BuildId": int(design.digest[:8], 16),
+        "BuildId": int(design.hardware_digest[:8], 16),
         "MaxBurst": max_burst,
         "QueueBeats": max(Machine.queue_beats, max_burst),
         **({"Stripes": built.stripes} if built.stripes > 1 else {}),

@@ -23,6 +23,8 @@ module fluidnpu_npu #(
   parameter int unsigned Sets = 64,
   parameter int unsigned QueueBeats = 128,
   parameter int unsigned Stripes = 1,
+  parameter int unsigned Piece = TP,  // Piece and Broken: of the core's chains
+  parameter int unsigned Broken = 0,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth,
   localparam int unsigned StripeBytes = PortBytes / Stripes
 ) (
@@ -153,7 +155,7 @@ module fluidnpu_npu #(
 
   fluidnpu_core #(
     .TR(TR), .TP(TP), .TC(TC), .AccBits(AccBits), .WeightSlots(WeightSlots), .OutWords(OutWords), .InWords(InWords),
-    .Stackable(Stackable), .Split(Split)
+    .Stackable(Stackable), .Split(Split), .Piece(Piece), .Broken(Broken)
   ) core (
     .clk_i, .rst_ni(core_rst_n), .clear_i(core_clear), .saturations_o(saturations),
     .cmd_i(cmd_data), .cmd_valid_i(cmd_valid), .cmd_ready_o(cmd_ready),

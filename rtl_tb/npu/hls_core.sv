@@ -12,6 +12,8 @@ module fluidnpu_core #(
   parameter int unsigned OutWords = 4,
   parameter bit Stackable = 1'b1,
   parameter bit Split = 1'b0,
+  parameter int unsigned Piece = TP,  // Piece and Broken: of the reference core, which knows chains
+  parameter int unsigned Broken = 0,
   parameter int unsigned InWords = Stackable ? 2 * TP : TP
 ) (
   input  logic                         clk_i,

@@ -53,9 +53,10 @@ class NpuModel:
 
         `memory` is passed to `data_plane_parameters`.
         """
-        return cls(
-            parameters=data_plane_parameters(design, **memory), hls_core=core_texts(design) if core == "hls" else {}
-        )
+        plane = data_plane_parameters(design, **memory)
+        if core == "hls":
+            return cls(parameters=plane, hls_core=core_texts(design))
+        return cls(parameters=plane | design.core_parameters())
 
     @cached_property
     def verilated(self) -> Build:

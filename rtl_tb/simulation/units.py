@@ -19,7 +19,7 @@ UNITS: Mapping[str, Mapping[str, int]] = {
     "fluidnpu_batching_engine": {"BMax": 4, "Layers": 3},
     "fluidnpu_regs": {"BMax": 5, "TP": 7, "TC": 300, "Stackable": 0, "Split": 1, "BuildId": 0x89AB_CDEF},
     "fluidnpu_unpack": {"PortWords": 4, "BeatWords": 3},
-    "fluidnpu_row_buffer": {"BMax": 4, "InWords": 8, "PortWords": 8, "LineWords": 16, "Sets": 128},
+    "fluidnpu_row_buffer": {"BMax": 13, "InWords": 8, "PortWords": 8, "LineWords": 16, "Sets": 128},
     "fluidnpu_descriptor_fetch": {"PortWords": 8},
     "fluidnpu_weight_streamer": {"TP": 4, "WeightSlots": 2, "PortWords": 8},
     "fluidnpu_residual_reader": {"BMax": 4, "OutWords": 3, "PortWords": 8},

@@ -148,8 +148,7 @@ class _Replayed:
         self._known: dict[int, Request] = {}
         for stage, line in enumerate(head["waiting"]):
             for row in line:
-                self._ledger.waiting[stage].append(self._learn(row))
-                self._ledger.held += stage > 0
+                self._ledger.resume(self._learn(row), stage)
         self._view = View(0, self._ledger.waiting, latency, rates, latency.b_max, slots=slots)
         self._run: Run | None = None
 

@@ -21,7 +21,8 @@ from .wrappers import answer_early, shed_hopeless
 
 DONE, REFUSED, OVERFLOW = range(3)
 FAULT, DELIVER, ASK = range(3)  # kinds of an event, in their order at one time
-KINDS = 4
+BITS = 2
+KINDS = 1 << BITS
 NOBODY = -1
 LOST, BACK = 0, 1  # kinds of a fault
 SHARES = 2**31 - 1  # of which routes have theirs
@@ -220,10 +221,18 @@ def pop(heap: Heap) -> tuple[int, int, int]:
 @jit
 def drawn(seed: int, request: int, salt: int) -> int:
     """A number of 0..SHARES - 1 that depends on nothing but its arguments; 64 bits hold every product."""
-    h = (request * 64 + salt + 1) % SHARES
-    h = (h * 48271 + seed % SHARES) % SHARES
-    h = ((h ^ (h >> 15)) * 69621 + 12345) % SHARES
-    return ((h ^ (h >> 13)) * 48271 + salt) % SHARES
+    h = folded(request * 64 + salt + 1)
+    h = folded(h * 48271 + seed % SHARES)
+    h = folded((h ^ (h >> 15)) * 69621 + 12345)
+    return folded((h ^ (h >> 13)) * 48271 + salt)
+
+
+@jit
+def folded(x: int) -> int:
+    """The remainder of 0 <= x < 2^61 by SHARES, a Mersenne prime, without a division."""
+    x = (x & SHARES) + (x >> 31)
+    x = (x & SHARES) + (x >> 31)
+    return x - SHARES if x >= SHARES else x
 
 
 @jit
@@ -321,21 +330,22 @@ def send(
 
 
 @jit
-def admit(boards: Boards, state: State, b: int, request: int) -> bool:
+def admit(boards: Boards, b: int, request: int) -> bool:
     """Put a request into a board's queue, in order of the stream; False when the queue is full."""
-    counts, queue = state.counts[0], state.queue
-    if counts.head + state.many[0] == len(queue):
-        if counts.head == 0:
+    counts, queue, many = boards.counts[b], boards.queue, boards.many[b, 0]
+    head = counts.head
+    if head + many == queue.shape[1]:
+        if head == 0:
             return False
-        for k in range(state.many[0]):
-            queue[k] = queue[counts.head + k]
-        counts.head = 0
-    k = state.many[0]
-    while k > 0 and queue[counts.head + k - 1] > request:
-        queue[counts.head + k] = queue[counts.head + k - 1]
+        for k in range(many):
+            queue[b, k] = queue[b, head + k]
+        counts.head = head = 0
+    k = many
+    while k > 0 and queue[b, head + k - 1] > request:
+        queue[b, head + k] = queue[b, head + k - 1]
         k -= 1
-    queue[counts.head + k] = request
-    state.many[0] += 1
+    queue[b, head + k] = request
+    boards.many[b, 0] = many + 1
     return True
 
 
@@ -459,7 +469,7 @@ def serve_fleet(
         if not due:
             return DONE
         key, b, request = pop(heap)
-        now, kind = key // KINDS, key % KINDS
+        now, kind = key >> BITS, key & (KINDS - 1)  # shifts, since a division takes as long as much of an event
         tally[0] += 1
         if kind == FAULT:
             if request == -1:
@@ -484,7 +494,7 @@ def serve_fleet(
                 pool = boards.pool[b]
                 leave = pools.local[pool, requests.exit[request]]
                 stream.leaves[request] = leave if leave >= 0 else pools.stages[pool] - 1
-                if not admit(boards, state_of(boards, b, pools.stages[pool]), b, request):
+                if not admit(boards, b, request):
                     return OVERFLOW
                 if boards.busy[b] <= now and boards.asked[b] != now:
                     boards.asked[b] = now

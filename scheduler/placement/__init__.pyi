@@ -7,6 +7,7 @@ from .ensembles.optimum import allocate as allocate
 from .ensembles.worst_fit import worst_fit as worst_fit
 from .fleet import Device as Device
 from .fleet import DeviceType as DeviceType
+from .fleet import EnsembleFacts as EnsembleFacts
 from .fleet import Fleet as Fleet
 from .fleet import Link as Link
 from .fleet import NetworkFacts as NetworkFacts

@@ -30,7 +30,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from fluidnpu.dse import Design, DesignError
 
 from ..errors import FleetError, SchedulerError
 from ..simulation.units import parse_duration_ns
+from .ensembles.combine import Rule
 from .profile import Profile
 
 if sys.version_info >= (3, 11):
@@ -90,6 +91,28 @@ class NetworkFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EnsembleFacts:
+    """Networks that answer together, under a name of their own. Raises FleetError.
+
+    `rule` and `weights`: see `Rule`. `wait_ns`: time after which an answer leaves with the parts that have
+    come; 0 waits for all of them.
+    """
+
+    name: str
+    networks: tuple[str, ...]
+    rule: str = "average"
+    weights: tuple[int, ...] = ()
+    wait_ns: int = 0
+
+    def __post_init__(self) -> None:
+        Rule(networks=self.networks, name=self.rule, weights=self.weights)
+
+    def of_bits(self, fractions: tuple[int, ...]) -> Rule:
+        """Give the rule for networks with these fraction bits of their logits. Raises FleetError."""
+        return Rule(networks=self.networks, name=self.rule, weights=self.weights, fractions=fractions)
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeviceType:
     """A kind of device: profiles by network, memory, cost.
 
@@ -129,6 +152,7 @@ class Fleet:
     links: Mapping[str, Link]
     devices: tuple[Device, ...]
     head: str = ""
+    ensembles: Mapping[str, EnsembleFacts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -157,6 +181,13 @@ class Fleet:
             raise FleetError(f"the head must hang on one of the links {_known(self.links)}, not '{self.head}'")
         for name, facts in self.networks.items():
             self._check_network(name, facts)
+        for name, together in self.ensembles.items():
+            if name in self.networks:
+                raise FleetError(f"an ensemble must have a name of its own, and '{name}' is a network")
+            if odd := [one for one in together.networks if one not in self.networks]:
+                raise FleetError(
+                    f"networks of ensemble '{name}' must be among {_known(self.networks)}, not {', '.join(odd)}"
+                )
 
     def _check_network(self, name: str, facts: NetworkFacts) -> None:
         """Refuse profiles of one network that do not agree about its blocks and exits."""
@@ -210,6 +241,7 @@ class Fleet:
             "links": {name: asdict(one) for name, one in self.links.items()},
             "devices": [asdict(one) for one in self.devices],
             "head": self.head,
+            **({"ensembles": {name: asdict(one) for name, one in self.ensembles.items()}} if self.ensembles else {}),
         }
 
     @cached_property
@@ -227,10 +259,7 @@ class Fleet:
             raise FleetError(
                 f"devices of fleet '{self.name}' must be known to be left out, and {', '.join(unknown)} are not"
             )
-        left = tuple(device for device in self.devices if device.name not in gone)
-        return Fleet(
-            name=self.name, networks=self.networks, types=self.types, links=self.links, devices=left, head=self.head
-        )
+        return replace(self, devices=tuple(device for device in self.devices if device.name not in gone))
 
 
 def read_fleet(path: Path | str, bundle: Callable[[Path], Profile] | None = None) -> Fleet:
@@ -363,9 +392,30 @@ def _parsed(top: _Place, profiles: OpenProfile) -> Fleet:
     for number, raw in enumerate(top.list_of("devices")):
         devices += _devices(_Place(f"devices[{number}]", raw), links)
     head = top.text("head", "")
+    ensembles = {key: _ensemble(key, place) for key, place in top.tables("ensembles")}
     top.done()
     networks = {key: _with_rates(facts, types) for key, facts in networks.items()}
-    return Fleet(name=name, networks=networks, types=types, links=links, devices=tuple(devices), head=head)
+    return Fleet(
+        name=name,
+        networks=networks,
+        types=types,
+        links=links,
+        devices=tuple(devices),
+        head=head,
+        ensembles=ensembles,
+    )
+
+
+def _ensemble(name: str, place: _Place) -> EnsembleFacts:
+    networks, weights = place.list_of("networks"), place.list_of("weights")
+    if not all(isinstance(one, str) for one in networks):
+        raise FleetError(f"{place.at('networks')} must be names of networks, not {networks}")
+    rule, wait_ns = place.text("rule", "average"), _duration(place, "wait")
+    place.done()
+    try:
+        return EnsembleFacts(name=name, networks=tuple(networks), rule=rule, weights=tuple(weights), wait_ns=wait_ns)
+    except FleetError as error:
+        raise FleetError(f"{place.where}: {error}") from None
 
 
 def _network(name: str, place: _Place) -> NetworkFacts:
@@ -394,16 +444,19 @@ def _with_rates(facts: NetworkFacts, types: Mapping[str, DeviceType]) -> Network
     return facts
 
 
-def _link(name: str, place: _Place) -> Link:
-    latency = place.text("latency", "")
+def _duration(place: _Place, key: str) -> int:
+    text = place.text(key, "")
     try:
-        latency_ns = parse_duration_ns(latency, place.at("latency")) if latency else 0
+        return parse_duration_ns(text, place.at(key)) if text else 0
     except SchedulerError as error:
         raise FleetError(str(error)) from None
+
+
+def _link(name: str, place: _Place) -> Link:
     link = Link(
         name=name,
         bytes_per_s=place.whole("bytes_per_s", 1, MOST_BYTES),
-        latency_ns=latency_ns,
+        latency_ns=_duration(place, "latency"),
         source=place.text("source", ""),
     )
     place.done()

@@ -18,6 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fluidnpu.dse import LatencyTable
+
 from ..errors import FleetError, PlacementError
 from .fleet import Fleet, Link, NetworkFacts
 from .profile import Profile
@@ -365,6 +367,21 @@ def _front(chains: list[_Chain]) -> list[_Chain]:
         if not kept or chain.ns < kept[-1].ns:
             kept.append(chain)
     return kept[:: max(1, -(-len(kept) // MOST_CHAINS))]
+
+
+def expected_ns(latency: LatencyTable, exit_rates: Sequence[float]) -> tuple[float, ...]:
+    """Give the expected time in ns of a batch through all stages, by batch size, as samples leave at exits.
+
+    >>> expected_ns(LatencyTable(ns=((10, 12), (20, 24))), (0.5, 0.5))
+    (20.0, 28.0)
+    """
+    b_max, stay = len(latency.ns[0]), 1.0
+    total = np.zeros(b_max + 1)
+    for row, rate in zip(latency.ns, exit_rates, strict=True):
+        times = np.array([0, *row], float)
+        total += times if stay >= 1 else shrunk(stay, b_max) @ times
+        stay -= rate
+    return tuple(map(float, total[1:]))
 
 
 @lru_cache(maxsize=4096)

@@ -47,9 +47,10 @@ class _Engine:
     def __init__(self, requests: Sequence[Request], policy: Policy, world: World) -> None:
         self.requests, self.policy = tuple(requests), policy
         stages, b_max, slots = world.latency.stages, world.batch_limit, world.slot_limit
-        self.ledger = Ledger(stages=stages, b_max=b_max, slots=slots, policy=policy.name)
+        self.ledger = Ledger(stages=stages, b_max=b_max, slots=slots, policy=policy.name, networks=world.networks)
+        self.first, self.last = frozenset(self.ledger.networks.first), frozenset(self.ledger.networks.last)
         self.view = View(0, self.ledger.waiting, world.latency, tuple(world.exit_rates), b_max, slots=slots)
-        self.run_ns = world.run_ns
+        self.run_ns, self.world_networks = world.run_ns, world.networks
         n = len(self.requests)
         self.live, drawn = world.live, world.drawn
         exits = (_NOT_DRAWN,) * n if drawn is None else drawn
@@ -64,12 +65,14 @@ class _Engine:
         arrivals = [r.arrival_ns for r in requests]
         n, i, now = len(requests), 0, 0
         policy.reset()
-        decide, log, run, queue = policy.decide, self.log.append, self._run, ledger.waiting[0]
+        decide, log, run, queues = policy.decide, self.log.append, self._run, ledger.queues
+        alone, queue, entry = len(queues) == 1, queues[0], ledger.networks.entry
         while True:
             while i < n and arrivals[i] <= now:
-                queue.append(requests[i])
+                line = queue if alone else ledger.waiting[entry(requests[i])]
+                line.append(requests[i])
                 i += 1
-            if not queue and not ledger.held:
+            if not queue and (alone or not any(queues)) and not ledger.held:
                 if i == n:
                     break
                 now = arrivals[i]
@@ -99,7 +102,7 @@ class _Engine:
         stage, batch, place, live = action.stage, action.requests, self.place, self.live
         self.ledger.begin(now, action)
         end = now + self.run_ns[stage][len(batch) - 1]
-        if stage == 0:
+        if stage in self.first:
             for request in batch:
                 self.start[place[request.id][0]] = now
         if live is not None:
@@ -121,7 +124,7 @@ class _Engine:
         """Let those leave that the exit lets leave, all of them at the last; return the others."""
         stage, staying = run.stage, []
         rows = [self.place[request.id][0] for request in run.requests]
-        if stage == self.ledger.stages - 1:
+        if stage in self.last:
             reasons: Sequence[str] = [LAST] * len(rows)
         else:
             reasons = live.leaving(run.requests, [self.start[row] for row in rows], stage, end)
@@ -152,4 +155,5 @@ class _Engine:
             log=tuple(self.log),
             run_end_ns=tuple(self.run_ends),
             because=tuple(self.because),
+            networks=self.world_networks,
         )

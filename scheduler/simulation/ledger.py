@@ -25,6 +25,7 @@ from typing import NoReturn
 
 from ..errors import PolicyError
 from ..policy import Answer, Request, Run, Shed, Wait
+from .networks import Networks
 
 by_arrival = attrgetter("arrival_ns", "id")
 
@@ -33,23 +34,41 @@ class Ledger:
     """The waiting lines and slots of one schedule.
 
     `waiting[s]` are the requests at the entry of stage s in order of (arrival, id); `waiting[0]` is the
-    queue. `held` counts the samples past the queue or in a run. Methods that take an action raise PolicyError
-    when it breaks a rule.
+    queue. `held` counts the samples past the queue or in a run. With several `networks`, the first stage of
+    each has its queue, and each its own slots. Methods that take an action raise PolicyError when it breaks a
+    rule.
     """
 
-    def __init__(self, *, stages: int, b_max: int, slots: int, policy: str) -> None:
+    def __init__(self, *, stages: int, b_max: int, slots: int, policy: str, networks: Networks | None = None) -> None:
         self.stages, self.b_max, self.slots, self.policy = stages, b_max, slots, policy
+        self.networks = Networks.alone(stages=stages, slots=slots) if networks is None else networks
         self.waiting: list[list[Request]] = [[] for _ in range(stages)]
-        self.held = 0
+        self._held = [0] * len(self.networks)
+
+    @property
+    def held(self) -> int:
+        """Samples past the queue or in a run."""
+        return sum(self._held)
+
+    @property
+    def queues(self) -> tuple[list[Request], ...]:
+        """The queue of each network."""
+        return tuple(self.waiting[first] for first in self.networks.first)
 
     @property
     def busy(self) -> bool:
         """True while a request waits, in the queue or past an exit."""
-        return bool(self.waiting[0]) or self.held > 0
+        return self.held > 0 or any(self.queues)
+
+    def resume(self, request: Request, stage: int) -> None:
+        """Put a request where it waited when a log was begun."""
+        self.waiting[stage].append(request)
+        network = self.networks.of_stage[stage]
+        self._held[network] += stage != self.networks.first[network]
 
     def admit(self, request: Request) -> None:
-        """Put a request into the queue, which stays in order of (arrival, id)."""
-        line = self.waiting[0]
+        """Put a request into the queue of its network, which stays in order of (arrival, id)."""
+        line = self.waiting[self.networks.entry(request)]
         line.append(request)
         if len(line) > 1 and by_arrival(line[-2]) > by_arrival(request):  # a server held it back for more urgent ones
             line.sort(key=by_arrival)
@@ -63,14 +82,15 @@ class Ledger:
                 f"runs stage {stage} with a batch of {size}; it must be in 0..{self.stages - 1} with 1..{self.b_max}",
             )
         self._take(now_ns, stage, run.requests)
-        if stage == 0:
-            self.held += size
-            if self.held > self.slots:
-                self.refuse(now_ns, f"holds {self.held} samples in {self.slots} slots")
+        network = self.networks.of_stage[stage]
+        if stage == self.networks.first[network]:
+            self._held[network] += size
+            if self._held[network] > self.networks.slots[network]:
+                self.refuse(now_ns, f"holds {self._held[network]} samples in {self.networks.slots[network]} slots")
 
     def finish(self, run: Run, staying: Sequence[Request]) -> None:
         """End a run: those staying wait for the next stage, the others give up their slots."""
-        self.held -= len(run.requests) - len(staying)
+        self._held[self.networks.of_stage[run.stage]] -= len(run.requests) - len(staying)
         if staying:
             line = self.waiting[run.stage + 1]
             line.extend(staying)
@@ -83,11 +103,12 @@ class Ledger:
             self.refuse(now_ns, "answers nobody")
         passed = []
         for request in action.requests:
-            stage = next((s for s in range(1, self.stages) if request in self.waiting[s]), 0)
+            entries = self.networks.first
+            stage = next((s for s in range(1, self.stages) if s not in entries and request in self.waiting[s]), 0)
             if not stage:
                 self.refuse(now_ns, f"answers request {request.id}, which waits past no exit")
             self.waiting[stage].remove(request)
-            self.held -= 1
+            self._held[self.networks.of_stage[stage]] -= 1
             passed.append((request, stage - 1))
         return passed
 
@@ -95,7 +116,9 @@ class Ledger:
         """Let the requests leave the queue."""
         if not action.requests:
             self.refuse(now_ns, "sheds nobody")
-        self._take(now_ns, 0, action.requests, "the queue")
+        for stage in dict.fromkeys(map(self.networks.entry, action.requests)):
+            mine = [request for request in action.requests if self.networks.entry(request) == stage]
+            self._take(now_ns, stage, mine, "the queue")
 
     def check_wait(self, now_ns: int, action: Wait, closed: bool) -> None:
         """Refuse a wait that no arrival can end, and one into the past."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import PolicyError, SchedulerError
 from ..policy import Action, Answer, Request, Run, Shed, Traits, View, Wait
+from .networks import Networks
 
 Ints = NDArray[np.int64]
 LAST = "last exit"  # the reason of a sample that nothing let leave before
@@ -69,7 +70,8 @@ class Schedule:
     """The whole schedule. Per-request columns are aligned with `requests`, in order of arrival.
 
     `because`: why each request left where it did, a clause of its criterion or the reason of an action; empty
-    where exits were drawn beforehand. Schedules are equal whatever they say there.
+    where exits were drawn beforehand. Schedules are equal whatever they say there. `networks` side by side
+    have their exits numbered through.
     """
 
     policy: str
@@ -84,6 +86,7 @@ class Schedule:
     log: tuple[tuple[int, Action], ...]
     run_end_ns: tuple[int, ...]
     because: tuple[str, ...] = field(default=(), compare=False)
+    networks: Networks | None = None
 
     @property
     def records(self) -> Iterator[Record]:
@@ -116,6 +119,8 @@ class Schedule:
         """
         ends: dict[int, int] = {}
         stage_of: dict[int, int] = {}
+        side = self.networks or Networks.alone(stages=self.stages, slots=self.slots)
+        entries = {request.id: side.entry(request) for request in self.requests}
         busy_until = 0
         for run in self.runs:
             _must(run.start_ns >= busy_until and run.end_ns >= run.start_ns, f"runs overlap at {run.start_ns} ns")
@@ -123,7 +128,7 @@ class Schedule:
                 1 <= len(set(run.ids)) == len(run.ids) <= self.b_max, f"a batch of {len(run.ids)} at {run.start_ns} ns"
             )
             for key in run.ids:
-                _must(stage_of.get(key, 0) == run.stage, f"request {key} ran stage {run.stage} out of order")
+                _must(stage_of.get(key, entries[key]) == run.stage, f"request {key} ran stage {run.stage} out of order")
                 stage_of[key] = run.stage + 1
                 ends[key] = run.end_ns
             busy_until = run.end_ns
@@ -131,18 +136,21 @@ class Schedule:
             key = record.request.id
             _must(record.request.arrival_ns <= record.start_ns <= record.end_ns, f"request {key} ends before it starts")
             _must(record.exit == stage_of.get(key, 0) - 1, f"request {key} left at an exit that it did not reach last")
+            _must(record.exit <= side.last[side.of(record.request)], f"request {key} ran another network")
             if record.outcome is Outcome.EXIT:
                 _must(record.end_ns == ends[key], f"request {key} was not answered when its run ended")
         _must(len(stage_of) == sum(o != Outcome.SHED for o in self.outcome), "a request is missing")
-        self._check_slots()
+        for network, slots in enumerate(side.slots):
+            self._check_slots({key for key, entry in entries.items() if entry == side.first[network]}, slots)
 
-    def _check_slots(self) -> None:
-        events = [(s, 1) for s, o in zip(self.start_ns, self.outcome, strict=True) if o != Outcome.SHED]
-        events += [(e, -1) for e, o in zip(self.end_ns, self.outcome, strict=True) if o != Outcome.SHED]
+    def _check_slots(self, ids: set[int], slots: int) -> None:
+        rows = zip(self.requests, self.start_ns, self.end_ns, self.outcome, strict=True)
+        mine = [(start, end) for request, start, end, o in rows if o != Outcome.SHED and request.id in ids]
         held = 0
+        events = [(start, 1) for start, _ in mine] + [(end, -1) for _, end in mine]
         for at, step in sorted(events):  # leaving sorts before entering at the same nanosecond
             held += step
-            _must(held <= self.slots, f"{held} samples hold {self.slots} slots at {at} ns")
+            _must(held <= slots, f"{held} samples hold {slots} slots at {at} ns")
 
 
 @dataclass(frozen=True, kw_only=True)

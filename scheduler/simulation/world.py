@@ -16,6 +16,7 @@ from fluidnpu.dse import LatencyTable
 
 from ..errors import SchedulerError, TrafficError
 from ..policy import Request
+from .networks import Networks
 
 
 @runtime_checkable
@@ -31,6 +32,19 @@ class LiveExits(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SideBySide:
+    """Exits of networks side by side, numbered through: each network's are decided by its own `exits`."""
+
+    networks: Networks
+    exits: tuple[LiveExits, ...]
+
+    def leaving(self, requests: Sequence[Request], started_ns: Sequence[int], exit: int, now_ns: int) -> Sequence[str]:
+        """Return for each sample of a batch the reason why it leaves, or an empty text."""
+        network = self.networks.of_stage[exit]
+        return self.exits[network].leaving(requests, started_ns, exit - self.networks.first[network], now_ns)
+
+
+@dataclass(frozen=True, kw_only=True)
 class World:
     """The latency, exits and limits under which a stream of requests is served.
 
@@ -38,8 +52,8 @@ class World:
     duration of runs. `exits[i]` is the exit at which request i leaves if it is let run, drawn beforehand so
     that all policies meet the same samples; or `exits` is a `LiveExits`, which is asked at each exit. `b_max`
     (default: the columns of the table) bounds a batch, `slots` (default: `b_max`) the samples past the queue.
-    `overhead_ns` is added to every run: the cost of asking the scheduler and of restarting. Raises
-    SchedulerError.
+    `overhead_ns` is added to every run: the cost of asking the scheduler and of restarting. `networks` side
+    by side have their stages in one table and their exits numbered through. Raises SchedulerError.
     """
 
     latency: LatencyTable
@@ -49,10 +63,19 @@ class World:
     b_max: int | None = None
     slots: int | None = None
     overhead_ns: int = 0
+    networks: Networks | None = None
 
     def __post_init__(self) -> None:
         latency, actual = self.latency, self.actual or self.latency
-        check_rates(self.exit_rates, latency.stages)
+        if self.networks is None:
+            check_rates(self.exit_rates, latency.stages)
+        else:
+            if sum(self.networks.stages) != latency.stages or len(self.exit_rates) != latency.stages:
+                raise SchedulerError(
+                    f"networks must have the {latency.stages} stages of the latency table, not {self.networks.stages}"
+                )
+            for rates, stages in zip(self.networks.parts(self.exit_rates), self.networks.stages, strict=True):
+                check_rates(rates, stages)
         if (actual.stages, actual.b_max) != (latency.stages, latency.b_max):
             raise SchedulerError(
                 f"both latency tables must be {latency.stages} stages by {latency.b_max}, "
@@ -62,7 +85,7 @@ class World:
             raise SchedulerError(
                 f"b_max must lie in 1..{latency.b_max}, the columns of the latency table, not {self.batch_limit}"
             )
-        if self.slot_limit < self.batch_limit:
+        if self.networks is None and self.slot_limit < self.batch_limit:
             raise SchedulerError(f"slots must be at least b_max = {self.batch_limit}, not {self.slot_limit}")
         if self.overhead_ns < 0:
             raise SchedulerError(f"overhead_ns must not be negative, not {self.overhead_ns}")
@@ -85,6 +108,8 @@ class World:
     @property
     def slot_limit(self) -> int:
         """The most samples past the queue: `slots` or its default."""
+        if self.networks is not None:
+            return sum(self.networks.slots)
         return self.batch_limit if self.slots is None else self.slots
 
     @property
@@ -102,10 +127,14 @@ class World:
             raise SchedulerError(
                 f"exits must name one exit for each of {len(requests)} requests, not {len(self.drawn)}"
             )
-        stages = self.latency.stages
+        side = self.networks or Networks.alone(stages=self.latency.stages, slots=self.slot_limit)
         for request, leave in zip(requests, self.drawn, strict=True):
-            if not 0 <= leave < stages:
-                raise SchedulerError(f"request {request.id} must leave at an exit in 0..{stages - 1}, not {leave}")
+            network = side.of(request)
+            if not side.first[network] <= leave <= side.last[network]:
+                raise SchedulerError(
+                    f"request {request.id} must leave at an exit in {side.first[network]}..{side.last[network]}, "
+                    f"not {leave}"
+                )
 
 
 def check_requests(requests: Sequence[Request]) -> None:

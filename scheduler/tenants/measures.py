@@ -46,6 +46,15 @@ def npu_ns_by_tenant(schedule: Schedule, until_ns: int | None = None) -> dict[st
     return spent
 
 
+def _exits_of(schedule: Schedule, mine: NDArray[np.bool_]) -> range:
+    """Return the exits of the network that a tenant's requests are for."""
+    side = schedule.networks
+    if side is None:
+        return range(schedule.stages)
+    network = side.of(schedule.requests[int(np.argmax(mine))])
+    return range(side.first[network], side.last[network] + 1)
+
+
 def measure_tenants(
     schedule: Schedule, *, right: NDArray[np.bool_] | None = None, names: Sequence[str] = ()
 ) -> dict[str, TenantMetrics]:
@@ -75,7 +84,7 @@ def measure_tenants(
             violations_pct=100 * float((shed | (end > deadline)[mine]).mean()),
             shed_pct=100 * float(shed.mean()),
             npu_pct=100 * spent.get(name, 0.0) / whole,
-            exit_pct=tuple(100 * float((exits[mine] == s).mean()) for s in range(schedule.stages)),
+            exit_pct=tuple(100 * float((exits[mine] == s).mean()) for s in _exits_of(schedule, mine)),
             accuracy_pct=None if right is None else 100 * float(right[mine].mean()),
         )
     return found

@@ -26,13 +26,18 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from fluidnpu.dse import LatencyTable
+
 from ..errors import PolicyError, SchedulerError
 from ..exits.adaptation import Mode
 from ..exits.criteria import Criteria
+from ..exits.profile import PowerModel
 from ..policies.registry import make_policy
 from ..policies.setting import Setting
 from ..policy import Action, Policy, Request, Run, Shed, View, Wait
+from ..simulation.networks import Networks
 from .accounts import Accounts
+from .battery import Charge
 from .demand import Demand
 from .lines import Lines
 from .shares import cooperative_shares
@@ -46,7 +51,10 @@ class Shared:
 
     `criteria` are those in force: at every interval the modes of the tenants change them, from the share that
     each has and the rate that it asks with. One slot is always kept for each tenant, so give the NPU more
-    slots than its largest batch. Requests that name no tenant share what is left. Raises SchedulerError.
+    slots than its largest batch. Requests that name no tenant share what is left.
+
+    With several `networks` each tenant has its own, and there are as many settings and criteria as networks.
+    `power`: watts of the board, by which a tenancy with an energy budget spends it. Raises SchedulerError.
     """
 
     def __init__(
@@ -54,33 +62,66 @@ class Shared:
         tenancy: Tenancy,
         inner: str | Callable[[], Policy] = "fluid",
         *,
-        setting: Setting | None = None,
-        criteria: Criteria | None = None,
+        setting: Setting | Sequence[Setting] | None = None,
+        criteria: Criteria | Sequence[Criteria] | None = None,
         modes: Mapping[str, Mode] | None = None,
+        networks: Networks | None = None,
+        power: PowerModel | None = None,
     ) -> None:
-        self.tenancy = tenancy
+        self.tenancy, self._networks, self._power = tenancy, networks, power
+        self.check_energy(tenancy, power)
         self.name = f"tenants of {inner}" if isinstance(inner, str) else "tenants"
-        self._make: Callable[[], Policy] = partial(make_policy, inner, setting) if isinstance(inner, str) else inner
-        self._criteria, self._modes = criteria, dict(modes or {})
+        count = 1 if networks is None else len(networks)
+        settings = (setting,) * count if setting is None or isinstance(setting, Setting) else tuple(setting)
+        self._makers: list[Callable[[], Policy]] = [
+            partial(make_policy, inner, each) if isinstance(inner, str) else inner for each in settings
+        ]
+        self._criteria = (criteria,) if isinstance(criteria, Criteria) else tuple(criteria or ())
+        self._modes = dict(modes or {})
+        self._tables: tuple[LatencyTable, ...] = ()
+        self._table: LatencyTable | None = None
+        if count > 1 and (lost := [one.name for one in tenancy.all if one.name not in self._of_tenant]):
+            raise SchedulerError(f"tenant '{lost[0]}' must have a network of its own, and it has none")
         self._changed: Tenancy | None = None
         for one in tenancy.tenants:
             if one.mode != "fixed" and one.name not in self._modes:
                 raise SchedulerError(f"tenant '{one.name}' has the mode {one.mode}, and no such mode was made for it")
         self.reset()
 
+    @staticmethod
+    def check_energy(tenancy: Tenancy, power: PowerModel | None) -> None:
+        """Raise SchedulerError for an energy budget on a board whose power is not known."""
+        if tenancy.energy is None:
+            return
+        if power is None:
+            raise SchedulerError(
+                "an energy budget must have a power model of the board, the table [power] of its file, and there is none"
+            )
+        tenancy.energy.duty(power)
+
     def reset(self) -> None:
         """Fill all buckets, forget all rates and put the first criteria in force."""
         self.accounts = Accounts(self.tenancy)
+        self.charge: Charge | None = None
+        if self.tenancy.energy is not None and self._power is not None:
+            self.charge = Charge(self.tenancy.energy, self._power)
         self.demand = Demand(self.tenancy)
         self._inner: dict[str, Policy] = {}
+        self._network = {one.name: self._of_tenant.get(one.name, 0) for one in self.tenancy.all}
         for one in self.tenancy.all:
-            policy = self._inner[one.name] = self._make()
+            policy = self._inner[one.name] = self._makers[self._network[one.name]]()
             policy.reset()
-            if self._criteria is not None and one.criterion is not None:
-                self._criteria.set(one.criterion, tenant=one.name)
+            if self._criteria and one.criterion is not None:
+                self._criteria[self._network[one.name]].set(one.criterion, tenant=one.name)
         self._by_name = {one.name: one for one in self.tenancy.all}
-        self._lines = Lines(self._by_name)
+        self._lines = [
+            Lines([name for name, at in self._network.items() if at == network]) for network in range(len(self._makers))
+        ]
         self._follow()
+
+    @property
+    def _of_tenant(self) -> Mapping[str, int]:
+        return {} if self._networks is None else self._networks.of_tenant
 
     @property
     def shares(self) -> Mapping[str, float]:
@@ -103,18 +144,21 @@ class Shared:
         if self._changed is not None:
             self._apply(self._changed)
         self.accounts.refill(view.now_ns)
-        if self.demand.read(view.now_ns, self._lines.read(view.waiting)):
-            self._share_anew(view.latency.between(0, view.latency.stages - 1, 1))
-        lines = {name: self._lines.of(name) for name in self._inner}
+        if self.charge is not None:
+            self.charge.refill(view.now_ns)
+        views = self._apart(view)
+        new = [request for lines, mine in zip(self._lines, views, strict=True) for request in lines.read(mine.waiting)]
+        if self.demand.read(view.now_ns, new):
+            self._share_anew([mine.latency.between(0, mine.latency.stages - 1, 1) for mine in views])
+        lines = {name: self._lines[network].of(name) for name, network in self._network.items()}
         wanting = [name for name, line in lines.items() if any(line)]
         order = self.accounts.order(wanting)
         with_tokens = [name for name in order if self.accounts.balance_ns[name] > 0]
         if dropped := self._dropped(order, with_tokens, lines):
             return dropped
+        if self.charge is not None and self.charge.level_nj <= 0 and not view.closed:
+            return Wait(view.now_ns + self.charge.ready_ns(), "the energy budget is spent")
         held = Counter({name: sum(map(len, line[1:])) for name, line in lines.items()})
-        slots = view.slots or view.b_max
-        if slots < len(self.tenancy.tenants):
-            raise PolicyError(f"{len(self.tenancy.tenants)} tenants need a slot each, and the NPU has {slots}")
         waits: list[int] = []
         for name in order:
             tokens = self.accounts.balance_ns[name] > 0
@@ -123,18 +167,39 @@ class Shared:
                 if ready < 2**62:
                     waits.append(view.now_ns + max(1, int(ready) + 1))
                 continue
-            most = slots - self._claimed(held) + self._claim(name, held)
-            action = self._turn(name, view, lines[name], most)
+            mine = views[self._network[name]]
+            most = mine.slots - self._claimed(name, held) + self._claim(name, held)
+            action = self._turn(name, mine, lines[name], most)
             if isinstance(action, Wait):
                 if action.until_ns is not None:
                     waits.append(action.until_ns)
             elif isinstance(action, Run):
-                return self._filled(name, action, view, lines, held, slots, lent=not tokens)
+                return self._filled(name, action, mine, lines, held, lent=not tokens)
             elif action is not None:
                 if isinstance(action, Shed):
-                    self._lines.remove(action.requests)
+                    self._lines[self._network[name]].remove(action.requests)
                 return action
         return Wait(min(waits, default=None), "no tenant may, or wants to, run now")
+
+    def _apart(self, view: View) -> list[View]:
+        """Return what each network's tenants see: its own stages and slots."""
+        side, slots = self._networks, view.slots or view.b_max
+        if self._table is not view.latency:
+            self._table, self._tables = view.latency, (view.latency,) if side is None else side.tables(view.latency)
+        now, closed = view.now_ns, view.closed
+        if side is None:
+            views = [View(now, view.waiting, view.latency, view.exit_rates, view.b_max, closed, slots)]
+        else:
+            rows = zip(self._tables, side.parts(view.exit_rates), side.slots, strict=True)
+            views = [
+                View(now, view.waiting[side.span(index)], table, rates, min(view.b_max, own), closed, own)
+                for index, (table, rates, own) in enumerate(rows)
+            ]
+        named = Counter(self._network[one.name] for one in self.tenancy.tenants)
+        for index, mine in enumerate(views):
+            if mine.slots < named[index]:
+                raise PolicyError(f"{named[index]} tenants need a slot each, and the NPU has {mine.slots}")
+        return views
 
     def _turn(self, name: str, view: View, line: Sequence[Sequence[Request]], most: int) -> Action | None:
         """Ask the tenant's policy about its own requests and `most` slots; None where it can do nothing."""
@@ -159,7 +224,6 @@ class Shared:
         view: View,
         lines: Mapping[str, Sequence[Sequence[Request]]],
         held: Counter[str],
-        slots: int,
         *,
         lent: bool,
     ) -> Run:
@@ -177,33 +241,41 @@ class Shared:
             other: deque(line[stage])
             for other, line in lines.items()
             if other != name
+            and self._network[other] == self._network[name]
             and len(lines[name][stage]) == len(run.requests)
             and (self.accounts.balance_ns[other] > 0 or (lent and self._by_name[other].borrow))
         }
         joined: Counter[str] = Counter()
         while len(batch) < view.b_max and (ready := [other for other, queue in queues.items() if queue]):
             owner = min(ready, key=lambda other: self.accounts.turn(other, each * joined[other]))
-            if stage == 0 and self._claimed(taken + Counter({owner: 1})) > slots:
+            if stage == 0 and self._claimed(name, taken + Counter({owner: 1})) > view.slots:
                 del queues[owner]
                 continue
             taken += Counter({owner: 1})
             joined[owner] += 1
             batch.append(queues[owner].popleft())
+        network = self._network[name]
         if stage == 0:
-            self._lines.remove(batch)
+            self._lines[network].remove(batch)
         counts = Counter(request.tenant for request in batch)
         samples = {name: counts.pop(name), **counts}
-        self.accounts.pay(samples, view.latency.ns[stage][len(batch) - 1], lent=lent)
+        run_ns = view.latency.ns[stage][len(batch) - 1]
+        self.accounts.pay(samples, run_ns, lent=lent)
+        if self.charge is not None:
+            self.charge.spend(run_ns)
         turn = f"{name or 'others'}'s turn" + (" on lent time" if lent else "")
         with_others = f", with {joined.total()} of others" if joined else ""
-        return Run(stage, tuple(sorted(batch, key=_age)), f"{turn}{with_others}: {run.reason}")
+        first = 0 if self._networks is None else self._networks.first[network]
+        return Run(first + stage, tuple(sorted(batch, key=_age)), f"{turn}{with_others}: {run.reason}")
 
     def _claim(self, name: str, held: Counter[str]) -> int:
         """Return the slots that are a tenant's: those that it holds, and at least one if it was named."""
         return max(held[name], 0 if name == OTHERS else 1)
 
-    def _claimed(self, held: Counter[str]) -> int:
-        return sum(self._claim(name, held) for name in self._by_name)
+    def _claimed(self, name: str, held: Counter[str]) -> int:
+        """Return the slots that are claimed by the tenants of a tenant's network."""
+        network = self._network[name]
+        return sum(self._claim(other, held) for other, at in self._network.items() if at == network)
 
     def _dropped(
         self, order: Sequence[str], with_tokens: Sequence[str], lines: Mapping[str, Sequence[Sequence[Request]]]
@@ -216,7 +288,7 @@ class Shared:
             over = one.at_limit == "drop" and name not in with_tokens and lines[name][0]
             if over and (with_tokens or not one.borrow):
                 refused = tuple(lines[name][0])
-                self._lines.remove(refused)
+                self._lines[self._network[name]].remove(refused)
                 return Shed(refused, AT_LIMIT)
         return None
 
@@ -226,20 +298,19 @@ class Shared:
         self.tenancy, self._changed = tenancy, None
         self._by_name = {one.name: one for one in tenancy.all}
         self.accounts.set_tenancy(tenancy)
-        if self._criteria is not None:
-            for one in tenancy.all:
-                if one.mode == "fixed":
-                    self._criteria.set(one.criterion, tenant=one.name)
+        for one in tenancy.all if self._criteria else ():
+            if one.mode == "fixed":
+                self._criteria[self._network[one.name]].set(one.criterion, tenant=one.name)
         self._follow()
 
-    def _share_anew(self, full_ns: int) -> None:
+    def _share_anew(self, full_ns: Sequence[int]) -> None:
         """Divide the shares of those that cooperate by what they ask for, then let criteria follow."""
         every = self.tenancy.all
         given = cooperative_shares(
             shares=[one.share for one in every],
             priorities=[one.priority for one in every],
             rates_per_s=[self.demand.rate_per_s(one.name) or 0.0 for one in every],
-            full_ns=[full_ns] * len(every),
+            full_ns=[full_ns[self._network[one.name]] for one in every],
             cooperates=[one.cooperative for one in every],
         )
         for one, share in zip(every, given, strict=True):
@@ -248,14 +319,15 @@ class Shared:
 
     def _follow(self) -> None:
         """Give every tenant whose mode follows its share the criterion of its budget."""
-        if self._criteria is None:
+        if not self._criteria:
             return
         for one in self.tenancy.all:
             mode, rate = self._modes.get(one.name), self.demand.rate_per_s(one.name)
             if one.mode == "fixed" or mode is None or not rate:
                 continue
-            budget_ns = self.tenancy.utilisation * self.accounts.shares[one.name] / rate * 1e9
-            self._criteria.set(mode.criterion(budget_ns), tenant=one.name)
+            allowed = 1.0 if self.charge is None else self.charge.share(self.tenancy.interval_ns)
+            budget_ns = self.tenancy.utilisation * allowed * self.accounts.shares[one.name] / rate * 1e9
+            self._criteria[self._network[one.name]].set(mode.criterion(budget_ns), tenant=one.name)
 
 
 def _age(request: Request) -> tuple[int, int]:

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from fluidnpu.dse import LatencyTable
+
 from ..comparison.seeds import Progress
 from ..comparison.serving import Serving
 from ..errors import SchedulerError
@@ -25,21 +27,52 @@ from ..exits.adaptation import make_mode
 from ..exits.criteria import Criteria
 from ..exits.criterion import NEVER, Criterion
 from ..exits.evaluation import Bound
-from ..exits.profile import ExitProfile
+from ..exits.profile import ExitProfile, PowerModel
 from ..exits.recorded import Recorded
 from ..exits.ruled import RuledExits
 from ..policy import Request
 from ..simulation.engine import simulate
 from ..simulation.metrics import Interval, interval, within
+from ..simulation.networks import Networks
 from ..simulation.schedule import Schedule
 from ..simulation.traffic import draw_exits, poisson
-from ..simulation.world import LiveExits, World
+from ..simulation.world import LiveExits, SideBySide, World
 from .measures import TenantMetrics, measure_tenants, npu_ns_by_tenant
 from .shared import Shared
 from .shares import jain
 from .tenant import Tenancy
 
 ARRIVALS, SAMPLES = 74, 75  # first words of the generators' keys
+
+
+MOST_SLOTS = 32  # that an NPU's masks can name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hosted:
+    """One network of an NPU: its table and exit rates, recorded samples, the criterion of who has none.
+
+    `name`: the one by which tenants name it.
+    """
+
+    serving: Serving
+    name: str = ""
+    recorded: Recorded | None = None
+    usual: Criterion | None = None
+
+
+def room_for(b_max: int, tenants: Sequence[int]) -> tuple[int, ...]:
+    """Return the slots of each network: its largest batch and one a tenant, or its part of what there is.
+
+    `tenants`: of each network.
+
+    >>> room_for(8, [1, 2]), room_for(16, [1, 1])
+    ((9, 10), (16, 16))
+    """
+    if b_max * len(tenants) + sum(tenants) <= MOST_SLOTS:
+        return tuple(b_max + count for count in tenants)
+    each, rest = divmod(MOST_SLOTS, len(tenants))
+    return tuple(each + (index < rest) for index in range(len(tenants)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +82,7 @@ class TenantComparison:
     `busy_pct`: of the NPU; `mixed_pct`: runs with samples of several tenants.
     """
 
-    serving: Serving
+    name: str
     tenancy: Tenancy
     inner: str
     requests: int
@@ -59,10 +92,21 @@ class TenantComparison:
     busy_pct: Interval
     mixed_pct: Interval
     criteria: Mapping[str, str] = field(default_factory=dict)  # in force at the end of the first seed
+    power_over_idle: Interval | None = None  # mean, modelled; None without a power model
 
     def interval(self, tenant: str, metric: str) -> Interval:
         """Return one metric of a tenant over the seeds."""
         return within(interval([float(getattr(one, metric)) for one in self.tenants[tenant]]), metric)
+
+    def over_all(self) -> dict[str, float]:
+        """Return means over all requests, the worst tenant's p99, and the accuracy where it is known."""
+        names = list(self.tenants)
+        weights = [self.tenants[name][0].requests for name in names]
+        found = {"p99_ms": max(self.interval(name, "p99_ms").mean for name in names)}
+        for key in ("violations_pct", "accuracy_pct"):
+            if all(self.tenants[name][0].to_dict()[key] is not None for name in names):
+                found[key] = float(np.average([self.interval(name, key).mean for name in names], weights=weights))
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types: per tenant each metric as mean, low and high (95 %)."""
@@ -78,7 +122,7 @@ class TenantComparison:
                 row["criteria"] = self.criteria[name]
             rows[name] = row
         return {
-            "name": self.serving.name,
+            "name": self.name,
             "policy": self.inner,
             "requests": self.requests,
             "seeds": self.seeds,
@@ -87,11 +131,12 @@ class TenantComparison:
             "busy_pct": self.busy_pct.to_dict(),
             "mixed_batches_pct": self.mixed_pct.to_dict(),
             "tenants": rows,
+            **({} if self.power_over_idle is None else {"power_over_idle_modelled": self.power_over_idle.to_dict()}),
         }
 
 
 def compare_tenants(
-    serving: Serving,
+    serving: Serving | Sequence[Hosted],
     tenancy: Tenancy,
     inner: str = "fluid",
     *,
@@ -101,30 +146,29 @@ def compare_tenants(
     recorded: Recorded | None = None,
     usual: Criterion | None = None,
     slots: int | None = None,
+    power: PowerModel | None = None,
     progress: Progress | None = None,
 ) -> TenantComparison:
     """Serve the tenants' Poisson streams together, `requests` in all a seed, and return what each got.
 
     With recorded samples criteria decide who leaves where (`usual`: of tenants that have none), without them
     exits are drawn by rates and criteria may not ask for confidence. `slots`: default the largest batch and
-    one a tenant. Raises SchedulerError.
+    one a tenant. `power`: watts of the board, for energies, all modelled.
+
+    Networks side by side come as a sequence, each with its own samples and criterion. Raises SchedulerError.
     """
     chosen = range(seeds) if isinstance(seeds, int) else seeds
     tell = progress or (lambda done, of: None)
     tell(0, len(chosen))
-    streams = _Streams(serving, tenancy, requests, slo_ns, recorded, usual)
-    room = serving.latency.b_max + len(tenancy.tenants) if slots is None else slots
+    hosted = (Hosted(serving=serving, recorded=recorded, usual=usual),) if isinstance(serving, Serving) else serving
+    streams = _Streams(hosted, tenancy, requests, slo_ns, slots, power)
     rows: list[dict[str, TenantMetrics]] = []
     fair, busy, mixed = [], [], []
     criteria: dict[str, str] = {}
     for seed in chosen:
         stream, exits, policy, samples = streams.draw(seed, inner)
-        world = World(latency=serving.latency, exits=exits, exit_rates=serving.exit_rates, slots=room)
-        done = simulate(stream, policy, world)
-        right = None
-        if recorded is not None and samples is not None:
-            left = np.array(done.exit)
-            right = np.where(left >= 0, np.asarray(recorded.correct)[samples, left], False)
+        done = simulate(stream, policy, streams.world(exits))
+        right = streams.right(done, samples)
         rows.append(measure_tenants(done, right=right, names=[one.name for one in tenancy.all]))
         got = npu_ns_by_tenant(done)
         fair.append(jain([got.get(one.name, 0.0) / one.share for one in tenancy.tenants if one.share > 0]))
@@ -132,11 +176,10 @@ def compare_tenants(
         busy.append(100 * sum(got.values()) / whole)
         mixed.append(_mixed_pct(done))
         tell(len(rows), len(chosen))
-        if not criteria and isinstance(exits, RuledExits) and isinstance(exits.rule, Criteria):
-            criteria = {name: one.text for name, one in exits.rule.tenants.items()}
+        criteria = criteria or streams.criteria(exits)
     names = [one.name for one in tenancy.all if all(one.name in row for row in rows)]
     return TenantComparison(
-        serving=serving,
+        name=" and ".join(one.serving.name for one in hosted),
         tenancy=tenancy,
         inner=inner,
         requests=requests,
@@ -145,6 +188,7 @@ def compare_tenants(
         jain=dataclasses.replace(interval(fair), least=0.0, most=1.0),
         busy_pct=within(interval(busy), "busy_pct"),
         mixed_pct=within(interval(mixed), "mixed_pct"),
+        power_over_idle=None if power is None else interval([_over_idle(power, pct / 100) for pct in busy]),
         criteria=criteria,
     )
 
@@ -160,15 +204,26 @@ class _Streams:
 
     def __init__(
         self,
-        serving: Serving,
+        hosted: Sequence[Hosted],
         tenancy: Tenancy,
         requests: int,
         slo_ns: int | None,
-        recorded: Recorded | None,
-        usual: Criterion | None,
+        slots: int | None,
+        power: PowerModel | None,
     ) -> None:
-        self.serving, self.tenancy, self.requests, self.recorded = serving, tenancy, requests, recorded
-        self.slo_ns, self.usual = {}, NEVER if usual is None else usual
+        self.power = power
+        self.hosted, self.tenancy, self.requests = tuple(hosted), tenancy, requests
+        self.latency = LatencyTable(ns=tuple(row for one in self.hosted for row in one.serving.latency.ns))
+        self.exit_rates = tuple(rate for one in self.hosted for rate in one.serving.exit_rates)
+        self.of_tenant = network_of_tenants(tenancy, [one.name for one in self.hosted])
+        counts = [list(self.of_tenant.values()).count(index) for index in range(len(self.hosted))]
+        b_max = self.latency.b_max
+        self.side = None
+        if len(self.hosted) > 1:
+            stages = tuple(one.serving.latency.stages for one in self.hosted)
+            self.side = Networks(stages=stages, slots=room_for(b_max, counts), of_tenant=self.of_tenant)
+        self.slots = b_max + len(tenancy.tenants) if slots is None else slots
+        self.slo_ns = {}
         for one in tenancy.tenants:
             if one.rate_per_s is None:
                 raise SchedulerError(f"tenant '{one.name}' must have a rate, since its requests are simulated")
@@ -176,29 +231,50 @@ class _Streams:
             if slo is None:
                 raise SchedulerError(f"tenant '{one.name}' must have an slo, or --slo must be given for all")
             self.slo_ns[one.name] = slo
-        profile = ExitProfile.of_stages(serving.latency, serving.macs)
-        if recorded is not None:
-            profile = dataclasses.replace(profile, accuracy=recorded.accuracy, samples=recorded.samples)
-        self.profile = profile
+        self.usual = [NEVER if one.usual is None else one.usual for one in self.hosted]
+        self.profiles = [_profile(one, power) for one in self.hosted]
         ruled = [one for one in tenancy.tenants if one.criterion is not None or one.mode != "fixed"]
-        self.ruled = recorded is not None or bool(ruled) or usual is not None
+        named = any(one.recorded is not None or one.usual is not None for one in self.hosted)
+        self.ruled = named or bool(ruled)
         for one in ruled:
-            if recorded is None and (one.mode != "fixed" or "confidence" in (one.criterion or NEVER).quantities):
+            network = self.of_tenant[one.name]
+            asks = one.mode != "fixed" or "confidence" in (one.criterion or NEVER).quantities
+            if self.hosted[network].recorded is None and asks:
                 raise SchedulerError(
                     f"tenant '{one.name}' asks for confidence, so recorded confidences must be given (--confidences)"
                 )
             if one.criterion is not None:
-                Bound(one.criterion, profile)  # refused here, with the tenant's own words
-        self.modes = {
-            one.name: make_mode(one.mode, profile, one.criterion or self.usual, recorded)
-            for one in tenancy.tenants
-            if one.mode != "fixed"
-        }
+                Bound(one.criterion, self.profiles[network])  # refused here, with the tenant's own words
+        if self.ruled and len(self.hosted) > 1:
+            self._check_usual()
+        self.modes = {}
+        for one in tenancy.tenants:
+            if one.mode != "fixed":
+                at = self.of_tenant[one.name]
+                usual = one.criterion or self.usual[at]
+                self.modes[one.name] = make_mode(one.mode, self.profiles[at], usual, self.hosted[at].recorded)
+
+    def _check_usual(self) -> None:
+        """Refuse a network whose exits nothing decides, while criteria decide those of another."""
+        for index, one in enumerate(self.hosted):
+            bare = [t.name for t in self.tenancy.tenants if self.of_tenant[t.name] == index and t.criterion is None]
+            if one.usual is None and one.recorded is None and bare:
+                raise SchedulerError(
+                    f"tenant '{bare[0]}' must have criteria, or its network '{one.name}' recorded confidences, since "
+                    "criteria decide the exits of others"
+                )
+
+    def world(self, exits: Sequence[int] | LiveExits) -> World:
+        """Return the world of one seed."""
+        latency, rates = self.latency, self.exit_rates
+        if self.side is not None:
+            return World(latency=latency, exits=exits, exit_rates=rates, networks=self.side)
+        return World(latency=latency, exits=exits, exit_rates=rates, slots=self.slots)
 
     def draw(
         self, seed: int, inner: str
     ) -> tuple[list[Request], Sequence[int] | LiveExits, Shared, np.ndarray[Any, Any] | None]:
-        """Return requests, exits, a fresh policy and the recorded sample of each request."""
+        """Return requests, exits, a fresh policy and the recorded sample of each request (-1: none)."""
         total = sum(one.rate_per_s or 0.0 for one in self.tenancy.tenants)
         seconds, rows = self.requests / total, []
         for index, one in enumerate(self.tenancy.tenants):
@@ -208,14 +284,82 @@ class _Streams:
             rows += [(r.arrival_ns, index, r.deadline_ns, one.name) for r in drawn]
         rows.sort()
         stream = [Request(i, at, until, tenant=name) for i, (at, _, until, name) in enumerate(rows)]
-        rng = np.random.default_rng([SAMPLES, seed])
-        setting = self.serving.setting(total, max(self.slo_ns.values()))
+        alone = len(self.hosted) == 1
+        rngs = [np.random.default_rng([SAMPLES, seed, *(() if alone else (n,))]) for n in range(len(self.hosted))]
+        settings = [one.serving.setting(total, max(self.slo_ns.values())) for one in self.hosted]
+        network = np.array([self.of_tenant[one.tenant] for one in stream])
+        samples = np.full(len(stream), -1)
         if not self.ruled:
-            exits = draw_exits(self.serving.exit_rates, len(stream), rng).tolist()
-            return stream, exits, Shared(self.tenancy, inner, setting=setting), None
-        criteria, confidences, samples = Criteria(self.profile, self.usual), {}, None
-        if self.recorded is not None:
-            samples = self.recorded.draw_samples(len(stream), rng)
-            confidences = dict(enumerate(np.asarray(self.recorded.confidences)[samples].tolist()))
-        policy = Shared(self.tenancy, inner, setting=setting, criteria=criteria, modes=self.modes)
-        return stream, RuledExits(rule=criteria, confidences=confidences), policy, samples
+            leave = np.zeros(len(stream), int)
+            for n, host in enumerate(self.hosted):
+                mine = network == n
+                first = 0 if self.side is None else self.side.first[n]
+                leave[mine] = first + draw_exits(host.serving.exit_rates, int(mine.sum()), rngs[n])
+            policy = Shared(self.tenancy, inner, setting=settings, networks=self.side, power=self.power)
+            return stream, leave.tolist(), policy, None
+        rules, ruled = [], []
+        for n, host in enumerate(self.hosted):
+            criteria, confidences = Criteria(self.profiles[n], self.usual[n]), {}
+            if host.recorded is not None:
+                mine = np.flatnonzero(network == n)
+                samples[mine] = host.recorded.draw_samples(len(mine), rngs[n])
+                rows_of = np.asarray(host.recorded.confidences)[samples[mine]].tolist()
+                confidences = dict(zip(mine.tolist(), rows_of, strict=True))
+            rules.append(criteria)
+            ruled.append(RuledExits(rule=criteria, confidences=confidences))
+        policy = Shared(
+            self.tenancy,
+            inner,
+            setting=settings,
+            criteria=rules,
+            modes=self.modes,
+            networks=self.side,
+            power=self.power,
+        )
+        exits = ruled[0] if self.side is None else SideBySide(networks=self.side, exits=tuple(ruled))
+        return stream, exits, policy, samples if np.any(samples >= 0) else None
+
+    def right(self, done: Schedule, samples: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any] | None:
+        """Return by request whether its answer was right; None where no network has labelled samples."""
+        if samples is None:
+            return None
+        left = np.array(done.exit)
+        right = np.zeros(len(left), bool)
+        network = np.array([self.of_tenant[one.tenant] for one in done.requests])
+        for n, one in enumerate(self.hosted):
+            mine = (network == n) & (left >= 0) & (samples >= 0)
+            if one.recorded is not None:
+                first = 0 if self.side is None else self.side.first[n]
+                right[mine] = np.asarray(one.recorded.correct)[samples[mine], left[mine] - first]
+        return right
+
+    def criteria(self, exits: Sequence[int] | LiveExits) -> dict[str, str]:
+        """Return the criteria of tenants as they are now."""
+        each = exits.exits if isinstance(exits, SideBySide) else (exits,)
+        rules = [one.rule for one in each if isinstance(one, RuledExits)]
+        return {k: v.text for rule in rules if isinstance(rule, Criteria) for k, v in rule.tenants.items()}
+
+
+def network_of_tenants(tenancy: Tenancy, names: Sequence[str]) -> dict[str, int]:
+    """Return the network of each tenant, by its place in `names`. Raises SchedulerError."""
+    if len(names) == 1 and not tenancy.networks:
+        return {one.name: 0 for one in tenancy.all}
+    found = {}
+    for one in tenancy.tenants:
+        if one.network not in names:
+            said = f"'{one.network}'" if one.network else "none"
+            raise SchedulerError(f"tenant '{one.name}': network must be one of {', '.join(names)}, not {said}")
+        found[one.name] = list(names).index(one.network)
+    return found
+
+
+def _over_idle(power: PowerModel, busy: float) -> float:
+    """Return the mean power over the idle one of an NPU that works that share of the time."""
+    return (busy * power.active_w + (1 - busy) * power.idle_w) / power.idle_w if power.idle_w else float("nan")
+
+
+def _profile(one: Hosted, power: PowerModel | None = None) -> ExitProfile:
+    profile = ExitProfile.of_stages(one.serving.latency, one.serving.macs, power)
+    if one.recorded is None:
+        return profile
+    return dataclasses.replace(profile, accuracy=one.recorded.accuracy, samples=one.recorded.samples)

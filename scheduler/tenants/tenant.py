@@ -20,8 +20,8 @@ import dataclasses
 import math
 import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,7 @@ from ..exits.adaptation import MODES
 from ..exits.criterion import Criterion
 from ..exits.parsing import parse_criterion
 from ..simulation.units import parse_duration_ns
+from .battery import Budget
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -37,6 +38,7 @@ else:  # a board's image may have Python 3.10
     import tomli as tomllib
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_JOULES = re.compile(r"([0-9]+(?:\.[0-9]*)?)\s*(mJ|J)", re.ASCII)
 AT_LIMIT = {"delay": "its requests wait for tokens", "drop": "its requests are refused while others want the NPU"}
 BURST_NS = 50_000_000
 INTERVAL_NS = 1_000_000_000
@@ -52,7 +54,7 @@ class Tenant:
     may use time that nobody else wants. `priority`: weight of its demand where shares are made anew, which
     happens to those that are `cooperative`. `mode`: how its criterion follows its share; `criterion` None
     is that of the network. `rate_per_s` and `slo_ns` are expectations, for simulations and until rates are
-    known.
+    known. `network`: the one that its requests are for, where several share the NPU.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Tenant:
     cooperative: bool = False
     rate_per_s: float | None = None
     slo_ns: int | None = None
+    network: str = ""
 
     def __post_init__(self) -> None:
         where = f"tenant '{self.name}'"
@@ -87,11 +90,19 @@ class Tenant:
 
 @dataclass(frozen=True, kw_only=True)
 class Tenancy:
-    """All tenants of one NPU, the interval at which rates are read, and the load that modes plan for."""
+    """All tenants of one NPU, the interval at which rates are read, and the load that modes plan for.
+
+    `confidences`: by network the file of its recorded confidences, as it was written down; that of the only
+    network is under "". `exit_rates`: by network the share of samples that leaves at each exit. `energy`:
+    what all together may spend over time.
+    """
 
     tenants: tuple[Tenant, ...]
     interval_ns: int = INTERVAL_NS
     utilisation: float = 0.9  # of a share that modes spend: at 1 the queue of a random stream has no end
+    confidences: Mapping[str, str] = field(default_factory=dict)
+    exit_rates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    energy: Budget | None = None
 
     def __post_init__(self) -> None:
         if not self.tenants:
@@ -99,6 +110,8 @@ class Tenancy:
         names = [one.name for one in self.tenants]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise SchedulerError(f"tenants must have names of their own, and two are called '{twice}'")
+        if self.networks and (lost := next((one.name for one in self.tenants if not one.network), None)):
+            raise SchedulerError(f"tenant '{lost}' must name its network, as others do")
         total = sum(one.share for one in self.tenants)
         if total > 1 + 1e-9:
             raise SchedulerError(f"the shares of all tenants must sum to at most 1, not {total:g}")
@@ -106,9 +119,17 @@ class Tenancy:
             raise SchedulerError(f"the utilisation must lie above 0 and up to 1, not {self.utilisation:g}")
 
     @cached_property
+    def networks(self) -> tuple[str, ...]:
+        """The networks that tenants name, in the order of the file; none where they are not told apart."""
+        return tuple(dict.fromkeys(one.network for one in self.tenants if one.network))
+
+    @cached_property
     def all(self) -> tuple[Tenant, ...]:
-        """The tenants, and one for the requests that name none, with the share that is left."""
-        if any(one.name == OTHERS for one in self.tenants):
+        """The tenants, and one for the requests that name none, with the share that is left.
+
+        Where tenants name networks there is none, since nobody knows which network it would be for.
+        """
+        if self.networks or any(one.name == OTHERS for one in self.tenants):
             return self.tenants
         left = max(0.0, 1 - sum(one.share for one in self.tenants))
         return (*self.tenants, Tenant(name=OTHERS, share=left))
@@ -130,7 +151,8 @@ class Tenancy:
 
 _DURATIONS = {"burst": "burst_ns", "slo": "slo_ns"}
 _PLAIN = ("share", "priority", "mode", "at_limit", "borrow", "cooperative")
-KEYS = (*_PLAIN, "criteria", *_DURATIONS, "rate")
+KEYS = (*_PLAIN, "criteria", *_DURATIONS, "rate", "network")
+TABLES = ("tenant", "interval", "utilisation", "confidences", "network", "energy")
 
 
 def parse_tenants(text: str, source: str = "tenants") -> Tenancy:
@@ -140,8 +162,8 @@ def parse_tenants(text: str, source: str = "tenants") -> Tenancy:
     except tomllib.TOMLDecodeError as error:
         raise SchedulerError(f"{source} must be TOML: {error}") from None
     try:
-        if odd := sorted(set(raw) - {"tenant", "interval", "utilisation"}):
-            raise SchedulerError(f"there may be tenant, interval and utilisation, not {', '.join(odd)}")
+        if odd := sorted(set(raw) - set(TABLES)):
+            raise SchedulerError(f"there may be {', '.join(TABLES)}, not {', '.join(odd)}")
         rows = raw.get("tenant")
         if not isinstance(rows, Mapping) or not rows or not all(isinstance(row, Mapping) for row in rows.values()):
             raise SchedulerError("there must be a table [tenant.NAME] for each tenant, and there is none")
@@ -152,9 +174,50 @@ def parse_tenants(text: str, source: str = "tenants") -> Tenancy:
             if not _number(raw["utilisation"]):
                 raise SchedulerError(f"utilisation must be a number, not {raw['utilisation']!r}")
             more["utilisation"] = raw["utilisation"]
-        return Tenancy(tenants=tuple(changed(name, row) for name, row in rows.items()), **more)
+        if "energy" in raw:
+            more["energy"] = _energy(raw["energy"])
+        tenants = tuple(changed(name, row) for name, row in rows.items())
+        files, rates = _networks(raw, {one.network for one in tenants if one.network})
+        return Tenancy(tenants=tenants, confidences=files, exit_rates=rates, **more)
     except SchedulerError as error:
         raise SchedulerError(f"{source}: {error}") from None
+
+
+def _energy(row: object) -> Budget:
+    """Read the table [energy]: a budget over the idle power, and a battery."""
+    if not isinstance(row, Mapping) or set(row) != {"over_idle", "battery"}:
+        raise SchedulerError("the table [energy] must have over_idle and battery, and nothing else")
+    if not _number(row["over_idle"]):
+        raise SchedulerError(f"energy: over_idle must be a number such as 1.3, not {row['over_idle']!r}")
+    match = _JOULES.fullmatch(_text("energy: battery", row["battery"]))
+    if match is None:
+        raise SchedulerError(f"energy: battery must be a number with a unit (mJ or J), not {row['battery']!r}")
+    return Budget(over_idle=row["over_idle"], battery_j=float(match[1]) * (1e-3 if match[2] == "mJ" else 1.0))
+
+
+def _networks(raw: Mapping[str, Any], networks: Collection[str]) -> tuple[dict[str, str], dict[str, tuple[float, ...]]]:
+    """Read which file holds the recorded confidences of each network, and its exit rates."""
+    files, rates = {}, {}
+    if "confidences" in raw:
+        if networks:
+            raise SchedulerError("confidences must stand in the table [network.NAME] of their network")
+        files[""] = _text("confidences", raw["confidences"])
+    tables = raw.get("network", {})
+    if not isinstance(tables, Mapping) or not all(isinstance(row, Mapping) for row in tables.values()):
+        raise SchedulerError("network must be a table [network.NAME] for each network")
+    for name, row in tables.items():
+        if name not in networks:
+            raise SchedulerError(f"network '{name}' must be that of a tenant, and no tenant names it")
+        if odd := sorted(map(str, set(row) - {"confidences", "exit_rates"})):
+            raise SchedulerError(f"network '{name}' may have confidences and exit_rates, not {', '.join(odd)}")
+        if "confidences" in row:
+            files[name] = _text(f"network '{name}': confidences", row["confidences"])
+        if "exit_rates" in row:
+            given = row["exit_rates"]
+            if not isinstance(given, list) or not all(_number(one) and 0 <= one <= 1 for one in given):
+                raise SchedulerError(f"network '{name}': exit_rates must be shares of 0..1, not {given!r}")
+            rates[name] = tuple(map(float, given))
+    return files, rates
 
 
 def changed(name: str, row: Mapping[str, Any], before: Tenant | None = None) -> Tenant:
@@ -178,6 +241,11 @@ def changed(name: str, row: Mapping[str, Any], before: Tenant | None = None) -> 
         raise SchedulerError(f"{where}: {error}") from None
     if "rate" in row:
         fields["rate_per_s"] = row["rate"]
+    if "network" in row:
+        network = _text(f"{where}: network", row["network"])
+        if before is not None and network != before.network:
+            raise SchedulerError(f"{where}: a tenant keeps its network '{before.network}', so it cannot be {network!r}")
+        fields["network"] = network
     return Tenant(name=name, **fields) if before is None else dataclasses.replace(before, **fields)
 
 
@@ -185,6 +253,8 @@ def described(tenant: Tenant) -> dict[str, Any]:
     """Return a tenant in the keys of its table, with plain JSON types; what is not set is left out."""
     told: dict[str, Any] = {key: getattr(tenant, key) for key in _PLAIN}
     told["burst"] = f"{tenant.burst_ns}ns"
+    if tenant.network:
+        told["network"] = tenant.network
     if tenant.criterion is not None:
         told["criteria"] = tenant.criterion.text
     if tenant.rate_per_s is not None:

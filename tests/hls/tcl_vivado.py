@@ -75,6 +75,9 @@ class Vivado:
     done: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     joined: dict[str, str] = field(default_factory=dict)  # interface -> the other
+    sites: tuple[str, ...] = ("DSP48_X0Y0", "DSP48_X0Y1", "DSP48_X1Y0")
+    slices: tuple[str, ...] = ()  # cells of DSP slices after synthesis
+    located: dict[str, str] = field(default_factory=dict)  # cell of a slice -> its site
 
     def __post_init__(self) -> None:
         tkinter = pytest.importorskip("tkinter")
@@ -132,7 +135,11 @@ class Vivado:
 
     def _get_sites(self, options: Mapping[str, str], pattern: str) -> str:
         assert pattern == "DSP48*"
-        return "DSP48_X0Y0 DSP48_X0Y1 DSP48_X1Y0"
+        return " ".join(self.sites)
+
+    def _get_cells(self, options: Mapping[str, str]) -> str:
+        assert options["-filter"] == "REF_NAME =~ DSP48E*"
+        return " ".join(f"{{slice:{name}}}" for name in self.slices)
 
     def _get_runs(self, options: Mapping[str, str], name: str) -> str:
         return f"run:{name}"
@@ -303,6 +310,10 @@ class Vivado:
             raise WrongTclError(f"property {name} of {kind} {which} cannot be '{value}'")
         if kind == "cell":
             self.cells[which].properties[name] = value
+        if kind == "slice":
+            assert value in self.sites
+            assert value not in self.located.values()
+            self.located[which] = value
 
     def _get_property(self, options: Mapping[str, str], name: str, target: str) -> str:
         kind, _, which = target.partition(":")

@@ -45,7 +45,7 @@ def test_saved_programs_load_again(chain: QuantisedNetwork, tmp_path: Path) -> N
     assert loaded == program
     assert loaded.digest == program.digest
     assert loaded.image() == (tmp_path / "p" / "program.bin").read_bytes()
-    assert loaded.build_id == int(design_of(chain).digest[:8], 16)
+    assert loaded.design_digest == design_of(chain).digest
     assert loaded.fbcb.dtype == np.uint32
     assert Descriptor.unpack(loaded.image()[128:256]) == program.descriptors[1]
 

@@ -6,13 +6,17 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
-from hls_cases import project_of, texts
+from hls_cases import design_of, design_with, project_of, small_network, texts
 from tcl_vivado import VOCABULARY, Vivado, WrongTclError
 
 from fluidnpu import rtl_tb
+from fluidnpu.boards import load_board
 from fluidnpu.commands.build import command
-from fluidnpu.hls import write_project
+from fluidnpu.dse import Design
+from fluidnpu.dse.resources.columns import broken_elements
+from fluidnpu.hls import render_project, write_project
 from fluidnpu.hls.project.tools import TOOLS
 
 REPORT = "fluidnpu_core/solution1/syn/report/run_array_csynth.xml"
@@ -200,6 +204,49 @@ def test_a_bitstream_without_timing_stays_in_build_unless_it_is_asked_for(
     assert (at / "build/fluidnpu.xsa").exists()
     assert (at / "build/dsp_columns.txt").read_text() == "DSP48_X0 2\nDSP48_X1 1\n"
     assert (at / "bundle/fluidnpu.bit").exists() == (float(slack) >= 0 or allowed == "1")
+
+
+COLUMNS = tuple(f"DSP48E2_X{x}Y{y}" for x in range(12) for y in range(7, 151))  # of a ZCU104: 144 in each
+
+
+def in_pieces(at: Path) -> tuple[Design, dict[str, str]]:
+    """A project on a ZCU104 of 27 x 64 slices, ten of whose chains break after 18 words."""
+    design = design_with(design_of(small_network()).changed(t_p=27, t_c=64, piece=18, broken=10), board="zcu104")
+    files = render_project(design, None, load_board("zcu104"), core="rtl", rtl=rtl_tb.sources())
+    write_project(files, at)
+    return design, texts(files)
+
+
+def slices_of(design: Design) -> tuple[str, ...]:
+    """The names of DSP cells as elaboration makes them."""
+    inside = "system_i/npu_0/inst/core/u_array/gen_pe[{}].gen_whole.u_pe/u_chain/gen_mac[{}].u_mac/gen_dsp48e2.u_slice"
+    return tuple(inside.format(pe, word) for pe in range(design.t_c) for word in range(design.t_p))
+
+
+def test_the_pieces_of_chains_are_placed_in_rows_of_their_columns(at: Path) -> None:
+    design, files = in_pieces(at)
+    vivado = implement(at, files, "2019.2", sites=COLUMNS)
+    vivado.slices = ("system_i/npu_0/inst/plane/engine/product", *slices_of(design))
+    vivado.run(files["vivado/chains.tcl"])
+    assert set(vivado.located) == set(slices_of(design))
+    site = [re.fullmatch(r"DSP48E2_X(\d+)Y(\d+)", vivado.located[name]) for name in slices_of(design)]
+    at_site = np.array([[int(found[1]), int(found[2])] for found in site if found]).reshape(64, 27, 2)
+    steps = np.diff(at_site, axis=1)
+    cut = {(pe, word) for pe, word, _ in np.argwhere(steps != [0, 1])}
+    assert {word for _, word in cut} == {17}  # after 18 words
+    assert {pe for pe, _ in cut} <= set(broken_elements(64, 10))
+
+
+def test_columns_that_are_not_as_the_board_says_are_told(at: Path) -> None:
+    design, files = in_pieces(at)
+    for sites, slices, said in (
+        (COLUMNS[1:], slices_of(design), "must have 18 in a row above its lowest 126"),
+        (COLUMNS[:40] + COLUMNS[41:] + ("DSP48E2_X0Y151",), slices_of(design), "must have 27 in a row"),
+        (COLUMNS, slices_of(design)[1:], "word 0 of processing element 0 must have a DSP slice"),
+    ):
+        vivado = Vivado("vivado", "2019.2", sites=sites, slices=slices)
+        with pytest.raises(vivado.error, match=said):
+            vivado.run(files["vivado/chains.tcl"])
 
 
 def test_an_hls_core_with_ip_of_its_own_is_refused(at: Path) -> None:

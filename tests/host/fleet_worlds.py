@@ -56,7 +56,7 @@ def boards(*folders: Path) -> Iterator[list[str]]:
 
 @contextmanager
 def fleet(
-    path: Path, *, boards: BoardOptions | None = None, **dispatch: Any
+    path: Path, *, plan: Path | None = None, boards: BoardOptions | None = None, **dispatch: Any
 ) -> Iterator[tuple[NetworkServer, FleetFront]]:
     """Serve a fleet file in the background."""
     options = FleetOptions(
@@ -66,7 +66,7 @@ def fleet(
     fronts: list[FleetFront] = []
 
     def opened(limits: Any, version: str) -> FleetFront:
-        fronts.append(FleetFront(Roster.read(path), options, limits, version))
+        fronts.append(FleetFront(Roster.read(path, plan), options, limits, version))
         return fronts[-1]
 
     with in_background(opened, ServeOptions(http=0, grpc=0)) as server:

@@ -156,16 +156,23 @@ JOBS: dict[str, tuple[Cause, int, Callable[[HostWorld], None]]] = {
 }
 
 
+@pytest.mark.parametrize("ran", [False, True], ids=["first", "ran before"])
 @pytest.mark.parametrize("case", JOBS)
-def test_failed_jobs_name_layer_and_cause_and_keep_the_batch(case: str) -> None:
+def test_failed_jobs_name_layer_and_cause_and_keep_the_batch(case: str, ran: bool) -> None:
+    """A job that ran before is kept decoded, and must see every change of what it was decoded from."""
     w = world(seed=3)
     cause, layer, damage = JOBS[case]
     images = w.images(2)
     for slot, image in enumerate(images):
         w.driver.write_sample(slot, image)
     active(w)
-    damage(w)
     aim(w, *w.program.stages[0])
+    if ran:
+        write(w.npu, "CTRL", CTRL["START"])
+        w.npu.clock.sleep_until(10**9)
+        assert field(w.npu, "STATUS", "DONE")
+        write(w.npu, "IRQ_STATUS", register("IRQ_STATUS").field("DONE").mask)
+    damage(w)
     before = snapshot(w.npu, but=(*ERRORS, "CYCLES_LO", "SATURATIONS"))
     write(w.npu, "CTRL", CTRL["START"])
     w.npu.clock.sleep_until(10**12)
@@ -180,6 +187,18 @@ def test_failed_jobs_name_layer_and_cause_and_keep_the_batch(case: str) -> None:
     w.driver.run_to_exit(w.design.stages - 1)
     for exit_index, expected in enumerate(golden.run(w.qnet, images)):
         assert np.array_equal(w.driver.stored_logits([0, 1], exit_index), expected)
+
+
+def test_a_job_that_ran_before_needs_the_slots_of_now() -> None:
+    """The same job on slots that no memory holds: what is kept of it says nothing about them."""
+    w = world(seed=3)
+    active(w)
+    w.driver.run_stage(0)
+    w.driver.exit([1])
+    command(w, "MERGE", 1 << 31)
+    write(w.npu, "CTRL", CTRL["START"])
+    w.npu.clock.sleep_until(10**12)
+    assert field(w.npu, "ERROR", "CAUSE") == Cause.BUS_READ
 
 
 def test_all_causes_are_covered() -> None:

@@ -303,5 +303,5 @@ def test_errors_are_one_tree() -> None:
     for error in errors:
         assert issubclass(error, HostError), error
     faults: set[type[Exception]] = {error for error in errors if issubclass(error, ValueError)}
-    requests = {tree.ProtocolError, tree.TooLargeError, tree.UnsupportedError, tree.UnknownModelError}
-    assert faults == {host.BundleError, host.DriverUsageError, *requests}
+    requests = {tree.ProtocolError, tree.TooLargeError, tree.ConflictError, tree.UnsupportedError}
+    assert faults == {host.BundleError, host.DriverUsageError, tree.UnknownModelError, *requests}

@@ -1,14 +1,16 @@
 """A small campaign of failures through the network; the module's own command runs the large one."""
 
 import logging
+import random
 from pathlib import Path
 
 import pytest
-from host_worlds import world
+from host_worlds import HostWorld, world
 from oip_worlds import bundle_of
+from rtl_worlds import RtlWorld, rtl_world
 
-from fluidnpu.host import DeviceError, Driver
-from fluidnpu.host.devices.faulty import FaultyNpu, Mischief, Mishap
+from fluidnpu.host import Bundle, DeviceError, Driver, SimulatedNpu
+from fluidnpu.host.devices.faulty import FaultyDevice, Mischief, Mishap, random_mishaps
 from fluidnpu.host.oip import campaign
 from fluidnpu.host.serving import ModelOptions
 
@@ -60,7 +62,7 @@ def test_without_the_guard_the_campaign_finds_wrong_answers(tmp_path: Path, monk
 def test_every_kind_strikes_once() -> None:
     w = world(3, loaded=False)
     for kind in Mischief:
-        npu = FaultyNpu(w.design, [Mishap(kind=kind, job=0, place=5)])
+        npu = FaultyDevice(SimulatedNpu(w.design), [Mishap(kind=kind, job=0, place=5)])
         driver = Driver(npu, w.program, w.design, guarded=True)
         driver.load()
         driver.write_sample(0, w.images(1)[0])
@@ -71,3 +73,34 @@ def test_every_kind_strikes_once() -> None:
             npu.clock.sleep_until(npu.clock.now_ns() + 10**9)
             driver.recover()
         assert [one.kind for one in npu.struck] == [kind]
+
+
+def endured(npu: FaultyDevice, w: HostWorld | RtlWorld, **options: float) -> campaign.Findings:
+    images, bundle = w.images(24), Bundle(design=w.design, program=w.program)
+    return campaign.endure(npu, bundle, images, campaign.answers_of(bundle, images), **options)
+
+
+def of_each_kind() -> list[Mishap]:
+    """Every kind, in both ways of a hang and of an error; each is over before the next."""
+    kinds = [(kind, place) for kind in Mischief for place in (5, 6)]
+    return [Mishap(kind=kind, job=2 + 8 * index, place=place) for index, (kind, place) in enumerate(kinds)]
+
+
+@pytest.mark.parametrize("device", ["simulated", "rtl"])
+def test_every_kind_is_endured(device: str) -> None:
+    """On a device with a clock of its own; the RTL meets damages and errors in its own logic."""
+    w = world(3, loaded=False) if device == "simulated" else rtl_world()
+    npu = FaultyDevice(w.npu if isinstance(w, HostWorld) else w.device, of_each_kind())
+    found = endured(npu, w, patience=16.0 if device == "simulated" else 20_000.0)
+    assert [one.kind for one in npu.struck] == [kind for kind in Mischief for _ in range(2)]
+    assert found.wrong == 0
+    assert found.right >= campaign.ENDURED
+    assert len(found.recovered_ms) == len(npu.struck)
+    assert set(found.errors) <= {"GaveUpError"}
+
+
+@pytest.mark.long
+def test_many_faults_on_the_rtl() -> None:
+    w = rtl_world()
+    found = endured(FaultyDevice(w.device, random_mishaps(300, random.Random(0))), w, patience=20_000.0)
+    assert (found.wrong, sum(found.struck.values())) == (0, 300)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from oip_worlds import NAME, served
 
-from fluidnpu.host.errors import GaveUpError, ProtocolError
+from fluidnpu.host.errors import ConflictError, GaveUpError
 from fluidnpu.host.oip.calls import Answer, Call
 from fluidnpu.host.oip.repeats import Repeats, content_of
 
@@ -55,7 +55,7 @@ def test_a_key_belongs_to_one_content() -> None:
         await repeats.once("k", call(), Work())
         for other in (call(1), call(criteria="confidence > 0.5"), Call("m", inputs={"x": np.zeros((2, 1), np.uint8)})):
             assert content_of(other) != content_of(call())
-            with pytest.raises(ProtocolError, match="must belong to one request, and 'k' came before"):
+            with pytest.raises(ConflictError, match="must belong to one request, and 'k' came before"):
                 await repeats.once("k", other, Work())
 
     asyncio.run(main())
@@ -102,7 +102,7 @@ def test_a_served_model_answers_a_repeat_from_its_cache(tmp_path: Path) -> None:
         (_, first), (_, second) = (s.call("POST", path, one) for one in asked)
         assert second == {**first, "id": "b"}
         status, said = s.call("POST", path, s.request(image[1], parameters={"idempotency_key": "k"}))
-        assert (status, said["type"]) == (400, "ProtocolError")
+        assert (status, said["type"]) == (409, "ConflictError")
         status, said = s.call("POST", path, s.request(image[1], parameters={"idempotency_key": ""}))
         assert status == 400
         assert "idempotency_key" in said["error"]

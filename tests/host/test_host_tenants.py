@@ -63,7 +63,7 @@ def test_a_device_and_the_simulator_give_tenants_the_same_schedule(
 
     def shared() -> tuple[Shared, Criteria]:
         criteria = Criteria(profile, "confidence > 0.35")
-        modes = modes_of(tenancy, profile)
+        modes = modes_of(tenancy.tenants, profile)
         return Shared(tenancy, inner, criteria=criteria, modes=modes), criteria
 
     policy, criteria = shared()

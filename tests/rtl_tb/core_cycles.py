@@ -51,13 +51,14 @@ class CoreTiming:
 
     @classmethod
     def of(cls, design: Design) -> CoreTiming:
-        """TP cycles through the chain, and what lies around it.
+        """TP cycles through the chain and one for each piece behind the first, and what lies around it.
 
         >>> from fluidnpu.dse.testing import tiny_design
         >>> CoreTiming.of(tiny_design())
         CoreTiming(turnaround=8, late=8)
         """
-        late = design.t_p + 3 + int(design.stackable)
+        later = len(range(design.array.piece, design.t_p, design.array.piece)) if design.array.broken else 0
+        late = design.t_p + 3 + int(design.stackable) + later
         return cls(turnaround=late, late=late)
 
 

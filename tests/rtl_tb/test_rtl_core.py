@@ -28,9 +28,21 @@ DESIGNS: dict[str, dict[str, int | bool]] = {
     "narrow": {"t_r": 16, "t_p": 6, "t_c": 12, "weight_slots": 4, "out_words": 3, "split": True, "acc_bits": 40},
     "wide_ports": {"t_r": 32, "t_p": 9, "t_c": 7, "weight_slots": 5, "out_words": 16, "acc_bits": 32},
     "wide_pools": {"t_r": 11, "t_p": 3, "t_c": 6, "weight_slots": 2, "out_words": 4, "port_bits": 256},
+    "pieces": {"t_r": 17, "t_p": 8, "t_c": 7, "weight_slots": 3, "out_words": 4, "piece": 3, "broken": 3},
+    "single_pieces": {
+        "t_r": 9,
+        "t_p": 5,
+        "t_c": 4,
+        "weight_slots": 2,
+        "out_words": 3,
+        "piece": 1,
+        "broken": 1,
+        "stackable": False,
+    },
+    "all_pieces": {"t_r": 33, "t_p": 11, "t_c": 6, "weight_slots": 2, "out_words": 5, "piece": 4, "broken": 6},
     "split_only": {"t_r": 9, "t_p": 4, "t_c": 3, "weight_slots": 2, "out_words": 5, "split": True, "stackable": False},
 }
-DEFAULT, LONG = ("all_modes", "stackable"), ("smallest", "split_only")
+DEFAULT, LONG = ("all_modes", "stackable", "pieces"), ("smallest", "split_only", "all_pieces")
 MARKS = dict.fromkeys(DEFAULT, ()) | dict.fromkeys(LONG, (pytest.mark.long,))
 every_design = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=MARKS.get(name, (pytest.mark.matrix,))) for name in DESIGNS]
@@ -138,6 +150,10 @@ def test_missing_weights_end_in_an_error_that_says_what_was_taken() -> None:
         ({"AccBits": 49}, "AccBits must lie in 32..48"),
         ({"Split": 1, "TP": 5, "InWords": 10}, "even TP"),
         ({"TR": 65536}, "TR in 1..65535"),
+        ({"Piece": 5, "Broken": 2}, "Piece must lie in 1..TP"),
+        ({"Piece": 2, "Broken": 10}, "Broken in 0..TC"),
+        ({"Piece": 2, "Broken": 3}, "both chains of a pair must break"),
+        ({"Piece": 2, "Broken": 2, "Split": 1}, "no chain may break with split trees"),
         ({"InWords": 4}, "InWords must be at least"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else None,

@@ -15,7 +15,7 @@ import pytest
 from core_streams import random_streams
 
 from fluidnpu.dse import Design
-from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, part_logic
+from fluidnpu.dse.resources import LOGIC_KINDS, PARTS, NpuShape, part_logic
 from fluidnpu.dse.resources.logic import interval_pct
 from fluidnpu.dse.resources.memories import block_rams, ultra_rams
 from fluidnpu.dse.testing import tiny_design
@@ -28,6 +28,7 @@ from fluidnpu.rtl_tb.synthesis.random_designs import random_designs
 from fluidnpu.rtl_tb.synthesis.yosys import Cells, synthesise
 
 CORE: dict[str, Any] = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
+PIECES: dict[str, Any] = {"t_r": 13, "t_p": 5, "t_c": 6, "weight_slots": 2, "out_words": 4, "piece": 2, "broken": 2}
 SMALL_CORES = (3, 10)  # of the designs of CHECK_SEED
 MORE_CORES = (0, 1, 5)
 
@@ -42,6 +43,25 @@ def assert_as_predicted(found: Sample) -> None:
     for kind in LOGIC_KINDS:
         value, measured = float(part_logic(found.part, kind, found.shape)), found.measured(kind)
         assert abs(value / measured - 1) <= interval_pct(kind) / 100, (kind, value, measured)
+
+
+def test_a_chain_in_pieces_cascades_in_each_of_them() -> None:
+    """Pieces of 3, 3 and 1 slices; what lies between them is in the slices, but for a register of the
+    loads.
+    """
+    found = synthesise("core_pe", {"TP": 7, "TR": 512, "AccBits": 36, "Cells": 1, "Piece": 3}, cascades=True)
+    assert found == Cells(dsp=7, ramb18=2, uram288=0, lut=0, lutram=0, ff=6 + 2, carry=0, cascaded_dsp=2 + 2)
+
+
+@pytest.mark.long
+def test_a_core_with_chains_in_pieces_is_as_predicted() -> None:
+    design = tiny_design().changed(t_r=600, t_p=8, t_c=8, weight_slots=2, port_bits=128, piece=3, broken=4)
+    found = synthesise_core(design)
+    assert_as_predicted(Sample(part="core", design=design, shape=NpuShape.on(design, "xc7"), cells=found))
+    whole = NpuShape.on(design.changed(piece=0, broken=0), "xc7")
+    more = found.ff - synthesise_core(design.changed(piece=0, broken=0)).ff
+    expected = float(part_logic("core", "ff", NpuShape.on(design, "xc7")) - part_logic("core", "ff", whole))
+    assert abs(more - expected) <= 0.1 * expected, (more, expected)
 
 
 @pytest.mark.parametrize("cells", ["dsp48e1", pytest.param("inferred", marks=pytest.mark.long)])
@@ -187,9 +207,12 @@ def dsp48e2() -> str:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("numbers", [CORE, PIECES], ids=["split", "pieces"])
 @pytest.mark.parametrize(("code", "cell"), [(1, dsp48e1), (2, dsp48e2)], ids=["dsp48e1", "dsp48e2"])
-def test_dsp_cells_compute_what_the_inferred_form_does(code: int, cell: Callable[[], str]) -> None:
-    design = tiny_design().changed(**CORE)
+def test_dsp_cells_compute_what_the_inferred_form_does(
+    code: int, cell: Callable[[], str], numbers: dict[str, Any]
+) -> None:
+    design = tiny_design().changed(**numbers)
     model = CoreModel(parameters=core_parameters(design) | {"Cells": code}, cells=(("cells.v", cell()),))
     for seed in range(60):
         rng = np.random.default_rng(seed)

@@ -165,29 +165,34 @@ def test_a_combination_is_the_same_bits_in_any_order(
     rule = Rule(networks=names, name=name, weights=given_weights, fractions=tuple(bits[: len(rows)]))
     seen = set()
     for order in permutations(range(len(rows))):
-        parts = rule.begin()
+        tally = rule.tally(samples=2, classes=3)
         for k in order:
-            assert parts.add(names[k], np.array(rows[k], np.int16))
-            assert not parts.add(names[k], np.array(rows[0], np.int16)), "a part that is sent again counts once"
-        seen.add((rule.scores(parts).tobytes(), rule.answer(parts)))
+            both = np.array([rows[k], rows[k][::-1]], np.int16)
+            assert [tally.add(names[k], 1, both[1:]), tally.add(names[k], 0, both)] == [1, 1]
+            assert tally.add(names[k], 0, both[::-1]) == 0, "a part that is sent again counts once"
+        assert tally.whole
+        assert not tally.missing
+        seen.add((tally.total.tobytes(), tally.scores.tobytes(), tuple(tally.labels.tolist())))
     assert len(seen) == 1
-    answer = next(iter(seen))[1]
-    assert not answer.partial
-    exact = [sum(w * v[c] / 2**b for w, v, b in zip(rule.weights, rows, rule.fractions, strict=True)) for c in range(3)]
+    parts = list(zip(rule.weights, rows, rule.fractions, strict=True))
+    exact = [sum(w * v[c] / 2**b for w, v, b in parts) for c in range(3)]
+    votes = [sum(max(range(3), key=lambda c: (v[c], -c)) == c for v in rows) for c in range(3)]
+    best = max(range(3), key=(lambda c: (votes[c], exact[c], -c)) if name == "majority" else lambda c: (exact[c], -c))
+    assert tally.labels[0] == best
     if name != "majority":
-        assert exact[answer.label] == max(exact)
+        assert tally.scores[0] == pytest.approx([value / sum(rule.weights) for value in exact])
 
 
-def test_an_answer_says_who_is_missing() -> None:
-    rule = Rule(networks=("a", "b", "c"), name="majority")
-    parts = rule.begin()
-    with pytest.raises(FleetError, match="at least one part, and none has come"):
-        rule.answer(parts)
-    parts.add("c", np.array([0, 5, 5]))
-    answer = rule.answer(parts)
-    assert (answer.label, answer.parts, answer.of, answer.missing, answer.partial) == (1, 1, 3, ("a", "b"), True)
-    parts.add("a", np.array([0, 0, 1]))
-    assert rule.answer(parts).label == 2, "one vote each: the larger sum decides"
+def test_a_tally_says_whose_parts_are_missing() -> None:
+    tally = Rule(networks=("a", "b", "c"), name="majority").tally(samples=2, classes=3)
+    assert tally.parts.tolist() == [0, 0]
+    tally.add("c", 0, np.array([[0, 5, 5]]))
+    assert (tally.labels.tolist()[0], tally.parts.tolist(), tally.missing) == (1, [1, 0], ("a", "b", "c"))
+    tally.add("a", 0, np.array([[0, 0, 1]]))
+    assert tally.labels[0] == 2, "one vote each: the larger sum decides"
+    tally.add("c", 0, np.array([[9, 0, 0], [4, 0, 0]]))
+    assert (tally.labels.tolist(), tally.parts.tolist(), tally.missing) == ([2, 0], [2, 1], ("a", "b"))
+    assert tally.scores.tolist() == [[0.0, 0.5, 0.5], [1.0, 0.0, 0.0]]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +204,8 @@ def test_an_answer_says_who_is_missing() -> None:
         ({"networks": ("a", "b"), "name": "weighted", "weights": (1,)}, "weights must be 2 whole numbers"),
         ({"networks": ("a", "b"), "name": "weighted", "weights": (0, 0)}, "must not all be 0"),
         ({"networks": ("a", "b"), "weights": (1, 2)}, "only the rule 'weighted' takes weights"),
-        ({"networks": ("a", "b"), "fractions": (0, 40)}, "must lie within 32 bits"),
+        ({"networks": ("a", "b"), "fractions": (0, 17)}, "must lie within 16 bits"),
+        ({"networks": ("a", "b"), "name": "weighted", "weights": (1, 1 << 14)}, "must sum to at most 16384"),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused(facts: dict[str, object], said: str) -> None:
@@ -207,11 +213,18 @@ def test_a_rule_that_cannot_be_is_refused(facts: dict[str, object], said: str) -
         Rule(**facts)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("values", [np.array([0.5, 1.0]), np.array([[1]]), np.array([1, 2, 3])])
-def test_parts_that_are_no_logits_are_refused(values: NDArray[np.int64]) -> None:
-    parts = Rule(networks=("a", "b")).begin()
-    parts.add("a", np.array([1, 2]))
-    with pytest.raises(FleetError, match="logits of 'b' must be"):
-        parts.add("b", values)
-    with pytest.raises(FleetError, match="must come from one of a, b, not 'z'"):
-        parts.add("z", np.array([1, 2]))
+@pytest.mark.parametrize(
+    ("network", "first", "values", "said"),
+    [
+        ("b", 0, np.array([[0.5, 1.0]]), "logits of 'b' must be integers"),
+        ("b", 0, np.array([1, 2]), r"must be integers \(count, 2\), not int64 \(2,\)"),
+        ("b", 0, np.array([[1, 2, 3]]), "logits of 'b' must be"),
+        ("b", 1, np.array([[1, 2], [3, 4]]), r"must lie in samples 0..1, not 1..2"),
+        ("c", 0, np.array([[1, 2]]), "one of a, b, not 'c'"),
+    ],
+)
+def test_parts_that_are_no_logits_are_refused(network: str, first: int, values: NDArray[np.int64], said: str) -> None:
+    tally = Rule(networks=("a", "b")).tally(samples=2, classes=2)
+    with pytest.raises(FleetError, match=said):
+        tally.add(network, first, values)
+    assert not tally.seen.any()

@@ -35,7 +35,8 @@ def draw_pause(rng: random.Random) -> float:
 
 def design_under_test() -> Design:
     """The small design with the fields that the runner test passed."""
-    return tiny_design().changed(**json.loads(os.environ.get("DESIGN", "{}")))
+    fields = json.loads(os.environ.get("DESIGN", "{}"))
+    return tiny_design(fields.pop("b_max", 4)).changed(**fields)
 
 
 def drawn(rng: random.Random, design: Design) -> Iterator[tuple[LayerStreams, Int16, int]]:

@@ -2,7 +2,9 @@
 /// every beat.
 ///
 /// A beat given in cycle s reads its accumulators in s + 1 and writes them in s + TP + 3, one later behind a
-/// pair adder. `written_o` pulses with the write of a finished row. Split designs: see `core_pe_split`.
+/// pair adder, and one for each break of a chain. The chains of the last pairs break into pieces, as many of
+/// them as `Broken` says, in PEs; both of a pair break or none. `written_o` pulses with the last write of a
+/// finished row. Split designs: see `core_pe_split`.
 module core_array #(
   parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,
@@ -13,6 +15,8 @@ module core_array #(
   parameter bit Split = 1'b0,
   parameter int unsigned Cells = core_pkg::CellsInferred,
   parameter int unsigned UltraBanks = 0,
+  parameter int unsigned Piece = TP,   // words of a piece
+  parameter int unsigned Broken = 0,   // PEs whose chains break
   parameter int unsigned InWords = Stackable ? 2 * TP : TP,  // of a beat: at least so many
   localparam int unsigned Rows = Split ? (TR + 1) / 2 : TR,
   localparam int unsigned RowBits = Rows > 1 ? $clog2(Rows) : 1,
@@ -37,7 +41,8 @@ module core_array #(
   localparam int unsigned Half = TP / 2;
   localparam int unsigned Second = Stackable ? TP : 0;  // where a beat's second P-tile begins
   localparam int unsigned BanksPerPe = Split ? 4 : 2;
-  localparam int unsigned Early = TP + 3;
+  localparam int unsigned Breaks = (TP - 1) / Piece;
+  localparam int unsigned Early = TP + 3 + (Broken > 0 ? Breaks : 0);
   localparam int unsigned Late = Stackable ? Early + 1 : Early;
 
   // Front: which half of the beat, or which half twice, a processing element sees.
@@ -78,12 +83,44 @@ module core_array #(
   end
   assign written_o = final_q[Late];
 
+  // The same for chains in pieces.
+  logic [TP-1:0][15:0]                  lower_late_x, upper_late_x;
+  logic [WeightSlots-1:0][TP-1:0][15:0] lower_late_weight, upper_late_weight;
+  logic [TP-1:0]                        swap, late_swap;
+
+  assign swap = swap_q[TP:1];
+  for (genvar i = 0; i < TP; i++) begin : gen_late_swap
+    assign late_swap[i] = Broken > 0 ? swap_q[1+i+i/Piece] : swap_q[1+i];
+  end
+  if (Broken > 0) begin : gen_late
+    core_skew #(.Words(TP), .Step(Piece)) u_lower (.clk_i, .data_i(lower_x), .data_o(lower_late_x));
+    core_skew #(.Words(TP), .Step(Piece)) u_upper (.clk_i, .data_i(upper_x), .data_o(upper_late_x));
+    for (genvar lane = 0; lane < WeightSlots; lane++) begin : gen_lane
+      core_skew #(.Words(TP), .Step(Piece)) u_lower (.clk_i, .data_i(lower_weight[lane]), .data_o(lower_late_weight[lane]));
+      core_skew #(.Words(TP), .Step(Piece)) u_upper (.clk_i, .data_i(upper_weight[lane]), .data_o(upper_late_weight[lane]));
+    end
+  end else begin : gen_none_late
+    assign lower_late_x      = lower_x;
+    assign upper_late_x      = upper_x;
+    assign lower_late_weight = lower_weight;
+    assign upper_late_weight = upper_weight;
+  end
+
+  /// Whether the chain of PE j breaks: those of the last pairs do, and with an odd number the one without a pair.
+  function automatic bit breaks(int unsigned j);
+    if (!Stackable) breaks = j >= TC - Broken;
+    else if (j == 2 * Pairs) breaks = Broken % 2 == 1;
+    else breaks = j % Pairs >= Pairs - Broken / 2;
+  endfunction
+
   logic [SumBits-1:0] sum[TC];
 
   for (genvar j = 0; j < TC; j++) begin : gen_pe
     localparam bit Lower = j < Pairs;
     localparam int unsigned Lane = (Lower ? j : j - Pairs) % WeightSlots;
-    localparam int unsigned Write = Stackable && Lower ? Late : Early;
+    localparam bit Breaking = breaks(j);
+    localparam int unsigned Own = Breaking ? Early : TP + 3;  // when its sum is there
+    localparam int unsigned Write = Stackable && Lower ? Own + 1 : Own;
     localparam int unsigned Ultra = UltraBanks <= BanksPerPe * j ? 0 : UltraBanks - BanksPerPe * j < BanksPerPe ? UltraBanks - BanksPerPe * j : BanksPerPe;
     logic [SumBits-1:0] result;
     logic               zero;
@@ -93,7 +130,7 @@ module core_array #(
 
     if (Stackable && Lower) begin : gen_adder
       logic [SumBits-1:0] pair_q;
-      always_ff @(posedge clk_i) pair_q <= sum[j] + (wide_q[Early] ? sum[j+Pairs] : '0);
+      always_ff @(posedge clk_i) pair_q <= sum[j] + (wide_q[Own] ? sum[j+Pairs] : '0);
       assign result = pair_q;
     end else begin : gen_direct
       assign result = sum[j];
@@ -117,9 +154,16 @@ module core_array #(
         .write_upper_row_i(row_q[Write]), .fetch_i, .fetch_row_i, .row_o(rows_o[j]), .upper_row_o(rows_o[TC+j])
       );
     end else begin : gen_whole
-      core_pe #(.TP(TP), .TR(TR), .AccBits(AccBits), .Cells(Cells), .UltraBanks(Ultra)) u_pe (
-        .clk_i, .x_i(Lower ? lower_x : upper_x), .weight_i(Lower ? lower_weight[Lane] : upper_weight[Lane]),
-        .load_i(load[j]), .swap_i(swap_q[TP:1]), .read_row_i(row_q[1]), .zero_i(zero),
+      logic [16*TP-1:0] x, weight;
+
+      assign x      = Breaking ? (Lower ? lower_late_x : upper_late_x) : Lower ? lower_x : upper_x;
+      assign weight = Breaking ? (Lower ? lower_late_weight[Lane] : upper_late_weight[Lane])
+                               : Lower ? lower_weight[Lane] : upper_weight[Lane];
+
+      core_pe #(
+        .TP(TP), .TR(TR), .AccBits(AccBits), .Cells(Cells), .UltraBanks(Ultra), .Piece(Breaking ? Piece : TP)
+      ) u_pe (
+        .clk_i, .x_i(x), .weight_i(weight), .load_i(load[j]), .swap_i(Breaking ? late_swap : swap), .read_row_i(row_q[1]), .zero_i(zero),
         .sum_o(sum[j]), .result_i(result), .partial_i(partial_q[Write]), .final_i(final_q[Write]),
         .write_row_i(row_q[Write]), .fetch_i, .fetch_row_i, .row_o(rows_o[j])
       );

@@ -10,11 +10,12 @@ module core_pe #(
   parameter int unsigned AccBits = 48,
   parameter int unsigned Cells = core_pkg::CellsInferred,
   parameter int unsigned UltraBanks = 0,  // of its two
+  parameter int unsigned Piece = TP,      // of its chain
   localparam int unsigned SumBits = 48,
   localparam int unsigned AddressBits = TR > 1 ? $clog2(TR) : 1
 ) (
   input  logic                   clk_i,
-  input  logic [TP-1:0][15:0]    x_i,          // word i comes i cycles late, as do weight i, load i and swap i
+  input  logic [TP-1:0][15:0]    x_i,          // word i comes late as `core_chain` says, as do weight i and swap i
   input  logic [TP-1:0][15:0]    weight_i,
   input  logic                   load_i,
   input  logic [TP-1:0]          swap_i,
@@ -34,7 +35,7 @@ module core_pe #(
 
   assign start = SumBits'($signed(accumulated));
 
-  core_chain #(.Words(TP), .Cells(Cells)) u_chain (
+  core_chain #(.Words(TP), .Piece(Piece), .Cells(Cells)) u_chain (
     .clk_i, .x_i, .weight_i, .load_i, .swap_i, .clear_i(zero_i), .sum_i(start), .sum_o
   );
 

@@ -16,6 +16,8 @@ module fluidnpu_core #(
   parameter bit Split = 1'b0,
   parameter int unsigned Cells = core_pkg::CellsInferred,  // how `core_mac` is written
   parameter int unsigned UltraBanks = 0,  // accumulator banks in UltraRAM, PE by PE; the rest is block RAM
+  parameter int unsigned Piece = TP,      // words of a piece, of the chains that break
+  parameter int unsigned Broken = 0,      // PEs whose chains break into pieces, to fit columns of DSP slices
   parameter int unsigned InWords = Stackable ? 2 * TP : TP,
   localparam int unsigned CommandBits = fluidnpu_formats_pkg::CoreCommandWireBits
 ) (
@@ -46,7 +48,8 @@ module fluidnpu_core #(
   localparam int unsigned RowBits = Rows > 1 ? $clog2(Rows) : 1;
   localparam int unsigned BiasesPerSlot = TP < 3 ? 1 : TP / 3;  // an illegal TP is to reach its message below
   localparam int unsigned BiasesPerBeat = BiasesPerSlot * WeightSlots;
-  localparam int unsigned Turnaround = Stackable ? TP + 4 : TP + 3;
+  localparam int unsigned Breaks = Broken > 0 ? (TP - 1) / Piece : 0;
+  localparam int unsigned Turnaround = (Stackable ? TP + 4 : TP + 3) + Breaks;
   localparam int unsigned QueueDepth = 4;
 
   // Numbers of views as core_gather lays them out.
@@ -89,6 +92,14 @@ module fluidnpu_core #(
 
   if (UltraBanks > (Split ? 4 : 2) * TC) begin : gen_illegal_ultra_banks
     $fatal(1, "UltraBanks must be at most the number of banks, 2 * TC or with split trees 4 * TC, in %m");
+  end
+
+  if (Piece < 1 || Piece > TP || Broken > TC || (Broken > 0 && Split)) begin : gen_illegal_pieces
+    $fatal(1, "Piece must lie in 1..TP, Broken in 0..TC, and no chain may break with split trees, in %m");
+  end
+
+  if (Stackable && TC % 2 == 0 && Broken % 2 != 0) begin : gen_illegal_broken
+    $fatal(1, "both chains of a pair must break, or none: Broken must be even in %m");
   end
 
   // The command goes to three queues at once.
@@ -171,7 +182,7 @@ module fluidnpu_core #(
   );
   core_array #(
     .TP(TP), .TC(TC), .TR(TR), .AccBits(AccBits), .WeightSlots(WeightSlots), .Stackable(Stackable), .Split(Split), .Cells(Cells),
-    .UltraBanks(UltraBanks), .InWords(InWords)
+    .UltraBanks(UltraBanks), .Piece(Piece), .Broken(Broken), .InWords(InWords)
   ) u_array (
     .clk_i, .rst_ni, .beat_i(beat), .mode_i(beat_cmd.mode), .x_i(x), .load_i(load), .load_beat_i(load_beat),
     .load_mode_i(load_cmd.mode), .slots_i(slots), .written_o(written), .fetch_i(fetch), .fetch_row_i(fetch_row[RowBits-1:0]),

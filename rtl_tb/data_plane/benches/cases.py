@@ -117,13 +117,15 @@ class Case:
         return {"slot_i": self.slot_port, "layer_i": LAYER.pack(self.layer())}
 
 
-def random_case(rng: random.Random, design: Design, shape: Shape | None = None, **must: object) -> Case:
-    """Draw any layer at any batch; `must` names fields of its `Shape` that are given."""
+def random_case(
+    rng: random.Random, design: Design, shape: Shape | None = None, *, most: int = 16, **must: object
+) -> Case:
+    """Draw any layer at any batch up to `most`; `must` names fields of its `Shape` that are given."""
     while True:
         chosen = random_shape(rng, design) if shape is None else shape
         if all(getattr(chosen, key) == value for key, value in must.items()):
             break
-    batch = rng.randrange(1, design.b_max + 1)
+    batch = rng.randrange(1, min(most, design.b_max) + 1)
     word = random_fbcb(rng, design, place(chosen, random.Random(0), Layout()), batch)
     program = make_program(design, [chosen], rng, words={0: word} if FBCB.number("b_r", word) == batch - 1 else None)
     word = program.fbcb[batch - 1]

@@ -190,7 +190,10 @@
           if (skipped_q[l]) assert (turn_q == 1'(l));
         end
         assert (since_q != '0);
-        for (int unsigned i = 0; i < BMax; i++) if (i <= 32'(since_q)) assert (base_o[i] == times(32'(what.sample_pitch), 2'(i)));
+        for (int unsigned i = 0; i < BMax; i++) begin
+          assert (units_q[i] == times(32'(what.sample_pitch), 2'(i)) && fours_q[0] == '0);
+          if (since_q != 2'd1) assert (base_o[i] == times(32'(what.sample_pitch), 2'(i)));
+        end
         for (int i = 0; i < Flight; i++) begin
           if (4'(i) < level_q) assert (!lane_of_q[i] || what.sample_lanes);
         end

@@ -324,6 +324,10 @@ module fluidnpu_data_plane #(
     .second_ends_beat_o(second_ends)
   );
 
+  always_ff @(posedge clk_i) begin  // no window is cut before the places of the samples have settled
+    for (int unsigned i = 0; i < BMax; i++) if (run_n && cut_valid) assert (base[i] == i * running.sample_pitch);
+  end
+
   fluidnpu_row_buffer #(
     .BMax(BMax), .InWords(InWords), .PortWords(PortWords), .LineWords(LineWords), .Sets(Sets), .Ultra(UltraBuffer)
   ) rows (

@@ -73,10 +73,13 @@ module fluidnpu_row_buffer #(
     $fatal(1, "Sets must be a power of two in 4..2^20 in %m");
   end
 
-  // Samples of a lane follow one another: the chain has settled long before the second one is reached.
+  // Samples of a lane follow one another. Windows are cut ahead of their rows, the last sample's soon after the
+  // layer starts: so products are sums of two parts, which settle in two cycles, and not a chain.
+  logic [3:0][31:0] units_q, fours_q;
   always_ff @(posedge clk_i) begin
-    base_o[0] <= '0;
-    for (int unsigned i = 1; i < BMax; i++) base_o[i] <= base_o[i-1] + layer_i.sample_pitch;
+    units_q <= {(layer_i.sample_pitch << 1) + layer_i.sample_pitch, layer_i.sample_pitch << 1, layer_i.sample_pitch, 32'd0};
+    fours_q <= {(layer_i.sample_pitch << 3) + (layer_i.sample_pitch << 2), layer_i.sample_pitch << 3, layer_i.sample_pitch << 2, 32'd0};
+    for (int unsigned i = 0; i < BMax; i++) base_o[i] <= units_q[i%4] + fours_q[i/4];
   end
 
   // Load: the next row of each lane, as soon as there is room.

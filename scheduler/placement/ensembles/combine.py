@@ -3,76 +3,27 @@
 Logits are int16 with a power-of-two scale. They are shifted to the finest scale of the ensemble and summed as
 64-bit integers, so that a sum is the same bits in any order; only the last step, a mean, leaves the integers.
 
->>> rule = Rule(networks=("a", "b"), fractions=(4, 5))
->>> parts = rule.begin()
->>> parts.add("b", np.array([32, 0])), parts.add("a", np.array([0, 16])), parts.add("b", np.array([9, 9]))
-(True, True, False)
->>> parts.whole, rule.scores(parts).tolist(), rule.answer(parts).label
-(True, [0.5, 0.5], 0)
+>>> tally = Rule(networks=("a", "b"), fractions=(4, 5)).tally(samples=1, classes=2)
+>>> [tally.add(name, 0, np.array([row])) for name, row in (("b", [32, 0]), ("a", [0, 16]), ("b", [9, 9]))]
+[1, 1, 0]
+>>> tally.whole, tally.scores.tolist(), tally.labels.tolist()
+(True, [[0.5, 0.5]], [0])
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import FleetError
-from ..options import Floats
 
+Floats = NDArray[np.float64]
 RULES = ("average", "weighted", "majority")
-MOST_SHIFT = 32
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """A combined answer: the class, how many networks it is of, and the names of those that are missing."""
-
-    label: int
-    parts: int
-    of: int
-    missing: tuple[str, ...]
-
-    @property
-    def partial(self) -> bool:
-        """True where a network is missing."""
-        return self.parts < self.of
-
-
-@dataclass
-class Parts:
-    """The parts that have come for one sample: logits by network, in any order."""
-
-    networks: tuple[str, ...]
-    logits: dict[str, NDArray[np.int64]] = field(default_factory=dict)
-
-    def add(self, network: str, logits: Sequence[int] | NDArray[Any]) -> bool:
-        """Take one network's logits; False for a repeat, which changes nothing. Raises FleetError."""
-        if network not in self.networks:
-            raise FleetError(f"a part must come from one of {', '.join(self.networks)}, not '{network}'")
-        values = np.asarray(logits)
-        if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
-            raise FleetError(f"logits of '{network}' must be a row of integers, not {values.dtype} {values.shape}")
-        first = next(iter(self.logits.values()), values)
-        if first.shape != values.shape:
-            raise FleetError(f"logits of '{network}' must be {len(first)} as those of the others, not {len(values)}")
-        if network in self.logits:
-            return False
-        self.logits[network] = values.astype(np.int64)
-        return True
-
-    @property
-    def whole(self) -> bool:
-        """True when every network has answered."""
-        return len(self.logits) == len(self.networks)
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Networks that have not answered, in their order."""
-        return tuple(name for name in self.networks if name not in self.logits)
+MOST_SHIFT = 16
+MOST_WEIGHT = 1 << 14  # so that sums fit 63 bits, beside 31 bits of a logit at its network's finest scale
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,49 +57,88 @@ class Rule:
             raise FleetError(f"only the rule 'weighted' takes weights, not '{self.name}'")
         if max(self.fractions) - min(self.fractions) > MOST_SHIFT:
             raise FleetError(f"fractions must lie within {MOST_SHIFT} bits, not {list(self.fractions)}")
+        if sum(self.weights) > MOST_WEIGHT:
+            raise FleetError(f"weights must sum to at most {MOST_WEIGHT}, so that sums fit 64 bits, not {self.weights}")
 
-    def begin(self) -> Parts:
-        """Begin one sample."""
-        return Parts(networks=self.networks)
+    def tally(self, samples: int, classes: int) -> Tally:
+        """Begin a number of samples."""
+        return Tally(self, samples, classes)
 
-    def total(self, parts: Parts) -> NDArray[np.int64]:
-        """Weighted sum at the finest scale, as integers: the same bits in any order. Raises FleetError."""
-        if not parts.logits:
-            raise FleetError("an answer needs at least one part, and none has come")
-        finest = max(self.fractions)
-        facts: Mapping[str, tuple[int, int]] = {
-            name: (weight, finest - bits)
-            for name, weight, bits in zip(self.networks, self.weights, self.fractions, strict=True)
-        }
-        total = np.zeros_like(next(iter(parts.logits.values())))
-        for name, logits in parts.logits.items():
-            weight, shift = facts[name]
-            total += weight * (logits << shift)
-        return total
 
-    def votes(self, parts: Parts) -> NDArray[np.int64]:
-        """Votes by class."""
-        self.total(parts)
-        first = next(iter(parts.logits.values()))
-        found = np.zeros(len(first), np.int64)
-        for logits in parts.logits.values():
-            found[int(logits.argmax())] += 1
-        return found
+class Tally:
+    """Running sums of many samples, as pieces of the parts come; what comes again changes nothing.
 
-    def scores(self, parts: Parts) -> Floats:
+    It holds no parts: `total`, int64 (samples, classes), is the weighted sum at the finest scale, `seen`,
+    bool (samples, networks), says whose parts are in it. The same parts give the same bits in any order.
+
+    >>> tally = Rule(networks=("a", "b")).tally(samples=2, classes=2)
+    >>> tally.add("b", 0, np.array([[3, 0], [0, 5]])), tally.add("b", 1, np.array([[9, 9]]))
+    (2, 0)
+    >>> tally.add("a", 0, np.array([[0, 4]])), tally.whole, tally.parts.tolist(), tally.labels.tolist()
+    (1, False, [2, 1], [1, 1])
+    """
+
+    def __init__(self, rule: Rule, samples: int, classes: int) -> None:
+        self.rule = rule
+        self.total = np.zeros((samples, classes), np.int64)
+        self.votes = np.zeros((samples, classes), np.int64)
+        self.seen = np.zeros((samples, len(rule.networks)), bool)
+        self._present = np.zeros(samples, np.int64)  # sum of the weights of the parts that came
+
+    def add(self, network: str, first: int, logits: NDArray[Any]) -> int:
+        """Add logits, integers (count, classes), of samples from `first` on; return how many were new.
+
+        Raises FleetError for a network or a shape that the ensemble does not have.
+        """
+        if network not in self.rule.networks:
+            raise FleetError(f"a part must come from one of {', '.join(self.rule.networks)}, not '{network}'")
+        values = np.asarray(logits)
+        if values.ndim != 2 or values.shape[1] != self.total.shape[1] or not np.issubdtype(values.dtype, np.integer):
+            raise FleetError(
+                f"logits of '{network}' must be integers (count, {self.total.shape[1]}), not {values.dtype} {values.shape}"
+            )
+        if not 0 <= first <= first + len(values) <= len(self.total):
+            raise FleetError(
+                f"parts of '{network}' must lie in samples 0..{len(self.total) - 1}, not {first}..{first + len(values) - 1}"
+            )
+        place = self.rule.networks.index(network)
+        rows = first + np.flatnonzero(~self.seen[first : first + len(values), place])
+        new = values[rows - first].astype(np.int64)
+        weight, shift = self.rule.weights[place], max(self.rule.fractions) - self.rule.fractions[place]
+        self.total[rows] += weight * (new << shift)
+        self.votes[rows, new.argmax(axis=1)] += 1
+        self.seen[rows, place] = True
+        self._present[rows] += weight
+        return len(rows)
+
+    @property
+    def parts(self) -> NDArray[np.int64]:
+        """Networks whose part has come, by sample."""
+        return np.asarray(self.seen.sum(axis=1), np.int64)
+
+    @property
+    def whole(self) -> bool:
+        """True when every part of every sample has come."""
+        return bool(self.seen.all())
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Networks of which a part of any sample is missing, in their order."""
+        there = self.seen.all(axis=0)
+        return tuple(name for name, here in zip(self.rule.networks, there, strict=True) if not here)
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The classes decided for, as `Rule.answer` decides; of a sample without parts, class 0."""
+        if self.rule.name == "majority":
+            winner = self.votes == self.votes.max(axis=1, keepdims=True)
+            return np.asarray(np.where(winner, self.total, np.iinfo(np.int64).min).argmax(axis=1), np.int64)
+        return np.asarray(self.total.argmax(axis=1), np.int64)
+
+    @property
+    def scores(self) -> Floats:
         """Mean logits of the parts that came, in real units; for `majority` the shares of votes."""
-        if self.name == "majority":
-            return np.asarray(self.votes(parts) / len(parts.logits), float)
-        weights = dict(zip(self.networks, self.weights, strict=True))
-        present = sum(weights[name] for name in parts.logits) or 1
-        return np.asarray(self.total(parts) / float(present << max(self.fractions)), float)
-
-    def answer(self, parts: Parts) -> Answer:
-        """Decide, of all parts or of those that came, which the answer says."""
-        total = self.total(parts)
-        if self.name == "majority":
-            votes = self.votes(parts)
-            label = min(range(len(total)), key=lambda c: (-int(votes[c]), -int(total[c]), c))
-        else:
-            label = int(total.argmax())
-        return Answer(label=label, parts=len(parts.logits), of=len(self.networks), missing=parts.missing)
+        if self.rule.name == "majority":
+            return np.asarray(self.votes / np.maximum(1, self.parts)[:, None], float)
+        unit = np.maximum(1, self._present) * float(1 << max(self.rule.fractions))
+        return np.asarray(self.total / unit[:, None], float)

@@ -1,0 +1,122 @@
+"""Fleets in shards: how boards are cut, what a shard is predicted to do, and Ray's actors under SIGKILL."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+from fleet_worlds import fleet_file, slow_world
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fluidnpu
+from fluidnpu.dse import LatencyTable
+from fluidnpu.host import DriverUsageError
+from fluidnpu.host.fleet import FleetOptions, Roster, ShardedFront, ShardOptions, Times
+from fluidnpu.host.fleet.roster import Seat
+from fluidnpu.host.fleet.shards import cut
+from fluidnpu.host.oip import Limits
+from fluidnpu.models import golden
+
+DEVICES = '[[devices]]\ntype = "board"\ncount = 3\n'
+
+
+@given(st.integers(1, 200), st.integers(1, 70))
+def test_boards_are_cut_evenly_and_none_is_left_out(boards: int, most: int) -> None:
+    seats = [Seat(name=str(k), address="", folders={}, bundles={}) for k in range(boards)]
+    shards = cut(seats, most)
+    assert [seat for one in shards.values() for seat in one] == seats
+    sizes = [len(one) for one in shards.values()]
+    assert max(sizes) <= most
+    assert max(sizes) - min(sizes) <= 1
+    assert len(shards) == -(-boards // most)
+
+
+def test_a_shard_is_as_fast_as_its_boards_together() -> None:
+    quick = Times.of(LatencyTable(ns=((10**6, 15 * 10**5),)), (1.0,))
+    slow = Times.of(LatencyTable(ns=((4 * 10**6, 5 * 10**6, 6 * 10**6),)), (1.0,))
+    both = Times.of_many([quick, slow])
+    assert both.b_max == 5
+    assert both.whole_s == (0.004, 0.004, 0.005, 0.005, 0.006), "ceil(n / 2) each, and the slower one ends last"
+    assert 1 / both.sample_s == pytest.approx(1 / quick.sample_s + 1 / slow.sample_s)
+    assert Times.of_many([slow]) == slow
+
+
+def test_a_roster_of_some_boards(tmp_path: Path) -> None:
+    roster = Roster.read(fleet_file(tmp_path, DEVICES))
+    assert [seat.name for seat in roster.only({"board-0", "board-2"}).seats] == ["board-0", "board-2"]
+
+
+def test_shards_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = fleet_file(tmp_path, DEVICES)
+    with pytest.raises(DriverUsageError, match="at least one board, not 0"):
+        ShardOptions(boards=0)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DriverUsageError, match="needs Ray, which is not installed"):
+        ShardedFront(Roster.read(path), FleetOptions(), Limits(), "0", file=path)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: pip install 'fluidnpu[ray]'")
+def test_an_actor_that_is_killed_is_restarted_and_nobody_notices(tmp_path: Path) -> None:
+    """In a process of its own. Ray gives its raylet 30 s to start, which a busy machine may not keep."""
+    w = slow_world()
+    path, images = fleet_file(tmp_path, DEVICES, w), w.images(8)
+    exits, classes, _ = golden.early_exit(w.qnet, images)
+    stored = golden.run(w.qnet, images)
+    right = [np.float32(w.qnet.logits(exit, stored[exit])[row]).tobytes() for row, exit in enumerate(exits)]
+    process, url = _started(path)
+    try:
+        with fluidnpu.connect(url, timeout_s=100) as npu:
+            answer = npu.infer(images)
+            assert answer.outputs["label"].tolist() == classes.tolist()
+            assert str(answer.parameters["board"]).startswith("shard-"), "a shard, and its boards"
+            before = _boards(url)
+            assert sorted(before) == ["shard-0", "shard-1"]
+            os.kill(before["shard-0"]["pid"], signal.SIGKILL)
+            until = time.monotonic() + 120
+            while time.monotonic() < until:
+                assert [npu.infer(image).logits.tobytes() for image in images] == right
+                now = _boards(url)["shard-0"]
+                if now["state"] == "READY" and now["pid"] != before["shard-0"]["pid"]:
+                    break
+            else:
+                raise AssertionError(f"the actor must be restarted, and it is {now['state']}: {now['reason']}")
+            drained = [npu.infer(image).parameters["board"] for image in images for _ in range(4)]
+            assert {str(board).split("/")[0] for board in drained} == {"shard-0", "shard-1"}
+    finally:
+        process.terminate()
+        assert process.wait(120) == 0
+
+
+def _started(path: Path) -> tuple[Any, str]:
+    words = ["serve", "--fleet", str(path), "--engine", "ray", "--shard", "2", "--http", "0", "--slo", "5s", "--json"]
+    said = ""
+    for _ in range(3):  # Ray may not start in its time
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from fluidnpu.cli import main; main()", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if line:
+            return process, str(json.loads(line)["urls"]["http"])
+        said = process.communicate()[1]
+        if "timed out during startup" not in said:
+            break
+    raise AssertionError(said)
+
+
+def _boards(url: str) -> dict[str, Any]:
+    with urlopen(url + "/live.json") as answer:
+        return {one["name"]: one for one in json.load(answer)["boards"]}
