@@ -488,6 +488,7 @@ class Design:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types, with schema number and digest; the array's choices stand beside the others."""
         body = asdict(self)
+        body["layers"] = [layer.facts() for layer in self.layers]
         array = body.pop("array")
         body |= {name: array[name] for name in _ARRAY_FIELDS}
         body |= {name: array[name] for name in _CHAIN_FIELDS if array[name]}

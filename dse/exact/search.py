@@ -68,8 +68,9 @@ def synthetic_job(layer: LayerShape, mapping: LayerMapping, block: int) -> tuple
         (window.out[i] - 1) * window.stride[i] + (window.kernel[i] - 1) * window.dilation[i] + 1 for i in (0, 1)
     )
     pixel, outputs = 2 * window.channels, 2 * layer.c * layer.groups
+    (rise, apart), pitch = window.out_step, outputs * window.out[1] * window.out_step[1]
     size = ceil_div(high * wide * pixel, 64) * 64
-    out = ceil_div(layer.r * outputs, 64) * 64
+    out = ceil_div(layer.r * rise * apart * outputs, 64) * 64
     job = LayerJob(
         mode=mapping.mode,
         batch=mapping.batch,
@@ -91,12 +92,12 @@ def synthetic_job(layer: LayerShape, mapping: LayerMapping, block: int) -> tuple
         groups=layer.groups,
         columns=layer.c,
         out_offset=size,
-        out_row_bytes=outputs * window.out[1],
-        out_pixel_bytes=outputs,
+        out_row_bytes=pitch * rise,
+        out_pixel_bytes=outputs * apart,
         has_residual=int(layer.residual),
         residual_offset=size + out,
-        residual_row_bytes=outputs * window.out[1],
-        residual_pixel_bytes=outputs,
+        residual_row_bytes=pitch * rise,
+        residual_pixel_bytes=outputs * apart,
         weights=_WEIGHTS,
         descriptor=_DESCRIPTORS,
     )

@@ -189,7 +189,8 @@ def endure(
         for fate in fates:
             assert isinstance(fate, Reply)  # no policy here sheds
             right = expected[asked.pop(fate.request_id)]
-            assert fate.logits is not None and right.logits is not None
+            assert fate.logits is not None
+            assert right.logits is not None
             if fate.exit == right.exit and np.array_equal(fate.logits, right.logits):
                 found.right += 1
                 found.recovered_ms += [(npu.clock.now_ns() - at) / 1e6 for at in since]

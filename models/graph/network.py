@@ -8,7 +8,7 @@ so "run to exit s" is always "run layers up to the last one of stage s".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,8 +30,10 @@ class Layer:
     It reads channels [input_channel, input_channel + in_shape[2]) of tensor `input`, whose pixels have
     `input_pixel` channels (None: as many as are read), and writes channels [output_channel, output_channel +
     channels) of tensor `output` from pixel `output_at` on: so tensors are sliced and joined without a copy
-    (ADR 19). A negative padding leaves rows or columns of the input out. `clip` bounds the output in real
-    units: (0, None) is ReLU, (0, 6) ReLU6.
+    (ADR 19). Its output pixels lie `output_step` rows and columns apart, so that several layers fill one
+    larger map between them, as upsampling needs (ADR 41); it adds the pixels of `residual` from `residual_at`
+    on, `residual_step` apart. A negative padding leaves rows or columns of the input out. `clip` bounds the
+    output in real units: (0, None) is ReLU, (0, 6) ReLU6.
     """
 
     name: str
@@ -43,8 +45,11 @@ class Layer:
     input_pixel: int | None = None
     output_channel: int = 0
     output_at: Pair = (0, 0)  # row and column of its first output pixel
+    output_step: Pair = (1, 1)  # rows and columns from an output pixel to the next
     residual: str | None = None
     residual_channel: int = 0
+    residual_at: Pair = (0, 0)
+    residual_step: Pair = (1, 1)
     in_shape: Shape  # height and width of the input tensor, channels that are read
     kernel: Pair = (1, 1)
     stride: Pair = (1, 1)
@@ -73,18 +78,26 @@ class Layer:
         return x[:, top : x.shape[1] - bottom, left : x.shape[2] - right]
 
     def added(self, tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """View the channels that the layer adds of its residual tensor (..., C)."""
-        return tensor[..., self.residual_channel : self.residual_channel + self.channels]
+        """View the part (B, h, w, channels) that the layer adds of its residual tensor (B, H, W, C)."""
+        rows, columns = (self._along(axis, self.residual_at, self.residual_step) for axis in (0, 1))
+        return tensor[:, rows, columns, self.residual_channel : self.residual_channel + self.channels]
 
     def written(self, tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """View the part (B, h, w, channels) that the layer writes of its output tensor (B, H, W, C)."""
-        (top, left), (height, width) = self.output_at, self.out_hw
-        channels = slice(self.output_channel, self.output_channel + self.channels)
-        return tensor[:, top : top + height, left : left + width, channels]
+        rows, columns = (self._along(axis, self.output_at, self.output_step) for axis in (0, 1))
+        return tensor[:, rows, columns, self.output_channel : self.output_channel + self.channels]
+
+    def _along(self, axis: int, at: Pair, step: Pair) -> slice:
+        return slice(at[axis], at[axis] + (self.out_hw[axis] - 1) * step[axis] + 1, step[axis])
 
     def fills(self, shape: Shape) -> bool:
         """True when the layer alone writes an output tensor of this shape."""
         return (*self.out_hw, self.channels) == shape
+
+    def facts(self) -> dict[str, Any]:
+        """Return the fields in plain types. What only upsampling needs is left out where it says nothing."""
+        usual = {"output_step": (1, 1), "residual_at": (0, 0), "residual_step": (1, 1)}
+        return {key: value for key, value in asdict(self).items() if usual.get(key) != value}
 
     @property
     def pool_shift(self) -> int:
@@ -117,6 +130,7 @@ class Layer:
                 stride=self.stride,
                 dilation=self.dilation,
                 out=self.out_hw,
+                out_step=self.output_step,
                 channels=self.in_shape[2] if self.input_pixel is None else self.input_pixel,
             ),
         )

@@ -30,14 +30,15 @@ class Kind(str, Enum):
 class Window:
     """The geometry of a layer's input windows, which decides its memory traffic. Pairs are (height, width).
 
-    `out`: output rows and columns. `channels` of the input tensor, which is the distance between its pixels
-    in words.
+    `out`: output rows and columns, which lie `out_step` rows and columns apart in memory. `channels` of the
+    input tensor, which is the distance between its pixels in words.
     """
 
     kernel: Pair
     stride: Pair = (1, 1)
     dilation: Pair = (1, 1)
     out: Pair
+    out_step: Pair = (1, 1)
     channels: int
 
     def run_words(self, layer: LayerShape) -> int:
@@ -81,13 +82,18 @@ class LayerShape:
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> LayerShape:
-        """Invert `dataclasses.asdict`, through JSON or not. Raises TypeError, KeyError or ValueError for
-        other input.
-        """
+        """Invert `facts`, through JSON or not. Raises TypeError, KeyError or ValueError for other input."""
         sizes = raw["window"]
         pairs: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (sizes or {}).items()}
         window = Window(**pairs) if sizes else None
         return cls(**{**raw, "kind": Kind(raw["kind"]), "window": window})
+
+    def facts(self) -> dict[str, Any]:
+        """Return the fields in plain types. An `out_step` of one is left out, as in older files."""
+        body = asdict(self)
+        if self.window is not None and self.window.out_step == (1, 1):
+            del body["window"]["out_step"]
+        return body
 
     def joined(self, count: int) -> LayerShape:
         """Return the layer with every `count` of its groups as one, in which weights are zero between them.
@@ -145,6 +151,6 @@ class Workload:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the canonical JSON of layers and exits; name and exit rates have no part in it."""
-        facts = {"layers": [asdict(layer) for layer in self.layers], "exits": list(self.exits)}
+        facts = {"layers": [layer.facts() for layer in self.layers], "exits": list(self.exits)}
         text = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -177,7 +177,7 @@ class QuantisedNetwork:
         """SHA-256 over geometry, formats, thresholds, intake and every integer."""
         facts = {
             "tensors": {name: list(shape) for name, shape in self.network.tensors.items()},
-            "layers": [asdict(layer.layer) for layer in self.layers],
+            "layers": [layer.layer.facts() for layer in self.layers],
             "scalars": [[q.shift, q.residual_shift, q.lo, q.hi] for q in self.layers],
             "formats": {name: asdict(one) for name, one in self.formats.items()},
             "exits": [asdict(exit) for exit in self.network.exits],

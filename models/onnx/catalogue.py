@@ -25,6 +25,14 @@ TAKEN: dict[str, tuple[str, str]] = {
     "Concat": (FREE + ": pieces are written side by side", "channels; height or width of maps"),
     "Constant": (FREE, ""),
     "Conv": ("a layer, with groups, stride, dilation and any padding", "constant weights; Conv1d is a 1xN convolution"),
+    "ConvTranspose": (
+        "a convolution for each phase, writing its pixels a stride apart",
+        "constant weights; any stride, dilation, groups and padding; strides of at most 64 phases",
+    ),
+    "DepthToSpace": (
+        FREE + " where it parts a convolution's channels: its parts write the pixels; else 1x1 copies",
+        "PixelShuffle; blocks of at most 8",
+    ),
     "Div": (FOLDED, "by one number for each channel"),
     "Dropout": (FREE, "evaluation mode"),
     "Flatten": (FREE, "from axis 1"),
@@ -47,10 +55,15 @@ TAKEN: dict[str, tuple[str, str]] = {
     "ReduceSum": ("a sum pool, the count folded into what reads it", "over height, width or both"),
     "Relu": (FOLDED, ""),
     "Reshape": (FREE, "channels split and joined; height and width whole"),
+    "Resize": (
+        "a depthwise convolution for each phase and each kind of window at a border",
+        "of height and width; nearest and bilinear; a factor whose windows are of at most 64 kinds",
+    ),
     "Shape": (FREE, "where only a Reshape depends on it"),
     "Sigmoid": (FREE + ": the host does it", "at an output, which is then no exit"),
     "Slice": (FREE + "; a step in height or width takes a strided depthwise 1x1", "not of the batch"),
     "Softmax": (FREE + ": the host does it", "at an output; an exit gives its logits"),
+    "SpaceToDepth": ("a convolution of ones", "blocks of at most 8"),
     "Split": (FREE, "of channels, or of height or width of maps"),
     "Squeeze": (FREE, "axes of size one"),
     "Sub": (FOLDED, "one number for each channel"),
@@ -60,6 +73,7 @@ TAKEN: dict[str, tuple[str, str]] = {
         "the batch first",
     ),
     "Unsqueeze": (FREE, ""),
+    "Upsample": ("as Resize", "opset 7 to 9"),
 }
 
 

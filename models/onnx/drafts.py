@@ -13,6 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,7 @@ class Plane:
     pieces: list[Plane] = field(default_factory=list)
     inside: Plane | None = None
     at: tuple[int, int, int] = (0, 0, 0)  # row, column and channel in the plane that it is inside of
+    step: Pair = (1, 1)  # rows and columns of that plane from a pixel to the next
     sealed: bool = False
     depth: int = 0  # of planes inside planes
     aliases: list[str] = field(default_factory=list)  # other ONNX names of the same values
@@ -67,21 +69,41 @@ class Plane:
 
     def root(self) -> tuple[Plane, tuple[int, int, int]]:
         """Return the tensor that the plane lies in, and its row, column and channel there."""
-        plane, place = self, (0, 0, 0)
-        while plane.inside is not None:
-            place = (place[0] + plane.at[0], place[1] + plane.at[1], place[2] + plane.at[2])
-            plane = plane.inside
-        return plane, place
+        place = self.within(None)
+        return place.plane, (*place.at, place.channel)
 
-    def put(self, piece: Plane, at: tuple[int, int, int]) -> None:
-        """Let a plane lie inside this one from a row, column and channel on."""
-        piece.inside, piece.at = self, at
+    def within(self, outer: Plane | None) -> Place:
+        """Return the place of the plane in one that it lies in, or with None in its tensor."""
+        plane, at, channel, step = self, (0, 0), 0, (1, 1)
+        while plane is not outer and plane.inside is not None:
+            (down, right), (row, column, first) = plane.step, plane.at
+            at = (row + at[0] * down, column + at[1] * right)
+            channel, step = channel + first, (step[0] * down, step[1] * right)
+            plane = plane.inside
+        return Place(plane=plane, at=at, channel=channel, step=step)
+
+    def put(self, piece: Plane, at: tuple[int, int, int], step: Pair = (1, 1)) -> None:
+        """Let a plane lie inside this one from a row, column and channel on, its pixels `step` apart."""
+        piece.inside, piece.at, piece.step = self, at, step
         self.pieces.append(piece)
         self.sealed |= piece.sealed
 
     def channel_of(self, draft: Draft) -> int:
         """Return the first channel that one of the plane's writers writes of it."""
         return draft.output.root()[1][2] - self.root()[1][2]
+
+
+class Place(NamedTuple):
+    """The place of a plane in another: row and column of its first pixel, channel, distance of its pixels."""
+
+    plane: Plane
+    at: Pair
+    channel: int
+    step: Pair
+
+    def of(self, at: Pair) -> Pair:
+        """Return the row and column of a pixel of the inner plane."""
+        return self.at[0] + at[0] * self.step[0], self.at[1] + at[1] * self.step[1]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -107,6 +129,8 @@ class Draft:
     clip: Clip = (None, None)
     residual: Plane | None = None
     residual_first: int = 0
+    residual_at: Pair = (0, 0)
+    residual_step: Pair = (1, 1)
     passes_sign: bool = False
     passed: Clip = (None, None)  # of a max pool: what all its inputs have been clipped to already
 
@@ -126,20 +150,25 @@ class Draft:
 
     def layer(self, stage: int = 0) -> Layer:
         """Return the draft as a Layer of the network."""
-        (source, (_, _, first)), (target, (row, column, offset)) = self.input.root(), self.output.root()
-        residual, residual_at = (None, (0, 0, 0)) if self.residual is None else self.residual.root()
+        source, target = self.input.within(None), self.output.within(None)
+        added = None if self.residual is None else self.residual.within(None)
+        if source.step != (1, 1):  # no value lies so
+            raise NetworkError(f"layer '{self.name}' must read neighbouring pixels, and they lie {source.step} apart")
         return Layer(
             name=self.name,
             kind=self.kind,
-            input=source.name,
-            output=target.name,
+            input=source.plane.name,
+            output=target.plane.name,
             channels=self.channels,
-            input_channel=first + self.first,
-            input_pixel=None if source.shape[2] == self.reads else source.shape[2],
-            output_channel=offset,
-            output_at=(row + self.at[0], column + self.at[1]),
-            residual=None if residual is None else residual.name,
-            residual_channel=0 if residual is None else residual_at[2] + self.residual_first,
+            input_channel=source.channel + self.first,
+            input_pixel=None if source.plane.shape[2] == self.reads else source.plane.shape[2],
+            output_channel=target.channel,
+            output_at=target.of(self.at),
+            output_step=target.step,
+            residual=None if added is None else added.plane.name,
+            residual_channel=0 if added is None else added.channel + self.residual_first,
+            residual_at=(0, 0) if added is None else added.of(self.residual_at),
+            residual_step=(1, 1) if added is None else times(added.step, self.residual_step),
             in_shape=(*self.input.shape[:2], self.reads),
             kernel=self.kernel,
             stride=self.stride,
@@ -174,6 +203,11 @@ class Draft:
         assert self.weights is not None
         assert self.bias is not None
         self.weights, self.bias = self.weights[order], self.bias[order]
+
+
+def times(first: Pair, second: Pair) -> Pair:
+    """Return the products of two pairs."""
+    return first[0] * second[0], first[1] * second[1]
 
 
 def plain(name: str) -> str:

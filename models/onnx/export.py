@@ -7,7 +7,8 @@ normalisations as nodes, so the file is the trained network; `read_onnx` folds t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +20,15 @@ from ..errors import NetworkError
 from ..files import write_file
 from ..graph.network import Layer, Network, Parameters
 from ..graph.outputs import Output
-from ..graph.shapes import Kind
+from ..graph.shapes import Kind, Pair, Shape
 from .metadata import metadata_of
+from .transposed import Transposed, transposed
 
 OPSET = 17
 IR_VERSION = 8
 BATCH_NORM_EPSILON = 1e-5
+
+_OF_LAYERS = ("AveragePool", "Conv", "ConvTranspose", "Gemm", "GlobalAveragePool", "MaxPool")
 
 State = Mapping[str, npt.NDArray[np.float32]]
 
@@ -70,8 +74,10 @@ class _Graph:
         self.network, self.state = network, state
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
+        self.layers = {layer.name for layer in network.layers}
         self.logits = {exit.logits for exit in network.exits}
         self.pieces: dict[str, list[tuple[Layer, str]]] = {}
+        self.transposed: dict[str, Transposed | None] = {}
         self.joined: dict[str, dict[int, str]] = {}  # by tensor and channel, what is joined up to there
 
     def constant(self, name: str, value: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> str:
@@ -79,30 +85,79 @@ class _Graph:
         return name
 
     def node(self, operator: str, inputs: list[str], name: str, **attributes: object) -> str:
-        """Append a node whose one output bears its name."""
-        self.nodes.append(helper.make_node(operator, inputs, [name], name=name, **attributes))
-        return name
+        """Append a node whose one output bears its name; a layer's name is its own node's, a tensor's waits
+        for the node that ends it.
+        """
+        known = name if operator in _OF_LAYERS or name not in self.layers else f"{name}_made"
+        output = f"{name}_value" if name in self.network.tensors else name
+        self.nodes.append(helper.make_node(operator, inputs, [output], name=known, **attributes))
+        return output
 
     def layer(self, layer: Layer) -> None:
+        if layer.output_step != (1, 1) and self._phase(layer):
+            return
         source = self._read(layer)
         steps = self._gemm(layer, source) if layer.kind is Kind.GEMM else self._pool(layer, source)
-        low, high = layer.clip
-        if layer.residual is not None:
-            added = self._channels(
-                layer.residual, layer.residual_channel, layer.channels, layer.name + "_added", before=layer
-            )
-            steps = self.node("Add", [steps, added], layer.name + "_add")
-        if low == 0 and high is None:
-            steps = self.node("Relu", [steps], layer.name + "_relu")
-        elif low is not None or high is not None:
-            limits = [
-                "" if one is None else self.constant(f"{layer.name}.clip{i}", np.float32(one))
-                for i, one in enumerate(layer.clip)
-            ]
-            steps = self.node("Clip", [steps, *limits], layer.name + "_clip")
+        if not self._ended_together(layer.output):
+            self._ended(layer, steps, layer.name)
         if layer.output in self.logits and not self._is_classifier(layer):
             steps = self.node("Flatten", [steps], layer.name + "_flatten", axis=1)
         self._finish(layer)
+
+    def _ended(self, layer: Layer, value: str, name: str, *, whole: bool = False) -> None:
+        """Add a layer's residual to a value, and clip it; `whole`: all the residual's pixels."""
+        low, high = layer.clip
+        if layer.residual is not None:
+            added = self._channels(
+                layer.residual, layer.residual_channel, layer.channels, name + "_added", before=layer
+            )
+            if not whole:
+                added = self._pixels(layer, added, name + "_pixels")
+            value = self.node("Add", [value, added], name + "_add")
+        if low == 0 and high is None:
+            self.node("Relu", [value], name + "_relu")
+        elif low is not None or high is not None:
+            limits = [
+                "" if one is None else self.constant(f"{name}.clip{i}", np.float32(one))
+                for i, one in enumerate(layer.clip)
+            ]
+            self.node("Clip", [value, *limits], name + "_clip")
+
+    def _pixels(self, layer: Layer, value: str, name: str) -> str:
+        """Take the pixels that a layer adds, where they are not all."""
+        assert layer.residual is not None
+        if (*layer.residual_at, *layer.residual_step, *layer.out_hw) == (
+            0, 0, 1, 1, *self.network.tensors[layer.residual][:2],
+        ):  # fmt: skip
+            return value
+        begins, steps = layer.residual_at, layer.residual_step
+        ends = [at + (count - 1) * step + 1 for at, count, step in zip(begins, layer.out_hw, steps, strict=True)]
+        facts = [
+            self.constant(f"{name}.{key}", given, np.int64)
+            for key, given in (("starts", begins), ("ends", ends), ("axes", [2, 3]), ("steps", steps))
+        ]
+        return self.node("Slice", [value, *facts], name)
+
+    def _ended_together(self, tensor: str) -> bool:
+        """True if layers that lie between one another add the same residual at their own pixels, or none, and
+        clip alike: so the map that they make is added to and clipped as one, as it was read.
+        """
+        layers = [self.network.layers[one] for one in sorted(self.network.writers(tensor))]
+        ends = {(layer.residual, layer.residual_channel, layer.clip) for layer in layers}
+        height, width, channels = self.network.tensors[tensor]
+        first = layers[0]
+        if not any(layer.output_step != (1, 1) for layer in layers) or len(ends) > 1:
+            return False
+        if any((layer.output_channel, layer.channels) != (0, channels) for layer in layers):
+            return False
+        if sum(layer.shape.r for layer in layers) != height * width:  # zeros of the memory are not clipped
+            return False
+        return first.residual is None or (
+            self.network.tensors[first.residual][:2] == (height, width)
+            and all(
+                (layer.residual_at, layer.residual_step) == (layer.output_at, layer.output_step) for layer in layers
+            )
+        )
 
     def _read(self, layer: Layer) -> str:
         """Return the name of what a layer reads: channels of a tensor, without the rows and columns it leaves
@@ -131,7 +186,7 @@ class _Graph:
         if tensor in self.pieces:  # not all of it may be there yet
             index = self.network.layers.index(before)
             ready = self.network.writers(tensor, first, count, before=index)
-            if len(ready) < len(self.network.writers(tensor)):
+            if len(self.network.writers(tensor, before=index)) < len(self.network.writers(tensor)):
                 spans = [self._span(self.network.layers[one]) for one in ready]
                 low, high = min(first, *(s for s, _ in spans)), max(first + count, *(e for _, e in spans))
                 before_it = self.network.writers(tensor, 0, high)
@@ -175,7 +230,7 @@ class _Graph:
         """Join what layers write into channels [span) of a tensor: columns, then rows, then channels;
         channels between them are zeros. What was joined from channel 0 on is joined to the next.
         """
-        made = {id(layer): value for layer, value in self.pieces[tensor]}
+        made, nodes = {id(layer): value for layer, value in self.pieces[tensor]}, len(self.nodes)
         joined = self.joined.setdefault(tensor, {})
         at = max((end for end in joined if end <= span[1]), default=0) if span[0] == 0 else span[0]
         if at == span[1]:
@@ -188,11 +243,12 @@ class _Graph:
         parts = [(0, joined[at])] if span[0] == 0 and at in joined else []
         for first, end in sorted(groups):
             rows = groups[first, end]
-            strips = [
-                self._joined([rows[row][column] for column in sorted(rows[row])], 3, f"{name}_{first}_row{row}")
-                for row in sorted(rows)
-            ]
-            parts.append((first - at, self._joined(strips, 2, f"{name}_{first}_rows")))
+            found = [layer for layer in layers if self._span(layer) == (first, end)]
+            if any(layer.output_step != (1, 1) for layer in found):
+                value = self._woven(tensor, found, made, f"{name}_{first}")
+            else:
+                value = self._grid(rows, f"{name}_{first}")
+            parts.append((first - at, value))
             at = end
         values = []
         for index, (gap, value) in enumerate(parts):
@@ -203,11 +259,99 @@ class _Graph:
             values.append(value)
         if len(values) > 1:
             self.node("Concat", values, name, axis=1)
-        else:
+            self.nodes[-1].output[0] = name
+        elif len(self.nodes) > nodes:
             self.nodes[-1].output[0] = name  # of what was joined or padded last
+        else:
+            name = values[0]
         if span[0] == 0:
             joined[span[1]] = name
         return name
+
+    def _grid(self, rows: Mapping[int, Mapping[int, str]], name: str) -> str:
+        """Join rectangles by row and column: columns, then rows."""
+        strips = [
+            self._joined([rows[row][column] for column in sorted(rows[row])], 3, f"{name}_row{row}")
+            for row in sorted(rows)
+        ]
+        return self._joined(strips, 2, f"{name}_rows")
+
+    def _woven(self, tensor: str, layers: list[Layer], made: Mapping[int, str], name: str) -> str:
+        """Put what layers write between one another together: DepthToSpace of their phases where these fill a
+        map of whole blocks, else each with zeros between its pixels, and all added up. What was read from a
+        ConvTranspose of odd sizes is written as one (`transposed.py`).
+        """
+        height, width, _ = self.network.tensors[tensor]
+        step = layers[0].output_step
+        phases: dict[Pair, dict[int, dict[int, Layer]]] = {}
+        for layer in layers:
+            (row, column), (down, right) = layer.output_at, layer.output_step
+            phases.setdefault((row % down, column % right), {}).setdefault(row // down, {})[column // right] = layer
+        if _blocks(layers, self.network.tensors[tensor]):
+            values = [
+                self._grid(
+                    {
+                        row: {column: made[id(one)] for column, one in line.items()}
+                        for row, line in phases[phase].items()
+                    },
+                    f"{name}_phase{phase[0]}_{phase[1]}",
+                )
+                for phase in sorted(phases)
+            ]
+            value = self._joined(values, 1, f"{name}_phases")
+            value = self.node("DepthToSpace", [value], f"{name}_woven", blocksize=step[0], mode="DCR")
+        else:
+            spread = [self._spread(layer, made[id(layer)], (height, width), layer.name) for layer in layers]
+            value = self.node("Sum", spread, f"{name}_woven")
+        if self._ended_together(tensor):
+            self._ended(layers[-1], value, name, whole=True)
+            value = self.nodes[-1].output[0]
+        return value
+
+    def _phase(self, layer: Layer) -> bool:
+        """Write the whole of a ConvTranspose with the last of its phases. Returns False for any other
+        layer.
+        """
+        if layer.output not in self.transposed:
+            self.transposed[layer.output] = self._transposed(layer.output)
+        whole = self.transposed[layer.output]
+        if whole is None:
+            return False
+        writers = sorted(self.network.writers(layer.output))
+        if layer is self.network.layers[writers[-1]]:
+            name = self.network.layers[writers[0]].name
+            weights = self.constant(f"{name}.weight", whole.weights)
+            bias = self.constant(f"{name}.bias", self.state[f"{layer.name}.bias"])
+            source = self._channels(layer.input, layer.input_channel, layer.in_shape[2], name + "_in", before=layer)
+            value = self.node("ConvTranspose", [source, weights, bias], name, **whole.attributes)
+            self._ended(layer, value, name, whole=True)
+            self.nodes[-1].output[0] = layer.output
+        return True
+
+    def _transposed(self, tensor: str) -> Transposed | None:
+        """Return the ConvTranspose that is a tensor's only writer, spread over the layers of its phases,
+        where they are none that DepthToSpace can put together; else None.
+        """
+        layers = [self.network.layers[one] for one in sorted(self.network.writers(tensor))]
+        shape = self.network.tensors[tensor]
+        trained = any(f"{layer.name}.gamma" in self.state for layer in layers)
+        if trained or not self._ended_together(tensor) or _blocks(layers, shape):
+            return None
+        biases = [self.state.get(f"{layer.name}.bias") for layer in layers]
+        if any(one is None or not np.array_equal(one, biases[0]) for one in biases):  # type: ignore[arg-type]
+            return None
+        return transposed(layers, [self.state[f"{layer.name}.weight"] for layer in layers], shape[:2])
+
+    def _spread(self, layer: Layer, value: str, size: Pair, name: str) -> str:
+        """Put what a layer writes into its pixels of a map of zeros."""
+        ones = self.constant(f"{name}.ones", np.ones((layer.channels, 1, 1, 1)))
+        value = self.node(
+            "ConvTranspose", [value, ones], f"{name}_spread", strides=layer.output_step, group=layer.channels
+        )
+        (row, column), (down, right), (rows, columns) = layer.output_at, layer.output_step, layer.out_hw
+        behind = (size[0] - row - (rows - 1) * down - 1, size[1] - column - (columns - 1) * right - 1)
+        pads = self.constant(f"{name}_placed.pads", [0, 0, row, column, 0, 0, *behind], np.int64)
+        return self.node("Pad", [value, pads], f"{name}_placed")
 
     def _span(self, layer: Layer) -> tuple[int, int]:
         """Return the first channel that a layer writes, and the one behind its last."""
@@ -217,7 +361,11 @@ class _Graph:
         return values[0] if len(values) == 1 else self.node("Concat", values, name, axis=axis)
 
     def output(self, output: Output) -> None:
-        """Write what arranges and ends an output: channels, axes, shape, activation."""
+        """Write what arranges and ends an output: channels, axes, shape, activation; nothing for a plain
+        map.
+        """
+        if _is_plain(output, self.network):
+            return
         value, base = output.tensor, f"{output.name}_out"
         if output.channels:
             picked = self.constant(f"{base}.channels", output.channels, np.int64)
@@ -282,6 +430,57 @@ class _Graph:
         return self.node("AveragePool", [source], layer.name, count_include_pad=1, **_window(layer))
 
 
+def _blocks(layers: Sequence[Layer], shape: Shape) -> bool:
+    """True if the phases of layers make blocks of pixels that fill a map, as those of DepthToSpace do."""
+    step = layers[0].output_step
+    phases = {(one.output_at[0] % step[0], one.output_at[1] % step[1]) for one in layers}
+    alike = all(one.output_step == step for one in layers) and len(phases) == step[0] * step[1]
+    whole = sum(one.shape.r for one in layers) == shape[0] * shape[1]
+    return alike and whole and step[0] == step[1] and not (shape[0] % step[0] or shape[1] % step[1])
+
+
+def _is_plain(output: Output, network: Network) -> bool:
+    """True for an output that is its tensor and has its name."""
+    height, width, channels = network.tensors[output.tensor]
+    axes = "".join(axis for axis, size in zip("chw", (channels, height, width), strict=True) if size > 1)
+    untouched = output.name == output.tensor and not output.channels and not output.activation
+    return untouched and output.axes == axes and output.shape == (channels, height, width)
+
+
+def _named_apart(network: Network) -> Network:
+    """Return the network with other names for tensors that have the name of an output, which is another
+    value.
+    """
+    taken = {output.name for output in network.outputs if not _is_plain(output, network)}
+    clashing = taken & set(network.tensors)
+    if not clashing:
+        return network
+    names = {name: name for name in network.tensors}
+    for name in sorted(clashing):
+        count = 1
+        while (new := f"{name}_stored{count}") in names or new in taken or new in names.values():
+            count += 1
+        names[name] = new
+    return replace(
+        network,
+        tensors={names[name]: shape for name, shape in network.tensors.items()},
+        layers=tuple(
+            replace(
+                layer,
+                input=names[layer.input],
+                output=names[layer.output],
+                residual=None if layer.residual is None else names[layer.residual],
+            )
+            for layer in network.layers
+        ),
+        exits=tuple(
+            replace(exit, logits=None if exit.logits is None else names[exit.logits]) for exit in network.exits
+        ),
+        outputs=tuple(replace(output, tensor=names[output.tensor]) for output in network.outputs),
+        calibration={names.get(name, name): value for name, value in network.calibration.items()},
+    )
+
+
 def _window(layer: Layer) -> dict[str, object]:
     """Return kernel, strides and padding; what a negative padding leaves out is cut off before."""
     return {
@@ -295,6 +494,7 @@ def build_onnx(network: Network, state: State | None = None) -> onnx.ModelProto:
     """Return the network as a checked ONNX model; `state` (TrainedModel.state) replaces the network's own
     parameters.
     """
+    network = _named_apart(network)
     graph = _Graph(network, state_of(network) if state is None else state)
     for layer in network.layers:
         graph.layer(layer)

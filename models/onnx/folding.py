@@ -202,8 +202,10 @@ def _add_two(walk: Walk, node: onnx.NodeProto, first: Value, second: Value) -> V
         other = walk.copy(node, other)
         start = _residual_start(into, other)
     assert start is not None
-    draft = into.plane.own[0]
-    draft.residual, draft.residual_first = other.plane, start
+    for draft in into.plane.writers:
+        place = draft.output.within(into.plane)
+        draft.residual, draft.residual_first = other.plane, start
+        draft.residual_at, draft.residual_step = place.of(draft.at), place.step
     return replace(into, exclusive=True)
 
 
@@ -222,9 +224,11 @@ def _residual_start(into: Value, other: Value) -> int | None:
 
 
 def _open(value: Value) -> bool:
-    """True if one layer writes all of a value, still takes a residual, and nothing else reads the value."""
-    own = value.plane.own
-    return value.foldable and len(own) == 1 and not value.plane.pieces and own[0].open
+    """True if nothing else reads a value, and each layer that writes it writes all channels of some pixels
+    and still takes a residual.
+    """
+    plane = value.plane
+    return value.foldable and all(one.open and one.channels == plane.shape[2] for one in plane.writers)
 
 
 def _sigmoid(walk: Walk, node: onnx.NodeProto) -> None:

@@ -23,7 +23,7 @@ from .view import View
 from .walk import Value, Walk, absorbed
 
 
-def _pair(source: Value, along: tuple[int, ...], other: int) -> Pair:
+def pair_of(source: Value, along: tuple[int, ...], other: int) -> Pair:
     """Return (vertical, horizontal) of a window's sizes, which a line has along its own axis alone."""
     if source.view.is_map:
         return along[0], along[1]
@@ -36,12 +36,12 @@ def window_of(node: onnx.NodeProto, source: Value, kernel: tuple[int, ...]) -> d
     """
     attributes = Attributes(node)
     ones = (1,) * len(kernel)
-    stride = _pair(source, attributes.extents("strides", ones, 1), 1)
-    dilation = _pair(source, attributes.extents("dilations", ones, 1), 1)
+    stride = pair_of(source, attributes.extents("strides", ones, 1), 1)
+    dilation = pair_of(source, attributes.extents("dilations", ones, 1), 1)
     given = attributes.extents("pads", (0,) * (2 * len(kernel)), 0)
-    begin, end = _pair(source, given[: len(kernel)], 0), _pair(source, given[len(kernel) :], 0)
+    begin, end = pair_of(source, given[: len(kernel)], 0), pair_of(source, given[len(kernel) :], 0)
     pads = [*begin, *end]
-    size = _pair(source, kernel, 1)
+    size = pair_of(source, kernel, 1)
     auto = attributes.text("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         for axis in (0, 1):
@@ -96,7 +96,7 @@ def _conv(walk: Walk, node: onnx.NodeProto) -> None:
         raise refuse(node, f"must have the kernel_shape of its weights, {kernel}")
     window = window_of(node, source, kernel)
     weights = weights.astype(np.float32, copy=False).reshape(out, per_group, *window["kernel"])
-    bias = _vector(node, walk.optional(node, 2), int(out))
+    bias = bias_of(node, walk.optional(node, 2), int(out))
     walk.put(node, convolution(walk, node, source, weights, bias, groups, window))
 
 
@@ -216,7 +216,7 @@ def _dense(
     )
 
 
-def _vector(node: onnx.NodeProto, array: npt.NDArray[Any] | None, size: int) -> Array:
+def bias_of(node: onnx.NodeProto, array: npt.NDArray[Any] | None, size: int) -> Array:
     """Return a bias (size,), broadcast from the given one; zeros without one."""
     if array is None:
         return np.zeros(size, np.float32)
@@ -268,7 +268,7 @@ def _gemm(walk: Walk, node: onnx.NodeProto) -> None:
             f"must read a flattened input, and '{node.input[0]}' is (N, {', '.join(map(str, walk.raw(node).onnx_shape))})",
         )
     weights = weights.T if attributes.integer("transB", 0) else weights
-    bias = _vector(node, walk.optional(node, 2), weights.shape[1]) * np.float32(attributes.number("beta", 1.0))
+    bias = bias_of(node, walk.optional(node, 2), weights.shape[1]) * np.float32(attributes.number("beta", 1.0))
     alpha = np.float32(attributes.number("alpha", 1.0))
     _over_features(walk, node, weights.astype(np.float32, copy=False) * alpha if alpha != 1 else weights, bias)
 

@@ -27,12 +27,14 @@ from .layers import LAYER_OPERATORS
 from .metadata import PREFIX, read_metadata
 from .moves import MOVING_OPERATORS
 from .refusals import unsupported
+from .upsampling import UPSAMPLING_OPERATORS
 from .walk import MOST_WEIGHTS, Walk
 
 _OPERATORS: dict[str, Callable[[Walk, onnx.NodeProto], None]] = {
     **LAYER_OPERATORS,
     **FOLDING_OPERATORS,
     **MOVING_OPERATORS,
+    **UPSAMPLING_OPERATORS,
 }
 OPERATORS = tuple(sorted({*_OPERATORS, "Constant", "Shape"}))  # and, between constants alone, those of FOLDS
 

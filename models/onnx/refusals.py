@@ -10,7 +10,7 @@ from ..errors import ModelFileError, UnsupportedOperatorError
 from .file import label
 
 FITS = (
-    "fluidnpu takes image CNNs (one image in, NCHW or NHWC, of fixed size; convolutions, pools, dense layers, batch "
+    "fluidnpu takes image CNNs (one image in, NCHW or NHWC, of fixed size; convolutions, pools, upsampling, dense layers, batch "
     "normalisation, ReLU, additions, concatenations; logits, maps or vectors out)"
 )
 NO_GATES = "use blocks without squeeze-and-excitation or self-gating (ResNet, MobileNetV2, EfficientNet-Lite) and ReLU"
@@ -19,14 +19,10 @@ _RELU = "train with ReLU, ReLU6 or LeakyReLU"
 _NORM = "train with batch normalisation, which folds into convolutions"
 _FLOAT = "give the float model: fluidnpu quantises it itself"
 _EXITS = "export the exits as plain outputs: the runtime decides, not the graph"
-_UPSAMPLE = "end the network before it and upsample the given-out map on the host"
 
 REMEDIES: dict[str, str] = {
     "Attention": NO_SEQUENCES,
-    "ConvTranspose": _UPSAMPLE,
-    "Resize": _UPSAMPLE,
-    "Upsample": _UPSAMPLE,
-    "DepthToSpace": "end the network before it and rearrange the given-out map on the host",
+    "MaxUnpool": "upsample with a Resize or a ConvTranspose: the places of maxima are not kept",
     "GRU": NO_SEQUENCES,
     "LSTM": NO_SEQUENCES,
     "RNN": NO_SEQUENCES,

@@ -94,6 +94,8 @@ class _Tensors:
     def _joined(self, tensor: str) -> Any:
         torch, (height, width, channels) = load_torch(), self.network.tensors[tensor]
         pieces = sorted(self.pieces[tensor], key=lambda piece: piece[0].output_channel)
+        if any(layer.output_step != (1, 1) for layer, _ in pieces):
+            return self._interleaved(tensor, pieces)
         ends = [0, *(layer.output_channel + layer.channels for layer, _ in pieces)]
         starts = [*(layer.output_channel for layer, _ in pieces), channels]
         if starts == ends and all(layer.out_hw == (height, width) for layer, _ in pieces):
@@ -106,6 +108,14 @@ class _Tensors:
             padded = torch.nn.functional.pad(value, sides)
             total = padded if total is None else total + padded
         return total
+
+    def _interleaved(self, tensor: str, pieces: list[tuple[Layer, Any]]) -> Any:
+        """Put pieces that lie between one another into their pixels."""
+        height, width, channels = self.network.tensors[tensor]
+        whole = pieces[0][1].new_zeros((len(pieces[0][1]), channels, height, width))
+        for layer, value in pieces:
+            layer.written(whole.permute(0, 2, 3, 1))[...] = value.permute(0, 2, 3, 1)
+        return whole
 
 
 def _run(layer: Layer, own: tuple[Any, Any] | None, values: _Tensors) -> Any:
@@ -130,8 +140,8 @@ def _run(layer: Layer, own: tuple[Any, Any] | None, values: _Tensors) -> Any:
         x = functional.pad(x, (left, right, top, bottom))
         value = _average(layer, x)
     if layer.residual is not None:
-        added = values.read(layer.residual)
-        value = value + added[:, layer.residual_channel : layer.residual_channel + layer.channels]
+        added: Any = layer.added(values.read(layer.residual).permute(0, 2, 3, 1))
+        value = value + added.permute(0, 3, 1, 2)
     low, high = layer.clip
     return value if low is None and high is None else value.clamp(low, high)
 

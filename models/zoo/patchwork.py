@@ -1,7 +1,8 @@
 """Small random networks whose layers read and write parts of tensors, and give out more than logits.
 
-For tests of what carries a network to the hardware: channels that are sliced, rows and columns that are left
-out, tensors that several layers write in tiles, channels that no layer writes, outputs in any arrangement.
+For tests of what carries a network to the hardware: channels that are sliced, rows and columns that are
+left out, tensors that several layers write in tiles or between one another, channels that no layer writes,
+outputs in any arrangement.
 
 >>> net = random_patchwork(3)
 >>> [exit.name for exit in net.exits], len(net.outputs) > 0, net.layers == random_patchwork(3).layers
@@ -89,6 +90,30 @@ class _Patchwork:
         place: dict[str, Any] = {"residual": trunk, "residual_channel": first, "padding": (1, 1, 1, 1)}
         return self.add(Kind.GEMM, trunk, channels, (3, 3), clip=(-0.5, 2.0), **place)
 
+    def upsampled(self, source: str) -> str:
+        """Append the phases of a map that is larger, each a convolution; they add a small or a large map, or
+        none.
+        """
+        height, width, _ = self.net.tensors[source]
+        step, channels = (2, 2), self.pick(2, 3)
+        trunk = self.add(Kind.GEMM, source, channels, (1, 1), clip=(0.0, None))
+        large = self._phases(trunk, step, (height, width, channels), {"residual": trunk} if self.pick(0, 1) else {})
+        return self._phases(trunk, step, (height, width, channels), {"residual": large}) if self.pick(0, 1) else large
+
+    def _phases(self, source: str, step: Pair, size: Shape, added: dict[str, Any]) -> str:
+        output = f"large{len(self.net.layers)}"
+        height, width, channels = size
+        self.net.tensors[output] = (height * step[0], width * step[1], channels)
+        groups, large = self.pick(1, channels), added.get("residual", source) != source
+        for row in range(step[0]):
+            for column in range(step[1]):
+                place: dict[str, Any] = {"output": output, "output_at": (row, column), "output_step": step, **added}
+                if large:
+                    place |= {"residual_at": (row, column), "residual_step": step}
+                padding = (1 - row, 1 - column, row, column)
+                self.add(Kind.GEMM, source, channels, (2, 2), groups=groups, padding=padding, **place)
+        return output
+
     def output(self, tensor: str, name: str) -> Output:
         """Return an output of some channels of a tensor, in any order of axes."""
         height, width, channels = self.net.tensors[tensor]
@@ -121,6 +146,8 @@ def random_patchwork(seed: int, *, exits: int = 2, steps: int = 3, classes: int 
             choices = [drawn.sliced, drawn.cropped, drawn.widened, drawn.added, drawn.tiled]
             if min(drawn.net.tensors[tensor][:2]) < 4:
                 choices = [drawn.widened, drawn.added]
+            if max(drawn.net.tensors[tensor][:2]) < 11:
+                choices.append(drawn.upsampled)
             tensor = choices[drawn.pick(*range(len(choices)))](tensor)
         kept = drawn.add(Kind.GEMM, tensor, drawn.pick(3, 4), (1, 1))
         outputs.append(drawn.output(kept, f"map{stage}"))
