@@ -497,7 +497,7 @@ class Design:
         ]
         body["latency"] = {"ns": [list(row) for row in self.latency.ns]}
         for name in _OPTIONAL:  # absent, as in files of earlier versions
-            if not body[name]:
+            if name in body and not body[name]:
                 del body[name]
         text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return {"schema": SCHEMA, "digest": hashlib.sha256(text.encode()).hexdigest(), **body}
