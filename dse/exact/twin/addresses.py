@@ -60,7 +60,9 @@ def first_row(rows: RowAddresses) -> Row:
 
 @jit
 def walk_ahead(rows: RowAddresses, layer: Layer, setup: Setup) -> bool:
-    """Store the row whose address is complete, and walk on while there is room. Returns True if one is there."""
+    """Store the row whose address is complete, and walk on while there is room. Returns True if one is there
+    to be taken.
+    """
     rows.adding <<= 1
     if rows.adding >> _STEPS + 1:
         rows.stored += 1

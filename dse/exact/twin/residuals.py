@@ -72,7 +72,7 @@ def _ask_row(residuals: ResidualReader, m2: ReadMaster, setup: Setup) -> None:
 
 @jit
 def step_residuals(residuals: ResidualReader, m2: ReadMaster, queue: Queue, layer: Layer, setup: Setup) -> None:
-    """Request the row at hand, take the next, and convert port words to beats of the core's residual `queue`."""
+    """Request the row at hand, take the next, and convert port words to beats of the core's `queue`."""
     room = residuals.asked - residuals.begun != JOB_QUEUE
     _unpack_rows(residuals, m2, queue, setup)
     if room and residuals.asks:

@@ -97,7 +97,7 @@ def _next_row(lane: Lane, layer: Layer) -> None:
 
 @jit
 def load_row(rows: RowBuffer, m1: ReadMaster, layer: Layer, setup: Setup) -> None:
-    """Request the row that was chosen, and choose the next of a lane that has room for it; the lanes alternate."""
+    """Request the row that was chosen, and choose the next of a lane with room for it; lanes alternate."""
     if rows.asks:
         if not req_ready(m1, rows.address):
             return
