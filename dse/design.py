@@ -490,15 +490,14 @@ class Design:
         body = asdict(self)
         body["layers"] = [layer.facts() for layer in self.layers]
         array = body.pop("array")
-        body |= {name: array[name] for name in _ARRAY_FIELDS}
-        body |= {name: array[name] for name in _CHAIN_FIELDS if array[name]}
+        body |= {name: array[name] for name in (*_ARRAY_FIELDS, *_CHAIN_FIELDS)}
         body["plans"] = [
             [[plan.k.value, plan.b_r, int(plan.row_lanes), plan.block] for plan in row] for row in self.plans
         ]
         body["latency"] = {"ns": [list(row) for row in self.latency.ns]}
         for name in _OPTIONAL:  # absent, as in files of earlier versions
-            if name in body and not body[name]:
-                del body[name]
+            if not body.get(name):
+                body.pop(name, None)
         text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return {"schema": SCHEMA, "digest": hashlib.sha256(text.encode()).hexdigest(), **body}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -266,8 +266,7 @@ class Array(Generic[N]):
         piece: Any = self.piece
         if isinstance(piece, int):
             return ceil_div(self.t_p, piece) - 1 if piece else 0
-        many: Any = np.where(piece > 0, ceil_div(self.t_p, np.maximum(piece, 1)) - 1, 0)
-        return many
+        return cast(N, np.where(piece > 0, ceil_div(self.t_p, np.maximum(piece, 1)) - 1, 0))
 
     @property
     def late(self) -> N:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -208,7 +208,7 @@ def _in_pieces(shape: NpuShape, target: Target) -> NpuShape:
     """The NPUs with as few breaks in the chains of the reference core as columns of DSP slices allow."""
     if not _asks_columns(target):
         return shape
-    array = shape.array
+    array = cast(Array[Ints], shape.array)
     piece, broken = cuts(
         target.board.dsp_columns, np.asarray(array.t_p), np.asarray(array.t_c), stackable=target.stackable
     )
