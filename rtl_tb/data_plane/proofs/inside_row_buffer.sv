@@ -174,6 +174,8 @@
       assert (level_q <= 4'(Flight) && 32'(beats_q) + building <= BeatQueue);
       if (!started_q) assert (more == '0 && level_q == '0 && asked_q == '0 && loaded_q == '0 && beat_q == '0 && !fallen_q);
       if (level_q == '0) assert (beat_q == '0);
+      assert (asked_for_q == chosen_q);  // a row waits for the master between two layers, too
+      if (asked_for_q) assert (fetch_addr_o == chosen_addr_q && fetch_beats_o == chosen_beats_q);
       if (s1_valid_q) assert (s1_words_q[0] != '0 && 32'(s1_place_q[0]) + 32'(s1_words_q[0]) <= InWords);
       if (s1_valid_q && s1_two_q) assert (s1_words_q[1] != '0 && 32'(s1_place_q[1]) + 32'(s1_words_q[1]) <= InWords);
       if (running) begin
@@ -202,8 +204,8 @@
 
         // 1. What is read: the port words of the next row of an active sample, no more and no less. The row stays
         // until the master takes it, and no other comes in its place.
-        if (asked_for_q) assert (fetch_valid_o && fetch_addr_o == chosen_addr_q && fetch_beats_o == chosen_beats_q);
-        assert (asked_for_q == chosen_q && (!ask || !chosen_q || fetch_ready_i));
+        if (asked_for_q) assert (fetch_valid_o);
+        assert (!ask || !chosen_q || fetch_ready_i);
         if (ask) begin
           assert (index_q[lane] < samples[lane] && 32'(first[lane]) + 32'(index_q[lane]) < 32'(what.b_act));
           assert (addr[lane][AddrWidth-1:PortBits] == want_addr[AddrWidth-1:PortBits]);
