@@ -42,7 +42,7 @@ def test_phases_are_the_same_in_c_and_rtl(seed: int) -> None:
     images = np.random.default_rng(seed).integers(0, 256, (2, *shape), dtype=np.uint8)
     report = csim_network(qnet, design, images, [1, 2])
     assert report.ok, report.summary()
-    driver = Driver(rtl_device(design, ROUGH), compile_program(qnet, design), design)
+    driver = Driver(rtl_device(design, ROUGH), compile_program(qnet, design), design, patience=50_000)
     driver.load()
     for slot, image in enumerate(images):
         driver.write_sample(slot, image)
