@@ -81,7 +81,7 @@ class TooLargeError(ProtocolError):
 
 
 class ConflictError(ProtocolError):
-    """The request does not fit the state: a key that came with another content, labels where nothing adapts."""
+    """The request does not fit the state: a key with another content, or labels where nothing adapts."""
 
 
 class UnsupportedError(ProtocolError):
