@@ -48,7 +48,7 @@ from fluidnpu.scheduler.compiled.twin import Npu, Stream, twin_of
 from fluidnpu.scheduler.policies import Anytime, Credit, Fluid, Setting, Weights
 from fluidnpu.scheduler.policies.weights import KNOTS, fingerprint, read_weights
 from fluidnpu.scheduler.simulation import halve_early_exits
-from fluidnpu.scheduler.tuning import Evolution
+from fluidnpu.scheduler.tuning.evolution import Evolution
 from fluidnpu.scheduler.tuning.tune import to_vector, to_weights
 from fluidnpu.studies.fluid_batching.paper import PaperRow, table2_rows
 

@@ -496,8 +496,8 @@ class Design:
         ]
         body["latency"] = {"ns": [list(row) for row in self.latency.ns]}
         for name in _OPTIONAL:  # absent, as in files of earlier versions
-            if not body[name]:
-                del body[name]
+            if not body.get(name):
+                body.pop(name, None)
         text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return {"schema": SCHEMA, "digest": hashlib.sha256(text.encode()).hexdigest(), **body}
 

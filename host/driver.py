@@ -346,6 +346,18 @@ class Driver:
         """Run one stage on the active batch: `run_to_exit(stage, stage)`."""
         return self.run_to_exit(stage, stage)
 
+    def run_segment(self, stage: int, predicted_ns: float) -> Job:
+        """Run a stage without its exit's head on the active batch, predicted to take `predicted_ns`.
+
+        Raises DriverUsageError for a stage of which nothing is needed later, and as `run_to_exit`.
+        """
+        if not 0 <= stage < len(self.program.stages):
+            raise DriverUsageError(f"a stage must lie in 0..{len(self.program.stages) - 1}, not {stage}")
+        first, end = self.program.stages[stage][0], self.program.segments[stage]
+        if end < first:
+            raise DriverUsageError(f"stage {stage} must have layers that are no head, and it has none")
+        return self.run_layers(first, end, predicted_ns)
+
     def run_to_exit(self, stage: int, first_stage: int = 0) -> Job:
         """Run stages first_stage..stage on the active batch and wait for the end.
 

@@ -12,6 +12,7 @@ id.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,6 +42,8 @@ class View:
     `waiting[s]` are the samples at the entry of stage s, oldest arrival first; `waiting[0]` is the queue.
     The NPU is idle. `exit_rates[s]` is the expected share of all samples that leave at exit s. `closed`: no
     further arrival will come. `slots`: most samples past the queue or in a run at once (0 means `b_max`).
+    `unanswerable`: ids of requests past stage 0 that have passed inactive exits only, so that an `Answer` has
+    nothing to give them.
     """
 
     now_ns: int
@@ -50,6 +53,7 @@ class View:
     b_max: int
     closed: bool = False
     slots: int = 0
+    unanswerable: AbstractSet[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,17 +13,19 @@ import click
 
 from fluidnpu import boards, models
 from fluidnpu.models import exits as model_exits
+from fluidnpu.models import files, numeric
 from fluidnpu.models import images as model_images
-from fluidnpu.models import numeric
 from fluidnpu.scheduler import tuning
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
-from ..options import PATH
+from ..options import FILE_OUT, PATH
 from .designs import Search, explored
 from .networks import read_network
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from rich.console import Console
 
 DEFAULT_BATCH = 8
@@ -44,6 +46,7 @@ class Selecting:
     single: Path | None
     cycle_model: str | None
     keep: bool
+    plan: Path | None
 
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,6 +89,12 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--keep", is_flag=True, help="keep exits that are not chosen, with threshold 1, to be activated later"
         ),
+        click.option(
+            "--plan",
+            type=FILE_OUT,
+            metavar="PLAN.npz",
+            help="write what serve --adapt goes by: the selection and the answers of all exits to DATA; needs --keep",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -95,10 +104,12 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def refuse_without_select(options: Selecting) -> None:
     """Refuse options that need --select. Raises UsageError."""
     names = {"board": "board", "eta": "eta", "sure": "sure", "batch": "batch", "late": "late"}
-    names |= {"single": "reference", "cycle_model": "cycles", "keep": "keep"}
+    names |= {"single": "reference", "cycle_model": "cycles", "keep": "keep", "plan": "plan"}
     given = [word for field, word in names.items() if getattr(options, field) not in (None, False)]
     if given and options.select is None:
         raise UsageError(f"--{given[0]} belongs to a selection, so it needs --select DATA")
+    if options.plan is not None and not options.keep:
+        raise UsageError("--plan is for exits that may be activated later, so it needs --keep")
 
 
 def selected(out: Console, network: models.Network, options: Selecting) -> tuple[models.Network, dict[str, Any]]:
@@ -116,12 +127,12 @@ def selected(out: Console, network: models.Network, options: Selecting) -> tuple
     goal = tuning.Goal(
         eta=DEFAULT_ETA if options.eta is None else options.eta,
         batch=options.batch or DEFAULT_BATCH,
-        late=tuning.LATE if options.late is None else options.late,
+        late=tuning.Goal().late if options.late is None else options.late,
     )
     sure = DEFAULT_SURE if options.sure is None else options.sure
     if not 0 < sure < 1:
         raise UsageError(f"--sure must be a probability between 0 and 1, not {sure:g}")
-    answers, source = _answers(out, network, options)
+    answers, classes, truths, source = _answers(out, network, options)
     search = Search(b_max=goal.batch, cycle_model=options.cycle_model or "exact", core="hls")
     board = boards.load_board(options.board)
     design = explored(out, model_exits.workload_in_parts(network), board, search).design
@@ -130,22 +141,42 @@ def selected(out: Console, network: models.Network, options: Selecting) -> tuple
     report = _report(table, answers, found, source, board.name)
     if found.chain is None:
         raise NegativeAnswerError(_refusal(found, sure), report)
+    if options.plan is not None:
+        plan = tuning.AdaptationPlan(
+            names=table.names,
+            goal=goal,
+            chain=found.chain,
+            confidence=answers.confidence,
+            classes=classes,
+            truths=truths,
+            reference=answers.reference,
+            times=table,
+        )
+        files.write_file(options.plan, plan.content())
     return _with_chain(network, table, found, options.keep), report
 
 
-def _answers(out: Console, network: models.Network, options: Selecting) -> tuple[tuning.Answers, str]:
-    """Run the images to every exit in int16, and through the reference."""
+def _answers(
+    out: Console, network: models.Network, options: Selecting
+) -> tuple[tuning.Answers, NDArray[np.int64], NDArray[np.int64], str]:
+    """Run the images to every exit in int16, and through the reference.
+
+    Returns the answers, the classes that exits named, the labels, and the reference's name.
+    """
     assert options.select is not None
     images = model_images.read_images(options.select, network.intake)
     model_exits.check_labels(network, images.labels)
     out.print(f"  [dim]running {len(images)} images in int16[/]")
-    confidences, right = numeric.record_exits(models.quantise(network), images)
+    confidences, classes = numeric.record_classes(models.quantise(network), images)
+    right, truths = classes == images.labels[:, None], images.labels
     if options.single is None:
-        return tuning.Answers(confidence=confidences, right=right, reference=right[:, -1]), "the last exit"
+        answers = tuning.Answers(confidence=confidences, right=right, reference=right[:, -1])
+        return answers, classes, truths, "the last exit"
     single = read_network(options.single)
     model_exits.check_labels(single, images.labels)
     _, alone = numeric.record_exits(models.quantise(single), images)
-    return tuning.Answers(confidence=confidences, right=right, reference=alone[:, -1]), f"'{options.single}'"
+    answers = tuning.Answers(confidence=confidences, right=right, reference=alone[:, -1])
+    return answers, classes, truths, f"'{options.single}'"
 
 
 def _with_chain(

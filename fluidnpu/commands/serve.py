@@ -50,6 +50,9 @@ class ServeOptions(NetworkOptions):
     criteria: str | None = None
     tenants: Path | None = None
     power: str | None = None
+    adapt: Path | None = None
+    distance: int | None = None
+    shadow: float | None = None
     fleet: Path | None = None
     plan: Path | None = None
     engine: str = "local"
@@ -139,6 +142,24 @@ class ServeOptions(NetworkOptions):
     metavar="FILE.toml",
     help="with a port: tenants that share each NPU, by the request's parameter tenant; --policy is that of each",
 )
+@click.option(
+    "--adapt",
+    type=PATH,
+    metavar="PLAN.npz",
+    help="with a port: change the active exits when the load changes, by a plan that `fluidnpu exits --select` wrote",
+)
+@click.option(
+    "--distance",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="with --adapt: requests between two false alarms, at least  [default: 5000]",
+)
+@click.option(
+    "--shadow",
+    type=click.FloatRange(min=0, max=1, min_open=True),
+    metavar="SHARE",
+    help="with --adapt: of those that leave early, the share that runs on while alarmed  [default: 0.25]",
+)
 @POWER
 @click.option(
     "--requests", type=click.IntRange(min=1), metavar="N", help="serve the first N images only  [default: all]"
@@ -224,15 +245,28 @@ def command(options: ServeOptions) -> None:
             criteria=options.criteria,
             tenants=options.tenants,
             power=read_power(options.power),
+            adapt=options.adapt,
+            watching=_watching(options),
             as_json=options.as_json,
             **options.addresses,
         )
     else:
+        if options.adapt is not None:
+            raise UsageError("--adapt needs a port; simulate --adapt shows a load that changes")
         if options.tenants is not None:
             raise UsageError(
                 "--tenants needs a port, where requests say whose they are; simulate --tenants has traffic"
             )
         serve_bundle(options)
+
+
+def _watching(options: ServeOptions) -> tuning.Watching:
+    """Return the settings of an adaptation. Raises UsageError where nothing adapts."""
+    given = {"distance": options.distance, "shadow": options.shadow}
+    told: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if told and options.adapt is None:
+        raise UsageError(f"--{next(iter(told))} is about adaptation, so it needs --adapt PLAN.npz")
+    return tuning.Watching(**told)
 
 
 def _check_fleet(options: ServeOptions) -> None:
@@ -245,7 +279,12 @@ def _check_fleet(options: ServeOptions) -> None:
         raise UsageError(
             "boards of a fleet that are no simulations must be served where they are: give their addresses"
         )
-    for name, given in (("--requests", options.requests), ("--data", options.data), ("--decisions", options.decisions)):
+    for name, given in (
+        ("--requests", options.requests),
+        ("--data", options.data),
+        ("--decisions", options.decisions),
+        ("--adapt", options.adapt),
+    ):
         if given is not None:
             raise UsageError(f"{name} is for a server of its own, not for the front of a fleet")
     if not options.wanted:

@@ -11,7 +11,7 @@ import click
 
 from fluidnpu import scheduler
 from fluidnpu.host import oip, serving
-from fluidnpu.scheduler import exits
+from fluidnpu.scheduler import exits, tuning
 
 from .. import show
 from ..errors import UsageError
@@ -115,6 +115,8 @@ def serve_network(
     criteria: str | None,
     tenants: Path | None,
     power: exits.PowerModel | None,
+    adapt: Path | None,
+    watching: tuning.Watching,
     registers: int | None,
     reserved: tuple[int, int] | None,
     as_json: bool,
@@ -141,6 +143,8 @@ def serve_network(
         tenancy=tenancy,
         recorded=recorded,
         power=power,
+        adapt=None if adapt is None else tuning.AdaptationPlan.read(adapt),
+        watching=watching,
     )
     models = serving.Models(serving.named_folders(bundles), model_options)
     oip.configure_logging(network.log_level, requests=network.log_requests)

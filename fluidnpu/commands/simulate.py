@@ -23,6 +23,7 @@ from ..outputs import check_output, is_same
 from ..reports.remarks import remarks
 from .circumstances import Circumstances, read_serving
 from .memory import refuse_above
+from .simulate_drift import drift_simulated
 from .tenants import simulate_tenants
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 COMPILED_BYTES, LOGGED_BYTES, SEED_BYTES = 300, 1500, 2000  # of memory: a request, a request kept as objects, a seed
 MANY_SEEDS = 1_000_000
 USUAL = "serial,greedy,fluid"
+USUAL_REQUESTS, DRIFTING = 20_000, 6_000  # a seed, and where a load drifts
+USUAL_SEEDS, DRIFTS = 30, 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +48,8 @@ class SimulateOptions(Circumstances):
     report: Path | None
     study: str | None
     tenants: Path | None
+    adapt: Path | None
+    drift: str | None
     budgets: str | None
     out: Path
     explain: bool
@@ -68,11 +73,13 @@ class SimulateOptions(Circumstances):
 )
 @click.option("--rate", type=float, help="mean arrivals per second (with a trace: default its own)")
 @click.option("--slo", metavar="200ms", help="latency objective of every request (with a trace: default its own)")
-@click.option("--requests", type=click.IntRange(min=1), default=20000, show_default=True, help="requests per seed")
+@click.option(
+    "--requests", type=click.IntRange(min=1), default=USUAL_REQUESTS, show_default=True, help="requests per seed"
+)
 @click.option(
     "--seeds",
     type=click.IntRange(min=1),
-    default=30,
+    default=USUAL_SEEDS,
     show_default=True,
     help="independent runs; intervals are over them",
 )
@@ -130,6 +137,17 @@ class SimulateOptions(Circumstances):
     help="tenants that share the NPU, each with its own share, rate and criterion; one --policy is that of each",
 )
 @click.option(
+    "--adapt",
+    type=PATH,
+    metavar="PLAN.npz",
+    help="instead: a load that changes, with fixed exits and with exits that adapt by a plan of `fluidnpu exits --select`",
+)
+@click.option(
+    "--drift",
+    type=click.Choice(["hard", "easy", "none"]),
+    help="with --adapt: the half of the classes that the middle third of the requests is of  [default: hard]",
+)
+@click.option(
     "--budgets",
     metavar="R,R,...",
     help="with --tenants: energy budgets over the board's idle power, one after another, such as 1.1,1.3,2",
@@ -180,6 +198,18 @@ def command(options: SimulateOptions) -> None:
         write_study(options.study, options)
     elif options.replayed is not None:
         replay_log(options.replayed, options)
+    elif options.adapt is not None:
+        _check_memory(options)
+        policies = options.names if options.policies != USUAL else ["fluid"]
+        if len(policies) != 1:
+            raise UsageError(f"--policy must be one policy with --adapt, not {len(policies)}")
+        requests = options if options.requests != USUAL_REQUESTS else dataclasses.replace(options, requests=DRIFTING)
+        seeds = DRIFTS if options.seeds == USUAL_SEEDS else options.seeds
+        drift_simulated(
+            requests, options.adapt, options.drift or "hard", policies[0], seeds=seeds, as_json=options.as_json
+        )
+    elif options.drift is not None:
+        raise UsageError("--drift is a change of the load that exits adapt to, so it needs --adapt PLAN.npz")
     elif options.tenants is not None:
         _check_memory(options)
         for option, given in (("--log", options.log), ("--report", options.report)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -171,6 +172,35 @@ class Program:
     def thresholds(self) -> tuple[float, ...]:
         """The threshold of every exit but the last; 1, which nobody exceeds, where an exit has none."""
         return tuple(1.0 if exit.threshold is None else exit.threshold for exit in self.exits[:-1])
+
+    @cached_property
+    def segments(self) -> tuple[int, ...]:
+        """The last layer of each stage that a later stage or an output needs; the exit's head follows it.
+
+        It is the layer before the stage where nothing of a stage is needed later. Layers are told from each
+        other by the places of the tensors that they read and write, since no two tensors share a place.
+        """
+        names = sorted(self.tensors, key=lambda name: self.tensors[name].offset)
+        starts = [self.tensors[name].offset for name in names]
+
+        def tensor(offset: int) -> str:
+            return names[bisect_right(starts, offset) - 1]
+
+        wanted = {one.output.tensor for one in self.outputs}
+        ends = [last for _, last in self.stages]
+        for stage in range(len(self.stages) - 1, -1, -1):
+            first, last = self.stages[stage]
+            whole = stage == len(self.stages) - 1
+            ends[stage] = last if whole else first - 1
+            for index in range(last, first - 1, -1):
+                layer = self.descriptors[index]
+                if not whole and tensor(layer.out_offset) not in wanted:
+                    continue
+                ends[stage] = max(ends[stage], index)
+                wanted.add(tensor(layer.in_offset))
+                if layer.has_residual:
+                    wanted.add(tensor(layer.residual_offset))
+        return tuple(ends)
 
     @cached_property
     def input_intake(self) -> Intake:

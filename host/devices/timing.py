@@ -11,10 +11,14 @@ their work.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
-from fluidnpu.dse import Design
+from fluidnpu.dse import Design, LatencyTable
 from fluidnpu.models import Kind, LayerShape
+from fluidnpu.scheduler.simulation import PartTimes
+
+from ..errors import DriverUsageError
 
 
 def layer_work(shape: LayerShape, design: Design) -> int:
@@ -39,6 +43,21 @@ class JobTimes:
             self._before.append(seen[stage] - w)
         self._upto = [b + w for b, w in zip(self._before, work, strict=True)]
         self.layer_ends = lru_cache(maxsize=None)(self._layer_ends)
+
+    def parts(self, segments: Sequence[int]) -> PartTimes:
+        """Return the times of every stage with and without its head.
+
+        `segments`: the last layer of each stage that is no head (`Program.segments`). Raises DriverUsageError
+        for a stage that is all head.
+        """
+        bare = []
+        for stage, end in enumerate(segments):
+            first = self._stages.index(stage)
+            if end < first:
+                raise DriverUsageError(f"stage {stage} must have layers that are no head, and it has none")
+            batches = range(1, self._latency.b_max + 1)
+            bare.append(tuple(max(1, self.layer_ends(first, end, batch)[-1]) for batch in batches))
+        return PartTimes(whole=self._latency, bare=LatencyTable(ns=tuple(bare)))
 
     def _layer_ends(self, first: int, last: int, batch: int) -> list[int]:
         """Return nanoseconds from the start of a job to the end of each of its layers first..last."""

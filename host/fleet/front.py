@@ -249,6 +249,18 @@ class FleetFront:
         """Raise UnsupportedError, as `tenants`."""
         return self.tenants(name)
 
+    def exits(self, name: str) -> dict[str, Any]:
+        """Raise UnsupportedError: each board has its own active exits."""
+        raise UnsupportedError("active exits must be read, changed and told of at a board, not at the front of a fleet")
+
+    def change_exits(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Raise UnsupportedError, as `exits`."""
+        return self.exits(name)
+
+    def feedback(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Raise UnsupportedError, as `exits`."""
+        return self.exits(name)
+
     async def load(self, name: str, parameters: Any = None) -> None:
         """Raise UnsupportedError: a board is loaded at its own admin surface."""
         raise UnsupportedError("a model must be loaded at the admin surface of a board: the front of a fleet has none")

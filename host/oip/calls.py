@@ -25,6 +25,7 @@ _MIDDLE = 4
 KNOWN = ("slo_ms", "timeout", "priority", "anytime", "criteria", "tenant", "idempotency_key", "binary_data_output")
 LONGEST_ID = 256
 LONGEST_CRITERIA = 4096
+LONGEST_WHY = 200  # characters of the reason for a change of exits
 
 
 @dataclass(frozen=True, slots=True)

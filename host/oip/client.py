@@ -62,6 +62,11 @@ class Inference:
         return str(self.parameters.get("left_because", ""))
 
     @property
+    def requests(self) -> tuple[int, ...]:
+        """The numbers of the images, which `Client.feedback` names; empty where the model does not adapt."""
+        return tuple(map(int, str(self.parameters.get("requests", "")).split()))
+
+    @property
     def logits(self) -> Array:
         """Float32 (classes,)."""
         return np.asarray(self.outputs["logits"][0])
@@ -159,6 +164,29 @@ class Client:
     def statistics(self) -> dict[str, Any]:
         """Return the model's counts, as the statistics extension names them."""
         found: dict[str, Any] = self._json("GET", f"/v2/models/{quote(self.model)}/stats")["model_stats"][0]
+        return found
+
+    def feedback(self, truths: Mapping[int, int]) -> int:
+        """Tell the true classes of answered images by `Inference.requests`; return how many were of use.
+
+        Raises ProtocolError where the model does not adapt.
+        """
+        rows = [{"request": int(request), "label": int(truth)} for request, truth in truths.items()]
+        body = json.dumps({"truths": rows}).encode()
+        return int(self._json("POST", f"/v2/models/{quote(self.model)}/feedback", body)["taken"])
+
+    def exits(self) -> dict[str, Any]:
+        """Return the active exits; the URL must be that of the admin surface."""
+        found: dict[str, Any] = self._json("GET", f"/v2/models/{quote(self.model)}/exits")
+        return found
+
+    def change_exits(self, thresholds: Mapping[str, float | None], why: str = "by hand") -> dict[str, Any]:
+        """Set thresholds of early exits by name, None for an inactive one, from the next batch on.
+
+        The URL must be that of the admin surface. Raises ProtocolError.
+        """
+        body = json.dumps({"thresholds": dict(thresholds), "why": why}).encode()
+        found: dict[str, Any] = self._json("POST", f"/v2/models/{quote(self.model)}/exits", body)
         return found
 
     def load(self) -> None:

@@ -63,6 +63,15 @@ class Front(Protocol):
     def change(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
         """Change criteria and tenants of a model while it is served, and return them."""
 
+    def exits(self, name: str) -> dict[str, Any]:
+        """Return the active exits of a model and what adaptation sees."""
+
+    def change_exits(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Change the active exits of a model while it is served, and return them."""
+
+    def feedback(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Take the true classes of answered requests."""
+
     async def load(self, name: str, parameters: Any = None) -> None:
         """Read a model's bundle again and serve it; no request is lost."""
 

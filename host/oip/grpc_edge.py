@@ -6,6 +6,7 @@ Handlers are registered by name, from the descriptors in `messages`, so no gener
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -18,6 +19,7 @@ from ..errors import AccessError, DriverUsageError, HostError, ProtocolError, Un
 from .access import Access
 from .calls import Answer, Call, Parameter, read_id, read_names
 from .front import Front
+from .http_body import read_json
 from .limits import Limits
 from .messages import SERVICE, message, service
 from .rest import TRACEPARENT, log_request
@@ -27,6 +29,7 @@ from .tensors import DTYPES, Array, from_bytes, from_contents
 _requests = logging.getLogger("fluidnpu.requests")
 _log = logging.getLogger(__name__)
 _DATATYPES = {dtype: name for name, dtype in DTYPES.items()}
+EXITS_SERVICE = "fluidnpu.Exits"
 _OPEN = ("ServerLive", "ServerReady")  # probes carry no token
 _Response = message("ModelInferResponse")
 _StreamResponse = message("ModelStreamInferResponse")
@@ -46,7 +49,8 @@ def grpc_server(inference: Front, access: Access, limits: Limits, *, admin: bool
         ("grpc.so_reuseport", 0),  # a port in use is an error, not a second server
     ]
     server = grpc.aio.server(options=options, maximum_concurrent_rpcs=4 * limits.queue)
-    server.add_generic_rpc_handlers((_handlers(_Edge(inference, access, limits, admin)),))
+    edge = _Edge(inference, access, limits, admin)
+    server.add_generic_rpc_handlers((_handlers(edge), _exit_handlers(edge)))
     return server
 
 
@@ -74,6 +78,15 @@ def _handlers(edge: _Edge) -> Any:
         else:
             handlers[method.name] = grpc.unary_unary_rpc_method_handler(edge.guarded(method.name, function), **codec)
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
+
+def _exit_handlers(edge: _Edge) -> Any:
+    """Return the calls about active exits, which the protocol has not: JSON bytes, as REST has them."""
+    handlers = {
+        name: grpc.unary_unary_rpc_method_handler(edge.guarded(name, getattr(edge, name)))
+        for name in ("Exits", "ChangeExits", "Feedback")
+    }
+    return grpc.method_handlers_generic_handler(EXITS_SERVICE, handlers)
 
 
 def _reader(kind: Any) -> Callable[[bytes], Any]:
@@ -151,11 +164,29 @@ class _Edge:
         await self.inference.unload(request.model_name)
         return _made("RepositoryModelUnloadResponse")
 
-    def _check_admin(self) -> None:
+    def _check_admin(self, what: str = "models must be loaded and unloaded") -> None:
         if not self.admin:
-            raise AccessError(
-                "models must be loaded and unloaded on the admin surface (--admin-grpc), not here", known=True
-            )
+            raise AccessError(f"{what} on the admin surface (--admin-grpc), not here", known=True)
+
+    async def Exits(self, request: bytes, context: Any) -> bytes:  # noqa: N802
+        self._check_admin("active exits must be read and changed")
+        name, _ = self._asked(request)
+        return json.dumps(self.inference.exits(name)).encode()
+
+    async def ChangeExits(self, request: bytes, context: Any) -> bytes:  # noqa: N802
+        self._check_admin("active exits must be read and changed")
+        return json.dumps(self.inference.change_exits(*self._asked(request))).encode()
+
+    async def Feedback(self, request: bytes, context: Any) -> bytes:  # noqa: N802
+        return json.dumps(self.inference.feedback(*self._asked(request))).encode()
+
+    def _asked(self, request: bytes) -> tuple[str, dict[str, Any]]:
+        """Return the model of a JSON request, and the rest of it."""
+        asked = read_json(request)
+        name = asked.pop("model", None)
+        if not isinstance(name, str):
+            raise ProtocolError(f"model must be the name of a model, not {name!r:.40}")
+        return name, asked
 
     async def ModelInfer(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         began, call, status = time.perf_counter(), None, "OK"

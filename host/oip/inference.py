@@ -25,7 +25,7 @@ from ..errors import DeviceError, ProtocolError, QueueFullError, TooLargeError, 
 from ..serving.model import Model
 from ..serving.models import VERSION, Models
 from ..serving.replies import Reply
-from .calls import Answer, Call, Parameter, Wishes, read_wishes
+from .calls import LONGEST_WHY, Answer, Call, Parameter, Wishes, read_wishes
 from .interface import PIXELS, called, input_of, outputs_of
 from .limits import Limits
 from .metrics import render_metrics
@@ -192,7 +192,7 @@ class Inference:
             VERSION,
             call.id,
             joined(replies, wanted, face.others),
-            parameters_of(replies, model.energy_nj),
+            parameters_of(replies, model.energy_nj) | _numbers(model, replies),
         )
 
     def _face(self, model: Model) -> _Face:
@@ -262,6 +262,53 @@ class Inference:
         model = self.models.find(name)
         model.change(criteria, rows)
         return model.tenants()
+
+    # -- active exits ----------------------------------------------------------------------------------------
+
+    def exits(self, name: str) -> dict[str, Any]:
+        """Return the active exits of a model and what adaptation sees.
+
+        Raises UnknownModelError, ModelUnavailableError, ProtocolError.
+        """
+        return self.models.find(name).exits()
+
+    def change_exits(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Change thresholds of exits while they are served, and return them as they will be.
+
+        Raises ProtocolError, UnknownModelError, ModelUnavailableError.
+        """
+        if odd := sorted(set(asked) - {"thresholds", "why"}):
+            raise ProtocolError(f"a change of exits must have thresholds and why, not {', '.join(odd)[:100]}")
+        thresholds, why = asked.get("thresholds"), asked.get("why", "by hand")
+        if not isinstance(thresholds, dict) or not thresholds:
+            raise ProtocolError("thresholds must be an object with a number or null for each exit by its name")
+        for value in thresholds.values():
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise ProtocolError(f"a threshold must be a number in 0..1, or null, not {value!r:.40}")
+        if not isinstance(why, str) or len(why) > LONGEST_WHY:
+            raise ProtocolError(f"why must be a text of at most {LONGEST_WHY} characters, not {why!r:.40}")
+        model = self.models.find(name)
+        model.change_exits(thresholds, why)
+        return model.exits()
+
+    def feedback(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Take the true classes of answered requests; return how many were of use.
+
+        Raises ProtocolError, UnknownModelError, ModelUnavailableError.
+        """
+        rows = asked.get("truths")
+        if set(asked) != {"truths"} or not isinstance(rows, list):
+            raise ProtocolError("feedback must have truths alone: a list of objects with request and label")
+        truths = {}
+        for row in rows:
+            if (
+                not isinstance(row, dict)
+                or set(row) != {"request", "label"}
+                or any(type(value) is not int for value in row.values())
+            ):
+                raise ProtocolError(f"a truth must have request and label as whole numbers, not {row!r:.60}")
+            truths[row["request"]] = row["label"]
+        return {"taken": self.models.find(name).feedback(truths)}
 
     # -- statistics and repository ---------------------------------------------------------------------------
 
@@ -373,6 +420,13 @@ def parameters_of(replies: Sequence[Reply], energy_nj: Sequence[float] | None = 
         "left_because": max(replies, key=lambda reply: reply.exit).because,
         **modelled,
     }
+
+
+def _numbers(model: Model, replies: Sequence[Reply]) -> dict[str, Parameter]:
+    """Return the numbers of the samples, which feedback names, where a model adapts."""
+    if model.adaptation is None:
+        return {}
+    return {"requests": " ".join(str(reply.request_id) for reply in replies)}
 
 
 def _statistics(model: Model, hits: int) -> dict[str, Any]:

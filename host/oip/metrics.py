@@ -67,6 +67,30 @@ def _of_model(model: Model) -> Iterator[Row]:
         yield from _of_counts(counts, model.uptime_s)
         if model.tenancy_tenants:
             yield from _of_tenants(model, counts)
+    yield from _of_exits(model)
+
+
+def _of_exits(model: Model) -> Iterator[Row]:
+    """Yield the active exits, and what adaptation has done."""
+    gauge, counter = GaugeMetricFamily, CounterMetricFamily
+    server, adaptation, counts = model.serving, model.adaptation, model.statistics
+    if counts is not None:
+        yield "exit_changes", "changes of the active exits", counter, (), (), counts.exit_changes
+    if server is not None and server.active is not None:
+        for exit, threshold in enumerate(server.active.now.exits.thresholds):
+            about = "threshold of an exit, above 1 where it is inactive"
+            yield "exit_threshold", about, gauge, ("exit",), (exit,), 2.0 if threshold is None else threshold
+    if adaptation is not None:
+        seen = adaptation.counts
+        yield "adapt_alarmed", "1 while evidence is gathered", gauge, (), (), float(bool(adaptation.alarmed))
+        for kind, count in sorted(seen.by_kind.items()):
+            yield "adapt_events", "alarms, changes, and judgements that hold", counter, ("kind",), (kind,), count
+        yield "adapt_shadows", "samples that ran on after their answer", counter, (), (), seen.shadows
+        about = "modelled NPU time of those, each alone"
+        yield "adapt_shadow_seconds", about, counter, (), (), seen.shadow_ns / 1e9
+        yield "adapt_labels", "true classes that were fed back", counter, (), (), seen.labels
+        about = "batches that worked for longer than a whole one without exits"
+        yield "adapt_late_batches", about, counter, (), (), seen.late_batches
 
 
 def _of_tenants(model: Model, counts: Statistics) -> Iterator[Row]:

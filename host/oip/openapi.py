@@ -11,7 +11,7 @@ from typing import Any
 
 from fluidnpu.hls import Program
 
-from .calls import KNOWN, LONGEST_ID, LONGEST_MS, PRIORITIES
+from .calls import KNOWN, LONGEST_ID, LONGEST_MS, LONGEST_WHY, PRIORITIES
 from .interface import input_of, outputs_of
 from .tensors import DTYPES, TensorInfo
 
@@ -69,6 +69,10 @@ def document(version: str, programs: Programs, *, admin: bool, tenants: Sequence
         for item in found.values():
             item["parameters"] = parameters
         paths |= found
+    paths["/v2/models/{name}/feedback"] = {
+        "post": _operation("true classes of answered requests", "Fed", 400, 404, 408, 413, 501, 503, asks="Feedback"),
+        "parameters": [name],
+    }
     if admin:
         for verb in ("load", "unload"):
             operation = _operation(f"{verb} a model", "Any", 400, 404, 408, 413, 501, 503, asks="Any")
@@ -76,6 +80,11 @@ def document(version: str, programs: Programs, *, admin: bool, tenants: Sequence
         paths["/v2/models/{name}/tenants"] = {
             "get": _operation("criteria and tenants", "Tenants", 404, 503),
             "post": _operation("change them", "Tenants", 400, 404, 408, 413, 503, asks="TenantsChanged"),
+            "parameters": [name],
+        }
+        paths["/v2/models/{name}/exits"] = {
+            "get": _operation("active exits", "Exits", 400, 404, 501, 503),
+            "post": _operation("change them", "Exits", 400, 404, 408, 413, 501, 503, asks="ExitsChanged"),
             "parameters": [name],
         }
     return {
@@ -180,6 +189,18 @@ def _schemas(programs: Programs, tenants: Sequence[str]) -> Schema:
             "properties": {"criteria": _criteria()},
             "additionalProperties": False,
         },
+        "Fed": _object({"taken": _COUNT}),
+        "Feedback": {
+            **_object(
+                {"truths": _list({**_object({"request": _COUNT, "label": _COUNT}), "additionalProperties": False})}
+            ),
+            "additionalProperties": False,
+        },
+        "Exits": _object({"exits": _list({"type": "object"}), "changes": _COUNT, "why": _STRING}),
+        "ExitsChanged": {
+            **_object({"thresholds": _thresholds(programs)}, why={"type": "string", "maxLength": LONGEST_WHY}),
+            "additionalProperties": False,
+        },
         "InferRequest": _infer_request(programs, tenants),
         "InferResponse": _object(
             {"model_name": _STRING, "model_version": _STRING, "parameters": parameters, "outputs": _list(output)},
@@ -224,6 +245,19 @@ def _infer_request(programs: Programs, tenants: Sequence[str]) -> Schema:
         parameters=parameters,
         outputs=_list(output),
     ) | _example(programs)
+
+
+def _thresholds(programs: Programs) -> Schema:
+    """Describe thresholds by the early exits of the first model that is loaded."""
+    program = _loaded(programs)
+    names = [] if program is None else [exit.name for exit in program.exits[:-1]]
+    value = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
+    return {
+        "type": "object",
+        "properties": dict.fromkeys(names, value),
+        "additionalProperties": False,
+        "minProperties": 1,
+    }
 
 
 def _criteria() -> Schema:

@@ -65,7 +65,11 @@ def application(inference: Front, access: Access, *, admin: bool = False) -> ASG
             Route(f"{prefix}/stats", edge.statistics),
             Route(f"{prefix}/infer", _Infer(edge), methods=["POST"]),
         ]
-    routes.append(Route("/v2/models/{name}/tenants", edge.tenants, methods=["GET", "POST"]))
+    routes += [
+        Route("/v2/models/{name}/tenants", edge.tenants, methods=["GET", "POST"]),
+        Route("/v2/models/{name}/exits", edge.exits, methods=["GET", "POST"]),
+        Route("/v2/models/{name}/feedback", edge.feedback, methods=["POST"]),
+    ]
     handlers = {Exception: _failed, HostError: _failed, HTTPException: _http_failed}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
@@ -129,6 +133,19 @@ class _Edge:
             asked = read_json(await self.body(request))
             return JSONResponse(self.inference.change(name, asked))
         return JSONResponse(self.inference.tenants(name))
+
+    async def exits(self, request: Request) -> Response:
+        """Tell the active exits, or change them."""
+        self._check_admin("active exits must be read and changed")
+        name = request.path_params["name"]
+        if request.method == "POST":
+            return JSONResponse(self.inference.change_exits(name, read_json(await self.body(request))))
+        return JSONResponse(self.inference.exits(name))
+
+    async def feedback(self, request: Request) -> Response:
+        """Take the true classes of answered requests."""
+        name = request.path_params["name"]
+        return JSONResponse(self.inference.feedback(name, read_json(await self.body(request))))
 
     def _check_admin(self, what: str = "models must be loaded and unloaded") -> None:
         if not self.admin:
@@ -235,6 +252,9 @@ class _Watch:
             self._work.uncancel()
 
     def _ended(self, done: asyncio.Task[None]) -> None:
+        if done.cancelled():
+            return
+        done.exception()  # a connection that broke is gone, too
         self.gone = True
         self._work.cancel()
 

@@ -1,3 +1,5 @@
+from .adapting import active_exits as active_exits
+from .adapting import part_times as part_times
 from .model import Model as Model
 from .model import ModelOptions as ModelOptions
 from .model import criteria_of as criteria_of

@@ -1,4 +1,4 @@
-"""What happens on an NPU with several networks, told to an observer of each: its own stages and requests."""
+"""The events of an NPU with several networks, told to an observer of each: its own stages and requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from fluidnpu.scheduler import Action, Request, Run, View, Wait
-from fluidnpu.scheduler.simulation import Networks
+from fluidnpu.scheduler.simulation import InForce, Networks
 
 from ..driver import Job
 from ..errors import DeviceError
@@ -63,6 +63,9 @@ class Apart(Observer):
         """Tell each network of its own requests."""
         for network, observer in enumerate(self._observers):
             observer.ended([fate for fate in fates if self._networks.of_tenant[fate.tenant] == network])
+
+    def adapted(self, now_ns: int, state: InForce) -> None:
+        """Nothing changes: networks side by side have no table of active exits."""
 
     def answered_early(self, reply: Reply) -> None:
         """Tell the request's network."""

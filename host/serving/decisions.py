@@ -13,6 +13,7 @@ from typing import IO
 from fluidnpu.scheduler import Action, Answer, Request, Run, Shed, View
 from fluidnpu.scheduler.comparison import LiveLog
 from fluidnpu.scheduler.policies import Setting
+from fluidnpu.scheduler.simulation import InForce
 
 from ..driver import Job
 from ..errors import DeviceError, GaveUpError
@@ -79,7 +80,13 @@ class DecisionLog(Observer):
             ids, after = {request.id for request in self._run.requests}, self._run.stage + 1
             waiting = self._view.waiting[after] if after < len(self._view.waiting) else ()
             because = {fate.request_id: fate.because for fate in fates if isinstance(fate, Reply)}
-            self._end_run([request.id for request in waiting if request.id in ids], because)
+            staying = [request.id for request in waiting if request.id in ids]
+            self._end_run(staying, because, [id for id in staying if id in because])
+
+    def adapted(self, now_ns: int, state: InForce) -> None:
+        """Write the change, with its reason."""
+        assert self._log is not None
+        self._write(self._log.adapted(now_ns, state))
 
     def answered_early(self, reply: Reply) -> None:
         """Nothing is decided here; the runtime's own line follows."""
@@ -96,9 +103,11 @@ class DecisionLog(Observer):
             self._out.close()
             self._out = None
 
-    def _end_run(self, staying: Sequence[int], because: Mapping[int, str] | None = None) -> None:
+    def _end_run(
+        self, staying: Sequence[int], because: Mapping[int, str] | None = None, shadows: Sequence[int] = ()
+    ) -> None:
         assert self._log is not None
-        self._write(self._log.run_end(max(self._end_ns, 0), staying, because))
+        self._write(self._log.run_end(max(self._end_ns, 0), staying, because, shadows))
         self._run = None
 
     def _write(self, line: str) -> None:

@@ -33,6 +33,7 @@ from fluidnpu.scheduler.exits import (
     make_mode,
     parse_criterion,
 )
+from fluidnpu.scheduler.simulation import ActiveExits, ExitSet
 from fluidnpu.scheduler.tenants import (
     Shared,
     Tenancy,
@@ -42,7 +43,7 @@ from fluidnpu.scheduler.tenants import (
     network_of_tenants,
     room_for,
 )
-from fluidnpu.scheduler.tuning import deployed
+from fluidnpu.scheduler.tuning import Adaptation, AdaptationEvent, AdaptationPlan, Watching, deployed
 
 from ..bundle import Bundle
 from ..devices.device import Clock, Device, WallClock
@@ -60,6 +61,7 @@ from ..errors import (
     QueueFullError,
     ServerClosedError,
 )
+from .adapting import active_exits, changed_exits, described_exits
 from .apart import Apart
 from .decisions import DecisionLog
 from .replies import Image, Observer, Reply
@@ -86,6 +88,8 @@ class ModelOptions:
     (None: the program's thresholds). `tenancy`: the tenants that share each model's NPU; `policy` is then
     that of each. `power`: watts of the board, by default those of its file. `recorded`: by model the
     confidences of labelled samples, for tenants whose mode is "pareto"; that of the only model under "".
+    `adapt`: what adaptation of the active exits goes by, and `watching` its settings (None: exits change by
+    hand alone).
     """
 
     device: str = "simulated"
@@ -106,6 +110,8 @@ class ModelOptions:
     tenancy: Tenancy | None = None
     power: PowerModel | None = None
     recorded: Mapping[str, Recorded] = field(default_factory=dict)
+    adapt: AdaptationPlan | None = None
+    watching: Watching = field(default_factory=Watching)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +162,7 @@ class Model:
         self._log: DecisionLog | None = None
         self._usual, self._tenancy = [self.options.criteria] * len(self.names), self.options.tenancy
         self.shared: Shared | None = None
+        self.adaptation: Adaptation | None = None
 
     # -- what is served --------------------------------------------------------------------------------------
 
@@ -310,6 +317,47 @@ class Model:
             if tenancy is not None and self.shared is not None and tenants:
                 self.shared.change(tenancy)
                 self._tenancy = tenancy
+
+    # -- active exits ----------------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> ActiveExits:
+        """The table of active exits. Raises ProtocolError where there is none, and ModelUnavailableError."""
+        active = self.server.active
+        if active is None:
+            raise ProtocolError(
+                f"model '{self.name}' must have early exits, and no criterion of its server's, for its exits to change"
+            )
+        return active
+
+    def exits(self) -> dict[str, Any]:
+        """Return the active exits, why they are so, and what adaptation sees.
+
+        Raises ProtocolError, ModelUnavailableError.
+        """
+        return described_exits(self.bundle.program, self.active, self.adaptation, self.server.adoption_ns)
+
+    def change_exits(self, thresholds: Mapping[str, float | None], why: str) -> None:
+        """Set thresholds of early exits by name, None for an inactive one; the others stay as they are.
+
+        It takes effect with the next batch, and a reload undoes it. Raises ProtocolError,
+        ModelUnavailableError.
+        """
+        active = self.active
+        try:
+            active.change(changed_exits(self.bundle.program, active, thresholds), why)
+        except SchedulerError as error:
+            raise ProtocolError(str(error)) from None
+
+    def feedback(self, truths: Mapping[int, int]) -> int:
+        """Tell the true classes of answered requests by their numbers; return how many were of use.
+
+        Raises ProtocolError where nothing adapts, and ModelUnavailableError.
+        """
+        self.server  # is served  # noqa: B018
+        if self.adaptation is None:
+            raise ProtocolError(f"model '{self.name}' must adapt to take labels (serve --adapt), and it does not")
+        return sum(self.adaptation.feedback(request, truth) for request, truth in truths.items())
 
     def _profile(self, design: Design) -> ExitProfile:
         return profile_of(design, self.options.power)
@@ -487,11 +535,15 @@ class Model:
                 networks=None if len(side) == 1 else side,
                 power=self._power(driver.design),
             )
+        active = self._table(driver, criteria)
         server = Server(
             driver,
             policy,
+            exit_rates=None if active is None else active.now.rates,
             rule=criteria,
             networks=of_tenant,
+            active=active,
+            watch=self.adaptation,
             attempts=self.options.attempts,
             queue_limit=self.options.queue,
             observers=observers,
@@ -501,10 +553,34 @@ class Model:
             self.state, self.reason = READY, ""
         threading.Thread(target=self._supervise, args=(server,), name="npu-supervisor", daemon=True).start()
 
+    def _table(self, driver: Driver, criteria: Sequence[Criteria]) -> ActiveExits | None:
+        """Return the table of active exits, and begin to adapt it where that is asked for."""
+        plan, design = self.options.adapt, driver.design
+        ends = zip(driver.program.stages, driver.program.segments, strict=True)
+        fixed = len(self.names) > 1 or design.stages == 1 or self._usual[0] is not None
+        if fixed or any(end < first for (first, _), end in ends):
+            return None
+        if plan is None:
+            return active_exits(driver, criteria[0], ExitSet(driver.program.thresholds))
+        active = active_exits(driver, criteria[0], plan.exits, plan.rates)
+        self.adaptation = Adaptation(active, plan, self.options.watching, told=self._tell)
+        return active
+
+    def _tell(self, event: AdaptationEvent) -> None:
+        _log.warning(
+            "model '%s', request %d: %s: %s; %s", self.name, event.requests, event.kind, event.why, event.exits
+        )
+
     def _check_policy(self, bundles: Sequence[Bundle]) -> None:
-        """Refuse a policy or a criterion that does not fit the designs, before anything is stopped."""
+        """Refuse a policy, a criterion or a plan that does not fit a design, before anything is stopped."""
         designs = [bundle.design for bundle in bundles]
         joined_design(bundles)
+        if self.options.adapt is not None:
+            if len(designs) > 1:
+                raise DriverUsageError(f"exits adapt where an NPU serves one network, not {len(designs)}")
+            if self._usual[0] is not None:
+                raise DriverUsageError("exits that adapt have thresholds of their own, so no other criterion fits them")
+            self.options.adapt.check(designs[0].exits)
         for design, folder, usual in zip(designs, self._folders, self._usual, strict=True):
             if usual is not None:
                 Bound(parse_criterion(usual), self._profile(design))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from fluidnpu.scheduler import Action, Outcome, Request, Run, View
 from fluidnpu.scheduler.exits import Criterion
+from fluidnpu.scheduler.simulation import InForce
 
 from ..driver import Job
 from ..errors import DeviceError
@@ -132,6 +133,9 @@ class Observer(Protocol):
 
     def ended(self, fates: Sequence[Fate]) -> None:
         """Take note of the requests that ended with the last decision, before they are told."""
+
+    def adapted(self, now_ns: int, state: InForce) -> None:
+        """Take note of a change of the active exits, before the decision that it holds for first."""
 
     def answered_early(self, reply: Reply) -> None:
         """Take note of an answer at a deadline while the NPU works; on another thread."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -34,6 +35,7 @@ from fluidnpu.scheduler import (
     Wait,
 )
 from fluidnpu.scheduler.exits import LAST, Criteria, Criterion, ExitProfile, ExitRule, RuledExits, StageCosts
+from fluidnpu.scheduler.simulation import ActiveExits, InForce, Watcher, shadow_of
 
 from ..driver import Driver, Job
 from ..errors import DeviceError, DriverUsageError, GaveUpError
@@ -51,6 +53,8 @@ class Runtime:
     tried before GaveUpError. Then its requests are dropped and their slots free, while all others still wait,
     so a caller that catches the error may `Driver.recover` and go on. `record` keeps log and replies for
     `schedule`; a server that runs for weeks does not. `observers` are told of all that happens, in order.
+    `active`: exits that may be inactive and change meanwhile; `watch` is told of every run, and chooses whose
+    samples run on after their answer.
 
     With several programs there is a rule for each, and `networks` names by tenant the program that its
     requests are for; exits of replies are then those of their network, and stages are numbered through.
@@ -67,6 +71,8 @@ class Runtime:
         attempts: int = 3,
         record: bool = True,
         observers: Sequence[Observer] = (),
+        active: ActiveExits | None = None,
+        watch: Watcher | None = None,
         networks: Mapping[str, int] | None = None,
     ) -> None:
         if attempts < 1:
@@ -94,6 +100,18 @@ class Runtime:
         )
         waiting = self._ledger.waiting
         self._view = View(0, waiting, design.latency, rates, design.b_max, slots=driver.slots)
+        self.active, self._watch = active, watch
+        self._shadows: dict[int, None] = {}  # requests that are answered and run on, in order
+        self._ran_on: list[int] = []
+        self._unanswerable: set[int] = set()  # past stage 0 without an exit whose head ran
+        self._asked_exit: dict[int, int] = {}  # by request past an exit whose head ran: the last such exit
+        self._adopted: InForce | None = None  # since the last run
+        self.adoption_ns: deque[int] = deque(maxlen=1000)  # from the decision of a change to the next batch
+        if active is not None:
+            if len(driver.parts) > 1:
+                raise DriverUsageError(f"active exits are those of one network, and the driver has {len(driver.parts)}")
+            self._view.unanswerable = self._unanswerable
+            self._view.latency, self._view.exit_rates = active.now.latency, active.now.rates
         self._free = [list(slots) for slots in driver.slots_of]
         self._images: dict[int, Image] = {}
         self._slot: dict[int, int] = {}
@@ -154,6 +172,8 @@ class Runtime:
         """
         now = self.now_ns
         self._view.now_ns, self._view.closed = now, closed
+        if self.active is not None and (state := self.active.adopt()) is not None:
+            self._adopt(now, state)
         action = (self._overdue(now) if self._terms else None) or self.policy.decide(self._view)
         if self._record:
             self._log.append((now, action))
@@ -181,6 +201,7 @@ class Runtime:
             for stage, line in enumerate(self._ledger.waiting)
             for request in line
             if (end := self._terms.get(request.id, PLAIN).end_ns(request, self._local(stage))) is not None
+            and request.id not in self._unanswerable
         ]
         return min(times, default=None) if self._terms else None
 
@@ -190,6 +211,40 @@ class Runtime:
         The caller then answers the request, and the runtime gives no reply for it.
         """
         return self._passed.pop(request_id, None)  # one operation, so that only one thread gets it
+
+    # -- active exits ----------------------------------------------------------------------------------------
+
+    def _adopt(self, now: int, state: InForce) -> None:
+        """Let a change of the active exits hold from now on."""
+        self._view.latency, self._view.exit_rates = state.latency, state.rates
+        self._adopted = state
+        for observer in self._observers:
+            observer.adapted(now, state)
+
+    def _runs_head(self, stage: int) -> bool:
+        return self.active is None or self.active.now.exits.runs_head(stage)
+
+    def _watched(self, now: int, run: Run, reasons: Sequence[str], labels: Sequence[int] | None) -> frozenset[int]:
+        """Tell the watcher of a run; return the ids of the leavers that run on as shadows."""
+        if self._watch is None or self.active is None:
+            return frozenset()
+        seen = [k for k, request in enumerate(run.requests) if request.id not in self._shadows]
+        if not seen:
+            return frozenset()
+        return self._watch.ran(
+            now,
+            self.active.now,
+            run.stage,
+            [run.requests[k] for k in seen],
+            [reasons[k] for k in seen],
+            None if labels is None else [labels[k] for k in seen],
+        )
+
+    def _end_shadow(self, request: Request, now: int, label: int | None) -> None:
+        """Free the slot of a sample that ran on; its request was answered before."""
+        self._forget(request)
+        if self._watch is not None:
+            self._watch.shadow_ended(now, request.id, label)
 
     # -- actions ---------------------------------------------------------------------------------------------
 
@@ -205,6 +260,7 @@ class Runtime:
                 for request in line
                 if (end := self._terms.get(request.id, PLAIN).end_ns(request, self._local(stage))) is not None
                 and end <= now
+                and request.id not in self._unanswerable
             )
             if ended:
                 return Answer(ended, reason=OVERDUE) if self._local(stage) else Shed(ended, reason=EXPIRED)
@@ -217,12 +273,18 @@ class Runtime:
         if exit == 0:
             self._launch(now, batch, network)
         slots = [self._slot[request.id] for request in batch]
+        if self._adopted is not None:
+            self.adoption_ns.append(time.perf_counter_ns() - self._adopted.decided_ns)
+            self._adopted = None
         job = self._work(run, slots)
         end = self.now_ns
         if self._record:
             self._run_ends.append(end)
         for observer in self._observers:
             observer.ran(run, now, end, job)
+        if not self._runs_head(stage):
+            self._pass_by(run, now, end)
+            return []
         logits = self.driver.logits(slots, stage)
         last = stage == self.networks.last[network]
         fates: list[Fate] = []
@@ -232,17 +294,33 @@ class Runtime:
         checked = sures if check is ExitCheck.TOP else self._checked(batch, logits, check)
         started = [self._start[request.id] for request in batch]
         reasons = [LAST] * len(batch) if last else self._exits[network].leaving(batch, started, exit, end, checked)
-        rows = zip(batch, logits, sures, top_class(logits).tolist(), reasons, strict=True)
+        labels = top_class(logits).tolist()
+        on = self._watched(end, run, reasons, labels)
+        rows = zip(batch, logits, sures, labels, reasons, strict=True)
         for request, row, sure, label, reason in rows:
+            if request.id in self._shadows:
+                if last:
+                    self._end_shadow(request, end, label)
+                else:
+                    staying.append(request)
+                continue
             before = self._worked.get(request.id, (0, 0))[0]
             self._worked[request.id] = (before + end - now, len(batch))
             answered = self._answered_meanwhile(request, exit)
-            if answered or reason:
+            if reason and not answered and request.id in on and not last:
+                fates.append(self._made(request, end, exit, label, sure, row, reason, Outcome.EXIT))
+                staying.append(self._run_on(request))
+            elif answered or reason:
                 reply = self._reply(request, end, exit, label, sure, row, because=reason)
                 fates += [] if answered else [reply]
+                if answered and not reason and self._watch is not None:
+                    self._watch.gone(request.id)
             else:
                 staying.append(request)
                 self._logits[request.id] = row
+                if self.active is not None:
+                    self._asked_exit[request.id] = stage
+                    self._unanswerable.discard(request.id)
                 if self._terms.get(request.id, PLAIN).anytime:
                     self._passed[request.id] = self._made(
                         request, end, exit, label, sure, row, OVERDUE, Outcome.ANYTIME
@@ -250,12 +328,40 @@ class Runtime:
         self._ledger.finish(run, staying)
         return fates
 
+    def _pass_by(self, run: Run, start_ns: int, end_ns: int) -> None:
+        """Let a batch run on past an inactive exit."""
+        self._watched(end_ns, run, [""] * len(run.requests), None)
+        for request in run.requests:
+            before = self._worked.get(request.id, (0, 0))[0]
+            self._worked[request.id] = (before + end_ns - start_ns, len(run.requests))
+            if request.id not in self._logits and request.id not in self._shadows:
+                self._unanswerable.add(request.id)
+        self._ledger.finish(run, run.requests)
+
+    def _run_on(self, request: Request) -> Request:
+        """Keep the sample of a request that has its answer; nobody waits for the shadow."""
+        for known in (self._logits, self._terms, self._passed, self._asked_exit):
+            known.pop(request.id, None)
+        self._unanswerable.discard(request.id)
+        self._shadows[request.id] = None
+        self._ran_on.append(request.id)
+        for criteria in self.criteria:
+            criteria.forget(request.id)
+        return shadow_of(request)
+
     def _checked(self, batch: Sequence[Request], logits: Image, check: ExitCheck) -> list[float]:
-        """Return what the network's own exit check makes of the logits; some look at the exit before, too."""
-        passed = [self._logits[request.id] for request in batch if request.id in self._logits]
-        before = top_class(np.stack(passed)) if len(passed) == len(batch) else None
-        found: list[float] = sureness(logits, check, before).tolist()
-        return found
+        """Return what the network's own exit check makes of the logits; some look at the exit before, too.
+
+        That is the last exit whose head ran, which may differ in a batch whose exits have just changed.
+        """
+        passed = {k: self._logits[request.id] for k, request in enumerate(batch) if request.id in self._logits}
+        found = np.empty(len(batch))
+        for group, known in ((sorted(passed), True), ([k for k in range(len(batch)) if k not in passed], False)):
+            if group:
+                before = top_class(np.stack([passed[k] for k in group])) if known else None
+                found[group] = sureness(logits[group], check, before)
+        checked: list[float] = found.tolist()
+        return checked
 
     def _answered_meanwhile(self, request: Request, stage: int) -> bool:
         """Tell if another thread took the answer of the last exit; if not, it is void from now on."""
@@ -291,12 +397,15 @@ class Runtime:
                 return job
         self.lost_in_a_row += 1
         self._ledger.finish(run, ())
+        shadows = set(self._shadows)
         for request in run.requests:
             self._forget(request)
+            if self._watch is not None:
+                self._watch.gone(request.id)
         last = self.failures[-1]
         lost = GaveUpError(
             f"stage {run.stage} failed {self._attempts} times in a row; the last time: {last}",
-            request_ids=tuple(request.id for request in run.requests),
+            request_ids=tuple(request.id for request in run.requests if request.id not in shadows),
         )
         for observer in self._observers:
             observer.failed(lost)
@@ -304,7 +413,9 @@ class Runtime:
 
     def _run_once(self, run: Run, slots: Sequence[int]) -> Job:
         self.driver.activate(slots)
-        return self.driver.run_stage(run.stage)
+        if self._runs_head(run.stage):
+            return self.driver.run_stage(run.stage)
+        return self.driver.run_segment(run.stage, self._view.latency.ns[run.stage][len(slots) - 1])
 
     def _run_again(self, run: Run, slots: Sequence[int]) -> Job:
         """Run the suspect samples of the batch up to the stage before, from their images; then the stage."""
@@ -323,6 +434,14 @@ class Runtime:
         fates: list[Fate] = []
         for request, stage in self._ledger.answer(now, action):
             passed = self._local(stage)
+            if request.id in self._shadows:
+                self._forget(request)
+                continue
+            if request.id in self._unanswerable:
+                self._ledger.refuse(now, f"answers request {request.id}, which has passed no active exit")
+            passed = self._asked_exit.get(request.id, passed)
+            if self._watch is not None:
+                self._watch.gone(request.id)
             answered = self._answered_meanwhile(request, passed + 1)
             logits = self._logits[request.id]
             label, sure = int(top_class(logits)), float(confidence(logits))
@@ -404,8 +523,10 @@ class Runtime:
         if slot is not None:
             heapq.heappush(self._free[self.networks.of(request)], slot)
         self._suspect.discard(request.id)
-        for known in (self._images, self._start, self._logits, self._worked, self._terms, self._passed):
+        tables = (self._images, self._start, self._logits, self._worked, self._terms, self._passed)
+        for known in (*tables, self._asked_exit, self._shadows):
             known.pop(request.id, None)
+        self._unanswerable.discard(request.id)
         for criteria in self.criteria:
             criteria.forget(request.id)
 
@@ -429,6 +550,8 @@ class Runtime:
             log=tuple(self._log),
             run_end_ns=tuple(self._run_ends),
             because=tuple(reply.because if isinstance(reply, Reply) else reply.reason for reply in replies),
+            shadows=tuple(sorted(self._ran_on)),
+            adapted=self.active is not None,
             networks=self.networks if len(self.networks) > 1 else None,
         )
 

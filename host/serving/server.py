@@ -21,6 +21,7 @@ import numpy as np
 
 from fluidnpu.scheduler import Policy, Request, Wait
 from fluidnpu.scheduler.exits import Criteria, Criterion, ExitRule, StageCosts
+from fluidnpu.scheduler.simulation import ActiveExits, Watcher
 from fluidnpu.scheduler.tenants import Shared
 
 from ..devices import claims
@@ -49,10 +50,11 @@ class Server:
     """Serves requests from `start` (or `with`) to `close`.
 
     `queue_limit` bounds the requests without a reply; beyond it `submit` raises QueueFullError. `rule`,
-    `costs`, `networks` and `observers`: see `Runtime`. A job that fails `attempts` times ends its own
-    requests with GaveUpError; the device is reset, and all others are served on. The server closes only
-    when `lost_in_a_row` jobs end so one after another, when the device cannot be reset or when the policy
-    breaks the rules: all remaining requests end with that error, and every later `submit` names it.
+    `costs`, `networks`, `observers`, `active` and `watch`: see `Runtime`. A job that fails `attempts` times
+    ends its own requests with GaveUpError; the device is reset, and all others are served on. The server
+    closes only when `lost_in_a_row` jobs end so one after another, when the device cannot be reset or when
+    the policy breaks the rules: all remaining requests end with that error, and every later `submit` names
+    it.
     """
 
     def __init__(
@@ -68,6 +70,8 @@ class Server:
         queue_limit: int | None = None,
         lost_in_a_row: int = LOST_IN_A_ROW,
         observers: Sequence[Observer] = (),
+        active: ActiveExits | None = None,
+        watch: Watcher | None = None,
     ) -> None:
         for name, limit in (("queue_limit", queue_limit), ("lost_in_a_row", lost_in_a_row)):
             if limit is not None and limit < 1:
@@ -83,6 +87,8 @@ class Server:
             attempts=attempts,
             record=False,
             observers=observers,
+            active=active,
+            watch=watch,
             networks=networks,
         )
         self._changed = threading.Condition()
@@ -201,6 +207,16 @@ class Server:
         if not self._runtime.criteria:
             raise DriverUsageError("a server whose exits are decided by a rule of one's own has no criteria")
         return self._runtime.criteria[network]
+
+    @property
+    def active(self) -> ActiveExits | None:
+        """The table of active exits, to be changed while serving from any thread; None without one."""
+        return self._runtime.active
+
+    @property
+    def adoption_ns(self) -> tuple[int, ...]:
+        """The times in ns from the last decisions to change exits to the next batch each."""
+        return tuple(self._runtime.adoption_ns)
 
     @property
     def waiting(self) -> int:

@@ -20,6 +20,7 @@ from itertools import accumulate
 
 from fluidnpu.dse import Design
 from fluidnpu.scheduler import Action, Outcome, Request, Run, View
+from fluidnpu.scheduler.simulation import InForce
 
 from ..driver import Job
 from ..errors import DeviceError
@@ -100,6 +101,7 @@ class Statistics(Observer):
         self.busy_ns = 0  # of the NPU
         self.failed_attempts = 0
         self.decisions = 0
+        self.exit_changes = 0  # of the active exits
         self.batches: dict[tuple[int, int], Drift] = {}  # by (stage, batch size)
         self.tenants: dict[str, TenantCounts] = {}
         self.last_inference_ms = 0  # since the epoch
@@ -179,6 +181,14 @@ class Statistics(Observer):
         if found is None:
             found = self.tenants[name] = TenantCounts()
         return found
+
+    def adapted(self, now_ns: int, state: InForce) -> None:
+        """Count the change; predicted times of the stages are those of the new set from now on."""
+        self.exit_changes += 1
+        self._latency_table = state.latency
+        for (stage, batch), drift in self.batches.items():
+            if drift.predicted_ns != state.latency.ns[stage][batch - 1]:
+                self.batches[stage, batch] = Drift(state.latency.ns[stage][batch - 1])
 
     def answered_early(self, reply: Reply) -> None:
         """Count an answer at a deadline."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from fluidnpu.scheduler import Policy, Request, Schedule, Wait
 from fluidnpu.scheduler.exits import Criteria, ExitRule, StageCosts
+from fluidnpu.scheduler.simulation import ActiveExits, Watcher
 
 from ..devices import claims
 from ..driver import Driver
@@ -53,13 +54,15 @@ def serve_requests(
     attempts: int = 3,
     networks: Mapping[str, int] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    active: ActiveExits | None = None,
+    watch: Watcher | None = None,
 ) -> ServeResult:
     """Serve requests with known arrivals on the device's own clock, `images[i]` (H, W, C) for request i.
 
     On a virtual clock this takes as long as the arithmetic. The driver must be loaded. Every request gets
     exactly one reply, also when jobs fail; GaveUpError when one fails `attempts` times in a row.
     `progress(answered, total)` is called as replies come; shed requests do not count as answered. For `rule`,
-    `costs` and `networks` see `Runtime`.
+    `costs`, `networks`, `active` and `watch` see `Runtime`.
     """
     if len(requests) != len(images):
         raise DriverUsageError(f"each of {len(requests)} requests needs an image, and {len(images)} came")
@@ -70,7 +73,15 @@ def serve_requests(
             requests,
             images,
             Runtime(
-                driver, policy, exit_rates=exit_rates, rule=rule, costs=costs, attempts=attempts, networks=networks
+                driver,
+                policy,
+                exit_rates=exit_rates,
+                rule=rule,
+                costs=costs,
+                attempts=attempts,
+                active=active,
+                watch=watch,
+                networks=networks,
             ),
             progress,
         )

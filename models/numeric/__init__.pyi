@@ -14,4 +14,5 @@ from .quantise import Format as Format
 from .quantise import QuantisedLayer as QuantisedLayer
 from .quantise import QuantisedNetwork as QuantisedNetwork
 from .quantise import quantise as quantise
+from .recording import record_classes as record_classes
 from .recording import record_exits as record_exits

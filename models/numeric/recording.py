@@ -17,8 +17,16 @@ def record_exits(qnet: QuantisedNetwork, images: ImageSet) -> tuple[npt.NDArray[
     Returns confidences (by the network's check, usually softmax top-1) and correctness (the top class is
     the label), both of shape (images, exits). Without labels nothing is correct.
     """
+    confidences, classes = record_classes(qnet, images)
+    labels = images.labels if images.labelled else np.full(len(images), -1)
+    return confidences, classes == labels[:, None]
+
+
+def record_classes(qnet: QuantisedNetwork, images: ImageSet) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Run every image to the last exit in the golden model.
+
+    Returns confidences (by the network's check) and the class that each exit names, both (images, exits).
+    """
     logits = [qnet.logits(index, stored) for index, stored in enumerate(golden.run(qnet, images.images))]
     confidences = np.stack(sureness_of_exits(logits, qnet.network.check), axis=1)
-    labels = images.labels if images.labelled else np.full(len(images), -1)
-    correct = np.stack([top_class(one) == labels for one in logits], axis=1)
-    return confidences, correct
+    return confidences, np.stack([top_class(one) for one in logits], axis=1)

@@ -50,8 +50,10 @@ class Phase(NamedTuple):
 
 
 def phases(*, size: int, outputs: int, kernel: int, stride: int, dilation: int, begin: int) -> list[Phase]:
-    """Part the outputs of a transposed convolution along an axis; input i meets output i * stride + k *
-    dilation - begin through tap k. A phase without taps has none, at input 0.
+    """Part the outputs of a transposed convolution along an axis.
+
+    Input i meets output i * stride + k * dilation - begin through tap k. A phase without taps has none, at
+    input 0.
     """
     found = []
     for first in range(min(stride, outputs)):
@@ -93,9 +95,9 @@ def _conv_transpose(walk: Walk, node: onnx.NodeProto) -> None:
     source = source if source.ordered else walk.gathered(node, source)
     if math.prod(geometry.outputs) * out > MOST_ELEMENTS:
         raise refuse(node, f"must have an output of at most {MOST_ELEMENTS} values, not {(*geometry.outputs, out)}")
-    rows, columns = (geometry.phases(axis, source.shape[axis]) for axis in (0, 1))
-    if len(rows) * len(columns) > MOST_LAYERS:
+    if math.prod(map(min, geometry.stride, geometry.outputs)) > MOST_LAYERS:
         raise misfit(node, f"has strides of {geometry.stride}", f"use strides whose product is at most {MOST_LAYERS}")
+    rows, columns = (geometry.phases(axis, source.shape[axis]) for axis in (0, 1))
     made = []
     for row in rows:
         for column in columns:
@@ -381,8 +383,9 @@ _Weights = Callable[[int, int, int, Fraction], tuple[int, tuple[Fraction, ...]]]
 def resized(
     *, size: int, outputs: int, weights: _Weights, scale: Fraction | None = None, rate: Fraction | None = None
 ) -> list[Run]:
-    """Part the outputs of a resize along an axis: output a * q + phase reads inputs b * q + at on, where b
-    / a is the rate of inputs to outputs.
+    """Part the outputs of a resize along an axis, as far as MOST_LAYERS.
+
+    Output a * q + phase reads inputs b * q + at on, where b / a is the rate of inputs to outputs.
     """
     scale = Fraction(outputs, size) if scale is None else scale
     rate = 1 / scale if rate is None else rate
@@ -390,6 +393,8 @@ def resized(
     for phase in range(min(rate.denominator, outputs)):
         last: Run | None = None
         for q, output in enumerate(range(phase, outputs, rate.denominator)):
+            if len(found) > MOST_LAYERS:
+                return found
             first, own = weights(output, size, outputs, scale)
             at = first - q * rate.numerator
             if last is not None and (last.at, last.weights) == (at, own):

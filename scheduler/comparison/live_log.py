@@ -27,6 +27,7 @@ from ..errors import PolicyError, SchedulerError
 from ..policies.registry import make_policy
 from ..policies.setting import Setting
 from ..policy import Action, Answer, Policy, Request, Run, Shed, View
+from ..simulation.active import InForce, shadow_of
 from ..simulation.ledger import Ledger
 from ..simulation.schedule import action_line, read_action
 
@@ -81,13 +82,27 @@ class LiveLog:
         more = {TERMS: True} if terms else {}
         return json.dumps({**action_line(at_ns, action), "closed": closed, **more}, allow_nan=False)
 
-    def run_end(self, at_ns: int, staying: Iterable[int], because: Mapping[int, str] | None = None) -> str:
+    def adapted(self, at_ns: int, state: InForce) -> str:
+        """Return the line of a change of the active exits, with what policies see from then on."""
+        self._head |= {"latency_ns": [list(row) for row in state.latency.ns], "exit_rates": list(state.rates)}
+        told = {"t": at_ns, "exits": list(state.exits.thresholds), "why": state.why}
+        return json.dumps({**told, "latency_ns": self._head["latency_ns"], "exit_rates": self._head["exit_rates"]})
+
+    def run_end(
+        self,
+        at_ns: int,
+        staying: Iterable[int],
+        because: Mapping[int, str] | None = None,
+        shadows: Sequence[int] = (),
+    ) -> str:
         """Return the line of the last run's end, with those who stay for the next stage.
 
-        `because`: by id of those who left, the clause for which they did.
+        `because`: by id of those who left, the clause for which they did. `shadows`: those who stay although
+        they were answered.
         """
+        on = {"shadows": list(shadows)} if shadows else {}
         left = {"left": {str(id): text for id, text in because.items()}} if because else {}
-        return json.dumps({"end": at_ns, "stay": list(staying), **left})
+        return json.dumps({"end": at_ns, "stay": list(staying), **left, **on})
 
 
 def replay_live(lines: Iterable[str]) -> Relived:
@@ -164,17 +179,24 @@ class _Replayed:
             self._ledger.admit(self._learn(raw["in"]))
             self.requests += 1
         elif "end" in raw:
-            self._finish(int(raw["end"]), raw["stay"])
+            self._finish(int(raw["end"]), raw["stay"], raw.get("shadows", ()))
+        elif "exits" in raw:
+            self._view.latency = LatencyTable(ns=tuple(tuple(row) for row in raw["latency_ns"]))
+            self._view.exit_rates = tuple(float(rate) for rate in raw["exit_rates"])
         else:
             self._decide(*read_action(raw, self._known), bool(raw["closed"]), bool(raw.get(TERMS)))
 
-    def _finish(self, at_ns: int, stay: Sequence[int]) -> None:
+    def _finish(self, at_ns: int, stay: Sequence[int], shadows: Sequence[int]) -> None:
         if self._run is None:
             raise ValueError("a run ends that was not begun")
-        staying = [request for request in self._run.requests if request.id in set(stay)]
+        staying = []
         for request in self._run.requests:
-            if request not in staying:
+            if request.id not in stay:
                 del self._known[request.id]
+                continue
+            kept = shadow_of(request) if request.id in shadows else request
+            self._known[request.id] = kept
+            staying.append(kept)
         self._ledger.finish(self._run, staying)
         self._view.now_ns, self._run = at_ns, None
 

@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from ..errors import SchedulerError
 from ..policy import Request
+from ..simulation.active import ExitSet
 from ..simulation.schedule import LAST as LAST
 from .criterion import Criterion
 from .evaluation import AtExit, Bound
@@ -77,6 +78,10 @@ class Criteria:
             _put(self._tenants, tenant, bound)
         if request is not None:
             _put(self._requests, request, bound)
+
+    def obey(self, exits: ExitSet) -> None:
+        """Make the thresholds of a set of exits the usual criterion; nobody leaves at an inactive one."""
+        self.set(Criterion.of_thresholds([1.0 if value is None else value for value in exits.thresholds]))
 
     def forget(self, request: int) -> None:
         """Drop the criterion of a request that has ended."""

@@ -1,12 +1,15 @@
 """Criteria asked at the exits of one network, for whole batches: what is the same for all is folded first.
 
+Columns are plain lists of floats: a batch has a handful of samples, for which an array costs more to make
+than the comparison does.
+
 >>> from fluidnpu.dse import LatencyTable
 >>> from .parsing import parse_criterion
 >>> profile = ExitProfile(latency=LatencyTable(ns=((100, 150), (80, 120), (80, 120))))
 >>> bound = Bound(parse_criterion("exit_number == 2 or confidence > [0.9, 0.8]"), profile)
->>> bound.leaving(0, {"confidence": np.array([0.95, 0.5])})
+>>> bound.leaving(0, {"confidence": [0.95, 0.5]})
 ['confidence > [0.9, 0.8]', '']
->>> bound.leaving(1, {"confidence": np.array([0.1, 0.1])})
+>>> bound.leaving(1, {"confidence": [0.1, 0.1]})
 ['exit_number == 2', 'exit_number == 2']
 >>> bound.exits_alone({"confidence": np.array([[0.95, 0.2, 0.1], [0.1, 0.1, 0.1]])}, count=2).tolist()
 [0, 1]
@@ -14,14 +17,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from fluidnpu.models.exits import exceeds_threshold
 
 from ..errors import CriterionError
 from ..policy import Request
@@ -29,20 +29,21 @@ from .criterion import AnyOf, Comparison, Criterion, Never, Node, Not
 from .profile import ExitProfile
 from .quantities import QUANTITIES
 
-Columns = Mapping[str, NDArray[Any]]
-Test = Callable[[Columns], NDArray[np.bool_]]
-_COMPARE: dict[str, Callable[[Any, float], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">=": operator.ge,
-    ">": exceeds_threshold,  # the comparison of training, golden model and default rule
+Floats = Sequence[float]
+Columns = Mapping[str, Floats]
+Test = Callable[[Columns], list[bool]]
+_COMPARE: dict[str, Callable[[Floats, float], list[bool]]] = {
+    "<": lambda column, value: [x < value for x in column],
+    "<=": lambda column, value: [x <= value for x in column],
+    "==": lambda column, value: [x == value for x in column],
+    "!=": lambda column, value: [x != value for x in column],
+    ">=": lambda column, value: [x >= value for x in column],
+    ">": lambda column, value: [x > value for x in column],  # float64, as `models.exits.exceeds_threshold`
 }
 TIMED = ("response_time", "service_time", "next_response_time", "slack")
 
 
-class AtExit(dict[str, NDArray[Any]]):
+class AtExit(dict[str, Floats]):
     """The columns of a batch at an exit, each made when it is first asked for."""
 
     def __init__(
@@ -57,8 +58,9 @@ class AtExit(dict[str, NDArray[Any]]):
         self.requests, self.started_ns, self.now_ns, self.next_ns = requests, started_ns, now_ns, next_ns
         self.confidences = confidences
 
-    def __missing__(self, name: str) -> NDArray[Any]:
+    def __missing__(self, name: str) -> Floats:
         now = self.now_ns
+        values: Floats
         if name == "confidence":
             if self.confidences is None:
                 raise CriterionError(
@@ -74,8 +76,8 @@ class AtExit(dict[str, NDArray[Any]]):
             values = [request.deadline_ns - now for request in self.requests]
         else:
             values = [now - started for started in self.started_ns]
-        self[name] = column = np.array(values, np.float64)
-        return column
+        self[name] = values
+        return values
 
     def of(self, indices: Sequence[int]) -> AtExit:
         """Return the columns of some of the samples."""
@@ -105,21 +107,21 @@ class Bound:
         for text, test in self._clauses[exit]:
             if test is None:
                 return [one or text for one in said] if said else [text] * _count(columns, count)
-            holds = test(columns).tolist()
+            holds = test(columns)
             if said is None:
                 said = [text if held else "" for held in holds]
             elif True in holds:
                 said = [one or (text if held else "") for one, held in zip(said, holds, strict=True)]
         return [""] * _count(columns, count) if said is None else said
 
-    def exits_alone(self, columns: Columns, *, count: int | None = None) -> NDArray[np.int64]:
+    def exits_alone(self, columns: Mapping[str, NDArray[Any]], *, count: int | None = None) -> NDArray[np.int64]:
         """Return the exit of each sample on an NPU that has nothing else to do.
 
         `columns`: samples x exits where they are known beforehand; times are those of a lone sample, and its
         slack is without end.
         """
         last = self.profile.exits - 1
-        size = _count({name: column[:, 0] for name, column in columns.items()}, count)
+        size = count if count is not None else len(next(iter(columns.values())))
         chosen, open_ = np.full(size, last, np.int64), np.ones(size, bool)
         for exit in range(last):
             alone = self.profile.alone_ns[exit]
@@ -129,18 +131,18 @@ class Bound:
                 "next_response_time": alone + self.profile.next_ns[exit],
                 "slack": np.inf,
             }
-            here = {name: column[:, exit] for name, column in columns.items()}
-            here |= {name: np.full(size, float(ns)) for name, ns in times.items()}
+            here: dict[str, Floats] = {name: column[:, exit].tolist() for name, column in columns.items()}
+            here |= {name: [float(ns)] * size for name, ns in times.items()}
             leaves = np.array([bool(text) for text in self.leaving(exit, _Known(here), size)], bool)
             chosen[open_ & leaves] = exit
             open_ &= ~leaves
         return chosen
 
 
-class _Known(dict[str, NDArray[Any]]):
+class _Known(dict[str, Floats]):
     """Columns that must all be there."""
 
-    def __missing__(self, name: str) -> NDArray[Any]:
+    def __missing__(self, name: str) -> Floats:
         raise CriterionError(f"a criterion over {name} must have the {name} of each sample, and none is known")
 
 
@@ -169,11 +171,11 @@ def _folded(node: Node, profile: ExitProfile, exit: int) -> bool | Test:
     if isinstance(node, Comparison):
         compare, value, name = _COMPARE[node.operator], node.value_at(exit), node.quantity
         if not QUANTITIES[name].by_sample:
-            return bool(compare(profile.fact(name, exit), value))
+            return compare((profile.fact(name, exit),), value)[0]
         return lambda columns: compare(columns[name], value)
     if isinstance(node, Not):
         inner = _folded(node.part, profile, exit)
-        return not inner if isinstance(inner, bool) else lambda columns: ~inner(columns)
+        return not inner if isinstance(inner, bool) else lambda columns: [not held for held in inner(columns)]
     parts = [_folded(part, profile, exit) for part in node.parts]
     decisive = isinstance(node, AnyOf)
     if any(part is decisive for part in parts):
@@ -181,16 +183,8 @@ def _folded(node: Node, profile: ExitProfile, exit: int) -> bool | Test:
     tests = [part for part in parts if not isinstance(part, bool)]
     if not tests:
         return not decisive
-    return tests[0] if len(tests) == 1 else _combined(tests, np.logical_or if decisive else np.logical_and)
+    return tests[0] if len(tests) == 1 else _combined(tests, any if decisive else all)
 
 
-def _combined(tests: Sequence[Test], join: Callable[[Any, Any], Any]) -> Test:
-    first, *others = tests
-
-    def both(columns: Columns) -> NDArray[np.bool_]:
-        held = first(columns)
-        for test in others:
-            held = join(held, test(columns))
-        return held
-
-    return both
+def _combined(tests: Sequence[Test], join: Callable[[tuple[bool, ...]], bool]) -> Test:
+    return lambda columns: [join(held) for held in zip(*(test(columns) for test in tests), strict=True)]

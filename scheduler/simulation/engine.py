@@ -23,8 +23,10 @@ compared:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
+from .active import InForce, shadow_of
 from .ledger import Ledger
 from .schedule import LAST, Outcome, Schedule
 from .world import LiveExits, World
@@ -38,7 +40,8 @@ def simulate(requests: Sequence[Request], policy: Policy, world: World) -> Sched
     Raises SchedulerError for inconsistent input and PolicyError when the policy breaks the rules.
     """
     world.check(requests)
-    return _Engine(requests, policy, world).serve()
+    engine = _Engine if world.active is None else _AdaptingEngine
+    return engine(requests, policy, world).serve()
 
 
 class _Engine:
@@ -78,6 +81,7 @@ class _Engine:
                 now = arrivals[i]
                 continue
             view.now_ns, view.closed = now, i == n
+            self._adopt()
             action = decide(view)
             log((now, action))
             if isinstance(action, Run):
@@ -87,7 +91,7 @@ class _Engine:
                 now = arrivals[i] if action.until_ns is None else min(action.until_ns, arrivals[i])
             elif isinstance(action, Answer):
                 for request, passed in ledger.answer(now, action):
-                    self._leave(request, now, passed, Outcome.ANYTIME, action.reason)
+                    self._answer(request, now, passed, action.reason)
             elif isinstance(action, Shed):
                 ledger.shed(now, action)
                 for request in action.requests:
@@ -96,6 +100,9 @@ class _Engine:
             else:
                 ledger.refuse(now, f"returned {action!r}, which is no action")
         return self._schedule()
+
+    def _adopt(self) -> None:
+        """Adopt what has changed in the world since the last decision: nothing."""
 
     def _run(self, now: int, action: Run) -> int:
         """Run a batch; return the time of its end."""
@@ -135,6 +142,9 @@ class _Engine:
                 staying.append(request)
         return staying
 
+    def _answer(self, request: Request, now: int, passed: int, reason: str) -> None:
+        self._leave(request, now, passed, Outcome.ANYTIME, reason)
+
     def _leave(self, request: Request, now: int, passed: int, outcome: Outcome, reason: str) -> None:
         index = self.place[request.id][0]
         self.end[index], self.exit[index], self.outcome[index] = now, passed, outcome
@@ -157,3 +167,83 @@ class _Engine:
             because=tuple(self.because),
             networks=self.world_networks,
         )
+
+
+class _AdaptingEngine(_Engine):
+    """The engine with exits that may be inactive, and samples that run on after their answer."""
+
+    def __init__(self, requests: Sequence[Request], policy: Policy, world: World) -> None:
+        super().__init__(requests, policy, world)
+        assert world.active is not None
+        self.active, self.watch, self.overhead_ns = world.active, world.watch, world.overhead_ns
+        self.passed: dict[int, int] = {}  # by request past an exit whose head ran: the last such exit
+        self.shadows: set[int] = set()
+        self.ran_on: list[int] = []
+        self.unanswerable: set[int] = set()
+        self.view.unanswerable = self.unanswerable
+        self._take(self.active.now)
+
+    def _adopt(self) -> None:
+        if (state := self.active.adopt()) is not None:
+            self._take(state)
+
+    def _take(self, state: InForce) -> None:
+        self.view.latency, self.view.exit_rates = state.latency, state.rates
+        self.run_ns = tuple(tuple(ns + self.overhead_ns for ns in row) for row in state.latency.ns)
+
+    def _ask(self, live: LiveExits, run: Run, end: int) -> list[Request]:
+        stage, force, last = run.stage, self.active.now, run.stage == self.ledger.stages - 1
+        rows = [self.place[request.id][0] for request in run.requests]
+        if last:
+            reasons: Sequence[str] = [LAST] * len(rows)
+        elif force.exits.runs_head(stage):
+            reasons = live.leaving(run.requests, [self.start[row] for row in rows], stage, end)
+        else:
+            reasons = [""] * len(rows)
+        mine = [request.id in self.shadows for request in run.requests]
+        reasons = [reason if last or not shadow else "" for reason, shadow in zip(reasons, mine, strict=True)]
+        watch, on = self.watch, frozenset[int]()
+        if watch is not None:
+            seen = [k for k, shadow in enumerate(mine) if not shadow]
+            told = [run.requests[k] for k in seen], [reasons[k] for k in seen]
+            on = watch.ran(end, force, stage, *told, None) if seen else on
+        staying = []
+        for request, row, reason, shadow in zip(run.requests, rows, reasons, mine, strict=True):
+            self._note_exit(request.id, stage, force, bool(reason))
+            if shadow and last:
+                self.shadows.discard(request.id)
+                if watch is not None:
+                    watch.shadow_ended(end, request.id, None)
+                continue
+            if not reason:
+                staying.append(request)
+                continue
+            self.end[row], self.exit[row], self.because[row] = end, stage, reason
+            if request.id in on and not last:
+                self.shadows.add(request.id)
+                self.ran_on.append(request.id)
+                staying.append(shadow_of(request))
+        return staying
+
+    def _note_exit(self, id: int, stage: int, force: InForce, leaves: bool) -> None:
+        if leaves:
+            self.passed.pop(id, None)
+            self.unanswerable.discard(id)
+        elif force.exits.runs_head(stage):
+            self.passed[id] = stage
+            self.unanswerable.discard(id)
+        elif id not in self.passed and id not in self.shadows:
+            self.unanswerable.add(id)
+
+    def _answer(self, request: Request, now: int, passed: int, reason: str) -> None:
+        if request.id in self.shadows:
+            self.shadows.discard(request.id)
+            return
+        if request.id in self.unanswerable:
+            self.ledger.refuse(now, f"answers request {request.id}, which has passed no active exit")
+        super()._answer(request, now, self.passed.pop(request.id, passed), reason)
+        if self.watch is not None:
+            self.watch.gone(request.id)
+
+    def _schedule(self) -> Schedule:
+        return replace(super()._schedule(), shadows=tuple(sorted(self.ran_on)), adapted=True)

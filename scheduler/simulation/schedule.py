@@ -70,8 +70,9 @@ class Schedule:
     """The whole schedule. Per-request columns are aligned with `requests`, in order of arrival.
 
     `because`: why each request left where it did, a clause of its criterion or the reason of an action; empty
-    where exits were drawn beforehand. Schedules are equal whatever they say there. `networks` side by side
-    have their exits numbered through.
+    where exits were drawn beforehand. Schedules are equal whatever they say there. `shadows`: ids of requests
+    whose samples ran on after their answer. `adapted`: exits could be inactive, so that an anytime answer may
+    be that of an exit before the last one reached. `networks` side by side have their exits numbered through.
     """
 
     policy: str
@@ -86,6 +87,8 @@ class Schedule:
     log: tuple[tuple[int, Action], ...]
     run_end_ns: tuple[int, ...]
     because: tuple[str, ...] = field(default=(), compare=False)
+    shadows: tuple[int, ...] = ()
+    adapted: bool = False
     networks: Networks | None = None
 
     @property
@@ -119,6 +122,7 @@ class Schedule:
         """
         ends: dict[int, int] = {}
         stage_of: dict[int, int] = {}
+        shadows = set(self.shadows)
         side = self.networks or Networks.alone(stages=self.stages, slots=self.slots)
         entries = {request.id: side.entry(request) for request in self.requests}
         busy_until = 0
@@ -135,17 +139,29 @@ class Schedule:
         for record in self.records:
             key = record.request.id
             _must(record.request.arrival_ns <= record.start_ns <= record.end_ns, f"request {key} ends before it starts")
-            _must(record.exit == stage_of.get(key, 0) - 1, f"request {key} left at an exit that it did not reach last")
+            reached, on = stage_of.get(key, 0) - 1, key in shadows
+            _must(
+                record.exit == reached
+                or (record.exit < reached and (on or (self.adapted and record.outcome is Outcome.ANYTIME))),
+                f"request {key} left at an exit that it did not reach last",
+            )
             _must(record.exit <= side.last[side.of(record.request)], f"request {key} ran another network")
-            if record.outcome is Outcome.EXIT:
+            if record.outcome is Outcome.EXIT and not on:
                 _must(record.end_ns == ends[key], f"request {key} was not answered when its run ended")
         _must(len(stage_of) == sum(o != Outcome.SHED for o in self.outcome), "a request is missing")
+        held_until = {key: ends[key] for key in shadows}
         for network, slots in enumerate(side.slots):
-            self._check_slots({key for key, entry in entries.items() if entry == side.first[network]}, slots)
+            mine = {key for key, entry in entries.items() if entry == side.first[network]}
+            self._check_slots(mine, slots, held_until)
 
-    def _check_slots(self, ids: set[int], slots: int) -> None:
+    def _check_slots(self, ids: set[int], slots: int, held_until: Mapping[int, int]) -> None:
+        """Check the slots held; a sample that ran on held its own until the end of its last run."""
         rows = zip(self.requests, self.start_ns, self.end_ns, self.outcome, strict=True)
-        mine = [(start, end) for request, start, end, o in rows if o != Outcome.SHED and request.id in ids]
+        mine = [
+            (start, held_until.get(request.id, end))
+            for request, start, end, o in rows
+            if o != Outcome.SHED and request.id in ids
+        ]
         held = 0
         events = [(start, 1) for start, _ in mine] + [(end, -1) for _, end in mine]
         for at, step in sorted(events):  # leaving sorts before entering at the same nanosecond

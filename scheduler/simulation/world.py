@@ -16,6 +16,7 @@ from fluidnpu.dse import LatencyTable
 
 from ..errors import SchedulerError, TrafficError
 from ..policy import Request
+from .active import ActiveExits, Watcher
 from .networks import Networks
 
 
@@ -50,10 +51,12 @@ class World:
 
     `latency` and `exit_rates` are the beliefs of the policy; `actual` (default: `latency`) is the true
     duration of runs. `exits[i]` is the exit at which request i leaves if it is let run, drawn beforehand so
-    that all policies meet the same samples; or `exits` is a `LiveExits`, which is asked at each exit. `b_max`
-    (default: the columns of the table) bounds a batch, `slots` (default: `b_max`) the samples past the queue.
-    `overhead_ns` is added to every run: the cost of asking the scheduler and of restarting. `networks` side
-    by side have their stages in one table and their exits numbered through. Raises SchedulerError.
+    that all policies meet the same samples; or `exits` is a `LiveExits`, which is asked at each exit.
+    `b_max` (default: the columns of the table) bounds a batch, `slots` (default: `b_max`) the samples past
+    the queue. `overhead_ns` is added to every run: the cost of asking the scheduler and of restarting.
+    `networks` side by side have their stages in one table and their exits numbered through. `active`: exits
+    of one network that may change meanwhile, which needs a `LiveExits`; `latency` and `exit_rates` are
+    those of its beginning. `watch` is told of every run. Raises SchedulerError.
     """
 
     latency: LatencyTable
@@ -63,6 +66,8 @@ class World:
     b_max: int | None = None
     slots: int | None = None
     overhead_ns: int = 0
+    active: ActiveExits | None = None
+    watch: Watcher | None = None
     networks: Networks | None = None
 
     def __post_init__(self) -> None:
@@ -89,6 +94,11 @@ class World:
             raise SchedulerError(f"slots must be at least b_max = {self.batch_limit}, not {self.slot_limit}")
         if self.overhead_ns < 0:
             raise SchedulerError(f"overhead_ns must not be negative, not {self.overhead_ns}")
+        if self.active is not None and (self.live is None or self.actual is not None or self.networks is not None):
+            raise SchedulerError(
+                "exits that change while requests are served are those of one network, decided at the exit, and runs take "
+                "the times of the table: neither drawn exits nor other times fit them"
+            )
 
     @property
     def drawn(self) -> Sequence[int] | None:

@@ -28,7 +28,7 @@ NJ = 1e9  # in a joule
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What may be spent: `over_idle` times the board's idle watts on average, `battery_j` more at once.
+    """A bound on power: `over_idle` times the board's idle watts on average, `battery_j` more at once.
 
     Raises SchedulerError.
     """

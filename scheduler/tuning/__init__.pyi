@@ -1,4 +1,8 @@
-from .evolution import Evolution as Evolution
+from .adapting.adaptation import Adaptation as Adaptation
+from .adapting.adaptation import AdaptationEvent as AdaptationEvent
+from .adapting.adaptation import Watching as Watching
+from .adapting.drift import simulate_drift as simulate_drift
+from .adapting.plan import AdaptationPlan as AdaptationPlan
 from .plan import COUNTS_FILE as COUNTS_FILE
 from .plan import PLAN_FILE as PLAN_FILE
 from .plan import Plan as Plan
@@ -11,15 +15,11 @@ from .selection.answers import outcome as outcome
 from .selection.answers import pattern_matrix as pattern_matrix
 from .selection.candidates import CandidateTable as CandidateTable
 from .selection.candidates import allowed_by_work as allowed_by_work
-from .selection.greedy import LATE as LATE
 from .selection.greedy import Goal as Goal
-from .selection.greedy import described as described
 from .selection.greedy import first_exits as first_exits
 from .selection.greedy import greedy as greedy
 from .selection.guarantee import Guaranteed as Guaranteed
 from .selection.guarantee import guaranteed as guaranteed
-from .selection.guarantee import least_samples as least_samples
-from .selection.proven import Proven as Proven
 from .selection.proven import prove as prove
 from .tune import Tuning as Tuning
 from .tune import weight_file as weight_file

@@ -3,17 +3,19 @@
 import asyncio
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from fleet_scripts import Scripted, answers, ask, call, fails, gated, logits, run
+from fleet_worlds import fleet_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.host import DriverUsageError
+from fluidnpu.host import Bundle, DriverUsageError
 from fluidnpu.host.errors import BoardError, ExpiredError
-from fluidnpu.host.fleet import Dispatcher, Duty, Times
+from fluidnpu.host.fleet import Dispatcher, Duty, Roster, Times
 from fluidnpu.host.fleet.duties import duties_of
 from fluidnpu.scheduler.errors import FleetError
 from fluidnpu.scheduler.placement import (
@@ -26,6 +28,7 @@ from fluidnpu.scheduler.placement import (
     Route,
     place,
     place_together,
+    read_fleet,
 )
 from fluidnpu.scheduler.placement.parts import Turns
 from fluidnpu.scheduler.placement.testing import toy_fleet, two_networks
@@ -251,3 +254,27 @@ def test_a_board_without_a_planned_rate_is_not_drawn_beside_one_that_has() -> No
         assert np.array(logits(await ask(dispatcher, call(1, model="small")))).shape == (1, 2)
 
     run(links, work, times=TIMES, duties=duties)
+
+
+def test_plan_files_that_cannot_be_read_or_are_for_another_fleet(tmp_path: Path) -> None:
+    path, plan = fleet_file(tmp_path, '[[devices]]\ntype = "board"\n'), tmp_path / "plan.json"
+    with pytest.raises(DriverUsageError, match="must be readable UTF-8 text"):
+        Roster.read(path, plan)
+    plan.write_text("{}")
+    with pytest.raises(FleetError, match="must be a plan in JSON"):
+        Roster.read(path, plan)
+    plan.write_text(of_jobs(Job(network="toy", first=0, last=3, batch=2, rate_per_s=9.0)).dumps())
+    with pytest.raises(FleetError, match="the plan must be for fleet 'a small fleet'"):
+        Roster.read(path, plan)
+
+
+def test_boards_that_a_plan_leaves_idle_have_no_seat(tmp_path: Path) -> None:
+    """A rate that one of three boards carries; no exit rates are needed beside those of the design."""
+    path, plan = fleet_file(tmp_path, '[[devices]]\ntype = "board"\ncount = 3\n'), tmp_path / "plan.json"
+    path.write_text(path.read_text().replace("[networks.small]", "[networks.small]\nexit_rates = [0.5, 0.5]"))
+    fleet = read_fleet(path, bundle=lambda place: Bundle.read(place).profile)
+    plan.write_text(place(fleet, slo_ns=SECOND, rate_per_s=1.0, forms=("data parallel",)).plan.dumps())
+    roster = Roster.read(path, plan)
+    assert [seat.name for seat in roster.seats] == ["board-0"]
+    assert roster.exit_rates == {"small": (0.5, 0.5)}
+    assert roster.seats[0].duties["small"].rate_per_s == pytest.approx(1.0)

@@ -30,7 +30,8 @@ EXTREMES = (
 OPERATORS = (
     "Conv", "Gemm", "MatMul", "BatchNormalization", "Relu", "Clip", "Add", "Sum", "Mul", "Div", "Sub", "Concat", "MaxPool", "AveragePool",
     "GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "Flatten", "Reshape", "Softmax", "Pad", "Dropout", "Identity", "Squeeze", "Unsqueeze",
-    "Constant", "ConstantOfShape", "Expand", "Shape", "Slice", "Gather", "Cast", "Transpose", "Pow", "Where", "Loop", "If", "Tanh", "Resize", "",
+    "Constant", "ConstantOfShape", "Expand", "Shape", "Slice", "Gather", "Cast", "Transpose", "Pow", "Where", "Loop", "If", "Tanh", "Resize",
+    "ConvTranspose", "DepthToSpace", "SpaceToDepth", "Upsample", "",
     "Split", "Sigmoid", "LogSoftmax", "PRelu", "LeakyRelu", "HardSigmoid", "Neg", "ReduceSum", "ReduceMax", "LRN", "Slice", "Slice", "Gather",
 )  # fmt: skip
 TEXTS = (

@@ -270,7 +270,7 @@ def test_an_output_says_what_it_must_be() -> None:
 
 # -- refusals that teach ------------------------------------------------------------------------------------
 
-FITS = r"^fluidnpu takes image CNNs \(one image in, NCHW or NHWC, of fixed size; convolutions, pools, dense layers"
+FITS = r"^fluidnpu takes image CNNs \(one image in, NCHW or NHWC, of fixed size; convolutions, pools, upsampling, dense layers"
 
 
 def message(tmp_path: Path, proto: onnx.ModelProto, **options: Any) -> str:

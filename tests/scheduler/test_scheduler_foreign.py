@@ -37,7 +37,8 @@ from fluidnpu.scheduler.policies.guarded import Guarded, with_weights
 from fluidnpu.scheduler.policies.selection import Trial, choose, run_trials
 from fluidnpu.scheduler.policies.weights import candidates
 from fluidnpu.scheduler.simulation.traffic import coverage, generate
-from fluidnpu.scheduler.tuning import Evolution, Plan, Tuning, deployed, weight_file
+from fluidnpu.scheduler.tuning import Plan, Tuning, deployed, weight_file
+from fluidnpu.scheduler.tuning.evolution import Evolution
 
 MS = 10**6
 TWO = LatencyTable(ns=((3 * MS, 5 * MS, 7 * MS), (3 * MS, 9 * MS // 2, 6 * MS)))

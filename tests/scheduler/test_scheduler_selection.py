@@ -25,12 +25,12 @@ from fluidnpu.scheduler.tuning import (
     first_exits,
     greedy,
     guaranteed,
-    least_samples,
     outcome,
     pattern_matrix,
     prove,
 )
 from fluidnpu.scheduler.tuning.selection.guarantee import Test as Proof
+from fluidnpu.scheduler.tuning.selection.guarantee import least_samples
 
 GRID = (0.2, 0.5, 0.8)
 

@@ -144,7 +144,7 @@ def test_a_file_of_tenants() -> None:
         ("[tenant.a\n", "t.toml must be TOML"),
         ("", "t.toml: there must be a table [tenant.NAME]"),
         ("tenant = 3", "there must be a table [tenant.NAME]"),
-        ("x = 1\n[tenant.a]\nshare=1", "there may be tenant, interval, utilisation, confidences, network, not x"),
+        ("x = 1\n[tenant.a]\nshare=1", "there may be tenant, interval, utilisation, confidences, network, energy, not x"),
         ("[tenant.a]\npriority=1", "tenant 'a' must have a share"),
         ("[tenant.a]\nshare=0.7\n[tenant.b]\nshare=0.4", "t.toml: the shares of all tenants must sum to at most 1, not 1.1"),
         ("[tenant.a]\nshare=2", "tenant 'a': share must be a number in 0..1, not 2"),

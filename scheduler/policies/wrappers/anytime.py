@@ -74,7 +74,7 @@ class Anytime:
         for s in range(1, len(view.waiting)):
             alone = view.latency.ns[s][0]
             for r in view.waiting[s]:
-                if end + alone <= r.deadline_ns:
+                if end + alone <= r.deadline_ns or r.id in view.unanswerable:
                     continue
                 if s == stage and isinstance(action, Run) and end <= r.deadline_ns and r in action.requests:
                     continue
