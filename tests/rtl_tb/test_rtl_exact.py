@@ -35,8 +35,14 @@ ARRAYS: dict[str, tuple[int, dict[str, Any]]] = {  # bits of a port, sizes
     "pools wider than lanes": (256, {"t_r": 24, "t_p": 4, "t_c": 6, "weight_slots": 4, "out_words": 16, "buffer_words": 4096}),
     "no pairs": (128, {"t_r": 16, "t_p": 3, "t_c": 5, "stackable": False, "out_words": 3, "buffer_words": 2048}),
     "many slots": (128, {"t_r": 64, "t_p": 6, "t_c": 16, "split": True, "weight_slots": 3, "out_words": 8, "buffer_words": 1 << 15}),
+    "chains in pieces": (128, {"t_r": 24, "t_p": 9, "t_c": 6, "weight_slots": 2, "out_words": 8, "buffer_words": 4096}),
 }  # fmt: skip
-UNLIKE = ("pools wider than lanes", "no pairs")  # the arrays that differ most from the one of the default test
+CHAINS = {"chains in pieces": {"piece": 4, "broken": 2}}
+UNLIKE = (
+    "pools wider than lanes",
+    "no pairs",
+    "chains in pieces",
+)  # the arrays that differ most from the one of the default test
 
 
 @pytest.mark.parametrize("dram", DRAMS[:3], ids=["ideal", "board", "slow"])
@@ -59,7 +65,8 @@ def test_arrays_ports_and_buffers_of_other_shapes(array: str) -> None:
     for seed in range(8):
         rng = random.Random(seed)
         qnet = quantise(random_network(seed, exits=rng.randint(1, 3), steps=rng.randint(2, 4)))
-        design = random_plans(design_for(qnet.network.workload, **sizes).changed(port_bits=port_bits), seed)
+        built = design_for(qnet.network.workload, **sizes).changed(port_bits=port_bits, **CHAINS.get(array, {}))
+        design = random_plans(built, seed)
         dram = DRAMS[seed % len(DRAMS)]
         if dram not in npus:
             npus[dram] = small_npu(shared_model(design), dram, memory_bytes=1 << 23)

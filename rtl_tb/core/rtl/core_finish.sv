@@ -49,6 +49,13 @@ module core_finish #(
       finish_q <= {finish_q[Steps-2:1], finish_i};
       used_q   <= used;
     end
+    // What is used of them comes from flip-flops, faster than a shift register, which knows no reset.
+    if (!rst_ni) begin
+      finish_q[4]   <= '0;
+      finish_q[5]   <= '0;
+      finish_q[7]   <= '0;
+      used_q[Steps] <= '0;
+    end
     if (!rst_ni) valid_q <= '0;
     else if (enable) valid_q <= valid[Steps-1:0];
   end

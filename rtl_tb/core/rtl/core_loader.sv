@@ -24,25 +24,26 @@ module core_loader #(
   input  logic                        swap_i
 );
   localparam int unsigned BiasesPerBeat = TP / 3 * WeightSlots;
+  localparam int unsigned Bits = $clog2((1 << 13) + WeightSlots + BiasesPerBeat);  // twice the columns, and a beat
 
-  logic        in_tile_q, loaded_q, take, last_beat, last_tile;
-  logic [15:0] tile_q;
-  logic [12:0] beat_q;
-  logic [24:0] done_q, wanted;  // biases or slots
+  logic            in_tile_q, loaded_q, take, last_beat, last_tile_q, tile_ends;
+  logic [15:0]     tile_q;
+  logic [12:0]     beat_q;
+  logic [Bits-1:0] done_q, wanted;  // biases or slots
 
   always_comb begin
-    wanted = 25'(cmd_cols_i);
-    if (in_tile_q && cmd_mode_i == fluidnpu_formats_pkg::ModeWide) wanted = 25'({cmd_cols_i, 1'b0});
-    if (in_tile_q && cmd_mode_i == fluidnpu_formats_pkg::ModeSplit) wanted = (25'(cmd_cols_i) + 25'd1) >> 1;
+    wanted = Bits'(cmd_cols_i);
+    if (in_tile_q && cmd_mode_i == fluidnpu_formats_pkg::ModeWide) wanted = Bits'({cmd_cols_i, 1'b0});
+    if (in_tile_q && cmd_mode_i == fluidnpu_formats_pkg::ModeSplit) wanted = (Bits'(cmd_cols_i) + 1'b1) >> 1;
   end
 
   assign last_beat      = done_q >= wanted;
-  assign last_tile      = tile_q + 16'd1 == cmd_p_tiles_i;
+  assign tile_ends      = take && last_beat && in_tile_q;
   assign bias_valid_o   = cmd_valid_i && weight_valid_i && !in_tile_q;
   assign load_o         = cmd_valid_i && weight_valid_i && in_tile_q && (!loaded_q || swap_i);
   assign take           = load_o || (bias_valid_o && bias_ready_i);
   assign weight_ready_o = take;
-  assign cmd_ready_o    = load_o && last_beat && last_tile;
+  assign cmd_ready_o    = load_o && last_beat && last_tile_q;
   assign load_beat_o    = beat_q;
   assign loaded_o       = loaded_q;
 
@@ -52,16 +53,18 @@ module core_loader #(
       loaded_q  <= 1'b0;
       tile_q    <= '0;
       beat_q    <= '0;
-      done_q    <= 25'(BiasesPerBeat);
+      done_q    <= Bits'(BiasesPerBeat);
     end else begin
+      // A cycle ahead: the tile that the next cycle finds; a command's header goes before its first.
+      last_tile_q <= tile_ends ? tile_q + 16'd2 == cmd_p_tiles_i : tile_q + 16'd1 == cmd_p_tiles_i;
       if (swap_i) loaded_q <= 1'b0;
       if (take) begin
         beat_q <= last_beat ? '0 : beat_q + 13'd1;
-        done_q <= done_q + 25'(in_tile_q ? WeightSlots : BiasesPerBeat);
+        done_q <= done_q + Bits'(in_tile_q ? WeightSlots : BiasesPerBeat);
         if (last_beat) begin
-          in_tile_q <= !(in_tile_q && last_tile);
-          done_q    <= 25'(in_tile_q && last_tile ? BiasesPerBeat : WeightSlots);
-          if (in_tile_q) tile_q <= last_tile ? '0 : tile_q + 16'd1;
+          in_tile_q <= !(in_tile_q && last_tile_q);
+          done_q    <= Bits'(in_tile_q && last_tile_q ? BiasesPerBeat : WeightSlots);
+          if (in_tile_q) tile_q <= last_tile_q ? '0 : tile_q + 16'd1;
           if (in_tile_q) loaded_q <= 1'b1;
         end
       end
@@ -70,5 +73,6 @@ module core_loader #(
 
   always_ff @(posedge clk_i) begin
     if (rst_ni && swap_i) assert (loaded_q);
+    if (rst_ni && load_o) assert (last_tile_q == (tile_q + 16'd1 == cmd_p_tiles_i));
   end
 endmodule
