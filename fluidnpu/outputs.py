@@ -77,14 +77,20 @@ def _outputs(context: click.Context) -> Iterator[tuple[str, Path, bool]]:
 
 
 def _given(context: click.Context) -> Iterator[tuple[str, str]]:
-    """Every other word of the command line, since files are named by many kinds of options."""
+    """Every other word of the command line, since files are named by many kinds of options.
+
+    Of NAME=PATH and PATH=SHARE both sides come, too.
+    """
     for param in context.command.params:
         value = context.params.get(param.name or "")
-        if isinstance(value, str | Path) and not isinstance(param.type, OutputPath):
-            yield (
-                (param.human_readable_name if isinstance(param, click.Argument) else max(param.opts, key=len)),
-                str(value),
-            )
+        if isinstance(param.type, OutputPath):
+            continue
+        argument = isinstance(param, click.Argument)
+        name = param.human_readable_name.split()[0] if argument else max(param.opts, key=len)
+        for word in value if isinstance(value, tuple) else (value,):
+            if isinstance(word, str | Path):
+                before, _, after = str(word).partition("=")
+                yield from ((name, text) for text in (str(word), before, after) if text)
 
 
 def is_same(one: Path, other: Path) -> bool:

@@ -11,7 +11,7 @@
     ├── ModelUnavailableError (RuntimeError) a model is not loaded, or its device is being recovered
     ├── ProtocolError (ValueError)    a request that the protocol or the model does not allow
     │   ├── TooLargeError             a body, a batch or a tensor above the server's limits
-    │   ├── ConflictError             an idempotency key that came before with another content
+    │   ├── ConflictError             a key that came with another content, labels where nothing adapts
     │   └── UnsupportedError          a part of the protocol that this server does not have
     ├── UnknownModelError (ValueError) a name or version that the server does not have
     ├── AccessError (RuntimeError)    a request without the token, or for the admin surface elsewhere
@@ -81,7 +81,7 @@ class TooLargeError(ProtocolError):
 
 
 class ConflictError(ProtocolError):
-    """The request's idempotency key came before with another content."""
+    """The request does not fit the state: a key with another content, or labels where nothing adapts."""
 
 
 class UnsupportedError(ProtocolError):

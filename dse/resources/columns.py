@@ -132,7 +132,7 @@ def lay(columns: Columns, length: int, number: int, cut: Cut, *, stackable: bool
     """Place every piece of every chain. Raises DesignError where the columns do not hold them.
 
     >>> lay([(8, 1), (5, 1)], 4, 3, Cut(3, 2), stackable=False)[-1]
-    Place(pe=2, first=3, words=1, column=1, offset=4)
+    Place(pe=2, first=3, words=1, column=1, offset=3)
     """
     breaking = broken_elements(number, cut.broken, stackable=stackable)
     pieces = [(pe, 0, length) for pe in range(number) if pe not in set(breaking)]

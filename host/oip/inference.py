@@ -304,10 +304,10 @@ class Inference:
             if (
                 not isinstance(row, dict)
                 or set(row) != {"request", "label"}
-                or any(type(value) is not int for value in row.values())
+                or not all(_is_whole(value) for value in row.values())
             ):
                 raise ProtocolError(f"a truth must have request and label as whole numbers, not {row!r:.60}")
-            truths[row["request"]] = row["label"]
+            truths[int(row["request"])] = int(row["label"])
         return {"taken": self.models.find(name).feedback(truths)}
 
     # -- statistics and repository ---------------------------------------------------------------------------
@@ -393,6 +393,11 @@ def _wanted(call: Call, names: tuple[str, ...]) -> tuple[str, ...]:
         if name not in names:
             raise ProtocolError(f"an output must be one of {', '.join(names)}, not '{name:.60}'")
     return call.outputs or names
+
+
+def _is_whole(value: object) -> bool:
+    """Tell if a value of a JSON object is an integer to JSON Schema, for which 3.0 is one."""
+    return (isinstance(value, float) and value.is_integer()) or type(value) is int
 
 
 def _fits(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:

@@ -28,7 +28,7 @@ _REFUSALS = {
     404: "there is no such model or version",
     405: "the method is not for this path",
     408: "the body took too long",
-    409: "the idempotency key came before with another content",
+    409: "the idempotency key came before with another content, or nothing adapts",
     413: "the body, the batch or a tensor is too large",
     429: "the queue is full",
     500: "the server failed",
@@ -69,10 +69,9 @@ def document(version: str, programs: Programs, *, admin: bool, tenants: Sequence
         for item in found.values():
             item["parameters"] = parameters
         paths |= found
-    paths["/v2/models/{name}/feedback"] = {
-        "post": _operation("true classes of answered requests", "Fed", 400, 404, 408, 413, 501, 503, asks="Feedback"),
-        "parameters": [name],
-    }
+    fed = _operation("true classes of answered requests", "Fed", 400, 404, 408, 409, 413, 503, asks="Feedback")
+    fed["requestBody"]["required"] = True
+    paths["/v2/models/{name}/feedback"] = {"post": fed, "parameters": [name]}
     if admin:
         for verb in ("load", "unload"):
             operation = _operation(f"{verb} a model", "Any", 400, 404, 408, 413, 501, 503, asks="Any")

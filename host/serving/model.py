@@ -53,6 +53,7 @@ from ..devices.simulated import SimulatedNpu
 from ..driver import MASK_SLOTS, Driver
 from ..errors import (
     BundleError,
+    ConflictError,
     DeviceError,
     DriverUsageError,
     HostError,
@@ -352,11 +353,11 @@ class Model:
     def feedback(self, truths: Mapping[int, int]) -> int:
         """Tell the true classes of answered requests by their numbers; return how many were of use.
 
-        Raises ProtocolError where nothing adapts, and ModelUnavailableError.
+        Raises ConflictError where nothing adapts, and ModelUnavailableError.
         """
         self.server  # is served  # noqa: B018
         if self.adaptation is None:
-            raise ProtocolError(f"model '{self.name}' must adapt to take labels (serve --adapt), and it does not")
+            raise ConflictError(f"model '{self.name}' must adapt to take labels (serve --adapt), and it does not")
         return sum(self.adaptation.feedback(request, truth) for request, truth in truths.items())
 
     def _profile(self, design: Design) -> ExitProfile:

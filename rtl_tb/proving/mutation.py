@@ -55,6 +55,7 @@ _PROOFS: Mapping[str, tuple[str, ...]] = {
     "fluidnpu_output_writer.sv": ("outputs",),
     "fluidnpu_regs.sv": ("registers",),
     "fluidnpu_residual_reader.sv": ("residuals",),
+    "fluidnpu_row_addresses.sv": ("ahead",),
     "fluidnpu_row_buffer.sv": ("guard", "buffer"),
     "fluidnpu_row_walker.sv": ("steps",),
     "fluidnpu_sequencer.sv": ("sequencer", "slots"),
@@ -68,11 +69,7 @@ FILES = tuple(name for name in sources() if not name.endswith("_pkg.sv"))
 # (file, mutated line) -> reason why nothing can see it.
 _NO_TOP = "it leads to the walker's row_top_o only, which is left open here"
 EXPLAINED: Mapping[tuple[str, str], str] = {
-    (file, f".step_h_i({step_h}), .step_w_i({step_w}), .rise_i({rise}), .span_i({span}),"): _NO_TOP
-    for file, step_h, step_w in (
-        ("fluidnpu_residual_reader.sv", "layer_i.residual_row", "layer_i.residual_pixel"),
-        ("fluidnpu_output_writer.sv", "layer_i.out_row", "layer_i.out_pixel"),
-    )
+    ("fluidnpu_row_addresses.sv", f".step_h_i, .step_w_i, .rise_i({rise}), .span_i({span}),"): _NO_TOP
     for rise, span in (("'1", "'0"), ("'0", "'1"))
 }
 

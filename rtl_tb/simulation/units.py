@@ -61,6 +61,7 @@ _ELSEWHERE: Mapping[str, str] = {
     "axi_gather_fifo": "axi_striped_masters_top",
     "common_skid": "fluidnpu_core",
     "fluidnpu_beat_builder": "fluidnpu_row_buffer",
+    "fluidnpu_row_addresses": "fluidnpu_output_writer",
 }
 
 

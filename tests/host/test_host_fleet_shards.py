@@ -90,11 +90,13 @@ def test_an_actor_that_is_killed_is_restarted_and_nobody_notices(tmp_path: Path)
                     break
             else:
                 raise AssertionError(f"the actor must be restarted, and it is {now['state']}: {now['reason']}")
-            drained = [npu.infer(image).parameters["board"] for image in images for _ in range(4)]
-            assert {str(board).split("/")[0] for board in drained} == {"shard-0", "shard-1"}
+            until = time.monotonic() + 60  # a shard that was slow is asked less, and not never
+            while not str(npu.infer(images[0]).parameters["board"]).startswith("shard-0/"):
+                assert time.monotonic() < until, "the new actor must be asked, too"
     finally:
         process.terminate()
-        assert process.wait(120) == 0
+        process.communicate(timeout=120)
+    assert process.returncode == 0, "it drains at SIGTERM"
 
 
 def _started(path: Path) -> tuple[Any, str]:

@@ -51,6 +51,7 @@ ELSEWHERE = {
     "axi_gather_fifo": "axi_striped_masters_top",
     "common_skid": "fluidnpu_core",
     "fluidnpu_beat_builder": "fluidnpu_row_buffer",
+    "fluidnpu_row_addresses": "fluidnpu_output_writer",
 }
 MODULES = {name.removesuffix(".sv") for name in sources() if not name.endswith("_pkg.sv")}
 

@@ -12,8 +12,8 @@ of every layer to Verilator.
 | `queues` | levels of queues |
 | `memory`, `stripes`, `masters` | from the DRAM to the read and write masters |
 | `sequencer`, `commands`, `walker` | what runs: layers, commands, rows of a row block |
-| `row_buffer`, `windows` | the input stream |
-| `weights`, `residuals`, `outputs` | the other streams |
+| `windows`, `segments`, `row_buffer` | the input stream |
+| `weights`, `residuals`, `outputs`, `addresses` | the other streams |
 | `core` | the core's control |
 
 A module's registers are a record with the names of the RTL, and so are its ports where another module reads

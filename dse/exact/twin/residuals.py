@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from .addresses import RowAddresses, begin_rows, first_row, reset_addresses, walk_ahead
 from .commands import Commands, place_of
 from .masters import ReadMaster, req_ready, request
 from .parameters import Layer, Setup
 from .queues import SKID_DEPTH, Queue
 from .records import jit
-from .walker import Walker, begin_pass, reset_walker, row_address, walk
 from .weights import Unpack, step_unpack
 
 JOB_QUEUE = 32
@@ -28,18 +28,20 @@ class Job:
 class ResidualReader:
     """Registers of `fluidnpu_residual_reader`."""
 
+    asks: int  # a row is at hand: its port words are asked for as soon as master and queue have room
+    address: int  # of it
     cols: int
     asked: int  # rows
     begun: int
     unpack: Unpack
-    walker: Walker
+    rows: RowAddresses
     jobs: Annotated[list[Job], JOB_QUEUE]
 
 
 @jit
 def reset_residuals(residuals: ResidualReader, layer: Layer) -> None:
     """Begin a layer at its first row."""
-    reset_walker(residuals.walker, layer.residual_row, layer.residual_pixel)
+    reset_addresses(residuals.rows, layer.residual_row, layer.residual_pixel)
 
 
 @jit
@@ -55,8 +57,8 @@ def _unpack_rows(residuals: ResidualReader, m2: ReadMaster, queue: Queue, setup:
 
 
 @jit
-def _ask_row(residuals: ResidualReader, m2: ReadMaster, layer: Layer, setup: Setup) -> None:
-    address = row_address(residuals.walker, layer, setup)
+def _ask_row(residuals: ResidualReader, m2: ReadMaster, setup: Setup) -> None:
+    address = residuals.address
     skip = address >> 1 & setup.port_words - 1
     if not req_ready(m2, address - 2 * skip):
         return
@@ -65,24 +67,28 @@ def _ask_row(residuals: ResidualReader, m2: ReadMaster, layer: Layer, setup: Set
     job.words = residuals.cols
     job.skip = skip
     residuals.asked += 1
-    walk(residuals.walker, layer)
+    residuals.asks = 0
 
 
 @jit
 def step_residuals(residuals: ResidualReader, m2: ReadMaster, queue: Queue, layer: Layer, setup: Setup) -> None:
-    """Request the current row, and convert port words to beats of the core's residual `queue`."""
+    """Request the row at hand, take the next, and convert port words to beats of the core's `queue`."""
     room = residuals.asked - residuals.begun != JOB_QUEUE
     _unpack_rows(residuals, m2, queue, setup)
-    if room and residuals.walker.active:
-        _ask_row(residuals, m2, layer, setup)
+    if room and residuals.asks:
+        _ask_row(residuals, m2, setup)
+    if walk_ahead(residuals.rows, layer, setup) and not residuals.asks:
+        row = first_row(residuals.rows)
+        residuals.rows.taken += 1
+        residuals.asks = 1
+        residuals.address = row.address
+        residuals.cols = row.cols
 
 
 @jit
 def next_residuals(residuals: ResidualReader, layer: Layer, commands: Commands) -> None:
-    """Begin the rows of the next command once the previous pass has ended."""
-    if residuals.walker.active or commands.residuals == commands.issued:
+    """Begin the rows of the next command once the previous pass has been walked."""
+    if residuals.rows.walker.active or commands.residuals == commands.issued:
         return
-    command = commands.ring[place_of(commands.residuals)]
-    residuals.cols = command.cols
-    begin_pass(residuals.walker, command, command.out_shift + layer.residual_offset, command.block_last != 0)
+    begin_rows(residuals.rows, commands.ring[place_of(commands.residuals)], layer.residual_offset)
     commands.residuals += 1

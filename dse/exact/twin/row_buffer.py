@@ -45,6 +45,9 @@ class RowBuffer:
     """Registers of `fluidnpu_row_buffer`."""
 
     turn: int
+    asks: int  # a row was chosen, and the master did not take it yet
+    address: int  # of it
+    port_words: int
     asked: int  # rows
     arrived: int
     beat: int  # port words of the oldest requested row that were written
@@ -94,7 +97,12 @@ def _next_row(lane: Lane, layer: Layer) -> None:
 
 @jit
 def load_row(rows: RowBuffer, m1: ReadMaster, layer: Layer, setup: Setup) -> None:
-    """Request the next row of a lane that has room for it; the lanes alternate."""
+    """Request the row that was chosen, and choose the next of a lane with room for it; lanes alternate."""
+    if rows.asks:
+        if not req_ready(m1, rows.address):
+            return
+        request(m1, rows.address, rows.port_words)
+        rows.asks = 0
     if rows.asked - rows.arrived == ROW_QUEUE:
         return
     capacity = setup.buffer_bytes >> 1 if layer.sample_lanes else setup.buffer_bytes
@@ -107,10 +115,10 @@ def load_row(rows: RowBuffer, m1: ReadMaster, layer: Layer, setup: Setup) -> Non
     lane = rows.lanes[index]
     address = setup.slots[lane.sample] + lane.offset
     low = address & setup.port_bytes - 1
-    if not req_ready(m1, address - low):
-        return
     beats = low + layer.row_bytes + setup.port_bytes - 1 >> setup.port_shift
-    request(m1, address - low, beats)
+    rows.asks = 1
+    rows.address = address - low
+    rows.port_words = beats
     row = rows.queue[rows.asked & ROW_QUEUE - 1]
     row.lane = index
     row.beats = beats

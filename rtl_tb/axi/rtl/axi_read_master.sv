@@ -63,56 +63,89 @@ module axi_read_master #(
   logic                  continues, take;
   logic                  overlong;
 
-  assign overlong    = {1'b0, left_q} + {1'b0, req_beats_i} >= (BeatsWidth + 1)'(1) << BeatsWidth;
+  assign overlong    = left_q[BeatsWidth-1] || req_beats_i[BeatsWidth-1];  // their sum may be
   assign continues   = req_addr_i == end_q && !overlong;
   assign req_ready_o = !flush_i && (left_q == '0 || continues);
   assign take        = req_valid_i && req_ready_o;
 
-  // Room: queued beats plus promised beats.
-  logic [CountWidth-1:0] inflight_q, level;
+  // A burst ends with the request, at the end of its page or at MaxBurst. What follows from each is worked out
+  // side by side.
+  logic [CountWidth-1:0] inflight_q, level, free_q;  // free_q: of the queue, neither filled nor promised
   logic                  arvalid_q;
-  logic [AddrWidth-1:0]  araddr_q;
+  logic [AddrWidth-1:0]  araddr_q, addr_after;
   logic [7:0]            arlen_q;
-  logic [8:0]            length;
-  logic [PageBits:0]     to_page;
-  logic                  issue, beat, queue_ready;
+  logic [8:0]            length, step;
+  logic [PageBits:0]     to_page_q, to_page_after;  // beats from addr_q to the end of its page
+  logic [BeatsWidth-1:0] longer, left_after, longer_after;
+  logic                  ends, ends_page, room, issue, beat, pop, queue_ready;
 
-  assign to_page = (PageBits + 1)'(PageBeats) - {1'b0, addr_q[Size+:PageBits]};
+  function automatic logic [PageBits:0] to_page(logic [AddrWidth-1:0] addr);
+    to_page = (PageBits + 1)'(PageBeats) - {1'b0, addr[Size+:PageBits]};
+  endfunction
 
+  assign ends      = left_q <= BeatsWidth'(MaxBurst) && left_q <= BeatsWidth'(to_page_q);
+  assign ends_page = 32'(to_page_q) <= MaxBurst;
+  assign step      = ends_page ? 9'(to_page_q) : 9'(MaxBurst);
+  assign length    = ends ? left_q[8:0] : step;
+  assign longer    = left_q + req_beats_i;
   always_comb begin
-    length = 9'(MaxBurst);
-    if (BeatsWidth'(to_page) < BeatsWidth'(length)) length = 9'(to_page);
-    if (left_q < BeatsWidth'(length)) length = left_q[8:0];
+    left_after    = left_q - BeatsWidth'(step);
+    longer_after  = longer - BeatsWidth'(step);
+    addr_after    = addr_q + AddrWidth'(MaxBurst << Size);
+    to_page_after = (PageBits + 1)'(to_page_q - (PageBits + 1)'(MaxBurst));
+    room          = 32'(free_q) >= MaxBurst;
+    if (ends_page) begin
+      addr_after    = {addr_q[AddrWidth-1:12] + 1'b1, 12'd0};
+      to_page_after = (PageBits + 1)'(PageBeats);
+      room          = 32'(free_q) >= 32'(to_page_q);
+    end
+    if (ends) begin
+      left_after    = '0;
+      longer_after  = req_beats_i;
+      addr_after    = end_q;
+      to_page_after = to_page(end_q);
+      room          = 32'(free_q) >= 32'(left_q[8:0]);
+    end
   end
 
-  assign issue = !flush_i && left_q != '0 && (!arvalid_q || m_axi_arready)
-      && 32'(level) + 32'(inflight_q) + 32'(length) <= QueueBeats;
+  // Asked for only when the queue has room for all of it.
+  assign issue = !flush_i && left_q != '0 && (!arvalid_q || m_axi_arready) && room;
   assign beat  = m_axi_rvalid && m_axi_rready;
+  assign pop   = data_valid_o && data_ready_i;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       addr_q     <= '0;
+      to_page_q  <= (PageBits + 1)'(PageBeats);
       left_q     <= '0;
       end_q      <= '0;
       arvalid_q  <= 1'b0;
       araddr_q   <= '0;
       arlen_q    <= '0;
       inflight_q <= '0;
+      free_q     <= CountWidth'(QueueBeats);
     end else begin
       if (m_axi_arready) arvalid_q <= 1'b0;
       if (issue) begin
         arvalid_q <= 1'b1;
         araddr_q  <= addr_q;
         arlen_q   <= 8'(length - 9'd1);
-        addr_q    <= addr_q + (AddrWidth'(length) << Size);
+        addr_q    <= addr_after;
+        to_page_q <= to_page_after;
       end
-      left_q <= left_q + (take ? req_beats_i : '0) - (issue ? BeatsWidth'(length) : '0);
+      if (take) left_q <= issue ? longer_after : longer;
+      else if (issue) left_q <= left_after;
       if (take) begin
         end_q <= req_addr_i + (AddrWidth'(req_beats_i) << Size);
-        if (left_q == '0) addr_q <= req_addr_i;
+        if (left_q == '0) begin
+          addr_q    <= req_addr_i;
+          to_page_q <= to_page(req_addr_i);
+        end
       end
       if (flush_i) left_q <= '0;
       inflight_q <= inflight_q + (issue ? CountWidth'(length) : '0) - CountWidth'(beat);
+      free_q     <= free_q - (issue ? CountWidth'(length) : '0) + CountWidth'(pop);
+      if (flush_i) free_q <= CountWidth'(QueueBeats) - inflight_q + CountWidth'(beat);  // the queue is emptied
     end
   end
 
@@ -146,7 +179,8 @@ module axi_read_master #(
       if (beat && !flush_i) assert (queue_ready);
       if (take) assert (req_addr_i[Size-1:0] == '0);
       if (beat) assert (inflight_q != '0);
-      assert (32'(level) + 32'(inflight_q) <= QueueBeats);
+      assert (32'(level) + 32'(inflight_q) + 32'(free_q) == QueueBeats);
+      if (left_q != '0) assert (to_page_q == to_page(addr_q));
     end
   end
 endmodule

@@ -1,5 +1,6 @@
-/// Delays word i of a vector by i / Step cycles: with a step of one as a systolic chain takes it, with that of
-/// a piece as a chain takes it that breaks into pieces.
+/// Delays word i of a vector by i / Step cycles, as a systolic chain takes it.
+///
+/// `Step` is one for a whole chain, and the length of a piece for a chain that breaks into pieces.
 module core_skew #(
   parameter int unsigned Words = 4,
   parameter int unsigned Width = 16,

@@ -14,6 +14,16 @@ module addresses_proof (
   localparam int unsigned PortBytes = 8;
   logic rst_n = 1'b0;
   always_ff @(posedge clk_i) rst_n <= 1'b1;
+
+  // Layer and image stand still from a cycle before the first block is asked for.
+  (* anyconst *) fluidnpu_formats_pkg::layer_t layer;
+  (* anyconst *) logic [39:0]                  image;
+  logic settled_q = 1'b0;
+  always_ff @(posedge clk_i) settled_q <= rst_n;
+  always_comb begin
+    assume (layer_i == layer && image_i == image);
+    if (!settled_q) assume (!block_valid_i);
+  end
   // As START and the planner demand: 64-byte boundaries, addresses of 40 bits. A block has any number of
   // words.
   always_comb assume (program_i[5:0] == '0 && image_i[5:0] == '0 && layer_i.weights[5:0] == '0);
@@ -40,8 +50,8 @@ module addresses_proof (
   always_comb begin
     if (rst_n) begin
       if (d_valid) assert (d_addr == program_i + {17'd0, layer_index_i, 7'd0} && d_beats == 24'd16);
-      if (w_valid) assert (w_addr == image_i + 40'(layer_i.weights));
-      if (w_valid) assert (w_end >= weights_end && w_end < weights_end + PortBytes);
+      if (settled_q) assert (w_addr == image_i + 40'(layer_i.weights));
+      if (settled_q) assert (w_end >= weights_end && w_end < weights_end + PortBytes);
     end
   end
 `ifdef COVER

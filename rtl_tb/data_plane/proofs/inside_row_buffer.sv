@@ -73,7 +73,7 @@
   logic [31:0] want_place, skip, port_bytes;
   assign want_addr  = what.slot[first[lane]+index_q[lane]] + AddrWidth'(32'(what.in_offset) + times(32'(what.row_step), next_q[lane]));
   assign skip       = 32'(want_addr[PortBits-1:0]);
-  assign port_bytes = 32'(fetch_beats_o) << PortBits;
+  assign port_bytes = 32'(beats_of[lane]) << PortBits;
   assign want_place = times(32'(what.sample_pitch), index_q[lane]) + times(32'(what.pitch), next_q[lane]);
   always_ff @(posedge clk_i) begin
     if (layer_start_i) begin
@@ -85,6 +85,20 @@
         next_q[lane]  <= '0;
         index_q[lane] <= index_q[lane] + 2'd1;
       end
+    end
+  end
+
+  // The row that was chosen and not yet taken
+  logic                 chosen_q = 1'b0;
+  logic [AddrWidth-1:0] chosen_addr_q;
+  logic [23:0]          chosen_beats_q;
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) chosen_q <= 1'b0;
+    else if (ask) chosen_q <= 1'b1;
+    else if (fetch_valid_o && fetch_ready_i) chosen_q <= 1'b0;
+    if (ask) begin
+      chosen_addr_q  <= {want_addr[AddrWidth-1:PortBits], PortBits'(0)};
+      chosen_beats_q <= 24'(length(want_place));
     end
   end
 
@@ -160,6 +174,8 @@
       assert (level_q <= 4'(Flight) && 32'(beats_q) + building <= BeatQueue);
       if (!started_q) assert (more == '0 && level_q == '0 && asked_q == '0 && loaded_q == '0 && beat_q == '0 && !fallen_q);
       if (level_q == '0) assert (beat_q == '0);
+      assert (asked_for_q == chosen_q);  // a row waits for the master between two layers, too
+      if (asked_for_q) assert (fetch_addr_o == chosen_addr_q && fetch_beats_o == chosen_beats_q);
       if (s1_valid_q) assert (s1_words_q[0] != '0 && 32'(s1_place_q[0]) + 32'(s1_words_q[0]) <= InWords);
       if (s1_valid_q && s1_two_q) assert (s1_words_q[1] != '0 && 32'(s1_place_q[1]) + 32'(s1_words_q[1]) <= InWords);
       if (running) begin
@@ -168,6 +184,7 @@
           assert (sample_q[l] == 5'(first[l]) + 5'(index_q[l]) && end_q[l] == 5'(first[l]) + 5'(samples[l]));
           assert (row_q[l] == 24'(next_q[l]) && offset_q[l] == 32'(what.in_offset) + times(32'(what.row_step), next_q[l]));
           assert (start_q[l] == times(32'(what.sample_pitch), index_q[l]) && place_q[l] == start_q[l] + times(32'(what.pitch), next_q[l]));
+          assert (behind_q[l] == place_q[l] + 32'(what.pitch) + 32'(PortBytes));
           assert (place_q[l] < 32'd1024 && !place_q[l][0] && start_q[l] + 32'(what.sample_pitch) >= place_q[l] + 32'(what.pitch));
           assert (32'(asked_q[l]) == times(32'(what.rows), index_q[l]) + 32'(next_q[l]));
           assert (asked_q[l] == loaded_q[l] + 24'(flying[l]) && loaded_q[l] <= asked_q[l]);
@@ -185,16 +202,19 @@
         if (head_valid) assert (32'(beat_q) < length(32'(place_of_q[0])));
         if (fallen_q) assert (more == '0 && level_q == '0);
 
-        // 1. What is read: the port words of the next row of an active sample, no more and no less.
-        if (fetch_valid_o) begin
+        // 1. What is read: the port words of the next row of an active sample, no more and no less. The row stays
+        // until the master takes it, and no other comes in its place.
+        if (asked_for_q) assert (fetch_valid_o);
+        assert (!ask || !chosen_q || fetch_ready_i);
+        if (ask) begin
           assert (index_q[lane] < samples[lane] && 32'(first[lane]) + 32'(index_q[lane]) < 32'(what.b_act));
-          assert (fetch_addr_o == {want_addr[AddrWidth-1:PortBits], PortBits'(0)});
+          assert (addr[lane][AddrWidth-1:PortBits] == want_addr[AddrWidth-1:PortBits]);
           assert (port_bytes >= skip + 32'(what.row_bytes) && port_bytes < skip + 32'(what.row_bytes) + 32'(PortBytes));
         end
 
         // 2. Where it goes: to its place, which is where windows look for it, and over no place that is
         // needed.
-        if (fetch_valid_o) begin
+        if (ask) begin
           assert (row.lane == lane && row.place == ring(lane, port_word(want_place)) && 32'(row.beats) == length(want_place));
           assert (want_place + 32'(what.pitch) + 32'(PortBytes) <= oldest_i + (what.sample_lanes ? Capacity / 2 : Capacity));
         end
@@ -207,11 +227,11 @@
         if (take) assert (loaded_q[segment_lane_i] >= segment_rows_i);
         if (take_two) assert (take && second_valid_i && loaded_q[second_lane_i] >= second_rows_i && !(data_valid_i && data_ready_o));
         if (take && second_valid_i && second_ready_o) assert (take_two);
-        if (segment_valid_i && !there && !stuck_o) assert (flying[segment_lane_i] != '0 ? data_ready_o : able[segment_lane_i]);
-        if (able != '0) assert (fetch_valid_o || data_ready_o);
+        if (segment_valid_i && !there && !stuck) assert (flying[segment_lane_i] != '0 ? data_ready_o : able[segment_lane_i]);
+        if (able != '0) assert (ask || fetch_valid_o || data_ready_o);
         for (int l = 0; l < 2; l++) if (ask && lane != 1'(l) && able[l]) assert (!skipped_q[l]);
         if (segment_valid_i && there && !segment_ready_o) assert (beat_valid_o);
-        if (stuck_o) begin
+        if (stuck) begin
           assert (segment_valid_i && loaded_q[segment_lane_i] < segment_rows_i && flying[segment_lane_i] == '0);
           assert (place_q[segment_lane_i] + 32'(what.pitch) + 32'(PortBytes) > oldest_i + (what.sample_lanes ? Capacity / 2 : Capacity));
         end
@@ -220,12 +240,12 @@
   end
 `ifdef COVER
   always_comb begin
-    cover (running && past_q && fetch_valid_o && lane && what.sample_lanes);
-    cover (running && past_q && fetch_valid_o && index_q[0] == 2'd1 && next_q[0] == 2'd1);
+    cover (running && past_q && ask && lane && what.sample_lanes);
+    cover (running && past_q && ask && index_q[0] == 2'd1 && next_q[0] == 2'd1);
     cover (running && past_q && take);
     cover (running && past_q && take_two && second_lane_i != segment_lane_i);
     cover (running && past_q && take && second_valid_i && other_there && !take_two);
-    cover (running && past_q && stuck_o && loaded_q[0] != '0);
+    cover (running && past_q && stuck && loaded_q[0] != '0);
   end
 `endif
 `endif

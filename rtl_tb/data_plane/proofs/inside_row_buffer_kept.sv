@@ -46,10 +46,11 @@
       // word as in memory
       if (running) begin
         for (int l = 0; l < 2; l++) begin
+          assume (behind_q[l] == place_q[l] + 32'(what.pitch) + 32'(PortBytes));
           assume (place_q[l] < 32'd1024 && !place_q[l][0] && start_q[l] + 32'(what.sample_pitch) >= place_q[l] + 32'(what.pitch));
           assume (asked_q[l] < 24'd16 && (l == 0 || what.sample_lanes || !more[l]));
         end
-        if (ask) assume (at[PortBits-1:0] == addr[PortBits-1:0]);
+        if (ask) assume (at[lane][PortBits-1:0] == addr[lane][PortBits-1:0]);
       end
       assume (!segment_valid_i || there || more[segment_lane_i] || asked_q[segment_lane_i] != loaded_q[segment_lane_i]);
     end

@@ -6,7 +6,8 @@
   logic past_q = 1'b0;
   always_ff @(posedge clk_i) past_q <= 1'b1;
   function automatic logic within(place_t place);
-    within = place.column < w && place.row < h;
+    within = place.column < w && place.row < h
+        && place.last_column == (17'(place.column) + 17'd1 == 17'(w)) && place.last_row == (17'(place.row) + 17'd1 == 17'(h));
   endfunction
 
   always_comb begin
@@ -31,7 +32,7 @@
           assert (behind.row_offset == '0 && behind.offset == '0 && behind.top == place_q.top + span_i);
         end
         // A beat is counted in full width, too.
-        assert (last_beat == (17'(beat_q) + 17'd1 == 17'(beats_q)));
+        assert (last_beat_q == (17'(beat_q) + 17'd1 == 17'(beats_q)) && two_lanes_q == (beat_q < lane1_beats_q));
       end
     end
   end

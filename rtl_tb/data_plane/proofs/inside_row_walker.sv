@@ -35,7 +35,8 @@
   function automatic logic sound(place_t place);
     sound = place.column < 16'(w) && place.row < 16'(h) && place.sample <= 5'(samples)
         && place.row_offset == steps(step_h, place.row[1:0]) && place.offset == place.row_offset + steps(step_w, place.column[1:0])
-        && 32'(place.top) == steps(sample_rows, place.sample[1:0]) + steps(32'(rise_small), place.row[1:0]);
+        && 32'(place.top) == steps(sample_rows, place.sample[1:0]) + steps(32'(rise_small), place.row[1:0])
+        && place.last_column == (place.column + 16'd1 == 16'(w)) && place.last_row == (place.row + 16'd1 == 16'(h));
   endfunction
 
   // Where the next pass begins, and what a sequencer may ask of it.
@@ -110,6 +111,7 @@
           if (lane1_beats_q != '0) assert (16'(begun) + lane1_beats_q <= 16'(total1));
         end
         if (lane_q) assert (beat_q < lane1_beats_q);
+        assert (two_lanes_q == (beat_q < lane1_beats_q) && last_beat_q == (beat_q + 16'd1 == beats_q));
         assert (shift_q == shift_is_q);
 
         // What a user sees

@@ -47,7 +47,7 @@
       if (fetch_o) assert (layer_o < layers_q);
       if (state_q == Commands) begin
         assert (number_q < 4'd8 && command_o == want);
-        assert (left0_q == (number_q[2] ? 32'd2 : 32'd6) && left1_q == (number_q[2] ? 32'd1 : 32'd5));
+        assert (behind0_q == (number_q[2] ? 32'd0 : 32'd2) && behind1_q == (number_q[2] ? 32'd0 : 32'd1));
         assert (group_q == 16'(number_q[1]) && group_in_q == want.in_shift && first_q == (number_q[0] ? 16'd4 : 16'd0));
         assert (group_out_q == (number_q[1] ? 32'd14 : 32'd0) && block_open_q == !want.block_first);
       end
@@ -62,7 +62,7 @@
   end
 `ifdef COVER
   always_comb begin
-    cover (rst_ni && command_valid_o && lane1 != '0 && group_q == 16'd1 && last_tile && left0_q == 32'd2);
+    cover (rst_ni && command_valid_o && lane1_q != '0 && group_q == 16'd1 && last_tile && last_block);
     cover (rst_ni && done_o);
     cover (rst_ni && state_q == Flush && masters_idle_i && hold_q == '0);
   end

@@ -27,7 +27,7 @@
     assume (plan_layer_i.beats0 != '0 && plan_layer_i.block != '0 && plan_layer_i.columns != '0 && plan_layer_i.groups != '0);
     if (past_q && (state_q == Begin || state_q == Commands)) begin
       assert (running_q.beats0 != '0 && running_q.block != '0 && running_q.columns != '0 && running_q.groups != '0);
-      if (state_q == Commands) assert (left0_q != '0 && first_q < running_q.columns && group_q < running_q.groups);
+      if (state_q == Commands) assert (beats_q != '0 && lane1_q <= beats_q && first_q < running_q.columns && group_q < running_q.groups);
     end
     if (past_q) begin
       assert (hold_q <= 5'(FlushCycles));

@@ -65,7 +65,9 @@
   function automatic logic sound(window_t window);
     sound = (window.tap_row < 8'(kernel_h) || (window.tap_row == 8'(kernel_h) && window.tap_column == '0 && window.word == '0))
         && window.tap_column < 8'(kernel_w) && window.word < 24'(run) && (!in_one_run || window.tap_column == '0)
-        && window.row_offset == steps(tap_h, window.tap_row[1:0]) && window.column_offset == steps(tap_w, window.tap_column[1:0]);
+        && window.row_offset == steps(tap_h, window.tap_row[1:0]) && window.column_offset == steps(tap_w, window.tap_column[1:0])
+        && window.rest == 24'(run) - window.word && window.last_row == (window.tap_row + 8'd1 == 8'(kernel_h))
+        && window.last_column == (in_one_run || window.tap_column + 8'd1 == 8'(kernel_w));
   endfunction
   function automatic logic odd(window_t window);  // taps before this one
     logic [7:0] taps;
@@ -99,7 +101,7 @@
     if (row_valid) assume (row_index > start_index || (row_index == start_index && row_offset >= start_offset));
     if (row_valid && !row_ends_beat) assume (other_index > start_index || (other_index == start_index && other_offset >= start_offset));
     if (past_q) begin
-      assert (sound(window_q) && sound(tile_window_q) && position_q < width);
+      if (busy_q) assert (sound(window_q) && sound(tile_window_q) && position_q < width && space_q == width - position_q);
       if (busy_q) assert (is_pool ? tile_q == '0 : tile_q < 16'(tiles));
       if (!busy_q) assert (!row_valid && !pass_open_q);
       assert (row_valid == pass_open_q);
@@ -108,7 +110,7 @@
         assert (position(window_q) == before + 8'(position_q));
         if (position_q == '0) assert (window_q == tile_window_q);
       end
-      if (is_pool && busy_q) assert (tile_window_q == '0 && window_q.word == 24'(position_q) && half_q == (max_pool && odd(window_q)));
+      if (is_pool && busy_q) assert (tile_window_q == origin(24'(run)) && window_q.word == 24'(position_q) && half_q == (max_pool && odd(window_q)));
       if (!is_pool && busy_q) assert (!half_q);
       if (row_valid) begin
         assert (window_q.tap_row < 8'(kernel_h));

@@ -3,6 +3,7 @@
 module fluidnpu_unpack #(
   parameter int unsigned PortWords = 8,
   parameter int unsigned BeatWords = 4,
+  parameter int unsigned WordsWidth = 32,
   localparam int unsigned SkipWidth = PortWords > 1 ? $clog2(PortWords) : 1
 ) (
   input  logic                    clk_i,
@@ -10,15 +11,15 @@ module fluidnpu_unpack #(
   input  logic                    job_valid_i,
   output logic                    job_ready_o,
   input  logic [SkipWidth-1:0]    job_skip_i,
-  input  logic [31:0]             job_words_i,
+  input  logic [WordsWidth-1:0]   job_words_i,
   input  logic                    port_valid_i,
   output logic                    port_ready_o,
   input  logic [PortWords*16-1:0] port_i,
   output logic                    beat_valid_o,
   input  logic                    beat_ready_i,
   output logic [BeatWords*16-1:0] beat_o,
-  output logic [31:0]             left_o,
-  output logic [31:0]             missing_o
+  output logic [WordsWidth-1:0]   left_o,
+  output logic [WordsWidth-1:0]   missing_o
 );
   (* anyseq *) logic job_ready, port_ready, beat_valid;
   assign job_ready_o  = job_ready;

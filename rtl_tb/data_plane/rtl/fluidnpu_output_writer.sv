@@ -28,93 +28,82 @@ module fluidnpu_output_writer #(
   output logic [PortWords*16-1:0]        word_data_o,
   output logic [PortWords*2-1:0]         word_strb_o
 );
-  localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
   localparam int unsigned PortBits = $clog2(PortWords * 2);
   localparam int unsigned OffsetWidth = PortWords > 1 ? $clog2(PortWords) : 1;
-  localparam int unsigned PieceWidth = $clog2((PortWords > OutWords ? PortWords : OutWords) + 1);
+  localparam int unsigned BeatWidth = $clog2(OutWords + 1);
+  // Of sums of an offset and what is left of a row, or of a beat.
+  localparam int unsigned RowEndWidth = (OffsetWidth > 12 ? OffsetWidth : 12) + 1;
+  localparam int unsigned BeatEndWidth = $clog2(PortWords + OutWords + 1);
 
-  logic                     row_valid, row_ready, row_ends_pass, layer_open_q, last_q;
-  logic [AddrWidth-1:0]     row_addr;
-  logic [11:0]              cols_q;
+  logic                  row_valid, row_ready, row_new, row_last;
+  logic [AddrWidth-1:0]  row_addr;
+  logic [11:0]           row_cols;
 
   // The pass of a command starts at once: its rows are needed for nothing else.
-  logic [31:0]            row_offset;
-  logic [SampleWidth-1:0] row_sample;
-
-  assign row_addr = slot_i[row_sample] + AddrWidth'(row_offset);
-
-  fluidnpu_row_walker #(.BMax(BMax)) rows (
-    .clk_i, .rst_ni, .layer_start_i,
-    .out_h_i(layer_i.out_h), .out_w_i(layer_i.out_w),
-    .row_lanes_i(layer_i.row_lanes), .sample_lanes_i(layer_i.sample_lanes), .b_r_i(layer_i.b_r),
-    .step_h_i(layer_i.out_row), .step_w_i(layer_i.out_pixel), .rise_i('0), .span_i('0),
-    .pass_valid_i(command_valid_i), .pass_ready_o(command_ready_o), .beats_i(command_i.beats),
-    .lane1_beats_i(command_i.lane1_beats), .shift_i(command_i.out_shift + layer_i.out_offset), .commit_i(command_i.block_last),
-    .row_valid_o(row_valid), .row_ready_i(row_ready), .row_sample_o(row_sample), .row_index_o(), .row_offset_o(row_offset),
-    .row_top_o(), .row_lane_o(),
-    .row_ends_beat_o(), .row_ends_pass_o(row_ends_pass), .row_both_i(1'b0), .other_index_o(), .other_offset_o(), .other_top_o(),
-    .other_ends_pass_o(), .start_index_o(), .start_offset_o()
+  fluidnpu_row_addresses #(.BMax(BMax), .PortWords(PortWords)) rows (
+    .clk_i, .rst_ni, .layer_start_i, .slot_i, .layer_i,
+    .step_h_i(layer_i.out_row), .step_w_i(layer_i.out_pixel), .offset_i(layer_i.out_offset),
+    .command_valid_i, .command_ready_o, .command_i,
+    .row_valid_o(row_valid), .row_ready_i(row_ready), .row_addr_o(row_addr), .row_cols_o(row_cols), .row_new_o(row_new),
+    .row_last_o(row_last)
   );
 
-  // Where we are: words of the row done, words of the beat done.
-  logic [11:0]              word_q;
-  logic [PieceWidth-1:0]    taken_q, piece, space, in_beat;
-  logic [11:0]              in_row;
-  logic [AddrWidth-1:0]     addr;
-  logic [OffsetWidth-1:0]   offset;
-  logic                     move, beat_ends, row_done, port_full;
+  // The row at hand: where it goes on, what is left of it and of the beat.
+  logic                        have_q, new_q, last_q, layer_open_q;
+  logic [AddrWidth-1:PortBits] page_q;    // port word
+  logic [OffsetWidth-1:0]      offset_q;  // first word in it
+  logic [11:0]                 rest_q;
+  logic [BeatWidth-1:0]        in_beat_q;
+  logic [RowEndWidth-1:0]      row_end;   // behind the last word of the row, counted from the port word's first,
+  logic [BeatEndWidth-1:0]     beat_end;  // and of the beat
+  logic                        move, port_ends, row_ends, beat_ends;
 
   // The port word being packed
-  logic                     any_q, full_q, push, can_take;
-  logic [AddrWidth-1:0]     pack_addr_q;
-  logic [PortWords*16-1:0]  pack_q, placed;
-  logic [PortWords*2-1:0]   strobe_q, strobe;
+  logic                        any_q, full_q, push, can_take;
+  logic [AddrWidth-1:PortBits] pack_page_q;
+  logic [PortWords*16-1:0]     pack_q, placed;
+  logic [PortWords*2-1:0]      strobe_q, strobe;
 
-  assign addr   = row_addr + AddrWidth'({word_q, 1'b0});
-  assign offset = addr[1+:OffsetWidth] & OffsetWidth'(PortWords - 1);
-  assign space  = PieceWidth'(PortWords) - PieceWidth'(offset);
-  assign in_row = cols_q - word_q;
+  assign row_end   = RowEndWidth'(offset_q) + RowEndWidth'(rest_q);
+  assign beat_end  = BeatEndWidth'(offset_q) + BeatEndWidth'(in_beat_q);
+  assign port_ends = 32'(row_end) >= PortWords && 32'(beat_end) >= PortWords;
+  assign row_ends  = 32'(row_end) <= PortWords && rest_q <= 12'(in_beat_q);
+  assign beat_ends = row_ends || (32'(beat_end) <= PortWords && 12'(in_beat_q) <= rest_q);
 
   always_comb begin
-    in_beat = PieceWidth'(OutWords) - taken_q;
-    if (in_row < 12'(in_beat)) in_beat = in_row[PieceWidth-1:0];
-    piece     = in_beat < space ? in_beat : space;
-    port_full = piece == space;
-    row_done  = 12'(piece) == in_row;
-    beat_ends = row_done || taken_q + piece == PieceWidth'(OutWords);
-    placed    = '0;
-    strobe    = '0;
+    strobe = '0;
+    placed = (PortWords * 16)'((PortWords * 16 + OutWords * 16)'(beat_i >> {BeatWidth'(OutWords) - in_beat_q, 4'd0}) << {offset_q, 4'd0});
     for (int unsigned i = 0; i < PortWords; i++) begin
-      if (i >= 32'(offset) && i < 32'(offset) + 32'(piece)) strobe[2*i+:2] = 2'b11;
-    end
-    placed = (PortWords * 16)'((PortWords * 16 + OutWords * 16)'(beat_i >> {taken_q, 4'd0}) << {offset, 4'd0});
-    for (int unsigned i = 0; i < PortWords; i++) begin
+      if (i >= 32'(offset_q) && i < 32'(row_end) && i < 32'(beat_end)) strobe[2*i+:2] = 2'b11;
       if (!strobe[2*i]) placed[i*16+:16] = '0;
     end
   end
 
-  assign push         = any_q && (full_q || !layer_open_q || (row_valid && pack_addr_q != {addr[AddrWidth-1:PortBits], PortBits'(0)}));
+  assign push         = any_q && (full_q || !layer_open_q || (have_q && new_q));
   assign word_valid_o = push;
-  assign word_addr_o  = pack_addr_q;
+  assign word_addr_o  = {pack_page_q, PortBits'(0)};
   assign word_data_o  = pack_q;
   assign word_strb_o  = strobe_q;
   assign can_take     = push ? word_ready_i : !full_q;
-  assign move         = row_valid && beat_valid_i && can_take;
+  assign move         = have_q && beat_valid_i && can_take;
   assign beat_ready_o = move && beat_ends;
-  assign row_ready    = move && row_done;
+  assign row_ready    = !have_q || (move && row_ends);
   assign layer_done_o = !layer_open_q && !any_q;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      cols_q       <= '0;
+      have_q       <= 1'b0;
+      new_q        <= 1'b0;
       last_q       <= 1'b0;
-      word_q       <= '0;
-      taken_q      <= '0;
+      page_q       <= '0;
+      offset_q     <= '0;
+      rest_q       <= '0;
+      in_beat_q    <= BeatWidth'(OutWords);
       any_q        <= 1'b0;
       full_q       <= 1'b0;
       pack_q       <= '0;
       strobe_q     <= '0;
-      pack_addr_q  <= '0;
+      pack_page_q  <= '0;
       layer_open_q <= 1'b0;
     end else begin
       if (push && word_ready_i) begin
@@ -125,24 +114,31 @@ module fluidnpu_output_writer #(
       end
       if (move) begin
         any_q       <= 1'b1;
-        full_q      <= port_full;
+        full_q      <= port_ends;
         pack_q      <= (push ? '0 : pack_q) | placed;
         strobe_q    <= (push ? '0 : strobe_q) | strobe;
-        pack_addr_q <= {addr[AddrWidth-1:PortBits], PortBits'(0)};
-        word_q      <= row_done ? '0 : word_q + 12'(piece);
-        taken_q     <= beat_ends ? '0 : taken_q + piece;
+        pack_page_q <= page_q;
+        new_q       <= 1'b0;
+        page_q      <= port_ends ? page_q + 1'b1 : page_q;
+        offset_q    <= port_ends ? '0 : OffsetWidth'(beat_end);
+        rest_q      <= port_ends ? 12'(row_end - RowEndWidth'(PortWords)) : rest_q - 12'(in_beat_q);
+        in_beat_q   <= beat_ends ? BeatWidth'(OutWords) : BeatWidth'(beat_end - BeatEndWidth'(PortWords));
+        if (row_ends && last_q) layer_open_q <= 1'b0;
       end
-      if (row_ready && row_ends_pass && last_q) layer_open_q <= 1'b0;
-      if (command_valid_i && command_ready_o) begin
-        cols_q <= command_i.cols;
-        last_q <= command_i.layer_last;
+      if (row_ready) begin
+        have_q   <= row_valid;
+        new_q    <= row_new;
+        last_q   <= row_last;
+        page_q   <= row_addr[AddrWidth-1:PortBits];
+        offset_q <= row_addr[1+:OffsetWidth] & OffsetWidth'(PortWords - 1);
+        rest_q   <= row_cols;
       end
       if (layer_start_i) layer_open_q <= 1'b1;
     end
   end
 
   always_ff @(posedge clk_i) begin
-    if (rst_ni && move) assert (piece != '0);
-    if (rst_ni && move && any_q && !push) assert ((strobe_q & strobe) == '0);
+    if (rst_ni && have_q) assert (rest_q != '0 && in_beat_q != '0);
+    if (rst_ni && move && any_q && !push) assert ((strobe_q & strobe) == '0 && pack_page_q == page_q);
   end
 endmodule

@@ -41,8 +41,18 @@ module fluidnpu_planner #(
   logic [31:0] sum_q, part;
   logic [$clog2(Words):0] word_q;  // words of the sum so far
   logic        odd, zero, gemm, unknown, faulty_q, malformed_q, checked_q, refused;
-  fluidnpu_formats_pkg::mode_e mode;
+  fluidnpu_formats_pkg::mode_e mode, plan_mode_q;
+  logic [15:0] plan_block_q;
+  logic [4:0]  plan_b_r_q;
+  logic        plan_row_lanes_q, plan_bad_q;
   assign words = descriptor_i;
+  always_ff @(posedge clk_i) begin  // the FBCB's RAM answers late in its cycle; the plan is needed some cycles later
+    plan_bad_q       <= plan_bad_i;
+    plan_mode_q      <= plan_mode_i;
+    plan_row_lanes_q <= plan_row_lanes_i;
+    plan_b_r_q       <= plan_b_r_i;
+    plan_block_q     <= plan_block_i;
+  end
   always_comb begin
     odd = descriptor_i.in_offset[0] || descriptor_i.in_row_bytes[0] || descriptor_i.in_pixel_bytes[0]
         || descriptor_i.out_offset[0] || descriptor_i.out_row_bytes[0] || descriptor_i.out_pixel_bytes[0]
@@ -56,7 +66,7 @@ module fluidnpu_planner #(
     unique case (descriptor_i.kind)
       fluidnpu_formats_pkg::KindMaxPool: mode = fluidnpu_formats_pkg::ModeMaxPool;
       fluidnpu_formats_pkg::KindSumPool: mode = fluidnpu_formats_pkg::ModeSumPool;
-      default:                           mode = plan_mode_i;
+      default:                           mode = plan_mode_q;
     endcase
     unique case (mode)
       fluidnpu_formats_pkg::ModeNormal: part = descriptor_i.weights[0];
@@ -84,7 +94,7 @@ module fluidnpu_planner #(
     malformed_q <= faulty_q || sum_q != '0;
     checked_q   <= rst_ni && !start_i && 32'(word_q) == Words;
   end
-  assign refused = checked_q && (malformed_q || plan_bad_i);
+  assign refused = checked_q && (malformed_q || plan_bad_q);
 
   // One operation after another: a * b, or a / b with remainder.
   localparam int unsigned Steps = 27;
@@ -160,8 +170,8 @@ module fluidnpu_planner #(
       5'd5:  begin a = 32'(descriptor_i.group_words); b = taps_q; end                             // P
       5'd6:  begin a = p_q + width - 32'd1; b = width; divide = 1'b1; end                         // P-tiles
       5'd7:  begin a = 32'(descriptor_i.out_h); b = 32'(descriptor_i.out_w); end                  // rows of a sample
-      5'd8:  begin a = rows_q; b = 32'(plan_row_lanes_i ? b_act_i : plan_b_r_i); end
-      5'd9:  begin a = rows_q; b = 32'(b_act_i - plan_b_r_i); end
+      5'd8:  begin a = rows_q; b = 32'(plan_row_lanes_q ? b_act_i : plan_b_r_q); end
+      5'd9:  begin a = rows_q; b = 32'(b_act_i - plan_b_r_q); end
       5'd10: begin a = 32'(descriptor_i.columns) - 32'd1; b = columns; divide = 1'b1; end         // full tiles before the last one
       5'd11: begin a = last_cols_q + 32'(BiasesPerSlot - 1); b = 32'(BiasesPerSlot); divide = 1'b1; end
       5'd12: begin a = last_bias_q + 32'(WeightSlots - 1); b = 32'(WeightSlots); divide = 1'b1; end
@@ -233,8 +243,8 @@ module fluidnpu_planner #(
         5'd5:  p_q <= acc_q;
         5'd6:  p_tiles_q <= descriptor_i.kind == fluidnpu_formats_pkg::KindMaxPool ? (taps_q + 32'd1) >> 1 : pool_o ? taps_q : acc_q;  // a max pool takes two taps a beat
         5'd7:  rows_q <= acc_q;
-        5'd8:  beats0_q <= plan_row_lanes_i ? (acc_q + 32'd1) >> 1 : acc_q;
-        5'd9:  beats1_q <= plan_row_lanes_i ? beats0_q - 32'(odd_rows) : acc_q;
+        5'd8:  beats0_q <= plan_row_lanes_q ? (acc_q + 32'd1) >> 1 : acc_q;
+        5'd9:  beats1_q <= plan_row_lanes_q ? beats0_q - 32'(odd_rows) : acc_q;
         5'd10: begin
           tiles_q     <= acc_q;
           last_cols_q <= rest_q + 32'd1;
@@ -276,7 +286,7 @@ module fluidnpu_planner #(
   assign contiguous = !pool_o && descriptor_i.dilation_w == 8'd1 && descriptor_i.in_pixel_bytes == {15'd0, descriptor_i.group_words, 1'b0};
 
   assign bad_o   = busy_q && refused;
-  assign cause_o = malformed_q && !(descriptor_i.magic == fluidnpu_formats_pkg::DescriptorMagic && sum_q == '0 && plan_bad_i)
+  assign cause_o = malformed_q && !(descriptor_i.magic == fluidnpu_formats_pkg::DescriptorMagic && sum_q == '0 && plan_bad_q)
       ? fluidnpu_registers_pkg::CauseBadDescriptor : fluidnpu_registers_pkg::CauseBadFbcb;
   assign done_o  = busy_q && checked_q && !refused && step_q == 5'(Steps);
 
@@ -284,10 +294,10 @@ module fluidnpu_planner #(
     layer_o                 = '0;
     layer_o.pool            = pool_o;
     layer_o.mode            = mode;
-    layer_o.row_lanes       = !pool_o && plan_row_lanes_i;
-    layer_o.sample_lanes    = !pool_o && mode == fluidnpu_formats_pkg::ModeLanes && !plan_row_lanes_i;
-    layer_o.b_r             = plan_b_r_i;
-    layer_o.block           = plan_block_i;
+    layer_o.row_lanes       = !pool_o && plan_row_lanes_q;
+    layer_o.sample_lanes    = !pool_o && mode == fluidnpu_formats_pkg::ModeLanes && !plan_row_lanes_q;
+    layer_o.b_r             = plan_b_r_q;
+    layer_o.block           = plan_block_q;
     layer_o.has_residual    = descriptor_i.has_residual;
     layer_o.shift           = 6'(descriptor_i.shift);
     layer_o.residual_shift  = 5'(descriptor_i.residual_shift);

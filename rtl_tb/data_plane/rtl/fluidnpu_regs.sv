@@ -208,7 +208,7 @@ module fluidnpu_regs #(
     end
   end
 
-  assign watchdog_o = busy_i && watchdog_q != '0 && cycles_q >= 64'(watchdog_q);
+  assign watchdog_o = busy_i && watchdog_q != '0 && (cycles_q[63:32] != '0 || cycles_q[31:0] >= watchdog_q);
 
   // Read channel
   logic        read, rvalid_q;

@@ -85,27 +85,38 @@ module fluidnpu_row_buffer #(
   // Load: the next row of each lane, as soon as there is room.
   logic [1:0][4:0]  sample_q, end_q;
   logic [1:0][23:0] row_q, asked_q, loaded_q;
-  logic [1:0][31:0] offset_q, start_q, place_q;
+  logic [1:0][31:0] offset_q, start_q, place_q, behind_q, at;  // behind_q: what place_q needs ends there
   logic [1:0]       more, room, able;
-  logic             lane, turn_q, ask, rows_ready;
-  logic [31:0]      low, room_end, at;
-  logic [AddrWidth-1:0] addr;
+  logic             lane, turn_q, ask, rows_ready, asked_for_q;
+  logic [31:0]      low, room_end;
+  logic [1:0][AddrWidth-1:0] addr;
+  logic [1:0][23:0] beats_of;
 
   assign low      = layer_i.in_offset & 32'(PortBytes - 1);
   assign room_end = oldest_i + (layer_i.sample_lanes ? Capacity >> 1 : Capacity);
   for (genvar l = 0; l < 2; l++) begin : gen_lanes
-    assign more[l] = sample_q[l] != end_q[l];
-    assign room[l] = place_q[l] + layer_i.pitch + 32'(PortBytes) <= room_end;
+    assign more[l]     = sample_q[l] != end_q[l];
+    assign room[l]     = behind_q[l] <= room_end;
+    assign addr[l]     = slot_i[sample_q[l][(BMax > 1 ? $clog2(BMax) : 1)-1:0]] + AddrWidth'(offset_q[l]);
+    assign beats_of[l] = 24'((32'(addr[l][PortBits-1:0]) + layer_i.row_bytes + 32'(PortBytes - 1)) >> PortBits);
+    assign at[l]       = place_q[l] + low;
   end
   assign able = more & room;
   assign lane = able[turn_q] ? turn_q : !turn_q;
-  assign addr = slot_i[sample_q[lane][(BMax > 1 ? $clog2(BMax) : 1)-1:0]] + AddrWidth'(offset_q[lane]);
-  assign at   = place_q[lane] + low;
+  assign ask  = able != '0 && rows_ready && (!asked_for_q || fetch_ready_i);
 
-  assign fetch_valid_o = able != '0 && rows_ready;
-  assign fetch_addr_o  = {addr[AddrWidth-1:PortBits], PortBits'(0)};
-  assign fetch_beats_o = 24'((32'(addr[PortBits-1:0]) + layer_i.row_bytes + 32'(PortBytes - 1)) >> PortBits);
-  assign ask           = fetch_valid_o && fetch_ready_i;
+  // The row that was chosen last, until the master takes it.
+  logic [AddrWidth-1:PortBits] fetch_page_q;
+  assign fetch_valid_o = asked_for_q;
+  assign fetch_addr_o  = {fetch_page_q, PortBits'(0)};
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) asked_for_q <= 1'b0;
+    else asked_for_q <= ask || (asked_for_q && !fetch_ready_i);
+    if (ask) begin
+      fetch_page_q  <= addr[lane][AddrWidth-1:PortBits];
+      fetch_beats_o <= beats_of[lane];
+    end
+  end
 
   typedef struct packed {
     logic                 lane;
@@ -119,8 +130,8 @@ module fluidnpu_row_buffer #(
 
   always_comb begin
     row.lane  = lane;
-    row.place = at[PortBits+:PlaceBits];
-    row.beats = fetch_beats_o;
+    row.place = at[lane][PortBits+:PlaceBits];
+    row.beats = beats_of[lane];
     if (layer_i.sample_lanes) row.place[PlaceBits-1] = lane;
   end
 
@@ -150,15 +161,18 @@ module fluidnpu_row_buffer #(
       offset_q <= {2{layer_i.in_offset}};
       start_q  <= '0;
       place_q  <= '0;
+      behind_q <= {2{layer_i.pitch + 32'(PortBytes)}};
     end else if (ask) begin
       row_q[lane]    <= row_q[lane] + 24'd1;
       offset_q[lane] <= offset_q[lane] + layer_i.row_step;
       place_q[lane]  <= place_q[lane] + layer_i.pitch;
+      behind_q[lane] <= behind_q[lane] + layer_i.pitch;
       if (row_q[lane] + 24'd1 == layer_i.sample_rows) begin
         row_q[lane]    <= '0;
         offset_q[lane] <= layer_i.in_offset;
         start_q[lane]  <= start_q[lane] + layer_i.sample_pitch;
         place_q[lane]  <= start_q[lane] + layer_i.sample_pitch;
+        behind_q[lane] <= start_q[lane] + layer_i.sample_pitch + (layer_i.pitch + 32'(PortBytes));
       end
     end
   end
@@ -186,7 +200,7 @@ module fluidnpu_row_buffer #(
   end
 
   // Serve: both banks are read, segments are cut out and put in their places.
-  logic                              there, other_there, take, take_two, s1_valid_q, s1_two_q, s1_ends_q;
+  logic                              there, other_there, stuck, take, take_two, s1_valid_q, s1_two_q, s1_ends_q;
   logic [1:0]                        s1_bank_q;  // of each segment, as what follows
   logic [1:0][OffsetBits-1:0]        s1_offset_q;
   logic [1:0][CountWidth-1:0]        s1_words_q, s1_place_q;
@@ -212,8 +226,9 @@ module fluidnpu_row_buffer #(
   assign second_ready_o  = other_there && !arrive;
   assign take            = segment_valid_i && segment_ready_o;
   assign take_two        = take && second_valid_i && second_ready_o;
-  assign stuck_o         = segment_valid_i && !there && more[segment_lane_i] && !room[segment_lane_i]
+  assign stuck           = segment_valid_i && !there && more[segment_lane_i] && !room[segment_lane_i]
       && asked_q[segment_lane_i] == loaded_q[segment_lane_i];
+  always_ff @(posedge clk_i) stuck_o <= rst_ni && stuck;  // it lasts
 
   for (genvar b = 0; b < 2; b++) begin : gen_banks
     logic [SetBits-1:0] set, shared;
@@ -278,7 +293,7 @@ module fluidnpu_row_buffer #(
       if (take_two) assert (32'(second_words_i) <= LineWords && second_words_i != '0 && !second_addr_i[0]);
       if (s1_valid_q) assert (32'(s1_place_q[0]) + 32'(s1_words_q[0]) <= InWords);
       if (s1_valid_q && s1_two_q) assert (32'(s1_place_q[1]) + 32'(s1_words_q[1]) <= InWords);
-      if (ask) assert (at[PortBits-1:0] == addr[PortBits-1:0]);
+      if (ask) assert (at[lane][PortBits-1:0] == addr[lane][PortBits-1:0]);
       if (segment_valid_i && !there) assert (more[segment_lane_i] || asked_q[segment_lane_i] != loaded_q[segment_lane_i]);
     end
   end

@@ -3,7 +3,7 @@
 ///
 /// The walk begins where the last committed pass ended; a pass without `commit_i` is walked again by the next
 /// one. One row a cycle, or with `row_both_i` the two rows of a beat. Serves windows (steps of the input),
-/// outputs and residuals.
+/// outputs and residuals. That a row ends its image's row, a beat its pass, is found out a step ahead.
 module fluidnpu_row_walker #(
   parameter int unsigned BMax = 4,
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1
@@ -59,37 +59,47 @@ module fluidnpu_row_walker #(
     logic [31:0] row_offset;
     logic [31:0] offset;
     logic [23:0] top;
+    logic        last_column;
+    logic        last_row;
   } place_t;
 
-  place_t      place_q, start_q, behind, other, next;
+  place_t      place_q, start_q, origin, behind, other, next;
   logic        active_q, lane_q, commit_q;
   logic [15:0] beat_q, beats_q, lane1_beats_q;
   logic [31:0] shift_q;
-  logic        two_lanes, ends_beat, ends_pass, last_beat, step, advance;
+  logic        two_lanes_q, last_beat_q;  // of beat_q
+  logic        ends_beat, ends_pass, step, advance;
   logic [4:0]  sample;
 
-  assign two_lanes = beat_q < lane1_beats_q;
-  assign last_beat = beat_q + 16'd1 == beats_q;
+  always_comb begin
+    origin             = '0;
+    origin.last_column = out_w_i == 16'd1;
+    origin.last_row    = out_h_i == 16'd1;
+  end
+
   assign step      = row_valid_o && row_ready_i;
-  assign ends_beat = lane_q || !two_lanes || (step && row_both_i);
-  assign ends_pass = ends_beat && last_beat;
+  assign ends_beat = lane_q || !two_lanes_q || (step && row_both_i);
+  assign ends_pass = ends_beat && last_beat_q;
   assign advance   = step && (ends_beat || row_lanes_i);
   assign sample    = place_q.sample + (sample_lanes_i && lane_q ? b_r_i : 5'd0);
 
   function automatic place_t follow(place_t place);
     place_t after;
     after = place;
-    if (place.column + 16'd1 != out_w_i) begin
-      after.column = place.column + 16'd1;
-      after.offset = place.offset + step_w_i;
-    end else if (place.row + 16'd1 != out_h_i) begin
-      after.column     = '0;
-      after.row        = place.row + 16'd1;
-      after.row_offset = place.row_offset + step_h_i;
-      after.offset     = place.row_offset + step_h_i;
-      after.top        = place.top + rise_i;
+    if (!place.last_column) begin
+      after.column      = place.column + 16'd1;
+      after.offset      = place.offset + step_w_i;
+      after.last_column = place.column + 16'd2 == out_w_i;
+    end else if (!place.last_row) begin
+      after.column      = '0;
+      after.last_column = origin.last_column;
+      after.row         = place.row + 16'd1;
+      after.last_row    = place.row + 16'd2 == out_h_i;
+      after.row_offset  = place.row_offset + step_h_i;
+      after.offset      = place.row_offset + step_h_i;
+      after.top         = place.top + rise_i;
     end else begin
-      after        = '0;
+      after        = origin;
       after.sample = place.sample + 5'd1;
       after.top    = place.top + span_i;
     end
@@ -104,8 +114,8 @@ module fluidnpu_row_walker #(
   assign pass_ready_o      = !active_q || (step && ends_pass);  // passes follow one another without a gap
   assign row_valid_o       = active_q;
   assign row_lane_o        = lane_q;
-  assign row_ends_beat_o   = lane_q || !two_lanes;
-  assign row_ends_pass_o   = row_ends_beat_o && last_beat;
+  assign row_ends_beat_o   = lane_q || !two_lanes_q;
+  assign row_ends_pass_o   = row_ends_beat_o && last_beat_q;
   assign row_sample_o      = sample[SampleWidth-1:0];
   assign row_index_o       = place_q.sample[SampleWidth-1:0];
   assign row_offset_o      = place_q.offset + shift_q;
@@ -113,7 +123,7 @@ module fluidnpu_row_walker #(
   assign other_index_o     = other.sample[SampleWidth-1:0];
   assign other_offset_o    = other.offset + shift_q;
   assign other_top_o       = other.top;
-  assign other_ends_pass_o = last_beat;
+  assign other_ends_pass_o = last_beat_q;
   assign start_index_o     = start_q.sample[SampleWidth-1:0];
   assign start_offset_o    = start_q.row_offset;
 
@@ -125,14 +135,20 @@ module fluidnpu_row_walker #(
       beat_q        <= '0;
       beats_q       <= '0;
       lane1_beats_q <= '0;
+      two_lanes_q   <= 1'b0;
+      last_beat_q   <= 1'b0;
       shift_q       <= '0;
-      place_q       <= '0;
-      start_q       <= '0;
+      place_q       <= origin;
+      start_q       <= origin;
     end else begin
       if (advance) place_q <= next;
       if (step) begin
         lane_q <= !ends_beat;
-        if (ends_beat) beat_q <= beat_q + 16'd1;
+        if (ends_beat) begin
+          beat_q      <= beat_q + 16'd1;
+          two_lanes_q <= beat_q + 16'd1 < lane1_beats_q;
+          last_beat_q <= beat_q + 16'd2 == beats_q;
+        end
         if (ends_pass) begin
           active_q <= 1'b0;
           if (commit_q) start_q <= next;
@@ -144,11 +160,13 @@ module fluidnpu_row_walker #(
         beat_q        <= '0;
         beats_q       <= beats_i;
         lane1_beats_q <= lane1_beats_i;
+        two_lanes_q   <= lane1_beats_i != '0;
+        last_beat_q   <= beats_i == 16'd1;
         shift_q       <= shift_i;
         commit_q      <= commit_i;
         place_q       <= step && commit_q ? next : start_q;
       end
-      if (layer_start_i) start_q <= '0;
+      if (layer_start_i) start_q <= origin;
     end
   end
 

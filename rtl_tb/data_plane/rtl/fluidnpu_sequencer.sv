@@ -107,13 +107,14 @@ module fluidnpu_sequencer #(
   assign error_o = start_refused_o || job_error;
   assign cause_o = job_error ? job_cause : start_cause;
 
-  // Loop over row blocks, groups, column tiles
-  logic [31:0] left0_q, left1_q;
+  // Loop over row blocks, groups, column tiles; what a block takes of each lane is found out a block ahead.
+  logic [31:0] behind0_q, behind1_q, next0, next1;  // beats behind this block
+  logic [15:0] beats_q, lane1_q;
   logic [15:0] group_q, first_q;
   logic [31:0] group_in_q, group_out_q;
   logic [15:0] tile_columns, remaining;
-  logic [15:0] beats, lane1;
-  logic        block_open_q, last_tile, last_group, last_block, issued;
+  logic [15:0] next_beats;
+  logic        block_open_q, last_tile, last_group, last_block, issued, more0, more1;
 
   always_comb begin
     unique case (running_q.mode)
@@ -125,17 +126,21 @@ module fluidnpu_sequencer #(
     remaining  = running_q.columns - first_q;
     last_tile  = remaining <= tile_columns;
     last_group = group_q + 16'd1 == running_q.groups;
-    beats      = left0_q > 32'(running_q.block) ? running_q.block : left0_q[15:0];
-    lane1      = left1_q > 32'(beats) ? beats : left1_q[15:0];
-    last_block = left0_q <= 32'(running_q.block);
+    last_block = behind0_q == '0;
+    next0      = state_q == Begin ? running_q.beats0 : behind0_q;
+    next1      = state_q == Begin ? running_q.beats1 : behind1_q;
+    // No difference or comparison waits for another.
+    more0      = next0 > 32'(running_q.block);
+    more1      = next1 > next0 || next1 > 32'(running_q.block);
+    next_beats = more0 ? running_q.block : next0[15:0];
   end
 
   assign command_valid_o = state_q == Commands;
   assign issued          = command_valid_o && command_ready_i;
 
   always_comb begin
-    command_o.beats       = beats;
-    command_o.lane1_beats = lane1;
+    command_o.beats       = beats_q;
+    command_o.lane1_beats = lane1_q;
     command_o.cols        = last_tile ? remaining[11:0] : tile_columns[11:0];
     command_o.in_shift    = running_q.pool ? {15'd0, first_q, 1'b0} : group_in_q;
     command_o.out_shift   = group_out_q + {15'd0, first_q, 1'b0};
@@ -164,8 +169,10 @@ module fluidnpu_sequencer #(
       slot_o       <= '0;
       hold_q       <= '0;
       running_q    <= '0;
-      left0_q      <= '0;
-      left1_q      <= '0;
+      behind0_q    <= '0;
+      behind1_q    <= '0;
+      beats_q      <= '0;
+      lane1_q      <= '0;
       group_q      <= '0;
       first_q      <= '0;
       group_in_q   <= '0;
@@ -202,8 +209,6 @@ module fluidnpu_sequencer #(
         end
         Begin: begin
           state_q      <= Commands;
-          left0_q      <= running_q.beats0;
-          left1_q      <= running_q.beats1;
           group_q      <= '0;
           first_q      <= '0;
           group_in_q   <= '0;
@@ -224,8 +229,6 @@ module fluidnpu_sequencer #(
                 group_in_q   <= '0;
                 group_out_q  <= '0;
                 block_open_q <= 1'b0;
-                left0_q      <= left0_q - 32'(beats);
-                left1_q      <= left1_q - 32'(lane1);
                 if (last_block) state_q <= Drain;
               end
             end
@@ -247,6 +250,12 @@ module fluidnpu_sequencer #(
         end
         default: state_q <= Idle;
       endcase
+      if (state_q == Begin || (issued && last_tile && last_group)) begin
+        beats_q   <= next_beats;
+        lane1_q   <= more1 ? next_beats : next1[15:0];
+        behind0_q <= more0 ? next0 - 32'(running_q.block) : '0;
+        behind1_q <= !more1 ? '0 : more0 ? next1 - 32'(running_q.block) : next1 - next0;
+      end
       if (job_error || soft_reset_i) begin
         state_q <= Flush;
         hold_q  <= 5'(FlushCycles);
@@ -256,7 +265,7 @@ module fluidnpu_sequencer #(
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      if (command_valid_o) assert (beats != '0 && lane1 <= beats && command_o.cols != '0);
+      if (command_valid_o) assert (beats_q != '0 && lane1_q <= beats_q && command_o.cols != '0);
       assert (hold_q <= 5'(FlushCycles));
       if (command_valid_o) assert (first_q < running_q.columns && group_q < running_q.groups);
       if (state_q == Begin) assert (running_q.beats0 != '0 && running_q.block != '0 && running_q.columns != '0 && running_q.groups != '0);

@@ -39,8 +39,10 @@ module fluidnpu_weight_streamer #(
 
   assign fetch_valid_o = block_valid_i && job_ready;
   assign block_ready_o = fetch_valid_o && fetch_ready_i;
-  assign fetch_addr_o  = image_i + AddrWidth'(layer_i.weights);
-  assign fetch_beats_o = layer_i.block_words / PortWords + 32'(layer_i.block_words % PortWords != '0);
+  always_ff @(posedge clk_i) begin  // settled before the layer's first block is asked for
+    fetch_addr_o  <= image_i + AddrWidth'(layer_i.weights);
+    fetch_beats_o <= layer_i.block_words / PortWords + 32'(layer_i.block_words % PortWords != '0);
+  end
 
   common_fifo #(.Width(32), .Depth(2)) jobs (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(block_ready_o), .ready_o(job_ready), .data_i(layer_i.block_words),

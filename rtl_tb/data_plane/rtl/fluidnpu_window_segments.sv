@@ -6,7 +6,7 @@
 /// a max pool one beat for two taps: both segments go to the same place, where the larger word stays. Words
 /// that no segment covers are zero: tails need no segment. One segment a cycle, or two of the same beat when
 /// `second_ready_i`: the next of the same row, or the whole of the row in lane 1. Distances are those of the
-/// input buffer (`fluidnpu_formats_pkg::layer_t`).
+/// input buffer (`fluidnpu_formats_pkg::layer_t`). What is left of a run and of the tile is kept in registers.
 module fluidnpu_window_segments #(
   parameter int unsigned TP = 4,
   parameter int unsigned InWords = 2 * TP,  // of a beat: two P-tiles at least, and what a pool sends
@@ -45,7 +45,11 @@ module fluidnpu_window_segments #(
     logic [31:0] row_offset;
     logic [31:0] column_offset;
     logic [23:0] word;
+    logic [23:0] rest;         // of the run
+    logic        last_column;  // of the taps, and none of them goes on in this one's run
+    logic        last_row;
   } window_t;
+  localparam bit Pieces = LineWords < InWords;  // of a run, where a line is shorter than a beat
 
   logic        busy_q, pool, max_pool, last_tile, pass_valid, pass_ready, row_valid, row_ready, row_lane, row_ends_beat, row_ends_pass;
   logic        row_both, other_ends_pass, pass_open_q, tile_ends, pass_is_last;
@@ -105,44 +109,59 @@ module fluidnpu_window_segments #(
   typedef struct packed {
     logic [CountWidth-1:0] words;
     window_t               next;      // where the window goes on
+    window_t               entered;   // the run behind this one
     logic                  fills;     // the P-tile, or for a pool the tap
     logic                  row_ends;
   } cut_t;
 
   window_t               tile_window_q, window_q;
-  logic [CountWidth-1:0] position_q, width;
+  logic [CountWidth-1:0] position_q, space_q, width;  // words of the tile before window_q and from there on
   logic [23:0]           run_words;
   cut_t                  first, behind;
   logic                  half_q;  // a max pool's beat has one of its two taps
   logic                  two_taps, same_row, other_row, step, both, row_ends;
 
-  function automatic cut_t cut(window_t window, logic [CountWidth-1:0] position);
-    cut_t                  piece;
-    logic [CountWidth-1:0] space;
-    logic [23:0]           rest;
-    logic                  run_ends;
-    space = width - position;
-    if (LineWords < InWords && 32'(space) > LineWords) space = CountWidth'(LineWords);
-    rest        = run_words - window.word;
-    piece.words = rest < 24'(space) ? rest[CountWidth-1:0] : space;
-    run_ends    = 24'(piece.words) == rest;
+  function automatic window_t origin(logic [23:0] run);
+    window_t made;
+    made             = '0;
+    made.rest        = run;
+    made.last_column = layer_i.contiguous || layer_i.kernel_w == 8'd1;
+    made.last_row    = layer_i.kernel_h == 8'd1;
+    origin = made;
+  endfunction
 
-    piece.next      = window;
-    piece.next.word = window.word + 24'(piece.words);
-    if (run_ends) begin
-      piece.next.word = '0;
-      if (!layer_i.contiguous && window.tap_column + 8'd1 != layer_i.kernel_w) begin
-        piece.next.tap_column    = window.tap_column + 8'd1;
-        piece.next.column_offset = window.column_offset + layer_i.tap_w;
-      end else begin
-        piece.next.tap_column    = '0;
-        piece.next.column_offset = '0;
-        piece.next.tap_row       = window.tap_row + 8'd1;
-        piece.next.row_offset    = window.row_offset + layer_i.tap_h;
-      end
+  function automatic cut_t cut(window_t window, logic [CountWidth-1:0] space);
+    cut_t                  piece;
+    logic [CountWidth-1:0] reach;
+    logic                  run_ends;
+    reach = space;
+    if (Pieces && 32'(space) > LineWords) reach = CountWidth'(LineWords);
+    run_ends    = window.rest <= 24'(reach);
+    piece.words = run_ends ? window.rest[CountWidth-1:0] : reach;
+
+    piece.entered      = window;
+    piece.entered.word = '0;
+    piece.entered.rest = run_words;
+    if (!window.last_column) begin
+      piece.entered.tap_column    = window.tap_column + 8'd1;
+      piece.entered.column_offset = window.column_offset + layer_i.tap_w;
+      piece.entered.last_column   = window.tap_column + 8'd2 == layer_i.kernel_w;
+    end else begin
+      piece.entered.tap_column    = '0;
+      piece.entered.column_offset = '0;
+      piece.entered.last_column   = layer_i.contiguous || layer_i.kernel_w == 8'd1;
+      piece.entered.tap_row       = window.tap_row + 8'd1;
+      piece.entered.row_offset    = window.row_offset + layer_i.tap_h;
+      piece.entered.last_row      = window.tap_row + 8'd2 == layer_i.kernel_h;
     end
-    piece.fills    = pool ? run_ends : position + piece.words == width;
-    piece.row_ends = (run_ends && piece.next.tap_row == layer_i.kernel_h) || (piece.fills && !pool);
+    piece.next = piece.entered;
+    if (!run_ends) begin
+      piece.next      = window;
+      piece.next.word = window.word + 24'(reach);
+      piece.next.rest = window.rest - 24'(reach);
+    end
+    piece.fills    = pool ? run_ends : window.rest >= 24'(space) && reach == space;
+    piece.row_ends = (run_ends && window.last_column && window.last_row) || (piece.fills && !pool);
     cut = piece;
   endfunction
 
@@ -170,8 +189,9 @@ module fluidnpu_window_segments #(
   end
   assign run_words = pool ? 24'(command_q.cols) : layer_i.run_words;
   always_comb begin  // a continuous assignment is not sensitive to the signals its function reads from module scope
-    first  = cut(window_q, position_q);
-    behind = cut(first.next, pool ? '0 : position_q + first.words);
+    first  = cut(window_q, space_q);
+    // A second segment begins a run, unless lines are so short that they cut runs.
+    behind = cut(Pieces ? first.next : first.entered, pool ? width : space_q - (Pieces ? first.words : window_q.rest[CountWidth-1:0]));
   end
   assign two_taps  = max_pool && !half_q && position_q == '0 && first.fills && behind.fills;
   assign same_row  = !first.row_ends && (!pool || two_taps);
@@ -206,21 +226,24 @@ module fluidnpu_window_segments #(
       window_q      <= '0;
       tile_window_q <= '0;
       position_q    <= '0;
+      space_q       <= '0;
       half_q        <= 1'b0;
     end else begin
       if (command_valid_i && command_ready_o) begin
-        window_q      <= '0;
-        tile_window_q <= '0;
+        window_q      <= origin(pool ? 24'(command_i.cols) : layer_i.run_words);
+        tile_window_q <= origin(pool ? 24'(command_i.cols) : layer_i.run_words);
         position_q    <= '0;
+        space_q       <= width;
         half_q        <= 1'b0;
       end else if (step) begin
         half_q     <= max_pool && !both && !segment_ends_beat_o && (half_q || first.fills);
         position_q <= row_ends || (pool && first.fills) ? '0 : position_q + first.words + (both ? behind.words : '0);
+        space_q    <= row_ends || (pool && first.fills) ? width : space_q - first.words - (both ? behind.words : '0);
         window_q   <= next;
         if (row_ends) begin
           // The next row of this tile starts where this one did; the next tile where this one ends.
-          window_q <= pool ? '0 : tile_ends ? next : tile_window_q;
-          if (tile_ends) tile_window_q <= pool ? '0 : next;
+          window_q <= !pool && tile_ends ? next : tile_window_q;
+          if (!pool && tile_ends) tile_window_q <= next;
         end
       end
     end

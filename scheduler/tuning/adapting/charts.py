@@ -6,7 +6,7 @@ numbers, its mean run length is the solution of a linear system (Brook and Evans
 
 >>> chart = Chart.of(0.25, odds=2.0, distance=1000)
 >>> round(chart.distance(0.25)), round(chart.distance(0.4))
-(1010, 38)
+(1020, 57)
 """
 
 from __future__ import annotations

@@ -1,0 +1,79 @@
+"""Rows of outputs or residuals, walked ahead of their use: twin of `fluidnpu_row_addresses`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from .commands import Command
+from .parameters import Layer, Setup
+from .records import jit
+from .walker import Walker, begin_pass, ends_pass, reset_walker, row_address, walk
+
+DEPTH = 8  # rows
+_STEPS = 3  # in which an address is added up
+_RING = 16  # all rows that were walked and not yet taken
+
+
+@dataclass(slots=True)
+class Row:
+    """A row of the output's layout."""
+
+    address: int
+    cols: int
+    last: int  # of the layer
+
+
+@dataclass(slots=True)
+class RowAddresses:
+    """Registers of `fluidnpu_row_addresses`."""
+
+    made: int  # rows so far
+    stored: int  # of them
+    taken: int
+    adding: int  # bit n: a row was made n cycles ago
+    cols: int
+    last: int  # the command at hand is the layer's last
+    walker: Walker
+    ring: Annotated[list[Row], _RING]
+
+
+@jit
+def reset_addresses(rows: RowAddresses, step_h: int, step_w: int) -> None:
+    """Begin a layer at its first row, with the byte distances between rows and between columns."""
+    reset_walker(rows.walker, step_h, step_w)
+
+
+@jit
+def begin_rows(rows: RowAddresses, command: Command, offset: int) -> None:
+    """Begin the rows of a command, `offset` bytes behind the first row's place in its slot."""
+    rows.cols = command.cols
+    rows.last = command.layer_last
+    begin_pass(rows.walker, command, command.out_shift + offset, command.block_last != 0)
+
+
+@jit
+def first_row(rows: RowAddresses) -> Row:
+    """The oldest row that was not taken."""
+    return rows.ring[rows.taken & _RING - 1]
+
+
+@jit
+def walk_ahead(rows: RowAddresses, layer: Layer, setup: Setup) -> bool:
+    """Store the row whose address is complete, and walk on while there is room. Returns True if one is there
+    to be taken.
+    """
+    rows.adding <<= 1
+    if rows.adding >> _STEPS + 1:
+        rows.stored += 1
+        rows.adding &= (1 << _STEPS + 1) - 1
+    level = rows.stored - rows.taken
+    if rows.walker.active and level + _STEPS + 1 <= DEPTH:
+        row = rows.ring[rows.made & _RING - 1]
+        row.address = row_address(rows.walker, layer, setup)
+        row.cols = rows.cols
+        row.last = rows.last and ends_pass(rows.walker)
+        rows.made += 1
+        rows.adding |= 1
+        walk(rows.walker, layer)
+    return level != 0

@@ -1,0 +1,111 @@
+/// Visits the rows of commands ahead of their use and keeps the address of each until it is taken.
+///
+/// One row a cycle while there is room, in the order of `fluidnpu_row_walker`. Addresses are added up in
+/// registered steps, so nothing goes back from the taker to the walk but the level of the queue: the first row
+/// is shown five cycles behind its command.
+module fluidnpu_row_addresses #(
+  parameter int unsigned BMax = 4,
+  parameter int unsigned PortWords = 8,
+  parameter int unsigned Depth = 8,  // rows
+  localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
+) (
+  input  logic                           clk_i,
+  input  logic                           rst_ni,
+  input  logic                           layer_start_i,
+  input  logic [BMax-1:0][AddrWidth-1:0] slot_i,
+  input  fluidnpu_formats_pkg::layer_t   layer_i,
+  input  logic [31:0]                    step_h_i,  // distances in bytes of what is written or read
+  input  logic [31:0]                    step_w_i,
+  input  logic [31:0]                    offset_i,  // of the first row in its slot
+  input  logic                           command_valid_i,
+  output logic                           command_ready_o,
+  input  fluidnpu_formats_pkg::tile_t    command_i,
+  output logic                           row_valid_o,
+  input  logic                           row_ready_i,
+  output logic [AddrWidth-1:0]           row_addr_o,
+  output logic [11:0]                    row_cols_o,
+  output logic                           row_new_o,  // begins in another port word than where the row before it ended
+  output logic                           row_last_o  // of the layer
+);
+  localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
+  localparam int unsigned PortBits = $clog2(PortWords * 2);
+  localparam int unsigned Steps = 3;  // in which an address is added up
+
+  if (Depth <= Steps) begin : gen_illegal
+    $fatal(1, "Depth must be larger than the %0d rows on their way in %m", Steps);
+  end
+
+  typedef struct packed {
+    logic [AddrWidth-1:0] addr;
+    logic [11:0]          cols;
+    logic                 fresh;
+    logic                 last;
+  } row_t;
+
+  logic                       walks, room, row_ends_pass, last_q;
+  logic [11:0]                cols_q;
+  logic [SampleWidth-1:0]     row_sample, sample_1_q;
+  logic [31:0]                row_offset, offset_1_q;
+  logic [Steps-1:0]           valid_q;
+  logic [Steps-1:0]           last_s_q;
+  logic [Steps-1:0][11:0]     cols_s_q;
+  logic [11:0]                behind_2_q;  // columns behind the first
+  logic [AddrWidth-1:0]       addr_2_q, addr_3_q, end_3_q;
+  logic [AddrWidth-1:PortBits] end_q;      // port word of the last column of the row before
+  logic [$clog2(Depth+1)-1:0] level;
+  row_t                       pushed, head;
+
+  fluidnpu_row_walker #(.BMax(BMax)) rows (
+    .clk_i, .rst_ni, .layer_start_i,
+    .out_h_i(layer_i.out_h), .out_w_i(layer_i.out_w),
+    .row_lanes_i(layer_i.row_lanes), .sample_lanes_i(layer_i.sample_lanes), .b_r_i(layer_i.b_r),
+    .step_h_i, .step_w_i, .rise_i('0), .span_i('0),
+    .pass_valid_i(command_valid_i), .pass_ready_o(command_ready_o), .beats_i(command_i.beats),
+    .lane1_beats_i(command_i.lane1_beats), .shift_i(command_i.out_shift + offset_i), .commit_i(command_i.block_last),
+    .row_valid_o(walks), .row_ready_i(room), .row_sample_o(row_sample), .row_index_o(), .row_offset_o(row_offset),
+    .row_top_o(), .row_lane_o(), .row_ends_beat_o(), .row_ends_pass_o(row_ends_pass), .row_both_i(1'b0), .other_index_o(),
+    .other_offset_o(), .other_top_o(), .other_ends_pass_o(), .start_index_o(), .start_offset_o()
+  );
+
+  // What is on its way must fit as well.
+  assign room = 32'(level) + Steps + 1 <= Depth;
+
+  always_comb begin
+    pushed.addr  = addr_3_q;
+    pushed.cols  = cols_s_q[2];
+    pushed.fresh = addr_3_q[AddrWidth-1:PortBits] != end_q;
+    pushed.last  = last_s_q[2];
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (command_valid_i && command_ready_o) begin
+      cols_q <= command_i.cols;
+      last_q <= command_i.layer_last;
+    end
+    offset_1_q <= row_offset;
+    sample_1_q <= row_sample;
+    addr_2_q   <= slot_i[sample_1_q] + AddrWidth'(offset_1_q);
+    behind_2_q <= cols_s_q[0] - 12'd1;
+    addr_3_q   <= addr_2_q;
+    end_3_q    <= addr_2_q + AddrWidth'({behind_2_q, 1'b0});
+    cols_s_q   <= {cols_s_q[1:0], cols_q};
+    last_s_q   <= {last_s_q[1:0], row_ends_pass && last_q};
+    if (valid_q[2]) end_q <= end_3_q[AddrWidth-1:PortBits];
+    if (!rst_ni) valid_q <= '0;
+    else valid_q <= {valid_q[1:0], walks && room};
+  end
+
+  logic fits;
+  common_fifo #(.Width($bits(pushed)), .Depth(Depth)) queue (
+    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(valid_q[2]), .ready_o(fits), .data_i(pushed),
+    .valid_o(row_valid_o), .ready_i(row_ready_i), .data_o(head), .level_o(level)
+  );
+  assign row_addr_o = head.addr;
+  assign row_cols_o = head.cols;
+  assign row_new_o  = head.fresh;
+  assign row_last_o = head.last;
+
+  always_ff @(posedge clk_i) begin
+    if (rst_ni && valid_q[2]) assert (fits);
+  end
+endmodule
