@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 from hls_cases import LANES, SPLIT, WIDE, Plan, Shape, design_of, design_with, network_of, with_b_r
 
-from fluidnpu.dse import Mode
+from fluidnpu.dse import Design, Mode
+from fluidnpu.dse.exact.mapping import LayerMapping
+from fluidnpu.dse.exact.search import synthetic_job
 from fluidnpu.hls import ProgramError, compile_program
 from fluidnpu.hls.program import part_words
-from fluidnpu.models import QuantisedNetwork
+from fluidnpu.models import Kind, QuantisedNetwork, quantise
+from fluidnpu.models.graph.network import Exit
+from fluidnpu.models.zoo.builder import Builder
+from fluidnpu.models.zoo.synthetic import with_random_weights
 
 
 def test_tensors_do_not_overlap_and_lie_on_boundaries(chain: QuantisedNetwork) -> None:
@@ -25,6 +30,11 @@ def test_tensors_do_not_overlap_and_lie_on_boundaries(chain: QuantisedNetwork) -
     assert program.tensors["t3"].halo == (1, 2, 1, 2)
     assert program.weights_offset % 64 == 0
     assert all(start % 64 == 0 for d in program.descriptors for start in d.weights if start != 0xFFFFFFFF)
+
+
+def test_neighbouring_pixels_are_not_named_in_a_design(chain: QuantisedNetwork) -> None:
+    """So the digests of designs from before pixels could lie apart are what they were."""
+    assert "out_step" not in design_of(chain).dumps()
 
 
 def test_every_word_of_the_image_is_accounted_for(chain: QuantisedNetwork) -> None:
@@ -81,3 +91,22 @@ def test_b_r_is_ignored_without_stackable_pes(chain: QuantisedNetwork) -> None:
 def test_compiling_twice_gives_the_same_bytes(chain: QuantisedNetwork, plan: Plan) -> None:
     design = design_of(chain, plan, split=plan is SPLIT)
     assert compile_program(chain, design).files() == compile_program(chain, design).files()
+
+
+def test_the_search_prices_pixels_as_far_apart_as_a_program_writes_them() -> None:
+    """Phases of a larger map; the design of such layers is read back as it was written."""
+    net = Builder({"image": (5, 6, 4)})
+    net.tensors["large"] = (10, 12, 8)
+    for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        place = {"output": "large", "output_at": (row, column), "output_step": (2, 2)}
+        net.add(Kind.GEMM, f"phase{row}{column}", "image", 8, (1, 1), **place)
+    network = with_random_weights(net.network("phases", [Exit(name="final", logits=None)]), 0)
+    design = design_of(quantise(network))
+    program = compile_program(quantise(network), design)
+    for layer, descriptor in zip(design.layers, program.descriptors, strict=True):
+        job, _ = synthetic_job(layer, LayerMapping(mode=Mode.NORMAL, batch=1, b_r=1), 4)
+        assert (job.out_row_bytes, job.out_pixel_bytes) == (2 * 12 * 8 * 2, 2 * 8 * 2)
+        assert (descriptor.out_row_bytes, descriptor.out_pixel_bytes) == (job.out_row_bytes, job.out_pixel_bytes)
+    assert [one.out_offset - program.descriptors[0].out_offset for one in program.descriptors] == [0, 16, 192, 208]
+    assert Design.loads(design.dumps()) == design
+    assert [layer.window.out_step for layer in design.layers if layer.window] == [(2, 2)] * 4

@@ -151,6 +151,28 @@ def test_a_transposed_convolution_multiplies_no_zeros(tmp_path: Path) -> None:
     assert {one.output for one in phases} == {phases[0].output}
 
 
+@pytest.mark.parametrize(
+    ("kernel", "facts"),
+    [
+        (3, {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        (3, {"strides": [3, 2], "pads": [0, 1, 1, 0]}),
+        (1, {"strides": [2, 2]}),
+        (3, {"strides": [3, 3], "dilations": [2, 2], "pads": [2, 2, 2, 2], "group": 2}),
+    ],
+)
+def test_phases_of_odd_sizes_are_written_as_the_one_operator_that_they_were(
+    kernel: int, facts: dict[str, Any], tmp_path: Path
+) -> None:
+    graph = Graph()
+    source = graph.op("Relu", graph.conv("image", 4, 3))
+    weights = graph.random(4, 3, kernel, kernel)
+    up = graph.op("ConvTranspose", source, weights, graph.random(3 * int(facts.get("group", 1))), **facts)
+    network = compare(tmp_path, graph, up)
+    again = onnx.load(tmp_path / "again.onnx")
+    assert [node.op_type for node in again.graph.node].count("ConvTranspose") == 1
+    assert read_onnx(tmp_path / "again.onnx").layers == network.layers
+
+
 def test_what_follows_is_folded_into_the_phases(tmp_path: Path) -> None:
     """Normalisation, a shortcut of the large map and ReLU cost no layer; a small one is added where it is."""
     graph = Graph(shape=(3, 8, 8))
