@@ -145,7 +145,8 @@ class CoreModel:
         }
         cycles = {name: np.zeros(len(words), np.uint64) for name, words in data.items()}
         work = sum(len(words) for words in data.values())
-        limit = limit_cycles or int((work * 4 + 4000) / (1.0 - min(0.99, max(shares.values()))))
+        # Sixteen a beat: tiles of few rows wait for the sums of the one before.
+        limit = limit_cycles or int((work * 16 + 4000) / (1.0 - min(0.99, max(shares.values()))))
         beats = {name: np.ascontiguousarray(words) for name, words in data.items()}
         ports = {
             name: _Stream(words.ctypes.data, len(words), 2 * words.shape[1], int(shares[name] * 65536), 0,
