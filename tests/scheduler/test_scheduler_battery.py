@@ -67,6 +67,16 @@ def test_a_run_begins_as_soon_as_the_battery_holds_something() -> None:
     assert charge.share(100 * MS) == pytest.approx(1 / 3)
 
 
+def test_an_idle_hour_saves_no_more_than_the_battery_holds() -> None:
+    charge = Charge(Budget(over_idle=1.5, battery_j=0.06), POWER)
+    charge.spend(5 * MS)
+    charge.refill(3600 * 10**9)
+    assert charge.level_nj == pytest.approx(0.06e9)
+    charge.refill(1)  # a clock that goes back adds nothing
+    charge.spend(20 * MS)
+    assert charge.ready_ns() == pytest.approx(30 * MS, abs=1)
+
+
 FILE = """
 interval = "200ms"
 [energy]
