@@ -127,14 +127,9 @@ def test_more_ultra_banks_than_banks_are_refused() -> None:
         CoreModel(parameters=core_parameters(tiny_design()) | {"UltraBanks": 17}).lint()
 
 
-@pytest.mark.parametrize("index", SMALL_CORES[:1])
-def test_a_random_core_is_as_predicted(index: int) -> None:
-    assert_as_predicted(chosen(index))
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "index", [*SMALL_CORES[1:], *(pytest.param(index, marks=pytest.mark.matrix) for index in MORE_CORES)]
+    "index", [*SMALL_CORES, *(pytest.param(index, marks=pytest.mark.matrix) for index in MORE_CORES)]
 )
 def test_random_cores_are_as_predicted(index: int) -> None:
     assert_as_predicted(chosen(index))
