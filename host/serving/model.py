@@ -237,7 +237,7 @@ class Model:
         ModelUnavailableError.
         """
         try:
-            return Bound(parse_criterion(text), self._profile(self.bundle.design)).criterion
+            return Bound(parse_criterion(text), self._profile(self.bundle.design, self._network)).criterion
         except CriterionError as error:
             raise ProtocolError(str(error)) from None
 
@@ -300,6 +300,7 @@ class Model:
         with self._gate:
             server = self.server
             try:
+                modes: dict[str, Mode] = {}
                 usual = None if criteria is None else server.criteria_of(network).bound(criteria)
                 tenancy = self._tenancy
                 if tenants and tenancy is None:
@@ -309,14 +310,14 @@ class Model:
                     tenancy = old.with_tenants(
                         {name: changed(name, row, old.named(name)) for name, row in tenants.items()}
                     )
-                    self._modes(tenancy, [bundle.design for bundle in self.bundles])
+                    modes = self._modes(tenancy, [bundle.design for bundle in self.bundles])
             except SchedulerError as error:
                 raise ProtocolError(str(error)) from None
             if usual is not None:
                 server.criteria_of(network).set(usual.criterion)
                 self._usual[network] = usual.criterion.text
             if tenancy is not None and self.shared is not None and tenants:
-                self.shared.change(tenancy)
+                self.shared.change(tenancy, modes)
                 self._tenancy = tenancy
 
     # -- active exits ----------------------------------------------------------------------------------------
@@ -360,8 +361,8 @@ class Model:
             raise ConflictError(f"model '{self.name}' must adapt to take labels (serve --adapt), and it does not")
         return sum(self.adaptation.feedback(request, truth) for request, truth in truths.items())
 
-    def _profile(self, design: Design) -> ExitProfile:
-        return profile_of(design, self.options.power)
+    def _profile(self, design: Design, network: int) -> ExitProfile:
+        return measured_on(profile_of(design, self.options.power), self._recorded(network))
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -520,7 +521,7 @@ class Model:
             self._log.expect(setting, shared=self._tenancy is not None)
             observers.append(self._log)
         criteria = [
-            criteria_of(driver, self._usual[network], self.options.power, network)
+            criteria_of(driver, self._usual[network], self.options.power, network, self._recorded(network))
             for network in range(len(driver.parts))
         ]
         policy: Policy
@@ -582,9 +583,9 @@ class Model:
             if self._usual[0] is not None:
                 raise DriverUsageError("exits that adapt have thresholds of their own, so no other criterion fits them")
             self.options.adapt.check(designs[0].exits)
-        for design, folder, usual in zip(designs, self._folders, self._usual, strict=True):
+        for network, (design, folder, usual) in enumerate(zip(designs, self._folders, self._usual, strict=True)):
             if usual is not None:
-                Bound(parse_criterion(usual), self._profile(design))
+                Bound(parse_criterion(usual), self._profile(design, network))
             make_policy(self.options.policy, setting_of(design, self.options, folder))
         if self._tenancy is not None:
             network_of_tenants(self._tenancy, self.names)
@@ -602,12 +603,16 @@ class Model:
     def _modes(self, tenancy: Tenancy, designs: Sequence[Design]) -> dict[str, Mode]:
         """Return the modes of all tenants, each over its network's profile. Raises SchedulerError."""
         network = network_of_tenants(tenancy, self.names)
-        recorded = [self.options.recorded.get(name, self.options.recorded.get("")) for name in self.names]
         found: dict[str, Mode] = {}
         for index, design in enumerate(designs):
             mine = [one for one in tenancy.tenants if network[one.name] == index]
-            found |= modes_of(mine, self._profile(design), recorded[index])
+            found |= modes_of(mine, profile_of(design, self.options.power), self._recorded(index))
         return found
+
+    def _recorded(self, network: int) -> Recorded | None:
+        """Return the labelled samples of a network, if its file was named."""
+        known = self.options.recorded
+        return known.get(self.names[network], known.get(""))
 
     # -- recovery --------------------------------------------------------------------------------------------
 
@@ -652,16 +657,25 @@ def modes_of(tenants: Sequence[Tenant], profile: ExitProfile, recorded: Recorded
     Fronts need the recorded confidences of labelled samples.
     """
     modes = {}
-    if recorded is not None:
-        if len(recorded.accuracy) != profile.exits:
-            raise SchedulerError(f"recorded confidences must be of {profile.exits} exits, not {len(recorded.accuracy)}")
-        profile = replace(profile, accuracy=recorded.accuracy, samples=recorded.samples)
+    profile = measured_on(profile, recorded)
     for one in tenants:
         usual = parse_criterion("false") if one.criterion is None else one.criterion
         Bound(usual, profile)
         if one.mode != "fixed":
-            modes[one.name] = make_mode(one.mode, profile, usual, recorded)
+            modes[one.name] = make_mode(one.mode, profile, usual, recorded, accuracy=one.accuracy)
     return modes
+
+
+def measured_on(profile: ExitProfile, recorded: Recorded | None) -> ExitProfile:
+    """Return the profile with the accuracies that recorded samples have, if there are any.
+
+    Raises SchedulerError for samples of another network.
+    """
+    if recorded is None:
+        return profile
+    if len(recorded.accuracy) != profile.exits:
+        raise SchedulerError(f"recorded confidences must be of {profile.exits} exits, not {len(recorded.accuracy)}")
+    return replace(profile, accuracy=recorded.accuracy, samples=recorded.samples)
 
 
 def joined_design(bundles: Sequence[Bundle]) -> Design:
@@ -678,9 +692,18 @@ def power_of(board: str) -> PowerModel | None:
     return None if power is None else PowerModel(idle_w=power.idle_w, active_w=power.active_w)
 
 
-def criteria_of(driver: Driver, text: str | None, power: PowerModel | None = None, network: int = 0) -> Criteria:
-    """Return the criteria of a loaded program: those of a text, or its thresholds. Raises CriterionError."""
-    profile = profile_of(driver.parts[network], power)
+def criteria_of(
+    driver: Driver,
+    text: str | None,
+    power: PowerModel | None = None,
+    network: int = 0,
+    recorded: Recorded | None = None,
+) -> Criteria:
+    """Return the criteria of a loaded program: those of a text, or its thresholds.
+
+    `recorded`: labelled samples, for criteria over accuracy. Raises CriterionError, SchedulerError.
+    """
+    profile = measured_on(profile_of(driver.parts[network], power), recorded)
     return usual_criteria(driver, profile, network) if text is None else Criteria(profile, text)
 
 

@@ -252,7 +252,10 @@ class _Streams:
             if one.mode != "fixed":
                 at = self.of_tenant[one.name]
                 usual = one.criterion or self.usual[at]
-                self.modes[one.name] = make_mode(one.mode, self.profiles[at], usual, self.hosted[at].recorded)
+                recorded = self.hosted[at].recorded
+                self.modes[one.name] = make_mode(
+                    one.mode, self.profiles[at], usual, recorded, accuracy=one.accuracy
+                )
 
     def _check_usual(self) -> None:
         """Refuse a network whose exits nothing decides, while criteria decide those of another."""
