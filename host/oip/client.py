@@ -190,7 +190,7 @@ class Client:
         return found
 
     def tenants(self) -> dict[str, Any]:
-        """Return the criterion in force and the tenants by name; the URL must be that of the admin surface."""
+        """Return the usual criterion and the tenants by name; the URL must be that of the admin surface."""
         found: dict[str, Any] = self._json("GET", f"/v2/models/{quote(self.model)}/tenants")
         return found
 

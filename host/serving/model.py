@@ -48,6 +48,7 @@ from fluidnpu.scheduler.tuning import Adaptation, AdaptationEvent, AdaptationPla
 from ..bundle import Bundle
 from ..devices.device import Clock, Device, WallClock
 from ..devices.opening import open_device
+from ..devices.physical.power import PowerMeter, find_meter
 from ..devices.recall import Recall
 from ..devices.simulated import SimulatedNpu
 from ..driver import MASK_SLOTS, Driver
@@ -74,6 +75,7 @@ _log = logging.getLogger(__name__)
 LOADED_HALF = 0.5  # of capacity: the load that a policy is made for when none is named
 SLO_OVER_LATENCY = 5  # default objective over the latency of one sample alone through the whole network
 BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0)  # between attempts to open a failed device again; the last one repeats
+BOARDS = ("pynq", "devmem")  # devices of which this machine has one
 READY, LOADING, UNAVAILABLE = "READY", "LOADING", "UNAVAILABLE"  # as the model repository extension names them
 
 
@@ -164,6 +166,7 @@ class Model:
         self._usual, self._tenancy = [self.options.criteria] * len(self.names), self.options.tenancy
         self.shared: Shared | None = None
         self.adaptation: Adaptation | None = None
+        self.meter: PowerMeter | None = None  # of this machine's board, where it has sensors
 
     # -- what is served --------------------------------------------------------------------------------------
 
@@ -490,6 +493,7 @@ class Model:
         driver = Driver(device, programs, design, slots=slots, guarded=self.options.guarded)
         driver.load()
         self._driver, self._bundles = driver, bundles
+        self.meter = self._meter(design)
         if not self.counts:
             self.counts = tuple(Statistics(bundle.design) for bundle in bundles)
         self._start(driver)
@@ -506,27 +510,32 @@ class Model:
         )
         return self._device.enter_context(context)
 
+    def _meter(self, design: Design) -> PowerMeter | None:
+        """Return the meter of a board; a simulation has none, and serving needs none."""
+        if self.options.device not in BOARDS or design.board not in list_boards():
+            return None
+        try:
+            return find_meter(load_board(design.board))
+        except DeviceError as error:
+            _log.info("power is not measured: %s", error)
+            return None
+
     def _start(self, driver: Driver) -> None:
         settings = [
             setting_of(part, self.options, folder) for part, folder in zip(driver.parts, self._folders, strict=True)
         ]
-        setting, of_tenant = settings[0], {}
+        of_tenant: dict[str, int] = {}
         if self._tenancy is not None:
             of_tenant = network_of_tenants(self._tenancy, self.names)
         side = driver.networks(of_tenant)
         observers: list[Observer] = [self.counts[0] if len(side) == 1 else Apart(side, self.counts)]
-        if self.options.decisions is not None:
-            if self._log is None:
-                self._log = DecisionLog(self.options.decisions / f"{self.name}.jsonl", self.options.policy)
-            self._log.expect(setting, shared=self._tenancy is not None)
-            observers.append(self._log)
         criteria = [
             criteria_of(driver, self._usual[network], self.options.power, network, self._recorded(network))
             for network in range(len(driver.parts))
         ]
         policy: Policy
         if self._tenancy is None:
-            policy = make_policy(self.options.policy, setting)
+            policy = make_policy(self.options.policy, settings[0])
         else:
             policy = self.shared = Shared(
                 self._tenancy,
@@ -537,6 +546,16 @@ class Model:
                 networks=None if len(side) == 1 else side,
                 power=self._power(driver.design),
             )
+        if self.options.decisions is not None:
+            if self._log is None:
+                self._log = DecisionLog(self.options.decisions / f"{self.name}.jsonl", self.options.policy)
+            self._log.expect(
+                settings,
+                shared=self.shared,
+                power=None if self._tenancy is None or self._tenancy.energy is None else self._power(driver.design),
+                networks=None if len(side) == 1 else side,
+            )
+            observers.append(self._log)
         active = self._table(driver, criteria)
         server = Server(
             driver,
@@ -726,7 +745,7 @@ def setting_of(design: Design, options: ModelOptions, folder: Path) -> Any:
         serving.setting(rate, options.slo_ns or default_slo_ns(design)),
         rate_named=options.rate_per_s is not None,
         slo_named=options.slo_ns is not None,
-        may_solve=options.device not in ("pynq", "devmem"),
+        may_solve=options.device not in BOARDS,
     )
     if said:
         _log.info("%s", said)

@@ -253,9 +253,7 @@ class _Streams:
                 at = self.of_tenant[one.name]
                 usual = one.criterion or self.usual[at]
                 recorded = self.hosted[at].recorded
-                self.modes[one.name] = make_mode(
-                    one.mode, self.profiles[at], usual, recorded, accuracy=one.accuracy
-                )
+                self.modes[one.name] = make_mode(one.mode, self.profiles[at], usual, recorded, accuracy=one.accuracy)
 
     def _check_usual(self) -> None:
         """Refuse a network whose exits nothing decides, while criteria decide those of another."""

@@ -53,8 +53,9 @@ class Tenant:
     at once. `at_limit`: what happens while it has used its share up and others want the NPU. `borrow`: it
     may use time that nobody else wants. `priority`: weight of its demand where shares are made anew, which
     happens to those that are `cooperative`. `mode`: how its criterion follows its share; `criterion` None
-    is that of the network. `accuracy`: the share of right answers that is enough for its mode. `rate_per_s` and `slo_ns` are expectations, for simulations and until rates are
-    known. `network`: the one that its requests are for, where several share the NPU.
+    is that of the network. `accuracy`: the share of right answers that is enough for its mode. `rate_per_s`
+    and `slo_ns` are expectations, for simulations and until rates are known. `network`: the one that its
+    requests are for, where several share the NPU.
     """
 
     name: str
@@ -272,6 +273,34 @@ def described(tenant: Tenant) -> dict[str, Any]:
     if tenant.slo_ns is not None:
         told["slo"] = f"{tenant.slo_ns}ns"
     return told
+
+
+def told(tenancy: Tenancy) -> dict[str, Any]:
+    """Return a tenancy with plain JSON types, for logs; recorded confidences and exit rates are left out."""
+    budget = tenancy.energy
+    energy = None if budget is None else {"over_idle": budget.over_idle, "battery_j": budget.battery_j}
+    return {
+        "interval_ns": tenancy.interval_ns,
+        "utilisation": tenancy.utilisation,
+        "energy": energy,
+        "tenants": {one.name: described(one) for one in tenancy.tenants},
+    }
+
+
+def read_told(raw: Mapping[str, Any]) -> Tenancy:
+    r"""Return the tenancy that `told` told. Raises SchedulerError, KeyError, TypeError.
+
+    >>> one = parse_tenants("[tenant.a]\nshare = 0.5\nslo = '3ms'")
+    >>> read_told(told(one)) == one
+    True
+    """
+    energy = raw["energy"]
+    return Tenancy(
+        tenants=tuple(changed(name, row) for name, row in raw["tenants"].items()),
+        interval_ns=int(raw["interval_ns"]),
+        utilisation=float(raw["utilisation"]),
+        energy=None if energy is None else Budget(over_idle=energy["over_idle"], battery_j=energy["battery_j"]),
+    )
 
 
 def _text(key: str, value: object) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -17,11 +18,12 @@ from oip_worlds import NAME, Served, bundle_of, served, triton_grpc
 import fluidnpu
 from fluidnpu.host import Driver, Server, serve_requests
 from fluidnpu.host.errors import AccessError, DriverUsageError
+from fluidnpu.host.oip import Client
 from fluidnpu.host.serving import Model, ModelOptions, ProtocolError, modes_of
 from fluidnpu.models import confidence, golden
-from fluidnpu.scheduler import Request, SchedulerError, World, make_policy, simulate
+from fluidnpu.scheduler import PolicyError, Request, SchedulerError, World, make_policy, simulate
 from fluidnpu.scheduler.comparison import replay_live
-from fluidnpu.scheduler.exits import Criteria, ExitProfile, Recorded, RuledExits
+from fluidnpu.scheduler.exits import Criteria, ExitProfile, PowerModel, Recorded, RuledExits
 from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, measure_tenants, parse_tenants
 
 RATES = (0.5, 0.2, 0.3)
@@ -246,7 +248,7 @@ def test_the_client_reads_and_sets_tenants(s: Served) -> None:
 def test_a_mode_and_its_target_are_set_live(tmp_path: Any) -> None:
     """A tenant whose criterion was fixed follows a target accuracy from the next decision on, and back."""
     recorded = Recorded(confidences=[[0.4, 0.6, 0.9]] * 200, correct=[[0, 1, 1]] * 180 + [[0, 0, 1]] * 20)
-    options = {"tenancy": parse_tenants(TENANTS), "recorded": {"": recorded}}
+    options: dict[str, Any] = {"tenancy": parse_tenants(TENANTS), "recorded": {"": recorded}}
     with served(tmp_path, world(3, exits=3, loaded=False), surfaces={"admin": 0}, **options) as one:
         image = one.w.images(1)[0]
         with fluidnpu.connect(one.server.url("admin")) as admin, fluidnpu.connect(one.url) as npu:
@@ -314,14 +316,53 @@ def test_a_model_refuses_tenants_that_do_not_fit(tmp_path: Any) -> None:
         model.check_tenant("a")
 
 
-def test_the_decision_log_of_a_shared_npu_obeys_the_rules(s: Served) -> None:
-    with fluidnpu.connect(s.url) as npu:
-        for name in ("doors", "cameras", "doors"):
-            npu.infer(s.w.images(1)[0], tenant=name)
+def crowd(npu: Client, images: Any, tenants: Sequence[str]) -> None:
+    """Ask for every image at once, so that tenants want the NPU at the same time."""
+    with ThreadPoolExecutor(8) as pool:
+        for one in [pool.submit(npu.infer, x, tenant=t) for x, t in zip(images, tenants, strict=True)]:
+            one.result(60)
+
+
+def test_the_turns_of_tenants_are_asked_again_from_the_log(s: Served) -> None:
+    """With a change of shares in the middle, and found out where the log tells other shares than there
+    were.
+    """
+    s.model.load()  # a log of its own
+    images, owners = s.w.images(24), ["doors", "cameras", ""] * 8
+    with fluidnpu.connect(s.url) as npu, fluidnpu.connect(s.server.url("admin")) as admin:
+        crowd(npu, images, owners)
+        admin.change_tenants({"cameras": {"share": 0.125, "burst": "1us"}, "doors": {"burst": "1us"}})
+        crowd(npu, images, owners)
+        admin.change_tenants({"cameras": {"share": 0.25, "burst": "50ms"}, "doors": {"burst": "50ms"}})
     folder = s.model.options.decisions
     assert folder is not None
     s.model.unload()
-    relived = replay_live((folder / f"{NAME}.jsonl").read_text().splitlines())
-    assert relived.decisions > 0
-    assert relived.asked == 0
+    lines = (folder / f"{NAME}.jsonl").read_text().splitlines()
     s.model.load()
+    relived = replay_live(lines)
+    assert (relived.requests, relived.asked) == (48, relived.decisions)
+    anew = next(i for i, line in enumerate(lines) if '"shared"' in line and i)
+    assert json.loads(lines[anew])["shared"]["tenants"]["cameras"]["share"] == 0.125
+    told = json.loads(lines[0])
+    told["shared"]["tenants"]["cameras"]["borrow"] = False
+    told["shared"]["tenants"]["cameras"]["burst"] = "1ns"
+    with pytest.raises(PolicyError, match=r"decision .* was .* by the log"):
+        replay_live([json.dumps(told), *lines[1:]])
+    old = [json.dumps(json.loads(lines[0]) | {"shared": True}), *lines[1:]]  # as logs were: the rules alone
+    assert (replay_live(old).decisions, replay_live(old).asked) == (relived.decisions, 0)
+
+
+def test_an_energy_budget_is_asked_again_from_the_log(tmp_path: Any) -> None:
+    """The NPU waits where the battery is empty, and the log tells with how many watts that was reckoned."""
+    text = TENANTS + "[energy]\nover_idle = 1.0001\nbattery = '0.000001mJ'"
+    options: dict[str, Any] = {"tenancy": parse_tenants(text), "power": PowerModel(idle_w=1.0, active_w=3.0)}
+    with served(tmp_path, world(3, exits=3, loaded=False), decisions=tmp_path / "log", **options) as one:
+        with fluidnpu.connect(one.url) as npu:
+            crowd(npu, one.w.images(9), ["doors", "cameras", ""] * 3)
+        one.model.unload()
+    lines = (tmp_path / "log" / f"{NAME}.jsonl").read_text().splitlines()
+    assert any("the energy budget is spent" in line for line in lines)
+    assert replay_live(lines).asked > 0
+    other = json.dumps(json.loads(lines[0]) | {"power_w": [1.0, 1.5]})
+    with pytest.raises(PolicyError, match="the energy budget is spent"):
+        replay_live([other, *lines[1:]])
