@@ -141,7 +141,8 @@ class ServeOptions(NetworkOptions):
     "--tenants",
     type=PATH,
     metavar="FILE.toml",
-    help="with a port: tenants that share each NPU, by the request's parameter tenant; --policy is that of each",
+    help="with a port: tenants that share each NPU, of a fleet every board's, by the request's parameter tenant; --policy "
+    "is that of each",
 )
 @click.option(
     "--adapt",
@@ -226,6 +227,7 @@ def command(options: ServeOptions) -> None:
             rate_per_s=options.rate,
             slo=options.slo,
             criteria=options.criteria,
+            tenants=options.tenants,
             patience=options.patience,
             audit=options.audit,
             token_file=options.board_token_file,
@@ -285,6 +287,7 @@ def _check_fleet(options: ServeOptions) -> None:
         ("--data", options.data),
         ("--decisions", options.decisions),
         ("--adapt", options.adapt),
+        ("--power", options.power),
     ):
         if given is not None:
             raise UsageError(f"{name} is for a server of its own, not for the front of a fleet")

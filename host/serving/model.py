@@ -282,6 +282,8 @@ class Model:
             if self._tenancy is not None and self._tenancy.networks and one not in self.tenancy_tenants:
                 continue  # of another network
             row = described(one)
+            if shared is not None and one.name in shared.infeasible:
+                row["target"] = "infeasible"
             if shared is not None:
                 row["share_now"] = shared.shares.get(one.name, 0.0)
                 row["tokens_ms"] = shared.accounts.balance_ns.get(one.name, 0.0) / 1e6

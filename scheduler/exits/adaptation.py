@@ -39,6 +39,10 @@ MODES = {
 class Mode(Protocol):
     """Turns the time that a request may take on average into a criterion."""
 
+    @property
+    def feasible(self) -> bool:
+        """False where nothing has the target accuracy, so that the budget alone decides."""
+
     def criterion(self, budget_ns: float) -> Criterion:
         """Return the criterion for a mean NPU time of a request."""
 
@@ -48,6 +52,11 @@ class Fixed:
     """The same criterion at any budget."""
 
     usual: Criterion
+
+    @property
+    def feasible(self) -> bool:
+        """Always: there is no target."""
+        return True
 
     def criterion(self, budget_ns: float) -> Criterion:
         """Return the usual criterion."""
@@ -63,6 +72,11 @@ class PerWorkload:
 
     profile: ExitProfile
     accuracy: float | None = None
+
+    @property
+    def feasible(self) -> bool:
+        """False where no exit has the accuracy."""
+        return self.accuracy is None or max(self.profile.accuracy or (0.0,)) >= self.accuracy
 
     def criterion(self, budget_ns: float) -> Criterion:
         """Return the exit's criterion."""
@@ -85,6 +99,11 @@ class Pareto:
     limit: Criterion | None = None
     target: Choice | None = None
     _first: Criterion = field(default=Criterion.of_exit(1), repr=False)
+
+    @property
+    def feasible(self) -> bool:
+        """False where no thresholds have the accuracy, with the bound."""
+        return self.target is None or self.target.feasible
 
     def criterion(self, budget_ns: float) -> Criterion:
         """Return the point's criterion."""

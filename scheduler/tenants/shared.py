@@ -126,6 +126,11 @@ class Shared:
         """The share of each tenant as of the last interval."""
         return dict(self.accounts.shares)
 
+    @property
+    def infeasible(self) -> tuple[str, ...]:
+        """The tenants whose target accuracy nothing has; their budget alone decides."""
+        return tuple(name for name, mode in self._modes.items() if not mode.feasible)
+
     def change(self, tenancy: Tenancy, modes: Mapping[str, Mode] | None = None) -> None:
         """Take changed tenants at the next decision, from any thread; their names must be the same.
 
