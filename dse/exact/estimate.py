@@ -135,7 +135,7 @@ class _Run:
         """Cycles in which a block keeps the array or the way of its outputs busy."""
         # A row is a burst where column tiles lie between, and bursts are a cycle apart.
         row = max(ceil_div(self.cols, self.array.out_words), self.cols / self.rates.port + (self.tiles > 1))
-        return self.tiles * np.maximum(self.column_cycles(block), block * (self.lanes * row))
+        return np.asarray(self.tiles * np.maximum(self.column_cycles(block), block * (self.lanes * row)), float)
 
     def cycles(self, block: Floats) -> Floats:
         """Estimated cycles of the layer in blocks of so many beats, for each of many numbers."""
@@ -169,7 +169,7 @@ def _both(a: Floats, b: Floats) -> Floats:
 
 def _sixth_power(value: Floats) -> Floats:
     square = value * value
-    return square * square * square
+    return np.asarray(square * square * square)
 
 
 def estimated_plan(layer: LayerShape, machine: Machine, dram: DramModel, batch: int) -> tuple[float, BatchPlan]:
