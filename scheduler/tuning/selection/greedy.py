@@ -18,6 +18,7 @@ from .answers import Answers, Chain, Outcome, expected_average_ns, outcome, patt
 from .candidates import CandidateTable
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)
+ROUNDING = 1e-9  # of a sum of scores, which is exact where they are right or wrong
 LATE = 0.02  # tau_l: share of batches that may be late
 
 
@@ -117,14 +118,14 @@ def _extended(answers: Answers, chain: Chain, exit: int, goal: Goal) -> Chain | 
     """Add an exit with the lowest threshold that keeps the precision (Eq. 1); None where none does."""
     left = answers.left_at(chain)
     movers = left == answers.exits
-    settled = int(answers.right[np.arange(len(left)), left][~movers].sum())
+    settled = float(answers.right[np.arange(len(left)), left][~movers].sum())
     values = len(goal.thresholds)
     passed = np.searchsorted(np.array(goal.thresholds), answers.confidence[movers, exit], side="left")
     leave, stay = (
         np.bincount(passed, weights=answers.right[movers, one], minlength=values + 1) for one in (exit, answers.exits)
     )
     right = settled + leave.sum() - np.cumsum(leave)[:values] + np.cumsum(stay)[:values]
-    good = np.flatnonzero(right >= goal.eta * float(answers.reference.sum()))
+    good = np.flatnonzero(right >= goal.eta * float(answers.reference.sum()) - ROUNDING)
     return (*chain, (exit, goal.thresholds[int(good[0])])) if len(good) else None
 
 
