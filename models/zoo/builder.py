@@ -60,7 +60,8 @@ class Builder:
         return self.add(Kind.GEMM, name, source, channels, (rows, columns), **usual | fields)
 
     def enlarge(self, name: str, source: str, channels: int, **fields: Any) -> str:
-        """Append a transposed convolution 4x4 of stride 2 with ReLU, as the layers of its four phases (ADR 41).
+        """Append a transposed convolution 4x4 of stride 2 with ReLU, as the layers of its four phases (ADR
+        41).
 
         A `residual` has the size of the output, and each phase adds its own pixels.
         """

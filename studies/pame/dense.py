@@ -6,11 +6,14 @@ for pose; here with a shortcut from the second region, as the paper's segmentati
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from fluidnpu.models import Exit, Network
 from fluidnpu.models.graph import MapCheck, MapTask
+from fluidnpu.models.zoo import Builder
 
-from .composites import CORNERS, LABELS, MAP
+from .composites import CORNERS, LABELS, MAP, SIDE
 
 CANDIDATES = 4
 COUNTS = (0.25, 0.5, 0.75)  # shares of principal values, of which the study compares the checks
@@ -19,11 +22,36 @@ BLOCKS = 3  # a region
 TOP = 5  # of each heat map, as in section 5.3
 
 
+def dense_skeleton(task: str) -> Network:
+    """Return the layers of `dense_module` without weights or torch, for times."""
+    net = Builder({"image": (SIDE, SIDE, 1)})
+    value, ends = net.conv("stem", "image", WIDTHS[0], 3, 2), []
+    for region, width in enumerate(WIDTHS, start=1):
+        for block in range(1, BLOCKS + 1):
+            name, stride, short = f"region{region}_block{block}", 2 if region > 1 and block == 1 else 1, value
+            if stride > 1:
+                short = net.conv(f"{name}_short", value, width, 1, stride, clip=(None, None))
+            value = net.conv(f"{name}_b", net.conv(f"{name}_a", value, width, 3, stride), width, 3, residual=short)
+        ends.append(value)
+    wide = net.enlarge("up", value, WIDTHS[1], residual=ends[1])
+    maps = net.conv("maps", net.enlarge("up_again", wide, WIDTHS[0]), channels_of(task), clip=(None, None))
+    made = net.network(f"resnet_{task}", [Exit(name="final", logits=maps)])
+    return replace(made, check=check_of(task))
+
+
+def channels_of(task: str) -> int:
+    """Return the number of maps of a task."""
+    return LABELS if task == "segmentation" else CORNERS
+
+
+def check_of(task: str) -> MapCheck:
+    """Return the check of a task's exits."""
+    return MapCheck(task=MapTask(task), shape=(MAP, MAP, channels_of(task)), top=TOP)
+
+
 def dense_module(task: str) -> tuple[Any, MapCheck]:
     """Return the untrained torch module of a task, for images (N, 1, 40, 40), and the check of its maps."""
     from torch import nn
-
-    channels = LABELS if task == "segmentation" else CORNERS
 
     class Block(nn.Module):
         def __init__(self, inside: int, outside: int, stride: int = 1) -> None:
@@ -50,7 +78,7 @@ def dense_module(task: str) -> tuple[Any, MapCheck]:
             self.up_again = nn.Sequential(
                 nn.ConvTranspose2d(second, first, 4, 2, 1, bias=False), nn.BatchNorm2d(first), nn.ReLU()
             )
-            self.maps = nn.Conv2d(first, channels, 1)
+            self.maps = nn.Conv2d(first, channels_of(task), 1)
             if task == "landmarks" and self.maps.bias is not None:
                 nn.init.constant_(self.maps.bias, -4.0)  # nearly all pixels of a heat map are near 0
 
@@ -59,4 +87,4 @@ def dense_module(task: str) -> tuple[Any, MapCheck]:
             wide = nn.functional.relu(self.up(self.coarse(middle)) + middle)
             return self.maps(self.up_again(wide))
 
-    return Dense(), MapCheck(task=MapTask(task), shape=(MAP, MAP, channels), top=TOP)
+    return Dense(), check_of(task)

@@ -1,4 +1,6 @@
-"""Exits that answer with maps, served: keypoints and label maps as golden has them, over REST and gRPC, too."""
+"""Exits that answer with maps, served: keypoints and label maps as golden has them, over REST and gRPC,
+too.
+"""
 
 from __future__ import annotations
 
