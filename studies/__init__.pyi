@@ -1,3 +1,4 @@
+from .answers import Answers as Answers
 from .catalogue import STUDIES as STUDIES
 from .catalogue import find_study as find_study
 from .statements import Verdict as Verdict

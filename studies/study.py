@@ -7,20 +7,25 @@ diffed. An interval is `[mean, low, high]`, 95 % over seeds.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import re
+import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
+from .answers import Answers
 from .statements import Verdict, statements_markdown, tally
 from .writing import dumps
 
 Body = Mapping[str, Any]
 SCHEMA = 1
+PR_SET_PDEATHSIG = 1  # of prctl(2)
 HEADER = ("study", "schema", "seeds", "requests", "sweep_requests", "interval", "simulated")
 
 
@@ -83,10 +88,13 @@ class Study:
         }
 
 
-def run_study(study: Study, size: Size, processes: int, progress: Callable[[int, int], None]) -> dict[str, Any]:
+def run_study(
+    study: Study, size: Size, processes: int, progress: Callable[[int, int], None], answers: Answers | None = None
+) -> dict[str, Any]:
     """Run every task of the study, and give what its file, read again, gives.
 
-    The number of processes changes no number.
+    The number of processes changes no number. `answers` has those of tasks that were run before, which are
+    not run again, and keeps each new one.
     """
     body = {
         "schema": SCHEMA,
@@ -96,31 +104,54 @@ def run_study(study: Study, size: Size, processes: int, progress: Callable[[int,
         "sweep_requests": size.sweep_requests,
         "interval": "[mean, low, high], 95 % over seeds",
         "simulated": True,
-        "parts": run_tasks(study.tasks(size), processes, progress),
+        "parts": run_tasks(study.tasks(size), processes, progress, answers),
     }
     settled: dict[str, Any] = json.loads(dumps(body))
     return settled
 
 
-def run_tasks(tasks: Sequence[Task], processes: int, progress: Callable[[int, int], None]) -> dict[str, dict[str, Any]]:
+def run_tasks(
+    tasks: Sequence[Task],
+    processes: int,
+    progress: Callable[[int, int], None],
+    answers: Answers | None = None,
+) -> dict[str, dict[str, Any]]:
     """Run the tasks, in forked processes if more than one, and file their answers by part and key."""
-    answers: dict[int, Any] = {}
-    progress(0, len(tasks))
-    if processes > 1:
-        with ProcessPoolExecutor(processes, get_context("fork")) as pool, ExitStack() as stack:
-            stack.callback(pool.shutdown, cancel_futures=True)  # stopped in the middle, no further task begins
-            waiting = {pool.submit(task): index for index, task in enumerate(tasks)}
-            for done in as_completed(waiting):
-                answers[waiting[done]] = done.result()
-                progress(len(answers), len(tasks))
-    else:
-        for index, task in enumerate(tasks):
-            answers[index] = task()
-            progress(len(answers), len(tasks))
+    known = {} if answers is None else answers.found
+    done = {index: known[task.part, task.key] for index, task in enumerate(tasks) if (task.part, task.key) in known}
+    progress(len(done), len(tasks))
+    with ExitStack() as stack:
+        for index, answer in _answered(tasks, [i for i in range(len(tasks)) if i not in done], processes, stack):
+            done[index] = answer
+            if answers is not None:
+                answers.keep(tasks[index].part, tasks[index].key, answer)
+            progress(len(done), len(tasks))
     parts: dict[str, dict[str, Any]] = {}
     for index, task in enumerate(tasks):
-        parts.setdefault(task.part, {})[task.key] = answers[index]
+        parts.setdefault(task.part, {})[task.key] = done[index]
     return parts
+
+
+def _answered(
+    tasks: Sequence[Task], wanted: Sequence[int], processes: int, stack: ExitStack
+) -> Iterator[tuple[int, Any]]:
+    """Give the wanted tasks' answers as they come."""
+    if processes <= 1:
+        for index in wanted:
+            yield index, tasks[index]()
+        return
+    pool = stack.enter_context(ProcessPoolExecutor(processes, get_context("fork"), initializer=end_with_parent))
+    stack.callback(pool.shutdown, cancel_futures=True)  # stopped in the middle, no further task begins
+    waiting = {pool.submit(tasks[index]): index for index in wanted}
+    for future in as_completed(waiting):
+        yield waiting[future], future.result()
+
+
+def end_with_parent() -> None:
+    """Ask Linux to end this worker when the process that forked it ends, even by SIGKILL."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def study_files(study: Study, body: Body, command: str) -> Iterator[tuple[str, str]]:

@@ -15,17 +15,18 @@ BatchPlan(k=<Stack.TWO: '2'>, b_r=1, row_lanes=False, block=224)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
 import numpy as np
+import numpy.typing as npt
 
 from fluidnpu.models import LayerShape, Window, Workload
 
 from ..design import BatchPlan
-from ..hardware.array import Array, Ints, Mode, ceil_div, pool_beats
+from ..hardware.array import Array, Floats, Ints, Mode, ceil_div, pool_beats
 from ..hardware.dram import DramModel, Rates
 from ..hardware.row_buffer import WORD_BYTES, row_bytes, rows
 from ..paper.plans import Plans
@@ -33,7 +34,6 @@ from .mapping import LayerMapping, joins, layer_key, mappings
 from .model import Machine
 
 LAYER_CYCLES = 300  # descriptor, plan, and the way through an empty pipeline
-WAITING = 6  # of `_both`; found by hand on ResNet-50, both boards, B = 1 and 8
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,10 @@ class _Run:
         """Column tiles of all groups."""
         return self.layer.groups * ceil_div(self.layer.c, self.tile[1])
 
-    def fits(self, block: int) -> bool:
-        return self.mapping.needed_bytes(self.layer, block) <= WORD_BYTES * self.machine.buffer_words
+    def fits(self, blocks: Ints) -> npt.NDArray[np.bool_]:
+        """Tell of each number of beats whether the windows of such blocks fit the input buffer."""
+        needed = self.mapping.needed_bytes_of(self.layer, blocks)
+        return np.asarray(needed <= WORD_BYTES * self.machine.buffer_words)
 
     @cached_property
     def tile_beats(self) -> int:
@@ -120,43 +122,54 @@ class _Run:
     def tile_words(self) -> int:
         return 0 if self.mapping.pool else self.tile_beats * self.array.weight_words
 
-    def column_cycles(self, block: int) -> float:
-        """Cycles of a column tile of a block when its inputs are there."""
+    def column_cycles(self, block: Floats) -> Floats:
+        """Cycles of a column tile of blocks of so many beats when their inputs are there."""
         feed = block * self.feed
         if self.mapping.pool:
-            return max(feed, block * ceil_div(self.cols, self.array.out_words))
-        longest = max(_both(block, self.tile_words / self.rates.port), self.tile_beats, self.array.t_p + 4)
-        return max(feed, self.p_tiles * longest)
+            return np.maximum(feed, block * ceil_div(self.cols, self.array.out_words))
+        sent = max(self.tile_beats, self.array.t_p + 4)
+        longest = np.maximum(_both(block, np.asarray(self.tile_words / self.rates.port)), sent)
+        return np.maximum(feed, self.p_tiles * longest)
 
-    def busy_cycles(self, block: int) -> float:
+    def busy_cycles(self, block: Floats) -> Floats:
         """Cycles in which a block keeps the array or the way of its outputs busy."""
         # A row is a burst where column tiles lie between, and bursts are a cycle apart.
         row = max(ceil_div(self.cols, self.array.out_words), self.cols / self.rates.port + (self.tiles > 1))
-        return self.tiles * max(self.column_cycles(block), block * self.lanes * row)
+        return np.asarray(self.tiles * np.maximum(self.column_cycles(block), block * (self.lanes * row)), float)
 
-    def cycles(self, block: int) -> float:
-        """Estimated cycles of the layer in blocks of that many beats."""
+    def cycles(self, block: Floats) -> Floats:
+        """Estimated cycles of the layer in blocks of so many beats, for each of many numbers."""
         port, layer, batch = self.rates.port, self.layer, self.mapping.batch
         _, span, sample_rows = rows(self.window)
         row_words = row_bytes(layer, self.window) / WORD_BYTES
-        blocks, rest = divmod(self.beats, block)
+        blocks, rest = np.divmod(float(self.beats), block)
         loaded = batch * sample_rows * row_words / port
-        busy = blocks * self.busy_cycles(block) + (self.busy_cycles(rest) if rest else 0.0) + self.paired * loaded / 2
-        height = (
-            min(self.window.out[0], ceil_div(block * self.lanes, self.window.out[1])) * self.window.stride[0] + span - 1
-        )
-        first = max(0.0, height * row_words / port - block)
-        last = (rest or block) * self.lanes * self.cols / port
-        alone = max(busy + first, loaded + self.busy_cycles(rest or block)) + last
+        ends = np.where(rest > 0, rest, block)
+        each, end = self.busy_cycles(block), self.busy_cycles(ends)
+        busy = blocks * each + np.where(rest > 0, end, 0.0) + self.paired * loaded / 2
+        lines = np.minimum(self.window.out[0], np.ceil(block * self.lanes / self.window.out[1]))
+        height = lines * self.window.stride[0] + span - 1
+        first = np.maximum(0.0, height * row_words / port - block)
+        last = ends * (self.lanes * self.cols) / port
+        alone = np.maximum(busy + first, loaded + end) + last
         outputs = batch * layer.r * layer.groups * layer.c
-        words = batch * sample_rows * row_words + (blocks + (rest > 0)) * self.tiles * self.p_tiles * self.tile_words
+        words = batch * sample_rows * row_words + (blocks + (rest > 0)) * (self.tiles * self.p_tiles * self.tile_words)
         words += (2 if layer.residual else 1) * outputs
         return _both(alone, words / self.rates.total) + LAYER_CYCLES
 
 
-def _both(a: float, b: float) -> float:
-    """Duration of two overlapping activities: a smooth maximum, slightly above `max(a, b)` when close."""
-    return float((a**WAITING + b**WAITING) ** (1 / WAITING))
+def _both(a: Floats, b: Floats) -> Floats:
+    """Durations of two overlapping activities: a smooth maximum, slightly above `max(a, b)` when close.
+
+    The norm of order six, found by hand on ResNet-50, both boards, B = 1 and 8. Products and roots come out
+    the same on every processor, and `**` does not.
+    """
+    return np.asarray(np.cbrt(np.sqrt(_sixth_power(a) + _sixth_power(b))))
+
+
+def _sixth_power(value: Floats) -> Floats:
+    square = value * value
+    return np.asarray(square * square * square)
 
 
 def estimated_plan(layer: LayerShape, machine: Machine, dram: DramModel, batch: int) -> tuple[float, BatchPlan]:
@@ -166,14 +179,18 @@ def estimated_plan(layer: LayerShape, machine: Machine, dram: DramModel, batch: 
     the buffer the smallest block is given, and a caller that builds must refuse it.
     """
     rates = dram.rates(machine.port_words, machine.stripes)
-    plans = [
-        (not run.fits(block), run.cycles(block), order, -block, mapping)
-        for order, mapping in enumerate(mappings(layer, batch, stackable=machine.array.stackable))
-        for run in (_Run(layer, mapping, machine, rates),)
-        for block in _blocks(run)
-    ]
-    too_large, cycles, _, block, mapping = min(plans, key=lambda plan: plan[:4])
-    return inf if too_large else cycles, mapping.plan(-block)
+    best: tuple[tuple[bool, float, int, int], BatchPlan] | None = None
+    for order, mapping in enumerate(mappings(layer, batch, stackable=machine.array.stackable)):
+        run = _Run(layer, mapping, machine, rates)
+        blocks = np.array(_blocks(run))
+        large, cycles = ~run.fits(blocks), run.cycles(blocks.astype(float))
+        least = int(np.lexsort((-blocks, cycles, large))[0])
+        key = bool(large[least]), float(cycles[least]), order, -int(blocks[least])
+        if best is None or key < best[0]:
+            best = key, mapping.plan(int(blocks[least]))
+    assert best is not None
+    (too_large, cycles_of_best, _, _), plan = best
+    return inf if too_large else cycles_of_best, plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,11 +236,9 @@ def _all_batches(
     return sum(cycles / batch for batch, (cycles, _) in enumerate(row, 1)), count, tuple(plan for _, plan in row)
 
 
-def _blocks(run: _Run) -> Iterator[int]:
+def _blocks(run: _Run) -> list[int]:
     """Whole image rows, fewer and fewer; the smallest is one, the largest a bank full."""
     deepest = min(run.array.t_r, run.beats)
     line = min(deepest, ceil_div(run.window.out[1], 2 if run.mapping.row_lanes else 1))
-    yield deepest
     most = deepest // line
-    for count in sorted({most // part for part in range(1, 33)} - {0}):
-        yield count * line
+    return sorted({deepest, *(most // part * line for part in range(1, 33))} - {0})

@@ -7,15 +7,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fluidnpu.models import Kind, LayerShape
 
 from ..design import BatchPlan, Stack
-from ..hardware.array import Array, Mode, N, ceil_div
-from ..hardware.row_buffer import needed_bytes
+from ..hardware.array import Array, Floats, Ints, Mode, N, ceil_div
+from ..hardware.row_buffer import needed_bytes, needed_bytes_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +52,10 @@ class LayerMapping:
         """Bytes of the input buffer that row blocks of `block` beats need."""
         return needed_bytes(layer, batch=self.batch, block=block, row_lanes=self.row_lanes, b_r=self.b_r)
 
+    def needed_bytes_of(self, layer: LayerShape, blocks: Sequence[int] | Ints) -> Ints:
+        """As `needed_bytes`, for each of many blocks."""
+        return _needed_bytes(layer_key(layer), self, tuple(map(int, blocks))) if len(blocks) else np.zeros(0, np.int64)
+
     def plan(self, block: int) -> BatchPlan:
         """The FBCB entry."""
         k = Stack.TWO if self.mode is Mode.WIDE else Stack.ONE
@@ -79,12 +87,31 @@ def joins(layer: LayerShape, array: Array[N]) -> tuple[int, ...]:
     >>> joins(LayerShape(name="depthwise", r=196, p=9, c=1, groups=96, window=window), array)
     (1, 2, 3, 4, 6, 8, 12, 16, 24)
     """
-    window = layer.window
-    if layer.groups == 1 or window is None:
+    if layer.groups == 1 or layer.window is None:
         return (1,)
-    words = layer.p // (window.kernel[0] * window.kernel[1])
-    most = int(np.max(np.minimum(array.t_c // layer.c, 2 * array.t_p // words)))
+    most = int(np.max(_most_joined(layer, array)))
     return tuple(count for count in range(1, max(1, min(layer.groups, most)) + 1) if layer.groups % count == 0)
+
+
+def joinable(layer: LayerShape, array: Array[Floats], count: int) -> npt.NDArray[np.bool_]:
+    """Tell for each of many arrays whether `joins` has a count."""
+    return np.ones(len(array.t_c), bool) if count == 1 else _most_joined(layer, array) >= count
+
+
+def _most_joined(layer: LayerShape, array: Array[N]) -> npt.NDArray[Any]:
+    """Groups whose columns and words of a tap an array, or each of many, computes at once."""
+    window = layer.window
+    assert window is not None
+    words = layer.p // (window.kernel[0] * window.kernel[1])
+    return np.asarray(np.minimum(array.t_c // layer.c, 2 * array.t_p // words))
+
+
+@lru_cache(maxsize=1 << 16)
+def _needed_bytes(layer: LayerShape, mapping: LayerMapping, blocks: tuple[int, ...]) -> Ints:
+    """Remembered, since a search asks about many arrays with banks and buffers of few sizes."""
+    needed = needed_bytes_of(layer, np.array(blocks), batch=mapping.batch, row_lanes=mapping.row_lanes, b_r=mapping.b_r)
+    needed.flags.writeable = False
+    return needed
 
 
 def layer_key(layer: LayerShape) -> LayerShape:

@@ -8,15 +8,16 @@ writes tensors of its own.
 
 from __future__ import annotations
 
+import heapq
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from math import inf
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from ..resources.buildable import MIN_T_C, MIN_T_P, buildable
 from ..resources.fit import Fit, fit
 from .bound import Candidates, block_sizes, lower_bound
 from .estimate import estimated_plan
-from .mapping import LayerMapping, joins, layer_key, mappings
+from .mapping import LayerMapping, joinable, joins, layer_key, mappings
 from .model import LayerJob, Machine, job_cycles
 from .sharing import share_memory
 
@@ -44,6 +45,7 @@ TRIES = 3  # plans of a layer that are evaluated, best bound first
 NEAR = 0.99  # a plan whose bound promises less than a hundredth more is not evaluated
 LEAST = Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C)  # the smallest array that can be built
 JOB_CYCLES = 32  # set-up of a job: one a stage
+POINTS = 256  # arrays that are bounded at a time
 _ALIGNMENT = 4096
 _WEIGHTS, _DESCRIPTORS, _SLOTS = 1 << 30, 1 << 31, 1 << 32
 _T = TypeVar("_T")
@@ -209,11 +211,9 @@ def _plans_to_try(
     on = Candidates.of(machine, dram)
     bounded: list[tuple[float, int, int, LayerMapping]] = []
     for order, mapping in enumerate(mappings(layer, batch)):
-        sizes = [
-            size
-            for size in block_sizes(layer, mapping)
-            if size <= machine.array.t_r and mapping.needed_bytes(layer, size) <= WORD_BYTES * machine.buffer_words
-        ]
+        sizes = [size for size in block_sizes(layer, mapping) if size <= machine.array.t_r]
+        fitting = mapping.needed_bytes_of(layer, sizes) <= WORD_BYTES * machine.buffer_words
+        sizes = [size for size, fits in zip(sizes, fitting, strict=True) if fits]
         bounds = np.broadcast_to(lower_bound(layer, mapping, np.array(sizes, float), on), len(sizes))
         bounded += [(float(bound), order, size, mapping) for bound, size in zip(bounds, sizes, strict=True)]
     bounded.sort(key=lambda plan: plan[:3])
@@ -246,8 +246,30 @@ def evaluate_array(question: Question, fitted: Fit, batches: Sequence[int]) -> E
     )
 
 
-def lower_bounds(question: Question, space: Space, batches: Sequence[int], progress: Progress | None = None) -> Floats:
-    """Lower bound of the cycles of all layers, shape (batches, points): each layer at its best plan."""
+def lower_bounds(
+    question: Question, space: Space, batches: Sequence[int], progress: Progress | None = None, *, near: bool = True
+) -> Floats:
+    """Lower bound of the cycles of all layers, shape (batches, points): each layer at its best plan.
+
+    Without `near` no bound is greater than with it, and all take a tenth of the time: a layer then has one
+    bound for blocks of any size.
+    """
+    each = POINTS if near else max(1, len(space))
+    parts = -(-len(space) // each)
+    rows = []
+    for part in range(parts):
+
+        def step(done: int, total: int, part: int = part) -> None:
+            if progress is not None:
+                progress(part * total + done, parts * total)
+
+        some = space.only(np.arange(part * each, min(len(space), (part + 1) * each)))
+        rows.append(_bounds_of_some(question, some, batches, step, near))
+    return np.concatenate(rows, axis=1) if rows else np.zeros((len(batches), 0))
+
+
+def _bounds_of_some(question: Question, space: Space, batches: Sequence[int], progress: Progress, near: bool) -> Floats:
+    """The bounds of so few points that what is reckoned for them stays in the processor's cache."""
     target = question.target
     t_r, t_p, t_c = (axis.astype(np.float64) for axis in (space.t_r, space.t_p, space.t_c))
     on = Candidates(
@@ -256,33 +278,63 @@ def lower_bounds(question: Question, space: Space, batches: Sequence[int], progr
         stripes=target.ports.stripes,
         dram=question.dram,
     )
-    return question.weighed(lambda layers: _bounds_of(layers, on, len(space), batches, progress))
+    return question.weighed(lambda layers: _bounds_of(layers, on, batches, progress, near))
 
 
 def _bounds_of(
-    layers: Sequence[LayerShape],
-    on: Candidates,
-    points: int,
-    batches: Sequence[int],
-    progress: Progress | None,
+    layers: Sequence[LayerShape], on: Candidates, batches: Sequence[int], progress: Progress, near: bool
 ) -> Floats:
     """Lower bound of the cycles of some layers, shape (batches, points)."""
     counts: dict[LayerShape, int] = {}
     for layer in layers:
         counts[layer_key(layer)] = counts.get(layer_key(layer), 0) + 1
-    total = np.full((len(batches), points), float(JOB_CYCLES))
+    total = np.full((len(batches), len(on.array.t_p)), float(JOB_CYCLES))
     for done, (layer, times) in enumerate(counts.items()):
-        lowered = [layer.joined(count) for count in joins(layer, on.array)]
-        for row, batch in enumerate(batches):
-            lowest = np.full(points, inf)
-            for joined, mapping in ((one, mapping) for one in lowered for mapping in mappings(one, batch)):
-                for least, most in pairwise((0, *block_sizes(joined, mapping))):
-                    bound = lower_bound(joined, mapping, np.array(float(most)), on, np.array(least + 1.0))
-                    np.minimum(lowest, bound, out=lowest)
-            total[row] += times * lowest
-        if progress is not None:
-            progress(done + 1, len(counts))
+        lowest = np.full(total.shape, inf)
+        for count in joins(layer, on.array):
+            able = joinable(layer, on.array, count)
+            some = on if able.all() else replace(on, array=cast(Array[Floats], on.array.only(able)))
+            joined = layer.joined(count)
+            for row, batch in enumerate(batches):
+                bounds = [_bound_of(joined, mapping, some, near) for mapping in mappings(joined, batch)]
+                lowest[row, able] = np.minimum(lowest[row, able], np.min(bounds, axis=0))
+        total += times * lowest
+        progress(done + 1, len(counts))
     return total
+
+
+def _bound_of(layer: LayerShape, mapping: LayerMapping, on: Candidates, near: bool) -> Floats:
+    """Lower bound of a layer's cycles under one mapping in any block, for every array."""
+    sizes: Floats = np.array(block_sizes(layer, mapping), float)
+    most, least = (sizes, np.concatenate([[1.0], sizes[:-1] + 1])) if near else (sizes[-1:], np.ones(1))
+    bounds = lower_bound(layer, mapping, most[:, None], on, least[:, None])
+    return np.asarray(bounds.min(axis=0)) if bounds.ndim == 2 else bounds
+
+
+def by_bound(question: Question, space: Space, progress: Progress | None = None) -> Iterator[tuple[int, Floats, float]]:
+    """Points of a space with their bounds (batches, 1) and what these allow at most, the best first.
+
+    Near bounds are reckoned as they are needed: a point is given out once its own is better than the loose
+    ones of all that have none yet. So the order is that of all near bounds.
+    """
+    objective = objective_of(question)
+    loose = objective(lower_bounds(question, space, question.batches, progress, near=False))
+    waiting: list[tuple[float, int, Floats]] = []
+    order = np.argsort(-loose, kind="stable")
+    for begin in range(0, len(order), POINTS):
+        some = order[begin : begin + POINTS]
+        while waiting and -waiting[0][0] > loose[some[0]]:
+            yield _best_of(waiting)
+        bounds = lower_bounds(question, space.only(some), question.batches)
+        for column, (index, value) in enumerate(zip(some, objective(bounds), strict=True)):
+            heapq.heappush(waiting, (-float(value), int(index), bounds[:, [column]]))
+    while waiting:
+        yield _best_of(waiting)
+
+
+def _best_of(waiting: list[tuple[float, int, Floats]]) -> tuple[int, Floats, float]:
+    value, index, bounds = heapq.heappop(waiting)
+    return index, bounds, -value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,15 +361,13 @@ def search_exact(question: Question, progress: Progress | None = None) -> ExactR
     weigh nothing. Raises FitError where nothing can be built.
     """
     space = _buildable_space(question)
-    bounds = lower_bounds(question, space, question.batches, progress)
-    objective = objective_of(question)
-    race = _Race(question, objective, progress)
-    values = objective(bounds)
-    _log.info("%d arrays can be built; none can be better than %.4g", len(space), values.max())
-    for index in np.argsort(-values, kind="stable"):
-        if not race.open_to(float(values[index])):
+    race = _Race(question, objective_of(question), progress)
+    for rank, (index, bounds, value) in enumerate(by_bound(question, space, progress)):
+        if not rank:
+            _log.info("%d arrays can be built; none can be better than %.4g", len(space), value)
+        if not race.open_to(value):
             break
-        race.enter(space[int(index)], bounds[:, [index]], float(values[index]))
+        race.enter(space[index], bounds, value)
     return race.ranking(len(space))
 
 

@@ -115,6 +115,20 @@ def needed_bytes(
     `b_r` below `batch` means lanes by samples. Behind the widest port rows lie at their furthest from each
     other.
     """
+    needed = needed_bytes_of(layer, np.array([block]), batch=batch, row_lanes=row_lanes, b_r=b_r, port_bytes=port_bytes)
+    return int(needed[0])
+
+
+def needed_bytes_of(
+    layer: LayerShape,
+    blocks: Ints,
+    *,
+    batch: int,
+    row_lanes: bool = False,
+    b_r: int | None = None,
+    port_bytes: int = MOST_PORT_BYTES,
+) -> Ints:
+    """As `needed_bytes`, for each of many sizes of a block."""
     window = layer.window
     if window is None:
         raise DesignError(f"layer '{layer.name}' needs a window before its rows can be placed")
@@ -123,13 +137,17 @@ def needed_bytes(
     pitch = row_bytes(layer, window) + 2 * port_bytes - 2 * WORD_BYTES
     sample_pitch = ceil_div(sample_rows * pitch, port_bytes) * port_bytes
     total = window.out[0] * window.out[1] * (b_r if by_samples and b_r else batch)
-    step = 2 * block if row_lanes else block
-    first = np.arange(0, total, step)
+    # The blocks of the first size, one after another, then those of the second, ...
+    steps = 2 * blocks if row_lanes else blocks
+    counts = -(-total // steps)
+    begins = np.cumsum(counts) - counts
+    step = np.repeat(steps, counts)
+    first = (np.arange(len(step)) - np.repeat(begins, counts)) * step
     last = np.minimum(first + step, total) - 1
 
     def place(row: Ints) -> Ints:
         sample, within = np.divmod(row, window.out[0] * window.out[1])
         return sample * sample_pitch + within // window.out[1] * (rise * pitch)
 
-    most = int(np.max(place(last) - place(first))) + span * pitch + port_bytes
-    return 2 * most if by_samples else most
+    most = np.maximum.reduceat(place(last) - place(first), begins) + (span * pitch + port_bytes)
+    return np.asarray(2 * most if by_samples else most)

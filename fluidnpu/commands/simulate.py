@@ -8,7 +8,7 @@ import dataclasses
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +17,7 @@ from fluidnpu.models import files
 from fluidnpu.scheduler import comparison, exits, simulation
 
 from .. import show
-from ..errors import NegativeAnswerError, UsageError
+from ..errors import NegativeAnswerError, UsageError, add_note
 from ..options import DATA, EXPLAIN, FILE_OUT, FOLDER_OUT, JSON, PATH, POWER, takes
 from ..outputs import check_output, is_same
 from ..reports.remarks import remarks
@@ -392,6 +392,29 @@ def _replay_live(lines: list[str], options: SimulateOptions) -> None:
     )
 
 
+def _ran(study: studies.Study, size: studies.Size, options: SimulateOptions, out: Console) -> dict[str, Any]:
+    """Run the tasks of a study that no earlier run of it has answered; what is answered outlives a stop."""
+    answers = studies.Answers.open(options.out, study.name, repr(size))
+    done, total = 0, 0
+
+    def step(now: int, of: int) -> None:
+        nonlocal done, total
+        done, total = now, of
+        bar(now, of)
+
+    if answers.found:
+        out.print(f"going on with the {len(answers.found)} answers that a run which was stopped left in {answers.path}")
+    with show.progress(out, "serving the study") as bar:
+        try:
+            return studies.run_study(study, size, options.processes, step, answers)
+        except BaseException as error:
+            if done:
+                add_note(
+                    error, f"{done} of {total} answers lie in '{answers.path}', and the same command goes on there"
+                )
+            raise
+
+
 def write_study(name: str, options: SimulateOptions) -> None:
     """Run the study of a paper; write its page, its tables and figures, and its numbers as JSON."""
     out, folder = show.console(options.as_json), options.out
@@ -400,9 +423,9 @@ def write_study(name: str, options: SimulateOptions) -> None:
     if not dse.has_numba():
         out.print("[dim]without Numba this takes many times longer: pip install 'fluidnpu\\[fast]'[/]")
     with files.one_writer(folder):
-        with show.progress(out, "serving the study") as step:
-            body = studies.run_study(study, size, options.processes, step)
+        body = _ran(study, size, options, out)
         files.write_files({folder / path: text for path, text in studies.study_files(study, body, command)})
+        studies.Answers.open(folder, study.name, repr(size)).forget()
     summary = study.summary(body, command)
     if options.as_json:
         show.emit(summary)

@@ -91,6 +91,11 @@ def simulate_tenants(
     network = tenants.network_of_tenants(tenancy, [one.name for one in hosted])
     profiles = [exits.ExitProfile.of_stages(one.serving.latency, one.serving.macs) for one in hosted]
     warnings = [text for one in tenancy.tenants for text in warned(one, profiles[network[one.name]])]
+    warnings += [
+        f"tenant '{one.name}': its target accuracy of {one.accuracy:g} is infeasible, so its share alone decides"
+        for one in tenancy.tenants
+        if one.name in found.infeasible
+    ]
     if as_json:
         show.emit(found.to_dict() | ({"warnings": warnings} if warnings else {}), sort=False)
         return

@@ -12,6 +12,8 @@ sureness of 0..1 as classifiers do, and thresholds, criteria, selection and simu
 
 from __future__ import annotations
 
+from typing import Any  # noqa: F401 -- in a string
+
 import numpy as np
 import numpy.typing as npt
 

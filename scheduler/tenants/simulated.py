@@ -92,6 +92,7 @@ class TenantComparison:
     busy_pct: Interval
     mixed_pct: Interval
     criteria: Mapping[str, str] = field(default_factory=dict)  # in force at the end of the first seed
+    infeasible: tuple[str, ...] = ()  # tenants whose target accuracy nothing has
     power_over_idle: Interval | None = None  # mean, modelled; None without a power model
 
     def interval(self, tenant: str, metric: str) -> Interval:
@@ -120,6 +121,8 @@ class TenantComparison:
                     row[key] = self.interval(name, key).to_dict()
             if name in self.criteria:
                 row["criteria"] = self.criteria[name]
+            if name in self.infeasible:
+                row["target"] = "infeasible"
             rows[name] = row
         return {
             "name": self.name,
@@ -190,6 +193,7 @@ def compare_tenants(
         mixed_pct=within(interval(mixed), "mixed_pct"),
         power_over_idle=None if power is None else interval([_over_idle(power, pct / 100) for pct in busy]),
         criteria=criteria,
+        infeasible=policy.infeasible,
     )
 
 
@@ -252,7 +256,8 @@ class _Streams:
             if one.mode != "fixed":
                 at = self.of_tenant[one.name]
                 usual = one.criterion or self.usual[at]
-                self.modes[one.name] = make_mode(one.mode, self.profiles[at], usual, self.hosted[at].recorded)
+                recorded = self.hosted[at].recorded
+                self.modes[one.name] = make_mode(one.mode, self.profiles[at], usual, recorded, accuracy=one.accuracy)
 
     def _check_usual(self) -> None:
         """Refuse a network whose exits nothing decides, while criteria decide those of another."""

@@ -11,6 +11,19 @@ from click.testing import CliRunner
 from fluidnpu.cli import main
 from fluidnpu.models import shipped_file
 
+UTILISATION = """| Device : xc7z045ffg900-2
+| Instance | Module | Total LUTs | Logic LUTs | LUTRAMs | SRLs | FFs | RAMB36 | RAMB18 | DSP48 Blocks |
+| system_wrapper | (top) | 100000 | 90000 | 9000 | 1000 | 150000 | 400 | 10 | 700 |
+"""
+TIMING = """| Device : 7z045-ffg900
+    WNS(ns)      TNS(ns)
+    -------      -------
+     0.100        0.000
+
+Clock      Waveform(ns)       Period(ns)      Frequency(MHz)
+clk_fpga_0 {0.000 3.333}      6.667           150.000
+"""
+
 
 class Setups:
     """Makes the folders by name, below a folder of its own."""
@@ -41,6 +54,18 @@ class Setups:
         self.begin("design", out)
         words = ("--board", "zc706", "--design", str(out / "design.json"), "--out", str(out / "project"))
         run("build", str(out / "model.onnx"), *words)
+
+    def make_mine(self, out: Path) -> None:
+        """The shipped network as `mine.onnx`."""
+        self.begin("model", out)
+        (out / "model.onnx").rename(out / "mine.onnx")
+
+    def make_reports(self, out: Path) -> None:
+        """A project beside its model, with reports of the form that Vivado's have, made by hand."""
+        self.begin("project", out)
+        (out / "project" / "build").mkdir()
+        (out / "project" / "build" / "utilization.rpt").write_text(UTILISATION)
+        (out / "project" / "build" / "timing.rpt").write_text(TIMING)
 
     def make_demo(self, out: Path) -> None:
         """The project where the demo leaves it: `out/demo/zc706`."""

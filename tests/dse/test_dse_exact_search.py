@@ -15,8 +15,10 @@ from fluidnpu.dse.exact import Machine, job_cycles
 from fluidnpu.dse.exact import search as exact_search
 from fluidnpu.dse.exact.bound import Candidates, block_sizes, lower_bound
 from fluidnpu.dse.exact.mapping import LayerMapping, layer_key, mappings
-from fluidnpu.dse.exact.search import best_plan, search_exact, synthetic_job
+from fluidnpu.dse.exact.search import best_plan, by_bound, lower_bounds, objective_of, search_exact, synthetic_job
 from fluidnpu.dse.hardware.array import Array
+from fluidnpu.dse.paper.search import legal_space
+from fluidnpu.dse.resources.buildable import buildable
 from fluidnpu.models import Kind, LayerShape, Window, Workload
 
 BOARD = replace(load_board("zc706"), dsp=24)
@@ -77,6 +79,21 @@ def test_no_layer_undercuts_the_bound_in_any_block(
     assert bound <= job_cycles([job], addresses, machine, dram)[0].cycles
 
 
+def test_arrays_come_in_the_order_of_their_near_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact_search, "POINTS", 3)  # so that near bounds are reckoned in several turns
+    depthwise = replace(conv(9, 1, 1, 3, groups=12), name="depthwise")
+    question = replace(ASKED, workload=replace(WORK, layers=(*WORK.layers, depthwise)))
+    space = buildable(legal_space(BOARD), question.target).space
+    near, loose = (lower_bounds(question, space, question.batches, near=near) for near in (True, False))
+    assert np.all(loose <= near)
+    assert np.any(loose < near)
+    order = np.argsort(-objective_of(question)(near), kind="stable")
+    found = list(by_bound(question, space))
+    assert [index for index, _, _ in found] == order.tolist()
+    np.testing.assert_array_equal(np.concatenate([bounds for _, bounds, _ in found], axis=1), near[:, order])
+    assert [value for _, _, value in found] == objective_of(question)(near)[order].tolist()
+
+
 @pytest.mark.parametrize("latency", [False, True])
 def test_the_best_array_is_the_best_of_all_when_all_may_be_counted(latency: bool) -> None:
     question = replace(ASKED, objective="latency" if latency else "throughput")
@@ -101,7 +118,7 @@ def test_nothing_left_out_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the bound every array is counted: the same one wins."""
     small = replace(ASKED, board=replace(BOARD, dsp=12), b_max=1)
     found = search_exact(small)
-    monkeypatch.setattr(exact_search, "lower_bounds", lambda *given: np.full((1, len(given[1])), 1.0))
+    monkeypatch.setattr(exact_search, "lower_bounds", lambda *given, **more: np.full((1, len(given[1])), 1.0))
     brute = search_exact(small)
     assert brute.evaluated == brute.bounded > found.evaluated
     assert brute.objective == found.objective

@@ -171,12 +171,13 @@ def without_blocks(network: Network, left_out: set[str]) -> Network:
     through = {"r3b2_b_out": "r3b1_b_out", "r2b2_b_out": "r2b1_b_out", "r1b2_b_out": "r1b1_b_out"}
     renamed = {tensor: through[tensor] for tensor in left_out}
 
-    def now(name: str | None) -> str | None:
-        return None if name is None else renamed.get(name, name)
-
     gone = {f"{tensor[:4]}_{part}" for tensor in left_out for part in "ab"}
     layers = tuple(
-        replace(layer, input=now(layer.input), residual=now(layer.residual))
+        replace(
+            layer,
+            input=renamed.get(layer.input, layer.input),
+            residual=None if layer.residual is None else renamed.get(layer.residual, layer.residual),
+        )
         for layer in network.layers
         if layer.name not in gone
     )

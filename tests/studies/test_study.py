@@ -1,15 +1,19 @@
 """Any study: tasks run in any number of processes, and an interrupted study begins nothing more."""
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from fluidnpu.cli import main
 from fluidnpu.scheduler.simulation import Interval
-from fluidnpu.studies import STUDIES, Size, Study, find_study, run_study, study_files
+from fluidnpu.studies import STUDIES, Answers, Size, Study, find_study, run_study, study_files
 from fluidnpu.studies.statements import AGREES, DIFFERS, PARTLY, Verdict, judged, statements_markdown
 from fluidnpu.studies.study import Task, run_tasks
 from fluidnpu.studies.writing import dumps, mean_low_high, plus_minus
@@ -78,6 +82,82 @@ def test_tasks_stopped_in_the_middle_begin_nothing_more(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run_tasks(marks, 2, stop)
     assert len(list(tmp_path.iterdir())) < 50
+
+
+def test_a_stopped_study_goes_on_where_it_was(tmp_path: Path) -> None:
+    size, ran = Size(seeds=5, requests=200), []
+
+    def counted(number: int) -> dict[str, Any]:
+        ran.append(number)
+        return square(number)
+
+    def tasks(size: Size) -> list[Task]:
+        return [Task("squares", str(n), counted, (n,)) for n in range(size.seeds)]
+
+    def stop(done: int, total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_study(toy(tasks), size, 1, stop, Answers.open(tmp_path, "toy", "5"))
+    assert ran == [0, 1, 2]
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-3])  # killed while the last line was written
+    assert Answers.open(tmp_path, "toy", "6").found == {}
+    told: list[tuple[int, int]] = []
+    body = run_study(toy(tasks), size, 1, lambda *at: told.append(at), Answers.open(tmp_path, "toy", "5"))
+    assert ran == [0, 1, 2, 2, 3, 4]
+    assert told == [(2, 5), (3, 5), (4, 5), (5, 5)]
+    assert dumps(body) == dumps(run_study(toy(tasks), size, 1, silent))
+    assert len(Answers.open(tmp_path, "toy", "5").found) == 5
+    Answers.open(tmp_path, "toy", "5").forget()
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_says_where_a_stopped_study_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stops = [True]
+
+    def stopped(number: int) -> dict[str, Any]:
+        if number == 1 and stops:
+            stops.pop()
+            raise KeyboardInterrupt
+        return square(number)
+
+    def tasks(size: Size) -> list[Task]:
+        return [Task("squares", str(n), stopped, (n,)) for n in range(size.seeds)]
+
+    monkeypatch.setattr("fluidnpu.studies.find_study", lambda name: toy(tasks))
+    words = ["simulate", "--study", "pame", "--seeds", "3", "--processes", "1", "--out", str(tmp_path / "out")]
+    first = CliRunner().invoke(main, words)
+    assert first.exit_code == 130
+    (line,) = first.stderr.splitlines()
+    assert line.startswith("fluidnpu: stopped by the user; nothing half-written was kept; 1 of 3 answers lie in '")
+    (file,) = (tmp_path / "out").iterdir()
+    second = CliRunner().invoke(main, words)
+    assert second.exit_code == 0, second.output
+    assert "going on with the 1 answers" in " ".join(second.output.split())
+    assert not file.exists()
+    assert json.loads((tmp_path / "out" / "study.json").read_text())["parts"]["squares"]["2"]["square"][0] == 4
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    script = (
+        "import os, sys, time; from pathlib import Path\n"
+        "from fluidnpu.studies.study import Task, run_tasks\n"
+        "def work(name):\n    Path(sys.argv[1], str(os.getpid())).touch(); time.sleep(60)\n"
+        "run_tasks([Task('a', str(n), work, (n,)) for n in range(4)], 2, lambda at, of: None)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) as parent:
+        while len(list(tmp_path.iterdir())) < 2:
+            time.sleep(0.05)
+        workers = [int(path.name) for path in tmp_path.iterdir()]
+        parent.kill()
+    for _ in range(200):
+        alive = [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+        if not alive:
+            break
+        time.sleep(0.05)
+    assert not alive
 
 
 def test_the_files_of_a_study() -> None:
