@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from fluidnpu import hls, host, models, rtl_tb, scheduler
 from fluidnpu.host import serving
+from fluidnpu.models import exits as model_exits
 from fluidnpu.models import images as model_images
+from fluidnpu.models.graph import Check
 from fluidnpu.scheduler import exits, tuning
 from fluidnpu.scheduler.policies import POLICY_FILES
 
@@ -341,7 +344,7 @@ def serve_bundle(options: ServeOptions) -> None:
                 requests, images.images, policy, driver, exit_rates=rates, rule=criteria, progress=count
             )
     metrics = dataclasses.replace(scheduler.measure(served.schedule, warmup=0), policy=options.policy)
-    accuracy = _accuracy(served, images)
+    accuracy = _accuracy(served, images, bundle.program.check)
     left = [answer.exit for answer in served.replies if isinstance(answer, host.Reply)]
     if options.as_json:
         told = energies(power, recording, criteria.profile, left)
@@ -392,16 +395,19 @@ def _counting(step: show.Step, total: int) -> Iterator[Callable[[int, int], None
         raise
 
 
-def _accuracy(served: host.ServeResult, images: models.ImageSet) -> float | None:
-    """Give the share of right predictions among the answered; None where nothing was, or without labels."""
+def _accuracy(served: host.ServeResult, images: models.ImageSet, check: Check) -> float | None:
+    """Give the mean score of the answered, the share of right ones of classes; None where nothing was, or
+    without labels.
+    """
     if not images.labelled:
         return None
-    right = [
-        bool(answer.prediction == label)
-        for answer, label in zip(served.replies, images.labels, strict=True)
-        if isinstance(answer, host.Reply)
+    answered = [one for one, answer in enumerate(served.replies) if isinstance(answer, host.Reply)]
+    logits = [
+        answer.logits for answer in served.replies if isinstance(answer, host.Reply) and answer.logits is not None
     ]
-    return sum(right) / len(right) if right else None
+    if not logits or not logits[0].size:
+        return None
+    return float(model_exits.scores(np.stack(logits), images.labels[answered], check).mean())
 
 
 def _report(
