@@ -59,5 +59,5 @@ def test_what_is_no_systemverilog_ends_every_build() -> None:
 
 
 def test_only_what_knows_nothing_of_a_model_is_shared() -> None:
-    """cocotb's main program, `verilator.o`, holds the model's class: with another's it ends in memory errors."""
+    """With the main program of another model, `verilator.o`, a bench ends in memory errors."""
     assert all(name.startswith("verilated") for kind in (BENCH, LIBRARY) for name in kind.runtime)
