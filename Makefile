@@ -23,8 +23,8 @@ coverage: $(VENV)/.installed-test ## the default tests with the share of lines t
 
 # What only measures the RTL is part of test-long.
 MEASURES := synthesis mutation efficiency full_size
-test-rtl: $(VENV)/.installed-test ## every RTL bench, proof and coverage bin
-	$(PY) -m pytest -q -n 2 tests/rtl_tb $(MEASURES:%=--ignore-glob='*%*')
+test-rtl: $(VENV)/.installed-test ## every RTL bench, proof and coverage bin; of what repeats, one case
+	$(PY) -m pytest -q -n 2 -m "not matrix" tests/rtl_tb $(MEASURES:%=--ignore-glob='*%*')
 
 test-long: $(VENV)/.installed-test ## one case of every long kind, for changes of RTL, cycles or the HLS core
 	$(PY) -m pytest -q -n 2 -m "long and not matrix"

@@ -18,7 +18,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from .fields import DRAM_FIELDS, DRAM_OPTIONAL, FIELDS, OPTIONAL, POWER_FIELDS
+from .fields import DRAM_FIELDS, DRAM_OPTIONAL, FIELDS, OPTIONAL, POWER_FIELDS, SENSOR_FIELDS, SENSOR_OPTIONAL
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -101,6 +101,35 @@ class Power:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sensor:
+    """A chip that measures power while the board runs: `chip` as Linux names it, at an I2C `address`.
+
+    `covers`: "board" for its whole supply, "rails" for some rails. `rails`: the label of each rail's watts,
+    or the labels of its volts and amps; empty where all that the chip tells count.
+    """
+
+    name: str
+    chip: str
+    covers: str
+    address: int | None = None
+    rails: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        where = f"sensor '{self.name}'"
+        if not isinstance(self.chip, str) or not self.chip:
+            raise BoardError(f"{where}: chip must be a text, not {self.chip!r}")
+        if self.covers not in ("board", "rails"):
+            raise BoardError(f"{where}: covers must be 'board' or 'rails', not {self.covers!r}")
+        if self.address is not None:
+            _check_whole(f"{where}: address", self.address, 0x08, 0x77)
+        for rail in self.rails:
+            if not isinstance(rail, tuple) or len(rail) not in (1, 2) or not all(isinstance(t, str) for t in rail):
+                raise BoardError(
+                    f"{where}: a rail must be the label of its watts, or those of volts and amps, not {rail!r}"
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Board:
     """One board's resources, clock, ports and memories, each fact with its document in `sources`.
 
@@ -130,6 +159,7 @@ class Board:
     dsp_columns: tuple[tuple[int, int], ...] = ()
     dsp_most_pct: int = 100
     power: Power | None = None
+    sensors: tuple[Sensor, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -178,10 +208,11 @@ class Board:
 
         `dram.NAME` is what the memory is, `dram.NAME.sustained_pct` what it sustains.
         """
-        plain = [f.name for f in fields(self) if f.name not in ("name", "title", "dram", "power", "sources")]
+        plain = [f.name for f in fields(self) if f.name not in ("name", "title", "dram", "power", "sensors", "sources")]
         plain += ["power"] if self.power is not None else []
         memories = [f"dram.{memory.name}" for memory in self.dram]
-        return (*plain, *memories, *(f"{memory}.sustained_pct" for memory in memories))
+        sensors = [f"sensors.{sensor.name}" for sensor in self.sensors]
+        return (*plain, *memories, *(f"{memory}.sustained_pct" for memory in memories), *sensors)
 
     @property
     def unsourced(self) -> tuple[str, ...]:
@@ -216,8 +247,12 @@ class Board:
         return FAMILIES[self.family]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, with schema number and digest."""
-        body = {**asdict(self), "sources": dict(self.sources)}
+        """Return plain JSON types, with schema number and digest. Sensors change no design, and are left
+        out.
+        """
+        kept = {name: text for name, text in self.sources.items() if not name.startswith("sensors.")}
+        body = {**asdict(self), "sources": kept}
+        del body["sensors"]
         if self.power is None:
             del body["power"]  # so that a board without one keeps the digest that it had
         text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -225,7 +260,7 @@ class Board:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over every field."""
+        """SHA-256 over every field but the sensors."""
         return str(self.to_dict()["digest"])
 
 
@@ -290,7 +325,8 @@ def parse_board(text: str, source: str = "board") -> Board:
         columns = tuple(tuple(pair) if isinstance(pair, list) else pair for pair in body.pop("dsp_columns", ()))
         made = {"dram": _drams(body["dram"]), "sources": _sources(body.get("sources", {})), "dsp_columns": columns}
         power = {"power": _power(body["power"])} if "power" in body else {}
-        return Board(**{**body, **made, **power})
+        sensors = {"sensors": _sensors(body["sensors"])} if "sensors" in body else {}
+        return Board(**{**body, **made, **power, **sensors})
     except BoardError as error:
         raise BoardError(f"board file '{source}': {error}") from None
 
@@ -307,6 +343,24 @@ def _drams(raw: object) -> tuple[Dram, ...]:
             raise BoardError(f"dram '{name}' may have {', '.join(DRAM_FIELDS)}, not {', '.join(odd)}")
         drams.append(Dram(name=name, **value))
     return tuple(drams)
+
+
+def _sensors(raw: object) -> tuple[Sensor, ...]:
+    if not isinstance(raw, Mapping) or not all(isinstance(value, Mapping) for value in raw.values()):
+        raise BoardError("sensors must be tables, such as [sensors.supply]")
+    sensors = []
+    for name, value in raw.items():
+        missing = [key for key in SENSOR_FIELDS if key not in {*value, *SENSOR_OPTIONAL}]
+        if missing:
+            raise BoardError(f"sensor '{name}' lacks {_told(missing, SENSOR_FIELDS)}")
+        if odd := sorted(set(value) - set(SENSOR_FIELDS)):
+            raise BoardError(f"sensor '{name}' may have {', '.join(SENSOR_FIELDS)}, not {', '.join(odd)}")
+        rails = value.get("rails", [])
+        if not isinstance(rails, list):
+            raise BoardError(f"sensor '{name}': rails must be a list of lists of labels, not {rails!r}")
+        pairs = tuple(tuple(rail) if isinstance(rail, list) else rail for rail in rails)
+        sensors.append(Sensor(name=name, **{**value, "rails": pairs}))
+    return tuple(sensors)
 
 
 def _power(raw: object) -> Power:

@@ -25,10 +25,11 @@ FIELDS = {
     "of them",
     "dsp_most_pct": "per cent of the DSP slices that a design takes at most; 100 by default",
     "power": "watts of the whole board, a table [power]; without it energies of this board are not modelled",
+    "sensors": "where the board's power is measured, a table [sensors.NAME] each; they change no design",
     "sources": "the document behind each fact, by its name; a memory is 'dram.NAME', and its "
     "share of the peak 'dram.NAME.sustained_pct'",
 }
-OPTIONAL = ("paper_words_per_cycle", "paper_memory_bits", "dsp_columns", "dsp_most_pct", "power", "sources")
+OPTIONAL = ("paper_words_per_cycle", "paper_memory_bits", "dsp_columns", "dsp_most_pct", "power", "sensors", "sources")
 
 DRAM_FIELDS = {
     "bytes_per_s": "peak transfer rate of the memory in bytes a second",
@@ -40,6 +41,15 @@ DRAM_FIELDS = {
     "the rest; 75 by default",
 }
 DRAM_OPTIONAL = ("port_bits", "stripes", "sustained_pct")
+
+SENSOR_FIELDS = {
+    "chip": "the sensor as Linux names it, in the file `name` of its folder in /sys/class/hwmon",
+    "address": "its address on the I2C bus, where there are several of the kind",
+    "covers": "'board' where it measures the supply of the whole board, 'rails' where it measures some of its rails",
+    "rails": "the rails to add up, each the label of its watts, or those of its volts and its amps; by default all that "
+    "the chip tells",
+}
+SENSOR_OPTIONAL = ("address", "rails")
 
 POWER_FIELDS = {
     "idle_w": "watts while the NPU is configured and does nothing",

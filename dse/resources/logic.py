@@ -35,6 +35,8 @@ _SHORTEST_SRL = 3
 _POOL_BITS = 32
 _LOAD_COMPARATOR = 8  # LUTs that tell one column that a weight beat is its own
 _INPUT = 2.35  # LUTs of a bit of a beat, from a line of the input buffer, for every doubling of the line; two ways
+_BEATS = 6  # registers of a beat in `fluidnpu_beat_builder`: two segments cut, two placed, merged, and a part
+_LINES = 4  # of a line there: two segments, both banks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,8 +145,15 @@ def _data_plane_luts(s: NpuShape) -> dict[str, Any]:
 
 
 def _data_plane_ffs(s: NpuShape) -> dict[str, Any]:
-    words = np.asarray(s.array.weight_words) + s.array.out_words + np.asarray(s.array.in_words)
-    return {"one": 1, "wide port": s.port_bytes / 8 - 1, "word bits": 16 * words, "slot bits": 40 * s.b_max}
+    words = np.asarray(s.array.weight_words) + s.array.out_words
+    return {
+        "one": 1,
+        "wide port": s.port_bytes / 8 - 1,
+        "word bits": 16 * words,
+        "beat bits": 16 * _BEATS * np.asarray(s.array.in_words),
+        "line bits": 16 * _LINES * np.asarray(s.array.line_words),
+        "slot bits": 40 * s.b_max,
+    }
 
 
 _TERMS: dict[tuple[str, str], Callable[[NpuShape], dict[str, Any]]] = {

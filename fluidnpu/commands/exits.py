@@ -5,7 +5,7 @@ thresholds and rates.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from fluidnpu.models import exits as model_exits
 from fluidnpu.models import files, training, zoo
 from fluidnpu.models import images as model_images
 from fluidnpu.models import onnx as model_onnx
-from fluidnpu.models.graph import ExitCheck
+from fluidnpu.models.graph import ExitCheck, MapCheck, MapTask
 
 from .. import show
 from ..errors import UsageError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Places = int | tuple[str, ...]  # a number of exits at equal shares of the MACs, or names
+DEFAULT_COUNT, DEFAULT_TOP = 0.5, 5  # of `MapCheck`
 CALIBRATION_IMAGES = 2  # of noise, for weights that are random anyway
 TOLERANCE_POINTS = 0.5  # of accuracy that a threshold may cost where --fit chooses it
 
@@ -41,6 +42,11 @@ class ExitsOptions(ExitSettings, Selecting):
     places: str | None
     candidates: str | None
     check: str | None
+    head: str | None
+    output: str | None
+    count: float | None
+    every: int | None
+    top: int | None
     out: Path | None
     threshold: float
     fit: Path | None
@@ -87,6 +93,32 @@ class ExitsOptions(ExitSettings, Selecting):
     metavar="DATA",
     help="labelled images to fit the new heads on, read as by --calibrate; a quarter is held out, for threshold, rates "
     "and accuracies",
+)
+@click.option(
+    "--head",
+    type=click.Choice([task.value for task in MapTask]),
+    help="a network without classes answers with a map: heat maps of landmarks, or a score of every label for each "
+    "pixel; exits are then copies of that head, and precision is a score",
+)
+@click.option("--output", metavar="NAME", help="the output that --head is about  [default: the only one]")
+@click.option(
+    "--count",
+    type=float,
+    metavar="SHARE",
+    help="a sample leaves if more than this share of the principal values of its maps exceed the threshold  "
+    f"[default: {DEFAULT_COUNT}]",
+)
+@click.option(
+    "--every",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="of a segmentation, the check looks at every N-th pixel of every N-th row  [default: 1]",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"of landmarks, the check looks at the N highest values of each heat map  [default: {DEFAULT_TOP}]",
 )
 @exit_settings
 @selection_options
@@ -158,7 +190,7 @@ def list_exits(options: ExitsOptions) -> None:
     _check(options)
     out = show.console(options.as_json)
     before = _read(options)
-    network = before
+    network = before = _with_head(before, options)
     if options.places is not None:
         changed = with_exits(network, parse_places(options.places), options.threshold)
         assert isinstance(changed, models.Network)
@@ -181,7 +213,7 @@ def list_exits(options: ExitsOptions) -> None:
     if options.select is not None:
         network, chosen = selected(out, network, options)
     if options.out is not None:
-        attached = (options.places, options.candidates, options.select)
+        attached = (options.places, options.candidates, options.select, options.head)
         rebuilt = bare or any(one is not None for one in attached)
         content = model_onnx.onnx_bytes(network) if rebuilt else model_onnx.rewritten(options.model, network)
         files.write_file(options.out, content)
@@ -198,6 +230,10 @@ def list_exits(options: ExitsOptions) -> None:
         options.places,
         options.candidates,
         options.check,
+        options.head,
+        options.count,
+        options.every,
+        options.top,
         options.select,
         options.thresholds,
         options.rates,
@@ -209,6 +245,24 @@ def list_exits(options: ExitsOptions) -> None:
         say_chance(out, network)
     if options.out is None and any(one is not None for one in asked):
         out.print("  [dim]nothing was written; --out NEW.onnx writes it[/]")
+
+
+def _with_head(network: models.Network, options: ExitsOptions) -> models.Network:
+    """Give a network the head of maps, or the check of its maps, that is asked for.
+
+    Raises UsageError and NetworkError.
+    """
+    asked = {"count": options.count, "every": options.every, "top": options.top}
+    given = {key: value for key, value in asked.items() if value is not None}
+    if options.head is not None:
+        return model_exits.with_maps(network, MapTask(options.head), options.output, **given)  # type: ignore[arg-type]
+    if options.output is not None:
+        raise UsageError("--output names what --head is about, so it needs --head")
+    if not given:
+        return network
+    if not isinstance(network.check, MapCheck):
+        raise UsageError(f"--{next(iter(given))} is for exits that give maps, which --head makes of an output")
+    return model_exits.with_check(network, replace(network.check, **given))  # type: ignore[arg-type]
 
 
 def _check(options: ExitsOptions) -> None:
@@ -271,7 +325,7 @@ def _report(before: models.Network, network: models.Network, out: Path | None) -
     return {
         "name": network.name,
         "macs": network.workload.macs,
-        "check": network.check.value,
+        "check": network.check.text,
         "exits": _exit_rows(network),
         "places": [
             {"tensor": p.tensor, "shape": list(p.shape), "macs": p.macs, "share": p.share, "cut": p.cut}
@@ -327,7 +381,7 @@ def _print(out: Console, report: dict[str, Any], places: bool) -> None:
         for e in report["exits"]
     ]
     title = f"{report['name']}: exits, MACs with all heads up to there"
-    if report["check"] != ExitCheck.TOP.value:
+    if report["check"] != ExitCheck.TOP.text:
         title += f"; thresholds on {report['check']}"
     columns = ("exit", "logits", "MMAC", "share", "threshold", "rate", "accuracy")
     out.print(show.table(title, columns, rows, left=2))

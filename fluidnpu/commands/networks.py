@@ -11,6 +11,7 @@ from fluidnpu import dse, models
 from fluidnpu.models import exits as model_exits
 from fluidnpu.models import images as model_images
 from fluidnpu.models import numeric, zoo
+from fluidnpu.models.graph import MapCheck
 
 from ..errors import UsageError
 from ..options import reading_options
@@ -106,7 +107,7 @@ def say_assumed(out: Console, network: models.Network) -> None:
 def say_chance(out: Console, network: models.Network) -> None:
     """Say so where the last exit was right about as often as chance: images reach it wrongly, perhaps."""
     last = network.exits[-1]
-    if last.accuracy is None or last.logits is None:
+    if last.accuracy is None or last.logits is None or isinstance(network.check, MapCheck):
         return
     classes = network.tensors[last.logits][2]
     if last.accuracy < CHANCE / classes:

@@ -15,6 +15,7 @@ from fluidnpu import boards, models
 from fluidnpu.models import exits as model_exits
 from fluidnpu.models import files, numeric
 from fluidnpu.models import images as model_images
+from fluidnpu.models.graph import MapCheck
 from fluidnpu.scheduler import tuning
 
 from .. import show
@@ -124,6 +125,8 @@ def selected(out: Console, network: models.Network, options: Selecting) -> tuple
         raise UsageError(
             f"--select chooses among early exits, and '{network.name}' has none; --candidates attaches them"
         )
+    if options.plan is not None and isinstance(network.check, MapCheck):
+        raise UsageError("--plan is for exits that name classes: what maps lose is not judged while they are served")
     goal = tuning.Goal(
         eta=DEFAULT_ETA if options.eta is None else options.eta,
         batch=options.batch or DEFAULT_BATCH,
@@ -167,8 +170,10 @@ def _answers(
     images = model_images.read_images(options.select, network.intake)
     model_exits.check_labels(network, images.labels)
     out.print(f"  [dim]running {len(images)} images in int16[/]")
-    confidences, classes = numeric.record_classes(models.quantise(network), images)
-    right, truths = classes == images.labels[:, None], images.labels
+    truths = images.labels
+    confidences, right, classes = numeric.record_scores(models.quantise(network), images)
+    if not isinstance(network.check, MapCheck):
+        right = classes == truths[:, None]
     if options.single is None:
         answers = tuning.Answers(confidence=confidences, right=right, reference=right[:, -1])
         return answers, classes, truths, "the last exit"
@@ -195,7 +200,7 @@ def _with_chain(
 
 def _refusal(found: tuning.Guaranteed, sure: float) -> str:
     test = found.tested[0][1]
-    best = (test.same + test.gained) / max(1, test.same + test.lost)
+    best = test.ours / max(1e-9, test.theirs)
     more = (
         f"about {found.needed} samples would be needed"
         if found.needed

@@ -12,16 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from fluidnpu import hls, host, models, rtl_tb, scheduler
 from fluidnpu.host import serving
+from fluidnpu.models import exits as model_exits
 from fluidnpu.models import images as model_images
+from fluidnpu.models.graph import Check
 from fluidnpu.scheduler import exits, tuning
 from fluidnpu.scheduler.policies import POLICY_FILES
 
 from .. import show
 from ..errors import UsageError, add_note
 from ..options import DATA, EXIT_RATES, JSON, PATH, POWER, numbers, read_power, takes
+from .board_power import board_power, energies, energy_lines, read_meanwhile
 from .networks import noise
 from .serve_fleet import serve_fleet
 from .serve_network import NetworkOptions, serve_network, surfaces
@@ -140,7 +144,8 @@ class ServeOptions(NetworkOptions):
     "--tenants",
     type=PATH,
     metavar="FILE.toml",
-    help="with a port: tenants that share each NPU, by the request's parameter tenant; --policy is that of each",
+    help="with a port: tenants that share each NPU, of a fleet every board's, by the request's parameter tenant; --policy "
+    "is that of each",
 )
 @click.option(
     "--adapt",
@@ -225,6 +230,7 @@ def command(options: ServeOptions) -> None:
             rate_per_s=options.rate,
             slo=options.slo,
             criteria=options.criteria,
+            tenants=options.tenants,
             patience=options.patience,
             audit=options.audit,
             token_file=options.board_token_file,
@@ -284,6 +290,7 @@ def _check_fleet(options: ServeOptions) -> None:
         ("--data", options.data),
         ("--decisions", options.decisions),
         ("--adapt", options.adapt),
+        ("--power", options.power),
     ):
         if given is not None:
             raise UsageError(f"{name} is for a server of its own, not for the front of a fleet")
@@ -311,40 +318,48 @@ def serve_bundle(options: ServeOptions) -> None:
     slo_ns = scheduler.parse_duration_ns(options.slo, "--slo")
     requests = scheduler.poisson(options.rate, len(images), slo_ns=slo_ns, rng=np.random.default_rng(options.seed))
     rates = numbers("--exit-rates", options.exit_rates)
+    power = board_power(options.power, bundle, options.device)
     with host.open_device(options.device, bundle, folder, **options.addresses) as device:
         driver = host.Driver(device, bundle.program, bundle.design)
         driver.load()
         if rates is None and bundle.design.exit_rates is None and bundle.design.stages > 1:
             rates = driver.measure_exit_rates(list(images.images[:RATED_IMAGES]))
-        told = scheduler.Serving.of(bundle.design, rates).setting(options.rate, slo_ns)
+        expected = scheduler.Serving.of(bundle.design, rates).setting(options.rate, slo_ns)
         on_board = options.device in ("pynq", "devmem")
-        setting, said = tuning.deployed(folder, options.policy, told, may_solve=not on_board)
+        setting, said = tuning.deployed(folder, options.policy, expected, may_solve=not on_board)
         if said:
             out.print(f"[dim]{said}[/]")
         policy = scheduler.make_policy(options.policy, setting)
-        criteria = serving.criteria_of(driver, options.criteria, read_power(options.power))
+        power = power.measured(driver, list(images.images[: bundle.design.b_max]))
+        criteria = serving.criteria_of(driver, options.criteria, power.model)
         for warning in exits.warnings_of(criteria.usual, criteria.profile):
             out.print(f"[yellow]warning[/]: {escape(warning)}")
         title = f"serving on the {options.device} device"
-        with show.progress(out, title) as step, _counting(step, len(images)) as count:
+        with (
+            show.progress(out, title) as step,
+            _counting(step, len(images)) as count,
+            read_meanwhile(power) as recording,
+        ):
             served = host.serve_requests(
                 requests, images.images, policy, driver, exit_rates=rates, rule=criteria, progress=count
             )
     metrics = dataclasses.replace(scheduler.measure(served.schedule, warmup=0), policy=options.policy)
-    accuracy = _accuracy(served, images)
+    accuracy = _accuracy(served, images, bundle.program.check)
+    left = [answer.exit for answer in served.replies if isinstance(answer, host.Reply)]
     if options.as_json:
-        show.emit(_report(options, served, metrics, accuracy))
+        told = energies(power, recording, criteria.profile, left)
+        show.emit(_report(options, served, metrics, accuracy) | told)
         return
     title = f"{len(images)} images on the {options.device} device at {options.rate:g}/s, SLO {options.slo}"
     extra = {"accuracy": ["-" if accuracy is None else f"{100 * accuracy:.2f} %"]}
     shares = (("early", metrics.anytime_pct), ("shed", metrics.shed_pct))
     extra |= {name: [f"{share:.1f} %"] for name, share in shares if share}
     out.print(show.serving_table(title, [metrics], extra))
-    for line in remarks(served, metrics):
+    for line in (*remarks(served, metrics), *energy_lines(power, recording, criteria.profile, left)):
         out.print(line)
     if options.criteria is not None:
-        left = Counter(answer.because for answer in served.replies if isinstance(answer, host.Reply))
-        out.print("left because: " + ", ".join(f"{escape(text)} {count}" for text, count in left.most_common()))
+        causes = Counter(answer.because for answer in served.replies if isinstance(answer, host.Reply))
+        out.print("left because: " + ", ".join(f"{escape(text)} {count}" for text, count in causes.most_common()))
 
 
 def _images(options: ServeOptions, program: hls.Program) -> models.ImageSet:
@@ -380,16 +395,19 @@ def _counting(step: show.Step, total: int) -> Iterator[Callable[[int, int], None
         raise
 
 
-def _accuracy(served: host.ServeResult, images: models.ImageSet) -> float | None:
-    """Give the share of right predictions among the answered; None where nothing was, or without labels."""
+def _accuracy(served: host.ServeResult, images: models.ImageSet, check: Check) -> float | None:
+    """Give the mean score of the answered, the share of right ones of classes; None where nothing was, or
+    without labels.
+    """
     if not images.labelled:
         return None
-    right = [
-        bool(answer.prediction == label)
-        for answer, label in zip(served.replies, images.labels, strict=True)
-        if isinstance(answer, host.Reply)
+    answered = [one for one, answer in enumerate(served.replies) if isinstance(answer, host.Reply)]
+    logits = [
+        answer.logits for answer in served.replies if isinstance(answer, host.Reply) and answer.logits is not None
     ]
-    return sum(right) / len(right) if right else None
+    if not logits or not logits[0].size:
+        return None
+    return float(model_exits.scores(np.stack(logits), images.labels[answered], check).mean())
 
 
 def _report(

@@ -31,6 +31,7 @@ def serve_fleet(
     rate_per_s: float | None,
     slo: str | None,
     criteria: str | None,
+    tenants: Path | None,
     patience: float,
     audit: int,
     token_file: Path | None,
@@ -46,6 +47,12 @@ def serve_fleet(
         raise UsageError("--ray-address is for --engine ray")
     out = show.console(as_json)
     roster = fleet.Roster.read(file, plan)
+    if tenants is not None:
+        fleet.shared_by(tenants, len(roster.seats))  # refused here, in one sentence
+        if reached := [seat.name for seat in roster.seats if seat.address]:
+            raise UsageError(
+                f"tenants of a board with an address, such as '{reached[0]}', must be named where it is served (serve --tenants)"
+            )
     slo_ns = None if slo is None else scheduler.parse_duration_ns(slo, "--slo")
     share = None if rate_per_s is None else rate_per_s / len(roster.seats)
     boards = fleet.BoardOptions(
@@ -53,6 +60,8 @@ def serve_fleet(
         slo_ns=slo_ns,
         rate_per_s=share,
         criteria=criteria,
+        tenants=None if tenants is None else tenants.resolve(),
+        boards=len(roster.seats),
         queue=network.max_queue,
         guarded=network.guarded,
     )

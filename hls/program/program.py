@@ -19,9 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.models import FileError, read_text, regular_file
-from fluidnpu.models.exits import ExitCheck
 from fluidnpu.models.files import write_files
-from fluidnpu.models.graph import Output
+from fluidnpu.models.graph import Check, ExitCheck, Output, read_check
 from fluidnpu.models.images import Intake
 
 from ..errors import DescriptorError, ProgramError
@@ -142,7 +141,7 @@ class Program:
     outputs: tuple[TensorOutput, ...] = ()
     intake: Intake | None = None
     data: str = ""
-    check: ExitCheck = ExitCheck.TOP
+    check: Check = ExitCheck.TOP
 
     def __post_init__(self) -> None:
         if len(self.fbcb_words) != len(self.descriptors) * self.b_max:
@@ -288,7 +287,7 @@ class Program:
         if self.data:
             body["data"] = self.data
         if self.check is not ExitCheck.TOP:  # absent for the usual one, as in files of earlier versions
-            body["check"] = self.check.value
+            body["check"] = self.check.text
         body["digest"] = _digest(body)
         return {
             "program.json": (json.dumps(body, sort_keys=True, indent=1, allow_nan=False) + "\n").encode(),
@@ -360,7 +359,7 @@ class Program:
             ),
             intake=Intake.of_dict(raw["intake"], _shape(places[raw["input"]])) if "intake" in raw else None,
             data=str(raw.get("data", "")),
-            check=ExitCheck(raw.get("check", ExitCheck.TOP.value)),
+            check=read_check(raw.get("check", ExitCheck.TOP.value)),
         )
 
 

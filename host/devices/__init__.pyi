@@ -6,6 +6,12 @@ from .opening import board_target as board_target
 from .physical.checkup import Step as Step
 from .physical.checkup import check_board as check_board
 from .physical.devmem import DevMemNpu as DevMemNpu
+from .physical.power import Measured as Measured
+from .physical.power import PowerMeter as PowerMeter
+from .physical.power import Recording as Recording
+from .physical.power import find_meter as find_meter
+from .physical.power import measure_power as measure_power
+from .physical.power import metered as metered
 from .pynq.overlay import npu_of as npu_of
 from .rtl import RtlDevice as RtlDevice
 from .rtl import rtl_device as rtl_device

@@ -1,4 +1,5 @@
 from .board import BoardOptions as BoardOptions
+from .board import shared_by as shared_by
 from .dispatcher import Dispatcher as Dispatcher
 from .dispatcher import DispatchOptions as DispatchOptions
 from .duties import Duty as Duty

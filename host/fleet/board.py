@@ -15,9 +15,13 @@ import random
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
+
+from fluidnpu.scheduler import SchedulerError
+from fluidnpu.scheduler.tenants import Tenancy, parse_tenants
 
 from ..bundle import Bundle
 from ..devices.device import Device, WallClock
@@ -32,12 +36,18 @@ from ..serving.models import Models, named_folders
 
 @dataclass(frozen=True, kw_only=True)
 class BoardOptions:
-    """The circumstances of a board that is started here: see `ModelOptions`."""
+    """The circumstances of a board that is started here: see `ModelOptions`.
+
+    `tenants`: the file of those that share each model's NPU, on every board alike; each of `boards` boards
+    expects its part of their rates.
+    """
 
     policy: str = "fluid"
     slo_ns: int | None = None
     rate_per_s: float | None = None
     criteria: str | None = None
+    tenants: Path | None = None
+    boards: int = 1
     queue: int = 1024
     guarded: bool = False
     wrong_bits: float = 0.0
@@ -49,10 +59,29 @@ class BoardOptions:
             ("slo-ns", self.slo_ns),
             ("rate", self.rate_per_s),
             ("criteria", self.criteria),
+            ("tenants", self.tenants),
+            ("boards", self.boards),
         ]
         said += [("queue", self.queue), ("wrong-bits", self.wrong_bits or None)]
         words = [f"--{name}={value}" for name, value in said if value is not None]
         return [*words, *(["--guarded"] if self.guarded else [])]
+
+
+def shared_by(file: Path, boards: int = 1) -> Tenancy:
+    """Read the tenants of each of so many boards. Raises SchedulerError for what a fleet cannot hold.
+
+    A board has some of the models only, and no recorded confidences.
+    """
+    tenancy = parse_tenants(file.read_text(encoding="utf-8"), str(file))
+    if tenancy.networks:
+        raise SchedulerError(f"{file}: tenants of a fleet share every model, so none may name its network")
+    if tenancy.confidences or any(one.mode == "pareto" or one.accuracy is not None for one in tenancy.tenants):
+        raise SchedulerError(
+            f"{file}: tenants of a fleet may have criteria, or the mode per-workload; what needs recorded confidences "
+            "is for a board with a server of its own"
+        )
+    parts = {one.name: replace(one, rate_per_s=one.rate_per_s / boards) for one in tenancy.tenants if one.rate_per_s}
+    return tenancy.with_tenants(parts)
 
 
 class LyingNpu(SimulatedNpu):
@@ -95,6 +124,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--slo-ns", type=int)
     parser.add_argument("--rate", type=float)
     parser.add_argument("--criteria")
+    parser.add_argument("--tenants", type=Path)
+    parser.add_argument("--boards", type=int, default=1)
     parser.add_argument("--queue", type=int, default=1024)
     parser.add_argument("--guarded", action="store_true")
     parser.add_argument("--wrong-bits", type=float, default=0.0, metavar="SHARE")
@@ -104,6 +135,7 @@ def main(words: Sequence[str] | None = None) -> None:
         slo_ns=given.slo_ns,
         rate_per_s=given.rate,
         criteria=given.criteria,
+        tenancy=None if given.tenants is None else shared_by(given.tenants, given.boards),
         queue=given.queue,
         guarded=given.guarded,
         opened=_one_npu(given.wrong_bits),

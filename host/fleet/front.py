@@ -18,7 +18,7 @@ from ..oip.limits import Limits
 from ..oip.openapi import document
 from ..oip.repeats import Repeats
 from ..serving.models import VERSION
-from .board import BoardOptions
+from .board import BoardOptions, shared_by
 from .counts import ModelCounts
 from .dispatcher import Dispatcher, DispatchOptions
 from .leaf import Leaf
@@ -289,7 +289,9 @@ class FleetFront:
         programs = {
             model: self.bundle(model).program if model in self.roster.bundles else None for model in self.counts
         }
-        return document(self.version, programs, admin=admin)
+        file = self.options.boards.tenants
+        named = [] if file is None else [one.name for one in shared_by(file).tenants]
+        return document(self.version, programs, admin=admin, tenants=["", *named])
 
     @property
     def capacity_per_s(self) -> dict[str, float]:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from fluidnpu.models.exits import stated
+
 from ..bundle import Bundle
 from ..devices.simulated import SimulatedNpu
 from ..driver import Driver
@@ -48,6 +50,7 @@ class Reference:
             wrong = int((right[exit] != outputs["logits"][row]).sum())
             if wrong:
                 return f"{wrong} of {len(right[exit])} logits of exit {exit} have wrong bits"
-            if right[exit].size and int(outputs["label"][row]) != int(np.argmax(right[exit])):
+            named = int(stated(right[exit][None], self._driver.program.check)[1][0])
+            if int(outputs["label"][row]) != named:
                 return f"label {int(outputs['label'][row])} is not that of its logits"
         return ""

@@ -189,6 +189,26 @@ class Client:
         found: dict[str, Any] = self._json("POST", f"/v2/models/{quote(self.model)}/exits", body)
         return found
 
+    def tenants(self) -> dict[str, Any]:
+        """Return the usual criterion and the tenants by name; the URL must be that of the admin surface."""
+        found: dict[str, Any] = self._json("GET", f"/v2/models/{quote(self.model)}/tenants")
+        return found
+
+    def change_tenants(
+        self, tenants: Mapping[str, Mapping[str, Any]] | None = None, *, criteria: str | None = None
+    ) -> dict[str, Any]:
+        """Change keys of tenants, and the criterion of requests that have none, from the next exit on.
+
+        Either all of it holds or nothing. The keys are those of the tenants' file. The URL must be that of
+        the admin surface. Returns what `tenants` does. Raises ProtocolError.
+        """
+        asked: dict[str, Any] = {"tenants": {name: dict(row) for name, row in (tenants or {}).items()}}
+        if criteria is not None:
+            asked["criteria"] = criteria
+        body = json.dumps(asked).encode()
+        found: dict[str, Any] = self._json("POST", f"/v2/models/{quote(self.model)}/tenants", body)
+        return found
+
     def load(self) -> None:
         """Have the model's bundle read again; the URL must be that of the admin surface."""
         self._json("POST", f"/v2/repository/models/{quote(self.model)}/load", b"{}")

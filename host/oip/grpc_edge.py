@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import grpc
@@ -29,7 +29,10 @@ from .tensors import DTYPES, Array, from_bytes, from_contents
 _requests = logging.getLogger("fluidnpu.requests")
 _log = logging.getLogger(__name__)
 _DATATYPES = {dtype: name for name, dtype in DTYPES.items()}
-EXITS_SERVICE = "fluidnpu.Exits"
+OWN = {  # services that the protocol has not, of JSON bytes as REST has them, with their calls
+    "fluidnpu.Exits": ("Exits", "ChangeExits", "Feedback"),
+    "fluidnpu.Tenants": ("Tenants", "ChangeTenants"),
+}
 _OPEN = ("ServerLive", "ServerReady")  # probes carry no token
 _Response = message("ModelInferResponse")
 _StreamResponse = message("ModelStreamInferResponse")
@@ -50,7 +53,7 @@ def grpc_server(inference: Front, access: Access, limits: Limits, *, admin: bool
     ]
     server = grpc.aio.server(options=options, maximum_concurrent_rpcs=4 * limits.queue)
     edge = _Edge(inference, access, limits, admin)
-    server.add_generic_rpc_handlers((_handlers(edge), _exit_handlers(edge)))
+    server.add_generic_rpc_handlers((_handlers(edge), *_own_handlers(edge)))
     return server
 
 
@@ -80,13 +83,13 @@ def _handlers(edge: _Edge) -> Any:
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
 
-def _exit_handlers(edge: _Edge) -> Any:
-    """Return the calls about active exits, which the protocol has not: JSON bytes, as REST has them."""
-    handlers = {
-        name: grpc.unary_unary_rpc_method_handler(edge.guarded(name, getattr(edge, name)))
-        for name in ("Exits", "ChangeExits", "Feedback")
-    }
-    return grpc.method_handlers_generic_handler(EXITS_SERVICE, handlers)
+def _own_handlers(edge: _Edge) -> Iterator[Any]:
+    """Yield the handlers of each service of `OWN`; without a serializer gRPC passes bytes through."""
+    for service_name, calls in OWN.items():
+        handlers = {
+            name: grpc.unary_unary_rpc_method_handler(edge.guarded(name, getattr(edge, name))) for name in calls
+        }
+        yield grpc.method_handlers_generic_handler(service_name, handlers)
 
 
 def _reader(kind: Any) -> Callable[[bytes], Any]:
@@ -176,6 +179,15 @@ class _Edge:
     async def ChangeExits(self, request: bytes, context: Any) -> bytes:  # noqa: N802
         self._check_admin("active exits must be read and changed")
         return json.dumps(self.inference.change_exits(*self._asked(request))).encode()
+
+    async def Tenants(self, request: bytes, context: Any) -> bytes:  # noqa: N802
+        self._check_admin("tenants must be read and changed")
+        name, _ = self._asked(request)
+        return json.dumps(self.inference.tenants(name)).encode()
+
+    async def ChangeTenants(self, request: bytes, context: Any) -> bytes:  # noqa: N802
+        self._check_admin("tenants must be read and changed")
+        return json.dumps(self.inference.change(*self._asked(request))).encode()
 
     async def Feedback(self, request: bytes, context: Any) -> bytes:  # noqa: N802
         return json.dumps(self.inference.feedback(*self._asked(request))).encode()

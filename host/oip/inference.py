@@ -385,6 +385,8 @@ _OWN: dict[str, Callable[[Sequence[Reply]], Array]] = {
     "confidence": lambda replies: np.array([reply.confidence for reply in replies], np.float32),
     "exit": lambda replies: np.array([reply.exit for reply in replies], np.int32),
     "logits": lambda replies: np.array([reply.logits for reply in replies], np.float32),
+    "keypoints": lambda replies: np.array([reply.keypoints for reply in replies], np.float32),
+    "label_map": lambda replies: np.array([reply.label_map for reply in replies], np.uint8),
 }
 
 

@@ -6,12 +6,13 @@ Names and shapes come from the compiled program, so a board and the front of a f
 from __future__ import annotations
 
 from fluidnpu.hls import Program
-from fluidnpu.models.graph import Output
+from fluidnpu.models.graph import MapCheck, MapTask, Output
 
 from .tensors import TensorInfo
 
 PIXELS = "UINT8"
 OWN = ("label", "confidence", "exit", "logits")  # the outputs that every model has
+OF_MAPS = ("keypoints", "label_map")  # of which a model whose exits give maps has one
 
 
 def input_of(program: Program) -> TensorInfo:
@@ -22,17 +23,33 @@ def input_of(program: Program) -> TensorInfo:
 
 
 def outputs_of(program: Program) -> tuple[TensorInfo, ...]:
-    """Return the outputs of a model: a row a sample; of one that left before an output is computed, NaN."""
-    classes = {program.tensors[exit.tensor].channels if exit.tensor else 0 for exit in program.exits}
+    """Return the outputs of a model: a row a sample; of one that left before an output is computed, NaN.
+
+    Maps of exits are flat in `logits` (height, width, channels), and what they say is `keypoints` or
+    `label_map`.
+    """
+    places = [program.tensors[exit.tensor] if exit.tensor else None for exit in program.exits]
+    classes = {0 if one is None else one.height * one.width * one.channels for one in places}
     return (
         TensorInfo("label", "INT32", (-1,)),
         TensorInfo("confidence", "FP32", (-1,)),
         TensorInfo("exit", "INT32", (-1,)),
         TensorInfo("logits", "FP32", (-1, classes.pop() if len(classes) == 1 else -1)),
+        *_of_maps(program),
         *(TensorInfo(called(one.output), "FP32", (-1, *one.output.shape)) for one in program.outputs),
     )
 
 
+def _of_maps(program: Program) -> tuple[TensorInfo, ...]:
+    check = program.check
+    if not isinstance(check, MapCheck):
+        return ()
+    height, width, channels = check.shape
+    if check.task is MapTask.LANDMARKS:
+        return (TensorInfo("keypoints", "FP32", (-1, channels, 3)),)
+    return (TensorInfo("label_map", "UINT8", (-1, height, width)),)
+
+
 def called(output: Output) -> str:
-    """Return the name of an output that is no exit, beside the four that every model has."""
-    return f"output.{output.name}" if output.name in OWN else output.name
+    """Return the name of an output that is no exit, beside those that models have of their own."""
+    return f"output.{output.name}" if output.name in (*OWN, *OF_MAPS) else output.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,10 +10,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from ..errors import DeviceError
 from ..serving.model import Model
 from ..serving.models import Models
 from ..serving.statistics import EDGES_NS, Statistics
 
+_log = logging.getLogger(__name__)
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _EDGES = [f"{edge / 1e9:g}" for edge in EDGES_NS]
 
@@ -68,6 +71,13 @@ def _of_model(model: Model) -> Iterator[Row]:
         if model.tenancy_tenants:
             yield from _of_tenants(model, counts)
     yield from _of_exits(model)
+    if model.meter is not None:
+        about = "power that the board's sensor measures now; covers: the whole board, or some of its rails"
+        labels, values = ("covers", "sensor"), (model.meter.covers, model.meter.source)
+        try:
+            yield "measured_power_watts", about, gauge, labels, values, model.meter.watts()
+        except DeviceError as error:
+            _log.warning("power is not measured: %s", error)
 
 
 def _of_exits(model: Model) -> Iterator[Row]:

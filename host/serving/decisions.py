@@ -12,8 +12,10 @@ from typing import IO
 
 from fluidnpu.scheduler import Action, Answer, Request, Run, Shed, View
 from fluidnpu.scheduler.comparison import LiveLog
+from fluidnpu.scheduler.exits import PowerModel
 from fluidnpu.scheduler.policies import Setting
-from fluidnpu.scheduler.simulation import InForce
+from fluidnpu.scheduler.simulation import InForce, Networks
+from fluidnpu.scheduler.tenants import Shared, Tenancy
 
 from ..driver import Job
 from ..errors import DeviceError, GaveUpError
@@ -29,23 +31,45 @@ class DecisionLog(Observer):
         self._file, self._policy, self._most_bytes, self._keep = file, policy, most_bytes, keep
         self._out: IO[str] | None = None
         self._log: LiveLog | None = None
-        self._setting: Setting | None = None
-        self._shared = False
+        self._settings: Sequence[Setting] = ()
+        self._shared: Shared | None = None
+        self._power: PowerModel | None = None
+        self._networks: Networks | None = None
+        self._tenancy: Tenancy | None = None  # as the log has it
         self._view: View | None = None
         self._run: Run | None = None
         self._end_ns = self._bytes = 0
         self._flushed_s = 0.0
 
-    def expect(self, setting: Setting, *, shared: bool = False) -> None:
-        """Take the setting that the policy of the next schedule is made for; `shared`: between tenants."""
-        self._setting, self._shared = setting, shared
+    def expect(
+        self,
+        settings: Sequence[Setting],
+        *,
+        shared: Shared | None = None,
+        power: PowerModel | None = None,
+        networks: Networks | None = None,
+    ) -> None:
+        """Take the setting that the policy of the next schedule is made for, one for each network.
+
+        `shared`: the policy, where tenants share the NPU, and `power` the watts that it reckons with.
+        `networks`: those side by side, where there are several.
+        """
+        self._settings, self._shared, self._power, self._networks = settings, shared, power, networks
 
     def began(self, view: View) -> None:
         """Begin a new log: the policy was reset."""
-        if self._setting is None:
+        if not self._settings:
             raise RuntimeError("a decision log must be told the setting first")
         self._view, self._run = view, None
-        self._log = LiveLog(self._policy, self._setting, view.slots, shared=self._shared)
+        self._tenancy = None if self._shared is None else self._shared.tenancy
+        self._log = LiveLog(
+            self._policy,
+            self._settings,
+            view.slots,
+            tenancy=self._tenancy,
+            power=self._power,
+            networks=self._networks,
+        )
         self._rotate(fresh=True)
 
     def admitted(self, request: Request) -> None:
@@ -58,6 +82,9 @@ class DecisionLog(Observer):
         assert self._log is not None
         if self._bytes > self._most_bytes:
             self._rotate(fresh=False)
+        if self._shared is not None and self._shared.tenancy is not self._tenancy:  # taken for this decision
+            self._tenancy = self._shared.tenancy
+            self._write(self._log.shared_anew(view.now_ns, self._tenancy))
         terms = isinstance(action, Answer | Shed) and action.reason in (EXPIRED, OVERDUE)
         self._write(self._log.decision(view.now_ns, action, closed=view.closed, terms=terms))
         self._run = action if isinstance(action, Run) else None

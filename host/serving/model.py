@@ -48,6 +48,7 @@ from fluidnpu.scheduler.tuning import Adaptation, AdaptationEvent, AdaptationPla
 from ..bundle import Bundle
 from ..devices.device import Clock, Device, WallClock
 from ..devices.opening import open_device
+from ..devices.physical.power import PowerMeter, find_meter
 from ..devices.recall import Recall
 from ..devices.simulated import SimulatedNpu
 from ..driver import MASK_SLOTS, Driver
@@ -74,6 +75,7 @@ _log = logging.getLogger(__name__)
 LOADED_HALF = 0.5  # of capacity: the load that a policy is made for when none is named
 SLO_OVER_LATENCY = 5  # default objective over the latency of one sample alone through the whole network
 BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0)  # between attempts to open a failed device again; the last one repeats
+BOARDS = ("pynq", "devmem")  # devices of which this machine has one
 READY, LOADING, UNAVAILABLE = "READY", "LOADING", "UNAVAILABLE"  # as the model repository extension names them
 
 
@@ -164,6 +166,7 @@ class Model:
         self._usual, self._tenancy = [self.options.criteria] * len(self.names), self.options.tenancy
         self.shared: Shared | None = None
         self.adaptation: Adaptation | None = None
+        self.meter: PowerMeter | None = None  # of this machine's board, where it has sensors
 
     # -- what is served --------------------------------------------------------------------------------------
 
@@ -237,7 +240,7 @@ class Model:
         ModelUnavailableError.
         """
         try:
-            return Bound(parse_criterion(text), self._profile(self.bundle.design)).criterion
+            return Bound(parse_criterion(text), self._profile(self.bundle.design, self._network)).criterion
         except CriterionError as error:
             raise ProtocolError(str(error)) from None
 
@@ -279,6 +282,8 @@ class Model:
             if self._tenancy is not None and self._tenancy.networks and one not in self.tenancy_tenants:
                 continue  # of another network
             row = described(one)
+            if shared is not None and one.name in shared.infeasible:
+                row["target"] = "infeasible"
             if shared is not None:
                 row["share_now"] = shared.shares.get(one.name, 0.0)
                 row["tokens_ms"] = shared.accounts.balance_ns.get(one.name, 0.0) / 1e6
@@ -300,6 +305,7 @@ class Model:
         with self._gate:
             server = self.server
             try:
+                modes: dict[str, Mode] = {}
                 usual = None if criteria is None else server.criteria_of(network).bound(criteria)
                 tenancy = self._tenancy
                 if tenants and tenancy is None:
@@ -309,14 +315,14 @@ class Model:
                     tenancy = old.with_tenants(
                         {name: changed(name, row, old.named(name)) for name, row in tenants.items()}
                     )
-                    self._modes(tenancy, [bundle.design for bundle in self.bundles])
+                    modes = self._modes(tenancy, [bundle.design for bundle in self.bundles])
             except SchedulerError as error:
                 raise ProtocolError(str(error)) from None
             if usual is not None:
                 server.criteria_of(network).set(usual.criterion)
                 self._usual[network] = usual.criterion.text
             if tenancy is not None and self.shared is not None and tenants:
-                self.shared.change(tenancy)
+                self.shared.change(tenancy, modes)
                 self._tenancy = tenancy
 
     # -- active exits ----------------------------------------------------------------------------------------
@@ -360,8 +366,8 @@ class Model:
             raise ConflictError(f"model '{self.name}' must adapt to take labels (serve --adapt), and it does not")
         return sum(self.adaptation.feedback(request, truth) for request, truth in truths.items())
 
-    def _profile(self, design: Design) -> ExitProfile:
-        return profile_of(design, self.options.power)
+    def _profile(self, design: Design, network: int) -> ExitProfile:
+        return measured_on(profile_of(design, self.options.power), self._recorded(network))
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -489,6 +495,7 @@ class Model:
         driver = Driver(device, programs, design, slots=slots, guarded=self.options.guarded)
         driver.load()
         self._driver, self._bundles = driver, bundles
+        self.meter = self._meter(design)
         if not self.counts:
             self.counts = tuple(Statistics(bundle.design) for bundle in bundles)
         self._start(driver)
@@ -505,27 +512,32 @@ class Model:
         )
         return self._device.enter_context(context)
 
+    def _meter(self, design: Design) -> PowerMeter | None:
+        """Return the meter of a board; a simulation has none, and serving needs none."""
+        if self.options.device not in BOARDS or design.board not in list_boards():
+            return None
+        try:
+            return find_meter(load_board(design.board))
+        except DeviceError as error:
+            _log.info("power is not measured: %s", error)
+            return None
+
     def _start(self, driver: Driver) -> None:
         settings = [
             setting_of(part, self.options, folder) for part, folder in zip(driver.parts, self._folders, strict=True)
         ]
-        setting, of_tenant = settings[0], {}
+        of_tenant: dict[str, int] = {}
         if self._tenancy is not None:
             of_tenant = network_of_tenants(self._tenancy, self.names)
         side = driver.networks(of_tenant)
         observers: list[Observer] = [self.counts[0] if len(side) == 1 else Apart(side, self.counts)]
-        if self.options.decisions is not None:
-            if self._log is None:
-                self._log = DecisionLog(self.options.decisions / f"{self.name}.jsonl", self.options.policy)
-            self._log.expect(setting, shared=self._tenancy is not None)
-            observers.append(self._log)
         criteria = [
-            criteria_of(driver, self._usual[network], self.options.power, network)
+            criteria_of(driver, self._usual[network], self.options.power, network, self._recorded(network))
             for network in range(len(driver.parts))
         ]
         policy: Policy
         if self._tenancy is None:
-            policy = make_policy(self.options.policy, setting)
+            policy = make_policy(self.options.policy, settings[0])
         else:
             policy = self.shared = Shared(
                 self._tenancy,
@@ -536,6 +548,16 @@ class Model:
                 networks=None if len(side) == 1 else side,
                 power=self._power(driver.design),
             )
+        if self.options.decisions is not None:
+            if self._log is None:
+                self._log = DecisionLog(self.options.decisions / f"{self.name}.jsonl", self.options.policy)
+            self._log.expect(
+                settings,
+                shared=self.shared,
+                power=None if self._tenancy is None or self._tenancy.energy is None else self._power(driver.design),
+                networks=None if len(side) == 1 else side,
+            )
+            observers.append(self._log)
         active = self._table(driver, criteria)
         server = Server(
             driver,
@@ -582,9 +604,9 @@ class Model:
             if self._usual[0] is not None:
                 raise DriverUsageError("exits that adapt have thresholds of their own, so no other criterion fits them")
             self.options.adapt.check(designs[0].exits)
-        for design, folder, usual in zip(designs, self._folders, self._usual, strict=True):
+        for network, (design, folder, usual) in enumerate(zip(designs, self._folders, self._usual, strict=True)):
             if usual is not None:
-                Bound(parse_criterion(usual), self._profile(design))
+                Bound(parse_criterion(usual), self._profile(design, network))
             make_policy(self.options.policy, setting_of(design, self.options, folder))
         if self._tenancy is not None:
             network_of_tenants(self._tenancy, self.names)
@@ -602,12 +624,16 @@ class Model:
     def _modes(self, tenancy: Tenancy, designs: Sequence[Design]) -> dict[str, Mode]:
         """Return the modes of all tenants, each over its network's profile. Raises SchedulerError."""
         network = network_of_tenants(tenancy, self.names)
-        recorded = [self.options.recorded.get(name, self.options.recorded.get("")) for name in self.names]
         found: dict[str, Mode] = {}
         for index, design in enumerate(designs):
             mine = [one for one in tenancy.tenants if network[one.name] == index]
-            found |= modes_of(mine, self._profile(design), recorded[index])
+            found |= modes_of(mine, profile_of(design, self.options.power), self._recorded(index))
         return found
+
+    def _recorded(self, network: int) -> Recorded | None:
+        """Return the labelled samples of a network, if its file was named."""
+        known = self.options.recorded
+        return known.get(self.names[network], known.get(""))
 
     # -- recovery --------------------------------------------------------------------------------------------
 
@@ -652,16 +678,25 @@ def modes_of(tenants: Sequence[Tenant], profile: ExitProfile, recorded: Recorded
     Fronts need the recorded confidences of labelled samples.
     """
     modes = {}
-    if recorded is not None:
-        if len(recorded.accuracy) != profile.exits:
-            raise SchedulerError(f"recorded confidences must be of {profile.exits} exits, not {len(recorded.accuracy)}")
-        profile = replace(profile, accuracy=recorded.accuracy, samples=recorded.samples)
+    profile = measured_on(profile, recorded)
     for one in tenants:
         usual = parse_criterion("false") if one.criterion is None else one.criterion
         Bound(usual, profile)
         if one.mode != "fixed":
-            modes[one.name] = make_mode(one.mode, profile, usual, recorded)
+            modes[one.name] = make_mode(one.mode, profile, usual, recorded, accuracy=one.accuracy)
     return modes
+
+
+def measured_on(profile: ExitProfile, recorded: Recorded | None) -> ExitProfile:
+    """Return the profile with the accuracies that recorded samples have, if there are any.
+
+    Raises SchedulerError for samples of another network.
+    """
+    if recorded is None:
+        return profile
+    if len(recorded.accuracy) != profile.exits:
+        raise SchedulerError(f"recorded confidences must be of {profile.exits} exits, not {len(recorded.accuracy)}")
+    return replace(profile, accuracy=recorded.accuracy, samples=recorded.samples)
 
 
 def joined_design(bundles: Sequence[Bundle]) -> Design:
@@ -678,9 +713,18 @@ def power_of(board: str) -> PowerModel | None:
     return None if power is None else PowerModel(idle_w=power.idle_w, active_w=power.active_w)
 
 
-def criteria_of(driver: Driver, text: str | None, power: PowerModel | None = None, network: int = 0) -> Criteria:
-    """Return the criteria of a loaded program: those of a text, or its thresholds. Raises CriterionError."""
-    profile = profile_of(driver.parts[network], power)
+def criteria_of(
+    driver: Driver,
+    text: str | None,
+    power: PowerModel | None = None,
+    network: int = 0,
+    recorded: Recorded | None = None,
+) -> Criteria:
+    """Return the criteria of a loaded program: those of a text, or its thresholds.
+
+    `recorded`: labelled samples, for criteria over accuracy. Raises CriterionError, SchedulerError.
+    """
+    profile = measured_on(profile_of(driver.parts[network], power), recorded)
     return usual_criteria(driver, profile, network) if text is None else Criteria(profile, text)
 
 
@@ -703,7 +747,7 @@ def setting_of(design: Design, options: ModelOptions, folder: Path) -> Any:
         serving.setting(rate, options.slo_ns or default_slo_ns(design)),
         rate_named=options.rate_per_s is not None,
         slo_named=options.slo_ns is not None,
-        may_solve=options.device not in ("pynq", "devmem"),
+        may_solve=options.device not in BOARDS,
     )
     if said:
         _log.info("%s", said)

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..errors import DriverUsageError, UnknownModelError
-from .model import Model, ModelOptions
+from .model import BOARDS, Model, ModelOptions
 from .resident import Resident
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 VERSION = "1"  # of every model: a reload replaces it
-BOARDS = ("pynq", "devmem")  # devices of which this machine has one
 
 
 class Models:
@@ -64,8 +63,6 @@ def _together(folders: Mapping[str, Path | str], options: ModelOptions) -> dict[
         raise DriverUsageError(
             f"tenants that name networks must name every bundle, {', '.join(folders)}, and no other; see '{odd}'"
         )
-    if options.decisions is not None and len(folders) > 1:
-        raise DriverUsageError("decisions can be logged of an NPU with one network, not of several side by side")
     first = next(iter(folders))
     npu = Model("+".join(folders), folders[first], options, folders=folders)
     return {name: Resident(name, npu) if len(folders) > 1 else npu for name in folders}

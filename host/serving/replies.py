@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from fluidnpu.models.graph import Check, MapCheck, MapTask, keypoints, label_map
 from fluidnpu.scheduler import Action, Outcome, Request, Run, View
 from fluidnpu.scheduler.exits import Criterion
 from fluidnpu.scheduler.simulation import InForce
@@ -50,8 +51,10 @@ class Reply(_Ended):
     """The answer to one request, times in nanoseconds on the requests' scale.
 
     `npu_ns` is the time in runs, `batch` the size of the last of them, `logits` float64 (classes,) of the
-    exit that it left at, `outputs` what the network gives out beside its exits, by name. `because`: the
-    clause of the criterion, or the reason of the policy, for which it left where it did.
+    exit that it left at, `outputs` what the network gives out beside its exits, by name. An exit that gives
+    maps has them flat in `logits` and names no class (-1); its answer is `keypoints` float32 (landmarks, 3),
+    row and column as shares of the image and confidence, or `label_map` uint8 (height, width). `because`:
+    the clause of the criterion, or the reason of the policy, for which it left where it did.
     """
 
     prediction: int
@@ -61,6 +64,8 @@ class Reply(_Ended):
     batch: int = 0
     logits: npt.NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
     outputs: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, compare=False, repr=False)
+    keypoints: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
+    label_map: npt.NDArray[np.uint8] | None = field(default=None, compare=False, repr=False)
     outcome: Outcome = Outcome.EXIT
     because: str = field(default="", compare=False)
 
@@ -68,6 +73,17 @@ class Reply(_Ended):
     def met(self) -> bool:
         """True when the answer came in time."""
         return self.end_ns <= self.deadline_ns
+
+
+def map_answers(
+    values: npt.NDArray[Any], check: Check
+) -> tuple[npt.NDArray[np.float32] | None, npt.NDArray[np.uint8] | None]:
+    """Return the keypoints or the label map of one exit's values (n,); None for what its check has not."""
+    if not isinstance(check, MapCheck):
+        return None, None
+    if check.task is MapTask.LANDMARKS:
+        return keypoints(values[None], check)[0], None
+    return None, label_map(values[None], check)[0]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,8 @@ from itertools import chain
 import numpy as np
 
 from fluidnpu.dse import Design
-from fluidnpu.models import confidence
-from fluidnpu.models.exits import ExitCheck, sureness, top_class
+from fluidnpu.models.exits import stated, sureness
+from fluidnpu.models.graph import Check, ExitCheck, MapCheck
 from fluidnpu.scheduler import (
     Action,
     Answer,
@@ -39,7 +39,7 @@ from fluidnpu.scheduler.simulation import ActiveExits, InForce, Watcher, shadow_
 
 from ..driver import Driver, Job
 from ..errors import DeviceError, DriverUsageError, GaveUpError
-from .replies import EXPIRED, OVERDUE, PLAIN, Fate, Image, Observer, Refusal, Reply, Terms
+from .replies import EXPIRED, OVERDUE, PLAIN, Fate, Image, Observer, Refusal, Reply, Terms, map_answers
 
 _log = logging.getLogger(__name__)
 
@@ -289,12 +289,12 @@ class Runtime:
         last = stage == self.networks.last[network]
         fates: list[Fate] = []
         staying = []
-        sures = confidence(logits).tolist()
         check = self.driver.programs[network].check
-        checked = sures if check is ExitCheck.TOP else self._checked(batch, logits, check)
+        sures, labels = (one.tolist() for one in stated(logits, check))
+        plain = check is ExitCheck.TOP or isinstance(check, MapCheck)
+        checked = sures if plain else self._checked(batch, logits, check)
         started = [self._start[request.id] for request in batch]
         reasons = [LAST] * len(batch) if last else self._exits[network].leaving(batch, started, exit, end, checked)
-        labels = top_class(logits).tolist()
         on = self._watched(end, run, reasons, labels)
         rows = zip(batch, logits, sures, labels, reasons, strict=True)
         for request, row, sure, label, reason in rows:
@@ -349,7 +349,7 @@ class Runtime:
             criteria.forget(request.id)
         return shadow_of(request)
 
-    def _checked(self, batch: Sequence[Request], logits: Image, check: ExitCheck) -> list[float]:
+    def _checked(self, batch: Sequence[Request], logits: Image, check: Check) -> list[float]:
         """Return what the network's own exit check makes of the logits; some look at the exit before, too.
 
         That is the last exit whose head ran, which may differ in a batch whose exits have just changed.
@@ -358,7 +358,7 @@ class Runtime:
         found = np.empty(len(batch))
         for group, known in ((sorted(passed), True), ([k for k in range(len(batch)) if k not in passed], False)):
             if group:
-                before = top_class(np.stack([passed[k] for k in group])) if known else None
+                before = stated(np.stack([passed[k] for k in group]), check)[1] if known else None
                 found[group] = sureness(logits[group], check, before)
         checked: list[float] = found.tolist()
         return checked
@@ -444,9 +444,9 @@ class Runtime:
                 self._watch.gone(request.id)
             answered = self._answered_meanwhile(request, passed + 1)
             logits = self._logits[request.id]
-            label, sure = int(top_class(logits)), float(confidence(logits))
+            sure, label = (one[0] for one in stated(logits[None], self._check_of(request)))
             because, outcome = action.reason, Outcome.ANYTIME
-            reply = self._reply(request, now, passed, label, sure, logits, because=because, outcome=outcome)
+            reply = self._reply(request, now, passed, int(label), float(sure), logits, because=because, outcome=outcome)
             fates += [] if answered else [reply]
         return fates
 
@@ -499,6 +499,7 @@ class Runtime:
         npu_ns, batch = self._worked[request.id]
         stage = self.networks.entry(request) + exit
         given = self.driver.outputs([self._slot[request.id]], stage) if self.driver.program.outputs else {}
+        points, pixels = map_answers(logits, self._check_of(request))
         return Reply(
             request_id=request.id,
             prediction=label,
@@ -515,7 +516,12 @@ class Runtime:
             tenant=request.tenant,
             outcome=outcome,
             outputs={name: values[0] for name, values in given.items()},
+            keypoints=points,
+            label_map=pixels,
         )
+
+    def _check_of(self, request: Request) -> Check:
+        return self.driver.programs[self.networks.of(request)].check
 
     def _forget(self, request: Request) -> None:
         """Free the request's slot, if it has one, and drop all that is known of it."""

@@ -6,7 +6,7 @@ from .heads import equidistant_tensors as equidistant_tensors
 from .heads import exit_places as exit_places
 from .heads import keep_exits as keep_exits
 from .heads import single_exit as single_exit
-from .measuring import check_labels as check_labels
+from .maps import with_maps as with_maps
 from .measuring import measured as measured
 from .measuring import with_check as with_check
 from .measuring import with_rates as with_rates
@@ -14,12 +14,12 @@ from .measuring import with_thresholds as with_thresholds
 from .regions import backbone_of as backbone_of
 from .regions import candidate_tensors as candidate_tensors
 from .regions import workload_in_parts as workload_in_parts
-from .rule import ExitCheck as ExitCheck
-from .rule import confidence as confidence
 from .rule import decide_exits as decide_exits
 from .rule import early_exit_predictions as early_exit_predictions
 from .rule import exceeds_threshold as exceeds_threshold
+from .rule import stated as stated
 from .rule import sureness as sureness
 from .rule import sureness_of_exits as sureness_of_exits
-from .rule import top_class as top_class
+from .scores import check_labels as check_labels
+from .scores import scores as scores
 from .selection import choose_threshold as choose_threshold

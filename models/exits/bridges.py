@@ -1,7 +1,9 @@
 """Attach exits whose bridge and head are copies of the network's own blocks, with their weights.
 
 The bridge of an exit is the first block of every later region; the network's own head follows it (PAME,
-section 5.1). So an exit begins as a shorter network of trained parts, and training starts close to the goal.
+section 5.1). So an exit begins as a shorter network of trained parts, and training starts close to the
+goal. A head of maps may read tensors of several regions: it then reads the bridge's block of a later
+region, and the exit's own tensor in place of a later one of the same region.
 
 >>> from fluidnpu.models.zoo import full_size
 >>> net = attach_bridges(full_size("resnet50"), ["layer2.3.conv3_out"])
@@ -17,7 +19,7 @@ from dataclasses import replace
 
 from ..errors import NetworkError
 from ..graph.network import Exit, Layer, Network
-from .heads import staged, unknown_name
+from .heads import layers_needed, staged, unknown_name
 from .regions import Backbone, backbone_of
 
 
@@ -26,8 +28,8 @@ def attach_bridges(network: Network, tensors: Sequence[str], *, threshold: float
     their originals.
 
     With a threshold of 1 no sample leaves there. Exit rates are forgotten. Ranges of copied tensors are those
-    of the originals until they are calibrated. Raises NetworkError for a tensor that ends no block, and for
-    one that is named twice.
+    of the originals until they are calibrated. Raises NetworkError for a tensor that ends no block, for one
+    that is named twice, and for a head that reads inside a block that the bridge leaves out.
     """
     backbone = backbone_of(network)
     order = {block.tensor: number for number, block in enumerate(backbone.blocks[:-1])}
@@ -41,7 +43,7 @@ def attach_bridges(network: Network, tensors: Sequence[str], *, threshold: float
     logits, exits, extended = network.exits[-1].classes, [], network
     for tensor in sorted(tensors, key=order.__getitem__):
         name = _free_name(extended)
-        extended = _with_copies(extended, _path(backbone, tensor), tensor, logits, name)
+        extended = _with_copies(extended, backbone, tensor, logits, name)
         exits.append(Exit(name=name, logits=name, threshold=threshold))
     return staged(extended, [*(replace(exit, rate=None) for exit in network.exits), *exits])
 
@@ -57,19 +59,42 @@ def _path(backbone: Backbone, tensor: str) -> list[tuple[str, str | None, tuple[
     return [*steps, (backbone.blocks[-1].tensor, None, backbone.head)]
 
 
-def _with_copies(
-    network: Network, path: Sequence[tuple[str, str | None, tuple[int, ...]]], tensor: str, logits: str, name: str
-) -> Network:
-    """Append copies of the path's layers, the first reading `tensor` and the last writing tensor `name`."""
+def _shortcuts(
+    network: Network, backbone: Backbone, tensor: str, bridge: dict[int, str], originals: Sequence[Layer]
+) -> dict[str, str]:
+    """Return what a head at `tensor` reads in place of each tensor of the backbone that the network's own
+    reads, where that is another; `bridge` has the tensors of the bridge's blocks by region.
+    """
+    there = {network.layers[index].output for index in layers_needed(network, tensor)} | {network.input}
+    made = {layer.output for layer in originals}
+    read = {one for layer in originals for one in (layer.input, layer.residual) if one is not None} - made
+    found = {}
+    for one in sorted(read - there):
+        try:
+            region = backbone.region_of(one)
+        except KeyError:
+            raise NetworkError(
+                f"the head of '{network.name}' reads '{one}', which ends no block, so no exit at '{tensor}' before it can "
+                "give it"
+            ) from None
+        found[one] = bridge.get(region, tensor)
+    return found
+
+
+def _with_copies(network: Network, backbone: Backbone, tensor: str, logits: str, name: str) -> Network:
+    """Append copies of the layers that follow an exit, the first reading `tensor` and the last writing tensor
+    `name`.
+    """
     tensors, layers = dict(network.tensors), list(network.layers)
     parameters, calibration = dict(network.parameters), dict(network.calibration)
-    value = tensor
-    for source, given, indices in path:
+    value, bridge = tensor, dict[int, str]()
+    for source, given, indices in _path(backbone, tensor):
         originals = [network.layers[index] for index in indices]
         renamed = {layer.output: f"{name}.{layer.output}" for layer in originals}
-        renamed[source] = value
         if given is None:
+            renamed |= _shortcuts(network, backbone, tensor, bridge, originals)
             renamed[logits] = name
+        renamed[source] = value
         for layer in originals:
             copy = _copied(layer, f"{name}.{layer.name}", renamed)
             layers.append(copy)
@@ -79,12 +104,16 @@ def _with_copies(
             if layer.output in network.calibration:
                 calibration[copy.output] = network.calibration[layer.output]
         value = name if given is None else renamed[given]
+        if given is not None:
+            bridge[backbone.region_of(given)] = value
     return replace(network, tensors=tensors, layers=tuple(layers), parameters=parameters, calibration=calibration)
 
 
 def _copied(layer: Layer, name: str, renamed: dict[str, str]) -> Layer:
-    residual = None if layer.residual is None else renamed[layer.residual]
-    return replace(layer, name=name, input=renamed[layer.input], output=renamed[layer.output], residual=residual)
+    """Return a layer under another name between other tensors; what is not renamed is shared."""
+    residual = None if layer.residual is None else renamed.get(layer.residual, layer.residual)
+    source = renamed.get(layer.input, layer.input)
+    return replace(layer, name=name, input=source, output=renamed[layer.output], residual=residual)
 
 
 def _free_name(network: Network) -> str:

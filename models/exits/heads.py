@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import NetworkError
+from ..graph.checks import MapCheck
 from ..graph.network import Exit, Layer, Network, Parameters
 from ..graph.shapes import Kind
 from ..graph.stages import stages_of, with_outputs
@@ -49,11 +50,27 @@ def layers_needed(network: Network, tensor: str) -> frozenset[int]:
     return frozenset(found)
 
 
+def backbone_end(network: Network) -> str:
+    """Return the tensor that ends the last exit's backbone: its logits, or what a head of maps first
+    enlarges.
+
+    So a decoder's layers are its head's, and the shortcuts that it reads do not hide the backbone's blocks.
+    """
+    logits = network.exits[-1].classes
+    if isinstance(network.check, MapCheck):
+        for index in sorted(layers_needed(network, logits)):
+            layer = network.layers[index]
+            (height, width, _), (rows, columns, _) = network.tensors[layer.output], layer.in_shape
+            if height * width > rows * columns:
+                return layer.input
+    return logits
+
+
 def exit_places(network: Network) -> tuple[ExitPlace, ...]:
     """Return the places for exits: the tensors of the last exit's backbone with work before and after them,
     by MACs.
     """
-    backbone = layers_needed(network, network.exits[-1].classes)
+    backbone = layers_needed(network, backbone_end(network))
     macs = {index: layer.shape.macs for index, layer in enumerate(network.layers)}
     total = sum(macs[index] for index in backbone)
     taken = network.given_out
@@ -133,6 +150,11 @@ def attach_exits(network: Network, tensors: Sequence[str], *, threshold: float =
     its weights. Raises NetworkError for a tensor that is not among `exit_places`, and for one that is named
     twice.
     """
+    if isinstance(network.check, MapCheck):
+        raise NetworkError(
+            f"a linear head tells classes apart, and the exits of '{network.name}' give maps; bridges (--candidates) end "
+            "in the network's own head"
+        )
     places = {place.tensor: place for place in exit_places(network)}
     for index, tensor in enumerate(tensors):
         if tensor not in places:

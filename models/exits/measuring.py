@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import NetworkError
-from ..graph.checks import ExitCheck
+from ..graph.checks import Check, MapCheck
 from ..graph.network import Network
 from .rule import Floats, decide_exits, sureness_of_exits
+from .scores import check_labels, scores
 
 _SUM = 1e-3  # that shares may be off one
 
@@ -35,8 +37,18 @@ def with_thresholds(network: Network, thresholds: Sequence[float]) -> Network:
     return replace(network, exits=tuple(rows))
 
 
-def with_check(network: Network, check: ExitCheck) -> Network:
-    """Return the network with another exit check; thresholds stay, and rates are forgotten."""
+def with_check(network: Network, check: Check) -> Network:
+    """Return the network with another exit check; thresholds stay, and rates are forgotten.
+
+    Raises NetworkError for a check of classes on exits that give maps, and the other way round.
+    """
+    shapes = {network.tensors[exit.classes] for exit in network.exits}
+    maps = any(shape[0] * shape[1] > 1 for shape in shapes)
+    if isinstance(check, MapCheck):
+        if shapes != {check.shape}:
+            raise NetworkError(f"the exits of '{network.name}' must give maps of {check.shape}, and they give {shapes}")
+    elif maps or isinstance(network.check, MapCheck):
+        raise NetworkError(f"the exits of '{network.name}' give maps, and '{check.value}' is a check of classes")
     return replace(network, check=check, exits=tuple(replace(exit, rate=None) for exit in network.exits))
 
 
@@ -49,11 +61,11 @@ def with_rates(network: Network, rates: Sequence[float]) -> Network:
     return replace(network, exits=tuple(exits))
 
 
-def measured(network: Network, logits: Sequence[Floats], labels: npt.NDArray[np.int64] | None = None) -> Network:
+def measured(network: Network, logits: Sequence[Floats], labels: npt.NDArray[Any] | None = None) -> Network:
     """Return the network with the rates that its thresholds give on samples with these logits (N, classes).
 
-    With labels every exit gets its accuracy on all of them. Raises NetworkError for labels of classes that
-    the network does not have.
+    With labels every exit gets its accuracy on all of them, of maps its mean score. Raises NetworkError for
+    labels that do not fit the exits.
     """
     exits = decide_exits(sureness_of_exits(logits, network.check), network.thresholds)
     rates = [float(np.mean(exits == index)) for index in range(len(logits))]
@@ -61,15 +73,6 @@ def measured(network: Network, logits: Sequence[Floats], labels: npt.NDArray[np.
     if labels is None:
         return found
     check_labels(network, labels)
-    right = [float(np.mean(np.argmax(one, axis=-1) == labels)) for one in logits]
+    right = [float(np.mean(scores(one, labels, network.check))) for one in logits]
     rows = (replace(exit, accuracy=share) for exit, share in zip(found.exits, right, strict=True))
     return replace(found, exits=tuple(rows))
-
-
-def check_labels(network: Network, labels: npt.NDArray[np.int64]) -> None:
-    """Raise NetworkError for a label that is no class of the network."""
-    classes = network.tensors[network.exits[-1].classes][2]
-    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
-        raise NetworkError(
-            f"labels must be classes 0..{classes - 1} of '{network.name}', and {int(labels.min())}..{int(labels.max())} came"
-        )

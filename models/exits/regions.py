@@ -1,9 +1,10 @@
-"""Find the blocks and regions of a classifier's backbone from its graph, and the candidates for exits there.
+"""Find the blocks and regions of a network's backbone from its graph, and the candidates for exits there.
 
 A *block* ends at a cut, a tensor that everything later depends on, where no pool and no depthwise layer
 parts what belongs together. A *region* is a run of blocks whose outputs have one shape. A stem (one layer
 before blocks of several) and the head (what follows the last block) take no exits. PAME, sections 4.1 and
-5.1, works with the same two words; the paper takes them as given, here they are found.
+5.1, works with the same two words; the paper takes them as given, here they are found. A head of maps begins
+where a map is first enlarged.
 
 >>> from fluidnpu.models.zoo import full_size
 >>> [len(region.blocks) for region in backbone_of(full_size("resnet50")).regions]
@@ -19,7 +20,7 @@ from itertools import groupby
 from ..errors import NetworkError
 from ..graph.network import Layer, Network
 from ..graph.shapes import Kind, Shape, Workload
-from .heads import ExitPlace, exit_places, layers_needed
+from .heads import ExitPlace, backbone_end, exit_places, layers_needed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,7 @@ class Region:
 
 @dataclass(frozen=True, kw_only=True)
 class Backbone:
-    """A classifier taken apart: stem, regions of blocks, and the head that reads the last block's tensor.
+    """A network taken apart: stem, regions of blocks, and the head that reads the last block's tensor.
 
     `stem` and `head` are indices of layers; the stem may be empty.
     """
@@ -66,7 +67,10 @@ def backbone_of(network: Network) -> Backbone:
 
     Raises NetworkError for a network with one block or none, where no exit can stand.
     """
+    end = backbone_end(network)
     ends = _block_ends(network)
+    if end != network.exits[-1].classes:
+        ends = [*(tensor for tensor in ends if tensor != end), end]
     start: frozenset[int] = frozenset()
     source, blocks = network.input, []
     for tensor in ends:

@@ -14,7 +14,8 @@ from typing import Any  # noqa: F401 -- in a string
 import numpy as np
 import numpy.typing as npt
 
-from ..graph.checks import ExitCheck as ExitCheck
+from ..graph.checks import Check, ExitCheck, MapCheck
+from ..graph.maps import map_sureness
 
 Floats = npt.NDArray["np.floating[Any]"]
 
@@ -34,12 +35,30 @@ def top_class(logits: npt.ArrayLike) -> npt.NDArray[np.int64]:
     return np.asarray(np.full(values.shape[:-1], -1) if none else np.argmax(values, axis=-1), np.int64)
 
 
+def named_class(logits: npt.ArrayLike, check: Check) -> npt.NDArray[np.int64]:
+    """Return the class (N,) that an exit's logits name; -1 where its answer is a map, or without classes."""
+    if isinstance(check, MapCheck):
+        return np.full(np.shape(logits)[:-1], -1, np.int64)
+    return top_class(logits)
+
+
+def stated_confidence(logits: npt.ArrayLike, check: Check) -> npt.NDArray[np.float64]:
+    """Return the confidence (N,) that an answer states: the top probability, or of maps their sureness."""
+    return map_sureness(logits, check) if isinstance(check, MapCheck) else confidence(logits)
+
+
+def stated(logits: npt.ArrayLike, check: Check) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Return (confidence, class) that answers with these logits (N, classes) state, each (N,)."""
+    return stated_confidence(logits, check), named_class(logits, check)
+
+
 def sureness(
-    logits: npt.ArrayLike, check: ExitCheck, before: npt.NDArray[np.int64] | None = None
+    logits: npt.ArrayLike, check: Check, before: npt.NDArray[np.int64] | None = None
 ) -> npt.NDArray[np.float64]:
     """Return what the threshold of an exit is compared with, (N,) in 0..1, from its logits (N, classes).
 
-    `before` is the class (N,) that the exit before named; None at the first exit. Without classes it is 1.
+    `before` is the class (N,) that the exit before named; None at the first exit. Without classes it is 1. Of
+    maps, as flat as they lie in memory, it is `map_sureness`.
 
     >>> some = np.log([[0.7, 0.2, 0.1], [0.4, 0.4, 0.2]])
     >>> sureness(some, ExitCheck.MARGIN).round(3), sureness(some, ExitCheck.CERTAINTY).round(3)
@@ -47,6 +66,8 @@ def sureness(
     >>> sureness(some, ExitCheck.AGREEMENT, np.array([0, 1])).round(3)
     array([0.7, 0. ])
     """
+    if isinstance(check, MapCheck):
+        return map_sureness(logits, check)
     top = confidence(logits)
     values = np.asarray(logits, np.float64)
     classes = values.shape[-1]
@@ -65,9 +86,9 @@ def sureness(
     return np.asarray(np.clip(1.0 - entropy / np.log(classes), 0.0, 1.0))
 
 
-def sureness_of_exits(logits: Sequence[Floats], check: ExitCheck) -> list[npt.NDArray[np.float64]]:
+def sureness_of_exits(logits: Sequence[Floats], check: Check) -> list[npt.NDArray[np.float64]]:
     """Return `sureness` at every exit, from the logits (N, classes) of all of them in order."""
-    before: list[npt.NDArray[np.int64] | None] = [None, *map(top_class, logits[:-1])]
+    before: list[npt.NDArray[np.int64] | None] = [None, *(named_class(one, check) for one in logits[:-1])]
     return [sureness(one, check, classes) for one, classes in zip(logits, before, strict=True)]
 
 
@@ -96,11 +117,14 @@ def decide_exits(confidences: Sequence[npt.NDArray[np.float64]], thresholds: Seq
 
 
 def early_exit_predictions(
-    logits: Sequence[Floats], thresholds: Sequence[float], check: ExitCheck = ExitCheck.TOP
+    logits: Sequence[Floats], thresholds: Sequence[float], check: Check = ExitCheck.TOP
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return (exit, class, confidence) of each sample, from the logits (N, classes) of every exit."""
-    confidences = [confidence(one) for one in logits]
+    """Return (exit, class, confidence) of each sample, from the logits (N, classes) of every exit.
+
+    The class is -1 where the answers are maps.
+    """
+    confidences = [stated_confidence(one, check) for one in logits]
     exits = decide_exits(sureness_of_exits(logits, check), thresholds)
     samples = np.arange(len(exits))
-    classes = np.stack([top_class(one) for one in logits])
+    classes = np.stack([named_class(one, check) for one in logits])
     return exits, classes[exits, samples], np.stack(confidences)[exits, samples]

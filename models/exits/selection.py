@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..graph.checks import ExitCheck
+from ..graph.checks import Check, ExitCheck
 from .rule import Floats, decide_exits, sureness_of_exits
+from .scores import scores
 
 THRESHOLD_GRID = (*(i / 100 for i in range(10, 100)), 0.995, 0.999)
 
@@ -29,13 +31,13 @@ class ExitChoice:
 
 def choose_threshold(
     logits: Sequence[Floats],
-    labels: npt.NDArray[np.int64],
+    labels: npt.NDArray[Any],
     stage_macs: Sequence[int],
     tolerance_points: float = 0.5,
-    check: ExitCheck = ExitCheck.TOP,
+    check: Check = ExitCheck.TOP,
 ) -> ExitChoice:
     """Choose the uniform threshold of fewest expected MACs within the tolerance of the last exit's
-    accuracy.
+    accuracy, of maps its mean score.
 
     `stage_macs` are the MACs of each stage, head included; a sample that leaves at exit e has paid stages
     0..e. When no threshold of the grid is good enough, 1.0 is chosen: no sample leaves early. Give held-out
@@ -44,7 +46,7 @@ def choose_threshold(
     if not len(labels):
         raise ValueError("choosing a threshold needs at least one labelled sample, and none came")
     confidences = sureness_of_exits(logits, check)
-    correct = np.stack([np.argmax(one, axis=-1) == labels for one in logits])
+    correct = np.stack([scores(one, labels, check) for one in logits])
     paid = np.cumsum(stage_macs)
     samples = np.arange(len(labels))
     best: ExitChoice | None = None

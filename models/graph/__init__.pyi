@@ -1,3 +1,11 @@
+from .checks import Check as Check
 from .checks import ExitCheck as ExitCheck
+from .checks import MapCheck as MapCheck
+from .checks import MapTask as MapTask
+from .checks import read_check as read_check
+from .maps import keypoints as keypoints
+from .maps import label_map as label_map
+from .maps import map_sureness as map_sureness
+from .maps import principal_values as principal_values
 from .network import Parameters as Parameters
 from .outputs import Output as Output

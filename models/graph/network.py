@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..errors import NetworkError
 from ..images.intake import Intake
 from ..images.preprocessing import Preprocessing
-from .checks import ExitCheck
+from .checks import Check, ExitCheck
 from .outputs import Output
 from .shapes import Kind, LayerShape, Pair, Shape, Window, Workload
 
@@ -193,7 +193,7 @@ class Network:
     calibration: Mapping[str, float] = field(default_factory=dict, repr=False)
     metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
     preprocessing: Preprocessing | None = None
-    check: ExitCheck = ExitCheck.TOP
+    check: Check = ExitCheck.TOP
 
     def __post_init__(self) -> None:
         """Keep what holds for the last exit, which takes all that is left; a single one takes all."""

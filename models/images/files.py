@@ -8,7 +8,7 @@ import io
 import zipfile
 import zlib
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +26,11 @@ _FAULTS = (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipF
 def read_images(path: Path | str, intake: Intake | None = None) -> ImageSet:
     """Read the images at a path, with their labels where there are any.
 
-    An .npz has the array `images` (uint8 or floats) and may have `labels`; an idx file may have its labels
-    beside it; a folder holds image files, see `read_image_folder`. `intake` (Network.intake) says layout,
-    channels and size: the set is then NHWC and fits the network; without it arrays must be NHWC. Raises
-    DataError and FileError in one sentence.
+    An .npz has the array `images` (uint8 or floats) and may have `labels`, classes (N,), label maps (N,
+    height, width) or landmarks (N, landmarks, 2); an idx file may have its labels beside it; a folder holds
+    image files, see `read_image_folder`. `intake` (Network.intake) says layout, channels and size: the set
+    is then NHWC and fits the network; without it arrays must be NHWC. Raises DataError and FileError in one
+    sentence.
     """
     path = Path(path)
     if path.is_dir():
@@ -58,7 +59,7 @@ def _arranged(images: Pixels, intake: Intake, path: Path) -> Pixels:
     return found
 
 
-def _read_one_file(path: Path) -> tuple[Pixels, npt.NDArray[np.int64] | None]:
+def _read_one_file(path: Path) -> tuple[Pixels, npt.NDArray[Any] | None]:
     try:
         with regular_file(path).open("rb") as stream:
             head = stream.read(4)
@@ -69,7 +70,7 @@ def _read_one_file(path: Path) -> tuple[Pixels, npt.NDArray[np.int64] | None]:
     return read_idx_images(path) if is_idx(head) else _read_npz(path)
 
 
-def _read_npz(path: Path) -> tuple[Pixels, npt.NDArray[np.int64] | None]:
+def _read_npz(path: Path) -> tuple[Pixels, npt.NDArray[Any] | None]:
     try:
         with zipfile.ZipFile(regular_file(path)) as archive:
             images = _array(archive, "images")
@@ -85,13 +86,17 @@ def _read_npz(path: Path) -> tuple[Pixels, npt.NDArray[np.int64] | None]:
         raise DataError(f"the image file {path} must be an .npz with arrays 'images' and 'labels': {error}") from None
     if not (images.dtype == np.uint8 or np.issubdtype(images.dtype, np.floating)):
         raise DataError(f"the images in {path} must be uint8 or floats, not {images.dtype}")
-    if labels is not None and not np.issubdtype(labels.dtype, np.integer):
+    return images, None if labels is None else _labels(labels, len(images), path)
+
+
+def _labels(labels: npt.NDArray[Any], count: int, path: Path) -> npt.NDArray[Any]:
+    """Return classes and label maps as int64, and landmarks as float64. Raises DataError."""
+    landmarks = labels.ndim == 3 and labels.shape[2] == 2 and np.issubdtype(labels.dtype, np.floating)
+    if not landmarks and not np.issubdtype(labels.dtype, np.integer):
         raise DataError(f"the labels in {path} must be whole numbers, not {labels.dtype}")
-    if labels is not None and labels.shape != images.shape[:1]:
-        raise DataError(
-            f"{path} must hold a label for each of {len(images)} images, not labels of shape {labels.shape}"
-        )
-    return images, None if labels is None else labels.astype(np.int64)
+    if labels.shape[0] != count or labels.ndim not in (1, 3):
+        raise DataError(f"{path} must hold a label for each of {count} images, not labels of shape {labels.shape}")
+    return labels.astype(np.float64 if landmarks else np.int64)
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> Pixels:
@@ -136,7 +141,15 @@ def write_image_file(path: Path | str, images: ImageSet) -> None:
     """Write images and labels as the compressed archive that `read_images` reads."""
     arrays = {"images": images.images}
     if images.labelled:
-        arrays["labels"] = images.labels.astype(np.min_scalar_type(int(images.labels.max(initial=0))))
+        arrays["labels"] = _small(images.labels)
     archive = io.BytesIO()
     np.savez_compressed(archive, **arrays)
     write_file(path, archive.getvalue())
+
+
+def _small(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return classes and label maps in the smallest type that holds them, landmarks as float32."""
+    if np.issubdtype(labels.dtype, np.floating):
+        return labels.astype(np.float32)
+    low, high = int(labels.min(initial=0)), int(labels.max(initial=0))
+    return labels.astype(np.result_type(np.min_scalar_type(low), np.min_scalar_type(high)))

@@ -20,8 +20,10 @@ SHIPPED_DATA = "Fashion-MNIST"  # as the provenance of a model names it that was
 
 
 class ImageSet:
-    """Images (N, height, width, channels) in uint8 or floats, and their labels (N,) in int64 if there are
-    any.
+    """Images (N, height, width, channels) in uint8 or floats, and their labels if there are any.
+
+    Labels are classes (N,) in int64. For exits that give maps they are a label a pixel (N, height, width) in
+    int64, or landmarks (N, landmarks, 2) in float64, rows and columns as shares of the image.
 
     `source` names them in errors. `labels` of a set without any raises DataError; `labelled` asks first.
 
@@ -33,21 +35,21 @@ class ImageSet:
 
     __slots__ = ("_labels", "images", "source")
 
-    def __init__(self, *, images: Pixels, labels: npt.NDArray[np.int64] | None = None, source: str = "these") -> None:
+    def __init__(self, *, images: Pixels, labels: npt.NDArray[Any] | None = None, source: str = "these") -> None:
         if images.ndim != 4 or not (images.dtype == np.uint8 or np.issubdtype(images.dtype, np.floating)):
             raise DataError(
                 "images must be uint8 or floats of shape (N, height, width, channels), "
                 f"not {images.dtype} {images.shape}"
             )
-        if labels is not None and labels.shape != images.shape[:1]:
+        if labels is not None and labels.shape[:1] != images.shape[:1]:
             raise DataError(f"{len(images)} images need as many labels, not {labels.shape}")
         self.images = images
         self.source = source
         self._labels = labels
 
     @property
-    def labels(self) -> npt.NDArray[np.int64]:
-        """Class of every image, int64 (N,). Raises DataError where there are none."""
+    def labels(self) -> npt.NDArray[Any]:
+        """Class (N,) or truth of the maps of every image. Raises DataError where there are none."""
         if self._labels is None:
             raise DataError(f"what is asked for needs labelled images, and {self.source} have no labels")
         return self._labels

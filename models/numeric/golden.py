@@ -7,6 +7,8 @@ holds 53, and dividing by 2**shift beforehand changes exponents only. `np.rint` 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -22,6 +24,7 @@ __all__ = [
     "early_exit",
     "early_exit_counting",
     "run",
+    "run_counting",
     "run_layer",
     "run_layer_counting",
     "run_outputs",
@@ -165,13 +168,13 @@ def run_stage(qnet: QuantisedNetwork, stage: int, tensors: dict[str, Int16s]) ->
 
 
 def stored_logits(qnet: QuantisedNetwork, exit_index: int, tensors: dict[str, Int16s]) -> Int16s:
-    """Return an exit's int16 logits (B, classes) from the tensors; (B, 0) for the end of a network without
-    classes.
+    """Return an exit's int16 logits (B, classes) from the tensors; maps (B, height * width * channels), and
+    (B, 0) for the end of a network without classes.
     """
     tensor = qnet.network.exits[exit_index].logits
     if tensor is None:
         return np.zeros((len(tensors[qnet.network.input]), 0), np.int16)
-    return tensors[tensor].reshape(len(tensors[tensor]), tensors[tensor].shape[3])
+    return tensors[tensor].reshape(len(tensors[tensor]), math.prod(qnet.network.tensors[tensor]))
 
 
 def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Int16s], dict[str, int], dict[str, Int16s]]:
@@ -194,8 +197,15 @@ def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Int16s], dict[str
 
 
 def run(qnet: QuantisedNetwork, images: Images) -> list[Int16s]:
-    """Return int16 logits (N, classes) of every exit for images that `quantise_input` takes."""
+    """Return int16 logits (N, classes) of every exit for images that `quantise_input` takes; maps are flat,
+    (N, height * width * channels).
+    """
     return _run(qnet, images)[0]
+
+
+def run_counting(qnet: QuantisedNetwork, images: Images) -> tuple[list[Int16s], dict[str, int]]:
+    """Return `run`, and the saturations of each layer over all images."""
+    return _run(qnet, images)[:2]
 
 
 def run_outputs(qnet: QuantisedNetwork, images: Images) -> dict[str, Int16s]:

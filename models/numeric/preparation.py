@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, NetworkError
-from ..exits.measuring import check_labels, measured, with_rates, with_thresholds
+from ..exits.measuring import measured, with_rates, with_thresholds
 from ..exits.rule import Floats
+from ..exits.scores import check_labels
 from ..exits.selection import choose_threshold
 from ..graph.network import Network
 from ..images.image_set import ImageSet
@@ -68,7 +69,7 @@ def prepare(
 def with_chosen_threshold(
     network: Network,
     logits: Sequence[Floats],
-    labels: npt.NDArray[np.int64],
+    labels: npt.NDArray[Any],
     tolerance_points: float,
 ) -> Network:
     """Return the network with the threshold that `choose_threshold` finds on these logits and labels."""

@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 
 from ..errors import ModelFileError
+from ..graph.checks import Check, MapCheck
 from ..graph.network import Exit
 from ..graph.outputs import Output
 from .drafts import Plane, plain
@@ -34,11 +35,13 @@ def ends(
     table: Mapping[str, Mapping[str, Any]],
     threshold: float | None,
     chosen: Sequence[str] | None,
+    check: Check,
 ) -> Ends:
     """Sort the graph outputs into exits and other outputs.
 
     An exit is one vector of at least two logits an image, perhaps behind a Softmax, and among `chosen` where
-    names are given. Raises ModelFileError for exits of different classes, or of one name.
+    names are given. Under a `check` of maps it is a map of the check's shape that is named. Raises
+    ModelFileError for exits of different classes, or of one name.
     """
     names = [one.name for one in walk.file.model.graph.output]
     if not 1 <= len(names) <= MOST_OUTPUTS:
@@ -57,7 +60,13 @@ def ends(
                 f"output '{name}' of {walk.file.path} must be computed from the input, and it is not: nothing ends there"
             )
         meant = chosen is None or not {name, plain(name), value.plane.name, plain(value.plane.name)}.isdisjoint(chosen)
-        if _decides(value) and meant:
+        if isinstance(check, MapCheck):
+            if meant and chosen is not None:
+                _check_map(walk, name, value, check)
+                _add_exit(walk, found, name, value, table, threshold)
+            else:
+                _add_output(walk, found, name, value)
+        elif _decides(value) and meant:
             _add_exit(walk, found, name, value, table, threshold)
         elif chosen is not None and meant:
             raise ModelFileError(
@@ -66,6 +75,8 @@ def ends(
             )
         else:
             _add_output(walk, found, name, value)
+    if isinstance(check, MapCheck) and not found.exits:
+        raise ModelFileError(f"the exit check of {walk.file.path} is for maps, and no output of its exit table is one")
     classes = sorted({plane.shape[2] for _, plane, _ in found.exits})
     if len(classes) > 1:
         raise ModelFileError(
@@ -84,6 +95,16 @@ def _decides(value: Value) -> bool:
     if not value.pixel or any(value.pad) or value.shape[2] < 2 or not (value.view.is_vector or value.view.is_map):
         return False
     return not value.activation or (value.activation != "sigmoid" and value.axis == 1)
+
+
+def _check_map(walk: Walk, name: str, value: Value, check: MapCheck) -> None:
+    """Raise ModelFileError for an exit that is no map of the check's shape."""
+    height, width, channels = check.shape
+    if not value.view.is_map or value.onnx_shape != (channels, height, width):
+        raise ModelFileError(
+            f"output '{name}' of {walk.file.path} must be (N, {channels}, {height}, {width}) to be an exit of its check, "
+            f"and it is (N, {', '.join(map(str, value.onnx_shape))})"
+        )
 
 
 def _add_exit(

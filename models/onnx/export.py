@@ -6,7 +6,6 @@ normalisations as nodes, so the file is the trained network; `read_onnx` folds t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ..errors import NetworkError
 from ..files import write_file
+from ..graph.checks import MapCheck
 from ..graph.network import Layer, Network, Parameters
 from ..graph.outputs import Output
 from ..graph.shapes import Kind, Pair, Shape
@@ -76,6 +76,7 @@ class _Graph:
         self.initializers: list[onnx.TensorProto] = []
         self.layers = {layer.name for layer in network.layers}
         self.logits = {exit.logits for exit in network.exits}
+        self.maps = isinstance(network.check, MapCheck)
         self.pieces: dict[str, list[tuple[Layer, str]]] = {}
         self.transposed: dict[str, Transposed | None] = {}
         self.joined: dict[str, dict[int, str]] = {}  # by tensor and channel, what is joined up to there
@@ -100,7 +101,7 @@ class _Graph:
         steps = self._gemm(layer, source) if layer.kind is Kind.GEMM else self._pool(layer, source)
         if not self._ended_together(layer.output):
             self._ended(layer, steps, layer.name)
-        if layer.output in self.logits and not self._is_classifier(layer):
+        if layer.output in self.logits and not self.maps and not self._is_classifier(layer):
             steps = self.node("Flatten", [steps], layer.name + "_flatten", axis=1)
         self._finish(layer)
 
@@ -391,7 +392,13 @@ class _Graph:
         Gemm.
         """
         covers = layer.kernel == layer.in_shape[:2] and not any(layer.padding) and layer.groups == 1
-        return layer.output in self.logits and layer.kind is Kind.GEMM and covers and layer.residual is None
+        return (
+            not self.maps
+            and layer.output in self.logits
+            and layer.kind is Kind.GEMM
+            and covers
+            and layer.residual is None
+        )
 
     def _gemm(self, layer: Layer, source: str) -> str:
         weight = self.state[f"{layer.name}.weight"]
@@ -481,6 +488,12 @@ def _named_apart(network: Network) -> Network:
     )
 
 
+def _exit_sizes(network: Network, logits: str) -> tuple[int, ...]:
+    """Return the sizes of an exit's values behind the batch: maps as ONNX has them, or one vector."""
+    height, width, channels = network.tensors[logits]
+    return (channels, height, width) if isinstance(network.check, MapCheck) else (height * width * channels,)
+
+
 def _window(layer: Layer) -> dict[str, object]:
     """Return kernel, strides and padding; what a negative padding leaves out is cut off before."""
     return {
@@ -503,9 +516,7 @@ def build_onnx(network: Network, state: State | None = None) -> onnx.ModelProto:
     height, width, channels = network.tensors[network.input]
     image = helper.make_tensor_value_info(network.input, TensorProto.FLOAT, ["batch", channels, height, width])
     outputs = [
-        helper.make_tensor_value_info(
-            exit.logits, TensorProto.FLOAT, ["batch", math.prod(network.tensors[exit.logits])]
-        )
+        helper.make_tensor_value_info(exit.logits, TensorProto.FLOAT, ["batch", *_exit_sizes(network, exit.logits)])
         for exit in network.exits
         if exit.logits is not None
     ] + [helper.make_tensor_value_info(one.name, TensorProto.FLOAT, ["batch", *one.shape]) for one in network.outputs]

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import DataError, ModelFileError
-from ..graph.checks import ExitCheck
+from ..errors import DataError, ModelFileError, NetworkError
+from ..graph.checks import Check, ExitCheck, read_check
 from ..graph.network import Exit, Network
 from ..images.preprocessing import Preprocessing
 from .file import OnnxFile
@@ -30,7 +30,7 @@ class Metadata:
     exits: Mapping[str, Mapping[str, Any]]
     calibration: Mapping[str, float]
     preprocessing: Preprocessing | None
-    check: ExitCheck
+    check: Check
     provenance: Mapping[str, str]
 
 
@@ -83,12 +83,11 @@ def _exit_table(file: OnnxFile) -> dict[str, dict[str, Any]]:
     return table
 
 
-def _check(file: OnnxFile) -> ExitCheck:
-    text = file.metadata.get(PREFIX + "check", ExitCheck.TOP.value)
-    if text not in set(ExitCheck):
-        known = ", ".join(check.value for check in ExitCheck)
-        raise ModelFileError(f"the exit check in {file.path} must be one of {known}, not '{text[:40]}'")
-    return ExitCheck(text)
+def _check(file: OnnxFile) -> Check:
+    try:
+        return read_check(file.metadata.get(PREFIX + "check", ExitCheck.TOP.value))
+    except NetworkError as error:
+        raise ModelFileError(f"{file.path}: {error}") from None
 
 
 def _json_value(file: OnnxFile, key: str, default: Any) -> Any:
@@ -122,7 +121,7 @@ def metadata_of(network: Network) -> dict[str, str]:
         PREFIX + "provenance": json.dumps(dict(network.metadata), sort_keys=True, allow_nan=False),
     }
     if network.check is not ExitCheck.TOP:
-        found[PREFIX + "check"] = network.check.value
+        found[PREFIX + "check"] = network.check.text
     if network.preprocessing is not None:
         found[PREFIX + "preprocessing"] = network.preprocessing.dumps()
     return found

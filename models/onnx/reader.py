@@ -75,7 +75,7 @@ def read_parsed(
         walk.visited(node)
     metadata = read_metadata(file)
     named = tuple(metadata.exits) if PREFIX + "exits" in file.metadata else None
-    found = ends(walk, metadata.exits, threshold, named if exits is None else exits)
+    found = ends(walk, metadata.exits, threshold, named if exits is None else exits, metadata.check)
     rank = {key: index for index, key in enumerate(metadata.exits)}
     ordered = all(key is not None for _, _, key in found.exits)  # the exit table's order is the designer's own
     if ordered:

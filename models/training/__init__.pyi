@@ -9,6 +9,7 @@ from .heads import fit_heads as fit_heads
 from .loop import TrainedModel as TrainedModel
 from .loop import train as train
 from .loop import train_model as train_model
+from .losses import exit_loss as exit_loss
 from .schedule import AUGMENTS as AUGMENTS
 from .schedule import WEIGHTS as WEIGHTS
 from .schedule import Schedule as Schedule

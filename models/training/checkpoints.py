@@ -33,7 +33,7 @@ def fingerprint(network: Network, examples: Examples, schedule: Schedule) -> str
     for name in sorted(network.parameters):
         digest.update(np.ascontiguousarray(network.parameters[name].weights).tobytes())
     images, labels = examples[:4].images_and_labels()
-    digest.update(np.ascontiguousarray(images).tobytes() + labels.tobytes())
+    digest.update(np.ascontiguousarray(images).tobytes() + np.ascontiguousarray(labels).tobytes())
     return digest.hexdigest()
 
 

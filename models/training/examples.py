@@ -1,8 +1,8 @@
 """Labelled images as training takes them: an `ImageSet`, or any torch `Dataset` with items of its own.
 
-An item of a Dataset is (image, class). The image is an array or PIL image of shape (height, width[,
-channels]), or a torch tensor (channels, height, width): uint8, or floats before the network's own
-preprocessing.
+An item of a Dataset is (image, class), or (image, landmarks) or (image, label map) for exits that give
+maps. The image is an array or PIL image of shape (height, width[, channels]), or a torch tensor (channels,
+height, width): uint8, or floats before the network's own preprocessing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from ..exits.measuring import check_labels
+from ..exits.scores import check_labels
+from ..graph.checks import MapCheck
 from ..graph.network import Network
 from ..images.image_set import ImageSet
 
@@ -62,29 +63,40 @@ class Examples:
         order = np.random.default_rng(seed).permutation(len(self))
         return self[order[held_out:]], self[np.sort(order[:held_out])]
 
-    def images_and_labels(self) -> tuple[npt.NDArray[Any], Which]:
-        """Return images (N, height, width, channels) and classes (N,). Raises DataError and NetworkError."""
+    def images_and_labels(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return images (N, height, width, channels) and their truths, classes (N,) of a classifier.
+
+        Raises DataError and NetworkError.
+        """
         if isinstance(self.data, ImageSet):
             return self.network.intake.arranged(self.data.images[self.indices]), self.data.labels[self.indices]
-        pairs = [_item(self.data, int(index)) for index in self.indices]
+        maps = isinstance(self.network.check, MapCheck)
+        pairs = [_item(self.data, int(index), maps) for index in self.indices]
         shapes = {image.shape for image, _ in pairs}
         if len(shapes) > 1:
             raise DataError(f"the images of a data set must have one shape, and {' and '.join(map(str, shapes))} came")
-        labels = np.array([label for _, label in pairs], np.int64)
+        sizes = {label.shape for _, label in pairs}
+        if len(sizes) > 1:
+            raise DataError(f"the truths of a data set must have one shape, and {' and '.join(map(str, sizes))} came")
+        labels = np.stack([label for _, label in pairs])
         check_labels(self.network, labels)
         return self.network.intake.arranged(np.stack([image for image, _ in pairs])), labels
 
 
-def _item(data: TorchDataset, index: int) -> tuple[npt.NDArray[Any], int]:
+def _item(data: TorchDataset, index: int, maps: bool) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     item = data[index]
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise DataError(f"an item of a data set must be (image, class), and item {index} is a {type(item).__name__}")
     image, label = item
-    number = np.asarray(label)
-    if number.size != 1 or not np.issubdtype(number.dtype, np.integer):
+    truth = number = np.asarray(label)
+    if maps:
+        truth = number.astype(np.int64 if np.issubdtype(number.dtype, np.integer) else np.float64)
+    elif number.size != 1 or not np.issubdtype(number.dtype, np.integer):
         raise DataError(
             f"the class of an item must be one whole number, and that of item {index} is {str(label)[:40]!r}"
         )
+    else:
+        truth = number.astype(np.int64).reshape(())
     pixels = np.asarray(image)
     if pixels.ndim == 3 and hasattr(image, "requires_grad"):  # a tensor has its channels first
         pixels = pixels.transpose(1, 2, 0)
@@ -95,7 +107,7 @@ def _item(data: TorchDataset, index: int) -> tuple[npt.NDArray[Any], int]:
             f"an image must be uint8 or floats of height, width and channels, and that of item {index} is "
             f"{pixels.dtype} {pixels.shape}"
         )
-    return pixels, int(number.reshape(()))
+    return pixels, truth
 
 
 def augmented(images: npt.NDArray[Any], augment: str, rng: np.random.Generator) -> npt.NDArray[Any]:

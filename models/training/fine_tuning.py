@@ -17,6 +17,8 @@ import numpy as np
 
 from ..errors import DataError, TrainingError
 from ..exits.heads import single_exit
+from ..exits.scores import scores
+from ..graph.checks import MapCheck
 from ..graph.network import Network
 from ..images.image_set import ImageSet
 from ..numeric import golden
@@ -25,6 +27,7 @@ from ..numeric.quantise import quantise
 from . import checkpoints
 from .examples import Examples, TorchDataset, augmented
 from .framework import load_torch
+from .losses import distance, exit_loss
 from .schedule import Schedule
 from .torch_network import backbone_layers, forward, input_values, snapshot, torch_weights, with_weights
 
@@ -38,7 +41,10 @@ Progress = Callable[[int, int, float], None]  # (steps done, steps in all, runni
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracies:
-    """Accuracy of every exit on the held-out images, in floating point and in int16; shares of 1."""
+    """Accuracy of every exit on the held-out images, in floating point and in int16; shares of 1.
+
+    Of maps it is the mean score (`models.exits.scores`).
+    """
 
     floating: tuple[float, ...]
     int16: tuple[float, ...]
@@ -101,6 +107,8 @@ def fine_tune(
     """
     schedule = schedule or Schedule()
     single = single_exit(network)
+    if isinstance(network.check, MapCheck) and schedule.augment != "none":
+        raise DataError(f"shifted images need shifted truths, so '{network.name}' of maps is trained with no augment")
     examples = Examples.of(network, data)
     held_out = max(1, round(schedule.held_out * len(examples)))
     learn, held = examples.split(held_out, schedule.seed)
@@ -220,15 +228,15 @@ class _Run:
         return self.schedule.exit_weights(len(self.start.exits))
 
     def _losses(self, logits: Sequence[Any], labels: Any) -> list[Any]:
-        """Return each exit's loss: cross entropy, in part with the last exit's probabilities as the goal."""
-        functional, share, heat = load_torch().nn.functional, self.schedule.distil, self.schedule.temperature
-        found = [functional.cross_entropy(one, labels) for one in logits]
+        """Return each exit's loss, in part with the last exit's probabilities as the goal."""
+        check, share = self.start.check, self.schedule.distil
+        found = [exit_loss(one, labels, check) for one in logits]
         if share:
-            goal = functional.softmax(logits[-1].detach() / heat, 1)
+            goal = logits[-1].detach()
             for index, one in enumerate(logits[:-1]):
-                learned = functional.log_softmax(one / heat, 1)
-                distance = functional.kl_div(learned, goal, reduction="batchmean") * heat**2
-                found[index] = (1 - share) * found[index] + share * distance
+                found[index] = (1 - share) * found[index] + share * distance(
+                    one, goal, check, self.schedule.temperature
+                )
         return found
 
     def _held_out_loss(self) -> float:
@@ -280,7 +288,7 @@ def _judged(network: Network, calibration: Any, held: Examples) -> tuple[Network
             images, labels = held[start : start + EVALUATION_BATCH].images_and_labels()
             floating = forward(network, weights, input_values(network, images))
             for part, one in zip(right, [*(one.numpy() for one in floating), *golden.run(qnet, images)], strict=True):
-                part.append(np.argmax(one, axis=-1) == labels)
+                part.append(scores(one, labels, network.check))
     shares = [float(np.concatenate(part).mean()) for part in right]
     found = Accuracies(floating=tuple(shares[: len(network.exits)]), int16=tuple(shares[len(network.exits) :]))
     exits = tuple(replace(exit, accuracy=share) for exit, share in zip(network.exits, found.floating, strict=True))

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, NetworkError, TrainingError
-from ..exits.measuring import check_labels, measured, with_thresholds
+from ..exits.measuring import measured, with_thresholds
 from ..exits.rule import early_exit_predictions
+from ..exits.scores import check_labels
 from ..graph.network import Layer, Network, Parameters
 from ..graph.shapes import Kind
 from ..images.image_set import ImageSet

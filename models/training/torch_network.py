@@ -58,7 +58,8 @@ def backbone_layers(network: Network) -> frozenset[str]:
 
 
 def forward(network: Network, weights: Weights, images: Any, frozen: Collection[str] = ()) -> list[Any]:
-    """Return the logits (N, classes) of every exit for values (N, C, H, W) of the input tensor.
+    """Return the logits (N, classes) of every exit for values (N, C, H, W) of the input tensor; maps are flat
+    as they lie in memory, (N, height * width * channels).
 
     No gradient passes through the layers named in `frozen`.
     """
@@ -67,7 +68,7 @@ def forward(network: Network, weights: Weights, images: Any, frozen: Collection[
     for layer in network.layers:
         with torch.set_grad_enabled(torch.is_grad_enabled() and layer.name not in frozen):
             values.write(layer, _run(layer, weights.get(layer.name), values))
-    return [values.read(exit.classes).flatten(1) for exit in network.exits]
+    return [values.read(exit.classes).permute(0, 2, 3, 1).flatten(1) for exit in network.exits]
 
 
 class _Tensors:

@@ -2,6 +2,7 @@ from .builder import Builder as Builder
 from .full_size import FULL_SIZE as FULL_SIZE
 from .full_size import full_size as full_size
 from .full_size import random_full_size as random_full_size
+from .hourglass import random_hourglass as random_hourglass
 from .patchwork import random_patchwork as random_patchwork
 from .residual import ARCHITECTURES as ARCHITECTURES
 from .residual import Architecture as Architecture

@@ -59,6 +59,24 @@ class Builder:
         usual = {"stride": (stride, stride), "padding": padding, "clip": RELU}
         return self.add(Kind.GEMM, name, source, channels, (rows, columns), **usual | fields)
 
+    def enlarge(self, name: str, source: str, channels: int, **fields: Any) -> str:
+        """Append a transposed convolution 4x4 of stride 2 with ReLU, as the layers of its four phases (ADR
+        41).
+
+        A `residual` has the size of the output, and each phase adds its own pixels.
+        """
+        height, width, _ = self.tensors[source]
+        output = f"{name}_out"
+        self.tensors[output] = (2 * height, 2 * width, channels)
+        for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            place: dict[str, Any] = {"output": output, "output_at": (row, column), "output_step": (2, 2)}
+            if "residual" in fields:
+                place |= {"residual_at": (row, column), "residual_step": (2, 2)}
+            padding = (1 - row, 1 - column, row, column)
+            usual = {"padding": padding, "clip": RELU, **place}
+            self.add(Kind.GEMM, f"{name}_{row}{column}", source, channels, (2, 2), **usual | fields)
+        return output
+
     def pool(self, kind: Kind, name: str, source: str, stride: int, padding: int, **fields: Any) -> str:
         """Append a 3x3 pool."""
         place: dict[str, Any] = {"stride": (stride, stride), "padding": (padding,) * 4}

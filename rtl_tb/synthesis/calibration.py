@@ -48,7 +48,7 @@ _COUNTED = {
     ),
     ("core", "ff"): ("slice bits", "lane bits", "gather bits", "pool bits", "skews", "load bits", "pair bits", "bank selects"),
     ("data_plane", "lut"): ("unpacked bits", "packed bits", "input bits", "slot bits", "memory LUTs"),
-    ("data_plane", "ff"): ("word bits", "slot bits"),
+    ("data_plane", "ff"): ("word bits", "beat bits", "line bits", "slot bits"),
 }  # fmt: skip
 # The interval: this many times the largest error of the fit, and no less than so many per cent, since other
 # designs err more than those fitted to.

@@ -2,7 +2,8 @@
 
 A live run takes as long as it takes, so the log holds the measured ends. JSON lines: a header, then one line
 an arrival, a decision, or the end of a run. A rotated log continues in a part with the next number; parts
-that are put together again (`cat log.1 log`) replay as one.
+that are put together again (`cat log.1 log`) replay as one. Where tenants share the NPU the log holds them,
+their changes, and the networks side by side, so that their turns can be asked again, too.
 
 >>> from fluidnpu.dse import LatencyTable
 >>> setting = Setting(latency=LatencyTable(ns=((10, 15),)), exit_rates=(1.0,), rate_per_s=1000.0, slo_ns=100)
@@ -16,6 +17,7 @@ Relived(policy='greedy', requests=1, decisions=1, asked=1)
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,12 +26,16 @@ from typing import Any
 from fluidnpu.dse import LatencyTable
 
 from ..errors import PolicyError, SchedulerError
+from ..exits.profile import PowerModel
 from ..policies.registry import make_policy
 from ..policies.setting import Setting
 from ..policy import Action, Answer, Policy, Request, Run, Shed, View
 from ..simulation.active import InForce, shadow_of
 from ..simulation.ledger import Ledger
+from ..simulation.networks import Networks
 from ..simulation.schedule import action_line, read_action
+from ..tenants.shared import Shared
+from ..tenants.tenant import Tenancy, read_told, told
 
 LIVE_KIND = "fluidnpu live decisions"
 SCHEMA = 1
@@ -49,19 +55,42 @@ class Relived:
 class LiveLog:
     """Writes the lines of one server's log. Pure text; no I/O."""
 
-    def __init__(self, policy: str, setting: Setting, slots: int, *, shared: bool = False) -> None:
-        """Note what the policy was told; `shared`: tenants share the NPU, so its log cannot ask it again."""
-        self._head = {
+    def __init__(
+        self,
+        policy: str,
+        setting: Setting | Sequence[Setting],
+        slots: int,
+        *,
+        tenancy: Tenancy | None = None,
+        power: PowerModel | None = None,
+        networks: Networks | None = None,
+    ) -> None:
+        """Note what the policy was told; `tenancy`: tenants share the NPU, and `policy` is that of each.
+
+        `networks` side by side have a setting each. `power`: watts, by which an energy budget is spent.
+        """
+        each = (setting,) if isinstance(setting, Setting) else tuple(setting)
+        self._head: dict[str, Any] = {
             "log": LIVE_KIND,
             "schema": SCHEMA,
             "policy": policy,
-            "latency_ns": [list(row) for row in setting.latency.ns],
-            "exit_rates": list(setting.exit_rates),
-            "rate_per_s": setting.rate_per_s,
-            "slo_ns": setting.slo_ns,
+            "latency_ns": [list(row) for one in each for row in one.latency.ns],
+            "exit_rates": [rate for one in each for rate in one.exit_rates],
+            "rate_per_s": each[0].rate_per_s,
+            "slo_ns": each[0].slo_ns,
             "slots": slots,
-            **({"shared": True} if shared else {}),
         }
+        if tenancy is not None:
+            self._head["shared"] = told(tenancy)
+        if power is not None:
+            self._head["power_w"] = [power.idle_w, power.active_w]
+        if networks is not None:
+            self._head["networks"] = {
+                "stages": list(networks.stages),
+                "slots": list(networks.slots),
+                "of_tenant": dict(networks.of_tenant),
+                "expected": [[one.rate_per_s, one.slo_ns] for one in each],
+            }
         self._part = -1
 
     def header(self, waiting: Sequence[Sequence[Request]], *, fresh: bool = False) -> str:
@@ -87,6 +116,11 @@ class LiveLog:
         self._head |= {"latency_ns": [list(row) for row in state.latency.ns], "exit_rates": list(state.rates)}
         told = {"t": at_ns, "exits": list(state.exits.thresholds), "why": state.why}
         return json.dumps({**told, "latency_ns": self._head["latency_ns"], "exit_rates": self._head["exit_rates"]})
+
+    def shared_anew(self, at_ns: int, tenancy: Tenancy) -> str:
+        """Return the line of a change of the tenants, which holds from the next decision on."""
+        self._head["shared"] = told(tenancy)
+        return json.dumps({"t": at_ns, "shared": self._head["shared"]})
 
     def run_end(
         self,
@@ -150,16 +184,16 @@ class _Replayed:
     def __init__(self, head: Mapping[str, Any]) -> None:
         latency = LatencyTable(ns=tuple(tuple(row) for row in head["latency_ns"]))
         rates, slots = tuple(float(rate) for rate in head["exit_rates"]), int(head["slots"])
-        setting = Setting(
-            latency=latency, exit_rates=rates, rate_per_s=float(head["rate_per_s"]), slo_ns=int(head["slo_ns"])
-        )
         self.name, self.part = str(head["policy"]), int(head["part"])
         self.requests = self.decisions = self.asked = 0
+        networks = _networks(head)
         self._policy: Policy | None = None
-        if self.part == 0 and not head.get("shared"):
-            self._policy = make_policy(self.name, setting)
+        if self.part == 0 and head.get("shared") is not True:  # older logs say no more than that
+            self._policy = _policy(head, latency, rates, networks)
             self._policy.reset()
-        self._ledger = Ledger(stages=latency.stages, b_max=latency.b_max, slots=slots, policy=self.name)
+        self._ledger = Ledger(
+            stages=latency.stages, b_max=latency.b_max, slots=slots, policy=self.name, networks=networks
+        )
         self._known: dict[int, Request] = {}
         for stage, line in enumerate(head["waiting"]):
             for row in line:
@@ -180,6 +214,9 @@ class _Replayed:
             self.requests += 1
         elif "end" in raw:
             self._finish(int(raw["end"]), raw["stay"], raw.get("shadows", ()))
+        elif "shared" in raw:
+            if isinstance(self._policy, Shared):
+                self._policy.change(_by_turns(raw["shared"]))
         elif "exits" in raw:
             self._view.latency = LatencyTable(ns=tuple(tuple(row) for row in raw["latency_ns"]))
             self._view.exit_rates = tuple(float(rate) for rate in raw["exit_rates"])
@@ -223,6 +260,40 @@ class _Replayed:
         if isinstance(action, Answer | Shed):
             for request in action.requests:
                 del self._known[request.id]
+
+
+def _networks(head: Mapping[str, Any]) -> Networks | None:
+    """Return the networks that a header tells of; None where the NPU has one."""
+    raw = head.get("networks")
+    if raw is None:
+        return None
+    of_tenant = {str(name): int(network) for name, network in raw["of_tenant"].items()}
+    return Networks(stages=tuple(map(int, raw["stages"])), slots=tuple(map(int, raw["slots"])), of_tenant=of_tenant)
+
+
+def _policy(
+    head: Mapping[str, Any], latency: LatencyTable, rates: tuple[float, ...], networks: Networks | None
+) -> Policy:
+    """Return the policy that a header tells of: one of its own, or the turns of tenants with one for each."""
+    expected = [[head["rate_per_s"], head["slo_ns"]]] if networks is None else head["networks"]["expected"]
+    tables = (latency,) if networks is None else networks.tables(latency)
+    parts = (rates,) if networks is None else networks.parts(rates)
+    settings = [
+        Setting(latency=table, exit_rates=part, rate_per_s=float(rate), slo_ns=int(slo_ns))
+        for table, part, (rate, slo_ns) in zip(tables, parts, expected, strict=True)
+    ]
+    name = str(head["policy"])
+    if not head.get("shared"):
+        return make_policy(name, settings[0])
+    power = None if "power_w" not in head else PowerModel(idle_w=head["power_w"][0], active_w=head["power_w"][1])
+    return Shared(_by_turns(head["shared"]), name, setting=settings, networks=networks, power=power)
+
+
+def _by_turns(raw: Mapping[str, Any]) -> Tenancy:
+    """Return a tenancy of a log without its modes: they make criteria, and who left is in the log."""
+    tenancy = read_told(raw)
+    plain = (dataclasses.replace(one, mode="fixed", accuracy=None) for one in tenancy.tenants)
+    return dataclasses.replace(tenancy, tenants=tuple(plain))
 
 
 def _row(request: Request) -> list[int | str]:

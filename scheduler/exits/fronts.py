@@ -282,5 +282,9 @@ def first_exit_within(accuracy: Sequence[float], target: float) -> Criterion:
     >>> first_exit_within([0.7, 0.8, 0.9], 0.75).text, first_exit_within([0.7, 0.8], 0.99).text
     ('exit_number == 2', 'exit_number == 2')
     """
-    found = next((e for e, share in enumerate(accuracy) if share >= target), len(accuracy) - 1)
-    return Criterion.of_exit(found + 1)
+    return Criterion.of_exit(first_number_within(accuracy, target))
+
+
+def first_number_within(accuracy: Sequence[float], target: float) -> int:
+    """Return the number of the first exit with at least the target accuracy, else of the last, from 1."""
+    return next((number for number, share in enumerate(accuracy, 1) if share >= target), len(accuracy))

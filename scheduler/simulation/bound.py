@@ -56,21 +56,11 @@ def least_violations(requests: Sequence[Request], exits: Sequence[int], latency:
     check_requests(requests)
     if any(a.deadline_ns > b.deadline_ns for a, b in itertools.pairwise(requests)):
         raise SchedulerError("the bound needs deadlines in the order of arrivals, as one objective for all gives")
-    runs = [tuple(min(row[b:]) for b in range(len(row))) for row in latency.ns]
     arrival = np.array([r.arrival_ns for r in requests], np.int64)
     deadline = np.array([r.deadline_ns for r in requests], np.int64)
-    leaves = np.array(exits, np.int64)
-    largest = [_largest_batches(runs, stage, arrival, deadline, leaves) for stage in range(len(runs))]
-    jobs: list[Job] = []
-    hopeless = 0
-    for i, (r, e) in enumerate(zip(requests, exits, strict=True)):
-        limits = tuple(int(largest[stage][i]) for stage in range(e + 1))
-        work = _least_work(tuple(runs[: e + 1]), limits, r.deadline_ns - r.arrival_ns)
-        if work is None:
-            hopeless += 1
-        else:
-            jobs.append((r.arrival_ns, work, r.deadline_ns))
-    return hopeless + len(jobs) - most_on_time(jobs)
+    works = least_shares(latency, arrival, deadline, np.array(exits, np.int64), deadline)
+    jobs = [(r.arrival_ns, work, r.deadline_ns) for r, work in zip(requests, works, strict=True) if work is not None]
+    return len(requests) - most_on_time(jobs)
 
 
 def least_p99_ns(requests: Sequence[Request], exits: Sequence[int], latency: LatencyTable, share: float = 0.01) -> int:
@@ -97,22 +87,40 @@ def least_p99_ns(requests: Sequence[Request], exits: Sequence[int], latency: Lat
     return low
 
 
+def least_shares(latency: LatencyTable, arrival: Ints, deadline: Ints, leaves: Ints, others: Ints) -> list[int | None]:
+    """Return of each request, on time, the least share of the NPU's time in ns; None if it must be late.
+
+    It shares its batches with requests that end by `others`, which are no earlier than their deadlines. All
+    in ns, by request; `leaves` are exits.
+    """
+    runs = [tuple(min(row[b:]) for b in range(len(row))) for row in latency.ns]
+    largest = [_largest_batches(runs, stage, arrival, deadline, leaves, others) for stage in range(len(runs))]
+    return [
+        _least_work(
+            tuple(runs[: e + 1]), tuple(int(largest[stage][i]) for stage in range(e + 1)), int(deadline[i] - arrival[i])
+        )
+        for i, e in enumerate(leaves)
+    ]
+
+
 def _largest_batches(
-    runs: Sequence[tuple[int, ...]], stage: int, arrival: Ints, deadline: Ints, leaves: Ints
+    runs: Sequence[tuple[int, ...]], stage: int, arrival: Ints, deadline: Ints, leaves: Ints, others: Ints
 ) -> NDArray[np.int64]:
-    """Return of each request the largest batch of this stage that it can be in with others on time."""
+    """Return of each request the largest batch of this stage that it can be in, on time, with others that end
+    by `others`.
+    """
     alone = np.cumsum([0, *(row[0] for row in runs)])
     here = leaves >= stage
-    first = arrival + alone[stage]
-    last = deadline - (alone[leaves + 1] - alone[stage + 1])  # less the run itself, below
+    open_ = arrival + alone[stage]
+    behind = alone[leaves + 1] - alone[stage + 1]
     largest = np.zeros(len(arrival), np.int64)
     for size, ns in enumerate(runs[stage], 1):
-        open_, close = first, last - ns  # a run of this size begins within
-        fits = here & (open_ <= close)
+        close, any_close = deadline - behind - ns, others - behind - ns  # a run of this size begins within
+        fits, any_fits = here & (open_ <= close), here & (open_ <= any_close)
         if size == 1:
             largest[fits] = 1
             continue
-        begins, ends = np.sort(open_[fits]), np.sort(close[fits])
+        begins, ends = np.sort(open_[any_fits]), np.sort(any_close[any_fits])
         if len(begins) < size:
             break
         # As many as possible are present when one of them becomes able to begin.

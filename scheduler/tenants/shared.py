@@ -82,10 +82,8 @@ class Shared:
         self._table: LatencyTable | None = None
         if count > 1 and (lost := [one.name for one in tenancy.all if one.name not in self._of_tenant]):
             raise SchedulerError(f"tenant '{lost[0]}' must have a network of its own, and it has none")
-        self._changed: Tenancy | None = None
-        for one in tenancy.tenants:
-            if one.mode != "fixed" and one.name not in self._modes:
-                raise SchedulerError(f"tenant '{one.name}' has the mode {one.mode}, and no such mode was made for it")
+        self._changed: tuple[Tenancy, Mapping[str, Mode]] | None = None
+        _check_modes(tenancy, self._modes)
         self.reset()
 
     @staticmethod
@@ -128,21 +126,28 @@ class Shared:
         """The share of each tenant as of the last interval."""
         return dict(self.accounts.shares)
 
-    def change(self, tenancy: Tenancy) -> None:
+    @property
+    def infeasible(self) -> tuple[str, ...]:
+        """The tenants whose target accuracy nothing has; their budget alone decides."""
+        return tuple(name for name, mode in self._modes.items() if not mode.feasible)
+
+    def change(self, tenancy: Tenancy, modes: Mapping[str, Mode] | None = None) -> None:
         """Take changed tenants at the next decision, from any thread; their names must be the same.
 
-        Raises SchedulerError.
+        `modes`: of all tenants (None: as before). Raises SchedulerError.
         """
         if [one.name for one in tenancy.all] != [one.name for one in self.tenancy.all]:
             raise SchedulerError("tenants may be changed while they are served, but neither added nor removed")
-        self._changed = tenancy
+        known = self._modes if modes is None else dict(modes)
+        _check_modes(tenancy, known)
+        self._changed = tenancy, known
 
     # -- decisions -------------------------------------------------------------------------------------------
 
     def decide(self, view: View) -> Action:
         """Return what the tenant whose turn it is would do, with room in its batch filled by others."""
         if self._changed is not None:
-            self._apply(self._changed)
+            self._apply(*self._changed)
         self.accounts.refill(view.now_ns)
         if self.charge is not None:
             self.charge.refill(view.now_ns)
@@ -294,8 +299,8 @@ class Shared:
 
     # -- shares and criteria ---------------------------------------------------------------------------------
 
-    def _apply(self, tenancy: Tenancy) -> None:
-        self.tenancy, self._changed = tenancy, None
+    def _apply(self, tenancy: Tenancy, modes: Mapping[str, Mode]) -> None:
+        self.tenancy, self._modes, self._changed = tenancy, dict(modes), None
         self._by_name = {one.name: one for one in tenancy.all}
         self.accounts.set_tenancy(tenancy)
         for one in tenancy.all if self._criteria else ():
@@ -328,6 +333,13 @@ class Shared:
             allowed = 1.0 if self.charge is None else self.charge.share(self.tenancy.interval_ns)
             budget_ns = self.tenancy.utilisation * allowed * self.accounts.shares[one.name] / rate * 1e9
             self._criteria[self._network[one.name]].set(mode.criterion(budget_ns), tenant=one.name)
+
+
+def _check_modes(tenancy: Tenancy, modes: Mapping[str, Mode]) -> None:
+    """Refuse a tenant whose mode was not made."""
+    for one in tenancy.tenants:
+        if one.mode != "fixed" and one.name not in modes:
+            raise SchedulerError(f"tenant '{one.name}' has the mode {one.mode}, and no such mode was made for it")
 
 
 def _age(request: Request) -> tuple[int, int]:

@@ -53,8 +53,9 @@ class Tenant:
     at once. `at_limit`: what happens while it has used its share up and others want the NPU. `borrow`: it
     may use time that nobody else wants. `priority`: weight of its demand where shares are made anew, which
     happens to those that are `cooperative`. `mode`: how its criterion follows its share; `criterion` None
-    is that of the network. `rate_per_s` and `slo_ns` are expectations, for simulations and until rates are
-    known. `network`: the one that its requests are for, where several share the NPU.
+    is that of the network. `accuracy`: the share of right answers that is enough for its mode. `rate_per_s`
+    and `slo_ns` are expectations, for simulations and until rates are known. `network`: the one that its
+    requests are for, where several share the NPU.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Tenant:
     priority: float = 1.0
     criterion: Criterion | None = None
     mode: str = "fixed"
+    accuracy: float | None = None
     burst_ns: int = BURST_NS
     at_limit: str = "delay"
     borrow: bool = True
@@ -78,12 +80,15 @@ class Tenant:
             ("share", self.share, 0.0, 1.0),
             ("priority", self.priority, 1e-3, 1e3),
             ("rate", self.rate_per_s, 1e-6, 1e9),
+            ("accuracy", self.accuracy, 0.0, 1.0),
         ):
             if value is not None and (not _number(value) or not low <= value <= high):
                 raise SchedulerError(f"{where}: {key} must be a number in {low:g}..{high:g}, not {value!r}")
         for key, text, known in (("at_limit", self.at_limit, AT_LIMIT), ("mode", self.mode, MODES)):
             if text not in known:
                 raise SchedulerError(f"{where}: {key} must be one of {', '.join(known)}, not {text!r}")
+        if self.accuracy is not None and self.mode == "fixed":
+            raise SchedulerError(f"{where}: accuracy is the target of a mode, and its mode is fixed")
         if not 1 <= self.burst_ns <= 10**12:
             raise SchedulerError(f"{where}: burst must be above zero and at most 1000s, not {self.burst_ns} ns")
 
@@ -151,7 +156,7 @@ class Tenancy:
 
 _DURATIONS = {"burst": "burst_ns", "slo": "slo_ns"}
 _PLAIN = ("share", "priority", "mode", "at_limit", "borrow", "cooperative")
-KEYS = (*_PLAIN, "criteria", *_DURATIONS, "rate", "network")
+KEYS = (*_PLAIN, "criteria", "accuracy", *_DURATIONS, "rate", "network")
 TABLES = ("tenant", "interval", "utilisation", "confidences", "network", "energy")
 
 
@@ -241,6 +246,10 @@ def changed(name: str, row: Mapping[str, Any], before: Tenant | None = None) -> 
         raise SchedulerError(f"{where}: {error}") from None
     if "rate" in row:
         fields["rate_per_s"] = row["rate"]
+    if "accuracy" in row:
+        fields["accuracy"] = row["accuracy"]
+    elif fields.get("mode") == "fixed":
+        fields["accuracy"] = None  # the target was that of the mode before
     if "network" in row:
         network = _text(f"{where}: network", row["network"])
         if before is not None and network != before.network:
@@ -257,11 +266,41 @@ def described(tenant: Tenant) -> dict[str, Any]:
         told["network"] = tenant.network
     if tenant.criterion is not None:
         told["criteria"] = tenant.criterion.text
+    if tenant.accuracy is not None:
+        told["accuracy"] = tenant.accuracy
     if tenant.rate_per_s is not None:
         told["rate"] = tenant.rate_per_s
     if tenant.slo_ns is not None:
         told["slo"] = f"{tenant.slo_ns}ns"
     return told
+
+
+def told(tenancy: Tenancy) -> dict[str, Any]:
+    """Return a tenancy with plain JSON types, for logs; recorded confidences and exit rates are left out."""
+    budget = tenancy.energy
+    energy = None if budget is None else {"over_idle": budget.over_idle, "battery_j": budget.battery_j}
+    return {
+        "interval_ns": tenancy.interval_ns,
+        "utilisation": tenancy.utilisation,
+        "energy": energy,
+        "tenants": {one.name: described(one) for one in tenancy.tenants},
+    }
+
+
+def read_told(raw: Mapping[str, Any]) -> Tenancy:
+    r"""Return the tenancy that `told` told. Raises SchedulerError, KeyError, TypeError.
+
+    >>> one = parse_tenants("[tenant.a]\nshare = 0.5\nslo = '3ms'")
+    >>> read_told(told(one)) == one
+    True
+    """
+    energy = raw["energy"]
+    return Tenancy(
+        tenants=tuple(changed(name, row) for name, row in raw["tenants"].items()),
+        interval_ns=int(raw["interval_ns"]),
+        utilisation=float(raw["utilisation"]),
+        energy=None if energy is None else Budget(over_idle=energy["over_idle"], battery_j=energy["battery_j"]),
+    )
 
 
 def _text(key: str, value: object) -> str:

@@ -16,6 +16,7 @@ from .selection.answers import pattern_matrix as pattern_matrix
 from .selection.candidates import CandidateTable as CandidateTable
 from .selection.candidates import allowed_by_work as allowed_by_work
 from .selection.greedy import Goal as Goal
+from .selection.greedy import exchanged as exchanged
 from .selection.greedy import first_exits as first_exits
 from .selection.greedy import greedy as greedy
 from .selection.guarantee import Guaranteed as Guaranteed

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..drawing.canvas import INK, PALETTE, new_figure, to_svg
-from .verdicts import NAMES, split_rows
+from .verdicts import MAPS, NAMES, split_rows
 
 Body = Mapping[str, Any]
 
@@ -19,6 +19,7 @@ def study_figures(study: Body) -> dict[str, str]:
         "Fig. 12": _alone(parts["selection"]),
         "Fig. 13": _boundary(parts["resnet101"]["times"]),
         "splits": _splits(split_rows(parts)),
+        "maps": _maps(parts["maps"]),
     }
 
 
@@ -46,6 +47,21 @@ def _alone(part: Body) -> str:
         title = f"{NAMES[name]}: average in service with one exit (%), eta 0.99"
         axis.set_title(title, fontsize=10, color=INK, loc="left")
         axis.set_xticks(list(places))
+    return to_svg(figure)
+
+
+def _maps(part: Body) -> str:
+    figure, axes = new_figure(11, 3.0, 2)
+    for axis, (name, said) in zip(axes, MAPS.items(), strict=True):
+        one = part[name]
+        blocks = one["blocks"]
+        axis.plot(blocks, one["checks"]["count 0.5"], "o-", color=PALETTE[0], label="the surest half leaves")
+        axis.plot(blocks, one["checks"]["random"], "x--", color=PALETTE[3], label="a random half leaves")
+        axis.plot(blocks, one["exits_pct"][:-1], "o:", color=PALETTE[2], label="all leave")
+        axis.axhline(one["exits_pct"][-1], color=INK, linewidth=0.8, linestyle="--")
+        axis.set_title(f"{said}: score (%) by block", fontsize=10, color=INK, loc="left")
+        axis.set_xticks(blocks)
+    axes[0].legend(frameon=False, fontsize=9, labelcolor=INK)
     return to_svg(figure)
 
 

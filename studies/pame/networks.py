@@ -1,4 +1,4 @@
-"""Networks of the study: the two that were trained here, and ResNet-101 of the paper, which gives times
+"""Networks of the study: those that were trained here, and ResNet-101 of the paper, which gives times
 alone.
 """
 
@@ -13,11 +13,14 @@ from fluidnpu.models.exits import attach_bridges, backbone_of, candidate_tensors
 from fluidnpu.models.zoo import Architecture, Builder, skeleton
 from fluidnpu.scheduler.tuning import CandidateTable
 
+from .dense import CANDIDATES as MAP_CANDIDATES
+from .dense import dense_skeleton
+
 BOARD = "zc706"
 BATCH = 16
 FASHION = Architecture(name="resnet26_small", blocks=4, stem_stride=2)
 DIGITS = Architecture(name="resnet26_digits", blocks=4, widths=(8, 16, 32), input_shape=(8, 8, 1))
-CANDIDATES = {"fashion": 6, "digits": 11, "resnet101": 11}
+CANDIDATES = {"fashion": 6, "digits": 11, "resnet101": 11, "landmarks": MAP_CANDIDATES, "segmentation": MAP_CANDIDATES}
 
 
 def resnet101() -> Network:
@@ -35,10 +38,18 @@ def resnet101() -> Network:
     return net.network("resnet101", [Exit(name="final", logits="final")])
 
 
+def without_candidates(name: str) -> Network:
+    """Return a network of the study with one exit, without weights."""
+    if name == "resnet101":
+        return resnet101()
+    known = {"fashion": FASHION, "digits": DIGITS}
+    return single_exit(skeleton(known[name])) if name in known else dense_skeleton(name)
+
+
 @lru_cache
 def with_candidates(name: str) -> Network:
     """Return a network of the study with its candidates, without weights."""
-    plain = resnet101() if name == "resnet101" else single_exit(skeleton({"fashion": FASHION, "digits": DIGITS}[name]))
+    plain = without_candidates(name)
     return attach_bridges(plain, candidate_tensors(plain, CANDIDATES[name]))
 
 
@@ -61,6 +72,6 @@ def macs_of(name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def block_numbers(name: str) -> tuple[int, ...]:
     """Return the number of the block behind which each candidate stands, from 1."""
-    plain = resnet101() if name == "resnet101" else single_exit(with_candidates(name))
+    plain = without_candidates(name)
     tensors = [block.tensor for block in backbone_of(plain).blocks]
     return tuple(tensors.index(tensor) + 1 for tensor in candidate_tensors(plain, CANDIDATES[name]))

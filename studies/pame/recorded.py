@@ -1,4 +1,4 @@
-"""Recorded answers of the study's networks: `data/fashion.npz` and `data/digits.npz`, made by `record.py`."""
+"""Recorded answers of the study's networks, made by `record.py` and, of maps, by `record_maps.py`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fluidnpu.scheduler.tuning import Answers
 
 LEVELS = 65535  # that a share of 0..1 is recorded in
 CHECKS = ("confidence", "certainty", "margin")
+MAP_CHECKS = ("count 0.25", "count 0.5", "count 0.75", "mean")  # of principal values
 EASY = (1, 5, 7, 8, 9)  # trouser, sandal, sneaker, bag, boot
 
 
@@ -43,6 +44,39 @@ def recording(name: str) -> Recording:
             classes=found["classes"].astype(np.int64),
             reference=found["reference"].astype(np.int64),
             shares={check: found[check].astype(np.float64) / LEVELS for check in CHECKS},
+            learned=int(found["learned"][0]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MapRecording:
+    """Scores of exits that answer with maps on composited pictures never seen: (N, K + 1), and the
+    single-exit reference's (N,); `sure` by the name of the check.
+    """
+
+    score: npt.NDArray[np.float64]
+    reference: npt.NDArray[np.float64]
+    sure: dict[str, npt.NDArray[np.float64]]
+    learned: int
+
+    def answers(self, check: str = "count 0.5", *, reference: bool = False) -> Answers:
+        """Return answers under one check, against the network's own last exit or against the `reference`."""
+        return Answers(
+            confidence=self.sure[check],
+            right=self.score,
+            reference=self.reference if reference else self.score[:, -1],
+        )
+
+
+@lru_cache
+def map_recording(name: str) -> MapRecording:
+    """Load the recording of a dense task."""
+    file = resources.files(__package__).joinpath("data").joinpath(f"{name}.npz")
+    with resources.as_file(file) as path, np.load(path, allow_pickle=False) as found:
+        return MapRecording(
+            score=found["score"].astype(np.float64) / LEVELS,
+            reference=found["reference"].astype(np.float64) / LEVELS,
+            sure={check: found[check].astype(np.float64) / LEVELS for check in MAP_CHECKS},
             learned=int(found["learned"][0]),
         )
 

@@ -22,16 +22,22 @@ def render_study(study: Body, command: str, figures: Mapping[str, str]) -> str:
     shown = {
         "selections": _cells(tables.selections(parts["selection"])),
         "splits": _cells(tables.splits(parts)),
+        "maps": _cells(tables.maps(parts["maps"])),
         "drift": _cells(tables.drift(parts["drift"]["fashion"])),
+        "adaptation": _cells(tables.adaptation(parts["adaptation"]["fashion"])),
     }
-    checks = [_cells(block.split("\n")) for block in "\n".join(tables.checks(parts["checks"])).split("\n\n")]
+    checks, map_checks = (
+        [_cells(block.split("\n")) for block in "\n".join(lines).split("\n\n")]
+        for lines in (tables.checks(parts["checks"]), tables.map_checks(parts["maps"]))
+    )
     return page_template(__package__, "study.html.j2").render(
         command=command,
         verdicts=judgements,
         tally=tally(judgements),
         figures={name: inline_figure(svg) for name, svg in figures.items()},
-        heads=[rows[0] for rows in (*shown.values(), *checks)],
+        heads=[rows[0] for rows in (*shown.values(), *checks, *map_checks)],
         checks=checks,
+        map_checks=map_checks,
         **shown,
     )
 

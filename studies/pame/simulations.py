@@ -13,8 +13,8 @@ from fluidnpu.scheduler.tuning import (
     CandidateTable,
     Chain,
     Goal,
-    Outcome,
     allowed_by_work,
+    exchanged,
     expected_average_ns,
     first_exits,
     greedy,
@@ -28,6 +28,7 @@ from ..study import Size
 from ..writing import significant
 from .networks import BATCH, block_numbers, macs_of, table_of
 from .recorded import CHECKS, EASY, shuffled
+from .selections import chain_list, judged
 
 Answer = dict[str, Any]
 ETAS = (0.98, 0.99, 0.995)
@@ -36,24 +37,6 @@ PAPER_EXIT = 13  # its block
 PROOF_NODES = 20_000
 PROOF_SAMPLES = 1600
 SHOWN_SHARE = 0.5  # of samples that leave, where checks are compared
-
-
-def judged(found: Outcome, alone: int) -> Answer:
-    """Write an outcome beside the single-exit network's time."""
-    return {
-        "average_change_pct": significant(100 * (found.average_ns / alone - 1)),
-        "tail_change_pct": significant(100 * (found.tail_ns / alone - 1)),
-        "p99_change_pct": significant(100 * (found.p99_ns / alone - 1)),
-        "late_batches": significant(found.late_batches),
-        "late_samples": significant(found.late_samples),
-        "kept_pct": significant(100 * found.kept),
-        "rates": [significant(rate) for rate in found.rates],
-    }
-
-
-def chain_list(chain: Chain) -> list[list[float]]:
-    """Write a chain as [candidate from 1, threshold]."""
-    return [[exit + 1, threshold] for exit, threshold in chain]
 
 
 def accuracies(name: str) -> Answer:
@@ -105,14 +88,18 @@ def served(table: CandidateTable, answers: Answers, chain: Chain) -> NDArray[np.
 
 
 def selection(name: str, eta: float) -> Answer:
-    """Select with eta of the network's own last exit: each exit alone, one by one, and with a proof."""
+    """Select with eta of the network's own last exit: each exit alone, one by one, exchanged, and with a
+    proof.
+    """
     table, answers = table_of(name), _some(name, 100_000, own_last=True)
     goal, alone = Goal(eta=eta, batch=BATCH), table.single_ns(BATCH)
     single, one = greedy(table, answers, goal, later=False)
     chain, many = greedy(table, answers, goal)
+    swapped, better = exchanged(table, answers, goal, chain)
     part = answers[: PROOF_SAMPLES // BATCH * BATCH]
     best = prove(table, part, goal, PROOF_NODES)
-    beside = greedy(table, part, goal)[1]
+    plain, beside = greedy(table, part, goal)
+    beam = exchanged(table, part, goal, plain)[1]
     return {
         "alone": [
             {
@@ -125,6 +112,7 @@ def selection(name: str, eta: float) -> Answer:
         ],
         "first": {"chain": chain_list(single), **judged(one, alone)},
         "greedy": {"chain": chain_list(chain), **judged(many, alone)},
+        "exchanged": {"chain": chain_list(swapped), **judged(better, alone)},
         "proven": {
             "chain": chain_list(best.chain),
             "average_change_pct": significant(100 * (best.outcome.average_ns / alone - 1)),
@@ -132,6 +120,7 @@ def selection(name: str, eta: float) -> Answer:
             "nodes": best.nodes,
             "samples": len(part),
             "greedy_above_pct": significant(100 * (beside.average_ns / best.outcome.average_ns - 1)),
+            "exchanged_above_pct": significant(100 * (beam.average_ns / best.outcome.average_ns - 1)),
         },
     }
 

@@ -6,20 +6,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..writing import table_head, table_row
-from .verdicts import NAMES, mean_of, missed, split_rows
+from .verdicts import MAPS, NAMES, mean_of, missed, split_rows
 
 Body = Mapping[str, Any]
 
 
 def tables_markdown(study: Body, command: str) -> str:
-    """Write the selections, the splits, the exit checks and the load change."""
+    """Write the selections, the splits, the exit checks, the maps and the load changes."""
     parts = study["parts"]
     blocks = [
         ["# Tables of the study of PAME", "", f"Written by `{command}`; do not edit. Simulated."],
         ["## Selections, eta of the own last exit, in-sample", "", *selections(parts["selection"])],
         ["## Splits of Fashion-MNIST, eta 0.99 of the single exit trained as long", "", *splits(parts)],
         ["## Precision (%) when the surest half leaves", "", *checks(parts["checks"])],
+        ["## Maps: selections on composited pictures, judged on the other half", "", *maps(parts["maps"])],
+        ["## Maps: score (%) when the surest half leaves", "", *map_checks(parts["maps"])],
         ["## Easy and hard garments", "", *drift(parts["drift"]["fashion"])],
+        ["## Hard garments while exits adapt", "", *adaptation(parts["adaptation"]["fashion"])],
     ]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
@@ -28,14 +31,14 @@ def selections(part: Body) -> list[str]:
     """Write a row a selection: the first exit alone, one by one, and the best that was found."""
     lines = table_head(["images, eta", "selection", "exits", "average %", "tail %", "late batches", "precision kept %"])
     for key in sorted(part):
-        for label, which in (("first exit", "first"), ("one by one", "greedy")):
+        for label, which in (("first exit", "first"), ("one by one", "greedy"), ("exchanged", "exchanged")):
             one = part[key][which]
             cells = [f"{one[name]:.1f}" for name in ("average_change_pct", "tail_change_pct")]
             late = f"{100 * one['late_batches']:.1f} %"
             lines.append(table_row([key, label, _chain(one["chain"]), *cells, late, f"{one['kept_pct']:.2f}"]))
         best = part[key]["proven"]
         bound = f"{best['average_change_pct']:.1f}"
-        text = f"gap at most {best['gap_pct']:.2f} %, greedy {best['greedy_above_pct']:.2f} % above it"
+        text = f"gap at most {best['gap_pct']:.2f} %, greedy {best['greedy_above_pct']:.2f} %, exchanged {best['exchanged_above_pct']:.2f} % above it"
         lines.append(table_row([key, f"best found on {best['samples']}", _chain(best["chain"]), bound, text, "", ""]))
     return lines
 
@@ -82,4 +85,50 @@ def drift(part: Body) -> list[str]:
         rates = f"{100 * one['rates'][0]:.1f}"
         late = f"{100 * one['late_batches']:.1f}"
         lines.append(table_row([label, f"{one['average_change_pct']:.1f}", late, f"{one['kept_pct']:.2f}", rates]))
+    return lines
+
+
+def maps(part: Body) -> list[str]:
+    """Write a row a selection of a dense task, with random leavers at the same rates beside it."""
+    lines = table_head(["task, eta", "exits", "average %", "tail %", "kept %", "random leavers %"])
+    for name, said in MAPS.items():
+        for eta, one in part[name]["selected"].items():
+            if one is None:
+                lines.append(table_row([f"{said}, {eta}", "none keeps it", "", "", "", ""]))
+                continue
+            held = one["held_out"]
+            cells = [f"{held[key]:.1f}" for key in ("average_change_pct", "tail_change_pct")]
+            kept = [f"{held['kept_pct']:.2f}", f"{one['random_kept_pct']:.2f}"]
+            lines.append(table_row([f"{said}, {eta}", _chain(one["chain"]), *cells, *kept]))
+        sure = part[name]["guaranteed"]
+        if sure is None:
+            lines.append(table_row([f"{said}, guaranteed", "none proven", "", "", "", ""]))
+        else:
+            cells = [f"{sure[key]:.1f}" for key in ("average_change_pct", "tail_change_pct")]
+            named = f"{said}, {sure['eta']:g} of the single exit guaranteed"
+            lines.append(table_row([named, _chain(sure["chain"]), *cells, f"{sure['kept_pct']:.2f}", ""]))
+    return lines
+
+
+def map_checks(part: Body) -> list[str]:
+    """Write a row a check of principal values, a column an exit, random leavers last."""
+    lines = []
+    for name, said in MAPS.items():
+        one = part[name]
+        count = len(one["checks"]["random"])
+        lines += ["", *table_head([said, *(f"H{index}" for index in range(1, count + 1)), "last", "single exit"])]
+        scores = [f"{share:.2f}" for share in (*one["exits_pct"], one["reference_pct"])]
+        lines.append(table_row(["each exit alone", *scores]))
+        for check, values in one["checks"].items():
+            lines.append(table_row([check, *(f"{value:.2f}" for value in values), "", ""]))
+    return lines[1:]
+
+
+def adaptation(part: Body) -> list[str]:
+    """Write a row a third of the streams, with fixed exits and adapting."""
+    lines = table_head(["exits", "load", "left early %", "kept %", "average ms", "p99 ms"])
+    for side, phases in part["phases"].items():
+        for name, one in phases.items():
+            cells = [f"{one['early_pct']:.1f}", f"{one['kept_pct']:.2f}", f"{one['average_ms']:.3f}"]
+            lines.append(table_row([side, name, *cells, f"{one['p99_ms']:.3f}"]))
     return lines

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from ..study import Size, Task
+from .load import adaptation
+from .maps import dense
 from .simulations import ETAS, accuracies, checks, drift, matrices, resnet101, selection, simple_head, splits
 
 SPLITS = 200
 GROUPS = 10
 NAMES = ("fashion", "digits")
+MAPS = ("landmarks", "segmentation")
 
 
 def study_tasks(size: Size) -> list[Task]:
@@ -20,4 +23,6 @@ def study_tasks(size: Size) -> list[Task]:
         tasks += [Task("selection", f"{name}, {eta:g}", selection, (name, eta)) for eta in ETAS]
         tasks += [Task("accuracy", name, accuracies, (name,)), Task("matrices", name, matrices, (name,))]
         tasks += [Task("checks", name, checks, (name,))]
+    tasks += [Task("maps", name, dense, (name,)) for name in MAPS]
+    tasks += [Task("adaptation", "fashion", adaptation, ("fashion", size))]
     return [*tasks, Task("drift", "fashion", drift, ("fashion",))]

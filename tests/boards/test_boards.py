@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from fluidnpu.boards import DRAM_FIELDS, FIELDS, Board, BoardError, Dram, list_boards, load_board, parse_board
+from fluidnpu.boards import (
+    DRAM_FIELDS,
+    FIELDS,
+    SENSOR_FIELDS,
+    Board,
+    BoardError,
+    Dram,
+    Sensor,
+    list_boards,
+    load_board,
+    parse_board,
+)
 
 
 def text_of(name: str) -> str:
@@ -69,6 +80,7 @@ def test_what_the_paper_model_counts_is_optional() -> None:
 def test_every_field_has_its_meaning() -> None:
     assert [f.name for f in fields(Board)] == [name for name in FIELDS if name != "schema"]
     assert [f.name for f in fields(Dram) if f.name != "name"] == list(DRAM_FIELDS)
+    assert {f.name for f in fields(Sensor) if f.name != "name"} == set(SENSOR_FIELDS)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +105,14 @@ def test_every_field_has_its_meaning() -> None:
         ('side = "ps"', 'side = "north"', "side must be 'ps' or 'pl'"),
         ('side = "ps"', "", "dram 'ps_striped' lacks side .'ps' where a controller of the processing system"),
         ('dsp = "DS190', 'dsp = 3 #"DS190', "source of dsp must be a text"),
+        ('chip = "ucd90120"', "", "sensor 'rails' lacks chip .the sensor as Linux names it"),
+        ('chip = "ucd90120"', "chip = 7", "sensor 'rails': chip must be a text, not 7"),
+        ("address = 0x65", "address = 0x99", "sensor 'rails': address must be a whole number in 8..119, not 153"),
+        ("address = 0x65", "at = 0x65", "may have chip, address, covers, rails, not at"),
+        ('covers = "rails"', 'covers = "all"', "covers must be 'board' or 'rails', not 'all'"),
+        ('covers = "rails"', 'covers = "rails"\nrails = "vout1"', "rails must be a list of lists of labels"),
+        ('covers = "rails"', 'covers = "rails"\nrails = [["a", "b", "c"]]', "a rail must be the label of its watts"),
+        ("[sensors.rails]", "[[sensors]]", "sensors must be tables, such as .sensors.supply."),
     ],
 )
 def test_a_wrong_field_is_named_in_one_sentence(old: str, new: str, says: str) -> None:
@@ -115,6 +135,17 @@ def test_unknown_boards_and_missing_files_are_told_apart(tmp_path: Path) -> None
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BoardError, match="UTF-8"):
         load_board(tmp_path / "binary.toml")
+
+
+def test_sensors_change_no_design() -> None:
+    """The digest of a board is in its designs' files, and a sensor does not make them others."""
+    text = text_of("zc706")
+    start, end = text.index("\n[sensors.rails]"), text.index("\n[sources]")
+    lines = (text[:start] + text[end:]).splitlines()
+    bare = parse_board("\n".join(line for line in lines if not line.startswith('"sensors.')))
+    assert bare.digest == load_board("zc706").digest
+    assert (bare.sensors, len(load_board("zc706").sensors)) == ((), 1)
+    assert "sensors.rails" in load_board("zc706").facts
 
 
 def test_a_board_is_frozen() -> None:

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from docs_pages import DOCS, ROOT
 
-from fluidnpu.boards import DRAM_FIELDS, DRAM_OPTIONAL, FIELDS, OPTIONAL, POWER_FIELDS
+from fluidnpu.boards import DRAM_FIELDS, DRAM_OPTIONAL, FIELDS, OPTIONAL, POWER_FIELDS, SENSOR_FIELDS, SENSOR_OPTIONAL
 from fluidnpu.cli import main
 from fluidnpu.models import shipped_file
 from fluidnpu.words import ALIASES, WORDS
@@ -75,6 +75,7 @@ def test_every_field_of_a_board_file_has_its_row() -> None:
         *expected(FIELDS, OPTIONAL),
         *expected(DRAM_FIELDS, DRAM_OPTIONAL),
         *expected(POWER_FIELDS, ()),
+        *expected(SENSOR_FIELDS, SENSOR_OPTIONAL),
     ]
 
 

@@ -11,9 +11,11 @@ from click.testing import CliRunner, Result
 
 from fluidnpu.cli import main
 from fluidnpu.models import golden, quantise, read_onnx, shipped_file, shipped_images
-from fluidnpu.models.exits import attach_bridges, candidate_tensors, single_exit
-from fluidnpu.models.onnx import write_onnx
-from fluidnpu.models.zoo import Architecture, random_network, skeleton, with_random_weights
+from fluidnpu.models.exits import attach_bridges, candidate_tensors, scores, single_exit
+from fluidnpu.models.graph import MapTask
+from fluidnpu.models.numeric import run_float
+from fluidnpu.models.onnx import build_onnx, write_onnx
+from fluidnpu.models.zoo import Architecture, random_hourglass, random_network, skeleton, with_random_weights
 
 SMALL = Architecture(name="small", blocks=1, widths=(4, 8, 8), stem_stride=4)
 
@@ -227,3 +229,48 @@ def test_no_is_an_answer_with_exit_code_1(exits_that_agree: Path, tmp_path: Path
     assert result.exit_code == 1, result.output
     assert "no number of samples will do" in result.stderr
     assert not (tmp_path / "no.onnx").exists()
+
+
+def test_a_map_becomes_the_answer_of_exits(tmp_path: Path) -> None:
+    """From a network without classes to selected exits with maps, by commands alone."""
+    network = random_hourglass(4, MapTask.SEGMENTATION, exits=0)
+    model = build_onnx(network)
+    del model.metadata_props[:]
+    plain, more, other = (tmp_path / f"{name}.onnx" for name in ("plain", "more", "other"))
+    plain.write_bytes(model.SerializeToString())
+    words = ("--head", "segmentation", "--every", 2, "--candidates", 3)
+    images = network.intake.random(60, 0)
+    values = run_float(network, images)[0].reshape(60, 12, 8, 3)
+    data = tmp_path / "data.npz"
+    np.savez(data, images=images, labels=values.argmax(-1))
+    found = answer("exits", plain, *words, "--calibrate", data, "--out", more)
+    assert [row["name"] for row in found["exits"]] == ["exit1", "exit2", "exit3", "final"]
+    assert found["exits"][-1]["accuracy"] == 1.0
+    assert found["check"] == "segmentation:shape=12x8x3,count=0.5,every=2"
+    counted = answer("exits", more, "--count", 0.9, "--thresholds", "0.5,0.5,0.5", "--out", other)
+    assert counted["check"] == "segmentation:shape=12x8x3,count=0.9,every=2"
+    assert read_onnx(other).check.text == counted["check"]
+    chosen = answer(
+        "exits", more, "--select", data, "--board", "zc706", "--cycles", "paper", "--eta", 0.5, "--late", 1,
+        "--sure", 0.8, "--out", tmp_path / "ready.onnx",
+    )["selection"]  # fmt: skip
+    each = np.array([scores(one, values.argmax(-1), network.check) for one in run_float(read_onnx(more), images)])
+    shown = [row["accuracy"] for row in chosen["candidates"]]
+    assert shown == pytest.approx(each[:-1].mean(axis=1), abs=0.02)
+    assert chosen["guaranteed"]["kept"] >= 0.5
+    assert "labels of (60, 12, 8) came" in refused("exits", single_of(tmp_path), "--calibrate", data)
+    assert "--output names what --head is about" in refused("exits", plain, "--output", "final")
+    assert "is for exits that give maps" in refused("exits", single_of(tmp_path), "--every", 2)
+    assert "a linear head tells classes apart" in refused("exits", more, "--exits", "at=r1b1_b_out")
+    assert "'top' is a check of classes" in refused("exits", more, "--check", "top")
+    assert "at least 0 below 1" in refused("exits", more, "--count", 1)
+    assert "decides between classes" in refused("exits", single_of(tmp_path), "--head", "landmarks")
+    plan = ("--select", data, "--board", "zc706", "--keep", "--plan", tmp_path / "plan.npz")
+    assert "--plan is for exits that name classes" in refused("exits", more, *plan)
+
+
+def single_of(folder: Path) -> Path:
+    """A classifier with one exit, whose images are those of the hourglass."""
+    small = Architecture(name="small", blocks=1, widths=(4, 8, 8), stem_stride=4, input_shape=(24, 16, 3))
+    write_onnx(with_random_weights(single_exit(skeleton(small)), 0, 2), folder / "classes.onnx")
+    return folder / "classes.onnx"

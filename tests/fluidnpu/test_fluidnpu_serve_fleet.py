@@ -39,6 +39,7 @@ def said(*words: str) -> tuple[int, str]:
         (("--fleet", "F", "--http", "0", "--admin", "0"), "its front has no --admin"),
         (("--fleet", "F", "--http", "0"), "must be a bundle with a readable design.json"),
         (("--fleet", "nowhere.toml", "--http", "0"), "nowhere.toml"),
+        (("--fleet", "F", "--http", "0", "--power", "2,6"), "--power is for a server of its own"),
         (("--plan", "F", "--http", "0"), "so it needs --fleet FILE.toml"),
         (("--fleet", "F", "--http", "0", "--ray-address", "x:1"), "--ray-address is for --engine ray"),
         (("--fleet", "F", "--http", "0", "--engine", "ray", "--shard", "0"), "--shard"),

@@ -9,6 +9,8 @@ import re
 import signal
 import tempfile
 from contextlib import nullcontext
+from functools import partial
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,10 @@ from click.testing import CliRunner, Result
 from refusals import refused
 
 from fluidnpu.cli import main
-from fluidnpu.host import Bundle, Driver, SimulatedNpu
+from fluidnpu.host import Bundle, Driver, SimulatedNpu, devices
 from fluidnpu.host.devices import opening
 from fluidnpu.host.devices.physical.checkup import Target
+from fluidnpu.host.devices.physical.places import Places
 from fluidnpu.host.devices.pynq.bitstream import write_simulated_bitstream
 from fluidnpu.models import shipped_file, shipped_images
 from fluidnpu.scheduler.policies import REGISTRY
@@ -137,6 +140,39 @@ def played_by(device: type[SimulatedNpu], project: Path, monkeypatch: pytest.Mon
 def test_devmem_serves(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = played_by(SimulatedNpu, project, monkeypatch)
     assert found(*words, "--requests", 40)["accuracy"] == found(project, *CALM, "--requests", 40)["accuracy"]
+
+
+def test_power_is_measured_on_a_board_and_says_so(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ZC706 with PMBus in a look-alike of its sensors: modelled with two watts, and measured beside."""
+    chip = tmp_path / "hwmon" / "hwmon0"
+    chip.mkdir(parents=True)
+    files = {"name": "ucd90120", "in1_label": "vout1", "in1_input": 1000, "curr9_label": "iout9", "curr9_input": 2500}
+    for file, text in files.items():
+        (chip / file).write_text(f"{text}\n")
+    find, places = devices.find_meter, Places(classes=tmp_path)
+    monkeypatch.setattr(devices, "find_meter", lambda board: find(board, places))
+    monkeypatch.setattr(devices, "measure_power", partial(devices.measure_power, seconds=0.02))
+    words = (*played_by(SimulatedNpu, project, monkeypatch), "--requests", 40)
+    plain = found(*words)
+    assert not [key for key in plain if "measured" in key or "modelled" in key]  # rails are not paired, and no watts
+    refused(run(*words, "--power", "measured"), "--power measured must find a power sensor", "pair them")
+    assert found(*words, "--power", "2,6")["energy_mj_modelled"] > 0
+    board = tmp_path / "mine.toml"
+    text = resources.files("fluidnpu.boards").joinpath("zc706.toml").read_text(encoding="utf-8")
+    board.write_text(text.replace('covers = "rails"', 'covers = "rails"\nrails = [["vout1", "iout9"]]'))
+    one = found(*words, "--power", board)
+    assert (one["power_w_measured"], one["power_measured_of"]) == (2.5, "rails")
+    assert one["energy_mj_measured"] > 0
+    assert one["power_modelled_w"] == [2.5, 2.5]  # measured before, on a sensor that does not move
+    said = run(*words, "--power", board).stdout
+    for line in ("watts measured before: [power] idle_w = 2.50", "energy modelled:", "power measured: 2.50 W of some"):
+        assert line in said
+    simulated = found(project, *CALM, "--requests", 40, "--power", "2,6")
+    assert simulated["energy_mj_modelled"] > 0
+    assert "power_w_measured" not in simulated
+    refused(run(project, *CALM, "--power", "measured"), "the device 'simulated' is no board")
 
 
 @pytest.mark.parametrize("memory", ["ps", "pl"])

@@ -32,7 +32,10 @@ def test_one_program_is_linked_as_it_is() -> None:
 
 
 def test_every_layer_of_every_program_finds_its_own_weights() -> None:
-    programs = programs_of(4, 16, 2)
+    programs = tuple(  # with words that no two layers share, so that none can stand in for another
+        replace(program, fbcb_words=tuple(range(1000 * at, 1000 * at + len(program.fbcb_words))))
+        for at, program in enumerate(programs_of(4, 16, 2), 1)
+    )
     image, parts = link(programs), 0
     assert image.slot_bytes == max(program.slot_bytes for program in programs)
     assert image.layers == sum(len(program.descriptors) for program in programs)
@@ -53,6 +56,16 @@ def test_every_layer_of_every_program_finds_its_own_weights() -> None:
         words = image.fbcb_words[first * b_max : (first + len(program.descriptors)) * b_max]
         assert words == program.fbcb_words
     assert parts > len(programs)
+
+
+def test_weights_beyond_the_address_space_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = programs_of(4, 16)
+    whole = len(link(programs).content) - link(programs).weights_offset
+    monkeypatch.setattr("fluidnpu.hls.program.linking.ADDRESS_LIMIT", whole + 1)
+    link(programs)
+    monkeypatch.setattr("fluidnpu.hls.program.linking.ADDRESS_LIMIT", whole)
+    with pytest.raises(ProgramError, match=f"must be smaller than {whole} bytes, not {whole}"):
+        link(programs)
 
 
 def test_programs_of_different_npus_are_refused() -> None:

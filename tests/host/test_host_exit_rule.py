@@ -11,7 +11,8 @@ from toy_criterion import Impatient
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Driver, Server, serve_requests
 from fluidnpu.models import confidence, golden, quantise
-from fluidnpu.models.exits import ExitCheck, with_check, with_thresholds
+from fluidnpu.models.exits import with_check, with_thresholds
+from fluidnpu.models.graph import ExitCheck
 from fluidnpu.scheduler import Request, Schedule, World, make_policy, simulate
 from fluidnpu.scheduler.exits import ExitRule, RuledExits, Seen, StageCosts, Threshold
 

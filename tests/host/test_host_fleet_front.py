@@ -12,10 +12,19 @@ from fleet_worlds import NAME, fleet, fleet_file, slow_world
 
 import fluidnpu
 from fluidnpu.host.errors import AccessError, ProtocolError, TooLargeError, UnknownModelError
-from fluidnpu.host.fleet import State
+from fluidnpu.host.fleet import BoardOptions, State, shared_by
 from fluidnpu.host.oip.messages import SERVICE, message
 from fluidnpu.models import golden
+from fluidnpu.scheduler import SchedulerError
 
+TENANTS = """
+[tenant.doors]
+share = 0.5
+criteria = "exit_number == 1"
+[tenant.cameras]
+share = 0.25
+rate = 100
+"""
 DEVICES = '[[devices]]\ntype = "board"\ncount = 2\n'
 
 
@@ -26,7 +35,9 @@ def test_a_fleet_is_one_server(tmp_path: Path) -> None:
     exits, classes, _ = golden.early_exit(w.qnet, images)
     stored = golden.run(w.qnet, images)
     right = [np.float32(w.qnet.logits(exit, stored[exit])[row]).tobytes() for row, exit in enumerate(exits)]
-    with fleet(fleet_file(tmp_path, DEVICES, w)) as (server, front):
+    (tmp_path / "tenants.toml").write_text(TENANTS)
+    boards = BoardOptions(slo_ns=10**9, tenants=tmp_path / "tenants.toml", boards=2)
+    with fleet(fleet_file(tmp_path, DEVICES, w), boards=boards) as (server, front):
         with fluidnpu.connect(server.url(), NAME) as npu:
             answer = npu.infer(images)
             assert answer.outputs["label"].tolist() == classes.tolist()
@@ -41,6 +52,7 @@ def test_a_fleet_is_one_server(tmp_path: Path) -> None:
             _refused(server.url(), npu, images)
         _over_grpc(server.url("grpc"), w.program.input, images, classes)
         _pages(server.url(), front)
+        _tenants(server.url(), images, exits)
         front.dispatcher.drain("board-0")
         with fluidnpu.connect(server.url(), NAME) as npu:
             assert {npu.infer(image).parameters["board"] for image in images[:3]} == {"board-1"}
@@ -67,6 +79,42 @@ def _refused(url: str, npu: Any, images: Any) -> None:
         other.metadata()
     with pytest.raises(AccessError):
         npu.load()
+
+
+def _tenants(url: str, images: Any, exits: Any) -> None:
+    """Each board shares its NPU between them; the front passes their names on."""
+    with fluidnpu.connect(url, NAME) as npu:
+        for image in images[:3]:
+            assert npu.infer(image, tenant="doors").left_because == "exit_number == 1"
+        assert npu.infer(images[:4], tenant="cameras").outputs["exit"].tolist() == exits[:4].tolist()
+        with pytest.raises(ProtocolError, match="a tenant must be one of doors, cameras, not 'attic'"):
+            npu.infer(images[0], tenant="attic")
+    with urllib.request.urlopen(url + "/openapi.json") as answer:
+        schema = json.loads(answer.read())["components"]["schemas"]["InferRequest"]
+    assert '"doors"' in json.dumps(schema)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[tenant.a]\nshare = 1\nnetwork = 'small'", "tenants of a fleet share every model, so none may name"),
+        ("confidences = 'x.npz'\n[tenant.a]\nshare = 1", "what needs recorded confidences is for a board"),
+        ("[tenant.a]\nshare = 1\nmode = 'pareto'", "what needs recorded confidences is for a board"),
+        ("[tenant.a]\nshare = 2", "share must be a number in 0..1, not 2"),
+    ],
+)
+def test_tenants_that_a_fleet_cannot_hold_are_one_sentence(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "tenants.toml"
+    file.write_text(text)
+    with pytest.raises(SchedulerError, match=says) as caught:
+        shared_by(file)
+    assert "tenants.toml" in str(caught.value)
+
+
+def test_each_board_expects_its_part_of_the_rates(tmp_path: Path) -> None:
+    file = tmp_path / "tenants.toml"
+    file.write_text(TENANTS)
+    assert [one.rate_per_s for one in shared_by(file, 4).tenants] == [None, 25.0]
 
 
 def _over_grpc(place: str, input: str, images: Any, classes: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from fluidnpu.host.oip import NetworkServer, ServeOptions, in_background
 from fluidnpu.host.serving import IntegrityError, ModelOptions, Models, ProtocolError
 from fluidnpu.models import confidence
 from fluidnpu.rtl_tb import RtlNpu
-from fluidnpu.scheduler import Request, SchedulerError, World, simulate
+from fluidnpu.scheduler import PolicyError, Request, SchedulerError, World, simulate
+from fluidnpu.scheduler.comparison import replay_live
 from fluidnpu.scheduler.exits import Criteria, ExitProfile, Recorded, RuledExits
 from fluidnpu.scheduler.simulation import Networks, SideBySide
 from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, measure_tenants, parse_tenants
@@ -238,7 +240,9 @@ def folders_of(w: PairWorld, folder: Path) -> dict[str, Path]:
 def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PairWorld, NetworkServer]]:
     w = pair(millis=True)
     folder = tmp_path_factory.mktemp("pair")
-    options = ModelOptions(slo_ns=10**10, tenancy=parse_tenants(TENANTS), recorded={"cameras": EVEN})
+    options = ModelOptions(
+        slo_ns=10**10, tenancy=parse_tenants(TENANTS), recorded={"cameras": EVEN}, decisions=folder / "decisions"
+    )
     with in_background(Models(folders_of(w, folder), options), ServeOptions(http=0, admin=0)) as server:
         yield w, server
 
@@ -322,5 +326,31 @@ def test_bundles_of_different_npus_are_not_served_together(tmp_path: Path) -> No
     models = Models(folders, ModelOptions(tenancy=parse_tenants(TENANTS.replace('mode = "pareto"', ""))))
     with pytest.raises(BundleError, match="networks side by side must have one NPU"):
         models.find("doors").load()
-    with pytest.raises(DriverUsageError, match="decisions can be logged of an NPU with one network"):
-        Models(folders, ModelOptions(tenancy=parse_tenants(TENANTS), decisions=tmp_path))
+
+
+def test_the_turns_of_two_networks_are_asked_again_from_the_log(
+    listening: tuple[PairWorld, NetworkServer], tmp_path: Path
+) -> None:
+    w, server = listening
+    doors, cameras = (server.models.find(name) for name in NAMES)
+    doors.load()  # a log of its own
+    own = {"porch": (0, doors), "yard": (1, cameras), "road": (1, cameras)}
+    for change in ({"yard": {"share": 0.3}}, {"yard": {"share": 0.1, "burst": "2ms"}}):
+        cameras.change(None, change)
+        asked = [name for name in own for _ in range(8)]
+        futures = [own[name][1].submit(w.images(own[name][0], 1)[0], 10**12, tenant=name) for name in asked]
+        assert all(future.result(60) for future in futures)
+    folder = cameras.options.decisions
+    assert folder is not None
+    cameras.unload()
+    lines = (folder / "doors+cameras.jsonl").read_text().splitlines()
+    doors.load()
+    relived = replay_live(lines)
+    assert (relived.requests, relived.asked) == (48, relived.decisions)
+    assert {json.loads(line).get("stage") for line in lines} >= {0, 1, 2, 3}  # stages of both networks
+    head = json.loads(lines[0])
+    moved = head["networks"] | {"of_tenant": {"porch": 1, "yard": 0, "road": 0}}
+    with pytest.raises(PolicyError):
+        replay_live([json.dumps(head | {"networks": moved}), *lines[1:]])
+    with pytest.raises(SchedulerError, match="network must be one of 0"):
+        replay_live([json.dumps(head | {"networks": moved | {"of_tenant": {"porch": 2}}})])

@@ -425,7 +425,7 @@ def logged(folder: Path, w: HostWorld, policy: str, **options: Any) -> list[str]
     """Serve a crowd with all kinds of terms, and return the lines of the log, oldest part first."""
     log = DecisionLog(folder / "d.jsonl", policy, **options)
     setting = Setting(latency=w.design.latency, exit_rates=(0.5, 0.5), rate_per_s=100.0, slo_ns=SECOND_NS)
-    log.expect(setting)
+    log.expect([setting])
     made = make_policy(policy, setting)
     with Server(w.driver, made, exit_rates=(0.5, 0.5), observers=[log]) as server:
         futures = []
@@ -486,7 +486,7 @@ def test_a_policy_that_decides_at_random_is_caught(tmp_path: Path) -> None:
 
     w = world(3)
     log = DecisionLog(tmp_path / "odd", "greedy")
-    log.expect(Setting(latency=w.design.latency, exit_rates=(0.5, 0.5), rate_per_s=1.0, slo_ns=1))
+    log.expect([Setting(latency=w.design.latency, exit_rates=(0.5, 0.5), rate_per_s=1.0, slo_ns=1)])
     with Server(w.driver, Odd(), observers=[log]) as server:
         wait([server.submit(image, SECOND_NS) for image in w.images(6)], PATIENCE_S)
     log.close()

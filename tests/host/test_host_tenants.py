@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 from host_worlds import world
@@ -15,12 +17,13 @@ from oip_worlds import NAME, Served, bundle_of, served, triton_grpc
 
 import fluidnpu
 from fluidnpu.host import Driver, Server, serve_requests
-from fluidnpu.host.errors import DriverUsageError
+from fluidnpu.host.errors import AccessError, DriverUsageError
+from fluidnpu.host.oip import Client
 from fluidnpu.host.serving import Model, ModelOptions, ProtocolError, modes_of
 from fluidnpu.models import confidence, golden
-from fluidnpu.scheduler import Request, SchedulerError, World, make_policy, simulate
+from fluidnpu.scheduler import PolicyError, Request, SchedulerError, World, make_policy, simulate
 from fluidnpu.scheduler.comparison import replay_live
-from fluidnpu.scheduler.exits import Criteria, ExitProfile, RuledExits
+from fluidnpu.scheduler.exits import Criteria, ExitProfile, PowerModel, Recorded, RuledExits
 from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, measure_tenants, parse_tenants
 
 RATES = (0.5, 0.2, 0.3)
@@ -158,10 +161,10 @@ def test_requests_say_whose_they_are_and_leave_by_their_tenants_criterion(s: Ser
             npu.infer(image, tenant="attic")
     status, answer = s.call("POST", f"/v2/models/{NAME}/infer", s.request(image, parameters={"tenant": 3}))
     assert (status, answer["error"]) == (400, "parameter 'tenant' must be a text, not 3")
-    grpc = triton_grpc()
-    made = grpc.InferInput(s.input, [1, *image.shape], "UINT8")
+    triton = triton_grpc()
+    made = triton.InferInput(s.input, [1, *image.shape], "UINT8")
     made.set_data_from_numpy(image[None])
-    with grpc.InferenceServerClient(s.grpc_place) as client:
+    with triton.InferenceServerClient(s.grpc_place) as client:
         found = client.infer(NAME, [made], parameters={"tenant": "doors"}).get_response()
         assert found.parameters["left_because"].string_param == "exit_number == 1"
 
@@ -188,6 +191,81 @@ def test_tenants_are_read_and_changed_live_on_the_admin_surface_only(s: Served) 
     tenants_of(s, {"tenants": {"doors": {"share": 0.5, "criteria": "exit_number == 1"}}})
 
 
+def by_grpc(s: Served, call: str, surface: str = "admin_grpc", **asked: object) -> Any:
+    """A call of our own gRPC service, of JSON bytes."""
+    with grpc.insecure_channel(s.server.url(surface)) as channel:
+        return json.loads(channel.unary_unary(f"/fluidnpu.Tenants/{call}")(json.dumps(asked).encode(), timeout=20))
+
+
+def test_grpc_reads_and_sets_tenants_as_rest_does(s: Served) -> None:
+    assert by_grpc(s, "Tenants", model=NAME)["tenants"].keys() == tenants_of(s)[1]["tenants"].keys()
+    usual = tenants_of(s)[1]["criteria"]
+    change = {"doors": {"criteria": "exit_number == 2", "slo": "7ms"}}
+    after = by_grpc(s, "ChangeTenants", model=NAME, criteria="exit_number == 3", tenants=change)
+    assert (after["criteria"], after["tenants"]["doors"]["slo"]) == ("exit_number == 3", "7000000ns")
+    image = s.w.images(1)[0]
+    with fluidnpu.connect(s.url) as npu:
+        assert npu.infer(image, tenant="doors").left_because == "exit_number == 2"
+    by_grpc(s, "ChangeTenants", model=NAME, criteria=usual, tenants={"doors": {"criteria": "exit_number == 1"}})
+    with fluidnpu.connect(s.url) as npu:
+        assert npu.infer(image, tenant="doors").left_because == "exit_number == 1"
+
+
+@pytest.mark.parametrize(
+    ("ask", "code", "says"),
+    [
+        (lambda s: by_grpc(s, "Tenants", "grpc", model=NAME), "PERMISSION_DENIED", "on the admin surface"),
+        (lambda s: by_grpc(s, "ChangeTenants", "grpc", model=NAME), "PERMISSION_DENIED", "on the admin surface"),
+        (lambda s: by_grpc(s, "Tenants"), "INVALID_ARGUMENT", "model must be the name of a model"),
+        (lambda s: by_grpc(s, "Tenants", model="attic"), "NOT_FOUND", "must be one of small, not 'attic'"),
+        (lambda s: by_grpc(s, "ChangeTenants", model=NAME, shares=1), "INVALID_ARGUMENT", "not shares"),
+        (
+            lambda s: by_grpc(s, "ChangeTenants", model=NAME, tenants={"doors": {"share": 0.9}}),
+            "INVALID_ARGUMENT",
+            "sum to at most 1, not 1.15",
+        ),
+    ],
+)
+def test_grpc_refuses_in_one_sentence(s: Served, ask: Callable[[Served], Any], code: str, says: str) -> None:
+    with pytest.raises(grpc.RpcError, match=says) as refused:
+        ask(s)
+    assert refused.value.code().name == code
+
+
+def test_the_client_reads_and_sets_tenants(s: Served) -> None:
+    with fluidnpu.connect(s.server.url("admin")) as npu:
+        usual = npu.tenants()["criteria"]
+        after = npu.change_tenants({"cameras": {"share": 0.125}}, criteria="exit_number == 3")
+        assert (after["criteria"], after["tenants"]["cameras"]["share"]) == ("exit_number == 3", 0.125)
+        assert npu.change_tenants({"cameras": {"share": 0.25}})["criteria"] == "exit_number == 3"
+        assert npu.change_tenants(criteria=usual)["tenants"]["cameras"]["share"] == 0.25
+        with pytest.raises(ProtocolError, match="a tenant must be one of doors, cameras, not 'attic'"):
+            npu.change_tenants({"attic": {"share": 0.1}})
+    with fluidnpu.connect(s.url) as npu, pytest.raises(AccessError, match="admin surface"):
+        npu.tenants()
+
+
+def test_a_mode_and_its_target_are_set_live(tmp_path: Any) -> None:
+    """A tenant whose criterion was fixed follows a target accuracy from the next decision on, and back."""
+    recorded = Recorded(confidences=[[0.4, 0.6, 0.9]] * 200, correct=[[0, 1, 1]] * 180 + [[0, 0, 1]] * 20)
+    options: dict[str, Any] = {"tenancy": parse_tenants(TENANTS), "recorded": {"": recorded}}
+    with served(tmp_path, world(3, exits=3, loaded=False), surfaces={"admin": 0}, **options) as one:
+        image = one.w.images(1)[0]
+        with fluidnpu.connect(one.server.url("admin")) as admin, fluidnpu.connect(one.url) as npu:
+            assert npu.infer(image, tenant="doors").left_because == "exit_number == 1"
+            for accuracy, exit in ((0.85, 2), (0.99, 3)):  # the second exit has 0.9, the last all
+                target = {"mode": "per-workload", "accuracy": accuracy, "rate": 0.001}
+                assert admin.change_tenants({"doors": target})["tenants"]["doors"]["accuracy"] == accuracy
+                said = "last exit" if exit == 3 else f"exit_number == {exit}"
+                assert npu.infer(image, tenant="doors").left_because == said
+            changed = admin.change_tenants({"doors": {"mode": "fixed", "criteria": "exit_number == 1"}})
+            assert "accuracy" not in changed["tenants"]["doors"]
+            assert npu.infer(image, tenant="doors").left_because == "exit_number == 1"
+            with pytest.raises(ProtocolError, match="accuracy is the target of a mode, and its mode is fixed"):
+                admin.change_tenants({"doors": {"accuracy": 0.9}})
+            assert npu.infer(image, criteria="accuracy > 0.85").exit == 1  # it is known from the samples
+
+
 @pytest.mark.parametrize(
     ("body", "says"),
     [
@@ -200,6 +278,8 @@ def test_tenants_are_read_and_changed_live_on_the_admin_surface_only(s: Served) 
         ({"tenants": {"doors": {"share": 0.9}}}, "shares of all tenants must sum to at most 1, not 1.15"),
         ({"tenants": {"doors": {"speed": 1}}}, "tenant 'doors' may have share"),
         ({"tenants": {"doors": {"mode": "pareto"}}}, "must have recorded confidences"),
+        ({"tenants": {"doors": {"mode": "per-workload", "accuracy": 0.9}}}, "a target accuracy must have recorded"),
+        ({"tenants": {"doors": {"mode": "per-workload", "accuracy": 2}}}, "accuracy must be a number in 0..1, not 2"),
     ],
 )
 def test_a_wrong_change_is_one_sentence_and_changes_nothing(s: Served, body: object, says: str) -> None:
@@ -236,14 +316,53 @@ def test_a_model_refuses_tenants_that_do_not_fit(tmp_path: Any) -> None:
         model.check_tenant("a")
 
 
-def test_the_decision_log_of_a_shared_npu_obeys_the_rules(s: Served) -> None:
-    with fluidnpu.connect(s.url) as npu:
-        for name in ("doors", "cameras", "doors"):
-            npu.infer(s.w.images(1)[0], tenant=name)
+def crowd(npu: Client, images: Any, tenants: Sequence[str]) -> None:
+    """Ask for every image at once, so that tenants want the NPU at the same time."""
+    with ThreadPoolExecutor(8) as pool:
+        for one in [pool.submit(npu.infer, x, tenant=t) for x, t in zip(images, tenants, strict=True)]:
+            one.result(60)
+
+
+def test_the_turns_of_tenants_are_asked_again_from_the_log(s: Served) -> None:
+    """With a change of shares in the middle, and found out where the log tells other shares than there
+    were.
+    """
+    s.model.load()  # a log of its own
+    images, owners = s.w.images(24), ["doors", "cameras", ""] * 8
+    with fluidnpu.connect(s.url) as npu, fluidnpu.connect(s.server.url("admin")) as admin:
+        crowd(npu, images, owners)
+        admin.change_tenants({"cameras": {"share": 0.125, "burst": "1us"}, "doors": {"burst": "1us"}})
+        crowd(npu, images, owners)
+        admin.change_tenants({"cameras": {"share": 0.25, "burst": "50ms"}, "doors": {"burst": "50ms"}})
     folder = s.model.options.decisions
     assert folder is not None
     s.model.unload()
-    relived = replay_live((folder / f"{NAME}.jsonl").read_text().splitlines())
-    assert relived.decisions > 0
-    assert relived.asked == 0
+    lines = (folder / f"{NAME}.jsonl").read_text().splitlines()
     s.model.load()
+    relived = replay_live(lines)
+    assert (relived.requests, relived.asked) == (48, relived.decisions)
+    anew = next(i for i, line in enumerate(lines) if '"shared"' in line and i)
+    assert json.loads(lines[anew])["shared"]["tenants"]["cameras"]["share"] == 0.125
+    told = json.loads(lines[0])
+    told["shared"]["tenants"]["cameras"]["borrow"] = False
+    told["shared"]["tenants"]["cameras"]["burst"] = "1ns"
+    with pytest.raises(PolicyError, match=r"decision .* was .* by the log"):
+        replay_live([json.dumps(told), *lines[1:]])
+    old = [json.dumps(json.loads(lines[0]) | {"shared": True}), *lines[1:]]  # as logs were: the rules alone
+    assert (replay_live(old).decisions, replay_live(old).asked) == (relived.decisions, 0)
+
+
+def test_an_energy_budget_is_asked_again_from_the_log(tmp_path: Any) -> None:
+    """The NPU waits where the battery is empty, and the log tells with how many watts that was reckoned."""
+    text = TENANTS + "[energy]\nover_idle = 1.0001\nbattery = '0.000001mJ'"
+    options: dict[str, Any] = {"tenancy": parse_tenants(text), "power": PowerModel(idle_w=1.0, active_w=3.0)}
+    with served(tmp_path, world(3, exits=3, loaded=False), decisions=tmp_path / "log", **options) as one:
+        with fluidnpu.connect(one.url) as npu:
+            crowd(npu, one.w.images(9), ["doors", "cameras", ""] * 3)
+        one.model.unload()
+    lines = (tmp_path / "log" / f"{NAME}.jsonl").read_text().splitlines()
+    assert any("the energy budget is spent" in line for line in lines)
+    assert replay_live(lines).asked > 0
+    other = json.dumps(json.loads(lines[0]) | {"power_w": [1.0, 1.5]})
+    with pytest.raises(PolicyError, match="the energy budget is spent"):
+        replay_live([other, *lines[1:]])

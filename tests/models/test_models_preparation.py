@@ -11,9 +11,18 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from fluidnpu.models import ImageSet, Network, NetworkError, quantise, read_onnx, shipped_file, shipped_images
+from fluidnpu.models import (
+    ImageSet,
+    Network,
+    NetworkError,
+    confidence,
+    quantise,
+    read_onnx,
+    shipped_file,
+    shipped_images,
+)
 from fluidnpu.models.errors import DataError, ModelFileError, TrainingError
-from fluidnpu.models.exits import attach_exits, confidence, decide_exits, single_exit, with_rates, with_thresholds
+from fluidnpu.models.exits import attach_exits, decide_exits, single_exit, with_rates, with_thresholds
 from fluidnpu.models.images import Preprocessing
 from fluidnpu.models.numeric import examine, prepare, run_float
 from fluidnpu.models.onnx import build_onnx, rewritten, write_onnx

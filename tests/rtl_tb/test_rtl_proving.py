@@ -10,7 +10,13 @@ from fluidnpu.rtl_tb.proving import report
 from fluidnpu.rtl_tb.proving.prover import Outcome, cover
 from fluidnpu.rtl_tb.proving.report import said
 
-SLOW = ("engine", "read", "registers", "sequencer")  # half a minute to two; their first bugs are found in seconds
+SLOW = (
+    "engine",
+    "read",
+    "registers",
+    "sequencer",
+    "unpack",
+)  # half a minute to two; their first bugs are found in seconds
 DAILY = ("engine", "read", "write", "sequencer", "unpack", "registers", "addresses", "steps")
 
 

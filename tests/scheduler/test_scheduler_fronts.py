@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import SchedulerError
-from fluidnpu.scheduler.exits import ExitProfile, Recorded, Threshold, choose, front_of
+from fluidnpu.scheduler.exits import (
+    ExitProfile,
+    Recorded,
+    Threshold,
+    choose,
+    front_of,
+    make_mode,
+    parse_criterion,
+)
 from fluidnpu.scheduler.exits.bounds import gain_below, share_below
 from fluidnpu.scheduler.exits.fronts import default_grid, first_exit_within, halves, oracle_exits, outcomes_of
 
@@ -153,6 +161,31 @@ def test_a_guarded_choice_holds_on_unseen_samples_and_a_naive_one_often_does_not
             missed[guarded] += accuracy < 97 * unseen.accuracy[-1]
     assert missed[False] >= 10
     assert missed[True] <= 3
+
+
+def test_a_target_accuracy_holds_where_the_budget_allows_it() -> None:
+    data, never = recorded(4000, 7), parse_criterion("false")
+    best = data.accuracy[-1]
+    wanted = choose(data, PROFILE, cost="latency", accuracy=best - 0.1)
+    assert wanted.point is not None
+    mode = make_mode("pareto", PROFILE, never, data, accuracy=best - 0.1)
+    free = make_mode("pareto", PROFILE, never, data)
+    assert mode.feasible
+    assert mode.criterion(10**6) == wanted.criterion != free.criterion(10**6)
+    assert mode.criterion(wanted.point.cost) == wanted.criterion
+    short = wanted.point.cost - 1
+    assert mode.criterion(short) == free.criterion(short) != wanted.criterion
+    limited = make_mode("pareto", PROFILE, parse_criterion("slack < 5ns"), data, accuracy=best - 0.1)
+    assert limited.criterion(10**6).text == f"{wanted.criterion.text} or slack < 5ns"
+    vain = make_mode("pareto", PROFILE, never, data, accuracy=best + 0.01)
+    assert (vain.feasible, vain.criterion(10**6)) == (False, free.criterion(10**6))
+    for accuracy, exit, feasible in ((0.0, 1, True), (data.accuracy[1], 2, True), (best, 3, True), (1.0, 3, False)):
+        one = make_mode("per-workload", PROFILE, never, data, accuracy=accuracy)
+        assert (one.criterion(10**6).text, one.feasible) == (f"exit_number == {exit}", feasible)
+        assert one.criterion(1).text == "exit_number == 1"
+    for name in ("pareto", "per-workload"):
+        with pytest.raises(SchedulerError, match="a target accuracy must have recorded confidences"):
+            make_mode(name, PROFILE, never, accuracy=0.9)
 
 
 def test_halves_are_disjoint_and_whole() -> None:

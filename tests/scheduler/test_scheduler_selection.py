@@ -21,6 +21,7 @@ from fluidnpu.scheduler.tuning import (
     Chain,
     Goal,
     allowed_by_work,
+    exchanged,
     expected_average_ns,
     first_exits,
     greedy,
@@ -162,6 +163,90 @@ def test_the_search_finds_the_best_of_all_chains(seed: int, eta: float) -> None:
         assert early.bound_ns <= best * (1 + 1e-12)
         assert early.outcome.average_ns >= best * (1 - 1e-12)
         assert early.nodes <= nodes
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0.9, 0.97, 1.0]), st.booleans())
+def test_exchanges_only_improve_and_never_below_the_best(seed: int, eta: float, graded: bool) -> None:
+    table, answers = table_of(seed), (scored if graded else answers_of)(seed)
+    goal = Goal(eta=eta, batch=4, late=0.5, thresholds=GRID)
+    chain, alone = greedy(table, answers, goal)
+    more, found = exchanged(table, answers, goal, chain)
+    assert found == outcome(table, answers, more, 4)
+    assert found.average_ns <= alone.average_ns
+    assert not more or goal.met(found)
+    best = prove(table, answers, goal, nodes=10_000)
+    assert best.gap_pct == pytest.approx(0, abs=1e-9)
+    assert found.average_ns >= best.outcome.average_ns * (1 - 1e-12)
+    assert exchanged(table, answers, goal, best.chain)[1].average_ns == pytest.approx(best.outcome.average_ns)
+
+
+def test_exchanges_close_the_gap_that_greed_leaves() -> None:
+    """Over 40 worlds of six exits greedy is often off the best, and exchanges seldom."""
+    gaps = []
+    for seed in range(40):
+        table, answers = table_of(seed, exits=5), answers_of(seed, count=200, exits=5)
+        goal = Goal(eta=0.98, batch=4, late=0.5, thresholds=tuple(i / 10 for i in range(1, 10)))
+        chain, alone = greedy(table, answers, goal)
+        beam = exchanged(table, answers, goal, chain)[1]
+        best = prove(table, answers, goal, nodes=3000)
+        bound = min(best.bound_ns, best.outcome.average_ns)
+        gaps.append((alone.average_ns / bound - 1, beam.average_ns / bound - 1))
+    before, after = np.array(gaps).T
+    assert np.mean(before > 0.01) > 0.2
+    assert np.mean(after > 0.01) < np.mean(before > 0.01) / 2
+    assert after.mean() < before.mean() / 2
+
+
+def scored(seed: int, count: int = 96, exits: int = 3) -> Answers:
+    """Answers that are right in part, as those of maps."""
+    plain = answers_of(seed, count, exits)
+    rng = np.random.default_rng([seed, 1])
+    score = np.clip(0.6 * plain.right + 0.4 * rng.random(plain.right.shape), 0, 1)
+    return Answers(confidence=plain.confidence, right=score, reference=score[:, -1])
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0.9, 0.97, 1.0]))
+def test_the_search_finds_the_best_of_all_chains_by_scores(seed: int, eta: float) -> None:
+    table, answers, goal = table_of(seed), scored(seed), Goal(eta=eta, batch=4, late=0.5, thresholds=GRID)
+    every = [(outcome(table, answers, chain, 4), chain) for chain in all_chains(3, GRID)]
+    best = min(one.average_ns for one, _ in every if goal.met(one))
+    found = prove(table, answers, goal, nodes=10_000)
+    assert found.outcome.average_ns == pytest.approx(best)
+    assert found.gap_pct == pytest.approx(0, abs=1e-9)
+    for row in first_exits(table, answers, goal):
+        if row.threshold is not None:
+            assert row.precision >= eta * answers.reference.mean() - 1e-9
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+def test_right_and_wrong_are_scores_of_one_and_nought(seed: int) -> None:
+    answers = answers_of(seed)
+    ours, theirs = answers.right[:, 1], answers.reference
+    counted = Proof.of_scores(ours, theirs, eta=0.98, delta=0.05, rate=0.4)
+    added = Proof.of_scores(ours.astype(float), theirs.astype(float), eta=0.98, delta=0.05, rate=0.4)
+    assert counted.log_evidence == pytest.approx(added.log_evidence, abs=1e-9)
+    assert (counted.ours, counted.theirs) == (added.ours, added.theirs)
+
+
+def test_the_test_of_scores_is_valid_where_the_precision_is_just_missed() -> None:
+    """Of 3,000 experiments with scores between 0 and 1, at the boundary, no more than delta pass."""
+    rng = np.random.default_rng(0)
+    eta, delta = 0.98, 0.1
+    theirs = rng.beta(4, 2, (3000, 300))
+    ours = np.clip(eta * theirs + rng.choice([-0.2, 0.2], theirs.shape), 0, 1)
+    ours -= (ours - eta * theirs).mean()  # a mean difference of nought, exactly
+    for rate in (0.1, 0.4, 0.8):
+        passed = [
+            Proof.of_scores(a, b, eta=eta, delta=delta, rate=rate).passed for a, b in zip(ours, theirs, strict=True)
+        ]
+        assert np.mean(passed) <= delta
+    better = [
+        Proof.of_scores(a, b, eta=eta, delta=delta, rate=0.8).passed for a, b in zip(ours + 0.05, theirs, strict=True)
+    ]
+    assert np.mean(better) > 0.9
 
 
 @settings(max_examples=25, deadline=None)

@@ -121,6 +121,7 @@ def test_a_file_of_tenants() -> None:
         priority = 2
         criteria = "confidence > 0.9"
         mode = "pareto"
+        accuracy = 0.9
         burst = "5ms"
         at_limit = "drop"
         borrow = false
@@ -131,7 +132,7 @@ def test_a_file_of_tenants() -> None:
     )
     doors = tenancy.named("doors")
     assert dataclasses.replace(doors, criterion=None) == Tenant(
-        name="doors", share=0.5, priority=2, mode="pareto", burst_ns=5 * MS, at_limit="drop", borrow=False,
+        name="doors", share=0.5, priority=2, mode="pareto", accuracy=0.9, burst_ns=5 * MS, at_limit="drop", borrow=False,
         cooperative=True, rate_per_s=30, slo_ns=100 * MS,
     )  # fmt: skip
     assert (tenancy.interval_ns, tenancy.utilisation) == (500 * MS, 0.8)
@@ -160,6 +161,8 @@ def test_a_file_of_tenants() -> None:
         ("[tenant.a]\nshare=0.5\nburst=5", "burst must be a text in quotes, not 5"),
         ("[tenant.a]\nshare=0.5\ncriteria='sure'", "tenant 'a': a criterion must have"),
         ("[tenant.a]\nshare=0.5\nrate=0", "rate must be a number in 1e-06..1e+09, not 0"),
+        ("[tenant.a]\nshare=0.5\naccuracy=0.9", "tenant 'a': accuracy is the target of a mode, and its mode is fixed"),
+        ("[tenant.a]\nshare=0.5\nmode='pareto'\naccuracy=90", "tenant 'a': accuracy must be a number in 0..1, not 90"),
         ("[tenant.'a b']\nshare=0.5", "name must be letters, digits"),
         ("utilisation=0\n[tenant.a]\nshare=0.5", "utilisation must lie above 0"),
         ("utilisation='x'\n[tenant.a]\nshare=0.5", "utilisation must be a number"),

@@ -5,15 +5,20 @@ from __future__ import annotations
 import copy
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fluidnpu.models import from_torch, shipped_images
+from fluidnpu.models.exits import with_maps
+from fluidnpu.models.graph import MapTask
 from fluidnpu.studies import Size, Verdict, run_study
-from fluidnpu.studies.pame import simulations
+from fluidnpu.studies.pame import composites, maps, simulations
+from fluidnpu.studies.pame.dense import dense_module, dense_skeleton
 from fluidnpu.studies.pame.networks import block_numbers, resnet101, table_of
-from fluidnpu.studies.pame.recorded import CHECKS, recording
+from fluidnpu.studies.pame.recorded import CHECKS, MAP_CHECKS, map_recording, recording
 from fluidnpu.studies.pame.report import render_study
 from fluidnpu.studies.pame.simulations import served
 from fluidnpu.studies.pame.study import STUDY
@@ -116,15 +121,119 @@ def test_what_is_served_is_served_in_order() -> None:
     assert np.mean(left == 0) > 0.5
 
 
+def test_maps_are_judged_beside_random_leavers(done: Body) -> None:
+    body = copy.deepcopy(done)
+    for name in ("landmarks", "segmentation"):
+        one = body["parts"]["maps"][name]
+        found = map_recording(name)
+        assert one["exits_pct"] == pytest.approx(100 * found.score.mean(axis=0), abs=1e-2)
+        assert one["checks"]["random"] == pytest.approx(
+            [(share + one["exits_pct"][-1]) / 2 for share in one["exits_pct"][:-1]], abs=1e-2
+        )
+        where = f"section 5.3, composited {name}"
+        dice = one["checks"]["random"]
+        for gain, verdict in ((1.0, AGREES), (0.1, DIFFERS), (-1.0, DIFFERS)):
+            one["checks"]["count 0.5"] = [share + gain for share in dice]
+            assert said(body, where).verdict == verdict
+        one["checks"]["count 0.5"][0] += 9
+        assert said(body, where).verdict == PARTLY
+        held = {"average_change_pct": -9.0, "tail_change_pct": -3.0, "kept_pct": 99.2}
+        one["selected"]["0.99"] = {"chain": [], "held_out": held, "random_kept_pct": 99.0}
+        assert said(body, f"Fig. 9, composited {name}").verdict == AGREES
+        held["kept_pct"] = 98.9
+        assert said(body, f"Fig. 9, composited {name}").verdict == PARTLY
+        one["selected"]["0.99"] = None
+        assert said(body, f"Fig. 9, composited {name}").verdict == DIFFERS
+    seen = body["parts"]["maps"]["segmentation"]
+    assert said(body, "Fig. 11, composited segmentation").verdict == DIFFERS
+    seen["exits_pct"][1] = seen["exits_pct"][-1] + 1
+    assert said(body, "Fig. 11, composited segmentation").verdict == AGREES
+
+
+def test_random_leavers_are_what_chance_gives() -> None:
+    """Sureness that knows nothing keeps what the line of random leavers says, within what 2,000 can tell."""
+    found = map_recording("segmentation")
+    dice = np.random.default_rng(0).random(found.score.shape)
+    blind = replace(found, sure=dict.fromkeys(MAP_CHECKS, dice))
+    rows = maps.checks(blind)
+    assert rows["count 0.5"] == pytest.approx(rows["random"], abs=0.6)
+    wise = replace(found, sure=dict.fromkeys(MAP_CHECKS, found.score - found.score[:, -1:]))
+    assert min(a - b for a, b in zip(maps.checks(wise)["mean"], rows["random"], strict=True)) > 2
+
+
+def test_adaptation_is_judged_on_every_stream(done: Body) -> None:
+    body = copy.deepcopy(done)
+    one = body["parts"]["adaptation"]["fashion"]
+    assert one["alarms_before"] == 0
+    assert one["phases"]["fixed"]["before"] == one["phases"]["adapted"]["before"]
+    where = "our promise, section 7.6"
+    for noticed, verdict in (([40, 99], AGREES), ([40, 120], PARTLY), ([40, None], PARTLY), ([300, 200], DIFFERS)):
+        one["noticed"] = noticed
+        assert said(body, where).verdict == verdict
+    one["noticed"] = [None, None]
+    assert said(body, where).verdict == DIFFERS
+    phases = one["phases"]
+    phases["fixed"]["during"]["kept_pct"], phases["adapted"]["during"]["kept_pct"] = 98.0, 99.1
+    assert said(body, "section 7.6, served").verdict == AGREES
+    phases["adapted"]["during"]["kept_pct"] = 98.5
+    assert said(body, "section 7.6, served").verdict == PARTLY
+
+
+def test_the_skeleton_of_maps_is_the_module_that_was_trained() -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    for task in ("landmarks", "segmentation"):
+        module, check = dense_module(task)
+        trained = with_maps(from_torch(module.eval(), torch.rand(1, 1, 40, 40)), MapTask(task), top=check.top)
+        plain = dense_skeleton(task)
+        assert trained.check == plain.check == check
+        shapes = [sorted(repr(replace(one.shape, name="")) for one in net.layers) for net in (trained, plain)]
+        assert shapes[0] == shapes[1]
+
+
+def test_composited_truths_are_where_the_garments_are() -> None:
+    pytest.importorskip("skimage")
+    garments = shipped_images(60)
+    seg = composites.segmentation(garments, 12, 0, seen=False)
+    assert seg.images.shape == (12, 40, 40, 1)
+    assert seg.labels.shape == (12, 20, 20)
+    assert set(np.unique(seg.labels)) <= set(range(5))
+    assert 0.02 < (seg.labels > 0).mean() < 0.6
+    marks = composites.landmarks(garments, 12, 0, seen=True)
+    assert marks.labels.shape == (12, 4, 2)
+    middle = marks.labels.mean(axis=1)
+    assert ((middle > 0.1) & (middle < 0.9)).all()
+    again = composites.landmarks(garments, 12, 0, seen=True)
+    np.testing.assert_array_equal(again.images, marks.images)
+    silhouette = np.zeros((28, 28), bool)
+    silhouette[5:20, 8:12] = True
+    silhouette[10, 3] = silhouette[12, 24] = True
+    np.testing.assert_array_equal(composites.corners(silhouette), [[5, 9.5], [19, 9.5], [10, 3], [12, 24]])
+    pose = composites.Pose(np.random.default_rng(3), (0.8, 0.8), 30)
+    dot = np.zeros((28, 28))
+    dot[9:12, 16:19] = 255.0
+    row, column = np.unravel_index(pose.placed(dot).argmax(), (40, 40))
+    there = pose.moved(np.array([[10.0, 17.0]]))[0]
+    np.testing.assert_allclose([(row + 0.5) / 40, (column + 0.5) / 40], there, atol=0.04)
+
+
 def test_the_page_stands_alone(done: Body) -> None:
     figures = STUDY.figures(done)
     text = render_study(done, "the command", figures)
     assert not re.search(r"""(src|href)\s*=\s*["'](?!#|data:)|url\(\s*["']?http|<script|@import""", text)
-    assert text.count("<svg") == len(figures) == 4
-    for words in ("the command", "Statement by statement", "our promise", "agreement", "hard, raised"):
+    assert text.count("<svg") == len(figures) == 5
+    for words in (
+        "the command",
+        "Statement by statement",
+        "our promise",
+        "agreement",
+        "hard, raised",
+        "composited",
+        "adapted",
+    ):
         assert words in text
     brief = STUDY.summary(done, "the command")
-    assert sum(brief["tally"].values()) == len(brief["verdicts"]) == 26
+    assert sum(brief["tally"].values()) == len(brief["verdicts"]) == 35
     json.dumps(brief, allow_nan=False)
     for block in tables_markdown(done, "the command").split("\n\n"):
         lines = block.splitlines()

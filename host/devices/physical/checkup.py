@@ -19,6 +19,7 @@ from fluidnpu.hls.project import PLATFORMS
 from ...errors import DeviceAccessError
 from ...identity import build_id_word, shape_word
 from .places import BOARD, Places
+from .power import find_meter
 from .regions import DEVICE_MEMORY, MODES, DmaBuffer, dma_buffers
 from .status_lines import read_status_lines
 from .system import SYSTEMS, Read
@@ -167,6 +168,18 @@ def check_board(target: Target | None = None, places: Places = BOARD) -> Iterato
             yield _interrupt(target, registers, places)
     finally:
         registers.close()
+    if target.board is not None:
+        yield _power(target.board, places)
+
+
+def _power(board: Board, places: Places) -> Step:
+    """Read the board's power; serving needs none of it."""
+    try:
+        meter = find_meter(board, places)
+        of = "the whole board" if meter.covers == "board" else "some rails"
+        return Step(name="power", passed=True, said=f"{meter.watts():.2f} W measured of {of} ({meter.source})")
+    except DeviceAccessError as error:
+        return Step(name="power", passed=None, said=str(error))
 
 
 def _identity(target: Target, registers: Words) -> Step:

@@ -53,7 +53,7 @@ class Rule:
             object.__setattr__(self, what, given)
         if not any(self.weights):
             raise FleetError("weights must not all be 0")
-        if (self.name == "weighted") != (len(set(self.weights)) > 1) and self.name != "weighted":
+        if self.name != "weighted" and len(set(self.weights)) > 1:
             raise FleetError(f"only the rule 'weighted' takes weights, not '{self.name}'")
         if max(self.fractions) - min(self.fractions) > MOST_SHIFT:
             raise FleetError(f"fractions must lie within {MOST_SHIFT} bits, not {list(self.fractions)}")

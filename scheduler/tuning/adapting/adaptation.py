@@ -446,8 +446,8 @@ class Adaptation:
             return
         if not self._alarmed:
             return
-        leavers_seen = window.requests >= 20 * self.watching.evidence  # hardly anybody leaves: nothing can be lost
-        if sum(window.shadows) < self.watching.evidence and not leavers_seen:
+        enough = window.requests >= 20 * self.watching.evidence  # hardly anybody leaves: nothing can be lost
+        if sum(window.shadows) < self.watching.evidence and not enough:
             return
         kept = self.kept()
         if kept is not None and kept < self.plan.goal.eta:

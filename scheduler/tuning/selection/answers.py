@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +22,13 @@ class Answers:
     """The confidence and correctness of N samples at K early exits and the last, in the order of arrival.
 
     `confidence` and `right` are (N, K + 1); `reference` (N,) says where the single-exit network that
-    precision refers to is right. Raises SchedulerError.
+    precision refers to is right. For answers that are right in part (maps), both hold scores of 0..1, and
+    precision is their mean. Raises SchedulerError.
     """
 
     confidence: NDArray[np.float64]
-    right: NDArray[np.bool_]
-    reference: NDArray[np.bool_]
+    right: NDArray[Any]
+    reference: NDArray[Any]
 
     def __post_init__(self) -> None:
         shape = self.confidence.shape
@@ -56,8 +58,8 @@ class Answers:
         chosen = decide_exits(columns, [threshold for _, threshold in chain])
         return np.array([*active, self.exits], np.int64)[chosen]
 
-    def right_with(self, chain: Chain) -> NDArray[np.bool_]:
-        """Return where the answers under a chain are right, (N,)."""
+    def right_with(self, chain: Chain) -> NDArray[Any]:
+        """Return where the answers under a chain are right, or their scores, (N,)."""
         return np.asarray(self.right[np.arange(len(self)), self.left_at(chain)])
 
 

@@ -18,6 +18,8 @@ from .answers import Answers, Chain, Outcome, expected_average_ns, outcome, patt
 from .candidates import CandidateTable
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)
+WIDTH = 4  # chains from which exchanges go on
+ROUNDING = 1e-9  # of a sum of scores, which is exact where they are right or wrong
 LATE = 0.02  # tau_l: share of batches that may be late
 
 
@@ -108,24 +110,70 @@ def greedy(table: CandidateTable, answers: Answers, goal: Goal, *, later: bool =
     return chain, best
 
 
+def exchanged(
+    table: CandidateTable, answers: Answers, goal: Goal, chain: Chain, *, width: int = WIDTH
+) -> tuple[Chain, Outcome]:
+    """Improve a chain that meets the goal by exchanges, and return the best one met with its outcome.
+
+    Exits chosen one by one spend all the precision that eta leaves on the first. A neighbour leaves one exit
+    out, or raises its threshold by a step, and gives what that spares to any exit: the lowest threshold that
+    keeps the precision. A beam of the `width` best chains goes from neighbours to neighbours, and ends where
+    a round brings nothing better. This is no search of all chains; `prove` is.
+    """
+    best = outcome(table, answers, chain, goal.batch)
+    beam, seen = [chain], {chain}
+    while True:
+        new = dict.fromkeys(more for one in beam for more in _neighbours(answers, one, goal) if more not in seen)
+        seen.update(new)
+        found = [(outcome(table, answers, more, goal.batch), more) for more in new]
+        ranked = sorted(((one.average_ns, more, one) for one, more in found if goal.met(one)), key=lambda row: row[:2])
+        if not ranked or ranked[0][0] >= best.average_ns:
+            return chain, best
+        _, chain, best = ranked[0]
+        beam = [more for _, more, _ in ranked[:width]]
+
+
+def _neighbours(answers: Answers, chain: Chain, goal: Goal) -> list[Chain]:
+    """Return the chains that one exchange leads to, without repetition."""
+    bases = [chain]
+    for place, (exit, threshold) in enumerate(chain):
+        others = (*chain[:place], *chain[place + 1 :])
+        higher = next((value for value in goal.thresholds if value > threshold), None)
+        bases += [others] if higher is None else [others, tuple(sorted((*others, (exit, higher))))]
+    found: dict[Chain, None] = dict.fromkeys(bases)
+    for base in bases:
+        for exit in range(answers.exits):
+            more = _extended(answers, base, exit, goal)
+            if more is not None:
+                found[more] = None
+    del found[chain]
+    return list(found)
+
+
 def _most_leaving(answers: Answers, exit: int, goal: Goal) -> float | None:
     found = _extended(answers, (), exit, goal)
-    return None if found is None else found[-1][1]
+    return None if found is None else found[0][1]
 
 
 def _extended(answers: Answers, chain: Chain, exit: int, goal: Goal) -> Chain | None:
-    """Add an exit with the lowest threshold that keeps the precision (Eq. 1); None where none does."""
-    left = answers.left_at(chain)
-    movers = left == answers.exits
-    settled = int(answers.right[np.arange(len(left)), left][~movers].sum())
+    """Add an exit with the lowest threshold that keeps the precision (Eq. 1); None where none does.
+
+    The chain may have exits before it and behind it, and the threshold of an exit that it has is set anew.
+    """
+    others = tuple(one for one in chain if one[0] != exit)
+    left = answers.left_at(others)
+    right_there = answers.right[np.arange(len(left)), left]
+    movers = left > exit
+    settled = float(right_there[~movers].sum())
     values = len(goal.thresholds)
     passed = np.searchsorted(np.array(goal.thresholds), answers.confidence[movers, exit], side="left")
     leave, stay = (
-        np.bincount(passed, weights=answers.right[movers, one], minlength=values + 1) for one in (exit, answers.exits)
+        np.bincount(passed, weights=rights, minlength=values + 1)
+        for rights in (answers.right[movers, exit], right_there[movers])
     )
     right = settled + leave.sum() - np.cumsum(leave)[:values] + np.cumsum(stay)[:values]
-    good = np.flatnonzero(right >= goal.eta * float(answers.reference.sum()))
-    return (*chain, (exit, goal.thresholds[int(good[0])])) if len(good) else None
+    good = np.flatnonzero(right >= goal.eta * float(answers.reference.sum()) - ROUNDING)
+    return tuple(sorted((*others, (exit, goal.thresholds[int(good[0])])))) if len(good) else None
 
 
 def thresholds_of(chain: Chain, exits: int) -> tuple[float, ...]:

@@ -6,7 +6,8 @@ other tests them in that order and stops at the first that fails (fixed-sequence
 test", Angelopoulos et al. 2021), so no correction for their number is needed. The test is an e-value: with
 D = right - eta * (the reference is right) the product of 1 + rate * D over n samples has a mean of at most
 1 where the mean of D is at most 0, and exceeds 1 / delta with probability delta at most (Markov). It holds
-for any n, without a normal approximation; the rate comes from the first part.
+for any n, without a normal approximation; the rate comes from the first part. Scores of 0..1 in place of
+right and wrong change nothing: D stays above -eta.
 
 >>> Test.of(same=1000, gained=0, lost=0, eta=0.99, delta=0.05, rate=0.9).passed
 True
@@ -17,9 +18,12 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import SchedulerError
 from .answers import Answers, Chain, Outcome, outcome
@@ -36,15 +40,13 @@ RATES = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Test:
-    """One test of a chain: answers that both have right, that only the chain has, that only the reference
-    has.
+    """One test of a chain: the sums of its scores and of the reference's, or their right answers.
 
     `log_evidence` is the logarithm of the e-value; it passes above -log(delta).
     """
 
-    same: int
-    gained: int
-    lost: int
+    ours: float
+    theirs: float
     delta: float
     log_evidence: float
 
@@ -55,10 +57,17 @@ class Test:
 
     @classmethod
     def of(cls, *, same: int, gained: int, lost: int, eta: float, delta: float, rate: float) -> Test:
-        """Test counts with a rate that was fixed before they were seen."""
-        return cls(
-            same=same, gained=gained, lost=lost, delta=delta, log_evidence=_evidence(same, gained, lost, eta, rate)
-        )
+        """Test counts with a rate that was fixed before they were seen: answers that both have right, only
+        the chain, and only the reference.
+        """
+        evidence = _evidence(same, gained, lost, eta, rate)
+        return cls(ours=same + gained, theirs=same + lost, delta=delta, log_evidence=evidence)
+
+    @classmethod
+    def of_scores(cls, ours: NDArray[Any], theirs: NDArray[Any], *, eta: float, delta: float, rate: float) -> Test:
+        """Test scores (N,) of 0..1, or right and wrong, with a rate that was fixed before they were seen."""
+        evidence = _growth(ours, theirs, eta)(rate)
+        return cls(ours=float(ours.sum()), theirs=float(theirs.sum()), delta=delta, log_evidence=evidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,8 +122,7 @@ def guaranteed(
     tested: list[tuple[Chain, Test]] = []
     chosen: Chain | None = None
     for (rate, _), chain in ranked:
-        same, gained, lost = _counts(second, chain)
-        test = Test.of(same=same, gained=gained, lost=lost, eta=goal.eta, delta=delta, rate=rate)
+        test = Test.of_scores(second.right_with(chain), second.reference, eta=goal.eta, delta=delta, rate=rate)
         tested.append((chain, test))
         if not test.passed:
             break
@@ -164,17 +172,20 @@ def _proposals(table: CandidateTable, answers: Answers, goal: Goal, nodes: int) 
     return list(found)
 
 
-def _counts(answers: Answers, chain: Chain) -> tuple[int, int, int]:
-    """Return how many answers both have right, only the chain, and only the reference."""
-    right, reference = answers.right_with(chain), answers.reference
-    return int((right & reference).sum()), int((right & ~reference).sum()), int((~right & reference).sum())
+def _growth(ours: NDArray[Any], theirs: NDArray[Any], eta: float) -> Callable[[float], float]:
+    """Return the evidence of scores (N,) as a function of the rate."""
+    if ours.dtype == np.bool_:
+        same, gained, lost = (int(one.sum()) for one in (ours & theirs, ours & ~theirs, ~ours & theirs))
+        return lambda rate: _evidence(same, gained, lost, eta, rate)
+    differences = ours - eta * theirs
+    return lambda rate: float(np.log1p(rate * differences).sum())
 
 
 def _best_rate(answers: Answers, chain: Chain, eta: float) -> tuple[float, float]:
     """Return the rate of most evidence on these samples, and that evidence."""
     rates = MOST_RATE / eta * np.arange(RATES + 1) / RATES
-    counts = _counts(answers, chain)
-    grown = [_evidence(*counts, eta, float(rate)) for rate in rates]
+    growth = _growth(answers.right_with(chain), answers.reference, eta)
+    grown = [growth(float(rate)) for rate in rates]
     best = int(np.argmax(grown))
     return float(rates[best]), grown[best]
 

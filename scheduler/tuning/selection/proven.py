@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from .answers import Answers, Chain, Outcome, outcome
 from .candidates import CandidateTable
-from .greedy import Goal, greedy
+from .greedy import ROUNDING, Goal, greedy
 
 Longs = NDArray[np.int64]
+Doubles = NDArray[np.float64]
 NODES = 20_000
 
 
@@ -48,7 +49,7 @@ class _Node:
     movers: Longs  # indices of samples
     elapsed: Longs  # by batch
     paid: int  # ns of the samples that left
-    right: int  # right answers among them
+    right: float  # right answers among them
 
 
 def prove(table: CandidateTable, answers: Answers, goal: Goal, nodes: int = NODES) -> Proven:
@@ -75,7 +76,7 @@ class _Search:
         self.wanted = goal.eta * float(answers.reference.sum())
         grid = np.array(goal.thresholds)
         self.passed = np.searchsorted(grid, answers.confidence[:, : table.exits], side="left")  # thresholds below
-        self.right = answers.right.astype(np.int64)
+        self.right = answers.right.astype(np.float64)
         self.hope = np.flip(np.maximum.accumulate(np.flip(self.right, 1), 1), 1)  # right at this exit or a later one
         self.best, self.found = chain, found
         self.best_ns = found.average_ns * len(answers) if goal.met(found) else np.inf
@@ -124,19 +125,19 @@ class _Search:
         soonest, beyond = self._least_times(exit + 1)
         bounds = paid + (staying * (elapsed[:, None] + soonest[staying])).sum(axis=0)
         there = right + self._sums(passed, self.right[movers, exit + 1], leaving=False)
-        bounds += np.maximum(0, np.ceil(self.wanted - there)).astype(np.int64) * beyond
+        bounds += np.maximum(0, np.ceil(self.wanted - ROUNDING - there)).astype(np.int64) * beyond
         hope = right + self._sums(passed, self.hope[movers, exit + 1], leaving=False)
         children: list[tuple[float, _Node]] = []
         seen = -1
         for value in range(values):
             left_over = int(staying[:, value].sum())
-            if left_over in (0, seen) or hope[value] < self.wanted or bounds[value] >= self.best_ns:
+            if left_over in (0, seen) or hope[value] < self.wanted - ROUNDING or bounds[value] >= self.best_ns:
                 continue
             seen = left_over
             chain = (*node.chain, (exit, self.goal.thresholds[value]))
             keep = movers[passed <= value]
             children.append(
-                (float(bounds[value]), _Node(chain, exit + 1, keep, elapsed, int(paid[value]), int(right[value])))
+                (float(bounds[value]), _Node(chain, exit + 1, keep, elapsed, int(paid[value]), float(right[value])))
             )
         return children
 
@@ -157,18 +158,18 @@ class _Search:
         )
         return soonest, int(max(0, min(skipped, passed)))
 
-    def _sums(self, passed: Longs, values: Longs, *, leaving: bool) -> Longs:
+    def _sums(self, passed: Longs, values: Doubles, *, leaving: bool) -> Doubles:
         """Return the sum of values over samples that leave, or stay, at each threshold."""
-        sums = np.bincount(passed, weights=values, minlength=len(self.goal.thresholds) + 1).astype(np.int64)
+        sums = np.bincount(passed, weights=values, minlength=len(self.goal.thresholds) + 1)
         staying = np.cumsum(sums)[: len(self.goal.thresholds)]
         return np.asarray(sums.sum() - staying if leaving else staying)
 
-    def _judge(self, node: _Node, exit: int, ended: Longs, right: Longs) -> None:
+    def _judge(self, node: _Node, exit: int, ended: Longs, right: Doubles) -> None:
         """Keep the best chain that ends behind this exit, if it meets the goal."""
         for value in np.argsort(ended, kind="stable"):
             if ended[value] >= self.best_ns:
                 return
-            if right[value] < self.wanted:
+            if right[value] < self.wanted - ROUNDING:
                 continue
             chain = (*node.chain, (exit, self.goal.thresholds[int(value)]))
             found = outcome(self.table, self.answers, chain, self.goal.batch)

@@ -1,0 +1,89 @@
+"""Tasks of the study on adaptation while serving: a load that becomes hard, with exits that follow it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from fluidnpu.scheduler.tuning import AdaptationPlan, Goal, Watching, greedy, simulate_drift
+
+from ..study import Size
+from ..writing import significant
+from .networks import BATCH, table_of
+from .recorded import shuffled
+
+Answer = dict[str, Any]
+ETA = 0.99
+DISTANCE = 5000  # requests between two false alarms, at least
+RATE_PER_S = 2000.0
+SLO_NS = 10**8
+REQUESTS = 6000  # of a stream, a third of them hard
+MOST_STREAMS = 10
+SIDES = ("fixed", "adapted")
+
+
+@lru_cache
+def plan_of(name: str) -> AdaptationPlan:
+    """Return the plan that a selection on one half of the unseen images gives, eta of the own last exit."""
+    found, table = shuffled(name), table_of(name)
+    answers, goal = found.answers(own_last=True), Goal(eta=ETA, batch=BATCH)
+    part = slice(0, len(answers) // 2)
+    chain, _ = greedy(table, answers[part], goal)
+    return AdaptationPlan(
+        names=table.names,
+        goal=goal,
+        chain=chain,
+        confidence=answers.confidence[part],
+        classes=found.classes[part],
+        truths=found.labels[part],
+        reference=answers.reference[part],
+        times=table,
+    )
+
+
+def adaptation(name: str, size: Size) -> Answer:
+    """Serve streams whose middle third holds the hard half of the classes, with fixed exits and adapting.
+
+    `noticed`: requests from the change to the first alarm, a stream each; None where none came. `missed`:
+    requests without an answer.
+    """
+    streams = [
+        simulate_drift(
+            plan_of(name),
+            "hard",
+            rate_per_s=RATE_PER_S,
+            slo_ns=SLO_NS,
+            requests=REQUESTS,
+            watching=Watching(distance=DISTANCE),
+            seed=seed,
+        )
+        for seed in range(max(2, min(MOST_STREAMS, size.seeds)))
+    ]
+    third = REQUESTS // 3
+    early = sum(event.kind == "alarm" and event.requests <= third for one in streams for event in one.events)
+    phases: dict[str, dict[str, Answer]] = {
+        side: {
+            phase.name: {
+                "early_pct": significant(100 * float(np.mean([one.early for one in same]))),
+                "kept_pct": significant(100 * float(np.mean([one.kept for one in same]))),
+                "average_ms": significant(float(np.mean([one.average_ms for one in same]))),
+                "p99_ms": significant(float(np.mean([one.p99_ms for one in same]))),
+            }
+            for same in zip(*(getattr(one, side) for one in streams), strict=True)
+            for phase in same[:1]
+        }
+        for side in SIDES
+    }
+    return {
+        "streams": len(streams),
+        "requests": REQUESTS,
+        "distance": DISTANCE,
+        "classes": list(streams[0].classes),
+        "noticed": [one.noticed for one in streams],
+        "alarms_before": early,
+        "requests_before": third * len(streams),
+        "shadow_pct": significant(float(np.mean([one.shadow_pct for one in streams]))),
+        "phases": phases,
+    }

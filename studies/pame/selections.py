@@ -1,0 +1,27 @@
+"""Chains of exits and their outcomes, written for the study's dictionary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fluidnpu.scheduler.tuning import Chain, Outcome
+
+from ..writing import significant
+
+
+def judged(found: Outcome, alone: int) -> dict[str, Any]:
+    """Write an outcome beside the single-exit network's time."""
+    return {
+        "average_change_pct": significant(100 * (found.average_ns / alone - 1)),
+        "tail_change_pct": significant(100 * (found.tail_ns / alone - 1)),
+        "p99_change_pct": significant(100 * (found.p99_ns / alone - 1)),
+        "late_batches": significant(found.late_batches),
+        "late_samples": significant(found.late_samples),
+        "kept_pct": significant(100 * found.kept),
+        "rates": [significant(rate) for rate in found.rates],
+    }
+
+
+def chain_list(chain: Chain) -> list[list[float]]:
+    """Write a chain as [candidate from 1, threshold]."""
+    return [[exit + 1, threshold] for exit, threshold in chain]
