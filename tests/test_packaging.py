@@ -1,5 +1,6 @@
 """The wheel holds all that is read at run time; checkout and wheel work beside a user's own folders."""
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -18,7 +19,15 @@ DATA = {
     "hls": ("templates/*/*", "csim/*"),
     "rtl_tb": ("*/rtl/*.sv", "*/proofs/*", "**/*.sv", "**/*.h", "**/*.cpp", "README.md"),
     "scheduler": ("policies/tuned/*.json",),
-    "host": ("oip/*.proto", "oip/*.protoset", "oip/*.html", "notebooks/*.ipynb"),
+    "host": (
+        "oip/*.proto",
+        "oip/*.protoset",
+        "oip/*.html",
+        "oip/*.css",
+        "oip/*.js",
+        "fleet/*.html",
+        "notebooks/*.ipynb",
+    ),
     "studies": ("*/templates/*", "*/data/*"),
     "fluidnpu": ("py.typed", "reports/templates/*"),
 }
@@ -155,3 +164,20 @@ def test_the_api_works_beside_folders_named_as_rooms(way: str, folder: Path, ins
     assert where == str(installed / "fluidnpu")
     assert len(digest) == 64
     assert min(int(files), int(runs), int(tasks)) >= 20
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["resnet", "mobilenet", "mlp"])
+def test_own_torch_networks_from_an_installed_wheel(
+    name: str, wheel_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All the way by the Python API: heads trained, search, C simulation, project, answers of a server."""
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "fluidnpu"))
+    own = importlib.import_module("own_networks")
+    target = tmp_path / "site-packages"
+    pip("install", "--target", str(target), str(wheel_file))
+    folder = own.owners_folder(tmp_path)
+    found = own.by_api(folder, name, "torchscript", "zc706", 1 if name == "mlp" else 2, csim=True, installed=target)
+    assert found["answers"] == 8
+    assert Path(found["from"]).is_relative_to(target)

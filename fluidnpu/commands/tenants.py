@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fluidnpu import models, scheduler
-from fluidnpu.scheduler import exits, tenants
+from fluidnpu.scheduler import comparison, exits, tenants
 
 from .. import show
 from ..errors import UsageError
@@ -64,8 +64,8 @@ def simulate_tenants(
     slo_ns = None if options.slo is None else scheduler.parse_duration_ns(options.slo, "--slo")
     power = read_power(options.power) or serving_power(hosted[0].serving)
 
-    def compared(of: tenants.Tenancy, step: show.Step) -> tenants.TenantComparison:
-        return tenants.compare_tenants(
+    def compared(of: tenants.Tenancy, step: show.Step) -> comparison.TenantComparison:
+        return comparison.compare_tenants(
             hosted,
             of,
             policy,
@@ -142,7 +142,7 @@ def simulate_tenants(
 
 
 def _print_budgets(
-    out: Console, found: Sequence[tenants.TenantComparison], each: Sequence[tenants.Tenancy], *, as_json: bool
+    out: Console, found: Sequence[comparison.TenantComparison], each: Sequence[tenants.Tenancy], *, as_json: bool
 ) -> None:
     """Print a row a budget: what was spent over the idle power, and what it bought."""
     rows, body = [], []
@@ -168,7 +168,7 @@ def _print_budgets(
     out.print(show.table("energy budgets (modelled power, simulated time)", columns[: len(rows[0])], rows))
 
 
-def read_hosted(options: Circumstances, tenancy: tenants.Tenancy, path: Path) -> list[tenants.Hosted]:
+def read_hosted(options: Circumstances, tenancy: tenants.Tenancy, path: Path) -> list[comparison.Hosted]:
     """Read the networks that serve the tenants: that of a table, or those of a design for several.
 
     Raises UsageError, SchedulerError and FileError.
@@ -181,7 +181,7 @@ def read_hosted(options: Circumstances, tenancy: tenants.Tenancy, path: Path) ->
         if len(tenancy.networks) > 1:
             raise UsageError(f"'{path}' names {len(tenancy.networks)} networks, and '{options.table}' is for one")
         given = next(iter(recorded.values()), None) if given is None else given
-        return [tenants.Hosted(serving=serving, name=name, recorded=given, usual=usual)]
+        return [comparison.Hosted(serving=serving, name=name, recorded=given, usual=usual)]
     if options.confidences is not None or options.exit_rates is not None:
         raise UsageError(
             "--confidences and --exit-rates are of one network: name those of several in the tenants' file, as "
@@ -202,7 +202,7 @@ def read_hosted(options: Circumstances, tenancy: tenants.Tenancy, path: Path) ->
                 f"exit_rates or confidences in the table [network.{part.network}], or give its tenants criteria"
             )
         serving = scheduler.Serving.of(design.part(index), rates)
-        hosted.append(tenants.Hosted(serving=serving, name=part.network, recorded=own, usual=usual))
+        hosted.append(comparison.Hosted(serving=serving, name=part.network, recorded=own, usual=usual))
     return hosted
 
 

@@ -29,7 +29,10 @@ _FLAGS = ("-O3", "--assert", "--replication-limit", "1000000")  # wide designs c
 
 @dataclass(frozen=True)
 class Kind:
-    """A form of build: flags of Verilator, optimisation by make, object files that all builds share."""
+    """A form of build: flags of Verilator, optimisation by make, object files that all builds share.
+
+    Only what knows nothing of the model may be shared: cocotb's main program, `verilator.o`, has its class.
+    """
 
     flags: tuple[str, ...]
     optimisation: str
@@ -46,7 +49,6 @@ BENCH = Kind(
     ("--vpi", "--timing", "--timescale", "1ns/1ps"),
     "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1",
     (
-        "verilator.o",
         "verilated.o",
         "verilated_dpi.o",
         "verilated_vpi.o",

@@ -10,3 +10,6 @@ from .serving import tally_stream as tally_stream
 from .sources import Source as Source
 from .streams import StreamComparison as StreamComparison
 from .streams import compare_streams as compare_streams
+from .tenants import Hosted as Hosted
+from .tenants import TenantComparison as TenantComparison
+from .tenants import compare_tenants as compare_tenants

@@ -8,11 +8,8 @@ from .shared import Shared as Shared
 from .shares import cooperative_shares as cooperative_shares
 from .shares import jain as jain
 from .shares import water_filling as water_filling
-from .simulated import Hosted as Hosted
-from .simulated import TenantComparison as TenantComparison
-from .simulated import compare_tenants as compare_tenants
-from .simulated import network_of_tenants as network_of_tenants
-from .simulated import room_for as room_for
+from .slots import network_of_tenants as network_of_tenants
+from .slots import room_for as room_for
 from .tenant import OTHERS as OTHERS
 from .tenant import Tenancy as Tenancy
 from .tenant import Tenant as Tenant

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..study import Size, Task
 from .energy import battery_level, constrained, guarantee, lifetimes
-from .heads import head_macs
+from .heads import head_macs, head_times
+from .host import host_bounds
 from .modes import MODES, serve_mode
 from .settings import LEVELS, NETWORKS, RATES, THRESHOLD
 from .shares import FLOODS, LIMIT_RATES, burst, isolation, limited
@@ -26,4 +27,6 @@ def study_tasks(size: Size) -> list[Task]:
         tasks.append(Task("guarantee", network, guarantee, (network,)))
     tasks.append(Task("Fig. 10", "lifetimes", lifetimes, ()))
     tasks.append(Task("Fig. 16", "heads", head_macs, ()))
+    tasks.append(Task("Fig. 16", "times", head_times, ()))
+    tasks.append(Task("Table 3", "bounds", host_bounds, ()))
     return tasks

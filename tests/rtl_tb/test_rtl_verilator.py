@@ -56,3 +56,8 @@ def test_what_is_no_systemverilog_ends_every_build() -> None:
     with pytest.raises(SimulationError, match="verilator ended with 1"):
         broken.make()
     assert not broken.target.exists()
+
+
+def test_only_what_knows_nothing_of_a_model_is_shared() -> None:
+    """With the main program of another model, `verilator.o`, a bench ends in memory errors."""
+    assert all(name.startswith("verilated") for kind in (BENCH, LIBRARY) for name in kind.runtime)

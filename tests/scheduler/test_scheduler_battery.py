@@ -12,8 +12,9 @@ from tenant_worlds import MS, equal_shares, merged, poisson_ns
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import Request, SchedulerError, Serving, World, simulate
+from fluidnpu.scheduler.comparison import compare_tenants
 from fluidnpu.scheduler.exits import PowerModel, Recorded
-from fluidnpu.scheduler.tenants import Budget, Charge, Shared, compare_tenants, parse_tenants
+from fluidnpu.scheduler.tenants import Budget, Charge, Shared, parse_tenants
 
 POWER = PowerModel(idle_w=4.0, active_w=10.0)
 TABLE = LatencyTable(ns=((10 * MS, 12 * MS), (10 * MS, 12 * MS), (10 * MS, 12 * MS)))

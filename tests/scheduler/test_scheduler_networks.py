@@ -11,14 +11,13 @@ from tenant_worlds import MS, merged, poisson_ns
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import PolicyError, Request, Run, SchedulerError, Serving, World, simulate
+from fluidnpu.scheduler.comparison import Hosted, compare_tenants
 from fluidnpu.scheduler.exits import Criteria, ExitProfile, Recorded, RuledExits
 from fluidnpu.scheduler.simulation import Networks, SideBySide
 from fluidnpu.scheduler.tenants import (
-    Hosted,
     Shared,
     Tenancy,
     Tenant,
-    compare_tenants,
     measure_tenants,
     npu_ns_by_tenant,
     parse_tenants,

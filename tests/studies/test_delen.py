@@ -11,13 +11,13 @@ from fluidnpu.models.zoo import skeleton
 from fluidnpu.studies import Size, Verdict, run_study, study_files
 from fluidnpu.studies.delen import shares
 from fluidnpu.studies.delen.energy import constrained
-from fluidnpu.studies.delen.heads import architecture, head_macs
+from fluidnpu.studies.delen.heads import architecture, head_macs, head_times
 from fluidnpu.studies.delen.modes import MODES, criterion_of
 from fluidnpu.studies.delen.recording import digits, split
 from fluidnpu.studies.delen.settings import FULL_MS, NETWORKS, RATE, RATES, THRESHOLD, profile, samples, table
 from fluidnpu.studies.delen.study import STUDY
 from fluidnpu.studies.delen.verdicts import verdicts
-from fluidnpu.studies.statements import AGREES, DIFFERS, PARTLY, UNTESTED
+from fluidnpu.studies.statements import AGREES, DIFFERS, PARTLY
 
 TINY = Size(seeds=2, requests=600)
 Body = dict[str, Any]
@@ -34,7 +34,7 @@ def done() -> Body:
 
 def test_every_figure_has_its_part(done: Body) -> None:
     parts = done["parts"]
-    figures = {"Fig. 8", "Fig. 9", "Fig. 10", "Fig. 13", "Figs. 14, 15", "Fig. 16"}
+    figures = {"Table 3", "Fig. 8", "Fig. 9", "Fig. 10", "Fig. 13", "Figs. 14, 15", "Fig. 16"}
     assert set(parts) == figures | {"modes", "isolation", "guarantee"}
     assert set(parts["modes"]) == {f"{mode}, {rate}" for mode in MODES for rate in RATES}
     where = {one.where.partition(":")[0] for one in verdicts(done)}
@@ -97,7 +97,18 @@ def test_verdicts_follow_the_numbers(done: Body) -> None:
         parts["Fig. 13"]["full, 25"] = [0.8, 0.8, 0.8]
 
     assert verdict_of(changed(done, over), "the limiter holds every policy") == DIFFERS
-    assert {one.verdict for one in verdicts(done)} <= {AGREES, PARTLY, DIFFERS, UNTESTED}
+
+    def slow(parts: Body) -> None:
+        parts["Table 3"]["bounds"]["ask"] = False
+
+    assert verdict_of(verdicts(done), "evaluating a criterion") == PARTLY  # this host keeps the paper's time
+    assert verdict_of(changed(done, slow), "evaluating a criterion") == DIFFERS
+
+    def costly(parts: Body) -> None:
+        parts["Fig. 16"]["times"]["share_pct"] = 7.0
+
+    assert verdict_of(changed(done, costly), "all exits cost time") == AGREES
+    assert {one.verdict for one in verdicts(done)} <= {AGREES, PARTLY, DIFFERS}
 
 
 def test_the_recorded_samples_are_what_the_page_says() -> None:
@@ -126,6 +137,8 @@ def test_heads_are_counted_and_digits_split() -> None:
     network = skeleton(architecture())
     assert len(network.exits) == 4
     assert head_macs()["early_heads"] == sum(10 * width for width in (8, 16, 32))
+    times = head_times()
+    assert 0 < times["single_us"] < times["us"] < 1.2 * times["single_us"]
     pytest.importorskip("sklearn")
     first, second, third = split(digits(), 600, 297)
     assert (len(first), len(second), len(third)) == (600, 297, 900)

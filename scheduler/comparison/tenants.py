@@ -1,7 +1,7 @@
 r"""Tenants in the simulator, over seeds: their traffic, their samples, and what each of them got.
 
 >>> from fluidnpu.dse import LatencyTable
->>> from .tenant import parse_tenants
+>>> from ..tenants.tenant import parse_tenants
 >>> text = "[tenant.a]\nshare = 0.5\nrate = 300\n[tenant.b]\nshare = 0.5\nrate = 100"
 >>> what = Serving(latency=LatencyTable(ns=((10**6,), (10**6,))), exit_rates=(0.4, 0.6))
 >>> found = compare_tenants(what, parse_tenants(text), requests=400, seeds=2, slo_ns=9_000_000)
@@ -20,8 +20,6 @@ import numpy as np
 
 from fluidnpu.dse import LatencyTable
 
-from ..comparison.seeds import Progress
-from ..comparison.serving import Serving
 from ..errors import SchedulerError
 from ..exits.adaptation import make_mode
 from ..exits.criteria import Criteria
@@ -37,15 +35,15 @@ from ..simulation.networks import Networks
 from ..simulation.schedule import Schedule
 from ..simulation.traffic import draw_exits, poisson
 from ..simulation.world import LiveExits, SideBySide, World
-from .measures import TenantMetrics, measure_tenants, npu_ns_by_tenant
-from .shared import Shared
-from .shares import jain
-from .tenant import Tenancy
+from ..tenants.measures import TenantMetrics, measure_tenants, npu_ns_by_tenant
+from ..tenants.shared import Shared
+from ..tenants.shares import jain
+from ..tenants.slots import network_of_tenants, room_for
+from ..tenants.tenant import Tenancy
+from .seeds import Progress
+from .serving import Serving
 
 ARRIVALS, SAMPLES = 74, 75  # first words of the generators' keys
-
-
-MOST_SLOTS = 32  # that an NPU's masks can name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,20 +57,6 @@ class Hosted:
     name: str = ""
     recorded: Recorded | None = None
     usual: Criterion | None = None
-
-
-def room_for(b_max: int, tenants: Sequence[int]) -> tuple[int, ...]:
-    """Return the slots of each network: its largest batch and one a tenant, or its part of what there is.
-
-    `tenants`: of each network.
-
-    >>> room_for(8, [1, 2]), room_for(16, [1, 1])
-    ((9, 10), (16, 16))
-    """
-    if b_max * len(tenants) + sum(tenants) <= MOST_SLOTS:
-        return tuple(b_max + count for count in tenants)
-    each, rest = divmod(MOST_SLOTS, len(tenants))
-    return tuple(each + (index < rest) for index in range(len(tenants)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,19 +327,6 @@ class _Streams:
         each = exits.exits if isinstance(exits, SideBySide) else (exits,)
         rules = [one.rule for one in each if isinstance(one, RuledExits)]
         return {k: v.text for rule in rules if isinstance(rule, Criteria) for k, v in rule.tenants.items()}
-
-
-def network_of_tenants(tenancy: Tenancy, names: Sequence[str]) -> dict[str, int]:
-    """Return the network of each tenant, by its place in `names`. Raises SchedulerError."""
-    if len(names) == 1 and not tenancy.networks:
-        return {one.name: 0 for one in tenancy.all}
-    found = {}
-    for one in tenancy.tenants:
-        if one.network not in names:
-            said = f"'{one.network}'" if one.network else "none"
-            raise SchedulerError(f"tenant '{one.name}': network must be one of {', '.join(names)}, not {said}")
-        found[one.name] = list(names).index(one.network)
-    return found
 
 
 def _over_idle(power: PowerModel, busy: float) -> float:
