@@ -38,6 +38,7 @@ class FineTuning:
     start: Path | None
     reference: Path | None
     frozen: bool
+    or_frozen: bool
     weights: str | None
     distil: float | None
     rate: float | None
@@ -65,7 +66,8 @@ class FineTuning:
     def refuse_without_start(self) -> None:
         """Refuse options that need --from. Raises UsageError."""
         names = ("reference", "weights", "distil", "rate", "batch", "held_out", "patience", "augment", "checkpoint")
-        given = [name for name in names if getattr(self, name) is not None] + ["frozen"] * self.frozen
+        given = [name for name in names if getattr(self, name) is not None]
+        given += ["frozen"] * self.frozen + ["or_frozen"] * self.or_frozen
         if given:
             raise UsageError(f"--{given[0].replace('_', '-')} belongs to fine-tuning, so it needs --from MODEL")
 
@@ -82,6 +84,12 @@ def tuning_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="fine-tune this model (ONNX with weights) on --data; `fluidnpu exits --candidates` attaches exits to it",
         ),
         click.option("--frozen", is_flag=True, help="only bridges and heads learn; the last exit stays as it is"),
+        click.option(
+            "--or-frozen",
+            is_flag=True,
+            help="train jointly and, where that costs the last exit more than half a point, once more with --frozen, "
+            "which is then written",
+        ),
         click.option(
             "--weights",
             type=click.Choice(training.WEIGHTS),
@@ -138,6 +146,8 @@ def fine_tune_model(options: FineTuning) -> None:
     assert options.start is not None
     if options.data is None:
         raise UsageError("--from needs labelled images, which --data names")
+    if options.frozen and options.or_frozen:
+        raise UsageError("--or-frozen trains jointly first, so --frozen must not be given")
     refuse_overwriting(options.start, options.out)
     refuse_overwriting(options.start, options.reference)
     schedule, network = options.schedule(), read_network(options.start)
@@ -146,7 +156,8 @@ def fine_tune_model(options: FineTuning) -> None:
     images = model_images.read_images(options.data, network.intake)
     out = show.console(options.as_json)
     with show.progress(out, f"fine-tuning '{network.name}'") as step:
-        tuned = training.fine_tune(
+        run = training.fine_tune_or_freeze if options.or_frozen else _fine_tuned
+        tuned, joint = run(
             network,
             images,
             schedule,
@@ -156,12 +167,18 @@ def fine_tune_model(options: FineTuning) -> None:
     written = {options.out: tuned.network, beside: tuned.reference}
     for path, one in written.items():
         files.write_file(path, model_onnx.onnx_bytes(one))
-    report = _report(tuned, options.out, beside)
+    report = _report(tuned, options.out, beside) | {
+        "given_up": None if joint is None else {"int16": joint.accuracies.int16[-1], "cost_points": joint.cost_points}
+    }
     if options.as_json:
         show.emit(report)
         return
-    _print(out, tuned, report)
+    _print(out, tuned, report, joint)
     say_chance(out, tuned.network)
+
+
+def _fine_tuned(*given: Any, **options: Any) -> tuple[training.TunedExits, training.TunedExits | None]:
+    return training.fine_tune(*given, **options), None
 
 
 def _report(tuned: training.TunedExits, out: Path, reference: Path) -> dict[str, Any]:
@@ -184,7 +201,7 @@ def _report(tuned: training.TunedExits, out: Path, reference: Path) -> dict[str,
     }
 
 
-def _print(out: Console, tuned: training.TunedExits, report: dict[str, Any]) -> None:
+def _print(out: Console, tuned: training.TunedExits, report: dict[str, Any], joint: training.TunedExits | None) -> None:
     best = report["trained_as_long"]["int16"]
     named = [
         *((row["name"], row) for row in report["exits"]),
@@ -198,6 +215,11 @@ def _print(out: Console, tuned: training.TunedExits, report: dict[str, Any]) -> 
     title = f"Accuracy on {tuned.held_out} images held out, after {tuned.epochs} epochs of {tuned.learned}"
     columns = ("exit", "float", "int16", "of the reference")
     out.print(show.table(title, columns, rows))
+    if joint is not None:
+        out.print(
+            f"  [yellow]joint training left the last exit {joint.cost_points:.2f} points below the single-exit network "
+            "trained as long[/], so it was given up: these exits have the backbone of the network as given"
+        )
     if tuned.advice is not None:
         out.print(f"  [yellow]{tuned.advice}[/]")
     out.print(

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 DEFAULT_BATCH = 8
 DEFAULT_ETA = 0.99
 DEFAULT_SURE = 0.95
+DEFAULT_POLICY = "fluid"
+SLO_OVER_SINGLE = 4  # of one sample without early exits: the objective that the policy is told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +48,8 @@ class Selecting:
     late: float | None
     single: Path | None
     cycle_model: str | None
+    arrivals: float | None
+    policy: str | None
     keep: bool
     plan: Path | None
 
@@ -88,6 +92,16 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="cycle model of the times  [default: exact]",
         ),
         click.option(
+            "--arrivals",
+            type=float,
+            metavar="RATE",
+            help="requests a second; of the selections that pass, that of least average from arrival is chosen, not the "
+            "one in service (simulated)",
+        ),
+        click.option(
+            "--policy", metavar="NAME", help=f"policy that serves the --arrivals  [default: {DEFAULT_POLICY}]"
+        ),
+        click.option(
             "--keep", is_flag=True, help="keep exits that are not chosen, with threshold 1, to be activated later"
         ),
         click.option(
@@ -106,9 +120,12 @@ def refuse_without_select(options: Selecting) -> None:
     """Refuse options that need --select. Raises UsageError."""
     names = {"board": "board", "eta": "eta", "sure": "sure", "batch": "batch", "late": "late"}
     names |= {"single": "reference", "cycle_model": "cycles", "keep": "keep", "plan": "plan"}
+    names |= {"arrivals": "arrivals", "policy": "policy"}
     given = [word for field, word in names.items() if getattr(options, field) not in (None, False)]
     if given and options.select is None:
         raise UsageError(f"--{given[0]} belongs to a selection, so it needs --select DATA")
+    if options.policy is not None and options.arrivals is None:
+        raise UsageError("--policy serves the arrivals that --arrivals states, so it needs them")
     if options.plan is not None and not options.keep:
         raise UsageError("--plan is for exits that may be activated later, so it needs --keep")
 
@@ -140,8 +157,14 @@ def selected(out: Console, network: models.Network, options: Selecting) -> tuple
     board = boards.load_board(options.board)
     design = explored(out, model_exits.workload_in_parts(network), board, search).design
     table = tuning.CandidateTable.of(design, [exit.name for exit in network.exits[:-1]])
-    found = tuning.guaranteed(table, answers, goal, delta=1 - sure)
+    traffic = None
+    if options.arrivals is not None:
+        slo_ns = SLO_OVER_SINGLE * table.single_ns(1)
+        policy = options.policy or DEFAULT_POLICY
+        traffic = tuning.Traffic(rate_per_s=options.arrivals, slo_ns=slo_ns, policy=policy)
+    found = tuning.guaranteed(table, answers, goal, delta=1 - sure, traffic=traffic)
     report = _report(table, answers, found, source, board.name)
+    report["arrival"] = None if traffic is None else _arrival_report(table, answers, found, traffic)
     if found.chain is None:
         raise NegativeAnswerError(_refusal(found, sure), report)
     if options.plan is not None:
@@ -264,6 +287,18 @@ def _chain_report(
     }
 
 
+def _arrival_report(
+    table: tuning.CandidateTable, answers: tuning.Answers, found: tuning.Guaranteed, traffic: tuning.Traffic
+) -> dict[str, Any]:
+    """Write the times from arrival of the network with one exit, the naive and the guaranteed selection."""
+    batch, rows = found.goal.batch, {}
+    for name, chain in (("single exit", ()), ("naive", found.naive), ("guaranteed", found.chain)):
+        if chain is not None:
+            served = traffic.serve(table, answers, chain, batch)
+            rows[name] = {"average_ms": served.average_ns / 1e6, "p99_ms": served.p99_ns / 1e6, "met": served.met}
+    return {"rate_per_s": traffic.rate_per_s, "slo_ms": traffic.slo_ns / 1e6, "policy": traffic.policy, "rows": rows}
+
+
 def print_selection(out: Console, report: dict[str, Any]) -> None:
     """Print the candidates, each as the only exit, and the selections with and without the guarantee."""
     rows = [
@@ -312,6 +347,17 @@ def print_selection(out: Console, report: dict[str, Any]) -> None:
             left=2,
         )
     )
+    if report["arrival"] is not None:
+        told = report["arrival"]
+        title = (
+            f"From arrival, {told['rate_per_s']:g} requests/s, policy {told['policy']}, SLO {told['slo_ms']:.3g} ms "
+            "(simulated, in-sample)"
+        )
+        served = [
+            (name, f"{row['average_ms']:.3f}", f"{row['p99_ms']:.3f}", f"{100 * row['met']:.1f} %")
+            for name, row in told["rows"].items()
+        ]
+        out.print(show.table(title, ("selection", "average ms", "p99 ms", "in time"), served))
     samples = report["samples"]
     out.print(
         f"  with probability {report['sure']:g} at least {100 * report['eta']:g} % of the reference's precision is kept on "

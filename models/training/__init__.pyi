@@ -4,6 +4,7 @@ from .fashion_mnist import FASHION_MNIST_FOLDER as FASHION_MNIST_FOLDER
 from .fashion_mnist import load_fashion_mnist as load_fashion_mnist
 from .fine_tuning import TunedExits as TunedExits
 from .fine_tuning import fine_tune as fine_tune
+from .fine_tuning import fine_tune_or_freeze as fine_tune_or_freeze
 from .heads import FittedHeads as FittedHeads
 from .heads import fit_heads as fit_heads
 from .loop import TrainedModel as TrainedModel

@@ -86,7 +86,7 @@ class TunedExits:
             return None
         return (
             f"joint training left the last exit {self.cost_points:.2f} points below the single-exit network trained as "
-            "long; train longer, or keep the backbone as it is with `--frozen`"
+            "long; train longer, or keep the backbone as it is with `--frozen`, or `--or-frozen` where this happens"
         )
 
 
@@ -146,6 +146,28 @@ def fine_tune(
         reference_accuracies=judged,
         losses=tuple(tuned.losses),
     )
+
+
+def fine_tune_or_freeze(
+    network: Network,
+    data: ImageSet | TorchDataset,
+    schedule: Schedule | None = None,
+    *,
+    checkpoint: Path | str | None = None,
+    progress: Progress | None = None,
+) -> tuple[TunedExits, TunedExits | None]:
+    """Fine-tune jointly and, where that costs the last exit more than half a point, once more with a frozen
+    backbone.
+
+    Returns what is to be used, and the joint training that was given up for it; None where it was not costly.
+    Each has a checkpoint of its own. Raises as `fine_tune`.
+    """
+    joint = fine_tune(network, data, schedule, checkpoint=checkpoint, progress=progress)
+    if not joint.costly:
+        return joint, None
+    folder = None if checkpoint is None else Path(checkpoint) / "frozen"
+    frozen = replace(joint.schedule, frozen=True)
+    return fine_tune(network, data, frozen, checkpoint=folder, progress=progress), joint
 
 
 @dataclass

@@ -13,10 +13,9 @@ from .selection.answers import Outcome as Outcome
 from .selection.answers import expected_average_ns as expected_average_ns
 from .selection.answers import outcome as outcome
 from .selection.answers import pattern_matrix as pattern_matrix
+from .selection.arrival import Traffic as Traffic
 from .selection.candidates import CandidateTable as CandidateTable
-from .selection.candidates import allowed_by_work as allowed_by_work
 from .selection.greedy import Goal as Goal
-from .selection.greedy import exchanged as exchanged
 from .selection.greedy import first_exits as first_exits
 from .selection.greedy import greedy as greedy
 from .selection.guarantee import Guaranteed as Guaranteed

@@ -13,8 +13,6 @@ from fluidnpu.scheduler.tuning import (
     CandidateTable,
     Chain,
     Goal,
-    allowed_by_work,
-    exchanged,
     expected_average_ns,
     first_exits,
     greedy,
@@ -95,11 +93,10 @@ def selection(name: str, eta: float) -> Answer:
     goal, alone = Goal(eta=eta, batch=BATCH), table.single_ns(BATCH)
     single, one = greedy(table, answers, goal, later=False)
     chain, many = greedy(table, answers, goal)
-    swapped, better = exchanged(table, answers, goal, chain)
+    swapped, better = greedy(table, answers, goal, exchange=True)
     part = answers[: PROOF_SAMPLES // BATCH * BATCH]
     best = prove(table, part, goal, PROOF_NODES)
-    plain, beside = greedy(table, part, goal)
-    beam = exchanged(table, part, goal, plain)[1]
+    beside, beam = (greedy(table, part, goal, exchange=exchange)[1] for exchange in (False, True))
     return {
         "alone": [
             {
@@ -223,7 +220,7 @@ def resnet101(size: Size) -> Answer:
         "throughput_change_pct": significant(100 * (alone / float(batch_end.mean()) - 1)),
         "late_batches": significant(float(np.mean(batch_end > alone))),
         "allowed": list(table.allowed_movers(BATCH)),
-        "allowed_by_work": [allowed_by_work(BATCH, head, left) for head, left in zip(heads, rest, strict=True)],
+        "allowed_by_work": [table.allowed_by_work(BATCH, head, left) for head, left in zip(heads, rest, strict=True)],
         "head_share_pct": significant(100 * heads[exit] / sum(segments)),
         "stage_overhead_pct": significant(100 * through / alone),
         "head_macs_pct": significant(100 * sum(heads) / sum(segments)),

@@ -202,7 +202,7 @@ def _selection(parts: Body) -> Iterator[Verdict]:
             why="search with bounds over all chains and thresholds, eta of the own last exit",
         )
         yield Verdict(
-            where=f"our promise, {NAMES[name]}",
+            where=f"section 6.1, exchanged, {NAMES[name]}",
             statement=f"exits chosen one by one and then exchanged are within {NEAR_BEST_PCT:g} % of the best",
             paper="-",
             ours=f"{', '.join(f'{value:.2f} % at {eta}' for eta, value in after.items())} above the best found",

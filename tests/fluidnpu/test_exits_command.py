@@ -252,8 +252,11 @@ def test_a_map_becomes_the_answer_of_exits(tmp_path: Path) -> None:
     assert read_onnx(other).check.text == counted["check"]
     chosen = answer(
         "exits", more, "--select", data, "--board", "zc706", "--cycles", "paper", "--eta", 0.5, "--late", 1,
-        "--sure", 0.8, "--out", tmp_path / "ready.onnx",
+        "--sure", 0.8, "--arrivals", 500, "--out", tmp_path / "ready.onnx",
     )["selection"]  # fmt: skip
+    arrival = chosen["arrival"]
+    assert (arrival["rate_per_s"], arrival["policy"]) == (500, "fluid")
+    assert arrival["rows"]["guaranteed"]["average_ms"] <= arrival["rows"]["single exit"]["average_ms"]
     each = np.array([scores(one, values.argmax(-1), network.check) for one in run_float(read_onnx(more), images)])
     shown = [row["accuracy"] for row in chosen["candidates"]]
     assert shown == pytest.approx(each[:-1].mean(axis=1), abs=0.02)

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from fluidnpu.cli import main
 from fluidnpu.models import read_onnx, shipped_images
 from fluidnpu.models.exits import attach_bridges, candidate_tensors, single_exit
+from fluidnpu.models.numeric import run_float
 from fluidnpu.models.onnx import write_onnx
 from fluidnpu.models.zoo import Architecture, skeleton, with_random_weights
 
@@ -70,6 +71,7 @@ def test_a_frozen_network_keeps_its_last_exit(start: Path) -> None:
             "--single is for networks that are trained from scratch",
         ),
         (("--frozen",), "--frozen belongs to fine-tuning, so it needs --from MODEL"),
+        (("--or-frozen",), "--or-frozen belongs to fine-tuning, so it needs --from MODEL"),
         (("--held-out", "0.2"), "--held-out belongs to fine-tuning"),
         (("--from", "{start}", "--data", "{data}", "--distil", "2"), "distil must be a share of 0..1, not 2.0"),
         (
@@ -90,3 +92,24 @@ def test_bad_input_is_one_sentence(start: Path, words: tuple[str, ...], why: str
     assert why in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert not out.exists()
+
+
+def test_where_joint_training_is_costly_the_frozen_network_is_written(
+    start: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fluidnpu.models.training import fine_tuning
+
+    monkeypatch.setattr(fine_tuning, "COSTLY_POINTS", -100.0)  # any joint training is
+    words = ("train", "--from", start, "--data", start.parent / "images.npz", "--epochs", 1, "--batch", 60)
+    result = run(*words, "--or-frozen", "--out", start.parent / "new.onnx")
+    assert result.exit_code == 0, result.output
+    assert "so it was given up: these exits have the backbone of the network as given" in " ".join(
+        result.output.split()
+    )
+    images = shipped_images(3).images
+    np.testing.assert_array_equal(
+        run_float(read_onnx(start), images)[-1], run_float(read_onnx(start.parent / "new.onnx"), images)[-1]
+    )
+    both = run(*words, "--or-frozen", "--frozen", "--out", start.parent / "other.onnx")
+    assert both.exit_code == 2
+    assert "--or-frozen trains jointly first" in both.output

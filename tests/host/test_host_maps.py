@@ -76,6 +76,9 @@ class _AtOnce:
 
     name = "at once"
 
+    def reset(self) -> None:
+        pass
+
     def decide(self, view: View) -> Action:
         if view.waiting[1]:
             return Answer((view.waiting[1][0],), "enough")

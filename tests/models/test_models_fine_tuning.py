@@ -13,11 +13,19 @@ from hypothesis import strategies as st
 
 from fluidnpu.models import ImageSet, Network, NetworkError, golden, quantise
 from fluidnpu.models.errors import DataError, ModelFileError, TrainingError
-from fluidnpu.models.exits import attach_bridges, candidate_tensors, single_exit
+from fluidnpu.models.exits import attach_bridges, attach_exits, candidate_tensors, single_exit
 from fluidnpu.models.graph.network import Parameters
 from fluidnpu.models.numeric import run_float
 from fluidnpu.models.onnx import from_torch
-from fluidnpu.models.training import Schedule, TunedExits, fine_tune, forward, input_values, torch_weights
+from fluidnpu.models.training import (
+    Schedule,
+    TunedExits,
+    fine_tune,
+    fine_tune_or_freeze,
+    forward,
+    input_values,
+    torch_weights,
+)
 from fluidnpu.models.zoo import Architecture, random_network, random_patchwork, skeleton, with_random_weights
 
 torch = pytest.importorskip("torch")
@@ -99,6 +107,30 @@ def test_a_frozen_backbone_stays_to_the_bit(network: Network) -> None:
         assert not np.array_equal(frozen.network.parameters[name].weights, network.parameters[name].weights)
     assert frozen.advice is None  # there is nothing more frozen to offer
     assert frozen.cost_points > 0.5  # the reference learned, the frozen backbone did not
+
+
+def test_a_costly_joint_training_is_given_up_for_the_frozen_form(tuned: TunedExits) -> None:
+    """Early heads of huge weights pull the backbone of a trained network away from its last exit."""
+    good = single_exit(tuned.network)
+    network = attach_exits(good, candidate_tensors(good, 2))
+    heads = {layer.name for layer in network.layers} - {layer.name for layer in good.layers}
+    loud = {
+        name: Parameters(weights=1000 * own.weights, bias=own.bias) if name in heads else own
+        for name, own in network.parameters.items()
+    }
+    schedule = replace(QUICK, epochs=2, peak_rate=3e-2)
+    chosen, joint = fine_tune_or_freeze(replace(network, parameters=loud), pictures(), schedule)
+    assert joint is not None
+    assert joint.costly
+    assert joint.cost_points > 0.5
+    assert chosen.schedule.frozen
+    assert chosen.advice is None
+    images = pictures(6).images
+    np.testing.assert_array_equal(run_float(chosen.network, images)[-1], run_float(good, images)[0])
+    assert chosen.accuracies.int16[-1] == chosen.given.int16[0] > joint.accuracies.int16[-1]
+    kept, none = fine_tune_or_freeze(network, pictures(), replace(schedule, frozen=True))
+    assert none is None
+    assert kept.schedule.frozen
 
 
 def test_a_costly_joint_training_is_said(tuned: TunedExits) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from fluidnpu.models import ImageSet, Network, NetworkError
@@ -104,7 +105,7 @@ def test_distillation_is_least_at_its_goal(task: MapTask) -> None:
 
 
 class _Items:
-    def __init__(self, images: np.ndarray, truths: list[object]) -> None:
+    def __init__(self, images: npt.NDArray[Any], truths: list[object]) -> None:
         self.images, self.truths = images, truths
 
     def __len__(self) -> int:
@@ -114,7 +115,7 @@ class _Items:
         return self.images[index], self.truths[index]
 
 
-def test_data_sets_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+def test_data_sets_that_do_not_fit_are_refused() -> None:
     net, data = network(MapTask.SEGMENTATION), pictures(MapTask.SEGMENTATION, 24)
     with pytest.raises(DataError, match="shifted images need shifted truths"):
         fine_tune(net, data, Schedule(augment="shift"))

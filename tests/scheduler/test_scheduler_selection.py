@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -20,8 +21,7 @@ from fluidnpu.scheduler.tuning import (
     CandidateTable,
     Chain,
     Goal,
-    allowed_by_work,
-    exchanged,
+    Traffic,
     expected_average_ns,
     first_exits,
     greedy,
@@ -30,6 +30,7 @@ from fluidnpu.scheduler.tuning import (
     pattern_matrix,
     prove,
 )
+from fluidnpu.scheduler.tuning.selection.greedy import exchanged
 from fluidnpu.scheduler.tuning.selection.guarantee import Test as Proof
 from fluidnpu.scheduler.tuning.selection.guarantee import least_samples
 
@@ -134,7 +135,7 @@ def test_the_closed_form_of_the_boundary() -> None:
         expected = tuple(max(-1, 16 * (r - int(h)) // r) for h, r in zip(heads, rest, strict=True))
         assert table.allowed_movers(16) == expected
         assert [max(0, one) for one in expected] == [
-            allowed_by_work(16, int(h), r) for h, r in zip(heads, rest, strict=True)
+            CandidateTable.allowed_by_work(16, int(h), r) for h, r in zip(heads, rest, strict=True)
         ]
 
 
@@ -196,6 +197,36 @@ def test_exchanges_close_the_gap_that_greed_leaves() -> None:
     assert np.mean(before > 0.01) > 0.2
     assert np.mean(after > 0.01) < np.mean(before > 0.01) / 2
     assert after.mean() < before.mean() / 2
+
+
+def test_from_arrival_waiting_counts_and_the_least_of_those_that_pass_is_chosen() -> None:
+    table, answers = table_of(1), answers_of(7, count=6000)
+    goal = Goal(eta=0.9, batch=4, late=0.5, thresholds=tuple(i / 20 for i in range(1, 20)))
+    alone = table.single_ns(4)
+    calm = Traffic(rate_per_s=1e9 / (50 * table.single_ns(1)), slo_ns=10 * alone, policy="greedy", requests=600)
+    busy = replace(calm, rate_per_s=0.9 * 4e9 / alone)
+    chain = ((0, 0.6),)
+    lone = calm.serve(table, answers, (), 4)
+    assert lone.average_ns == pytest.approx(table.single_ns(1), rel=0.05)  # nobody waits, batches of one
+    left = answers.left_at(chain) == 0
+    ends = [int(table.step(0, 0)[1]), int(table.step(0, 0)[1] + table.step(1, 3)[1])]
+    assert calm.serve(table, answers, chain, 4).average_ns == pytest.approx(
+        left.mean() * ends[0] + (1 - left.mean()) * ends[1], rel=0.1
+    )
+    assert busy.serve(table, answers, (), 4).average_ns > 1.5 * lone.average_ns
+    assert busy.serve(table, answers, chain, 4) == busy.serve(table, answers, chain, 4)
+    found = guaranteed(table, answers, goal, seed=3, traffic=busy)
+    passed = [one for one, test in found.tested if test.passed]
+    assert len(passed) > 2
+    order = np.random.default_rng(3).permutation(len(answers))
+    second = answers[np.sort(order[len(order) // 3 :])]
+    least = min(busy.serve(table, second, one, 4).average_ns for one in passed)
+    assert found.chain is not None
+    assert busy.serve(table, second, found.chain, 4).average_ns == least
+    hopeless = replace(busy, rate_per_s=3 * busy.rate_per_s, slo_ns=alone)
+    assert hopeless.serve(table, answers, (), 4).met < 0.1 < calm.serve(table, answers, (), 4).met
+    with pytest.raises(SchedulerError, match="a rate above 0"):
+        replace(busy, rate_per_s=0.0)
 
 
 def scored(seed: int, count: int = 96, exits: int = 3) -> Answers:

@@ -91,6 +91,17 @@ def test_the_verdicts_follow_the_numbers(done: Body) -> None:
     assert said(body, "Fig. 16, case 1").verdict == AGREES
 
 
+def test_exchanges_are_judged_beside_greed(done: Body) -> None:
+    body = copy.deepcopy(done)
+    rows = [body["parts"]["selection"][f"fashion, {eta}"] for eta in ("0.98", "0.99", "0.995")]
+    for row in rows:
+        assert row["exchanged"]["average_change_pct"] <= row["greedy"]["average_change_pct"]
+        assert row["proven"]["exchanged_above_pct"] <= row["proven"]["greedy_above_pct"]
+    assert said(body, "section 6.1, exchanged, Fashion-MNIST").verdict == AGREES
+    rows[2]["proven"]["exchanged_above_pct"] = 1.5
+    assert said(body, "section 6.1, exchanged, Fashion-MNIST").verdict == PARTLY
+
+
 def test_the_promise_is_judged_on_every_split(done: Body) -> None:
     body = copy.deepcopy(done)
     good = {"kept_pct": 99.4, "average_change_pct": -66.0, "tail_change_pct": -40.0, "late_batches": 0.0}

@@ -107,14 +107,15 @@ class CandidateTable:
         times = self.time_matrix(batch)
         return tuple(int(np.searchsorted(row, self.single_ns(batch), side="right")) - 1 for row in times)
 
+    @staticmethod
+    def allowed_by_work(batch: int, head: int, rest: int) -> int:
+        """Return the closed form of `allowed_movers`, from the MACs of an exit's bridge and head and of the
+        rest.
 
-def allowed_by_work(batch: int, head: int, rest: int) -> int:
-    """Return the closed form of `allowed_movers`, from the MACs of an exit's bridge and head and of the rest.
+        It holds where time is proportional to MACs at every batch: floor(n * (1 - h / r)), and 0 where the
+        head costs more than the rest.
 
-    It holds where time is proportional to MACs at every batch: floor(n * (1 - h / r)), and 0 where the head
-    costs more than the rest.
-
-    >>> allowed_by_work(16, 1, 8)
-    14
-    """
-    return max(0, batch * (rest - head) // rest)
+        >>> CandidateTable.allowed_by_work(16, 1, 8)
+        14
+        """
+        return max(0, batch * (rest - head) // rest)

@@ -89,10 +89,12 @@ def first_exits(table: CandidateTable, answers: Answers, goal: Goal, interval: i
     return tuple(rows)
 
 
-def greedy(table: CandidateTable, answers: Answers, goal: Goal, *, later: bool = True) -> tuple[Chain, Outcome]:
+def greedy(
+    table: CandidateTable, answers: Answers, goal: Goal, *, later: bool = True, exchange: bool = False
+) -> tuple[Chain, Outcome]:
     """Choose exits one by one and return the chain with its outcome; empty where no exit helps.
 
-    `later`: also look for exits behind the first.
+    `later`: also look for exits behind the first. `exchange`: improve the chain by `exchanged` at the end.
     """
     chain: Chain = ()
     best = outcome(table, answers, chain, goal.batch)
@@ -107,7 +109,7 @@ def greedy(table: CandidateTable, answers: Answers, goal: Goal, *, later: bool =
         if not good or min(good)[0] >= best.average_ns:
             break
         _, chain, best = min(good, key=lambda row: row[:2])
-    return chain, best
+    return exchanged(table, answers, goal, chain) if exchange else (chain, best)
 
 
 def exchanged(

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from ...errors import SchedulerError
 from .answers import Answers, Chain, Outcome, outcome
+from .arrival import Traffic
 from .candidates import CandidateTable
 from .greedy import Goal, greedy
 from .proven import prove
@@ -98,12 +99,21 @@ class Guaranteed:
 
 
 def guaranteed(
-    table: CandidateTable, answers: Answers, goal: Goal, *, delta: float = 0.05, seed: int = 0, nodes: int = 0
+    table: CandidateTable,
+    answers: Answers,
+    goal: Goal,
+    *,
+    delta: float = 0.05,
+    seed: int = 0,
+    nodes: int = 0,
+    traffic: Traffic | None = None,
 ) -> Guaranteed:
     """Select exits and thresholds so that eta holds on unseen samples with probability 1 - delta.
 
     `nodes`: prefixes of the proven search for every proposal; 0 is greedy. Samples are parted by a seeded
-    shuffle. Raises SchedulerError where there are too few samples for any selection, with the number needed.
+    shuffle. Of the chains that pass, that of least average in service is chosen; with `traffic` that of
+    least average from arrival, which the guarantee allows, since all that pass hold together. Raises
+    SchedulerError where there are too few samples for any selection, with the number needed.
     """
     if not 0 < delta < 1:
         raise SchedulerError(f"delta must lie between 0 and 1, not {delta}")
@@ -120,15 +130,18 @@ def guaranteed(
     proposals = _proposals(table, first, goal, nodes)
     ranked = sorted(((_best_rate(first, chain, goal.eta), chain) for chain in proposals), key=lambda row: -row[0][1])
     tested: list[tuple[Chain, Test]] = []
-    chosen: Chain | None = None
+    passed: list[Chain] = []
     for (rate, _), chain in ranked:
         test = Test.of_scores(second.right_with(chain), second.reference, eta=goal.eta, delta=delta, rate=rate)
         tested.append((chain, test))
         if not test.passed:
             break
-        found = outcome(table, second, chain, goal.batch)
-        if chosen is None or found.average_ns < outcome(table, second, chosen, goal.batch).average_ns:
-            chosen = chain
+        passed.append(chain)
+    chosen: Chain | None = None
+    if traffic is not None and passed:
+        chosen = min(passed, key=lambda one: traffic.serve(table, second, one, goal.batch).average_ns)
+    elif passed:
+        chosen = min(passed, key=lambda one: outcome(table, second, one, goal.batch).average_ns)
     naive, naive_outcome = greedy(table, answers, goal)
     loosest = max(ranked, key=lambda row: row[0][1])[0][1] / len(first)
     on_test = None if chosen is None else outcome(table, second, chosen, goal.batch).kept
