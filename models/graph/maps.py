@@ -45,10 +45,16 @@ def principal_values(values: npt.ArrayLike, check: MapCheck) -> npt.NDArray[np.f
         flat = np.ascontiguousarray(maps.reshape(count, height * width, channels).transpose(0, 2, 1))
         kth = flat.shape[2] - check.top
         highest = np.sort(np.partition(flat, kth, axis=2)[..., kth:], axis=2)[..., ::-1].astype(np.float64)
-        return np.asarray(1.0 / (1.0 + np.exp(-highest))).reshape(count, check.values)
+        return _sigmoid(highest).reshape(count, check.values)
     kept = np.ascontiguousarray(maps[:, :: check.every, :: check.every]).reshape(count, check.values, channels)
     highest = kept.max(axis=2, keepdims=True)
     return np.asarray(1.0 / np.exp(kept - highest).sum(axis=2), np.float64)
+
+
+def _sigmoid(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return 1 / (1 + exp(-x)) without an overflow for any x."""
+    small = np.exp(-np.abs(values))
+    return np.asarray(np.where(values >= 0, 1.0, small) / (1.0 + small))
 
 
 def map_sureness(values: npt.ArrayLike, check: MapCheck) -> npt.NDArray[np.float64]:
@@ -78,7 +84,7 @@ def keypoints(values: npt.ArrayLike, check: MapCheck) -> npt.NDArray[np.float32]
     best = flat.argmax(axis=1)
     highest = np.take_along_axis(flat, best[:, None], 1)[:, 0].astype(np.float64)
     rows, columns = (best // width + 0.5) / height, (best % width + 0.5) / width
-    return np.asarray(np.stack([rows, columns, 1.0 / (1.0 + np.exp(-highest))], axis=-1), np.float32)
+    return np.asarray(np.stack([rows, columns, _sigmoid(highest)], axis=-1), np.float32)
 
 
 def label_map(values: npt.ArrayLike, check: MapCheck) -> npt.NDArray[np.uint8]:

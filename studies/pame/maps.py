@@ -73,7 +73,7 @@ def _row(table: CandidateTable, one: Answers, other: Answers, chain: Chain) -> A
     }
 
 
-def checks(found: MapRecording) -> dict[str, list[float]]:
+def checks(found: MapRecording) -> Answer:
     """Give the score (%) at each exit when the surest half leaves, by check, and when a random half does.
 
     For random leavers it is the expectation, so no draw blurs it.

@@ -71,7 +71,9 @@ def test_a_sample_leaves_exactly_if_the_count_of_principal_values_does(task: Map
         maps = sample.reshape(check.shape)
         if task is MapTask.LANDMARKS:
             parts = [sorted(maps[..., one].reshape(-1))[-check.top :] for one in range(channels)]
-            principal = [1 / (1 + np.exp(-x)) for part in parts for x in part]
+            principal = [
+                1 / (1 + np.exp(-x)) if x >= 0 else np.exp(x) / (1 + np.exp(x)) for part in parts for x in part
+            ]
         else:
             pixels = [maps[y, x] for y in range(0, height, check.every) for x in range(0, width, check.every)]
             principal = [1 / np.exp(pixel - pixel.max()).sum() for pixel in pixels]
@@ -131,6 +133,8 @@ def test_answers_are_where_the_maps_are_highest() -> None:
     labels = MapCheck(task=MapTask.SEGMENTATION, shape=(4, 8, 2))
     assert label_map(maps.reshape(1, -1), labels)[0].sum() == 1
     assert label_map(maps.reshape(1, -1), labels)[0, 3, 0] == 1
+    far = map_sureness(np.full((1, 64), -5000.0), check)  # a map of a network that was never trained
+    assert far.tolist() == [0.0]
     with pytest.raises(NetworkError, match="answer of a segmentation"):
         label_map(maps.reshape(1, -1), check)
     with pytest.raises(NetworkError, match="answer of heat maps"):

@@ -67,7 +67,8 @@ class Traffic:
         exits = [place[int(exit)] for exit in left[rows]]
         world = World(latency=latency, exits=exits, exit_rates=rates, b_max=batch)
         done = simulate(stream, make_policy(self.policy, setting), world)
-        took = np.array([record.end_ns - record.arrival_ns for record in done.records])
+        ends = np.array([record.end_ns for record in done.records])
+        took = ends - np.array([request.arrival_ns for request in stream])
         return Arrived(
             average_ns=float(took.mean()),
             p99_ns=float(np.quantile(took, 0.99, method="higher")),
