@@ -5,6 +5,7 @@ from .fashion_mnist import load_fashion_mnist as load_fashion_mnist
 from .fine_tuning import TunedExits as TunedExits
 from .fine_tuning import fine_tune as fine_tune
 from .fine_tuning import fine_tune_or_freeze as fine_tune_or_freeze
+from .framework import load_torch as load_torch
 from .heads import FittedHeads as FittedHeads
 from .heads import fit_heads as fit_heads
 from .loop import TrainedModel as TrainedModel

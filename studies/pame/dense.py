@@ -11,6 +11,7 @@ from typing import Any
 
 from fluidnpu.models import Exit, Network
 from fluidnpu.models.graph import MapCheck, MapTask
+from fluidnpu.models.training import load_torch
 from fluidnpu.models.zoo import Builder
 
 from .composites import CORNERS, LABELS, MAP, SIDE
@@ -51,9 +52,9 @@ def check_of(task: str) -> MapCheck:
 
 def dense_module(task: str) -> tuple[Any, MapCheck]:
     """Return the untrained torch module of a task, for images (N, 1, 40, 40), and the check of its maps."""
-    from torch import nn
+    nn = load_torch().nn
 
-    class Block(nn.Module):
+    class Block(nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self, inside: int, outside: int, stride: int = 1) -> None:
             super().__init__()
             self.one = nn.Sequential(
@@ -66,7 +67,7 @@ def dense_module(task: str) -> tuple[Any, MapCheck]:
         def forward(self, x: Any) -> Any:
             return nn.functional.relu(self.two(self.one(x)) + self.short(x))
 
-    class Dense(nn.Module):
+    class Dense(nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             super().__init__()
             first, second, third = WIDTHS

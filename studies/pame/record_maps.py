@@ -18,7 +18,7 @@ from fluidnpu.models import ImageSet, Network, from_torch, golden, quantise, rea
 from fluidnpu.models.exits import attach_bridges, candidate_tensors, scores, with_maps
 from fluidnpu.models.graph import MapCheck, MapTask, map_sureness, principal_values
 from fluidnpu.models.onnx import write_onnx
-from fluidnpu.models.training import Schedule, exit_loss, fine_tune, load_fashion_mnist
+from fluidnpu.models.training import Schedule, exit_loss, fine_tune, load_fashion_mnist, load_torch
 
 from .composites import MAKERS
 from .dense import CANDIDATES, COUNTS, dense_module
@@ -67,10 +67,8 @@ def _values(network: Network, pictures: ImageSet) -> tuple[list[npt.NDArray[np.f
 def _single(name: str, learn: ImageSet, path: Path) -> Network:
     """Return the single-exit network, trained unless its file is there."""
     if not path.exists():
-        import torch
-
+        torch = load_torch()
         torch.manual_seed(SEED)
-        torch.set_num_threads(1)
         module, check = dense_module(name)
         images = torch.tensor(learn.images).permute(0, 3, 1, 2).float() / 255
         truths = torch.tensor(learn.labels)
@@ -79,7 +77,7 @@ def _single(name: str, learn: ImageSet, path: Path) -> Network:
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps)
         for epoch in range(EPOCHS[name]):
             order, total = torch.randperm(len(learn)), 0.0
-            for part in order[: len(learn) // BATCH * BATCH].split(BATCH):  # type: ignore[no-untyped-call]
+            for part in order[: len(learn) // BATCH * BATCH].split(BATCH):
                 maps = module(images[part])
                 loss = exit_loss(maps.permute(0, 2, 3, 1).flatten(1), truths[part], check)
                 optimiser.zero_grad()
