@@ -118,7 +118,7 @@ def test_a_costly_joint_training_is_given_up_for_the_frozen_form(tuned: TunedExi
         name: Parameters(weights=1000 * own.weights, bias=own.bias) if name in heads else own
         for name, own in network.parameters.items()
     }
-    schedule = replace(QUICK, epochs=2, peak_rate=3e-2)
+    schedule = replace(QUICK, epochs=2, peak_rate=3e-3)
     chosen, joint = fine_tune_or_freeze(replace(network, parameters=loud), pictures(), schedule)
     assert joint is not None
     assert joint.costly
