@@ -113,7 +113,7 @@ def test_a_frozen_backbone_stays_to_the_bit(network: Network) -> None:
 def test_a_costly_joint_training_is_given_up_for_the_frozen_form(
     tuned: TunedExits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The limit is moved to both sides of what one joint training costs; nothing else of the run is changed."""
+    """The limit is moved to both sides of what one joint training costs; nothing else is changed."""
     good = single_exit(tuned.network)
     network, schedule = attach_exits(good, candidate_tensors(good, 2)), replace(QUICK, epochs=1)
     cost = fine_tune(network, pictures(), schedule).cost_points
