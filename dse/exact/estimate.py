@@ -123,7 +123,7 @@ class _Run:
         return 0 if self.mapping.pool else self.tile_beats * self.array.weight_words
 
     def column_cycles(self, block: Floats) -> Floats:
-        """Return the cycles of a column tile, for each number of beats of a block, when its inputs are there."""
+        """Return the cycles of a column tile for each number of beats of a block, its inputs given."""
         feed = block * self.feed
         if self.mapping.pool:
             return np.maximum(feed, block * ceil_div(self.cols, self.array.out_words))
