@@ -30,8 +30,9 @@ def exit_loss(logits: Any, truths: Any, check: Check) -> Any:
 
 
 def bumps(landmarks: Any, check: MapCheck) -> tuple[Any, Any]:
-    """Return the heat maps (N, height, width, landmarks) wanted for landmarks (N, landmarks, 2), and which of
-    them are judged (N, landmarks): those that are not NaN.
+    """Return the heat maps (N, height, width, landmarks) that landmarks (N, landmarks, 2) ask for.
+
+    Beside them stands which are judged (N, landmarks): those that are not NaN.
     """
     torch = load_torch()
     height, width, _ = check.shape
@@ -43,8 +44,10 @@ def bumps(landmarks: Any, check: MapCheck) -> tuple[Any, Any]:
 
 
 def distance(logits: Any, goal: Any, check: Check, heat: float) -> Any:
-    """Return how far an exit's logits are from another's, for distillation at a temperature: the divergence
-    of their softmax for each sample or pixel, of heat maps the cross entropy of their sigmoids.
+    """Return how far an exit's logits are from another's, for distillation at a temperature.
+
+    It is the divergence of their softmax for each sample or pixel; of heat maps the cross entropy of their
+    sigmoids.
     """
     functional = load_torch().nn.functional
     if isinstance(check, MapCheck) and check.task is MapTask.LANDMARKS:

@@ -50,8 +50,9 @@ def recording(name: str) -> Recording:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MapRecording:
-    """Scores of exits that answer with maps on composited pictures never seen: (N, K + 1), and the
-    single-exit reference's (N,); `sure` by the name of the check.
+    """Scores of exits that answer with maps on composited pictures never seen, (N, K + 1).
+
+    The single-exit reference's are (N,); `sure` is by the name of the check.
     """
 
     score: npt.NDArray[np.float64]
