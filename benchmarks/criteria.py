@@ -1,8 +1,9 @@
-"""Prints what criteria cost on this machine: parsing, binding, asking a batch of 8, fronts and their updates.
+"""Prints what criteria cost on this machine, fronts and their updates, and how shares are held over a second.
 
     python benchmarks/criteria.py
 
-CPU time, the least of many repeats, so other work on the machine hardly counts.
+CPU time, the least of many repeats, so other work on the machine hardly counts. Shares are simulated: three
+tenants that always want the NPU, in the second after the first, which has the bursts.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.scheduler import Request
+from fluidnpu.scheduler import Request, World, simulate
 from fluidnpu.scheduler.exits import Bound, Criteria, ExitProfile, Mode, Recorded, front_of, make_mode, parse_criterion
+from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, jain, npu_ns_by_tenant
 
 TEXTS = (
     "confidence > 0.7",
@@ -24,6 +26,8 @@ TEXTS = (
     "confidence > [0.9, 0.8, 0.7] or next_response_time > 100ms or slack < 5ms and not confidence < 0.2",
 )
 BATCH = 8
+SHARES = {"a": 0.5, "b": 0.3, "c": 0.2}
+SECOND_NS = 10**9
 
 
 def least_us(work: Callable[[], object], number: int = 500) -> float:
@@ -31,8 +35,25 @@ def least_us(work: Callable[[], object], number: int = 500) -> float:
     return 1e6 * min(timeit.repeat(work, timer=time.process_time, number=number, repeat=15)) / number
 
 
+def held() -> str:
+    """Return the shares of a second among tenants that all demand, and Jain's index of time over share."""
+    table = LatencyTable(ns=tuple((1_000_000, 1_500_000, 2_000_000, 2_500_000) for _ in range(4)))
+    tenancy = Tenancy(tenants=tuple(Tenant(name=n, share=s, burst_ns=5_000_000) for n, s in SHARES.items()))
+    requests = [
+        Request(i, 0, 10**12, tenant=name) for i, name in enumerate(name for name in SHARES for _ in range(700))
+    ]
+    world = World(latency=table, exits=[3] * len(requests), exit_rates=(0, 0, 0, 1), slots=7)
+    done = simulate(requests, Shared(tenancy, "fluid"), world)
+    first, both = (npu_ns_by_tenant(done, seconds * SECOND_NS) for seconds in (1, 2))
+    got = {name: (both[name] - first[name]) / SECOND_NS for name in SHARES}
+    off = max(abs(got[name] - share) for name, share in SHARES.items())
+    index = jain([got[name] / share for name, share in SHARES.items()])
+    told = ", ".join(f"{got[name]:.4f} of {share:g}" for name, share in SHARES.items())
+    return f"shares over a second (simulated): {told}; at most {100 * off:.2f} points off; Jain's index {index:.6f}"
+
+
 def main() -> None:
-    """Print a row a criterion."""
+    """Print a row a criterion, then fronts and shares."""
     profile = ExitProfile(latency=LatencyTable(ns=((100, 150), (80, 120), (80, 120), (60, 90))))
     requests = [Request(i, 1000 * i, 10**9) for i in range(BATCH)]
     started, sure = [5] * BATCH, [0.1 * i for i in range(BATCH)]
@@ -60,6 +81,7 @@ def main() -> None:
             criteria.set(one.criterion(next(budgets)), tenant="a")
 
         print(f"updating a criterion, {mode}: {least_us(update, 100):.1f} us")
+    print(held())
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .study import Study
+    from .running.study import Study
 
 STUDIES = {
     "fluid-batching": "fluid_batching",

@@ -123,7 +123,7 @@ class _Run:
         return 0 if self.mapping.pool else self.tile_beats * self.array.weight_words
 
     def column_cycles(self, block: Floats) -> Floats:
-        """Cycles of a column tile of blocks of so many beats when their inputs are there."""
+        """Return the cycles of a column tile for each number of beats of a block, its inputs given."""
         feed = block * self.feed
         if self.mapping.pool:
             return np.maximum(feed, block * ceil_div(self.cols, self.array.out_words))
@@ -135,10 +135,10 @@ class _Run:
         """Cycles in which a block keeps the array or the way of its outputs busy."""
         # A row is a burst where column tiles lie between, and bursts are a cycle apart.
         row = max(ceil_div(self.cols, self.array.out_words), self.cols / self.rates.port + (self.tiles > 1))
-        return np.asarray(self.tiles * np.maximum(self.column_cycles(block), block * (self.lanes * row)), float)
+        return np.asarray(float(self.tiles) * np.maximum(self.column_cycles(block), block * (self.lanes * row)))
 
     def cycles(self, block: Floats) -> Floats:
-        """Estimated cycles of the layer in blocks of so many beats, for each of many numbers."""
+        """Estimate the cycles of the layer for each of many numbers of beats of a block."""
         port, layer, batch = self.rates.port, self.layer, self.mapping.batch
         _, span, sample_rows = rows(self.window)
         row_words = row_bytes(layer, self.window) / WORD_BYTES
@@ -168,7 +168,7 @@ def _both(a: Floats, b: Floats) -> Floats:
 
 
 def _sixth_power(value: Floats) -> Floats:
-    square = value * value
+    square = np.square(value)
     return np.asarray(square * square * square)
 
 

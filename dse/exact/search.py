@@ -306,8 +306,9 @@ def _bounds_of(
 def _bound_of(layer: LayerShape, mapping: LayerMapping, on: Candidates, near: bool) -> Floats:
     """Lower bound of a layer's cycles under one mapping in any block, for every array."""
     sizes: Floats = np.array(block_sizes(layer, mapping), float)
-    most, least = (sizes, np.concatenate([[1.0], sizes[:-1] + 1])) if near else (sizes[-1:], np.ones(1))
-    bounds = lower_bound(layer, mapping, most[:, None], on, least[:, None])
+    sizes = sizes if near else sizes[-1:]
+    least: Floats = np.concatenate([[1.0], sizes[:-1] + 1])
+    bounds = lower_bound(layer, mapping, sizes[:, None], on, least[:, None])
     return np.asarray(bounds.min(axis=0)) if bounds.ndim == 2 else bounds
 
 

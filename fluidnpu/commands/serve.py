@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from fluidnpu import hls, host, models, rtl_tb, scheduler
 from fluidnpu.host import serving
@@ -309,6 +308,7 @@ def serve_bundle(options: ServeOptions) -> None:
     if len(options.bundles) != 1:
         raise UsageError(f"a measured stream is of one bundle, not of {len(options.bundles)}")
     project = Path(options.bundles[0])
+
     inside = project / "bundle"  # of a project; `make bitstream` puts the bitstream there too
     folder = inside if inside.is_dir() else project
     bundle = host.Bundle.read(folder)
@@ -399,6 +399,8 @@ def _accuracy(served: host.ServeResult, images: models.ImageSet, check: Check) -
     """Give the mean score of the answered, the share of right ones of classes; None where nothing was, or
     without labels.
     """
+    import numpy as np
+
     if not images.labelled:
         return None
     answered = [one for one, answer in enumerate(served.replies) if isinstance(answer, host.Reply)]

@@ -100,7 +100,8 @@ def _command(rng: _Random, mode: Mode, design: Design, last: bool) -> Command:
         beats=beats,
         lane1_beats=rng.integer(0, beats + 1) if mode is Mode.LANES else 0,
         p_tiles=p_tiles,
-        cols=width - rng.integer(0, min(width, 3)),
+        # Mostly full tiles, and any width: fewer columns take fewer beats of weights.
+        cols=width - rng.integer(0, min(width, 3)) if rng.integer(0, 4) else rng.integer(1, width + 1),
         shift=13 + words.bit_length() // 2 if gemm else rng.integer(0, 3) * (mode is Mode.SUM_POOL),
         residual_shift=13 * has_residual,
         has_residual=has_residual,

@@ -68,7 +68,7 @@ class BoardOptions:
 
 
 def shared_by(file: Path, boards: int = 1) -> Tenancy:
-    """Read the tenants of each of so many boards. Raises SchedulerError for what a fleet cannot hold.
+    """Read the tenants of each board of a fleet. Raises SchedulerError for what a fleet cannot hold.
 
     A board has some of the models only, and no recorded confidences.
     """

@@ -170,7 +170,7 @@ def run_stage(qnet: QuantisedNetwork, stage: int, tensors: dict[str, Int16s]) ->
 def stored_logits(qnet: QuantisedNetwork, exit_index: int, tensors: dict[str, Int16s]) -> Int16s:
     """Return an exit's int16 logits (B, classes) from the tensors.
 
-    Maps are (B, height * width * channels), and the end of a network without classes gives (B, 0).
+    Maps are (B, height * width * channels), and the end of a network without classes has (B, 0).
     """
     tensor = qnet.network.exits[exit_index].logits
     if tensor is None:

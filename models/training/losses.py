@@ -30,9 +30,9 @@ def exit_loss(logits: Any, truths: Any, check: Check) -> Any:
 
 
 def bumps(landmarks: Any, check: MapCheck) -> tuple[Any, Any]:
-    """Return the heat maps (N, height, width, landmarks) that landmarks (N, landmarks, 2) ask for.
+    """Return the heat maps (N, height, width, landmarks) wanted for landmarks (N, landmarks, 2).
 
-    Beside them stands which are judged (N, landmarks): those that are not NaN.
+    With them comes which are judged, (N, landmarks): those that are not NaN.
     """
     torch = load_torch()
     height, width, _ = check.shape
@@ -46,7 +46,7 @@ def bumps(landmarks: Any, check: MapCheck) -> tuple[Any, Any]:
 def distance(logits: Any, goal: Any, check: Check, heat: float) -> Any:
     """Return how far an exit's logits are from another's, for distillation at a temperature.
 
-    It is the divergence of their softmax for each sample or pixel; of heat maps the cross entropy of their
+    It is the divergence of their softmax for each sample or pixel, of heat maps the cross entropy of their
     sigmoids.
     """
     functional = load_torch().nn.functional

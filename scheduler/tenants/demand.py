@@ -11,10 +11,10 @@ r"""The rate with which each tenant asks, as seen in the queue: counted by the i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..policy import Request
-from .tenant import Tenancy
+from .tenant import Tenancy, Tenant
 
 SMOOTHING = 0.5  # of the last interval in the estimate; a doubled rate is known to an eighth after three
 
@@ -28,6 +28,10 @@ class Demand:
         self._names = [one.name for one in tenancy.all]
         self._counts: Counter[str] = Counter()
         self._since_ns = 0
+
+    def tell(self, tenants: Iterable[Tenant]) -> None:
+        """Take rates that are told while tenants are served, as at the beginning."""
+        self._rates |= {one.name: one.rate_per_s for one in tenants if one.rate_per_s is not None}
 
     def rate_per_s(self, name: str) -> float | None:
         """Return the smoothed rate; None before the first interval of a tenant whose rate was not told."""

@@ -300,7 +300,8 @@ class Shared:
     # -- shares and criteria ---------------------------------------------------------------------------------
 
     def _apply(self, tenancy: Tenancy, modes: Mapping[str, Mode]) -> None:
-        self.tenancy, self._modes, self._changed = tenancy, dict(modes), None
+        before, self.tenancy, self._modes, self._changed = self._by_name, tenancy, dict(modes), None
+        self.demand.tell([one for one in tenancy.all if one.rate_per_s != before[one.name].rate_per_s])
         self._by_name = {one.name: one for one in tenancy.all}
         self.accounts.set_tenancy(tenancy)
         for one in tenancy.all if self._criteria else ():

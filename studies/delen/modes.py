@@ -20,7 +20,7 @@ from fluidnpu.scheduler.exits import (
 )
 from fluidnpu.scheduler.simulation import interval
 
-from ..study import Size
+from ..running.study import Size
 from ..writing import mean_low_high
 from .settings import SLO_MS, THRESHOLD, UTILISATION, profile, requests_of, samples, seeds_of, table
 

@@ -11,7 +11,7 @@ import numpy as np
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler.exits import ExitProfile, PowerModel, Recorded
 
-from ..study import Size
+from ..running.study import Size
 
 DATA = Path(__file__).parent / "data" / "recorded.npz"
 FULL_MS = 40.0  # of the whole network: 30 requests a second are 1.2 of what it can serve, as in the paper's Fig. 7

@@ -12,7 +12,7 @@ from fluidnpu.scheduler.exits import NEVER, Criteria, RuledExits, make_mode
 from fluidnpu.scheduler.simulation import interval
 from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, measure_tenants, npu_ns_by_tenant
 
-from ..study import Size
+from ..running.study import Size
 from ..writing import mean_low_high
 from .modes import criterion_of
 from .settings import BURST, FULL_MS, PHASE_S, STAGES, TENANTS, profile, samples, seeds_of, table

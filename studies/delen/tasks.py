@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..study import Size, Task
+from ..running.study import Size, Task
 from .energy import battery_level, constrained, guarantee, lifetimes
 from .heads import head_macs, head_times
 from .host import host_bounds

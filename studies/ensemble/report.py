@@ -63,6 +63,7 @@ def study_figures(study: Body) -> dict[str, str]:
             axis.plot(xs, ys, marker="o", markersize=3, color=look[way].colour, label=way)
         axis.set_title(name, fontsize=10, color=INK, loc="left")
         axis.set_xlabel("GPUs", fontsize=9, color=INK)
+        axis.locator_params(axis="x", integer=True)
     axes[0].set_ylabel("samples a second (made-up times)", fontsize=9, color=INK)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=9, frameon=False, fontsize=9, labelcolor=INK)

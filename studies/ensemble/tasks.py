@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..study import Size, Task
+from ..running.study import Size, Task
 from .simulations import best_batch, cell, optimum
 from .worlds import ENSEMBLES
 

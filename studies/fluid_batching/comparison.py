@@ -11,7 +11,7 @@ from fluidnpu.scheduler import Policy, Serving, compare
 from fluidnpu.scheduler.comparison import Comparison, Truth
 from fluidnpu.scheduler.simulation import interval, merge_metrics
 
-from ..study import Size
+from ..running.study import Size
 from ..writing import mean_low_high
 from .paper import PaperRow
 from .settings import YARDSTICKS

@@ -10,7 +10,7 @@ from fluidnpu.dse import explore
 from fluidnpu.dse.paper import ablation
 from fluidnpu.scheduler import Serving
 
-from ..study import Size
+from ..running.study import Size
 from ..writing import significant
 from .comparison import Load, compare_at, policy_cells
 from .hardware import MEMORY, boards_of_fig10, hardware, workload_of

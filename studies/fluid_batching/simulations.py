@@ -16,7 +16,7 @@ from fluidnpu.scheduler import Policy, Serving, make_policy
 from fluidnpu.scheduler.comparison import Comparison, Source, Truth, compare_streams
 from fluidnpu.scheduler.simulation import Interval, interval, least_violations, merge_metrics
 
-from ..study import Size
+from ..running.study import Size
 from ..writing import mean_low_high, significant
 from .comparison import Load, compare_at, paired_differences, policy_cells
 from .hardware import Hardware, hardware, recorded_images

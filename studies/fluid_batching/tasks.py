@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..study import Size, Task
+from ..running.study import Size, Task
 from .design_tasks import batch_16, codesign, fig10
 from .paper import sweeps, table2_rows
 from .settings import DIALS, MAP_LOADS, THRESHOLDS, worlds

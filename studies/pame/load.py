@@ -9,7 +9,7 @@ import numpy as np
 
 from fluidnpu.scheduler.tuning import AdaptationPlan, Goal, Watching, greedy, simulate_drift
 
-from ..study import Size
+from ..running.study import Size
 from ..writing import significant
 from .networks import BATCH, table_of
 from .recorded import shuffled

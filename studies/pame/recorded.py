@@ -50,9 +50,9 @@ def recording(name: str) -> Recording:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MapRecording:
-    """Scores of exits that answer with maps on composited pictures never seen, (N, K + 1).
+    """Scores (N, K + 1) of exits that answer with maps, on composited pictures never seen.
 
-    The single-exit reference's are (N,); `sure` is by the name of the check.
+    `reference` has the single-exit reference's (N,), `sure` the surenesses by the name of the check.
     """
 
     score: npt.NDArray[np.float64]

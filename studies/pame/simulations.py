@@ -22,7 +22,7 @@ from fluidnpu.scheduler.tuning import (
     prove,
 )
 
-from ..study import Size
+from ..running.study import Size
 from ..writing import significant
 from .networks import BATCH, block_numbers, macs_of, table_of
 from .recorded import CHECKS, EASY, shuffled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..study import Study
+from ..running.study import Study
 from .figures import study_figures
 from .report import render_study, study_excerpt
 from .tables import tables_markdown

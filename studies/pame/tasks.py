@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..study import Size, Task
+from ..running.study import Size, Task
 from .load import adaptation
 from .maps import dense
 from .simulations import ETAS, accuracies, checks, drift, matrices, resnet101, selection, simple_head, splits

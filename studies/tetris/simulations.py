@@ -10,7 +10,7 @@ import numpy as np
 
 from fluidnpu.scheduler.placement import Fleet, goodput, parts, place
 
-from ..study import Size
+from ..running.study import Size
 from ..writing import significant
 from .profiles import EXITS_EASY, EXITS_FLUID, board_fleet, gpu_fleet, mix_rates
 

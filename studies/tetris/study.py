@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..study import Study
+from ..running.study import Study
 from .report import render_study, study_excerpt, study_figures, tables_markdown
 from .tasks import study_tasks
 from .verdicts import verdicts

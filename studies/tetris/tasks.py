@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..study import Size, Task
+from ..running.study import Size, Task
 from .simulations import (
     MIXED,
     V100S,

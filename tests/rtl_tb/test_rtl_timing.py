@@ -16,7 +16,7 @@ import pytest
 from fluidnpu.boards import load_board
 from fluidnpu.dse.hardware import clock as clock_of_designs
 from fluidnpu.dse.hardware.clock import clocks
-from fluidnpu.rtl_tb.synthesis import clock, timing
+from fluidnpu.rtl_tb.synthesis import clock, netlists, timing
 from fluidnpu.rtl_tb.synthesis.arrivals import NetDelay, Netlist
 from fluidnpu.rtl_tb.synthesis.arrivals import Path as TimingPath
 from fluidnpu.rtl_tb.synthesis.clock import GRID, designs, factor, model
@@ -31,6 +31,24 @@ LONG_PATH = (
     "value_4_q    <= biased_3_q + residual_3_q;",
     "value_4_q    <= biased_3_q * residual_3_q + bias_2_q;",
 )
+INNER = """module inner #(parameter int unsigned Width = 4) (
+  input logic clk_i, input logic [Width-1:0] a_i, output logic [Width-1:0] sum_o, output logic [Width-1:0] kept_o
+);
+  assign sum_o = a_i + Width'(3);
+  always_ff @(posedge clk_i) kept_o <= sum_o;
+endmodule
+"""
+OUTER = """module outer (input logic clk_i, input logic [7:0] a_i, output logic [7:0] far_o, output logic [3:0] near_o);
+  logic [7:0] from_q, far_q, sum, kept;
+  inner #(.Width(8)) wide (.clk_i, .a_i(from_q), .sum_o(sum), .kept_o(kept));
+  inner #(.Width(4)) narrow (.clk_i, .a_i(a_i[3:0]), .sum_o(), .kept_o(near_o));
+  always_ff @(posedge clk_i) begin
+    from_q <= a_i;
+    far_q  <= (sum * sum[3:0]) ^ kept;
+  end
+  assign far_o = far_q;
+endmodule
+"""
 
 
 def cell(
@@ -150,6 +168,36 @@ def test_small_modules_meet_both_clocks_and_a_long_path_does_not(
     said = capsys.readouterr().out
     assert "(below 150)" in said
     assert said.endswith("1 of 1 modules may miss their board's clock\n")
+
+
+@pytest.mark.long
+def test_modules_are_mapped_one_by_one_and_joined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A path goes through modules as it does in one piece, and only what has changed is mapped anew."""
+    monkeypatch.setenv("FLUIDNPU_BUILD", str(tmp_path))
+    texts = {"inner.sv": INNER, "outer.sv": OUTER}
+    monkeypatch.setattr(netlists, "sources", lambda: texts)
+
+    def paths(*, flat: bool = False) -> dict[str, TimingPath]:
+        found = netlists.module_paths("outer", {}, "xc7", NETS, flat=flat)
+        return {each.instance: each.path for each in found}
+
+    def mapped() -> dict[str, int]:
+        return {path.name: path.stat().st_mtime_ns for path in (tmp_path / "rtl").glob("mapped-*.il")}
+
+    joined, whole = paths(), paths(flat=True)
+    assert set(joined) == {"", "wide", "narrow"}
+    assert {joined[scope].start.partition("[")[0] for scope in ("", "wide")} == {"from_q"}
+    assert joined[""].end.startswith("far_q")
+    assert joined[""].ps(NETS) > joined["wide"].ps(NETS)
+    assert joined[""].ps(NETS) == pytest.approx(whole[""].ps(NETS), rel=0.3)
+    before = mapped()
+    assert len(before) == 3
+    texts["outer.sv"] = OUTER.replace("sum[3:0]", "sum")
+    longer = paths()
+    assert longer[""].ps(NETS) > joined[""].ps(NETS)
+    after = mapped()
+    assert {name: after[name] for name in before} == before
+    assert [name.rpartition("-")[0] for name in set(after) - set(before)] == ["mapped-outer"]
 
 
 def test_what_is_kept_is_of_todays_rtl() -> None:

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from fluidnpu.cli import main
 from fluidnpu.scheduler.simulation import Interval
 from fluidnpu.studies import STUDIES, Answers, Size, Study, find_study, run_study, study_files
+from fluidnpu.studies.running.study import Task, run_tasks
 from fluidnpu.studies.statements import AGREES, DIFFERS, PARTLY, Verdict, judged, statements_markdown
-from fluidnpu.studies.study import Task, run_tasks
 from fluidnpu.studies.writing import dumps, mean_low_high, plus_minus
 
 TINY = Size(seeds=2, requests=200)
@@ -143,7 +143,7 @@ def test_the_command_says_where_a_stopped_study_goes_on(tmp_path: Path, monkeypa
 def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     script = (
         "import os, sys, time; from pathlib import Path\n"
-        "from fluidnpu.studies.study import Task, run_tasks\n"
+        "from fluidnpu.studies.running.study import Task, run_tasks\n"
         "def work(name):\n    Path(sys.argv[1], str(os.getpid())).touch(); time.sleep(60)\n"
         "run_tasks([Task('a', str(n), work, (n,)) for n in range(4)], 2, lambda at, of: None)\n"
     )

@@ -45,7 +45,7 @@ class PowerMeter(Protocol):
 
     @property
     def covers(self) -> str:
-        """What is measured: "board" for its whole supply, "rails" for some of its rails."""
+        """The measured part: "board" for the whole supply, "rails" for some rails."""
 
     @property
     def source(self) -> str:

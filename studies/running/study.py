@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
+from ..statements import Verdict, statements_markdown, tally
+from ..writing import dumps
 from .answers import Answers
-from .statements import Verdict, statements_markdown, tally
-from .writing import dumps
 
 Body = Mapping[str, Any]
 SCHEMA = 1
