@@ -227,10 +227,10 @@ def test_predictions_are_kept_by_design(tmp_path: Path, monkeypatch: pytest.Monk
     )
 
 
-@pytest.mark.long
+@pytest.mark.matrix
 @pytest.mark.parametrize("shipped", timing.SHIPPED, ids=lambda shipped: shipped.name)
 def test_shipped_designs_are_predicted(shipped: timing.Shipped) -> None:
-    """`clocks.json` says what the RTL of today gives."""
+    """Every shipped design can be mapped, joined and walked, as `make timing` does (hours of one core)."""
     board = load_board(shipped.board)
     lines = timing.lines_of(shipped.name, board, timing.parts_of(shipped.design(), board, core=shipped.core), model())
     assert lines[0].mhz > 0
