@@ -1,5 +1,6 @@
 """Prepare a network of one's own: preprocessing, calibrated ranges, thresholds and rates, all at once.
 
+>>> import numpy as np
 >>> from fluidnpu.models.images import ImageSet, Preprocessing
 >>> from fluidnpu.models.zoo import random_network
 >>> bare = replace(random_network(1, exits=2), calibration={})

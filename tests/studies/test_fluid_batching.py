@@ -199,7 +199,7 @@ def test_a_cost_is_found_between_those_tried() -> None:
 def test_the_command_writes_page_and_numbers(done: Body, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, Size, int]] = []
 
-    def quick(study: Study, size: Size, processes: int, progress: object) -> Body:
+    def quick(study: Study, size: Size, processes: int, progress: object, answers: object) -> Body:
         asked.append((study.name, size, processes))
         return done
 
