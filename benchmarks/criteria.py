@@ -9,9 +9,7 @@ tenants that always want the NPU, in the second after the first, which has the b
 from __future__ import annotations
 
 import itertools
-import time
-import timeit
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -19,6 +17,7 @@ from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import Request, World, simulate
 from fluidnpu.scheduler.exits import Bound, Criteria, ExitProfile, Mode, Recorded, front_of, make_mode, parse_criterion
 from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, jain, npu_ns_by_tenant
+from fluidnpu.studies.delen.host import least_us
 
 TEXTS = (
     "confidence > 0.7",
@@ -28,11 +27,6 @@ TEXTS = (
 BATCH = 8
 SHARES = {"a": 0.5, "b": 0.3, "c": 0.2}
 SECOND_NS = 10**9
-
-
-def least_us(work: Callable[[], object], number: int = 500) -> float:
-    """The least CPU time of one call, in us."""
-    return 1e6 * min(timeit.repeat(work, timer=time.process_time, number=number, repeat=15)) / number
 
 
 def held() -> str:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from importlib import resources
@@ -332,35 +332,35 @@ def parse_board(text: str, source: str = "board") -> Board:
 
 
 def _drams(raw: object) -> tuple[Dram, ...]:
-    if not isinstance(raw, Mapping) or not all(isinstance(value, Mapping) for value in raw.values()):
-        raise BoardError("dram must be a table of memories, such as [dram.ps]")
-    drams = []
-    for name, value in raw.items():
-        missing = [key for key in DRAM_FIELDS if key not in {*value, *DRAM_OPTIONAL}]
-        if missing:
-            raise BoardError(f"dram '{name}' lacks {_told(missing, DRAM_FIELDS)}")
-        if odd := sorted(set(value) - set(DRAM_FIELDS)):
-            raise BoardError(f"dram '{name}' may have {', '.join(DRAM_FIELDS)}, not {', '.join(odd)}")
-        drams.append(Dram(name=name, **value))
-    return tuple(drams)
+    tables = _named(raw, "dram", DRAM_FIELDS, DRAM_OPTIONAL, "dram must be a table of memories, such as [dram.ps]")
+    return tuple(Dram(name=name, **value) for name, value in tables)
 
 
 def _sensors(raw: object) -> tuple[Sensor, ...]:
-    if not isinstance(raw, Mapping) or not all(isinstance(value, Mapping) for value in raw.values()):
-        raise BoardError("sensors must be tables, such as [sensors.supply]")
     sensors = []
-    for name, value in raw.items():
-        missing = [key for key in SENSOR_FIELDS if key not in {*value, *SENSOR_OPTIONAL}]
-        if missing:
-            raise BoardError(f"sensor '{name}' lacks {_told(missing, SENSOR_FIELDS)}")
-        if odd := sorted(set(value) - set(SENSOR_FIELDS)):
-            raise BoardError(f"sensor '{name}' may have {', '.join(SENSOR_FIELDS)}, not {', '.join(odd)}")
+    wrong = "sensors must be tables, such as [sensors.supply]"
+    for name, value in _named(raw, "sensor", SENSOR_FIELDS, SENSOR_OPTIONAL, wrong):
         rails = value.get("rails", [])
         if not isinstance(rails, list):
             raise BoardError(f"sensor '{name}': rails must be a list of lists of labels, not {rails!r}")
         pairs = tuple(tuple(rail) if isinstance(rail, list) else rail for rail in rails)
         sensors.append(Sensor(name=name, **{**value, "rails": pairs}))
     return tuple(sensors)
+
+
+def _named(
+    raw: object, kind: str, meanings: Mapping[str, str], optional: Sequence[str], wrong: str
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the tables of a kind by name, each with all fields but optional ones, and no others."""
+    if not isinstance(raw, Mapping) or not all(isinstance(value, Mapping) for value in raw.values()):
+        raise BoardError(wrong)
+    for name, value in raw.items():
+        missing = [key for key in meanings if key not in {*value, *optional}]
+        if missing:
+            raise BoardError(f"{kind} '{name}' lacks {_told(missing, meanings)}")
+        if odd := sorted(set(value) - set(meanings)):
+            raise BoardError(f"{kind} '{name}' may have {', '.join(meanings)}, not {', '.join(odd)}")
+        yield name, value
 
 
 def _power(raw: object) -> Power:

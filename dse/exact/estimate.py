@@ -161,8 +161,7 @@ class _Run:
 def _both(a: Floats, b: Floats) -> Floats:
     """Durations of two overlapping activities: a smooth maximum, slightly above `max(a, b)` when close.
 
-    The norm of order six, found by hand on ResNet-50, both boards, B = 1 and 8. Products and roots come out
-    the same on every processor, and `**` does not.
+    The norm of order six, found by hand on ResNet-50, both boards, B = 1 and 8.
     """
     return np.asarray(np.cbrt(np.sqrt(_sixth_power(a) + _sixth_power(b))))
 

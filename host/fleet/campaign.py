@@ -124,8 +124,7 @@ def run_campaign(
     """Ask until `faults` have struck and `requests` are answered, and return what was seen.
 
     A fault strikes every `every_s` seconds on average, never the last board that is ready; a client pauses
-    `pause_s` after each answer. `lying`: share of
-    jobs in which one more board, the last, gives wrong bits.
+    `pause_s` after each answer. `lying`: share of jobs in which one more board, the last, gives wrong bits.
     """
     bundle = Bundle.read(folder)
     rights = rights_of(bundle, images)

