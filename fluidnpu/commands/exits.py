@@ -57,7 +57,7 @@ class ExitsOptions(ExitSettings, Selecting):
 @click.command(
     "exits",
     help="Where MODEL can be left early; heads put there and fitted; thresholds, rates and calibration of a model file. "
-    "MODEL is ONNX, or resnet50 or inception_v3 with random weights.",
+    "MODEL is ONNX, or a full-size network by its name (resnet50, mobilenet_v2, ...) with random weights.",
 )
 @click.argument("model", type=PATH)
 @click.option(
@@ -127,7 +127,7 @@ class ExitsOptions(ExitSettings, Selecting):
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="seed of resnet50's and inception_v3's weights, and of the images that --fit holds out",
+    help="seed of a named network's weights, and of the images that --fit holds out",
 )
 @reading
 @JSON
