@@ -27,7 +27,7 @@ from click.testing import CliRunner
 
 from fluidnpu.boards import load_board
 from fluidnpu.cli import main as command
-from fluidnpu.dse import Design, Point, Question
+from fluidnpu.dse import Design, Point, Question, build_design
 from fluidnpu.dse.exact.search import evaluate_array
 from fluidnpu.dse.exact.sharing import share_memory
 from fluidnpu.models import Network, from_torch, golden, quantise, read_onnx
@@ -43,6 +43,7 @@ REAL = "efficientnet_lite0"  # with the weights that were trained on ImageNet
 SIDE = 320  # of a picture, in pixels
 EXITS = 4
 B_MAX = 4
+CORE = "rtl"
 TOLERANCE = 100.0  # points of the guard: random weights must not stop it, and the table has what it found
 # Mean and deviation of channels and the shorter side before the crop, as those who trained them have these.
 TORCHVISION = ("0.485,0.456,0.406", "0.229,0.224,0.225", 256)
@@ -175,7 +176,7 @@ def walk(
     said = [np.asarray(one).argmax(axis=-1) for one in floating]
     np.savez(others, images=images, labels=said[-1])
     told("run in floating point")
-    words = ("--board", board, "--core", "rtl")
+    words = ("--board", board, "--core", CORE)
     found = run("dse", several, *words, "--b-max", b_max, "--cycles", cycles, "--out", design)
     told("design found")
     guard = ("--data", others, "--tolerance", TOLERANCE)
@@ -186,7 +187,7 @@ def walk(
     real = [qnet.logits(index, one) for index, one in enumerate(stored)]
     told("compared")
     fitted = Design.loads(design.read_text(encoding="utf-8"))
-    times = part_ms(network, fitted, board, b_max)
+    times = part_ms(network, fitted, board, b_max, cycles)
     blocks = [block.tensor for block in backbone_of(single_exit(network)).blocks]
     return Row(
         name=name,
@@ -215,19 +216,22 @@ def spread_of(logits: npt.NDArray[Any]) -> float:
     return float(np.asarray(logits, np.float64).std(axis=0).mean())
 
 
-def part_ms(network: Network, design: Design, board: str, b_max: int) -> list[tuple[float, float]]:
+def part_ms(network: Network, design: Design, board: str, b_max: int, cycles: str) -> list[tuple[float, float]]:
     """Return the ms of a batch of one, and of the largest, to each exit as the only one and to the end.
 
-    They are sums over layers by the exact model, on the design's array.
+    They are sums over layers by a cycle model, on the design's array.
     """
     work, place = workload_in_parts(network), load_board(board)
-    question = Question(workload=work, board=place, b_max=b_max, model="exact", memory=design.memory, core="rtl")
     point = Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
-    counted = evaluate_array(question, share_memory(question, point).fit, (1, b_max))
     parts = np.zeros((len(work.exits), 2))
-    for layer, cycles in zip(work.layers, counted.layer_cycles(work.layers), strict=True):
-        parts[layer.stage] += cycles
-    parts *= 1e3 / place.clock_hz
+    if cycles == "paper":
+        rows = build_design(work, place, point, memory=design.memory, core=CORE, b_max=b_max).latency.ns
+        parts += np.array([(row[0], row[-1]) for row in rows]) / 1e6
+    else:
+        question = Question(workload=work, board=place, b_max=b_max, model="exact", memory=design.memory, core=CORE)
+        counted = evaluate_array(question, share_memory(question, point).fit, (1, b_max))
+        for layer, both in zip(work.layers, counted.layer_cycles(work.layers), strict=True):
+            parts[layer.stage] += np.array(both) * 1e3 / place.clock_hz
     segments, heads = np.cumsum(parts[0::2], axis=0), parts[1::2]
     segments[:-1] += heads
     return [(float(one), float(all)) for one, all in segments]

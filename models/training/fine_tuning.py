@@ -81,8 +81,7 @@ class TunedExits:
 
     @property
     def advice(self) -> str | None:
-        """One sentence where the last exit lies more than half a point below the reference; None elsewhere.
-        """
+        """One sentence where the last exit lies half a point below the reference; None elsewhere."""
         if self.cost_points <= COSTLY_POINTS:
             return None
         if self.schedule.frozen:
