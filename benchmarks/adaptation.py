@@ -2,24 +2,30 @@
 
     python benchmarks/adaptation.py
 
-Served on the simulated device in real time, on the shipped network. A decision is taken either between two
-batches, by whoever watches the runs, or at any time from another thread; then it waits for the batch under
-way. Times are of this process, so other work on the machine counts. The drift is simulated, on the recorded
-answers of the study.
+Served on the simulated device in real time, on the shipped network, with requests waiting at all times. A
+decision is taken either between two batches, by whoever watches the runs, or at any time from another thread;
+then it waits for the batch under way. Times are of this process, so other work on the machine counts: of the
+first kind the CPU time of the deciding thread stands beside, and the delays in which the kernel took the CPU
+away from none of its threads. The drift is simulated, on the recorded answers of the study.
 """
 
 from __future__ import annotations
 
+import resource
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from fluidnpu.boards import load_board
 from fluidnpu.dse import explore
 from fluidnpu.hls import compile_program
-from fluidnpu.host import Driver, Server, SimulatedNpu
+from fluidnpu.host import Driver, Reply, Server, SimulatedNpu
 from fluidnpu.host.devices.device import WallClock
 from fluidnpu.host.devices.recall import Recall
 from fluidnpu.host.serving import active_exits, criteria_of
@@ -30,16 +36,59 @@ from fluidnpu.scheduler.tuning import AdaptationPlan, Goal, Watching, greedy, si
 from fluidnpu.studies.pame.networks import table_of
 from fluidnpu.studies.pame.recorded import shuffled
 
-CHANGES = 200
+CHANGES = 1000
 STREAMS = 10
 BATCH = 16
+OUTSTANDING = 64  # requests without an answer, at all times
+SWITCH_S = 0.0005  # as `fluidnpu serve` has it
+
+
+def switches() -> int:
+    """Return how often the kernel took the CPU away from a thread of this process.
+
+    A thread that loses it may hold the interpreter's lock, for which all others wait.
+    """
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+
+
+@dataclass
+class Delays:
+    """The delays from decisions to the batches that follow on them."""
+
+    mark: tuple[int, int, int] | None = None  # wall and CPU time of this thread in ns, and switches, at a decision
+    wall_ns: list[int] = field(default_factory=list)
+    cpu_ns: list[int] = field(default_factory=list)
+    taken: list[int] = field(default_factory=list)
+
+    def decided(self) -> None:
+        """Note a decision."""
+        self.mark = (time.perf_counter_ns(), time.thread_time_ns(), switches())
+
+    def begun(self) -> None:
+        """Note that a batch begins."""
+        if self.mark is not None:
+            now = (time.perf_counter_ns(), time.thread_time_ns(), switches())
+            for kept, after, before in zip((self.wall_ns, self.cpu_ns, self.taken), now, self.mark, strict=True):
+                kept.append(after - before)
+            self.mark = None
+
+
+class NotedDriver(Driver):
+    """A driver that says when a batch begins."""
+
+    delays = Delays()
+
+    def activate(self, slots: Iterable[int]) -> None:
+        """Note it, and activate."""
+        self.delays.begun()
+        super().activate(slots)
 
 
 class Changing:
     """A watcher that moves the exits after every run, at most CHANGES times."""
 
-    def __init__(self, active: ActiveExits) -> None:
-        self.active, self.left = active, CHANGES
+    def __init__(self, active: ActiveExits, delays: Delays) -> None:
+        self.active, self.delays, self.left = active, delays, CHANGES
 
     def ran(
         self,
@@ -54,6 +103,7 @@ class Changing:
         if self.left:
             self.left -= 1
             self.active.change(ExitSet((0.9, None) if self.left % 2 else (None, 0.9)), "benchmark")
+            self.delays.decided()
         return frozenset()
 
     def shadow_ended(self, now_ns: int, request_id: int, label: int | None) -> None:
@@ -75,21 +125,25 @@ def main() -> None:
     design = explore(network.workload, load_board("zc706")).design
     program = compile_program(quantise(network), design)
     images = shipped_images().images[:64]
+    sys.setswitchinterval(SWITCH_S)
     print(f"from the decision to the next batch, us {'median':>20} {'p99':>9} {'most':>10}")
     for name in ("decided between two batches", "from another thread"):
         device = SimulatedNpu(design, clock=WallClock(), recall=Recall(64 << 20))
-        driver = Driver(device, program, design)
+        driver = NotedDriver(device, program, design)
         driver.load()
         criteria = criteria_of(driver, None)
         active = active_exits(driver, criteria)
-        watch = Changing(active) if name.startswith("decided") else None
+        driver.delays = delays = Delays()
+        watch = Changing(active, delays) if name.startswith("decided") else None
         with Server(driver, make_policy("fluid"), rule=criteria, active=active, watch=watch) as server:
             stop = threading.Event()
 
             def ask(server: Server = server, stop: threading.Event = stop) -> None:
+                waiting: deque[Future[Reply]] = deque()
                 while not stop.is_set():
-                    for done in [server.submit(image, slo_ns=10**9) for image in images]:
-                        done.result()
+                    while len(waiting) < OUTSTANDING:
+                        waiting.append(server.submit(images[len(waiting)], slo_ns=10**9))
+                    waiting.popleft().result()
 
             client = threading.Thread(target=ask)
             client.start()
@@ -105,6 +159,12 @@ def main() -> None:
             client.join()
             took = server.adoption_ns
         print(f"{name:30} {len(took):5} changes {percentiles(took)}")
+        if watch is not None:
+            late = [taken for wall, taken in zip(delays.wall_ns, delays.taken, strict=True) if wall > 10**6]
+            alone = [wall for wall, taken in zip(delays.wall_ns, delays.taken, strict=True) if not taken]
+            print(f"{'  CPU time of that thread':30} {len(delays.cpu_ns):5} changes {percentiles(delays.cpu_ns)}")
+            print(f"{'  with no thread interrupted':30} {len(alone):5} changes {percentiles(alone)}")
+            print(f"  {len(late)} took above 1 ms; in {sum(map(bool, late))} of them the kernel interrupted a thread")
     longest_us = max(map(max, design.latency.ns)) / 1e3
     print(f"the longest batch takes {longest_us:.0f} us; a change from another thread waits for the one under way")
     found, table = shuffled("fashion"), table_of("fashion")

@@ -106,7 +106,7 @@ def guaranteed(
     delta: float = 0.05,
     seed: int = 0,
     nodes: int = 0,
-    exchange: bool = True,
+    exchange: bool = False,
     traffic: Traffic | None = None,
 ) -> Guaranteed:
     """Select exits and thresholds so that eta holds on unseen samples with probability 1 - delta.
