@@ -5,13 +5,13 @@
 Served on the simulated device in real time, on the shipped network, with requests waiting at all times. A
 decision is taken either between two batches, by whoever watches the runs, or at any time from another thread;
 then it waits for the batch under way. Times are of this process, so other work on the machine counts: of the
-first kind the CPU time of the deciding thread stands beside, and the delays in which the kernel took the CPU
-away from none of its threads. The drift is simulated, on the recorded answers of the study.
+first kind the CPU time of the deciding thread stands beside, and the delays in which its threads had CPUs as
+soon as they could use them. The drift is simulated, on the recorded answers of the study.
 """
 
 from __future__ import annotations
 
-import resource
+import contextlib
 import sys
 import threading
 import time
@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -40,35 +41,42 @@ CHANGES = 1000
 STREAMS = 10
 BATCH = 16
 OUTSTANDING = 64  # requests without an answer, at all times
+WANTED_NS = 10**6
+SHORT_NS = 10**5  # of waiting for a CPU
 SWITCH_S = 0.0005  # as `fluidnpu serve` has it
 
 
-def switches() -> int:
-    """Return how often the kernel took the CPU away from a thread of this process.
+def queued_ns() -> int:
+    """Return how long threads of this process have been ready to run and had no CPU, by Linux's own account.
 
-    A thread that loses it may hold the interpreter's lock, for which all others wait.
+    One that has none may hold the interpreter's lock, for which all others wait.
     """
-    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+    found = 0
+    for task in Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # a thread that has just ended
+            found += int(task.read_text().split()[1])
+    return found
 
 
 @dataclass
 class Delays:
     """The delays from decisions to the batches that follow on them."""
 
-    mark: tuple[int, int, int] | None = None  # wall and CPU time of this thread in ns, and switches, at a decision
+    mark: tuple[int, int, int] | None = None  # at a decision: see `now`
     wall_ns: list[int] = field(default_factory=list)
     cpu_ns: list[int] = field(default_factory=list)
-    taken: list[int] = field(default_factory=list)
+    queued_ns: list[int] = field(default_factory=list)
 
     def decided(self) -> None:
-        """Note a decision."""
-        self.mark = (time.perf_counter_ns(), time.thread_time_ns(), switches())
+        """Note a decision: wall time, CPU time of this thread, and the wait of all threads for a CPU."""
+        queued = queued_ns()
+        self.mark = (time.perf_counter_ns(), time.thread_time_ns(), queued)
 
     def begun(self) -> None:
         """Note that a batch begins."""
         if self.mark is not None:
-            now = (time.perf_counter_ns(), time.thread_time_ns(), switches())
-            for kept, after, before in zip((self.wall_ns, self.cpu_ns, self.taken), now, self.mark, strict=True):
+            now = (time.perf_counter_ns(), time.thread_time_ns(), queued_ns())
+            for kept, after, before in zip((self.wall_ns, self.cpu_ns, self.queued_ns), now, self.mark, strict=True):
                 kept.append(after - before)
             self.mark = None
 
@@ -102,8 +110,8 @@ class Changing:
         """Change the set."""
         if self.left:
             self.left -= 1
-            self.active.change(ExitSet((0.9, None) if self.left % 2 else (None, 0.9)), "benchmark")
             self.delays.decided()
+            self.active.change(ExitSet((0.9, None) if self.left % 2 else (None, 0.9)), "benchmark")
         return frozenset()
 
     def shadow_ended(self, now_ns: int, request_id: int, label: int | None) -> None:
@@ -160,11 +168,13 @@ def main() -> None:
             took = server.adoption_ns
         print(f"{name:30} {len(took):5} changes {percentiles(took)}")
         if watch is not None:
-            late = [taken for wall, taken in zip(delays.wall_ns, delays.taken, strict=True) if wall > 10**6]
-            alone = [wall for wall, taken in zip(delays.wall_ns, delays.taken, strict=True) if not taken]
+            pairs = list(zip(delays.wall_ns, delays.queued_ns, strict=True))
+            free = [wall for wall, queued in pairs if queued < SHORT_NS]
+            late = [(wall, queued) for wall, queued in pairs if wall > WANTED_NS]
+            waited = sum(wall - queued < WANTED_NS for wall, queued in late)
             print(f"{'  CPU time of that thread':30} {len(delays.cpu_ns):5} changes {percentiles(delays.cpu_ns)}")
-            print(f"{'  with no thread interrupted':30} {len(alone):5} changes {percentiles(alone)}")
-            print(f"  {len(late)} took above 1 ms; in {sum(map(bool, late))} of them the kernel interrupted a thread")
+            print(f"{'  threads got CPUs at once':30} {len(free):5} changes {percentiles(free)}")
+            print(f"  {len(late)} took above 1 ms; {waited} of them would not have, but threads waited for a CPU")
     longest_us = max(map(max, design.latency.ns)) / 1e3
     print(f"the longest batch takes {longest_us:.0f} us; a change from another thread waits for the one under way")
     found, table = shuffled("fashion"), table_of("fashion")
