@@ -26,10 +26,10 @@ CHOOSING_SEED = 1000  # of the arrivals that choose; others judge
 DRAWN = 20_000  # samples with the paper's share of movers
 
 
-def traffic_at(table: CandidateTable, load: float, seed: int) -> Traffic:
+def traffic_at(table: CandidateTable, load: float, seed: int, requests: int) -> Traffic:
     """Return arrivals at a share of what the network with one exit answers in full batches."""
-    rate = load * BATCH * 1e9 / table.single_ns(BATCH)
-    return Traffic(rate_per_s=rate, slo_ns=SLO_OVER_SINGLE * table.single_ns(1), policy=POLICY, seed=seed)
+    rate, slo_ns = load * BATCH * 1e9 / table.single_ns(BATCH), SLO_OVER_SINGLE * table.single_ns(1)
+    return Traffic(rate_per_s=rate, slo_ns=slo_ns, policy=POLICY, requests=requests, seed=seed)
 
 
 def from_arrival(name: str, load: float, size: Size) -> Answer:
@@ -41,7 +41,7 @@ def from_arrival(name: str, load: float, size: Size) -> Answer:
     """
     table, answers = table_of(name), shuffled(name).answers()
     cut = 3 * len(answers) // 4
-    goal, choosing = Goal(eta=ETA, batch=BATCH), traffic_at(table, load, CHOOSING_SEED)
+    goal, choosing = Goal(eta=ETA, batch=BATCH), traffic_at(table, load, CHOOSING_SEED, size.sweep_requests)
     one, other = answers[:cut], answers[cut:]
     chains = {
         "in service": guaranteed(table, one, goal).chain,
@@ -61,11 +61,12 @@ def resnet101_from_arrival(load: float, size: Size) -> Answer:
 
 def _served(table: CandidateTable, answers: Answers, load: float, size: Size, chains: dict[str, Chain]) -> Answer:
     """Serve every chain, and the network with one exit, under the same streams of arrivals."""
-    alone, streams = table.single_ns(BATCH), range(max(2, min(MOST_STREAMS, size.seeds)))
-    single = [traffic_at(table, load, seed).serve(table, answers, (), BATCH) for seed in streams]
+    alone, count = table.single_ns(BATCH), max(2, min(MOST_STREAMS, size.seeds))
+    streams = [traffic_at(table, load, seed, size.sweep_requests) for seed in range(count)]
+    single = [one.serve(table, answers, (), BATCH) for one in streams]
     rows: Answer = {}
     for key, chain in chains.items():
-        served = [traffic_at(table, load, seed).serve(table, answers, chain, BATCH) for seed in streams]
+        served = [one.serve(table, answers, chain, BATCH) for one in streams]
         rows[key] = {
             "chain": chain_list(chain),
             "in_service_change_pct": significant(100 * (outcome(table, answers, chain, BATCH).average_ns / alone - 1)),
@@ -76,10 +77,11 @@ def _served(table: CandidateTable, answers: Answers, load: float, size: Size, ch
         }
     return {
         "load": load,
-        "rate_per_s": significant(traffic_at(table, load, 0).rate_per_s),
-        "slo_ms": significant(traffic_at(table, load, 0).slo_ns / 1e6),
+        "rate_per_s": significant(streams[0].rate_per_s),
+        "slo_ms": significant(streams[0].slo_ns / 1e6),
         "policy": POLICY,
-        "streams": len(streams),
+        "streams": count,
+        "requests": size.sweep_requests,
         "single_average_ms": significant(float(np.mean([one.average_ns for one in single])) / 1e6),
         "single_met_pct": significant(100 * float(np.mean([one.met for one in single]))),
         "rows": rows,

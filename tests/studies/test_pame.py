@@ -148,7 +148,7 @@ def test_under_a_light_load_an_exit_spares_a_request_its_own_work_alone() -> Non
     """One sample at a time: the average is that of batches of one, by the table."""
     table, answers = table_of("digits"), shuffled("digits").answers()[:320]
     chain = ((0, 0.9),)
-    served = traffic_at(table, 1e-3, 0).serve(table, answers, chain, 16)
+    served = traffic_at(table, 1e-3, 0, 4000).serve(table, answers, chain, 16)
     left = answers.left_at(chain) == 0
     first, rest = (int(table.step(*part)[1]) for part in ((0, 0), (1, table.exits)))
     wanted = first + (1 - left.mean()) * rest
