@@ -17,10 +17,10 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import NetworkError
+from ..graph.builder import Builder
 from ..graph.checks import MapCheck, MapTask
 from ..graph.network import Exit, Layer, Network, Parameters
 from ..graph.shapes import Kind
-from ..zoo.builder import Builder
 from .regions import backbone_of
 
 WIDTH = 256  # of the transposed convolutions, at most: that of the maps they enlarge where it is less

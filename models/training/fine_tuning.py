@@ -177,11 +177,11 @@ def fine_tune_or_freeze(
     checkpoint: Path | str | None = None,
     progress: Progress | None = None,
 ) -> tuple[TunedExits, TunedExits | None]:
-    """Fine-tune jointly and, where that costs the last exit more than half a point, train the exits once more
-    on a frozen backbone: that of the single-exit network trained as long.
+    """Fine-tune jointly and, where that costs the last exit more than half a point, once more with a frozen
+    backbone.
 
-    Its last exit is then that network to the bit, so nothing is lost; the network as given may be worse than
-    what joint training left. Returns what is to be used, and the joint training that was given up for it;
+    That backbone is the one of the single-exit network trained as long: the last exit is that network to the
+    bit, so nothing is lost, where the network as given may be worse than what joint training left. Returns what is to be used, and the joint training that was given up for it;
     None where it was not costly. Each has a checkpoint of its own. Raises as `fine_tune`.
     """
     joint = fine_tune(network, data, schedule, checkpoint=checkpoint, progress=progress)

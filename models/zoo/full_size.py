@@ -21,9 +21,9 @@ from typing import Any
 
 from ..errors import NetworkError
 from ..exits.heads import attach_exits, equidistant_tensors
+from ..graph.builder import Builder
 from ..graph.network import Exit, Network
 from ..graph.shapes import Kind, Pair
-from .builder import Builder
 from .synthetic import with_random_weights
 
 CLASSES = 1000

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from fluidnpu.models import Exit, Network, NetworkError, golden, quantise, read_onnx
 from fluidnpu.models.exits import attach_bridges, backbone_of, candidate_tensors, single_exit
+from fluidnpu.models.graph import Builder
 from fluidnpu.models.numeric import run_float
 from fluidnpu.models.onnx import write_onnx
 from fluidnpu.models.zoo import FULL_SIZE, full_size, random_network, skeleton, with_random_weights
-from fluidnpu.models.zoo.builder import Builder
 
 
 def plain(widths: tuple[int, ...] = (8, 8, 16, 16, 16)) -> Network:
