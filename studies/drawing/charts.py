@@ -89,8 +89,8 @@ def _dress(axis: Any, panel: Panel) -> None:
         axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]) if panel.percent else None)
     if panel.line_at is not None:
         axis.axhline(panel.line_at, color=INK, linewidth=0.8, linestyle="--")
-        where = ("axes fraction", "data")
-        axis.annotate(panel.line_name, (0.004, panel.line_at), xycoords=where, va="bottom", fontsize=8, color=INK)
+        where = (1.005, panel.line_at)  # beside the axes, where no curve runs
+        axis.annotate(panel.line_name, where, xycoords=("axes fraction", "data"), va="center", fontsize=8, color=INK)
     axis.set_title(panel.title, fontsize=10, color=INK, loc="left")
 
 
