@@ -47,6 +47,12 @@ def serve_fleet(
         raise UsageError("--ray-address is for --engine ray")
     out = show.console(as_json)
     roster = fleet.Roster.read(file, plan)
+    for name, given in (("--criteria", criteria), ("--tenants", tenants)):
+        if given is not None and roster.relays:
+            raise UsageError(
+                f"{name} is for boards with whole networks, and the plan cuts {', '.join(roster.relays)}: samples leave a "
+                f"part by its program's thresholds"
+            )
     if tenants is not None:
         fleet.shared_by(tenants, len(roster.seats))  # refused here, in one sentence
         if reached := [seat.name for seat in roster.seats if seat.address]:
@@ -101,7 +107,8 @@ def _started(out: Console, server: oip.NetworkServer, front: fleet.FleetFront, a
         for one in leaves
     ]
     if as_json:
-        show.emit({"urls": urls, "boards": boards, "capacity_per_s": front.capacity_per_s})
+        ways = {name: [asdict(way) for way in relay.ways] for name, relay in front.roster.relays.items()}
+        show.emit({"urls": urls, "boards": boards, "capacity_per_s": front.capacity_per_s, "ways": ways})
         sys.stdout.flush()
         return
     for leaf in leaves:
@@ -113,6 +120,9 @@ def _started(out: Console, server: oip.NetworkServer, front: fleet.FleetFront, a
         out.print(
             f"plan {plan.digest[:12]}: {plan.form}, {plan.rate_per_s:.4g}/s, at most {plan.gap_pct:.1f} % below the best"
         )
+    for name, relay in front.roster.relays.items():
+        for way in relay.ways:
+            out.print(f"[bold]{name}[/]: {way.rate_per_s:.4g}/s by way of {', then '.join(way.models)}")
     for name, ensemble in front.roster.ensembles.items():
         rule = ensemble.rule
         until = f" within {1e3 * ensemble.wait_s:g} ms, or of those that came" if ensemble.wait_s else ""
