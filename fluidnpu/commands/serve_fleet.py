@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fluidnpu import scheduler
 from fluidnpu.host import fleet, oip
+from fluidnpu.scheduler.policies import splits_text
 
 from .. import show
 from ..errors import UsageError
@@ -27,7 +28,7 @@ def serve_fleet(
     engine: str,
     shard: int,
     ray_address: str | None,
-    policy: str,
+    policy: str | None,
     rate_per_s: float | None,
     slo: str | None,
     criteria: str | None,
@@ -139,4 +140,7 @@ def _started(out: Console, server: oip.NetworkServer, front: fleet.FleetFront, a
 def _served(leaf: fleet.Leaf, model: str) -> str:
     """Name a model with what the plan gives it, where there is one."""
     duty = leaf.duties.get(model)
-    return model if duty is None else f"{model} (batch {duty.batch}, {100 * duty.weight:.3g} % of its time)"
+    if duty is None:
+        return model
+    turns = f", splits in turns {splits_text(duty.splits)}" if duty.splits else ""
+    return f"{model} (batch {duty.batch}, {100 * duty.weight:.3g} % of its time{turns})"

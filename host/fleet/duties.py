@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from fluidnpu.hls.program import Stages
 from fluidnpu.scheduler import placement
+from fluidnpu.scheduler.policies import splits_text
 
 from ..errors import DriverUsageError
 
@@ -30,7 +31,8 @@ class Duty:
     """One network on one board, by plan. `criteria`: in place of the program's thresholds, where given.
 
     `batch`: samples in one message at most; `weight`: share of the board's time; `rate_per_s`: planned
-    samples a second on this board. `stages`: of a part of `network`; None for all of it.
+    samples a second on this board. `stages`: of a part of `network`; None for all of it. `splits`: those that
+    take turns on the board, as (first stage of the model, batch); none where there is one.
     """
 
     batch: int
@@ -39,6 +41,17 @@ class Duty:
     criteria: str | None = None
     network: str = ""
     stages: Stages | None = None
+    splits: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def policy(self) -> str:
+        """The policy by which a board runs the splits; empty where any will do."""
+        return f"turns:splits={splits_text(self.splits)}" if self.splits else ""
+
+    @property
+    def slots(self) -> int:
+        """Samples that a board should hold: of each split the batch that runs and the one that gathers."""
+        return 2 * sum(batch for _, batch in self.splits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +80,7 @@ def duties_of(plan: placement.Plan, fleet: placement.Fleet) -> dict[str, dict[st
                 criteria=NEVER if stages is None and _runs_through(jobs, profile) else None,
                 network=network,
                 stages=stages,
+                splits=_splits(jobs, profile),
             )
             for device in pool.devices:
                 found.setdefault(device, {})[named(network, stages)] = duty
@@ -107,9 +121,21 @@ def _runs_through(jobs: Sequence[placement.Job], profile: placement.Profile) -> 
     return len(jobs) == 1 and jobs[0].ramps != "on" and len(profile.exits) > 1
 
 
+def _splits(jobs: Sequence[placement.Job], profile: placement.Profile) -> tuple[tuple[int, int], ...]:
+    """Return the splits in turns, by the stages of what the board serves: one ends at each exit that runs."""
+    if len(jobs) == 1:
+        return ()
+    found, stage = [], 0
+    for job in jobs:
+        found.append((stage, job.batch))
+        inside = sum(job.first <= exit <= job.last for exit in profile.exits)
+        stage += inside if job.ramps == "on" else 1
+    return tuple(found)
+
+
 def _stages(jobs: Sequence[placement.Job], profile: placement.Profile) -> Stages | None:
-    """Return the stages that a board runs by these jobs, None for all of a network; the board's policy forms
-    batches anew at every exit, so jobs in turns are one part.
+    """Return the stages that a board runs by these jobs, None for all of a network; jobs in turns on one
+    board are one part, since a board's policy forms batches anew at every exit.
     """
     exits, kept = profile.exits, set[int]()
     for job in jobs:

@@ -85,7 +85,10 @@ class FleetFront:
         loop = asyncio.get_running_loop()
         for seat in self.roster.seats:
             if not seat.address:
-                options = replace(self.options.boards, wrong_bits=self.liars.get(seat.name, 0.0))
+                boards = self.options.boards.by_plan(
+                    seat.duties, max(one.design.b_max for one in seat.bundles.values())
+                )
+                options = replace(boards, wrong_bits=self.liars.get(seat.name, 0.0))
                 self.processes[seat.name] = Process(seat.name, self._folders(seat), options)
         started = [loop.run_in_executor(None, one.start) for one in self.processes.values()]
         for one in await asyncio.gather(*started, return_exceptions=True):

@@ -17,10 +17,11 @@ from fleet_worlds import NAME, fleet, fleet_file, slow_world
 from host_worlds import HostWorld, world
 
 import fluidnpu
+from fluidnpu.dse import LatencyTable
 from fluidnpu.hls.program import Stages
 from fluidnpu.host import Bundle, BundleError, Driver, DriverUsageError, QueueFullError, SimulatedNpu
 from fluidnpu.host.errors import BoardError, ExpiredError, ProtocolError
-from fluidnpu.host.fleet import Dispatcher, DispatchOptions, Duty, Leaf, Relay, Roster, Times, part_of
+from fluidnpu.host.fleet import BoardOptions, Dispatcher, DispatchOptions, Duty, Leaf, Relay, Roster, Times, part_of
 from fluidnpu.host.fleet.duties import Way, duties_of, named, ways_of
 from fluidnpu.host.fleet.leaf import State
 from fluidnpu.host.fleet.reference import Reference
@@ -30,8 +31,9 @@ from fluidnpu.host.oip.interface import outputs_of
 from fluidnpu.host.oip.tensors import from_bytes
 from fluidnpu.host.serving.stream import serve_requests
 from fluidnpu.models import golden
-from fluidnpu.scheduler import Request, make_policy
-from fluidnpu.scheduler.placement import Job, Plan, Pool, Route, place, read_fleet
+from fluidnpu.scheduler import Request, Serving, make_policy
+from fluidnpu.scheduler.placement import Job, Plan, Pool, Route, place, read_fleet, serve_plan
+from fluidnpu.scheduler.placement.testing import toy_fleet
 
 EXITS = 3
 FIRST, MIDDLE, LAST = (Stages(first=k, last=k, exits=(k,)) for k in range(EXITS))
@@ -420,16 +422,67 @@ def test_heads_that_a_plan_leaves_out_are_not_run(tmp_path: Path) -> None:
     assert [exit.name for exit in bundle.program.exits] == [w.program.exits[1].name]
     assert len(bundle.program.descriptors) < w.program.stages[1][1] + 1
     assert roster.relays[NAME].ways[0].models == ("small.0-1.x0", "small.2-2")
+    roster = Roster.read(path, plan_of(path, (0, 1, 4, "on"), (2, 2, 4, "on"), devices=(1, 2)))
+    expected = Times.of(LatencyTable(ns=w.design.latency.ns[:2]), (0.4, 0.6))
+    assert roster.times(roster.seats[0])["small.0-1"] == expected, "by the file's rates, of those that enter"
 
 
-def test_serial_splits_stay_whole_since_boards_form_batches_anew_at_every_exit() -> None:
-    from fluidnpu.scheduler.placement.testing import toy_fleet
-
+def test_serial_splits_are_turns_of_a_whole_network_on_its_board() -> None:
     toy = toy_fleet(4)
     plan = place(toy, slo_ns=10**9).plan
     assert plan.form == "data parallel, serial splits"
     assert ways_of(plan, toy) == {}
-    assert all(duty.stages is None for mine in duties_of(plan, toy).values() for duty in mine.values())
+    batches = [job.batch for job in plan.pools[0].jobs]
+    for mine in duties_of(plan, toy).values():
+        duty = mine["toy"]
+        assert duty.stages is None
+        assert duty.splits == ((0, batches[0]), (1, batches[1])), "one from each exit on"
+        assert duty.policy == f"turns:splits=0x{batches[0]}+1x{batches[1]}"
+        assert duty.slots == 2 * sum(batches)
+        assert BoardOptions().by_plan(mine, 4) == BoardOptions(policy=duty.policy, slots=2 * sum(batches))
+        assert BoardOptions(policy="serial").by_plan(mine, 4).policy == "serial", "who names one has it"
+        assert BoardOptions().by_plan({**mine, "other": duty}, 4) == BoardOptions(), "turns of networks are the front's"
+
+
+def test_a_board_by_plan_serves_what_the_twin_says_and_its_usual_policy_less() -> None:
+    """The plan's own turns are what the policy does, to the nanosecond; `fluid` carries a tenth less here."""
+    toy = toy_fleet(1)
+    plan = place(toy, slo_ns=10**9).plan
+    duty = duties_of(plan, toy)["board-0"]["toy"]
+    profile, rates = toy.types["board"].profiles["toy"], toy.networks["toy"].exit_rates
+    assert rates is not None
+    serving = Serving(latency=profile.latency, exit_rates=rates)
+    load: dict[str, Any] = {"rate_per_s": plan.rate_per_s, "count": 4000, "seed": 3}
+    planned = serve_plan(toy, plan, **load)
+    by_policy = serve_plan(toy, plan, policy=make_policy(duty.policy), **load)
+    assert np.array_equal(planned.end_ns, by_policy.end_ns)
+    usual = make_policy("fluid", serving.setting(plan.rate_per_s, 10**9))
+    assert planned.in_time == 1.0
+    assert serve_plan(toy, plan, policy=usual, **load).in_time < 0.98
+
+
+def test_splits_in_turns_are_served_with_the_golden_bits(tmp_path: Path) -> None:
+    w = slow_world()
+    path = fleet_file(tmp_path, '[[devices]]\ntype = "board"\n', w)
+    lab = read_fleet(path, bundle=lambda folder: Bundle.read(folder).profile)
+    jobs = tuple(Job(network=NAME, first=k, last=k, batch=2 + k, rate_per_s=50.0, weight=0.5) for k in range(2))
+    plan = Plan(
+        fleet=lab.digest, objective="goodput", slo_ns=10**9, rate_per_s=50.0,
+        pools=(Pool(type="board", devices=("board",), jobs=jobs),),
+        routes=(Route(network=NAME, pools=(0,), rate_per_s=50.0),),
+    )  # fmt: skip
+    (tmp_path / "plan.json").write_text(plan.dumps())
+    images = w.images(24)
+    exits, classes, _ = golden.early_exit(w.qnet, images)
+    with fleet(tmp_path / "fleet.toml", plan=tmp_path / "plan.json", boards=BoardOptions()) as (server, front):
+        words = front.processes["board"].options.words()
+        assert "--policy=turns:splits=0x2+1x3" in words
+        assert "--slots=10" in words
+        with fluidnpu.connect(server.url()) as npu:
+            answer = npu.infer(images)
+    assert answer.outputs["exit"].tolist() == exits.tolist()
+    assert answer.outputs["label"].tolist() == classes.tolist()
+    assert answer.parameters["batch"] in (2, 3)
 
 
 def test_parts_of_bundles_that_differ_are_refused(tmp_path: Path) -> None:
@@ -462,9 +515,7 @@ def test_parts_of_bundles_that_differ_are_refused(tmp_path: Path) -> None:
         Roster.read(path, tmp_path / "plan.json")
 
 
-def test_jobs_that_end_inside_a_stage_are_refused(tmp_path: Path) -> None:
-    from fluidnpu.scheduler.placement.testing import toy_fleet
-
+def test_jobs_that_end_inside_a_stage_are_refused() -> None:
     toy = toy_fleet(2)
     jobs = [Job(network="toy", first=0, last=0, batch=2, rate_per_s=9.0), Job(network="toy", first=1, last=3, batch=2)]
     pools = tuple(Pool(type="board", devices=(f"board-{k}",), jobs=(job,)) for k, job in enumerate(jobs))

@@ -115,6 +115,17 @@ def test_a_part_is_smaller_and_takes_the_time_of_its_stages() -> None:
     for batch in range(w.design.b_max):
         both = w.design.latency.ns[0][batch] + w.design.latency.ns[1][batch]
         assert w.design.latency.ns[1][batch] < bare.design.latency.ns[0][batch] < both, "a head is left out"
+    assert len(bare.program.descriptors) == w.program.segments[0] + 1 + len(w.design.stage_layers(1))
+
+
+def test_every_layer_keeps_its_words() -> None:
+    """All words are made different, so that those of another layer would show."""
+    w = world(3, exits=3, loaded=False)
+    words = tuple(range(len(w.program.fbcb_words)))
+    stages = Stages(first=1, last=2, exits=(2,))
+    part = cut(changed(w, fbcb_words=words), stages, w.design.digest)
+    layers = [layer for members in stages.layers(w.program) for layer in members]
+    assert part.fbcb_words == tuple(layer * w.design.b_max + k for layer in layers for k in range(w.design.b_max))
 
 
 def test_exit_rates_of_a_part_are_of_those_that_enter_it() -> None:
