@@ -97,7 +97,7 @@ class FleetFront:
         leaves = []
         for seat in self.roster.seats:
             address = seat.address or self.processes[seat.name].address
-            link = Link(address, self.options.token if seat.address else None)
+            link = Link(address, seat.token or self.options.token, seat.ca) if seat.address else Link(address)
             leaves.append(
                 Leaf(name=seat.name, address=address, link=link, times=self.roster.times(seat), duties=seat.duties)
             )

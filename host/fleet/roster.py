@@ -6,6 +6,7 @@ A board with an address is reached there; one without is started on this machine
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -18,6 +19,7 @@ from fluidnpu.scheduler import placement
 
 from ..bundle import Bundle
 from ..errors import BundleError, DriverUsageError
+from ..oip.access import read_token
 from ..oip.tensors import Array
 from .duties import Duty, duties_of, ways_of
 from .ensemble import Ensemble
@@ -42,6 +44,8 @@ class Seat:
     bundles: Mapping[str, Bundle]
     duties: Mapping[str, Duty] = field(default_factory=dict)  # of a plan, by model
     type: str = ""
+    ca: bytes | None = field(default=None, repr=False)  # PEM: TLS, and who signs for its server
+    token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,8 +200,35 @@ def _seats(
             bundles[model] = parts[place, duty.stages]
         given = {} if duties is None else mine
         yield Seat(
-            name=device.name, address=device.address, folders=folders, bundles=bundles, duties=given, type=kind.name
+            name=device.name,
+            address=device.address,
+            folders=folders,
+            bundles=bundles,
+            duties=given,
+            type=kind.name,
+            ca=_certificates(folder / device.ca, device.name) if device.ca else None,
+            token=_token(folder / device.token_file, device.name) if device.token_file else None,
         )
+
+
+def _certificates(file: Path, board: str) -> bytes:
+    """Read PEM certificates. Raises DriverUsageError."""
+    try:
+        text = file.read_text(encoding="ascii")
+        ssl.create_default_context(cadata=text)
+    except (OSError, UnicodeDecodeError, ssl.SSLError) as error:
+        raise DriverUsageError(
+            f"ca of board '{board}' must be a file of PEM certificates, and '{file}' is not: {error}"
+        ) from None
+    return text.encode()
+
+
+def _token(file: Path, board: str) -> str | None:
+    """Read a token. Raises DriverUsageError."""
+    try:
+        return read_token(file)
+    except (OSError, UnicodeDecodeError) as error:
+        raise DriverUsageError(f"token_file of board '{board}' must be readable: {error}") from None
 
 
 def _bundle_path(kind: placement.DeviceType, network: str) -> str:

@@ -43,7 +43,7 @@ class Turns:
     def table(self, stages: int, b_max: int) -> tuple[list[int], list[int]]:
         """Return for each stage 1 where a split begins, and the batch of the split it is in."""
         known = dict(self.splits) or dict.fromkeys(range(stages), b_max)
-        begins, batch = [], []
+        begins, batch = list[int](), list[int]()
         for stage in range(stages):
             begins.append(int(stage in known))
             batch.append(min(b_max, known[stage]) if stage in known else batch[-1])
