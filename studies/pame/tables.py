@@ -18,6 +18,7 @@ def tables_markdown(study: Body, command: str) -> str:
         ["# Tables of the study of PAME", "", f"Written by `{command}`; do not edit. Simulated."],
         ["## Selections, eta of the own last exit, in-sample", "", *selections(parts["selection"])],
         ["## Splits of Fashion-MNIST, eta 0.99 of the single exit trained as long", "", *splits(parts)],
+        ["## From arrival, beside in service", "", *arrivals(parts["arrival"])],
         ["## Precision (%) when the surest half leaves", "", *checks(parts["checks"])],
         ["## Maps: selections on composited pictures, judged on the other half", "", *maps(parts["maps"])],
         ["## Maps: score (%) when the surest half leaves", "", *map_checks(parts["maps"])],
@@ -73,6 +74,29 @@ def splits(parts: Body) -> list[str]:
             f"{kept:.2f}",
         ]
         lines.append(table_row([which, str(len(rows)), *cells]))
+    return lines
+
+
+def arrivals(part: Body) -> list[str]:
+    """Write a row a load and selection: changes against the network with one exit under the same arrivals."""
+    lines = table_head(
+        [
+            "network, load",
+            "chosen",
+            "exits",
+            "in service %",
+            "from arrival %",
+            "p99 %",
+            "in time %",
+            "one exit in time %",
+        ]
+    )
+    for key in sorted(part):
+        for chosen, one in part[key]["rows"].items():
+            changes = ("in_service_change_pct", "average_change_pct", "p99_change_pct")
+            cells = [f"{one[name]:.1f}" for name in changes]
+            times = [f"{one['met_pct']:.1f}", f"{part[key]['single_met_pct']:.1f}"]
+            lines.append(table_row([key, chosen, _chain(one["chain"]), *cells, *times]))
     return lines
 
 
